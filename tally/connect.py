@@ -1,0 +1,70 @@
+"""Connections to Kafka and Cassandra with the guarantees that Tally needs; the only module of `tally` that knows the drivers."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from cassandra import ConsistencyLevel
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, Session
+from cassandra.policies import DCAwareRoundRobinPolicy, RetryPolicy, TokenAwarePolicy
+from confluent_kafka import Consumer, Producer
+
+from tally.settings import Settings
+
+REQUEST_TIMEOUT_SECONDS = 30.0
+
+
+@contextmanager
+def cassandra_session(settings: Settings, keyspace: str | None = None) -> Iterator[Session]:
+    """A session on the keyspace ("" for none), LOCAL_QUORUM, SERIAL for lightweight transactions; closed at the end."""
+    cluster = cassandra_cluster(settings)
+    try:
+        yield cluster.connect(settings.keyspace if keyspace is None else keyspace or None)
+    finally:
+        cluster.shutdown()
+
+
+def cassandra_cluster(settings: Settings) -> Cluster:
+    """A cluster object that the caller shuts down; never shared across a fork."""
+    addresses = [address.rsplit(":", 1) for address in settings.cassandra.split(",")]
+    profile = ExecutionProfile(
+        load_balancing_policy=TokenAwarePolicy(DCAwareRoundRobinPolicy(settings.cassandra_datacenter)),
+        retry_policy=RetryPolicy(),
+        consistency_level=ConsistencyLevel.LOCAL_QUORUM,
+        serial_consistency_level=ConsistencyLevel.SERIAL,
+        request_timeout=REQUEST_TIMEOUT_SECONDS,
+    )
+    return Cluster(
+        [(host, int(port)) for host, port in addresses],
+        execution_profiles={EXEC_PROFILE_DEFAULT: profile},
+        protocol_version=5,
+    )
+
+
+def kafka_producer(settings: Settings, overrides: Mapping[str, Any] | None = None) -> Producer:
+    """An idempotent producer: acks from all in-sync replicas, retries to the limit, order kept."""
+    return Producer(
+        {
+            "bootstrap.servers": settings.kafka,
+            "enable.idempotence": True,
+            "acks": "all",
+            "max.in.flight.requests.per.connection": 5,
+            "linger.ms": 5,
+            "compression.type": "lz4",
+            **(overrides or {}),
+        }
+    )
+
+
+def kafka_consumer(settings: Settings, group: str, overrides: Mapping[str, Any] | None = None) -> Consumer:
+    """A consumer that reads committed records only, from the earliest, and never commits by itself."""
+    return Consumer(
+        {
+            "bootstrap.servers": settings.kafka,
+            "group.id": group,
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            **(overrides or {}),
+        }
+    )

@@ -1,0 +1,68 @@
+"""The errors of Tally: each says what is wrong, where, and what to do about it."""
+
+
+class TallyError(Exception):
+    """Raised when Tally cannot go on; the message is one line: what, where, the fix."""
+
+
+class RejectedEvent(TallyError):
+    """Raised when one message breaks its contract.
+
+    `reason` is a dead-letter reason of schemas/topics.yaml, `field` a JSON pointer ("" for the whole message).
+    """
+
+    def __init__(self, reason: str, field: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.field = field
+        self.message = message
+
+
+class StackError(TallyError):
+    """Raised when a local service cannot be started, reached or stopped."""
+
+
+class Fenced(TallyError):
+    """Raised when a newer instance has taken over; the process must exit and never make a new producer."""
+
+
+class OutcomeUnknown(TallyError):
+    """Raised when a transaction may or may not have been committed; state must be read again from the brokers."""
+
+
+class DataLoss(TallyError):
+    """Raised when records that were promised are no longer in Kafka (retention, or a topic created anew)."""
+
+
+class AlreadyRunning(TallyError):
+    """Raised when another process holds the exclusive lock of a checkpoint or of the master dataset."""
+
+
+class FlipRefused(TallyError):
+    """Raised when a rebuild may not publish: a newer token is there, or its pinned offsets are behind."""
+
+
+class DefinitionChanged(TallyError):
+    """Raised when the computation of a view no longer matches the recorded definition and epoch."""
+
+
+class BadQuery(TallyError):
+    """Raised when a question to the API cannot be answered as it is asked; `field` names the parameter."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+        self.message = message
+
+
+class UnknownName(TallyError):
+    """Raised when a store, metric or report does not exist; `field` names the parameter."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+        self.message = message
+
+
+class ViewsUnreachable(TallyError):
+    """Raised when the serving tables cannot be read; the answer would have a silent hole."""

@@ -1,0 +1,110 @@
+"""The DataFrame transforms that the speed layer and the batch layer share; the only module of `tally` that knows PySpark.
+
+Any change of what they compute needs a higher `epoch` in tally/families.py.
+"""
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tally.families import TOTAL_DIM, TOTAL_DIM_VALUE, Family
+
+WINDOW = "15 minutes"
+
+
+def canonical_records(kafka: DataFrame) -> DataFrame:
+    """Canonical records of one topic.
+
+    In:  the Kafka source's columns (value binary, partition, offset, timestamp).
+    Out: value string (JSON), partition int, offset bigint, committed_at timestamp (UTC, the Kafka timestamp).
+    """
+    return kafka.select(F.col("value").cast("string").alias("value"), "partition", "offset", F.col("timestamp").alias("committed_at"))
+
+
+def contributions(records: DataFrame, family: Family) -> DataFrame:
+    """What each record adds to its window.
+
+    In:  value string (canonical JSON), partition int, offset bigint.
+    Out: one row per record: store_id, event_id, happened_at timestamp (UTC), fingerprint, partition, offset, the
+         family's axes (string) and parts (bigint: minor units, thousandths, counts).
+    """
+    parsed = records.select(F.from_json("value", _wire_schema(family)).alias("event"), "partition", "offset")
+    return parsed.select(
+        "event.store_id", "event.event_id", F.col("event.happened_at").cast("timestamp").alias("happened_at"), "event.fingerprint",
+        "partition", "offset", *(f"event.{name}" for name in (*family.axes, *family.parts)),
+    )  # fmt: skip
+
+
+def _wire_schema(family: Family) -> T.StructType:
+    texts = ("store_id", "event_id", "happened_at", "fingerprint", *family.axes)
+    fields = [T.StructField(name, T.StringType()) for name in texts]
+    return T.StructType(fields + [T.StructField(name, T.LongType()) for name in family.parts])
+
+
+def members_per_window(events: DataFrame, family: Family) -> DataFrame:
+    """The set of events of each window: everything that the window's rows are a function of.
+
+    In:  contributions(), with or without a watermark on happened_at; optional boolean column `excluded` marks events that
+         count in `events` but not in the values (default: none).
+    Out: one row per (store_id, window): window struct<start, end> (UTC), members: array of struct<event_id, offset,
+         excluded, axes, parts>. Absent windows are absent, not empty.
+    """
+    excluded = F.col("excluded") if "excluded" in events.columns else F.lit(False)
+    member = F.struct("event_id", "offset", excluded.alias("excluded"), *family.axes, *family.parts)
+    return events.groupBy("store_id", F.window("happened_at", WINDOW).alias("window")).agg(F.collect_set(member).alias("members"))
+
+
+def window_rows(members: DataFrame, family: Family) -> DataFrame:
+    """The view rows of each window: per axes value (e.g. currency) the sums over its distinct events, first by offset.
+
+    In:  members_per_window().
+    Out: store_id, day date, window_start timestamp (UTC), axes, dim, dim_value, events bigint (distinct events of the window,
+         before exclusions and conflicts; equal in all rows of a window), parts bigint, epoch int, excluded_<part> bigint.
+    Rule: of two payloads of one identity the one with the lower offset counts (DESIGN: first by offset).
+    """
+    ordered = members.select("store_id", F.col("window.start").alias("window_start"), F.array_sort("members").alias("members"))
+    counted = ordered.select("store_id", "window_start", _events().alias("events"), F.explode(_sums_by_axes(family)).alias("sums"))
+    rows = counted.where(F.col("sums.first_copies") > 0)
+    return rows.select(
+        "store_id", F.to_date("window_start").alias("day"), "window_start", *(F.col(f"sums.axes.{axis}").alias(axis) for axis in family.axes),
+        F.lit(TOTAL_DIM).alias("dim"), F.lit(TOTAL_DIM_VALUE).alias("dim_value"), "events",
+        *(f"sums.{part}" for part in family.parts), F.lit(family.epoch).alias("epoch"),
+        *(f"sums.{part}" for part in family.excluded_parts),
+    )  # fmt: skip
+
+
+def _sums_by_axes(family: Family) -> Column:
+    """Array of struct<axes, first_copies, parts, excluded parts>, one for each distinct axes value among the members."""
+
+    def axes_of(member: Column) -> Column:
+        # A family without axes still has one (constant) key, so that each of its windows has one row.
+        return F.struct(F.lit(0).alias("_"), *(member[axis].alias(axis) for axis in family.axes))
+
+    return F.transform(F.array_distinct(F.transform("members", axes_of)), lambda axes: _sums(family, axes))
+
+
+def _events() -> Column:
+    return F.size(F.array_distinct(F.transform("members", lambda member: member["event_id"]))).cast("bigint")
+
+
+def _sums(family: Family, axes: Column) -> Column:
+    """Fold over the members, sorted by (event_id, offset): only the first copy of each event adds, to value or excluded."""
+    sums = (*family.parts, *family.excluded_parts)
+    zero, one = F.lit(0).cast("bigint"), F.lit(1).cast("bigint")
+    start = F.struct(F.lit(None).cast("string").alias("last"), zero.alias("first_copies"), *(zero.alias(name) for name in sums))
+
+    def add(acc: Column, member: Column) -> Column:
+        same_axes = reduce(Column.__and__, (member[axis] == axes[axis] for axis in family.axes), F.lit(True))
+        first = ~acc["last"].eqNullSafe(member["event_id"]) & same_axes
+        values = [acc[part] + F.when(first & ~member["excluded"], member[part]).otherwise(zero) for part in family.parts]
+        kept_out = [acc[f"excluded_{part}"] + F.when(first & member["excluded"], member[part]).otherwise(zero) for part in family.parts]
+        counted = acc["first_copies"] + F.when(first, one).otherwise(zero)
+        named = zip(sums, (*values, *kept_out), strict=True)
+        return F.struct(member["event_id"].alias("last"), counted.alias("first_copies"), *(value.alias(name) for name, value in named))
+
+    def result(acc: Column) -> Column:
+        return F.struct(axes.alias("axes"), *(acc[name].alias(name) for name in ("first_copies", *sums)))
+
+    return F.aggregate("members", start, add, result)

@@ -1,0 +1,48 @@
+"""The conservation ledger: of each topic-partition, where every committed record went."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RawLedger:
+    """Raw topic-partition: committed = canonical + dead_letter."""
+
+    topic: str
+    partition: int
+    committed: int
+    canonical: int
+    dead_letter: int
+
+    @property
+    def difference(self) -> int:
+        """Records without a fate; 0 when the ledger holds."""
+        return self.committed - self.canonical - self.dead_letter
+
+
+@dataclass(frozen=True)
+class CanonicalLedger:
+    """Canonical topic-partition: committed = counted + duplicate + conflict + erased, and the master holds each once."""
+
+    topic: str
+    partition: int
+    committed: int
+    master: int
+    counted: int
+    duplicate: int
+    conflict: int
+    erased: int
+
+    @property
+    def difference(self) -> int:
+        """Records without a fate; 0 when the ledger holds."""
+        return self.committed - self.counted - self.duplicate - self.conflict - self.erased
+
+    @property
+    def holds(self) -> bool:
+        """Whether every record has one fate and the master holds exactly the committed ones."""
+        return self.difference == 0 and self.master == self.committed
+
+
+def late_pending(batch_events: int, speed_events: int) -> int:
+    """Events of one (store, window) that batch has counted and the speed layer has not: dropped as late there."""
+    return max(0, batch_events - speed_events)

@@ -1,0 +1,69 @@
+"""The merge rule: what a reader sees of one window, given what each layer holds of it (DESIGN: merge at read).
+
+Pure functions over values; additive families only. The side is chosen once a window and all its rows come from it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Axes = tuple[str, ...]
+Parts = Mapping[str, int]
+Source = Literal["batch", "speed", "missing"]
+
+
+@dataclass(frozen=True)
+class WindowState:
+    """One layer's rows of one (store, window): the register (epoch, events) and the parts by axes value.
+
+    `excluded` (batch only): parts of events counted in `events` but not in `values`.
+    """
+
+    epoch: int
+    events: int
+    values: Mapping[Axes, Parts]
+    excluded: Mapping[Axes, Parts] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MergedWindow:
+    """What is served of one window. `values` is None when neither layer can answer; {} is a true zero."""
+
+    source: Source
+    events: int | None
+    values: Mapping[Axes, Parts] | None
+
+
+MISSING = MergedWindow("missing", None, None)
+
+
+def merge_window(speed: WindowState | None, batch: WindowState | None, covered: bool) -> MergedWindow:
+    """The served value of one window: higher epoch first, then more events, then batch; the sides are never added.
+
+    `covered` says that a published generation covers the window, so that no row means that nothing happened.
+    """
+    if speed is not None and _register(speed) > _register(batch):
+        return MergedWindow("speed", speed.events, _without_excluded(speed, batch))
+    if batch is not None:
+        return MergedWindow("batch", batch.events, batch.values)
+    return MergedWindow("batch", 0, {}) if covered else MISSING
+
+
+def _register(state: WindowState | None) -> tuple[int, int]:
+    return (state.epoch, state.events) if state is not None else (-1, -1)
+
+
+def _without_excluded(speed: WindowState, batch: WindowState | None) -> Mapping[Axes, Parts]:
+    """Speed's values less what batch knows to be excluded: speed holds a superset of batch's events, so it holds those too."""
+    if batch is None or batch.epoch != speed.epoch or not batch.excluded:
+        return speed.values
+    return {axes: _less(parts, batch.excluded.get(axes, {})) for axes, parts in speed.values.items()}
+
+
+def _less(parts: Parts, excluded: Parts) -> dict[str, int]:
+    return {name: value - excluded.get(name, 0) for name, value in parts.items()}
+
+
+def add_parts(left: Parts, right: Parts) -> dict[str, int]:
+    """Sum of two rows' parts, name by name; an absent name is 0. Associative, commutative, {} is its zero."""
+    return {name: left.get(name, 0) + right.get(name, 0) for name in {**left, **right}}

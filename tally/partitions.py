@@ -1,0 +1,13 @@
+"""Where a store's records live: one partition of each canonical topic."""
+
+from zlib import crc32
+
+
+def partition_of(store_id: str, partitions: int) -> int:
+    """Canonical partition of a store, 0 to partitions - 1: crc32 of the UTF-8 id, modulo the count.
+
+    Set explicitly by the normaliser, because client libraries hash keys differently.
+    >>> partition_of("367", 4)
+    3
+    """
+    return crc32(store_id.encode()) % partitions

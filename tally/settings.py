@@ -1,0 +1,87 @@
+"""All settings of Tally in one frozen object, built once from the environment in each `main`.
+
+Precedence: environment variable TALLY_<NAME>, then TALLY_HOME/addresses.env (written by `tally up`), then the default.
+`docs/generated/settings.md` is made from this file.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from tally.errors import TallyError
+
+ADDRESSES_FILE = "addresses.env"
+
+
+class Settings(BaseSettings):
+    """Every setting, with unit and meaning; frozen. Nothing below a `main` reads the environment."""
+
+    model_config = SettingsConfigDict(env_prefix="TALLY_", frozen=True, extra="ignore")
+
+    home: Path = Field(Path(".tally"), description="folder of all local data, logs and process records")
+    cache: Path = Field(Path.home() / ".cache" / "tally", description="folder of the downloaded JVM artifacts")
+
+    kafka: str = Field("127.0.0.1:9092", description="bootstrap servers of Kafka, host:port, comma between several")
+    cassandra: str = Field("127.0.0.1:9042", description="contact points of Cassandra, host:port, comma between several")
+    cassandra_datacenter: str = Field("datacenter1", description="data centre that LOCAL_QUORUM means")
+    keyspace: str = Field("tally", description="Cassandra keyspace of all views")
+    replication: int = Field(1, ge=1, description="copies of each Kafka partition and Cassandra row")
+    gateway: str = Field("127.0.0.1:8081", description="host:port on which the gateway listens")
+    api: str = Field("127.0.0.1:8080", description="host:port on which the API and the dashboard listen")
+    airflow: str = Field("127.0.0.1:8793", description="host:port of the Airflow API server")
+    spark_master: str = Field("local[*]", description="Spark master URL")
+    spark_memory: str = Field("2g", description="heap of each Spark driver")
+
+    partitions: int = Field(4, ge=1, description="partitions of each topic; a change needs new topics")
+    raw_retention_hours: int = Field(24, ge=1, description="hours that raw topics keep a message")
+    canonical_retention_hours: int = Field(168, ge=1, description="hours that canonical topics keep a record")
+    max_message_bytes: int = Field(1_000_000, ge=1, description="largest raw message in bytes; larger is a dead letter too_large")
+    future_tolerance_seconds: int = Field(300, ge=0, description="seconds that happened_at may lie after arrival")
+
+    delivery: Literal["at_most_once", "at_least_once", "exactly_once"] = Field("exactly_once", description="guarantee of the processor loop")
+    alignment_seconds: int = Field(600, ge=0, description="event-time lead over the slowest partition at which the normaliser pauses one")
+    transaction_span_seconds: int = Field(3600, ge=1, description="most event time that one normaliser transaction covers")
+    transaction_records: int = Field(2000, ge=1, description="most input records in one normaliser transaction")
+
+    sales_lateness_seconds: int = Field(7200, ge=1, description="seconds that the speed layer keeps a sales window open")
+    traffic_lateness_seconds: int = Field(7200, ge=1, description="seconds that the speed layer keeps a traffic window open")
+    trigger_seconds: float = Field(0.0, ge=0, description="least seconds between two micro-batches; 0 is as fast as it goes")
+    shuffle_partitions: int = Field(2, ge=1, description="Spark shuffle partitions and state stores; fixed by the first start")
+    speed_retention_days: int = Field(3650, ge=1, description="days after a window's end that its speed row lives")
+    sink_register: Literal["events", "wall_clock", "counter"] = Field(
+        "events", description="what makes a speed row win; only events is right, the others are negative controls of the tests"
+    )
+    floor: bool = Field(True, description="whether a query without checkpoint leaves windows it cannot know whole to batch")
+
+    ingest_trigger_seconds: float = Field(5.0, ge=0, description="seconds between two appends to the master dataset")
+    default_currency: str = Field("USD", description="currency of a store that names none, ISO 4217")
+    default_timezone: str = Field("UTC", description="time zone of a store that names none, IANA name")
+    stores_file: Path | None = Field(None, description="YAML with name, tz, currency by store id; absent stores take the defaults")
+
+    @classmethod
+    def load(cls, environment: Mapping[str, str] | None = None) -> "Settings":
+        """Settings from the environment and TALLY_HOME/addresses.env. Raises TallyError that names each bad variable."""
+        environment = os.environ if environment is None else environment
+        home = Path(environment.get("TALLY_HOME", ".tally"))
+        try:
+            return cls(_env_file=home / ADDRESSES_FILE)  # type: ignore[call-arg]  # pydantic-settings reads it, mypy cannot see it
+        except ValidationError as error:
+            bad = "; ".join(f"TALLY_{str(e['loc'][0]).upper()}: {e['msg']} (got {e['input']!r})" for e in error.errors())
+            raise TallyError(f"settings: {bad}. Correct or unset these variables.") from error
+
+    @property
+    def master_path(self) -> Path:
+        """Folder of the Delta table that holds every canonical record."""
+        return self.home / "data" / "master"
+
+    def checkpoint(self, query: str) -> Path:
+        """Checkpoint folder of one streaming query."""
+        return self.home / "data" / "checkpoints" / query
+
+    def lateness_seconds(self, family: str) -> int:
+        """Allowed lateness of one family in seconds."""
+        return int(getattr(self, f"{family}_lateness_seconds"))

@@ -1,0 +1,36 @@
+"""Spark's configuration as data, the same for both layers."""
+
+from tally.errors import TallyError
+from tally.settings import Settings
+
+
+def spark_conf(settings: Settings) -> dict[str, str]:
+    """Spark settings of every Tally job: UTC, Delta, the Kafka source, RocksDB state, loopback only.
+
+    Raises TallyError when the JVM parts are not there.
+    """
+    jars = sorted(str(jar) for jar in (settings.cache / "jars" / "spark").glob("*.jar"))
+    if not jars:
+        raise TallyError(f"no Spark jars in {settings.cache / 'jars' / 'spark'}; run `make setup`")
+    return {
+        "spark.master": settings.spark_master,
+        "spark.driver.memory": settings.spark_memory,
+        "spark.jars": ",".join(jars),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.warehouse.dir": str(settings.home.absolute() / "data" / "warehouse"),
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+        "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+        # One stateful operator a query: a record is late by the watermark fixed just before its own micro-batch.
+        "spark.sql.streaming.statefulOperator.allowMultiple": "false",
+        "spark.speculation": "false",
+    }
