@@ -17,19 +17,26 @@ from tally.errors import TallyError
 ADDRESSES_FILE = "addresses.env"
 
 
+def user_cache() -> Path:
+    """Folder of the downloaded JVM artifacts: under XDG_CACHE_HOME if that is set, else ~/.cache."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tally"
+
+
 class Settings(BaseSettings):
     """Every setting, with unit and meaning; frozen. Nothing below a `main` reads the environment."""
 
     model_config = SettingsConfigDict(env_prefix="TALLY_", frozen=True, extra="ignore")
 
     home: Path = Field(Path(".tally"), description="folder of all local data, logs and process records")
-    cache: Path = Field(Path.home() / ".cache" / "tally", description="folder of the downloaded JVM artifacts")
+    cache: Path = Field(default_factory=user_cache, description="folder of the downloaded JVM artifacts")
 
     kafka: str = Field("127.0.0.1:9092", description="bootstrap servers of Kafka, host:port, comma between several")
     cassandra: str = Field("127.0.0.1:9042", description="contact points of Cassandra, host:port, comma between several")
     cassandra_datacenter: str = Field("datacenter1", description="data centre that LOCAL_QUORUM means")
     keyspace: str = Field("tally", description="Cassandra keyspace of all views")
     replication: int = Field(1, ge=1, description="copies of each Kafka partition and Cassandra row")
+    kafka_controller: str = Field("127.0.0.1:9093", description="host:port of the local broker's controller")
+    cassandra_storage: str = Field("127.0.0.1:7000", description="host:port on which the local Cassandra node talks to its peers")
     gateway: str = Field("127.0.0.1:8081", description="host:port on which the gateway listens")
     api: str = Field("127.0.0.1:8080", description="host:port on which the API and the dashboard listen")
     airflow: str = Field("127.0.0.1:8793", description="host:port of the Airflow API server")

@@ -1,0 +1,1 @@
+"""Local services from registry packages: fetched, started, watched and stopped on loopback."""

@@ -1,0 +1,156 @@
+"""The JVM parts of Tally: fetched by the Ivy that PySpark ships, verified against artifacts.lock, kept in the user's cache.
+
+`python -m ops.stack.artifacts` brings what is missing; a broken run is continued, since Ivy keeps finished downloads.
+`--record` writes artifacts.lock anew after a change of ivy.xml.
+"""
+
+import argparse
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+
+from ops.cli.output import Advance, note, progress
+from ops.stack.machine import check_folder, check_java
+from tally.errors import StackError, TallyError
+from tally.settings import Settings
+
+REPOSITORY = Path(__file__).parents[2]
+IVY_FILE = REPOSITORY / "ivy.xml"
+LOCK_FILE = Path(__file__).with_name("artifacts.lock")
+PARTS = ("kafka", "cassandra", "spark")
+ATTEMPTS = 3
+NEEDED_GIGABYTES = 0.5
+JAR_NAME = "[artifact]-[revision](-[classifier]).[ext]"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """0 when every JVM part lies verified in the cache, 1 with one line on stderr if not."""
+    arguments = argparse.ArgumentParser(prog="artifacts", description=__doc__)
+    arguments.add_argument("--record", action="store_true", help="write artifacts.lock from what Ivy resolves now")
+    asked = arguments.parse_args(argv)
+    try:
+        fetch_parts(Settings.load().cache.absolute(), record=asked.record)
+    except TallyError as error:
+        note(f"setup: {error}")
+        return 1
+    return 0
+
+
+def fetch_parts(cache: Path, record: bool = False) -> None:
+    """Every part of ivy.xml in <cache>/jars/<part>, verified. Raises StackError. Downloads nothing if all is there."""
+    if record:
+        LOCK_FILE.write_text("")
+    locked = locked_jars()
+    missing = [part for part in PARTS if record or not part_is_complete(cache, part)]
+    if not missing:
+        return
+    check_folder(cache, NEEDED_GIGABYTES, "TALLY_CACHE")
+    java = check_java(os.environ)
+    with _one_at_a_time(cache), progress("JVM parts", sum(len(locked.get(part, {})) for part in missing)) as advance:
+        for part in missing:
+            _fetch_part(java, cache, part, locked.get(part, {}), advance)
+    note(f"JVM parts: complete in {cache / 'jars'}")
+
+
+def part_is_complete(cache: Path, part: str) -> bool:
+    """Whether the jars of one part were verified against the present ivy.xml and lock, and none has gone since."""
+    stamp = cache / "jars" / part / ".verified"
+    names = locked_jars().get(part, {})
+    return stamp.is_file() and stamp.read_text() == _wanted_state() and all((stamp.parent / name).is_file() for name in names)
+
+
+def locked_jars() -> dict[str, dict[str, str]]:
+    """Part to {jar name: SHA-256}, from artifacts.lock."""
+    jars: dict[str, dict[str, str]] = {}
+    for line in LOCK_FILE.read_text().splitlines() if LOCK_FILE.exists() else []:
+        digest, path = line.split()
+        part, name = path.split("/")
+        jars.setdefault(part, {})[name] = digest
+    return jars
+
+
+def class_path(cache: Path, part: str) -> str:
+    """Class path of all jars of one part. Raises StackError if the set-up has not run."""
+    if not part_is_complete(cache, part):
+        raise StackError(f"the JVM parts of {part} are not in {cache / 'jars' / part}; run `make setup`")
+    return str(cache / "jars" / part / "*")
+
+
+def _fetch_part(java: str, cache: Path, part: str, locked: dict[str, str], advance: Advance) -> None:
+    arriving, final = cache / "jars" / f".{part}.arriving", cache / "jars" / part
+    shutil.rmtree(arriving, ignore_errors=True)
+    for attempt in range(1, ATTEMPTS + 1):
+        problem = _run_ivy(java, cache, part, arriving)
+        if problem is None:
+            break
+        if attempt == ATTEMPTS:
+            raise StackError(f"JVM parts of {part}: {problem}; check the network and run `make setup` again: finished files are kept")
+        note(f"JVM parts of {part}: {problem}; trying again")
+    if locked:
+        _verify(arriving, locked, cache)
+    else:
+        _record(arriving, part)
+    (arriving / ".verified").write_text(_wanted_state())
+    shutil.rmtree(final, ignore_errors=True)
+    arriving.rename(final)
+    advance(len(locked))
+
+
+def _run_ivy(java: str, cache: Path, part: str, arriving: Path) -> str | None:
+    """None when Ivy brought every jar, else its first complaint."""
+    ivy = next(Path(pyspark.__file__).parent.glob("jars/ivy-*.jar"))
+    command = [java, f"-Divy.default.ivy.user.dir={cache / 'ivy'}", "-jar", str(ivy), "-ivy", str(IVY_FILE), "-confs", part]
+    command += ["-cache", str(cache / "ivy" / "cache"), "-retrieve", str(arriving / JAR_NAME), "-types", "jar", "bundle"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as ivy_run:
+        assert ivy_run.stdout is not None
+        complaint = ""
+        for line in ivy_run.stdout:
+            if line.startswith("downloading "):
+                note(f"  {line.split()[1].rsplit('/', 1)[1]}")
+            elif not complaint and any(word in line for word in ("FAILED", "UNRESOLVED", "Exception", "unable to")):
+                complaint = line.strip()
+    return None if ivy_run.returncode == 0 else complaint or f"Ivy ended with {ivy_run.returncode}"
+
+
+def _verify(folder: Path, locked: dict[str, str], cache: Path) -> None:
+    found = {jar.name: _sha256(jar) for jar in folder.glob("*.jar")}
+    wrong = sorted(name for name in found.keys() | locked.keys() if found.get(name) != locked.get(name))
+    if wrong:
+        raise StackError(
+            f"JVM parts: {', '.join(wrong)} differ from ops/stack/artifacts.lock; remove {cache / 'ivy'} and run `make setup` again"
+        )
+
+
+def _record(folder: Path, part: str) -> None:
+    with LOCK_FILE.open("a") as lock:
+        for jar in sorted(folder.glob("*.jar")):
+            lock.write(f"{_sha256(jar)}  {part}/{jar.name}\n")
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _wanted_state() -> str:
+    return hashlib.sha256(IVY_FILE.read_bytes() + LOCK_FILE.read_bytes()).hexdigest()
+
+
+@contextmanager
+def _one_at_a_time(cache: Path) -> Iterator[None]:
+    """Holds the cache's lock: two checkouts of one user may be set up at the same time."""
+    with (cache / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    sys.exit(main())
