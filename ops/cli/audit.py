@@ -1,0 +1,48 @@
+"""`tally audit`: nothing lost, nothing counted twice, every served number as the oracle says."""
+
+from datetime import date
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ops.audit.report import Wanted, as_json, run_audit, show
+from ops.cli.output import note, print_json
+from ops.oracle.complete_journey import Scope
+from tally.settings import Settings
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the command line."""
+    app.command("audit")(audit)
+
+
+def audit(
+    store: Annotated[str, typer.Option(help="store ids, comma between; default all")] = "",
+    days: Annotated[str, typer.Option(help="UTC days A..B, both inclusive; default all")] = "",
+    http: Annotated[int, typer.Option(min=0, help="random windows to ask of the API")] = 1000,
+    seed: Annotated[int, typer.Option(help="seed of the random windows")] = 1,
+    only: Annotated[str, typer.Option(help="ledger or oracle; default both")] = "",
+    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
+    """Prove the conservation ledger and compare every served window with the oracle; exit 1 when anything differs."""
+    if only not in ("", "ledger", "oracle"):
+        raise typer.BadParameter("--only takes ledger or oracle")
+    wanted = Wanted(_scope(store, days), http, seed, ledger=only != "oracle", oracle=only != "ledger")
+    found = run_audit(Settings.load(), wanted, note)
+    if json:
+        print_json(as_json(found))
+    else:
+        show(found, Console())
+    raise typer.Exit(0 if found.ok else 1)
+
+
+def _scope(store: str, days: str) -> Scope:
+    stores = frozenset(name for name in store.split(",") if name)
+    if not days:
+        return Scope(stores)
+    try:
+        first, last = (date.fromisoformat(day) for day in days.split(".."))
+    except ValueError as error:
+        raise typer.BadParameter(f"--days {days!r}: expected YYYY-MM-DD..YYYY-MM-DD") from error
+    return Scope(stores, first, last)
