@@ -1,0 +1,56 @@
+"""`tally demo`: the whole loop on one year of real receipts."""
+
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ops.cli.output import note
+from ops.demo.run import Demo, DemoPlan, show_result
+from tally.settings import Settings
+
+HOME = Path(".tally") / "demo"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the command line."""
+    app.command("demo")(demo)
+
+
+def demo(
+    once: Annotated[bool, typer.Option("--once", help="stop everything at the end; the default without a terminal")] = False,
+    speed: Annotated[float, typer.Option(help="replay so many times faster than real time; 0 is as fast as it goes")] = 300_000,
+) -> None:
+    """Replay a year of real receipts through the whole system in a fresh folder, rebuild, and audit; exit with the audit's code."""
+    once = once or os.environ.get("DEMO") == "once" or not sys.stdout.isatty()
+    environment = {**os.environ, "TALLY_HOME": str(Path(os.environ.get("TALLY_HOME", HOME)).absolute())}
+    home = Path(environment["TALLY_HOME"])
+    running = Demo(Settings.load(environment), environment, note)
+    if home.exists():
+        note(f"demo: {home} holds an earlier demo; stopping it and starting afresh")
+        running.stop()
+        shutil.rmtree(home)
+    code = 1
+    try:
+        result = running.run(DemoPlan(speed))
+        show_result(result, note)
+        code = result.audit_code
+        if not once:
+            _stay(home)
+    except KeyboardInterrupt:
+        note("demo: interrupted")
+    finally:
+        running.stop()
+    raise typer.Exit(code)
+
+
+def _stay(home: Path) -> None:
+    """Keep the stack until Ctrl-C."""
+    api = Settings.load({"TALLY_HOME": str(home)}).api
+    note(f"\nThe dashboard is at http://{api}/ and the API at http://{api}/v1/metrics. In another terminal: export TALLY_HOME={home}")
+    note("Ctrl-C stops everything.")
+    signal.pause()

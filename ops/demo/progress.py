@@ -1,0 +1,31 @@
+"""What the speed layer did, from the progress lines that it writes: micro-batches, receipts, seconds."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+WARM_FROM = 2  # the first two micro-batches compile code and open connections
+
+
+@dataclass(frozen=True)
+class SpeedSummary:
+    """Micro-batches that held records, and from the third on: records and the seconds that their micro-batches took."""
+
+    micro_batches: int
+    warm_records: int
+    warm_seconds: float
+    fastest_per_second: float
+
+    @property
+    def warm_per_second(self) -> float:
+        """Records a second of micro-batch time, waiting for input not counted."""
+        return self.warm_records / self.warm_seconds if self.warm_seconds else 0.0
+
+
+def speed_summary(log: Path) -> SpeedSummary:
+    """Summary of one query's progress lines (JSON: batch_id, input_rows, duration_ms)."""
+    lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
+    held = [(int(line["input_rows"]), line["duration_ms"]["triggerExecution"] / 1000) for line in lines if line["input_rows"]]
+    warm = held[WARM_FROM:]
+    rates = [rows / seconds for rows, seconds in warm if seconds]
+    return SpeedSummary(len(held), sum(rows for rows, _ in warm), sum(seconds for _, seconds in warm), max(rates, default=0.0))

@@ -1,0 +1,129 @@
+"""The demo, step by step: each step is a verb that a person could type, and the last one is the proof."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
+
+from ops.demo.airflow import run_rebuild
+from ops.demo.progress import SpeedSummary, speed_summary
+from ops.lag import Lag, read_lag
+from tally.connect import cassandra_session
+from tally.errors import StackError
+from tally.settings import Settings
+
+CATCH_UP_SECONDS = 900
+# One window of the real data that everybody can look up: the busiest quarter hour of store 367.
+SAMPLE = {"store": "367", "from": "2017-09-19T22:00:00Z", "to": "2017-09-19T23:00:00Z", "grain": "15m"}
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class DemoPlan:
+    """What is replayed, and how fast (times real time)."""
+
+    speed: float
+    seed: int = 1
+    replay: tuple[str, ...] = (
+        "--duplicates", "0.02", "--disorder", "5m", "--late", "0.01", "--late-by", "1d", "--conflicts", "20", "--bad", "12",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """The audit's exit code and what was measured on the way."""
+
+    audit_code: int
+    speed: SpeedSummary
+    seconds: dict[str, float]
+
+
+class Demo:
+    """One run of the demo in one (fresh) TALLY_HOME."""
+
+    def __init__(self, settings: Settings, environment: dict[str, str], say: Say) -> None:
+        self._settings = settings
+        self._environment = environment
+        self._say = say
+        self._seconds: dict[str, float] = {}
+
+    def run(self, plan: DemoPlan) -> DemoResult:
+        """Start everything, replay the year, rebuild under Airflow, audit. The stack is left running."""
+        self._step("start the stack", lambda: self._tally("up"))
+        self._settings = Settings.load(self._environment)
+        replay = ["replay", "--source", "complete-journey", "--seed", str(plan.seed), "--speed", f"{plan.speed:g}", *plan.replay]
+        self._step("replay one year of receipts", lambda: self._tally(*replay))
+        self._step("both layers catch up", self._catch_up)
+        self._show_sample("before any rebuild, from the speed layer")
+        self._step("the ledger before the rebuild", lambda: self._tally("audit", "--only", "ledger"))
+        self._step("rebuild the views under Airflow", lambda: run_rebuild(self._settings.airflow, {"mode": "full"}, self._say))
+        self._show_sample("after the rebuild, from the batch layer")
+        code = self._step("audit", lambda: self._tally("audit", check=False))
+        return DemoResult(code, speed_summary(self._log("speed-progress-sales.jsonl")), self._seconds)
+
+    def stop(self) -> None:
+        """Stop everything that the demo started."""
+        self._step("stop the stack", lambda: self._tally("down"))
+
+    def _step(self, title: str, action: Callable[[], Any]) -> Any:
+        self._say(f"\n── {title}")
+        started = time.monotonic()
+        result = action()
+        self._seconds[title] = round(time.monotonic() - started, 1)
+        self._say(f"── {title}: {self._seconds[title]} s")
+        return result
+
+    def _tally(self, *arguments: str, check: bool = True) -> int:
+        self._say(f"$ tally {' '.join(arguments)}")
+        code = subprocess.run([sys.executable, "-m", "ops.cli", *arguments], env=self._environment, check=False).returncode
+        if check and code:
+            raise StackError(f"demo: `tally {' '.join(arguments)}` ended with {code}; logs are in {self._log('')}")
+        return code
+
+    def _log(self, name: str) -> Path:
+        return self._settings.home / "logs" / name
+
+    def _catch_up(self) -> None:
+        with cassandra_session(self._settings) as session:
+            wait_until_caught_up(lambda: read_lag(self._settings, session), self._say, CATCH_UP_SECONDS)
+
+    def _show_sample(self, moment: str) -> None:
+        answer = httpx.get(f"http://{self._settings.api}/v1/metrics/revenue", params=SAMPLE, timeout=30).raise_for_status().json()
+        self._say(f"\n{moment}: GET /v1/metrics/revenue {SAMPLE}")
+        self._say(json.dumps({name: answer.get(name) for name in ("rows", "through", "complete")}, indent=1))
+
+
+def wait_until_caught_up(lag: Callable[[], Lag], say: Say, deadline_seconds: float) -> None:
+    """Return when nothing that was sent is still on its way. Raises StackError after the deadline."""
+
+    @retry(retry=retry_if_exception_type(LookupError), stop=stop_after_delay(deadline_seconds), wait=wait_fixed(1), reraise=True)
+    def caught_up() -> None:
+        now = lag()
+        if now.total:
+            say(f"records to go: normaliser {now.normaliser:,}, speed {now.speed:,}, master {now.master:,}")
+            raise LookupError(now)
+
+    try:
+        caught_up()
+    except LookupError as error:
+        raise StackError(f"still behind after {deadline_seconds:.0f} s: {error}; see `tally status` and the logs") from error
+
+
+def show_result(result: DemoResult, say: Say) -> None:
+    """Print the durations and the speed layer's throughput."""
+    speed = result.speed
+    say("\ndurations: " + ", ".join(f"{title} {seconds} s" for title, seconds in result.seconds.items()))
+    say(
+        f"speed layer: {speed.micro_batches} micro-batches with receipts; from the third on {speed.warm_records:,} records "
+        f"in {speed.warm_seconds:.1f} s of micro-batch time = {speed.warm_per_second:,.0f} a second "
+        f"(fastest micro-batch {speed.fastest_per_second:,.0f} a second)"
+    )
+
