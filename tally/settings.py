@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tally.errors import TallyError
 
@@ -22,10 +21,17 @@ def user_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tally"
 
 
-class Settings(BaseSettings):
+def kept_addresses(home: Path) -> dict[str, str]:
+    """TALLY_<NAME> to host:port as `tally up` wrote them to this home; empty before the first start."""
+    file = home / ADDRESSES_FILE
+    lines = file.read_text("utf-8").splitlines() if file.is_file() else []
+    return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+
+
+class Settings(BaseModel):
     """Every setting, with unit and meaning; frozen. Nothing below a `main` reads the environment."""
 
-    model_config = SettingsConfigDict(env_prefix="TALLY_", frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     home: Path = Field(Path(".tally"), description="folder of all local data, logs and process records")
     cache: Path = Field(default_factory=user_cache, description="folder of the downloaded JVM artifacts")
@@ -73,9 +79,10 @@ class Settings(BaseSettings):
     def load(cls, environment: Mapping[str, str] | None = None) -> "Settings":
         """Settings from the environment and TALLY_HOME/addresses.env. Raises TallyError that names each bad variable."""
         environment = os.environ if environment is None else environment
-        home = Path(environment.get("TALLY_HOME", ".tally"))
+        named = {**kept_addresses(Path(environment.get("TALLY_HOME", ".tally"))), **environment}
+        values = {name: named[f"TALLY_{name.upper()}"] for name in cls.model_fields if f"TALLY_{name.upper()}" in named}
         try:
-            return cls(_env_file=home / ADDRESSES_FILE)  # type: ignore[call-arg]  # pydantic-settings reads it, mypy cannot see it
+            return cls.model_validate(values)
         except ValidationError as error:
             bad = "; ".join(f"TALLY_{str(e['loc'][0]).upper()}: {e['msg']} (got {e['input']!r})" for e in error.errors())
             raise TallyError(f"settings: {bad}. Correct or unset these variables.") from error
