@@ -71,6 +71,7 @@ class Settings(BaseModel):
     floor: bool = Field(True, description="whether a query without checkpoint leaves windows it cannot know whole to batch")
 
     ingest_trigger_seconds: float = Field(5.0, ge=0, description="seconds between two appends to the master dataset")
+    checkpoints: Path | None = Field(None, description="folder of the streaming checkpoints; default TALLY_HOME/data/checkpoints")
     default_currency: str = Field("USD", description="currency of a store that names none, ISO 4217")
     default_timezone: str = Field("UTC", description="time zone of a store that names none, IANA name")
     stores_file: Path | None = Field(None, description="YAML with name, tz, currency by store id; absent stores take the defaults")
@@ -94,7 +95,7 @@ class Settings(BaseModel):
 
     def checkpoint(self, query: str) -> Path:
         """Checkpoint folder of one streaming query."""
-        return self.home / "data" / "checkpoints" / query
+        return (self.checkpoints or self.home / "data" / "checkpoints") / query
 
     def lateness_seconds(self, family: str) -> int:
         """Allowed lateness of one family in seconds."""
