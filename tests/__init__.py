@@ -1,0 +1,1 @@
+"""The tests of Tally; the folder is the tier."""
