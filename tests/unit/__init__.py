@@ -1,0 +1,1 @@
+"""Tests of one module at a time; no process, no network."""
