@@ -1,0 +1,54 @@
+"""Addresses of the local services: chosen once on free loopback ports, kept in TALLY_HOME/addresses.env."""
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+
+from ops.stack.machine import port_is_free
+from tally.errors import StackError
+from tally.settings import ADDRESSES_FILE, Settings, kept_addresses
+
+NAMES = ("kafka", "kafka_controller", "cassandra", "cassandra_storage", "gateway", "api", "airflow")
+HOST = "127.0.0.1"
+# Below the range that systems give to outgoing connections: a kept port must still be free at the next start.
+FIRST_PORT, LAST_PORT = 20000, 32000
+TRIES = 1000
+
+
+def settings_with_addresses(environment: Mapping[str, str]) -> Settings:
+    """Settings whose addresses are settled: from the environment, else kept, else a free port that is kept from now on."""
+    home = Path(environment.get("TALLY_HOME", ".tally"))
+    kept = kept_addresses(home)
+    chosen = {variable(name): environment.get(variable(name)) or kept.get(variable(name)) or "" for name in NAMES}
+    taken = {address for address in chosen.values() if address}
+    for name, address in chosen.items():
+        chosen[name] = address or _free_address(taken)
+        taken.add(chosen[name])
+    if chosen != kept:
+        _keep(home, chosen)
+    return Settings.load(environment)
+
+
+def variable(name: str) -> str:
+    """The environment variable of one setting."""
+    return f"TALLY_{name.upper()}"
+
+
+def _free_address(taken: set[str]) -> str:
+    for _ in range(TRIES):
+        port = random.randint(FIRST_PORT, LAST_PORT)
+        if f"{HOST}:{port}" not in taken and port_is_free(HOST, port):
+            return f"{HOST}:{port}"
+    raise StackError(f"ports: none free on {HOST} between {FIRST_PORT} and {LAST_PORT}; end what holds them")
+
+
+def _keep(home: Path, chosen: Mapping[str, str]) -> None:
+    file = home / ADDRESSES_FILE
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        arriving = file.with_suffix(".arriving")
+        lines = "".join(f"{name}={address}\n" for name, address in chosen.items())
+        arriving.write_text("# Written by `tally up`; an environment variable of the same name wins.\n" + lines)
+        arriving.rename(file)
+    except OSError as error:
+        raise StackError(f"folder {home}: cannot be written ({error.strerror}); make it writable or set TALLY_HOME") from error

@@ -1,0 +1,56 @@
+"""Airflow standalone (scheduler, DAG processor, API server; SQLite) as a local process tree."""
+
+import signal
+import sys
+from pathlib import Path
+
+from ops.stack import probes
+from ops.stack.service import Launch, Service, Site
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def launch(site: Site) -> Launch:
+    """Airflow behind the tree guard, which ends the components when their parent is killed."""
+    airflow = Path(sys.executable).with_name("airflow")
+    return Launch((sys.executable, "-m", "ops.stack.tree_guard", str(airflow), "standalone"), _environment(site))
+
+
+def _environment(site: Site) -> dict[str, str]:
+    host, port = site.settings.airflow.rsplit(":", 1)
+    path = f"{Path(sys.executable).parent}:{site.environment.get('PATH', '/usr/bin:/bin')}"
+    return {
+        "PATH": path,
+        "AIRFLOW_HOME": str(site.data("airflow")),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
+        "AIRFLOW__CORE__PARALLELISM": "2",
+        # The default names port 8080, and every task would fail to report.
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://{host}:{port}/execution/",
+        "AIRFLOW__API__HOST": host,
+        "AIRFLOW__API__PORT": port,
+        "AIRFLOW__API__BASE_URL": f"http://{host}:{port}",
+        "AIRFLOW__API__WORKERS": "1",
+        "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
+        "AIRFLOW__TRIGGERER__DEFAULT_CAPACITY": "10",
+        # The scheduler, the DAG processor and the triggerer each serve their log on one fixed port unless told otherwise.
+        "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": "0",
+        "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": "0",
+        "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": "False",
+        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+        "NO_COLOR": "1",
+    }
+
+
+AIRFLOW = Service(
+    name="airflow",
+    launch=launch,
+    is_ready=lambda site: probes.airflow_answers(site.settings),
+    needs=("cassandra",),
+    settings_names=("airflow",),
+    http=True,
+    stop_signal=signal.SIGINT,  # the one that standalone passes on to its components
+    start_seconds=240,
+    stop_seconds=30,
+)

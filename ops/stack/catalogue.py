@@ -1,0 +1,80 @@
+"""Every service of the local stack, in start order."""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from ops.stack import probes
+from ops.stack.airflow import AIRFLOW
+from ops.stack.cassandra import CASSANDRA
+from ops.stack.kafka import KAFKA
+from ops.stack.service import Launch, Service, Site
+from tally.errors import StackError
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def python_module(module: str, site: Site) -> Launch:
+    """A module of this repository, run by this Python from wherever `tally` was called."""
+    path = ":".join(part for part in (str(REPOSITORY), site.environment.get("PYTHONPATH", "")) if part)
+    return Launch((sys.executable, "-m", module), {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1"})
+
+
+def _job(name: str, module: str, needs: tuple[str, ...]) -> Service:
+    """A job without HTTP: ready when it has touched its ready file."""
+    return Service(
+        name=name,
+        launch=lambda site: python_module(module, site),
+        is_ready=lambda site: site.run(f"{name}.ready").exists(),
+        needs=needs,
+        start_seconds=180,
+    )
+
+
+def _web(name: str, module: str, needs: tuple[str, ...]) -> Service:
+    return Service(
+        name=name,
+        launch=lambda site: python_module(module, site),
+        is_ready=lambda site: probes.is_healthy(str(getattr(site.settings, name))),
+        needs=needs,
+        settings_names=(name,),
+        http=True,
+    )
+
+
+SERVICES: dict[str, Service] = {
+    service.name: service
+    for service in (
+        KAFKA,
+        CASSANDRA,
+        _job("normaliser", "ingest.normaliser", ("kafka",)),
+        _web("gateway", "ingest.gateway", ("kafka",)),
+        _job("speed", "speed_layer.job", ("kafka", "cassandra")),
+        _job("master", "batch_layer.master.ingest", ("kafka", "cassandra")),
+        _web("api", "serving.api", ("kafka", "cassandra")),
+        AIRFLOW,
+    )
+}
+
+
+def named(names: Iterable[str], services: dict[str, Service] = SERVICES) -> list[Service]:
+    """The services of these names, all if there are none, in start order. Raises StackError for an unknown name."""
+    asked = set(names) or set(services)
+    unknown = sorted(asked - set(services))
+    if unknown:
+        raise StackError(f"no service {', '.join(unknown)}; there are {', '.join(services)}")
+    return [service for name, service in services.items() if name in asked]
+
+
+def with_needs(chosen: Iterable[Service], services: dict[str, Service] = SERVICES) -> list[Service]:
+    """The chosen services and all that they need, in start order."""
+    wanted: set[str] = set()
+    waiting = [service.name for service in chosen]
+    while waiting:
+        name = waiting.pop()
+        if name not in wanted:
+            wanted.add(name)
+            waiting.extend(services[name].needs)
+    return [service for name, service in services.items() if name in wanted]
+
+

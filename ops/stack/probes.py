@@ -1,0 +1,78 @@
+"""Whether a service answers: by its own protocol, within seconds."""
+
+import http.client
+import json
+import socket
+
+from cassandra.cluster import NoHostAvailable
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from tally.connect import cassandra_session
+from tally.settings import Settings
+
+TIMEOUT_SECONDS = 3.0
+SYSLOG_ERROR = 3
+
+
+def accepts_connections(address: str) -> bool:
+    """Whether somebody listens on host:port."""
+    host, port = address.rsplit(":", 1)
+    try:
+        with socket.create_connection((host, int(port)), TIMEOUT_SECONDS):
+            return True
+    except OSError:
+        return False
+
+
+def admin_client(settings: Settings) -> AdminClient:
+    """An admin client that says only what is an error."""
+    return AdminClient({"bootstrap.servers": settings.kafka, "log_level": SYSLOG_ERROR})
+
+
+def kafka_answers(settings: Settings) -> bool:
+    """Whether the broker lists its topics."""
+    # The plain connection first: the client library prints a line for every refused one.
+    if not accepts_connections(settings.kafka.split(",")[0]):
+        return False
+    try:
+        return bool(admin_client(settings).list_topics(timeout=TIMEOUT_SECONDS).brokers)
+    except KafkaException:
+        return False
+
+
+def cassandra_answers(settings: Settings) -> bool:
+    """Whether the node answers CQL."""
+    if not accepts_connections(settings.cassandra.split(",")[0]):
+        return False
+    try:
+        with cassandra_session(settings, "") as session:
+            return session.execute("SELECT release_version FROM system.local").one() is not None
+    except NoHostAvailable:
+        return False
+
+
+def http_json(address: str, path: str) -> tuple[int, object]:
+    """Status and JSON body of GET path; (0, None) when nobody answers."""
+    connection = http.client.HTTPConnection(address, timeout=TIMEOUT_SECONDS)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read() or b"null")
+    except (OSError, http.client.HTTPException, ValueError):
+        return 0, None
+    finally:
+        connection.close()
+
+
+def is_healthy(address: str) -> bool:
+    """Whether an HTTP service of ours answers /healthz with 200."""
+    return http_json(address, "/healthz")[0] == 200
+
+
+def airflow_answers(settings: Settings) -> bool:
+    """Whether Airflow's database, scheduler and DAG processor all report healthy."""
+    status, body = http_json(settings.airflow, "/api/v2/monitor/health")
+    if status != 200 or not isinstance(body, dict):
+        return False
+    return all((body.get(part) or {}).get("status") == "healthy" for part in ("metadatabase", "scheduler", "dag_processor"))

@@ -1,0 +1,107 @@
+"""Processes that the stack started: their records on disk, and the mark by which every child of one service is found.
+
+A PySpark JVM outlives its driver, Airflow's components outlive their parent: a pid alone is not enough to end a service.
+Each process inherits TALLY_SERVICE=<home>:<service>, so that what is left is found and nothing else is touched.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import psutil
+
+MARK = "TALLY_SERVICE"
+SAME_START_SECONDS = 2.0
+LEFTOVER_SECONDS = 5.0
+
+
+class Record(msgspec.Struct, frozen=True):
+    """What was started: pid and create_time (seconds since 1970) name one process, whatever pid is given to others later."""
+
+    pid: int
+    create_time: float
+    argv: tuple[str, ...]
+    ready: bool = False
+
+
+def read_record(file: Path) -> Record | None:
+    """The record in a file, None if there is none."""
+    return msgspec.json.decode(file.read_bytes(), type=Record) if file.exists() else None
+
+
+def write_record(file: Path, record: Record) -> None:
+    """The record in the file, at once or not at all."""
+    arriving = file.with_suffix(".arriving")
+    arriving.write_bytes(msgspec.json.encode(record))
+    arriving.rename(file)
+
+
+def start_detached(argv: tuple[str, ...], environment: Mapping[str, str], log: Path) -> Record:
+    """A process in a session of its own, both outputs appended to `log`, input empty. Raises OSError if it cannot start."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    files = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
+        (os.POSIX_SPAWN_DUP2, 1, 2),
+    ]
+    # Spawn, not Popen: the service outlives this process and must not be tied to an object of it.
+    pid = os.posix_spawn(argv[0], argv, dict(environment), file_actions=files, setsid=True)
+    try:
+        return Record(pid, psutil.Process(pid).create_time(), argv)
+    except psutil.NoSuchProcess:
+        return Record(pid, time.time(), argv)
+
+
+def process_of(record: Record | None) -> psutil.Process | None:
+    """The running process of a record; None if it has ended, also if its pid belongs to another process by now."""
+    if record is None:
+        return None
+    try:
+        process = psutil.Process(record.pid)
+        same = abs(process.create_time() - record.create_time) < SAME_START_SECONDS
+        if same and process.status() == psutil.STATUS_ZOMBIE:
+            _reap(record.pid)
+            return None
+        return process if same else None
+    except psutil.NoSuchProcess:
+        return None
+
+
+def marked_processes(mark: str) -> list[psutil.Process]:
+    """Every live process that was started for a service, children and orphans included."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.pid != os.getpid() and process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+            continue  # ended while we looked, or another user's: not ours
+    return found
+
+
+def end_leftovers(mark: str) -> None:
+    """Nothing that carries the mark lives on: SIGTERM, then SIGKILL to what does not follow."""
+    for end in (signal.SIGTERM, signal.SIGKILL):
+        left = marked_processes(mark)
+        for process in left:
+            send(process, end)
+        psutil.wait_procs(left, timeout=LEFTOVER_SECONDS)
+
+
+def send(process: psutil.Process, number: signal.Signals) -> None:
+    """The signal to the process, if it is still there."""
+    try:
+        process.send_signal(number)
+    except psutil.NoSuchProcess:
+        return
+
+
+def _reap(pid: int) -> None:
+    """Takes the exit code of a child of ours, so that it does not stay in the process table."""
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return

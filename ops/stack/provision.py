@@ -1,0 +1,110 @@
+"""Topics and tables, made from the files of schemas/; run again it changes nothing."""
+
+from collections.abc import Mapping
+
+from cassandra import DriverException
+from cassandra.cluster import Session
+from cassandra.protocol import ErrorMessage
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
+
+from ops.stack.probes import admin_client
+from schemas import loader
+from tally.connect import cassandra_session
+from tally.errors import StackError
+from tally.settings import Settings
+
+TIMEOUT_SECONDS = 30.0
+HOUR_MILLISECONDS = 3_600_000
+# Above the largest body the gateway takes: what is too large for Tally becomes a dead letter, not an error of the sender's.
+MAX_MESSAGE_BYTES = 6_291_456
+
+
+def create_topics(settings: Settings, prefix: str = "") -> None:
+    """Every topic of schemas/topics.yaml with the settings' partitions, retention and copies.
+
+    `prefix` names a set of topics of its own (tests). Raises StackError if a topic exists with another partition count.
+    """
+    admin = admin_client(settings)
+    wanted = {prefix + name: topic_configuration(kind["kind"], settings) for name, kind in loader.topics().items()}
+    present = admin.list_topics(timeout=TIMEOUT_SECONDS).topics
+    for name in wanted.keys() & present.keys():
+        _check_partitions(name, len(present[name].partitions), settings)
+    _create(admin, {name: config for name, config in wanted.items() if name not in present}, settings)
+    _configure(admin, {name: config for name, config in wanted.items() if name in present})
+
+
+def topic_configuration(kind: str, settings: Settings) -> dict[str, str]:
+    """Broker configuration of a topic by its kind: raw, canonical or durable."""
+    retention = {"raw": settings.raw_retention_hours, "canonical": settings.canonical_retention_hours}
+    hours = retention.get(kind)
+    configuration = {
+        "retention.ms": str(-1 if hours is None else hours * HOUR_MILLISECONDS),
+        "max.message.bytes": str(MAX_MESSAGE_BYTES),
+        "min.insync.replicas": str(max(1, settings.replication - 1)),
+    }
+    # The time of arrival is the broker's: a till's clock must not decide what is in the future.
+    return configuration | ({"message.timestamp.type": "LogAppendTime"} if kind == "raw" else {})
+
+
+def create_tables(settings: Settings) -> None:
+    """The settings' keyspace with every table of schemas/views."""
+    with cassandra_session(settings, "") as session:
+        session.execute(
+            f"CREATE KEYSPACE IF NOT EXISTS {settings.keyspace} WITH replication = "
+            f"{{'class': 'NetworkTopologyStrategy', '{settings.cassandra_datacenter}': {settings.replication}}}"
+        )
+        session.set_keyspace(settings.keyspace)
+        _create_missing(session, settings)
+
+
+def _create_missing(session: Session, settings: Settings) -> None:
+    # Asked first: each CREATE, also one that changes nothing, is agreed upon by all nodes.
+    rows = session.execute("SELECT table_name FROM system_schema.tables WHERE keyspace_name = %s", [settings.keyspace])
+    present = {row.table_name for row in rows}
+    for statement in loader.table_statements():
+        name = _table_name(statement)
+        try:
+            if name not in present:
+                session.execute(statement)
+        except (DriverException, ErrorMessage) as error:
+            raise StackError(f"table {name}: {error}; correct its file in schemas/views") from error
+
+
+def _table_name(statement: str) -> str:
+    return statement.partition("(")[0].split()[-1]
+
+
+def _check_partitions(topic: str, partitions: int, settings: Settings) -> None:
+    if partitions != settings.partitions:
+        raise StackError(
+            f"topic {topic} has {partitions} partitions, TALLY_PARTITIONS is {settings.partitions}: a store's records would move "
+            f"to another partition; set TALLY_PARTITIONS={partitions}, or begin anew in another TALLY_HOME"
+        )
+
+
+def _create(admin: AdminClient, topics: Mapping[str, dict[str, str]], settings: Settings) -> None:
+    new = [
+        NewTopic(name, num_partitions=settings.partitions, replication_factor=settings.replication, config=config)
+        for name, config in topics.items()
+    ]
+    for name, outcome in (admin.create_topics(new) if new else {}).items():
+        try:
+            outcome.result(TIMEOUT_SECONDS)
+        except KafkaException as error:
+            # Somebody else made it meanwhile: what was wanted is there.
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise StackError(f"topic {name}: {error.args[0].str()}; look into the broker's log") from error
+
+
+def _configure(admin: AdminClient, topics: Mapping[str, dict[str, str]]) -> None:
+    """A changed retention setting reaches topics that exist."""
+    resources = [ConfigResource(ResourceType.TOPIC, name, incremental_configs=_entries(config)) for name, config in topics.items()]
+    for outcome in (admin.incremental_alter_configs(resources) if resources else {}).values():
+        outcome.result(TIMEOUT_SECONDS)
+
+
+def _entries(configuration: Mapping[str, str]) -> list[ConfigEntry]:
+    return [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in configuration.items()
+    ]
