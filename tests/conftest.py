@@ -1,0 +1,135 @@
+"""Real parts for the integration tests: one Kafka, one Cassandra, one Spark for each run, names with a uuid for each test.
+
+TALLY_TEST_STACK_HOME=<a TALLY_HOME> takes a stack that runs already and leaves it running.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+from tally.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ops.stack.service import Site
+
+pytest_plugins = ("tests.tiers",)
+
+
+def make_site(home: Path, **variables: str) -> "Site":
+    """A stack at this home on free ports; `variables` are environment variables of its settings, e.g. TALLY_PARTITIONS."""
+    from ops.stack.addresses import settings_with_addresses
+    from ops.stack.service import Site
+
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("TALLY_") or name == "TALLY_CACHE"}
+    environment = {**inherited, **variables, "TALLY_HOME": str(home)}
+    return Site.of(settings_with_addresses(environment), environment)
+
+
+@pytest.fixture(scope="session")
+def stack_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """TALLY_HOME of the run's shared stack."""
+    given = os.environ.get("TALLY_TEST_STACK_HOME")
+    return Path(given) if given else tmp_path_factory.mktemp("stack")
+
+
+@pytest.fixture(scope="session")
+def site(stack_home: Path) -> Iterator["Site"]:
+    """The run's shared stack; nothing of it runs until a test asks for `kafka` or `cassandra`, nothing is left at the end."""
+    from ops.stack import catalogue, control
+
+    site = make_site(stack_home)
+    yield site
+    if "TALLY_TEST_STACK_HOME" not in os.environ:
+        control.down(site, catalogue.named(()), print)
+
+
+@pytest.fixture(scope="session")
+def settings(site: "Site") -> Settings:
+    """Settings of the shared stack; ask for `kafka` and `cassandra` too if they must run."""
+    return site.settings
+
+
+@pytest.fixture(scope="session")
+def kafka(site: "Site") -> str:
+    """Bootstrap address of a running broker with every topic of schemas/topics.yaml."""
+    from ops.stack import catalogue, control
+
+    control.up(site, catalogue.named(["kafka"]), print)
+    return site.settings.kafka
+
+
+@pytest.fixture(scope="session")
+def cassandra(site: "Site") -> str:
+    """Address of a running node whose keyspace `tally` has every table."""
+    from ops.stack import catalogue, control
+
+    control.up(site, catalogue.named(["cassandra"]), print)
+    return site.settings.cassandra
+
+
+@pytest.fixture
+def topic(kafka: str, settings: Settings) -> Iterator[str]:
+    """Name of a new, empty topic with the settings' partition count, gone after the test."""
+    from confluent_kafka.admin import NewTopic
+
+    from ops.stack.probes import admin_client
+
+    name = f"test-{uuid4().hex}"
+    admin = admin_client(settings)
+    admin.create_topics([NewTopic(name, num_partitions=settings.partitions, replication_factor=1)])[name].result(30)
+    yield name
+    admin.delete_topics([name])[name].result(30)
+
+
+@pytest.fixture(scope="module")
+def keyspace(cassandra: str, settings: Settings) -> Iterator[str]:
+    """Name of a new keyspace with every table of schemas/views, gone after the module."""
+    from ops.stack import provision
+    from tally.connect import cassandra_session
+
+    own = settings.model_copy(update={"keyspace": f"test_{uuid4().hex}"})
+    provision.create_tables(own)
+    yield own.keyspace
+    with cassandra_session(own, "") as session:
+        session.execute(f"DROP KEYSPACE {own.keyspace}", timeout=60)
+
+
+@pytest.fixture
+def own_settings(settings: Settings, keyspace: str, tmp_path: Path) -> Settings:
+    """Settings of the shared stack with the module's own keyspace and the test's own home (master, checkpoints)."""
+    return settings.model_copy(update={"keyspace": keyspace, "home": tmp_path})
+
+
+@pytest.fixture(scope="module")
+def own_site(site: "Site", keyspace: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator["Site"]:
+    """A stack of the module's own with empty topics: its own broker and home; the shared Cassandra with the module's keyspace.
+
+    For tests that run whole processes, which know their topics by fixed names.
+    """
+    from ops.stack import catalogue, control
+
+    shared = {"TALLY_CASSANDRA": site.settings.cassandra, "TALLY_CASSANDRA_STORAGE": site.settings.cassandra_storage}
+    own = make_site(tmp_path_factory.mktemp("own"), **shared, TALLY_KEYSPACE=keyspace)
+    control.up(own, catalogue.named(["kafka"]), print)
+    yield own
+    control.down(own, catalogue.named(()), print)
+
+
+@pytest.fixture(scope="session")
+def spark(settings: Settings) -> Iterator["SparkSession"]:
+    """A Spark session on two cores with Delta and the Kafka source, as the jobs have it."""
+    from pyspark.sql import SparkSession
+
+    from tally.sparkconf import spark_conf
+
+    configuration = spark_conf(settings.model_copy(update={"spark_master": "local[2]", "spark_memory": "1g"}))
+    session = SparkSession.builder.appName("tests").config(map={**configuration}).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()

@@ -1,0 +1,113 @@
+"""Tiers of the tests: the folder is the tier. Counts each, fails an empty one, a skip without reason, and a JVM in a fast one."""
+
+import os
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TIERS = ("unit", "laws", "contract", "integration", "dags", "e2e", "chaos", "browser", "docs")
+FAST = ("unit", "laws", "docs")
+FOLDER = Path(__file__).parent
+NO_REASON = ("", "Skipped: ", "Skipped: unconditional skip")
+JVM_STARTERS = ("java", "spark-submit")
+
+counts: Counter[str] = Counter()
+bare_skips: list[str] = []
+_no_jvm_now = False
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """--tiers unit,laws: only these, and none of them may be empty."""
+    parser.addoption("--tiers", default="", help=f"comma list of {', '.join(TIERS)}; each asked for must have tests")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A marker for each tier, and the watch on JVM starts."""
+    for tier in TIERS:
+        config.addinivalue_line("markers", f"{tier}: set by the folder tests/{tier}")
+    unknown = set(_asked(config)) - set(TIERS)
+    if unknown:
+        raise pytest.UsageError(f"--tiers: there is no {', '.join(sorted(unknown))}; there are {', '.join(TIERS)}")
+    sys.addaudithook(_refuse_jvm)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Folders of tiers that were not asked for are not even imported."""
+    tier = tier_of(collection_path)
+    return True if _asked(config) and tier in TIERS and tier not in _asked(config) else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks each test with its tier."""
+    for item in items:
+        item.add_marker(tier_of(item.path))
+
+
+@pytest.fixture(autouse=True)
+def no_jvm_in_fast_tiers(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test of a fast tier that starts a JVM fails where it does so."""
+    global _no_jvm_now
+    _no_jvm_now = tier_of(request.path) in FAST
+    yield
+    _no_jvm_now = False
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Counts a test once it has run, and remembers skips that give no reason."""
+    if report.when == "call":
+        counts[tier_of(Path(report.nodeid.partition("::")[0]))] += 1
+    if report.skipped and not hasattr(report, "wasxfail") and _reason(report.longrepr) in NO_REASON:
+        bare_skips.append(report.nodeid)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """An empty tier that was asked for, or a bare skip, fails the run."""
+    if (_empty(session.config) or bare_skips) and session.exitstatus in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """The number of tests that ran, by tier."""
+    terminalreporter.section("tests per tier")
+    for tier in _asked(config) or [tier for tier in TIERS if counts[tier]]:
+        terminalreporter.line(f"{tier:<12} {counts[tier]}")
+    for tier in _empty(config):
+        terminalreporter.line(f"FAILED: tier {tier} has no tests")
+    for name in bare_skips:
+        terminalreporter.line(f"FAILED: {name} is skipped without a reason")
+
+
+def tier_of(path: Path) -> str:
+    """Tier of a file or folder below tests/, "" for any other path."""
+    parts = path.parts
+    return parts[parts.index(FOLDER.name) + 1] if FOLDER.name in parts[:-1] else ""
+
+
+def _asked(config: pytest.Config) -> list[str]:
+    return [tier for tier in str(config.getoption("--tiers")).split(",") if tier]
+
+
+def _empty(config: pytest.Config) -> list[str]:
+    return [] if config.getoption("collectonly") else [tier for tier in _asked(config) if not counts[tier]]
+
+
+def _reason(longrepr: object) -> str:
+    return str(longrepr[2]) if isinstance(longrepr, tuple) else ""
+
+
+def _refuse_jvm(event: str, arguments: tuple[Any, ...]) -> None:
+    if _no_jvm_now and event in ("subprocess.Popen", "os.posix_spawn", "os.exec"):
+        program = os.fsdecode(arguments[0] or arguments[1][0])
+        if Path(program).name in JVM_STARTERS and not _is_stand_in(program):
+            raise AssertionError(f"a fast test started {program}; tests that need a JVM belong in tests/integration")
+
+
+def _is_stand_in(program: str) -> bool:
+    """Whether it is a shell script that a test wrote in Java's place."""
+    found = shutil.which(program)
+    return found is not None and Path(found).name == "java" and Path(found).read_bytes()[:2] == b"#!"
