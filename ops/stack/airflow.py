@@ -1,6 +1,5 @@
-"""Airflow standalone (scheduler, DAG processor, API server; SQLite) as a local process tree."""
+"""Airflow (scheduler, DAG processor, API server; SQLite) as a local process tree."""
 
-import signal
 import sys
 from pathlib import Path
 
@@ -11,9 +10,8 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 def launch(site: Site) -> Launch:
-    """Airflow behind the tree guard, which ends the components when their parent is killed."""
-    airflow = Path(sys.executable).with_name("airflow")
-    return Launch((sys.executable, "-m", "ops.stack.tree_guard", str(airflow), "standalone"), _environment(site))
+    """The process that runs Airflow's components and ends with them."""
+    return Launch((sys.executable, "-m", "ops.stack.airflow_run"), _environment(site))
 
 
 def _environment(site: Site) -> dict[str, str]:
@@ -21,6 +19,7 @@ def _environment(site: Site) -> dict[str, str]:
     path = f"{Path(sys.executable).parent}:{site.environment.get('PATH', '/usr/bin:/bin')}"
     return {
         "PATH": path,
+        "PYTHONPATH": str(REPOSITORY),
         "AIRFLOW_HOME": str(site.data("airflow")),
         "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
@@ -33,10 +32,6 @@ def _environment(site: Site) -> dict[str, str]:
         "AIRFLOW__API__BASE_URL": f"http://{host}:{port}",
         "AIRFLOW__API__WORKERS": "1",
         "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
-        "AIRFLOW__TRIGGERER__DEFAULT_CAPACITY": "10",
-        # The scheduler, the DAG processor and the triggerer each serve their log on one fixed port unless told otherwise.
-        "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": "0",
-        "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": "0",
         "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": "False",
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
         "NO_COLOR": "1",
@@ -50,7 +45,6 @@ AIRFLOW = Service(
     needs=("cassandra",),
     settings_names=("airflow",),
     http=True,
-    stop_signal=signal.SIGINT,  # the one that standalone passes on to its components
     start_seconds=240,
     stop_seconds=30,
 )

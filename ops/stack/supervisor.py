@@ -53,6 +53,8 @@ def start(site: Site, service: Service) -> None:
         "TALLY_HOME": str(site.home),
         "TALLY_CACHE": str(site.settings.cache),
         "TALLY_READY_FILE": str(ready_file(site, service)),
+        # A process that writes its title must not write it over its environment, where the mark is read.
+        "SPT_NOENV": "1",
     }
     environment = {**site.environment, **command.environment, **own}
     record = processes.start_detached(command.argv, environment, site.log(service.name))
