@@ -7,6 +7,7 @@
 import argparse
 import fcntl
 import hashlib
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import pyspark
+
 
 from ops.cli.output import Advance, note, progress
 from ops.stack.machine import check_folder, check_java
@@ -57,6 +58,8 @@ def fetch_parts(cache: Path, record: bool = False) -> None:
     with _one_at_a_time(cache), progress("JVM parts", sum(len(locked.get(part, {})) for part in missing)) as advance:
         for part in missing:
             _fetch_part(java, cache, part, locked.get(part, {}), advance)
+        for part in missing:
+            (cache / "jars" / part / ".verified").write_text(_wanted_state())
     note(f"JVM parts: complete in {cache / 'jars'}")
 
 
@@ -98,7 +101,6 @@ def _fetch_part(java: str, cache: Path, part: str, locked: dict[str, str], advan
         _verify(arriving, locked, cache)
     else:
         _record(arriving, part)
-    (arriving / ".verified").write_text(_wanted_state())
     shutil.rmtree(final, ignore_errors=True)
     arriving.rename(final)
     advance(len(locked))
@@ -106,8 +108,7 @@ def _fetch_part(java: str, cache: Path, part: str, locked: dict[str, str], advan
 
 def _run_ivy(java: str, cache: Path, part: str, arriving: Path) -> str | None:
     """None when Ivy brought every jar, else its first complaint."""
-    ivy = next(Path(pyspark.__file__).parent.glob("jars/ivy-*.jar"))
-    command = [java, f"-Divy.default.ivy.user.dir={cache / 'ivy'}", "-jar", str(ivy), "-ivy", str(IVY_FILE), "-confs", part]
+    command = [java, f"-Divy.default.ivy.user.dir={cache / 'ivy'}", "-jar", str(_ivy_jar()), "-ivy", str(IVY_FILE), "-confs", part]
     command += ["-cache", str(cache / "ivy" / "cache"), "-retrieve", str(arriving / JAR_NAME), "-types", "jar", "bundle"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as ivy_run:
         assert ivy_run.stdout is not None
@@ -118,6 +119,14 @@ def _run_ivy(java: str, cache: Path, part: str, arriving: Path) -> str | None:
             elif not complaint and any(word in line for word in ("FAILED", "UNRESOLVED", "Exception", "unable to")):
                 complaint = line.strip()
     return None if ivy_run.returncode == 0 else complaint or f"Ivy ended with {ivy_run.returncode}"
+
+
+def _ivy_jar() -> Path:
+    """The Ivy that PySpark ships; looked up without importing PySpark, which takes longer than all else here."""
+    pyspark = importlib.util.find_spec("pyspark")
+    if pyspark is None or pyspark.origin is None:
+        raise StackError("PySpark is not installed; run `make setup`")
+    return next(Path(pyspark.origin).parent.glob("jars/ivy-*.jar"))
 
 
 def _verify(folder: Path, locked: dict[str, str], cache: Path) -> None:

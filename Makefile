@@ -1,0 +1,40 @@
+# Needs Python 3.11 or 3.12, Java 17 or 21, and make. `make` lists the verbs.
+SHELL := /bin/sh
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup check test test-fast test-integration test-chaos bench demo clean
+
+help: ## list the verbs
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## bring everything that Tally needs into .venv and the user's cache
+	@python=$$(PYTHON="$(PYTHON)" sh ops/setup/find_python.sh) && "$$python" ops/setup/bootstrap.py
+
+check: setup ## lint and types
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+test: setup ## every tier: unit, laws, contract, integration, DAGs, end to end, docs
+	$(PYTEST) --tiers unit,laws,docs,contract,integration,dags,e2e $(ARGS)
+
+test-fast: setup ## unit, laws and docs: no JVM, under a minute
+	$(PYTEST) --tiers unit,laws,docs $(ARGS)
+
+test-integration: setup ## with the real Kafka, Cassandra and Spark
+	$(PYTEST) --tiers contract,integration,dags $(ARGS)
+
+test-chaos: setup ## faults at seeded moments
+	$(PYTEST) --tiers chaos $(ARGS)
+
+bench: setup ## measure
+	$(BIN)/python -m bench $(ARGS)
+
+demo: setup ## one year of real receipts through the whole system, with an audit at the end
+	@$(BIN)/tally demo $(ARGS)
+
+clean: ## stop the local stack; remove its data and the environment (the cache of downloads stays)
+	@if [ -x $(BIN)/tally ]; then $(BIN)/tally down; fi
+	rm -rf .venv .tally .pytest_cache .mypy_cache .ruff_cache .hypothesis
