@@ -94,9 +94,10 @@ def _locked_uv() -> tuple[str, str]:
 
 
 def _run(command: Sequence[str], what: str, more: dict[str, str] | None = None, quiet: bool = False) -> None:
-    finished = subprocess.run(command, cwd=REPOSITORY, env={**os.environ, **(more or {})}, stdout=subprocess.DEVNULL if quiet else None, check=False)
+    output = subprocess.DEVNULL if quiet else None
+    finished = subprocess.run(command, cwd=REPOSITORY, env={**os.environ, **(more or {})}, stdout=output, check=False)
     if finished.returncode:
-        raise StackError(f"{what}: could not be installed (see above); check the network and run `make setup` again: what is done is kept")
+        raise StackError(f"{what}: not installed (see above); check the network and run `make setup` again: what is done is kept")
 
 
 def _runs(command: Sequence[str], expect: str = "") -> bool:

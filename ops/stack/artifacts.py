@@ -16,8 +16,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-
-
 from ops.cli.output import Advance, note, progress
 from ops.stack.machine import check_folder, check_java
 from tally.errors import StackError, TallyError
@@ -95,7 +93,9 @@ def _fetch_part(java: str, cache: Path, part: str, locked: dict[str, str], advan
         if problem is None:
             break
         if attempt == ATTEMPTS:
-            raise StackError(f"JVM parts of {part}: {problem}; check the network and run `make setup` again: finished files are kept")
+            raise StackError(
+                f"JVM parts of {part}: {problem}; check the network, run `make setup` again: finished files are kept"
+            )
         note(f"JVM parts of {part}: {problem}; trying again")
     if locked:
         _verify(arriving, locked, cache)
@@ -108,7 +108,8 @@ def _fetch_part(java: str, cache: Path, part: str, locked: dict[str, str], advan
 
 def _run_ivy(java: str, cache: Path, part: str, arriving: Path) -> str | None:
     """None when Ivy brought every jar, else its first complaint."""
-    command = [java, f"-Divy.default.ivy.user.dir={cache / 'ivy'}", "-jar", str(_ivy_jar()), "-ivy", str(IVY_FILE), "-confs", part]
+    command = [java, f"-Divy.default.ivy.user.dir={cache / 'ivy'}", "-jar", str(_ivy_jar())]
+    command += ["-ivy", str(IVY_FILE), "-confs", part]
     command += ["-cache", str(cache / "ivy" / "cache"), "-retrieve", str(arriving / JAR_NAME), "-types", "jar", "bundle"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as ivy_run:
         assert ivy_run.stdout is not None
@@ -134,7 +135,8 @@ def _verify(folder: Path, locked: dict[str, str], cache: Path) -> None:
     wrong = sorted(name for name in found.keys() | locked.keys() if found.get(name) != locked.get(name))
     if wrong:
         raise StackError(
-            f"JVM parts: {', '.join(wrong)} differ from ops/stack/artifacts.lock; remove {cache / 'ivy'} and run `make setup` again"
+            f"JVM parts: {', '.join(wrong)} differ from ops/stack/artifacts.lock; "
+            f"remove {cache / 'ivy'} and run `make setup` again"
         )
 
 

@@ -76,5 +76,3 @@ def with_needs(chosen: Iterable[Service], services: dict[str, Service] = SERVICE
             wanted.add(name)
             waiting.extend(services[name].needs)
     return [service for name, service in services.items() if name in wanted]
-
-

@@ -106,7 +106,7 @@ def _came_up(site: Site, service: Service, seconds: float) -> bool:
     if supervisor.is_ready(site, service):
         return True
     if seconds > service.start_seconds:
-        raise StackError(f"not ready after {service.start_seconds:.0f} s; see {site.log(service.name)}, then `tally up {service.name}`")
+        raise StackError(f"not ready after {service.start_seconds:.0f} s; see {site.log(service.name)}, then run `up` again")
     return False
 
 
@@ -124,4 +124,6 @@ def _alone(site: Site) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
     except PermissionError as error:
-        raise StackError(f"folder {site.home}: cannot be written ({error.strerror}); make it writable or set TALLY_HOME") from error
+        raise StackError(
+            f"folder {site.home}: cannot be written ({error.strerror}); make it writable or set TALLY_HOME"
+        ) from error

@@ -99,12 +99,12 @@ def _create(admin: AdminClient, topics: Mapping[str, dict[str, str]], settings: 
 
 def _configure(admin: AdminClient, topics: Mapping[str, dict[str, str]]) -> None:
     """A changed retention setting reaches topics that exist."""
-    resources = [ConfigResource(ResourceType.TOPIC, name, incremental_configs=_entries(config)) for name, config in topics.items()]
+    resources = [
+        ConfigResource(ResourceType.TOPIC, name, incremental_configs=_entries(config)) for name, config in topics.items()
+    ]
     for outcome in (admin.incremental_alter_configs(resources) if resources else {}).values():
         outcome.result(TIMEOUT_SECONDS)
 
 
 def _entries(configuration: Mapping[str, str]) -> list[ConfigEntry]:
-    return [
-        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in configuration.items()
-    ]
+    return [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in configuration.items()]

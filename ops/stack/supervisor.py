@@ -100,15 +100,16 @@ def finish_stop(site: Site, service: Service, process: psutil.Process | None) ->
 def last_words(site: Site, service: Service) -> str:
     """The end of the service's log, on one line."""
     log = site.log(service.name)
-    lines = [line.strip() for line in log.read_text("utf-8", errors="replace").splitlines() if line.strip()] if log.exists() else []
-    return " | ".join(lines[-LOG_LINES:]) or "nothing logged"
+    lines = log.read_text("utf-8", errors="replace").splitlines() if log.exists() else []
+    return " | ".join([line.strip() for line in lines if line.strip()][-LOG_LINES:]) or "nothing logged"
 
 
 def _check_ports(site: Site, service: Service) -> None:
     for name, (host, port) in service.ports(site.settings).items():
         if not port_is_free(host, port):
             raise StackError(
-                f"{service.name}: port {port} on {host} is busy{_holder(port)}; end what holds it or set {variable(name)}={host}:PORT"
+                f"{service.name}: port {port} on {host} is busy{_holder(port)}; "
+                f"end what holds it or set {variable(name)}={host}:PORT"
             )
 
 
