@@ -15,10 +15,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on standar
 
 
 def register(app: typer.Typer) -> None:
-    """Adds up, down and status."""
+    """Adds up, down, status and doctor."""
     app.command()(up)
     app.command()(down)
     app.command()(status)
+    app.command()(doctor)
 
 
 def up(names: Names = None) -> None:
@@ -49,6 +50,26 @@ def status(as_json: AsJson = False) -> None:
         for name, state in states.items():
             print(f"{name:<11} {state.state:<9} {state.pid or '-':>8}  {state.address or '-'}")
     if any(state.state != "running" for state in states.values()):
+        raise typer.Exit(1)
+
+
+def doctor(as_json: AsJson = False) -> None:
+    """Look at the machine and the stack; each line says ok or failed, and the fix; exit code 1 if one failed."""
+    from dataclasses import asdict
+
+    from ops.stack.doctor import checks
+
+    found = {}
+    for name, check in checks(_site()):
+        found[name] = check
+        if not as_json:
+            print(
+                f"{'ok' if check.ok else 'failed':<7} {name:<21} {check.detail}{'' if check.ok else f'; {check.fix}'}", flush=True
+            )
+    ok = all(check.ok for check in found.values())
+    if as_json:
+        print_json({"ok": ok, "checks": {name: asdict(check) for name, check in found.items()}})
+    if not ok:
         raise typer.Exit(1)
 
 

@@ -93,9 +93,7 @@ def _fetch_part(java: str, cache: Path, part: str, locked: dict[str, str], advan
         if problem is None:
             break
         if attempt == ATTEMPTS:
-            raise StackError(
-                f"JVM parts of {part}: {problem}; check the network, run `make setup` again: finished files are kept"
-            )
+            raise StackError(f"JVM parts of {part}: {problem}; check the network, run `make setup` again: what is done is kept")
         note(f"JVM parts of {part}: {problem}; trying again")
     if locked:
         _verify(arriving, locked, cache)

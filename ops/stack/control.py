@@ -18,10 +18,11 @@ Tell = Callable[[str], None]
 
 @dataclass
 class _Bringing:
-    """How far `up` is: what waits for its needs, what was started and when, what is ready, what failed and why."""
+    """How far `up` is: what waits, what was started and when, what ran before, what is ready, what failed and why."""
 
     waiting: list[Service]
     started: dict[str, tuple[Service, float]] = field(default_factory=dict)
+    kept: set[str] = field(default_factory=set)
     ready: set[str] = field(default_factory=set)
     failed: dict[str, str] = field(default_factory=dict)
 
@@ -76,7 +77,9 @@ def _start_what_can_start(site: Site, bringing: _Bringing, tell: Tell) -> None:
 
 def _start(site: Site, service: Service, bringing: _Bringing, tell: Tell) -> None:
     try:
-        if not supervisor.is_alive(site, service):
+        if supervisor.is_alive(site, service):
+            bringing.kept.add(service.name)
+        else:
             tell(f"{service.name}: starting")
             supervisor.start(site, service)
         bringing.started[service.name] = (service, time.monotonic())
@@ -91,7 +94,8 @@ def _look_at_started(site: Site, bringing: _Bringing, tell: Tell) -> None:
             if _came_up(site, service, seconds):
                 service.once_ready(site)
                 bringing.ready.add(name)
-                tell(f"{name}: ready after {seconds:.1f} s{_at(site, service)}")
+                how = "runs already" if name in bringing.kept else f"ready after {seconds:.1f} s"
+                tell(f"{name}: {how}{_at(site, service)}")
             else:
                 continue
         except TallyError as error:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from cassandra import DriverException
-from cassandra.cluster import Session
+from cassandra.cluster import NoHostAvailable, Session
 from cassandra.protocol import ErrorMessage
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
@@ -25,7 +25,13 @@ def create_topics(settings: Settings, prefix: str = "") -> None:
 
     `prefix` names a set of topics of its own (tests). Raises StackError if a topic exists with another partition count.
     """
-    admin = admin_client(settings)
+    try:
+        _bring_topics(admin_client(settings), settings, prefix)
+    except KafkaException as error:
+        raise StackError(f"kafka at {settings.kafka}: {error.args[0].str()}; look into the broker's log") from error
+
+
+def _bring_topics(admin: AdminClient, settings: Settings, prefix: str) -> None:
     wanted = {prefix + name: topic_configuration(kind["kind"], settings) for name, kind in loader.topics().items()}
     present = admin.list_topics(timeout=TIMEOUT_SECONDS).topics
     for name in wanted.keys() & present.keys():
@@ -49,13 +55,14 @@ def topic_configuration(kind: str, settings: Settings) -> dict[str, str]:
 
 def create_tables(settings: Settings) -> None:
     """The settings' keyspace with every table of schemas/views."""
-    with cassandra_session(settings, "") as session:
-        session.execute(
-            f"CREATE KEYSPACE IF NOT EXISTS {settings.keyspace} WITH replication = "
-            f"{{'class': 'NetworkTopologyStrategy', '{settings.cassandra_datacenter}': {settings.replication}}}"
-        )
-        session.set_keyspace(settings.keyspace)
-        _create_missing(session, settings)
+    copies = f"{{'class': 'NetworkTopologyStrategy', '{settings.cassandra_datacenter}': {settings.replication}}}"
+    try:
+        with cassandra_session(settings, "") as session:
+            session.execute(f"CREATE KEYSPACE IF NOT EXISTS {settings.keyspace} WITH replication = {copies}")
+            session.set_keyspace(settings.keyspace)
+            _create_missing(session, settings)
+    except (DriverException, NoHostAvailable) as error:
+        raise StackError(f"cassandra at {settings.cassandra}: {error}; look into its log") from error
 
 
 def _create_missing(session: Session, settings: Settings) -> None:
@@ -88,13 +95,13 @@ def _create(admin: AdminClient, topics: Mapping[str, dict[str, str]], settings: 
         NewTopic(name, num_partitions=settings.partitions, replication_factor=settings.replication, config=config)
         for name, config in topics.items()
     ]
-    for name, outcome in (admin.create_topics(new) if new else {}).items():
+    for outcome in (admin.create_topics(new) if new else {}).values():
         try:
             outcome.result(TIMEOUT_SECONDS)
         except KafkaException as error:
             # Somebody else made it meanwhile: what was wanted is there.
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise StackError(f"topic {name}: {error.args[0].str()}; look into the broker's log") from error
+                raise
 
 
 def _configure(admin: AdminClient, topics: Mapping[str, dict[str, str]]) -> None:
