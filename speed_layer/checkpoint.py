@@ -1,0 +1,36 @@
+"""What a checkpoint folder says of its query: whether it has begun, and up to which offsets its micro-batches are committed."""
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from speed_layer.source import Offsets
+
+
+@dataclass(frozen=True)
+class Position:
+    """The last committed micro-batch: first offset not read, by partition, and the watermark that it was given."""
+
+    until: Offsets
+    watermark: datetime
+
+
+def has_begun(checkpoint: Path) -> bool:
+    """Whether a micro-batch was ever planned with this checkpoint."""
+    return bool(_numbers(checkpoint / "offsets"))
+
+
+def committed_position(checkpoint: Path) -> Position | None:
+    """The position after the last committed micro-batch; None before the first."""
+    committed = _numbers(checkpoint / "commits")
+    if not committed:
+        return None
+    # Spark's offset log: version, metadata, then one line a source: {topic: {partition: first offset not in the batch}}.
+    _, metadata, source = (checkpoint / "offsets" / str(max(committed))).read_text("utf-8").splitlines()
+    until = {int(partition): int(offset) for offsets in json.loads(source).values() for partition, offset in offsets.items()}
+    return Position(until, datetime.fromtimestamp(json.loads(metadata)["batchWatermarkMs"] / 1000, UTC))
+
+
+def _numbers(folder: Path) -> list[int]:
+    return [int(file.name) for file in folder.glob("*") if file.name.isdigit()]

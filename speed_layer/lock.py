@@ -1,0 +1,58 @@
+"""One driver for each checkpoint: a second one is refused."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from tenacity import RetryError, retry, retry_if_result, stop_after_delay, wait_fixed
+
+from tally.errors import AlreadyRunning
+
+# A JVM notices within about 2 s that its Python was killed.
+_JVM_SECONDS = 20.0
+
+
+@contextmanager
+def exclusive(checkpoint: Path) -> Iterator[None]:
+    """Holds the checkpoint for this process, until the block or the process ends. Raises AlreadyRunning at once."""
+    file = _beside(checkpoint, ".lock")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a+", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise AlreadyRunning(_message(checkpoint, file)) from error
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
+
+
+@contextmanager
+def exclusive_in_jvm(spark: SparkSession, checkpoint: Path) -> Iterator[None]:
+    """Holds the checkpoint for this driver's JVM, which outlives a killed Python for some seconds and writes meanwhile.
+
+    Waits for such a JVM of an earlier driver to end. Raises AlreadyRunning if it does not.
+    """
+    file = _beside(checkpoint, ".jvm-lock")
+    opened = spark._jvm.java.io.RandomAccessFile(str(file.absolute()), "rw")  # type: ignore[union-attr]
+    locked = retry(retry=retry_if_result(lambda held: held is None), stop=stop_after_delay(_JVM_SECONDS), wait=wait_fixed(0.2))
+    try:
+        locked(opened.getChannel().tryLock)()
+        yield
+    except RetryError as error:
+        raise AlreadyRunning(f"checkpoint {checkpoint}: the JVM of an earlier driver still runs; end it first") from error
+    finally:
+        opened.close()
+
+
+def _beside(checkpoint: Path, ending: str) -> Path:
+    # Beside, not inside: moving a checkpoint away must not take the lock with it.
+    return checkpoint.with_name(checkpoint.name + ending)
+
+
+def _message(checkpoint: Path, file: Path) -> str:
+    return f"checkpoint {checkpoint}: held by process {file.read_text('utf-8').strip() or '?'}; stop that one, or set TALLY_CHECKPOINTS"

@@ -1,0 +1,48 @@
+"""A negative control: a sink that adds up increments in counter columns, as a first attempt would. Never right, only tested.
+
+A repeated micro-batch, a restored checkpoint or a second driver adds again; `TALLY_SINK_REGISTER=events` does not.
+"""
+
+from cassandra.cluster import Session
+from pyspark.sql import DataFrame
+
+from tally.connect import cassandra_cluster
+from tally.families import Family
+from tally.settings import Settings
+
+
+def counter_table(family: Family) -> str:
+    """Name of the counter table of one family."""
+    return f"{family.name}_15min_counter"
+
+
+def create_counter_table(session: Session, family: Family) -> None:
+    """The counter table, made if it is not there; only this control has one."""
+    keys = "".join(f", {name} text" for name in (*family.axes, "dim", "dim_value"))
+    counters = "".join(f', "{name}" counter' for name in ("events", *family.parts))
+    session.execute(
+        f"CREATE TABLE IF NOT EXISTS {counter_table(family)} (store_id text, day date, window_start timestamp{keys}{counters}, "
+        f"PRIMARY KEY ((store_id, day), {', '.join(family.row_key)}))"
+    )
+
+
+class CounterSink:
+    """Adds what has changed since this process last saw a row: it knows nothing of what others, or it before a restart, added."""
+
+    def __init__(self, settings: Settings, family: Family) -> None:
+        self._keys = ("store_id", "day", *family.row_key)
+        self._counted = ("events", *family.parts)
+        self._session = cassandra_cluster(settings).connect(settings.keyspace)
+        self._last: dict[tuple[object, ...], tuple[int, ...]] = {}
+        create_counter_table(self._session, family)
+        changes = ", ".join(f'"{name}" = "{name}" + ?' for name in self._counted)
+        where = " AND ".join(f"{name} = ?" for name in self._keys)
+        self._update = self._session.prepare(f"UPDATE {counter_table(family)} SET {changes} WHERE {where}")
+
+    def add(self, rows: DataFrame) -> None:
+        """The increments of a micro-batch's rows, added."""
+        for row in rows.collect():
+            key, totals = tuple(row[name] for name in self._keys), tuple(row[name] for name in self._counted)
+            before = self._last.get(key, (0,) * len(totals))
+            self._session.execute(self._update, (*(now - then for now, then in zip(totals, before, strict=True)), *key))
+            self._last[key] = totals

@@ -1,0 +1,154 @@
+"""View rows into Cassandra, from the executors: a max-register by write timestamp (epoch, events)."""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from itertools import groupby, islice
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from cassandra.cluster import PreparedStatement, Session
+from cassandra.query import BoundStatement
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from speed_layer.sink.activity import StoreActivity
+from speed_layer.sink.updates import ViewUpdates
+from speed_layer.sink.writer import one_partition, write_all
+from tally.connect import cassandra_cluster
+from tally.families import Family
+from tally.settings import Settings
+
+EPOCH_SHIFT = 40
+WINDOW_SECONDS = 900
+DAY_SECONDS = 86_400
+# Cassandra refuses a longer TTL: 20 years.
+LONGEST_TTL_SECONDS = 630_720_000
+# CQL's date on the wire: days, with 1970-01-01 in the middle of 32 bits.
+CQL_DATE_ZERO = 1 << 31
+_PARTITIONS_AT_ONCE = 1_000
+ACKS = "rows bigint, windows bigint, expired bigint"
+_ACK_TYPES = pa.schema([("rows", pa.int64()), ("windows", pa.int64()), ("expired", pa.int64())])
+
+Row = tuple[Any, ...]
+
+
+class Acks(NamedTuple):
+    """What a micro-batch wrote: rows and windows acknowledged, rows not written because their time to live is over."""
+
+    rows: int = 0
+    windows: int = 0
+    expired: int = 0
+
+    def plus(self, other: "Acks") -> "Acks":
+        """Both together."""
+        return Acks(self.rows + other.rows, self.windows + other.windows, self.expired + other.expired)
+
+
+def row_columns(family: Family) -> tuple[str, ...]:
+    """Every column of the family's speed table, in the order in which the rows travel to the writers."""
+    return ("store_id", "day", "window_start", *family.axes, "dim", "dim_value", "events", *family.parts, "epoch")
+
+
+def insert_statement(family: Family) -> str:
+    """The INSERT of a speed row: every column, so that a row is never a mix of two writes."""
+    columns = row_columns(family)
+    names, marks = ", ".join(f'"{name}"' for name in columns), ", ".join("?" * len(columns))
+    return f"INSERT INTO {family.speed_table} ({names}) VALUES ({marks}) USING TIMESTAMP ? AND TTL ?"
+
+
+def register(epoch: int, events: int) -> int:
+    """The write timestamp: the higher epoch wins, then the row that has seen more events, whoever wrote it and when.
+
+    >>> register(1, 5) > register(1, 4) and register(2, 0) > register(1, 1_000_000)
+    True
+    """
+    return (epoch << EPOCH_SHIFT) | events
+
+
+def seconds_to_live(window_start_millis: int, retention_days: int, now_seconds: float) -> int:
+    """Window end + retention - now, at most Cassandra's 20 years; 0 or less means that the row has expired already."""
+    window_end = window_start_millis // 1000 + WINDOW_SECONDS
+    return min(LONGEST_TTL_SECONDS, int(window_end + retention_days * DAY_SECONDS - now_seconds))
+
+
+def write_rows(rows: DataFrame, settings: Settings, family: Family) -> Acks:
+    """Rows of window_rows() written and announced by the executors: the one action of a micro-batch.
+
+    Raises what the first failed task raised; nothing is acknowledged then and the micro-batch is repeated.
+    """
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        acks = worker_sink(settings, family).write(batches)
+        yield pa.RecordBatch.from_pylist([acks._asdict()], schema=_ACK_TYPES)
+
+    # As plain integers the columns need no conversion on their way into CQL's wire format.
+    day, start = F.unix_date("day").alias("day"), F.unix_millis("window_start").alias("window_start")
+    columns = [{"day": day, "window_start": start}.get(name, F.col(name)) for name in row_columns(family)]
+    # Sorted: a partition's rows follow each other, and the rows of one window with them.
+    sorted_rows = rows.select(*columns).sortWithinPartitions("store_id", "day", "window_start")
+    acks = [Acks(*ack) for ack in sorted_rows.mapInArrow(write, ACKS).collect()]
+    return Acks(*(sum(column) for column in zip(*acks, strict=True))) if acks else Acks()
+
+
+@cache
+def worker_session(settings: Settings) -> Session:
+    """The session of this Python worker, made on first use: a session does not survive a fork."""
+    return cassandra_cluster(settings).connect(settings.keyspace)
+
+
+@cache
+def worker_sink(settings: Settings, family: Family) -> "RowSink":
+    """The sink of this Python worker, made on first use."""
+    return RowSink(settings, family, worker_session(settings))
+
+
+class RowSink:
+    """Writes rows, then announces their windows, then notes the stores' days."""
+
+    def __init__(self, settings: Settings, family: Family, session: Session) -> None:
+        self._settings, self._family, self._session = settings, family, session
+        self._insert: PreparedStatement = session.prepare(insert_statement(family))
+        self._insert.is_idempotent = True
+        self._events = row_columns(family).index("events")
+        self._updates = ViewUpdates(settings)
+        self._activity = StoreActivity(family, session)
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> Acks:
+        """Everything acknowledged by Cassandra, then by Kafka. Rows come sorted by store, day, window."""
+        rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
+        partitions = (list(group) for _, group in groupby(rows, key=lambda row: row[:2]))
+        acks = Acks()
+        while some := list(islice(partitions, _PARTITIONS_AT_ONCE)):
+            acks = acks.plus(self._write_partitions(some))
+        self._updates.flush()
+        return acks
+
+    def _write_partitions(self, partitions: Sequence[list[Row]]) -> Acks:
+        now = time.time()
+        living = [[row for row in rows if self._ttl(row, now) > 0] for rows in partitions]
+        write_all(self._session, [one_partition([self._bound(row, now) for row in rows]) for rows in living if rows])
+        windows = self._announce(row for rows in partitions for row in rows)
+        self._activity.note((rows[0][0], rows[0][1]) for rows in partitions)
+        written, given = sum(map(len, living)), sum(map(len, partitions))
+        return Acks(written, windows, given - written)
+
+    def _announce(self, rows: Iterable[Row]) -> int:
+        windows = {(row[0], row[2]): row[self._events] for row in rows}
+        for (store_id, start), events in windows.items():
+            self._updates.announce(self._family, store_id, datetime.fromtimestamp(start / 1000, UTC), events)
+        return len(windows)
+
+    def _bound(self, row: Row, now: float) -> BoundStatement:
+        store_id, day, *others = row
+        return self._insert.bind((store_id, day + CQL_DATE_ZERO, *others, self._timestamp(row, now), self._ttl(row, now)))
+
+    def _ttl(self, row: Row, now: float) -> int:
+        return seconds_to_live(row[2], self._settings.speed_retention_days, now)
+
+    def _timestamp(self, row: Row, now: float) -> int:
+        # The clock is a negative control of the tests: a replay or a second driver then overwrites richer rows.
+        if self._settings.sink_register == "wall_clock":
+            return int(now * 1_000_000)
+        return register(row[-1], row[self._events])

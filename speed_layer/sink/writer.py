@@ -1,0 +1,63 @@
+"""Statements written to Cassandra until each is acknowledged, or the micro-batch fails."""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from cassandra import OperationTimedOut, Timeout, Unavailable
+from cassandra.cluster import NoHostAvailable, Session
+from cassandra.concurrent import execute_concurrent
+from cassandra.connection import ConnectionException
+from cassandra.query import BatchStatement, BatchType, BoundStatement, Statement
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
+
+from tally.errors import TallyError
+
+_CONCURRENCY = 32
+RETRY_SECONDS = 90.0
+# Outcomes after which a statement may or may not have been applied; written again it changes nothing.
+_TRANSIENT = (OperationTimedOut, Timeout, Unavailable, NoHostAvailable, ConnectionException)
+
+Statements: TypeAlias = Sequence[Statement]
+
+
+class Unacknowledged(TallyError):
+    """Raised when Cassandra did not acknowledge a write in time; the micro-batch fails and is repeated after a restart."""
+
+
+def write_all(session: Session, statements: Iterable[Statement], seconds: float = RETRY_SECONDS) -> None:
+    """Nothing, once every statement is acknowledged.
+
+    Repeats time-outs and unavailable nodes for `seconds`, then raises Unacknowledged; any other error is raised as it is.
+    Statements must be idempotent: the same key, values and write timestamp each time.
+    """
+    waiting = list(statements)
+    patience = Retrying(
+        retry=retry_if_exception_type(Unacknowledged),
+        stop=stop_after_delay(seconds),
+        wait=wait_exponential_jitter(0.2, max=5),
+        reraise=True,
+    )
+    for attempt in patience:
+        with attempt:
+            waiting, reason = _without_answer(session, waiting)
+            if waiting:
+                raise Unacknowledged(f"Cassandra: {len(waiting)} writes were not acknowledged ({reason}); look into its log")
+
+
+def one_partition(statements: Sequence[BoundStatement]) -> BatchStatement:
+    """The statements, all of one partition, as one batch: applied and seen together, for the price of one write."""
+    batch = BatchStatement(batch_type=BatchType.UNLOGGED)
+    for statement in statements:
+        batch.add(statement)
+    batch.is_idempotent = True
+    return batch
+
+
+def _without_answer(session: Session, statements: Statements) -> tuple[list[Statement], object]:
+    """The statements whose fate is unknown after one try, and why of the first."""
+    results = execute_concurrent(session, [(one, ()) for one in statements], concurrency=_CONCURRENCY, raise_on_first_error=False)
+    failed = [(statement, result.result_or_exc) for statement, result in zip(statements, results, strict=True) if not result.success]
+    for _, error in failed:
+        if not isinstance(error, _TRANSIENT):
+            raise error
+    return [statement for statement, _ in failed], failed[0][1] if failed else None

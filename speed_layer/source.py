@@ -1,0 +1,71 @@
+"""A canonical topic as a stream: committed records only, from explicit offsets, stopping when records are gone."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, TopicPartition
+from pyspark.sql import DataFrame, SparkSession
+
+from tally.connect import kafka_consumer
+from tally.errors import DataLoss, StackError
+from tally.frames import canonical_records
+from tally.settings import Settings
+
+_TIMEOUT_SECONDS = 30.0
+Offsets = Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class Retained:
+    """What a topic holds now, by partition: first offset kept, and the first one not yet committed."""
+
+    earliest: Offsets
+    end: Offsets
+
+
+def retained(settings: Settings, topic: str) -> Retained:
+    """What the topic holds. Raises StackError if its partition count is not the settings' one."""
+    consumer = kafka_consumer(settings, "speed-offsets")
+    try:
+        ranges = _ranges(consumer, topic)
+    finally:
+        consumer.close()
+    if len(ranges) != settings.partitions:
+        raise StackError(
+            f"topic {topic} has {len(ranges)} partitions, TALLY_PARTITIONS is {settings.partitions}: a window's events would lie in "
+            f"two partitions; set TALLY_PARTITIONS={len(ranges)} or run `tally up kafka`"
+        )
+    return Retained({number: low for number, (low, _) in ranges.items()}, {number: high for number, (_, high) in ranges.items()})
+
+
+def _ranges(consumer: Consumer, topic: str) -> dict[int, tuple[int, int]]:
+    partitions = consumer.list_topics(topic, timeout=_TIMEOUT_SECONDS).topics[topic].partitions
+    return {number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=_TIMEOUT_SECONDS) for number in partitions}
+
+
+def refuse_data_loss(needed: Offsets, topic: str, held: Retained) -> None:
+    """Nothing if the topic still holds everything from the needed offsets on. Raises DataLoss (retention, or a topic made anew)."""
+    for partition, offset in sorted(needed.items()):
+        earliest, end = held.earliest[partition], held.end[partition]
+        if not earliest <= offset <= end:
+            raise DataLoss(
+                f"topic {topic} partition {partition}: the query goes on at offset {offset}, the broker holds {earliest} to {end}; "
+                f"move the checkpoint folder away: the query then begins anew with a floor and `tally rebuild` serves what lies below"
+            )
+
+
+def canonical_stream(spark: SparkSession, settings: Settings, topic: str, starting: Offsets) -> DataFrame:
+    """Canonical records (tally.frames.canonical_records) of a topic, from these offsets on if there is no checkpoint."""
+    offsets = {str(partition): offset for partition, offset in starting.items()}
+    # minPartitions, maxRecordsPerPartition and maxOffsetsPerTrigger stay unset: the first would split a partition over tasks
+    # (then not the first copy by offset wins), the last would let partitions drift apart in event time.
+    stream = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", settings.kafka)
+        .option("subscribe", topic)
+        .option("startingOffsets", json.dumps({topic: offsets}))
+        .option("kafka.isolation.level", "read_committed")
+        .option("failOnDataLoss", "true")
+    )
+    return canonical_records(stream.load())

@@ -1,0 +1,50 @@
+"""The query of one view family: canonical records to view rows, in one stateful operator."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQuery
+
+from speed_layer.sink.counter import CounterSink
+from speed_layer.sink.rows import write_rows
+from tally.families import Family
+from tally.frames import contributions, members_per_window, window_rows
+from tally.settings import Settings
+
+FLOOR = "floor"
+
+
+def members(records: DataFrame, family: Family, floor: datetime | None, lateness_seconds: int) -> DataFrame:
+    """The sets of each window that a micro-batch changed.
+
+    In:  canonical records of a stream. Out: members_per_window(). What lies below the floor is counted as `below_floor`
+    (observed metric) and left to batch.
+    """
+    events = contributions(records, family)
+    if floor is not None:
+        # Ahead of the watermark: a query without one would take anything, however old, in its first micro-batches.
+        below = F.col("happened_at") < F.lit(floor)
+        events = events.observe(FLOOR, F.count_if(below).alias("below_floor")).where(~below)
+    return members_per_window(events.withWatermark("happened_at", f"{lateness_seconds} seconds"), family)
+
+
+def start_view(records: DataFrame, family: Family, floor: datetime | None, settings: Settings) -> StreamingQuery:
+    """The running query of one family, with its own checkpoint and watermark."""
+    sink = view_sink(settings, family)
+
+    def write(changed: DataFrame, batch: int) -> None:
+        # Exactly one full action: state is committed by the tasks that are read to their end, once.
+        sink(window_rows(changed, family))
+
+    query = members(records, family, floor, settings.lateness_seconds(family.name)).writeStream.queryName(family.name)
+    query = query.outputMode("update").option("checkpointLocation", str(settings.checkpoint(family.name))).foreachBatch(write)
+    return query.trigger(processingTime=f"{settings.trigger_seconds} seconds").start()
+
+
+def view_sink(settings: Settings, family: Family) -> Callable[[DataFrame], object]:
+    """What a micro-batch's rows are given to: the register, or the counter that the tests show to be wrong."""
+    if settings.sink_register == "counter":
+        return CounterSink(settings, family).add
+    return lambda rows: write_rows(rows, settings, family)
