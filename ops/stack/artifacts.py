@@ -26,6 +26,7 @@ IVY_FILE = REPOSITORY / "ivy.xml"
 LOCK_FILE = Path(__file__).with_name("artifacts.lock")
 PARTS = ("kafka", "cassandra", "spark")
 ATTEMPTS = 3
+COMPLAINTS = ("FAILED", "UNRESOLVED", "Exception", "unable to")
 NEEDED_GIGABYTES = 0.5
 JAR_NAME = "[artifact]-[revision](-[classifier]).[ext]"
 
@@ -88,36 +89,45 @@ def class_path(cache: Path, part: str) -> str:
 def _fetch_part(java: str, cache: Path, part: str, locked: dict[str, str], advance: Advance) -> None:
     arriving, final = cache / "jars" / f".{part}.arriving", cache / "jars" / part
     shutil.rmtree(arriving, ignore_errors=True)
-    for attempt in range(1, ATTEMPTS + 1):
-        problem = _run_ivy(java, cache, part, arriving)
-        if problem is None:
-            break
-        if attempt == ATTEMPTS:
-            raise StackError(f"JVM parts of {part}: {problem}; check the network, run `make setup` again: what is done is kept")
-        note(f"JVM parts of {part}: {problem}; trying again")
+    advanced = _retrieve(java, cache, part, arriving, advance)
     if locked:
         _verify(arriving, locked, cache)
     else:
         _record(arriving, part)
+    # Whole or not at all: a broken run leaves only `.arriving`, which nobody reads.
     shutil.rmtree(final, ignore_errors=True)
     arriving.rename(final)
-    advance(len(locked))
+    advance(len(locked) - advanced)
 
 
-def _run_ivy(java: str, cache: Path, part: str, arriving: Path) -> str | None:
-    """None when Ivy brought every jar, else its first complaint."""
+def _retrieve(java: str, cache: Path, part: str, arriving: Path, advance: Advance) -> int:
+    """Number of jars just downloaded and reported; the others were in Ivy's cache."""
+    downloaded = 0
+    for attempt in range(1, ATTEMPTS + 1):
+        complaint = ""
+        for line in _ivy_lines(java, cache, part, arriving):
+            if "[SUCCESSFUL ]" in line:
+                downloaded += 1
+                advance(1)
+            elif not complaint and any(word in line for word in COMPLAINTS):
+                complaint = line.strip()
+        if not complaint:
+            return downloaded
+        if attempt < ATTEMPTS:
+            note(f"JVM parts of {part}: {complaint}; trying again")
+    raise StackError(f"JVM parts of {part}: {complaint}; check the network, run `make setup` again: what is done is kept")
+
+
+def _ivy_lines(java: str, cache: Path, part: str, arriving: Path) -> Iterator[str]:
+    """What Ivy says while it works; its failure is one more line."""
     command = [java, f"-Divy.default.ivy.user.dir={cache / 'ivy'}", "-jar", str(_ivy_jar())]
     command += ["-ivy", str(IVY_FILE), "-confs", part]
     command += ["-cache", str(cache / "ivy" / "cache"), "-retrieve", str(arriving / JAR_NAME), "-types", "jar", "bundle"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as ivy_run:
-        assert ivy_run.stdout is not None
-        complaint = ""
-        for line in ivy_run.stdout:
-            if line.startswith("downloading "):
-                note(f"  {line.split()[1].rsplit('/', 1)[1]}")
-            elif not complaint and any(word in line for word in ("FAILED", "UNRESOLVED", "Exception", "unable to")):
-                complaint = line.strip()
-    return None if ivy_run.returncode == 0 else complaint or f"Ivy ended with {ivy_run.returncode}"
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as ivy:
+        assert ivy.stdout is not None
+        yield from ivy.stdout
+    if ivy.returncode:
+        yield f"FAILED: Ivy ended with {ivy.returncode}"
 
 
 def _ivy_jar() -> Path:

@@ -1,0 +1,1 @@
+"""The supervisor with stand-in commands: no JVM."""

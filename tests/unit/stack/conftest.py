@@ -1,0 +1,41 @@
+"""Stand-ins: services that are shell scripts, on a site of the test's own."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ops.stack import control
+from ops.stack.service import Launch, Service, Site
+from tally.settings import Settings
+
+READY = "touch $TALLY_READY_FILE; exec sleep 60"
+READY_WITH_CHILD = "sleep 60 & touch $TALLY_READY_FILE; wait"
+
+MakeService = Callable[..., Service]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site.of(Settings(home=tmp_path, cache=tmp_path / "cache"), {"PATH": "/usr/bin:/bin"})
+
+
+@pytest.fixture
+def service(site: Site) -> Iterator[MakeService]:
+    """Makes a service that runs a shell script; all are ended after the test."""
+    made: list[Service] = []
+
+    def make(name: str = "job", script: str = READY, needs: tuple[str, ...] = (), **more: object) -> Service:
+        made.append(
+            Service(
+                name=name,
+                launch=lambda site: Launch(("/bin/sh", "-c", script)),
+                is_ready=lambda site: site.run(f"{name}.ready").exists(),
+                needs=needs,
+                **{"stop_seconds": 5.0, "start_seconds": 10.0, **more},  # type: ignore[arg-type]  # the test's own fields
+            )
+        )
+        return made[-1]
+
+    yield make
+    control.down(site, made, print)

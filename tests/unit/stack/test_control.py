@@ -1,0 +1,85 @@
+"""Order of starts and stops."""
+
+import pytest
+
+from ops.stack import catalogue, control
+from ops.stack.service import Site
+from tally.errors import StackError
+from tests.unit.stack.conftest import MakeService
+
+
+def test_service_starts_when_what_it_needs_is_ready(site: Site, service: MakeService) -> None:
+    told: list[str] = []
+    broker, reader = service("broker"), service("reader", needs=("broker",))
+
+    control.up(site, [broker, reader], told.append)
+
+    assert [line.partition(" after")[0] for line in told] == [
+        "broker: starting",
+        "broker: ready",
+        "reader: starting",
+        "reader: ready",
+    ]
+
+
+def test_failure_keeps_only_those_down_that_need_it(site: Site, service: MakeService) -> None:
+    broker, reader, other = service("broker", "exit 1"), service("reader", needs=("broker",)), service("other")
+
+    with pytest.raises(StackError, match="reader: not started, it needs broker"):
+        control.up(site, [broker, reader, other], print)
+
+    states = {name: status.state for name, status in control.status(site, [broker, reader, other]).items()}
+    assert states == {"broker": "failed", "reader": "stopped", "other": "running"}
+
+
+def test_what_others_need_stops_last_and_kafka_after_all(site: Site, service: MakeService) -> None:
+    told: list[str] = []
+    services = [service("kafka"), service("cassandra"), service("speed", needs=("kafka", "cassandra")), service("idle")]
+    control.up(site, services, print)
+
+    control.down(site, services, told.append)
+
+    assert told == ["speed: stopped", "idle: stopped", "cassandra: stopped", "kafka: stopped"]
+
+
+def test_down_of_what_does_not_run_says_nothing(site: Site, service: MakeService) -> None:
+    told: list[str] = []
+
+    control.down(site, [service()], told.append)
+
+    assert told == []
+
+
+def test_once_ready_hook_runs_on_every_up(site: Site, service: MakeService) -> None:
+    calls: list[str] = []
+    job = service(once_ready=lambda site: calls.append("provision"))
+
+    control.up(site, [job], print)
+    control.up(site, [job], print)
+
+    assert calls == ["provision", "provision"]
+
+
+def test_error_of_the_hook_is_the_services_failure(site: Site, service: MakeService) -> None:
+    def refuse(site: Site) -> None:
+        raise StackError("topic sales has 4 partitions")
+
+    with pytest.raises(StackError, match="job: topic sales has 4 partitions"):
+        control.up(site, [service(once_ready=refuse)], print)
+
+
+def test_needs_are_started_too_in_start_order() -> None:
+    chosen = catalogue.with_needs(catalogue.named(["speed"]))
+
+    assert [service.name for service in chosen] == ["kafka", "cassandra", "speed"]
+
+
+def test_no_name_means_every_service() -> None:
+    names = [service.name for service in catalogue.named(())]
+
+    assert names == ["kafka", "cassandra", "normaliser", "gateway", "speed", "master", "api", "airflow"]
+
+
+def test_unknown_name_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(StackError, match="no service kafak; there are kafka, cassandra"):
+        catalogue.named(["kafak"])

@@ -1,0 +1,151 @@
+"""A supervised service: what killed means, what is left alone, what is ended with it."""
+
+import os
+import signal
+
+import psutil
+import pytest
+
+from ops.stack import control, processes, supervisor
+from ops.stack.processes import Record
+from ops.stack.service import Service, Site
+from tally.errors import StackError
+from tests.unit.stack.conftest import READY_WITH_CHILD, MakeService
+
+
+def up(site: Site, *services: Service) -> list[str]:
+    told: list[str] = []
+    control.up(site, services, told.append)
+    return told
+
+
+def pid_of(site: Site, service: Service) -> int:
+    pid = supervisor.status_of(site, service).pid
+    assert pid is not None
+    return pid
+
+
+def kill(pid: int) -> None:
+    process = psutil.Process(pid)
+    process.send_signal(signal.SIGKILL)
+    psutil.wait_procs([process], timeout=5)
+
+
+def test_service_never_started_is_stopped(site: Site, service: MakeService) -> None:
+    status = supervisor.status_of(site, service())
+
+    assert (status.state, status.pid) == ("stopped", None)
+
+
+def test_service_that_is_up_is_running(site: Site, service: MakeService) -> None:
+    job = service()
+
+    told = up(site, job)
+
+    assert supervisor.status_of(site, job).state == "running"
+    assert told[0] == "job: starting" and told[1].startswith("job: ready after ")
+
+
+def test_running_service_keeps_its_process(site: Site, service: MakeService) -> None:
+    job = service()
+    up(site, job)
+    before = pid_of(site, job)
+
+    told = up(site, job)
+
+    assert (pid_of(site, job), told) == (before, ["job: runs already"])
+
+
+def test_killed_service_is_failed_and_up_brings_it_back(site: Site, service: MakeService) -> None:
+    job = service()
+    up(site, job)
+    before = pid_of(site, job)
+    kill(before)
+
+    failed = supervisor.status_of(site, job)
+    up(site, job)
+
+    assert (failed.state, failed.pid) == ("failed", None)
+    assert supervisor.status_of(site, job).state == "running" and pid_of(site, job) != before
+
+
+def test_up_ends_the_child_of_a_killed_service_before_it_starts_it_again(site: Site, service: MakeService) -> None:
+    driver = service(script=READY_WITH_CHILD)
+    up(site, driver)
+    [orphan] = psutil.Process(pid_of(site, driver)).children()
+    kill(pid_of(site, driver))
+    alive_without_parent = orphan.is_running()
+
+    up(site, driver)
+
+    assert alive_without_parent and not orphan.is_running()
+
+
+def test_down_ends_the_child_of_a_killed_service(site: Site, service: MakeService) -> None:
+    driver = service(script=READY_WITH_CHILD)
+    up(site, driver)
+    [orphan] = psutil.Process(pid_of(site, driver)).children()
+    kill(pid_of(site, driver))
+
+    control.down(site, [driver], print)
+
+    assert not orphan.is_running()
+    assert supervisor.status_of(site, driver).state == "stopped"
+
+
+def test_down_ends_a_service_that_ignores_the_polite_signal(site: Site, service: MakeService) -> None:
+    stubborn = service(script="trap '' TERM; touch $TALLY_READY_FILE; while :; do sleep 0.1; done", stop_seconds=0.2)
+    up(site, stubborn)
+    process = psutil.Process(pid_of(site, stubborn))
+
+    control.down(site, [stubborn], print)
+
+    assert not process.is_running()
+
+
+def test_another_process_with_the_recorded_pid_is_neither_running_nor_killed(site: Site, service: MakeService) -> None:
+    job = service()
+    site.run("job.json").parent.mkdir(parents=True)
+    processes.write_record(site.run("job.json"), Record(os.getpid(), create_time=1.0, argv=("old",), ready=True))
+
+    state = supervisor.status_of(site, job).state
+    control.down(site, [job], print)
+
+    assert state == "failed" and psutil.Process().is_running()
+
+
+def test_service_of_another_home_is_left_alone(site: Site, service: MakeService) -> None:
+    job = service()
+    up(site, job)
+    mark = f"{site.home}:{job.name}"
+
+    processes.end_leftovers(f"{site.home}-other:{job.name}")
+
+    assert [process.pid for process in processes.marked_processes(mark)] == [pid_of(site, job)]
+
+
+def test_busy_port_is_named_with_its_setting(site: Site, service: MakeService) -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        busy = Site.of(site.settings.model_copy(update={"gateway": f"127.0.0.1:{port}"}), site.environment)
+        web = service(name="gateway", settings_names=("gateway",))
+
+        with pytest.raises(StackError, match=f"gateway: port {port} on 127.0.0.1 is busy .*set TALLY_GATEWAY=127.0.0.1:PORT"):
+            up(busy, web)
+
+
+def test_service_that_ends_while_it_starts_says_its_last_words(site: Site, service: MakeService) -> None:
+    broken = service(script="echo no such topic >&2; exit 3")
+
+    with pytest.raises(StackError, match=r"job: ended while it started \(no such topic\); see .*job.log"):
+        up(site, broken)
+
+
+def test_service_that_never_gets_ready_meets_its_deadline(site: Site, service: MakeService) -> None:
+    silent = service(script="exec sleep 60", start_seconds=0.3)
+
+    with pytest.raises(StackError, match=r"job: not ready after 0 s; see .*job.log"):
+        up(site, silent)
+    assert supervisor.status_of(site, silent).state == "starting"
