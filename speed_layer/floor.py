@@ -69,8 +69,8 @@ def refuse_unknown_past(family: str, starting: Offsets, reached: Mapping[int, in
     for partition, offset in sorted(starting.items()):
         if offset > reached.get(partition, 0):
             raise DataLoss(
-                f"{family} partition {partition}: a query begun at offset {offset} has to know the records below it, the master dataset "
-                f"holds them up to {reached.get(partition, 0)}; let `tally up master` catch up, or give lower --starting-offsets"
+                f"{family} partition {partition}: a query begun at offset {offset} has to know the records below it, the master "
+                f"dataset holds them up to {reached.get(partition, 0)}; let `tally up master` catch up, or start at lower offsets"
             )
 
 
@@ -80,7 +80,7 @@ def given_offsets(text: str, family: str, partitions: int) -> Offsets | None:
         offsets = json.loads(text).get(family)
         given = None if offsets is None else {int(partition): int(offset) for partition, offset in offsets.items()}
     except (ValueError, AttributeError, TypeError) as error:
-        raise TallyError(f"--starting-offsets: {error}; give JSON such as {{\"sales\": {{\"0\": 12}}}}") from error
+        raise TallyError(f'--starting-offsets: {error}; give JSON such as {{"sales": {{"0": 12}}}}') from error
     if given is not None and not set(given) <= set(range(partitions)):
         raise TallyError(f"--starting-offsets: {family} has partitions 0 to {partitions - 1}, got {sorted(given)}")
     return None if given is None else {partition: given.get(partition, 0) for partition in range(partitions)}

@@ -16,7 +16,7 @@ import structlog
 from cassandra.cluster import NoHostAvailable
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from speed_layer.checkpoint import Position, committed_position
 from speed_layer.handover import Driver, settle_handover
@@ -94,6 +94,7 @@ def running(driver: Driver, planned: Planned) -> Iterator[tuple[StreamingQuery, 
     position = committed_position(settings.checkpoint(planned.name)) or Position(begins.starting, BEGINNING)
     refuse_data_loss(position.until, planned.topic, held)
     log.info("query", name=planned.name, floor=begins.floor, from_offsets=position.until)
+    driver.spark.sparkContext.setLocalProperty("spark.scheduler.pool", planned.name)
     records = canonical_stream(driver.spark, settings, planned.topic, begins.starting)
     query = start_view(records, planned.family, begins.floor, settings) if planned.family else start_receipts(records, settings)
     progress = Progress(settings, driver.session, query, planned.family.name if planned.family else None)
@@ -121,8 +122,8 @@ def failure(query: StreamingQuery) -> TallyError:
     """Why a query has ended, as one line, with what to do when records are gone."""
     text = " ".join(str(query.exception()).split())
     if any(sign.lower() in text.lower() for sign in LOST):
-        return DataLoss(f"query {query.name}: Kafka no longer holds what the checkpoint needs; move the checkpoint folder away: {text[:500]}")
-    return TallyError(f"query {query.name} failed: {_cause(text)}; after the cause is gone, start again: the micro-batch is repeated")
+        return DataLoss(f"query {query.name}: Kafka no longer holds what it needs; move its checkpoint folder away: {text[:500]}")
+    return TallyError(f"query {query.name} failed: {_cause(text)}; start again once that is mended: the batch is repeated")
 
 
 def _cause(text: str) -> str:

@@ -2,12 +2,13 @@
 
 import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
-from tenacity import RetryError, retry, retry_if_result, stop_after_delay, wait_fixed
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from tally.errors import AlreadyRunning
 
@@ -39,14 +40,24 @@ def exclusive_in_jvm(spark: SparkSession, checkpoint: Path) -> Iterator[None]:
     """
     file = _beside(checkpoint, ".jvm-lock")
     opened = spark._jvm.java.io.RandomAccessFile(str(file.absolute()), "rw")  # type: ignore[union-attr]
-    locked = retry(retry=retry_if_result(lambda held: held is None), stop=stop_after_delay(_JVM_SECONDS), wait=wait_fixed(0.2))
     try:
-        locked(opened.getChannel().tryLock)()
+        if not _taken(opened.getChannel().tryLock):
+            raise AlreadyRunning(f"checkpoint {checkpoint}: the JVM of an earlier driver still runs; end it first")
         yield
-    except RetryError as error:
-        raise AlreadyRunning(f"checkpoint {checkpoint}: the JVM of an earlier driver still runs; end it first") from error
     finally:
-        opened.close()
+        # A JVM that has ended holds nothing.
+        with suppress(Py4JError, ConnectionError):
+            opened.close()
+
+
+def _taken(try_lock: Callable[[], object]) -> bool:
+    patience = Retrying(
+        retry=retry_if_result(lambda held: held is None),
+        stop=stop_after_delay(_JVM_SECONDS),
+        wait=wait_fixed(0.2),
+        retry_error_callback=lambda state: None,
+    )
+    return patience(try_lock) is not None
 
 
 def _beside(checkpoint: Path, ending: str) -> Path:
@@ -55,4 +66,5 @@ def _beside(checkpoint: Path, ending: str) -> Path:
 
 
 def _message(checkpoint: Path, file: Path) -> str:
-    return f"checkpoint {checkpoint}: held by process {file.read_text('utf-8').strip() or '?'}; stop that one, or set TALLY_CHECKPOINTS"
+    holder = file.read_text("utf-8").strip() or "unknown"
+    return f"checkpoint {checkpoint}: process {holder} works with it; stop that one, or set TALLY_CHECKPOINTS to another folder"

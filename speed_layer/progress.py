@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cassandra.cluster import PreparedStatement, Session
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from speed_layer.checkpoint import Position
 from speed_layer.sink.writer import write_all
@@ -25,8 +25,12 @@ class Progress:
         self._file = progress_file(settings.home, query.name)
         self._file.parent.mkdir(parents=True, exist_ok=True)
         self._seen = ""
-        self._reach = _prepare(session, "INSERT INTO speed_progress (family, partition, until, watermark) VALUES (?, ?, ?, ?) USING TIMESTAMP ?")
-        self._late = _prepare(session, "INSERT INTO speed_late (family, run, micro_batch, recorded_at, dropped) VALUES (?, ?, ?, ?, ?)")
+        self._reach = _prepare(
+            session, "INSERT INTO speed_progress (family, partition, until, watermark) VALUES (?, ?, ?, ?) USING TIMESTAMP ?"
+        )
+        self._late = _prepare(
+            session, "INSERT INTO speed_late (family, run, micro_batch, recorded_at, dropped) VALUES (?, ?, ?, ?, ?)"
+        )
 
     def take(self) -> None:
         """Everything that the query has reported since the last call."""
@@ -72,7 +76,7 @@ def progress_line(report: Report) -> dict[str, Any]:
     observed = report.get("observedMetrics", {}).get(FLOOR, {})
     return {
         "query": report["name"], "run_id": report["runId"], "batch_id": report["batchId"], "timestamp": report["timestamp"],
-        "input_rows": report["numInputRows"], "duration_ms": report["durationMs"], "watermark": report.get("eventTime", {}).get("watermark"),
+        "input_rows": report["numInputRows"], "duration_ms": report["durationMs"], "watermark": _watermark(report),
         "dropped": sum(operator["numRowsDroppedByWatermark"] for operator in operators),
         "below_floor": observed.get("below_floor", 0), "state_bytes": sum(operator["memoryUsedBytes"] for operator in operators),
         "until": _until(report),
@@ -81,10 +85,16 @@ def progress_line(report: Report) -> dict[str, Any]:
 
 def position_of(report: Report) -> Position | None:
     """First offset not read and watermark after a micro-batch; None for a report that names no offsets."""
-    until, watermark = _until(report), report.get("eventTime", {}).get("watermark")
+    until, watermark = _until(report), _watermark(report)
     if until is None or watermark is None:
         return None
     return Position({int(partition): offset for partition, offset in until.items()}, datetime.fromisoformat(watermark))
+
+
+def _watermark(report: Report) -> str | None:
+    # A query without state has no event time.
+    watermark: str | None = report.get("eventTime", {}).get("watermark")
+    return watermark
 
 
 def _until(report: Report) -> dict[str, int] | None:

@@ -1,6 +1,6 @@
 """The query of the raw receipts: each as it arrived, the first by offset wins; stateless, with a checkpoint of its own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import groupby, islice
 from typing import Any
@@ -10,7 +10,7 @@ from cassandra.cluster import PreparedStatement, Session
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from speed_layer.sink.rows import worker_session
 from speed_layer.sink.writer import one_partition, write_all
@@ -38,14 +38,16 @@ def receipts(records: DataFrame) -> DataFrame:
     """
     texts = ("store_id", "happened_at", "till_id", "transaction_id", "numbering_epoch", "kind", "currency", "event_id")
     # Lines read as strings keep their JSON text.
-    wire = T.StructType([*(T.StructField(name, T.StringType()) for name in texts), T.StructField("lines", T.ArrayType(T.StringType()))])
+    fields = [T.StructField(name, T.StringType()) for name in texts]
+    wire = T.StructType([*fields, T.StructField("lines", T.ArrayType(T.StringType()))])
     parsed = records.select(F.from_json("value", wire).alias("receipt"), "partition", "offset")
     happened_at = F.col("receipt.happened_at").cast("timestamp")
     return parsed.select(
         F.date_format(happened_at, "yyyy-MM-dd").alias("year_day"), F.col("receipt.store_id").alias("operation_id"),
         F.unix_millis(happened_at).alias("happened_at"), F.col("receipt.till_id").alias("vendor_fiscal_module"),
         "receipt.transaction_id", "receipt.numbering_epoch", F.col("receipt.lines").alias("transactions"), "receipt.kind",
-        "receipt.currency", "receipt.event_id", F.col("partition").alias("source_partition"), F.col("offset").alias("source_offset"),
+        "receipt.currency", "receipt.event_id",
+        F.col("partition").alias("source_partition"), F.col("offset").alias("source_offset"),
     )  # fmt: skip
 
 
@@ -62,12 +64,13 @@ def start_receipts(records: DataFrame, settings: Settings) -> StreamingQuery:
 def write_receipts(rows: DataFrame, settings: Settings) -> int:
     """Receipts written and acknowledged by the executors, in one action; how many."""
 
-    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         written = ReceiptSink(worker_session(settings)).write(batches)
         yield pa.RecordBatch.from_pylist([{"receipts": written}], schema=_ACK_TYPES)
 
     sorted_rows = rows.sortWithinPartitions("operation_id", "year_day")
-    return sum(int(ack[0]) for ack in sorted_rows.mapInArrow(write, _ACKS).collect())
+    acks = sorted_rows.mapInArrow(write, _ACKS).collect()
+    return sum(ack.receipts for ack in acks)
 
 
 class ReceiptSink:
@@ -77,7 +80,7 @@ class ReceiptSink:
         self._session = session
         self._insert = _prepared(session)
 
-    def write(self, batches: Iterator[pa.RecordBatch]) -> int:
+    def write(self, batches: Iterable[pa.RecordBatch]) -> int:
         """How many receipts were acknowledged. Rows come sorted by store and day."""
         rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
         batches_of_one_partition = (some for _, group in groupby(rows, key=lambda row: row[:2]) for some in _cut(group))

@@ -13,6 +13,11 @@ _STREAMING = {
     # The watch reads every progress report; it looks several times a second.
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
     "spark.sql.streaming.stopTimeout": "15s",
+    # Each query has a pool of its own: a small micro-batch does not wait behind the tasks of a large one.
+    "spark.scheduler.mode": "FAIR",
+    # A window is late by the watermark of the micro-batch before, whether or not an empty one ran between; empty ones cost
+    # as much time as small ones. State of closed windows leaves with the next records.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
 }
 
 

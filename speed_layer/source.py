@@ -13,6 +13,8 @@ from tally.frames import canonical_records
 from tally.settings import Settings
 
 _TIMEOUT_SECONDS = 30.0
+# A fetch left open at the end of one micro-batch holds up the next one for as long; Kafka's default is half a second.
+FETCH_WAIT_MILLIS = 20
 Offsets = Mapping[int, int]
 
 
@@ -33,25 +35,27 @@ def retained(settings: Settings, topic: str) -> Retained:
         consumer.close()
     if len(ranges) != settings.partitions:
         raise StackError(
-            f"topic {topic} has {len(ranges)} partitions, TALLY_PARTITIONS is {settings.partitions}: a window's events would lie in "
-            f"two partitions; set TALLY_PARTITIONS={len(ranges)} or run `tally up kafka`"
+            f"topic {topic} has {len(ranges)} partitions, TALLY_PARTITIONS is {settings.partitions}: a window's events would lie "
+            f"in two partitions; set TALLY_PARTITIONS={len(ranges)} or run `tally up kafka`"
         )
     return Retained({number: low for number, (low, _) in ranges.items()}, {number: high for number, (_, high) in ranges.items()})
 
 
 def _ranges(consumer: Consumer, topic: str) -> dict[int, tuple[int, int]]:
-    partitions = consumer.list_topics(topic, timeout=_TIMEOUT_SECONDS).topics[topic].partitions
-    return {number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=_TIMEOUT_SECONDS) for number in partitions}
+    partitions = [
+        TopicPartition(topic, number) for number in consumer.list_topics(topic, _TIMEOUT_SECONDS).topics[topic].partitions
+    ]
+    return {part.partition: consumer.get_watermark_offsets(part, timeout=_TIMEOUT_SECONDS) for part in partitions}
 
 
 def refuse_data_loss(needed: Offsets, topic: str, held: Retained) -> None:
-    """Nothing if the topic still holds everything from the needed offsets on. Raises DataLoss (retention, or a topic made anew)."""
+    """Nothing if the topic still holds all that is needed. Raises DataLoss (retention, or a topic made anew)."""
     for partition, offset in sorted(needed.items()):
         earliest, end = held.earliest[partition], held.end[partition]
         if not earliest <= offset <= end:
             raise DataLoss(
-                f"topic {topic} partition {partition}: the query goes on at offset {offset}, the broker holds {earliest} to {end}; "
-                f"move the checkpoint folder away: the query then begins anew with a floor and `tally rebuild` serves what lies below"
+                f"topic {topic} partition {partition}: the query goes on at offset {offset}, the broker holds {earliest} to "
+                f"{end}; move the checkpoint folder away: the query then begins anew with a floor, batch serves what lies below"
             )
 
 
@@ -66,6 +70,7 @@ def canonical_stream(spark: SparkSession, settings: Settings, topic: str, starti
         .option("subscribe", topic)
         .option("startingOffsets", json.dumps({topic: offsets}))
         .option("kafka.isolation.level", "read_committed")
+        .option("kafka.fetch.max.wait.ms", str(FETCH_WAIT_MILLIS))
         .option("failOnDataLoss", "true")
     )
     return canonical_records(stream.load())

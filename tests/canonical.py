@@ -21,9 +21,10 @@ def receipt(store: str, number: int, happened_at: datetime, cents: int = 100, cu
     """A sale of one item; the same store and number is the same identity."""
     return CanonicalReceipt(
         schema_version=SCHEMA_VERSION, event_id=receipt_id(store, "1", "0", str(number)), store_id=store,
-        happened_at=instant_text(happened_at), received_at=instant_text(happened_at), fingerprint=fingerprint([happened_at, cents]),
-        raw_partition=0, raw_offset=0, till_id="1", transaction_id=str(number), numbering_epoch="0", kind="sale", currency=currency,
-        receipts=1, gross_minor=cents, returns_minor=0, voids_minor=0, units_milli=1000,
+        happened_at=instant_text(happened_at), received_at=instant_text(happened_at),
+        fingerprint=fingerprint([instant_text(happened_at), cents]),
+        raw_partition=0, raw_offset=0, till_id="1", transaction_id=str(number), numbering_epoch="0", kind="sale", currency=currency, receipts=1,
+        gross_minor=cents, returns_minor=0, voids_minor=0, units_milli=1000,
         lines=(Line(item="Milk", item_id="m1", price=str(cents / 100), amount_milli=1000, total_minor=cents),),
     )  # fmt: skip
 
@@ -32,19 +33,23 @@ def interval(store: str, device: str, happened_at: datetime, entries: int = 1) -
     """One minute of one people counter."""
     text = instant_text(happened_at)
     return CanonicalInterval(
-        schema_version=SCHEMA_VERSION, event_id=interval_id(store, device, text), store_id=store, happened_at=text, received_at=text,
-        fingerprint=fingerprint([text, entries]), raw_partition=0, raw_offset=0, device_id=device, interval_seconds=60,
+        schema_version=SCHEMA_VERSION, event_id=interval_id(store, device, text), store_id=store, happened_at=text,
+        received_at=text, fingerprint=fingerprint([text, entries]),
+        raw_partition=0, raw_offset=0, device_id=device, interval_seconds=60,
         entries=entries, exits=0, passers_by=0,
     )  # fmt: skip
 
 
 def send(settings: Settings, topic: str, records: Iterable[Canonical]) -> Sequence[Placed]:
     """(partition, offset) of each record, all acknowledged."""
-    producer, placed = kafka_producer(settings), []
+    producer = kafka_producer(settings)
+    placed: list[Placed] = []
 
     def keep(error: object, message: Message) -> None:
         assert error is None, error
-        placed.append((message.partition(), message.offset()))
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None and offset is not None
+        placed.append((partition, offset))
 
     for record in records:
         partition = partition_of(record.store_id, settings.partitions)

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from cassandra.cluster import PreparedStatement, Session
+from cassandra.cluster import Session
+from cassandra.query import BoundStatement, PreparedStatement
 
 from speed_layer.sink.writer import write_all
 from tally.families import Family
@@ -29,7 +30,7 @@ class StoreActivity:
         write_all(self._session, [one for store_id, span in changed.items() for one in self._writes(store_id, span)])
         self._spans.update(changed)
 
-    def _writes(self, store_id: str, span: tuple[int, int]) -> tuple[object, object]:
+    def _writes(self, store_id: str, span: tuple[int, int]) -> tuple[BoundStatement, BoundStatement]:
         # The earlier first day has the higher write timestamp and wins; likewise the later last day.
         first, last = span
         return (
@@ -38,6 +39,7 @@ class StoreActivity:
         )
 
     def _prepare(self, column: str) -> PreparedStatement:
-        statement = self._session.prepare(f"INSERT INTO store_activity (family, store_id, {column}) VALUES (?, ?, ?) USING TIMESTAMP ?")
+        text = f"INSERT INTO store_activity (family, store_id, {column}) VALUES (?, ?, ?) USING TIMESTAMP ?"
+        statement = self._session.prepare(text)
         statement.is_idempotent = True
         return statement

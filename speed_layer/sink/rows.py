@@ -1,7 +1,7 @@
 """View rows into Cassandra, from the executors: a max-register by write timestamp (epoch, events)."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from itertools import groupby, islice
@@ -79,7 +79,7 @@ def write_rows(rows: DataFrame, settings: Settings, family: Family) -> Acks:
     Raises what the first failed task raised; nothing is acknowledged then and the micro-batch is repeated.
     """
 
-    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         acks = worker_sink(settings, family).write(batches)
         yield pa.RecordBatch.from_pylist([acks._asdict()], schema=_ACK_TYPES)
 
@@ -115,7 +115,7 @@ class RowSink:
         self._updates = ViewUpdates(settings)
         self._activity = StoreActivity(family, session)
 
-    def write(self, batches: Iterator[pa.RecordBatch]) -> Acks:
+    def write(self, batches: Iterable[pa.RecordBatch]) -> Acks:
         """Everything acknowledged by Cassandra, then by Kafka. Rows come sorted by store, day, window."""
         rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
         partitions = (list(group) for _, group in groupby(rows, key=lambda row: row[:2]))

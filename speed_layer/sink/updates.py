@@ -50,7 +50,8 @@ class ViewUpdates:
         failed, self._failed = self._failed, []
         if left or failed:
             reason = failed[0].str() if failed else f"no answer within {_FLUSH_SECONDS:.0f} s"
-            raise UpdatesNotSent(f"topic {TOPIC}: {left + len(failed)} records were not sent ({reason}); look into the broker's log")
+            count = left + len(failed)
+            raise UpdatesNotSent(f"topic {TOPIC}: {count} records were not sent ({reason}); look into the broker's log")
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:

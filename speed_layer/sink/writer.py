@@ -55,8 +55,10 @@ def one_partition(statements: Sequence[BoundStatement]) -> BatchStatement:
 
 def _without_answer(session: Session, statements: Statements) -> tuple[list[Statement], object]:
     """The statements whose fate is unknown after one try, and why of the first."""
-    results = execute_concurrent(session, [(one, ()) for one in statements], concurrency=_CONCURRENCY, raise_on_first_error=False)
-    failed = [(statement, result.result_or_exc) for statement, result in zip(statements, results, strict=True) if not result.success]
+    tries = [(statement, ()) for statement in statements]
+    results = execute_concurrent(session, tries, concurrency=_CONCURRENCY, raise_on_first_error=False)
+    outcomes = zip(statements, results, strict=True)
+    failed = [(statement, result.result_or_exc) for statement, result in outcomes if not result.success]
     for _, error in failed:
         if not isinstance(error, _TRANSIENT):
             raise error
