@@ -79,6 +79,11 @@ def locked_jars() -> dict[str, dict[str, str]]:
     return jars
 
 
+def hashes(folder: Path) -> dict[str, str]:
+    """Jar name to SHA-256 of each jar in a folder."""
+    return {jar.name: _sha256(jar) for jar in folder.glob("*.jar")}
+
+
 def class_path(cache: Path, part: str) -> str:
     """Class path of all jars of one part. Raises StackError if the set-up has not run."""
     if not part_is_complete(cache, part):
@@ -139,7 +144,7 @@ def _ivy_jar() -> Path:
 
 
 def _verify(folder: Path, locked: dict[str, str], cache: Path) -> None:
-    found = {jar.name: _sha256(jar) for jar in folder.glob("*.jar")}
+    found = hashes(folder)
     wrong = sorted(name for name in found.keys() | locked.keys() if found.get(name) != locked.get(name))
     if wrong:
         raise StackError(
@@ -150,8 +155,7 @@ def _verify(folder: Path, locked: dict[str, str], cache: Path) -> None:
 
 def _record(folder: Path, part: str) -> None:
     with LOCK_FILE.open("a") as lock:
-        for jar in sorted(folder.glob("*.jar")):
-            lock.write(f"{_sha256(jar)}  {part}/{jar.name}\n")
+        lock.writelines(f"{digest}  {part}/{name}\n" for name, digest in sorted(hashes(folder).items()))
 
 
 def _sha256(file: Path) -> str:

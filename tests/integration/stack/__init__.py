@@ -1,0 +1,1 @@
+"""The stack with its real parts."""

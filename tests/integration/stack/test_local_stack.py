@@ -1,0 +1,162 @@
+"""The real broker and the real node under the supervisor."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import psutil
+import pytest
+from confluent_kafka import TopicPartition
+
+from ops.stack import catalogue, control, doctor, processes, supervisor
+from ops.stack.service import Site
+from tally.connect import cassandra_session, kafka_consumer, kafka_producer
+from tally.errors import StackError
+from tests.conftest import make_site
+
+SERVICES = catalogue.named(["kafka", "cassandra"])
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A stack of this module's own, which its tests stop and kill."""
+    site = make_site(tmp_path_factory.mktemp("home"))
+    control.up(site, SERVICES, print)
+    yield site
+    control.down(site, SERVICES, print)
+
+
+def pids(site: Site) -> list[int | None]:
+    return [status.pid for status in control.status(site, SERVICES).values()]
+
+
+def write_both(site: Site) -> str:
+    """The same new text as a record of topic sales and as a keyspace's table row."""
+    text = uuid4().hex
+    producer = kafka_producer(site.settings)
+    producer.produce("sales", text.encode(), partition=0)
+    producer.flush(30)
+    with cassandra_session(site.settings) as session:
+        session.execute("INSERT INTO store_activity (family, store_id) VALUES ('sales', %s)", [text])
+    return text
+
+
+def read_both(site: Site) -> tuple[str, list[str]]:
+    """Last record of topic sales, and the stores of the table."""
+    consumer = kafka_consumer(site.settings, "reader")
+    end = consumer.get_watermark_offsets(TopicPartition("sales", 0), timeout=30)[1]
+    consumer.assign([TopicPartition("sales", 0, end - 1)])
+    [message] = consumer.consume(1, timeout=30)
+    consumer.close()
+    with cassandra_session(site.settings) as session:
+        return (message.value() or b"").decode(), [row.store_id for row in session.execute("SELECT store_id FROM store_activity")]
+
+
+def test_data_survives_down_and_up(running: Site) -> None:
+    text = write_both(running)
+
+    control.down(running, SERVICES, print)
+    control.up(running, SERVICES, print)
+
+    record, stores = read_both(running)
+    assert record == text and text in stores
+
+
+def test_down_leaves_no_process_and_every_port_free(running: Site) -> None:
+    control.down(running, SERVICES, print)
+
+    left = [process for service in SERVICES for process in processes.marked_processes(f"{running.home}:{service.name}")]
+    assert (left, pids(running)) == ([], [None, None])
+    control.up(running, SERVICES, print)
+
+
+def test_killed_broker_comes_back_and_the_node_keeps_its_process(running: Site) -> None:
+    text = write_both(running)
+    broker, node = pids(running)
+    assert broker is not None
+    process = psutil.Process(broker)
+    process.send_signal(signal.SIGKILL)
+    psutil.wait_procs([process], timeout=10)
+
+    control.up(running, SERVICES, print)
+
+    new_broker, same_node = pids(running)
+    assert new_broker not in (broker, None) and same_node == node
+    assert read_both(running)[0] == text
+
+
+def test_changed_partition_count_is_refused(running: Site) -> None:
+    changed = Site.of(running.settings.model_copy(update={"partitions": 8}), running.environment)
+
+    with pytest.raises(StackError, match=r"topic \S+ has 4 partitions, TALLY_PARTITIONS is 8: .*set TALLY_PARTITIONS=4"):
+        control.up(changed, catalogue.named(["kafka"]), print)
+
+
+def test_port_fixed_by_a_setting_and_busy_is_told(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        site = make_site(tmp_path, TALLY_KAFKA=f"127.0.0.1:{port}")
+
+        with pytest.raises(StackError, match=rf"kafka: port {port} on 127.0.0.1 is busy \(pid {os.getpid()}\); .*TALLY_KAFKA"):
+            control.up(site, catalogue.named(["kafka"]), print)
+
+
+def test_doctor_of_a_healthy_stack_finds_nothing_wrong(running: Site) -> None:
+    found = dict(doctor.checks(running))
+
+    assert [name for name, check in found.items() if not check.ok] == []
+    assert found["topics"].detail == "7 with 4 partitions each"
+    assert found["transactions"].detail == "none hangs, 0 open"
+
+
+def test_doctor_sees_an_open_transaction(running: Site) -> None:
+    producer = kafka_producer(running.settings, {"transactional.id": "left-open", "transaction.timeout.ms": 60_000})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("sales", b"pending", partition=1)
+    producer.flush(30)
+
+    detail = dict(doctor.checks(running))["transactions"].detail
+    producer.abort_transaction(30)
+
+    assert detail == "none hangs, 1 open"
+
+
+def test_doctor_names_a_killed_service_and_the_fix(running: Site) -> None:
+    broker = pids(running)[0]
+    process = psutil.Process(broker)
+    process.send_signal(signal.SIGKILL)
+    psutil.wait_procs([process], timeout=10)
+
+    check = dict(doctor.checks(running))["kafka"]
+    control.up(running, SERVICES, print)
+
+    assert (check.ok, check.fix) == (False, "tally up kafka")
+
+
+def test_command_line_tells_of_the_same_stack(running: Site) -> None:
+    environment = {**os.environ, "TALLY_HOME": str(running.home)}
+    command = [sys.executable, "-m", "ops.cli"]
+
+    up = subprocess.run([*command, "up", "kafka", "cassandra"], env=environment, capture_output=True, text=True, check=True)
+    status = subprocess.run([*command, "status", "--json"], env=environment, capture_output=True, text=True, check=False)
+
+    services = json.loads(status.stdout)["services"]
+    assert up.stdout == "" and up.stderr.count("runs already") == 2
+    assert [(services[name]["state"], services[name]["pid"]) for name in ("kafka", "cassandra")] == [
+        ("running", pid) for pid in pids(running)
+    ]
+    assert status.returncode == 1
+
+
+def test_record_is_ready_only_after_the_health_check(running: Site) -> None:
+    records = [processes.read_record(running.run(f"{service.name}.json")) for service in SERVICES]
+
+    assert [record.ready for record in records if record] == [True, True]
+    assert all(supervisor.is_alive(running, service) for service in SERVICES)

@@ -1,0 +1,61 @@
+"""Topics and tables as schemas/ has them."""
+
+from confluent_kafka.admin import ConfigResource, ResourceType
+
+from ops.stack import provision
+from ops.stack.probes import admin_client
+from schemas import loader
+from tally.connect import cassandra_session
+from tally.settings import Settings
+
+
+def configuration(settings: Settings, topic: str) -> dict[str, str]:
+    admin, resource = admin_client(settings), ConfigResource(ResourceType.TOPIC, topic)
+    entries = admin.describe_configs([resource])[resource].result(30)
+    return {name: entry.value for name, entry in entries.items()}
+
+
+def test_every_topic_has_the_settings_partitions(kafka: str, settings: Settings) -> None:
+    found = admin_client(settings).list_topics(timeout=30).topics
+
+    assert {name: len(found[name].partitions) for name in loader.topics()} == dict.fromkeys(loader.topics(), settings.partitions)
+
+
+def test_raw_topic_takes_the_brokers_time_and_keeps_a_day(kafka: str, settings: Settings) -> None:
+    raw = configuration(settings, "posTransactionTopic")
+
+    assert (raw["message.timestamp.type"], raw["retention.ms"]) == ("LogAppendTime", "86400000")
+
+
+def test_canonical_topic_keeps_a_week_and_a_durable_one_for_ever(kafka: str, settings: Settings) -> None:
+    kept = [configuration(settings, topic)["retention.ms"] for topic in ("sales", "dead-letters")]
+
+    assert kept == ["604800000", "-1"]
+
+
+def test_changed_retention_reaches_topics_that_exist(kafka: str, settings: Settings) -> None:
+    provision.create_topics(settings.model_copy(update={"raw_retention_hours": 48}))
+    changed = configuration(settings, "raw-traffic")["retention.ms"]
+    provision.create_topics(settings)
+
+    assert (changed, configuration(settings, "raw-traffic")["retention.ms"]) == ("172800000", "86400000")
+
+
+def test_keyspace_has_every_table_of_the_schemas(settings: Settings, keyspace: str) -> None:
+    with cassandra_session(settings, keyspace) as session:
+        rows = session.execute("SELECT table_name FROM system_schema.tables WHERE keyspace_name = %s", [keyspace])
+        found = {row.table_name for row in rows}
+
+    statements = loader.table_statements()
+    assert len(found) == len(statements) and {"sales_15min", "batch_sales_15min", "batch_pointer"} <= found
+
+
+def test_second_creation_changes_nothing(settings: Settings, keyspace: str) -> None:
+    own = settings.model_copy(update={"keyspace": keyspace})
+    with cassandra_session(settings, keyspace) as session:
+        session.execute("INSERT INTO store_activity (family, store_id) VALUES ('sales', '1')")
+
+    provision.create_tables(own)
+
+    with cassandra_session(settings, keyspace) as session:
+        assert session.execute("SELECT store_id FROM store_activity").one().store_id == "1"
