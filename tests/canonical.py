@@ -23,7 +23,8 @@ def receipt(store: str, number: int, happened_at: datetime, cents: int = 100, cu
         schema_version=SCHEMA_VERSION, event_id=receipt_id(store, "1", "0", str(number)), store_id=store,
         happened_at=instant_text(happened_at), received_at=instant_text(happened_at),
         fingerprint=fingerprint([instant_text(happened_at), cents]),
-        raw_partition=0, raw_offset=0, till_id="1", transaction_id=str(number), numbering_epoch="0", kind="sale", currency=currency, receipts=1,
+        raw_partition=0, raw_offset=0, till_id="1", transaction_id=str(number), numbering_epoch="0",
+        kind="sale", currency=currency, receipts=1,
         gross_minor=cents, returns_minor=0, voids_minor=0, units_milli=1000,
         lines=(Line(item="Milk", item_id="m1", price=str(cents / 100), amount_milli=1000, total_minor=cents),),
     )  # fmt: skip
