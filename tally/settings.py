@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from tally.errors import TallyError
 
@@ -75,6 +75,7 @@ class Settings(BaseModel):
     default_currency: str = Field("USD", description="currency of a store that names none, ISO 4217")
     default_timezone: str = Field("UTC", description="time zone of a store that names none, IANA name")
     stores_file: Path | None = Field(None, description="YAML with name, tz, currency by store id; absent stores take the defaults")
+    loyalty_key: SecretStr = Field(SecretStr(""), description="secret key of the loyalty hash; without it no loyalty id is kept")
 
     @classmethod
     def load(cls, environment: Mapping[str, str] | None = None) -> "Settings":

@@ -1,0 +1,1 @@
+"""Everything on the way into Kafka: gateway, normaliser, the processor loop, and sources of messages."""

@@ -1,0 +1,1 @@
+"""Raw messages to canonical records and dead letters."""

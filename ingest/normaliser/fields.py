@@ -1,0 +1,135 @@
+"""Readers of single fields: each gives the normalised value or raises RejectedEvent with reason, pointer and message."""
+
+import re
+from collections.abc import Mapping
+from decimal import Context, Decimal, Inexact
+from typing import Any
+
+from ingest.normaliser.wire import pointer
+from tally.errors import RejectedEvent
+from tally.identity import IDENTIFIER
+from tally.money import EXACT, thousandths
+
+MAX_TEXT = 256
+# |number| stays below this, so that a window's sums cannot overflow 64 bits.
+NUMBER_LIMIT = 1_000_000_000
+_MAX_WHOLE_DIGITS = 9
+# More than any decimal spelling of a double needs; also bounds the text of a price.
+_LEAST_EXPONENT = -25
+_MAX_DIGITS = 34
+_BOUNDED = Context(prec=_MAX_DIGITS, traps=[Inexact])
+_DECIMAL_TEXT = re.compile(r"-?[0-9]{1,9}(\.[0-9]{1,10})?", re.ASCII)
+_CURRENCY = re.compile(r"[A-Z]{3}", re.ASCII)
+_ZERO = Decimal(0)
+
+Fields = Mapping[str, Any]
+
+
+def required(fields: Fields, name: str, at: str = "") -> Any:
+    """The field's raw value. Raises RejectedEvent missing_field."""
+    try:
+        return fields[name]
+    except KeyError:
+        raise RejectedEvent("missing_field", at + pointer(name), f"{at}{pointer(name)}: the field is missing") from None
+
+
+def identifier(value: Any, at: str) -> str:
+    """1 to 64 of [A-Za-z0-9._:-]; a whole number that is not negative is taken as its text."""
+    if type(value) is int and value >= 0:
+        value = str(value) if value.bit_length() <= 212 else "9" * 65
+    if type(value) is not str:
+        raise RejectedEvent("wrong_type", at, f"{at}: an identifier is text or a whole number, got {_shown(value)}")
+    if IDENTIFIER.fullmatch(value) is None:
+        raise RejectedEvent("out_of_range", at, f"{at}: {_shown(value)} is not 1 to 64 of A-Z a-z 0-9 . _ : -")
+    return value
+
+
+def text(value: Any, at: str, shortest: int = 0) -> str:
+    """Text of at most 256 characters."""
+    if type(value) is not str:
+        raise RejectedEvent("wrong_type", at, f"{at}: text is wanted, got {_shown(value)}")
+    if not shortest <= len(value) <= MAX_TEXT:
+        raise RejectedEvent("out_of_range", at, f"{at}: {shortest} to {MAX_TEXT} characters are taken, got {len(value)}")
+    return value
+
+
+def decimal_number(value: Any, at: str) -> Decimal:
+    """A JSON number or decimal text, exact, without trailing zeros, of one spelling for each value; |value| < 10^9."""
+    kind = type(value)
+    if kind is int:
+        number = Decimal(value)
+    elif kind is Decimal:
+        number = value
+    elif kind is str and _DECIMAL_TEXT.fullmatch(value) is not None:
+        number = Decimal(value)
+    else:
+        raise RejectedEvent("wrong_type", at, f'{at}: a number or decimal text like "12.30" is wanted, got {_shown(value)}')
+    if not number:
+        return _ZERO
+    # adjusted() first: a number of a million digits is refused without being computed.
+    if not _LEAST_EXPONENT <= number.adjusted() < _MAX_WHOLE_DIGITS:
+        raise _out_of_range(value, at)
+    try:
+        return _BOUNDED.normalize(number)
+    except Inexact:
+        raise _out_of_range(value, at) from None
+
+
+def line_total(price: Decimal, amount_milli: int, at: str) -> Decimal:
+    """price × amount, exact. Raises RejectedEvent out_of_range."""
+    total = EXACT.normalize(EXACT.multiply(price, Decimal(amount_milli).scaleb(-3)))
+    if total and total.adjusted() >= _MAX_WHOLE_DIGITS:
+        raise _out_of_range(total, at)
+    return total or _ZERO
+
+
+def quantity_milli(value: Any, at: str) -> int:
+    """A decimal number with at most 3 decimals, in thousandths, whatever its unit."""
+    amount = decimal_number(value, at)
+    try:
+        return thousandths(amount)
+    except ValueError as error:
+        raise RejectedEvent("out_of_range", at, f"{at}: {error}") from error
+
+
+def whole_number(value: Any, at: str, least: int, most: int) -> int:
+    """A whole JSON number from least to most; 3.0 is a whole number, as in JSON Schema."""
+    if type(value) is Decimal and value.adjusted() < _MAX_WHOLE_DIGITS and value == value.to_integral_value():
+        value = int(value)
+    if type(value) is not int:
+        raise RejectedEvent("wrong_type", at, f"{at}: a whole number is wanted, got {_shown(value)}")
+    if not least <= value <= most:
+        raise RejectedEvent("out_of_range", at, f"{at}: {least} to {most} is taken, got {_shown(value)}")
+    return value
+
+
+def currency_code(value: Any, at: str) -> str:
+    """Three capital letters (ISO 4217)."""
+    if type(value) is not str:
+        raise RejectedEvent("wrong_type", at, f"{at}: text is wanted, got {_shown(value)}")
+    if _CURRENCY.fullmatch(value) is None:
+        raise RejectedEvent("out_of_range", at, f"{at}: {_shown(value)} is not a currency code of ISO 4217 like USD")
+    return value
+
+
+def refuse_unknown_version(fields: Fields, known: int) -> None:
+    """Raises RejectedEvent unknown_schema_version when the message names a version other than the known one."""
+    version = fields.get("schema_version", known)
+    if type(version) is not int or version != known:
+        message = f"/schema_version: {_shown(version)} is not known; {known} is"
+        raise RejectedEvent("unknown_schema_version", "/schema_version", message)
+
+
+def _out_of_range(value: Any, at: str) -> RejectedEvent:
+    taken = f"numbers below {NUMBER_LIMIT:,} of at most {_MAX_DIGITS} digits are taken"
+    return RejectedEvent("out_of_range", at, f"{at}: {taken}, got {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    """The value for an error message: short, on one line."""
+    if type(value) is int and value.bit_length() > 256:
+        return "a whole number of very many digits"
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    shown = str(value) if isinstance(value, Decimal) else ascii(value)
+    return shown if len(shown) <= 60 else shown[:57] + "..."

@@ -1,0 +1,173 @@
+"""POS message to canonical receipt (contracts: Messages, Values)."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from ingest.normaliser import fields as read
+from ingest.normaliser.arrival import Arrival, Rules
+from ingest.normaliser.extras import redacted_extra, unknown_fields
+from ingest.normaliser.wire import JsonObject, parsed
+from tally.errors import RejectedEvent
+from tally.events import SCHEMA_VERSION, CanonicalReceipt, Line, VoidedReceipt
+from tally.identity import fingerprint, receipt_id
+from tally.instants import instant_text, parse_instant
+from tally.money import minor_units
+from tally.redact import is_sensitive, redacted_text
+
+KINDS = ("sale", "return", "void")
+MAX_LINES = 1000
+_RECEIPT_FIELDS = frozenset(
+    ["schema_version", "happened_at", "operation_id", "transaction_id", "vendor_fiscal_module", "transactions"]
+    + ["kind", "voids", "currency", "numbering_epoch", "loyalty_id"]
+)
+_LINE_FIELDS = frozenset(("item", "price", "amount", "total", "item_id", "category"))
+
+
+class _SourceLine(msgspec.Struct, frozen=True, array_like=True):
+    """One line as it was sent: what the fingerprint is taken over."""
+
+    item: str
+    item_id: str
+    category: str | None
+    price: Decimal
+    amount_milli: int
+    total: Decimal
+
+
+def normalised_receipt(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalReceipt:
+    """The receipt that the message is, with the parts that it adds to its window.
+
+    Raises RejectedEvent and nothing else, whatever the bytes.
+    """
+    tree = parsed(message, rules.max_bytes)
+    read.refuse_unknown_version(tree, SCHEMA_VERSION)
+    happened_at = happened(tree, arrival, rules)
+    store_id = read.identifier(read.required(tree, "operation_id"), "/operation_id")
+    till_id = read.identifier(read.required(tree, "vendor_fiscal_module"), "/vendor_fiscal_module")
+    transaction_id = read.identifier(read.required(tree, "transaction_id"), "/transaction_id")
+    epoch = read.identifier(tree.get("numbering_epoch", "0"), "/numbering_epoch")
+    kind = _kind(tree)
+    own_currency = read.currency_code(tree["currency"], "/currency") if "currency" in tree else None
+    voids = _voided(tree)
+    loyalty_hash = _loyalty_hash(tree, rules.loyalty_key)
+    source = _source_lines(tree)
+    currency = own_currency or rules.currency_of(store_id)
+    lines = tuple([_line(line, currency) for line in source])
+    instant = instant_text(happened_at)
+    event_id = receipt_id(store_id, till_id, epoch, transaction_id)
+    parts = _parts(kind, lines)
+    return CanonicalReceipt(
+        schema_version=SCHEMA_VERSION, event_id=event_id, store_id=store_id, happened_at=instant,
+        received_at=arrival.received_text,
+        # Before enrichment: neither arrival nor the store's currency nor the rotating loyalty key changes it.
+        fingerprint=fingerprint([event_id, instant, kind, own_currency, voids, source]),
+        raw_partition=arrival.partition, raw_offset=arrival.offset, till_id=till_id, transaction_id=transaction_id,
+        numbering_epoch=epoch, kind=kind, currency=currency, receipts=parts[0], gross_minor=parts[1], returns_minor=parts[2],
+        voids_minor=parts[3], units_milli=parts[4], lines=lines, voids=voids, loyalty_hash=loyalty_hash, extra=_extra(tree),
+    )  # fmt: skip
+
+
+def happened(tree: JsonObject, arrival: Arrival, rules: Rules) -> datetime:
+    """happened_at in UTC, never later than the arrival plus the tolerance. Raises RejectedEvent."""
+    value = read.required(tree, "happened_at")
+    if type(value) is not str:
+        raise RejectedEvent("wrong_type", "/happened_at", "/happened_at: an RFC 3339 text like 2017-09-19T22:48:03+00:00 is wanted")
+    instant = parse_instant(value, "/happened_at")
+    # By the record's own arrival, not by the clock of this run: a replay must decide alike.
+    if instant - arrival.received_at > rules.future_tolerance:
+        arrived = instant_text(arrival.received_at)
+        raise RejectedEvent("future_time", "/happened_at", f"/happened_at: {value} lies after its arrival at {arrived}")
+    return instant
+
+
+def _kind(tree: JsonObject) -> str:
+    kind = tree.get("kind", "sale")
+    if type(kind) is not str:
+        raise RejectedEvent("wrong_type", "/kind", "/kind: text is wanted: sale, return or void")
+    if kind not in KINDS:
+        raise RejectedEvent("out_of_range", "/kind", f"/kind: {kind[:40]!r} is none of sale, return, void")
+    return kind
+
+
+def _voided(tree: JsonObject) -> VoidedReceipt | None:
+    if "voids" not in tree:
+        return None
+    voids = tree["voids"]
+    if type(voids) is not dict:
+        raise RejectedEvent("wrong_type", "/voids", "/voids: an object is wanted")
+    return VoidedReceipt(
+        till_id=read.identifier(read.required(voids, "vendor_fiscal_module", "/voids"), "/voids/vendor_fiscal_module"),
+        transaction_id=read.identifier(read.required(voids, "transaction_id", "/voids"), "/voids/transaction_id"),
+        numbering_epoch=read.identifier(voids.get("numbering_epoch", "0"), "/voids/numbering_epoch"),
+    )
+
+
+def _loyalty_hash(tree: JsonObject, key: bytes) -> str | None:
+    if "loyalty_id" not in tree:
+        return None
+    loyalty_id = read.text(tree["loyalty_id"], "/loyalty_id", shortest=1)
+    # Without a key a hash could be guessed, so then nothing of the id is kept.
+    return blake2b(loyalty_id.encode(), key=key, digest_size=16).hexdigest() if key else None
+
+
+def _source_lines(tree: JsonObject) -> list[_SourceLine]:
+    lines = read.required(tree, "transactions")
+    if type(lines) is not list:
+        raise RejectedEvent("wrong_type", "/transactions", "/transactions: a list of lines is wanted")
+    if not 1 <= len(lines) <= MAX_LINES:
+        raise RejectedEvent("out_of_range", "/transactions", f"/transactions: 1 to {MAX_LINES} lines are taken, got {len(lines)}")
+    return [_source_line(line, f"/transactions/{position}") for position, line in enumerate(lines)]
+
+
+def _source_line(line: Any, at: str) -> _SourceLine:
+    if type(line) is not dict:
+        raise RejectedEvent("wrong_type", at, f"{at}: an object is wanted")
+    item = read.text(read.required(line, "item", at), f"{at}/item", shortest=1)
+    price = read.decimal_number(read.required(line, "price", at), f"{at}/price")
+    amount_milli = read.quantity_milli(read.required(line, "amount", at), f"{at}/amount")
+    at_total = f"{at}/total"
+    total = read.decimal_number(line["total"], at_total) if "total" in line else read.line_total(price, amount_milli, at_total)
+    item_id = read.identifier(line["item_id"], f"{at}/item_id") if "item_id" in line else item
+    category = read.text(line["category"], f"{at}/category") if "category" in line else None
+    return _SourceLine(item, item_id, category, price, amount_milli, total)
+
+
+def _line(line: _SourceLine, currency: str) -> Line:
+    item, item_id, category = line.item, line.item_id, line.category
+    if is_sensitive(item) or (category and is_sensitive(category)):
+        item_id = redacted_text(item_id) if item_id == item else item_id
+        item, category = redacted_text(item), redacted_text(category) if category else category
+    return Line(
+        item=item,
+        item_id=item_id,
+        price=format(line.price, "f"),
+        amount_milli=line.amount_milli,
+        total_minor=minor_units(line.total, currency),
+        category=category,
+    )
+
+
+def _parts(kind: str, lines: Sequence[Line]) -> tuple[int, int, int, int, int]:
+    """receipts, gross_minor, returns_minor, voids_minor, units_milli of one receipt."""
+    if kind == "sale":
+        returned = sum([-abs(line.total_minor) for line in lines if line.amount_milli < 0 or line.total_minor < 0])
+        gross = sum([line.total_minor for line in lines if line.amount_milli >= 0 and line.total_minor >= 0])
+        return 1, gross, -returned, 0, sum([line.amount_milli for line in lines])
+    taken_back = sum([abs(line.total_minor) for line in lines])
+    if kind == "return":
+        return 0, 0, taken_back, 0, -sum([abs(line.amount_milli) for line in lines])
+    return 0, 0, 0, taken_back, 0
+
+
+def _extra(tree: JsonObject) -> dict[str, Any] | None:
+    """Unknown fields of the receipt, and under `transactions` those of its lines by position; None if there are none."""
+    extra = unknown_fields(tree, _RECEIPT_FIELDS)
+    if any(line.keys() - _LINE_FIELDS for line in tree["transactions"]):
+        by_line = {str(position): unknown_fields(line, _LINE_FIELDS) for position, line in enumerate(tree["transactions"])}
+        extra["transactions"] = {position: unknown for position, unknown in by_line.items() if unknown}
+    return redacted_extra(extra) if extra else None

@@ -1,0 +1,1 @@
+"""The one consume-transform-produce loop, with its guarantee as a setting."""

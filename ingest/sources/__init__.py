@@ -1,0 +1,1 @@
+"""Sources of messages: the replay of real receipts."""
