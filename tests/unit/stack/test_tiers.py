@@ -1,0 +1,73 @@
+"""The rules of the tiers, each shown by a run of pytest on a small tree of tests."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[3]
+
+
+def run_pytest(folder: Path, files: dict[str, str], *arguments: str) -> tuple[int, str]:
+    """Exit code and output of pytest over these files, with the tiers' rules."""
+    for name, text in files.items():
+        file = folder / "tests" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "tests.tiers",
+        "-p",
+        "no:cacheprovider",
+        "--import-mode=importlib",
+        "tests",
+        *arguments,
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    answer = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return answer.returncode, answer.stdout
+
+
+def test_each_tier_is_counted(tmp_path: Path) -> None:
+    files = {"unit/test_a.py": "def test_a(): pass\ndef test_b(): pass\n", "laws/test_a.py": "def test_c(): pass\n"}
+
+    code, output = run_pytest(tmp_path, files, "--tiers", "unit,laws")
+
+    assert code == 0 and "unit         2\nlaws         1\n" in output
+
+
+def test_tier_that_was_not_asked_for_is_not_even_imported(tmp_path: Path) -> None:
+    files = {"unit/test_a.py": "def test_a(): pass\n", "e2e/test_b.py": "raise SystemError\n"}
+
+    assert run_pytest(tmp_path, files, "--tiers", "unit")[0] == 0
+
+
+def test_empty_tier_fails_the_run(tmp_path: Path) -> None:
+    code, output = run_pytest(tmp_path, {"unit/test_a.py": "def test_a(): pass\n"}, "--tiers", "unit,laws")
+
+    assert code == 1 and "FAILED: tier laws has no tests" in output
+
+
+def test_skip_without_reason_fails_the_run(tmp_path: Path) -> None:
+    bare = "import pytest\ndef test_a(): pass\n@pytest.mark.skip\ndef test_b(): pass\n"
+
+    code, output = run_pytest(tmp_path, {"unit/test_a.py": bare}, "--tiers", "unit")
+
+    assert code == 1 and "test_b is skipped without a reason" in output
+
+
+def test_skip_with_reason_is_accepted(tmp_path: Path) -> None:
+    told = "import pytest\ndef test_a(): pass\n@pytest.mark.skip(reason='needs a third node')\ndef test_b(): pass\n"
+
+    assert run_pytest(tmp_path, {"unit/test_a.py": told}, "--tiers", "unit")[0] == 0
+
+
+def test_jvm_in_a_fast_tier_fails_where_it_starts(tmp_path: Path) -> None:
+    starts = "import subprocess\ndef test_a(): subprocess.run(['java', '-version'])\n"
+
+    code, output = run_pytest(tmp_path, {"unit/test_a.py": starts}, "--tiers", "unit")
+
+    assert code == 1 and "a fast test started java" in output
