@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from ops.cli.output import Advance, note, progress
@@ -54,9 +55,10 @@ def fetch_parts(cache: Path, record: bool = False) -> None:
         return
     check_folder(cache, NEEDED_GIGABYTES, "TALLY_CACHE")
     java = check_java(os.environ)
-    with _one_at_a_time(cache), progress("JVM parts", sum(len(locked.get(part, {})) for part in missing)) as advance:
+    total = sum(len(locked.get(part, {})) for part in missing)
+    with _one_at_a_time(cache) as lock, progress("JVM parts", total) as advance:
         for part in missing:
-            _fetch_part(java, cache, part, locked.get(part, {}), advance)
+            _fetch_part(_Fetch(java, cache, lock, part, advance), locked.get(part, {}))
         for part in missing:
             (cache / "jars" / part / ".verified").write_text(_wanted_state())
     note(f"JVM parts: complete in {cache / 'jars'}")
@@ -91,44 +93,61 @@ def class_path(cache: Path, part: str) -> str:
     return str(cache / "jars" / part / "*")
 
 
-def _fetch_part(java: str, cache: Path, part: str, locked: dict[str, str], advance: Advance) -> None:
-    arriving, final = cache / "jars" / f".{part}.arriving", cache / "jars" / part
-    shutil.rmtree(arriving, ignore_errors=True)
-    advanced = _retrieve(java, cache, part, arriving, advance)
+@dataclass(frozen=True)
+class _Fetch:
+    """One part on its way into the cache; `lock` is the descriptor that keeps others out."""
+
+    java: str
+    cache: Path
+    lock: int
+    part: str
+    advance: Advance
+
+    @property
+    def arriving(self) -> Path:
+        return self.cache / "jars" / f".{self.part}.arriving"
+
+
+def _fetch_part(fetch: _Fetch, locked: dict[str, str]) -> None:
+    final = fetch.cache / "jars" / fetch.part
+    shutil.rmtree(fetch.arriving, ignore_errors=True)
+    advanced = _retrieve(fetch)
     if locked:
-        _verify(arriving, locked, cache)
+        _verify(fetch.arriving, locked, fetch.cache)
     else:
-        _record(arriving, part)
+        _record(fetch.arriving, fetch.part)
     # Whole or not at all: a broken run leaves only `.arriving`, which nobody reads.
     shutil.rmtree(final, ignore_errors=True)
-    arriving.rename(final)
-    advance(len(locked) - advanced)
+    fetch.arriving.rename(final)
+    fetch.advance(len(locked) - advanced)
 
 
-def _retrieve(java: str, cache: Path, part: str, arriving: Path, advance: Advance) -> int:
+def _retrieve(fetch: _Fetch) -> int:
     """Number of jars just downloaded and reported; the others were in Ivy's cache."""
     downloaded = 0
     for attempt in range(1, ATTEMPTS + 1):
         complaint = ""
-        for line in _ivy_lines(java, cache, part, arriving):
+        for line in _ivy_lines(fetch):
             if "[SUCCESSFUL ]" in line:
                 downloaded += 1
-                advance(1)
+                fetch.advance(1)
             elif not complaint and any(word in line for word in COMPLAINTS):
                 complaint = line.strip()
         if not complaint:
             return downloaded
         if attempt < ATTEMPTS:
-            note(f"JVM parts of {part}: {complaint}; trying again")
-    raise StackError(f"JVM parts of {part}: {complaint}; check the network, run `make setup` again: what is done is kept")
+            note(f"JVM parts of {fetch.part}: {complaint}; trying again")
+    raise StackError(f"JVM parts of {fetch.part}: {complaint}; check the network, run `make setup` again: what is done is kept")
 
 
-def _ivy_lines(java: str, cache: Path, part: str, arriving: Path) -> Iterator[str]:
+def _ivy_lines(fetch: _Fetch) -> Iterator[str]:
     """What Ivy says while it works; its failure is one more line."""
-    command = [java, f"-Divy.default.ivy.user.dir={cache / 'ivy'}", "-jar", str(_ivy_jar())]
-    command += ["-ivy", str(IVY_FILE), "-confs", part]
-    command += ["-cache", str(cache / "ivy" / "cache"), "-retrieve", str(arriving / JAR_NAME), "-types", "jar", "bundle"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as ivy:
+    command = [fetch.java, f"-Divy.default.ivy.user.dir={fetch.cache / 'ivy'}", "-jar", str(_ivy_jar())]
+    command += ["-ivy", str(IVY_FILE), "-confs", fetch.part, "-cache", str(fetch.cache / "ivy" / "cache")]
+    command += ["-retrieve", str(fetch.arriving / JAR_NAME), "-types", "jar", "bundle"]
+    # Ivy inherits the lock: if this process is killed, the next run waits until that Ivy has put its files down.
+    output = subprocess.PIPE
+    with subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, text=True, pass_fds=(fetch.lock,)) as ivy:
         assert ivy.stdout is not None
         yield from ivy.stdout
     if ivy.returncode:
@@ -148,8 +167,7 @@ def _verify(folder: Path, locked: dict[str, str], cache: Path) -> None:
     wrong = sorted(name for name in found.keys() | locked.keys() if found.get(name) != locked.get(name))
     if wrong:
         raise StackError(
-            f"JVM parts: {', '.join(wrong)} differ from ops/stack/artifacts.lock; "
-            f"remove {cache / 'ivy'} and run `make setup` again"
+            f"JVM parts: {', '.join(wrong)} differ from ops/stack/artifacts.lock; remove {cache / 'ivy'} and run `make setup` again"
         )
 
 
@@ -168,11 +186,15 @@ def _wanted_state() -> str:
 
 
 @contextmanager
-def _one_at_a_time(cache: Path) -> Iterator[None]:
+def _one_at_a_time(cache: Path) -> Iterator[int]:
     """Holds the cache's lock: two checkouts of one user may be set up at the same time."""
     with (cache / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            note(f"JVM parts: another set-up fills {cache}; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield lock.fileno()
 
 
 if __name__ == "__main__":

@@ -128,6 +128,4 @@ def _alone(site: Site) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
     except PermissionError as error:
-        raise StackError(
-            f"folder {site.home}: cannot be written ({error.strerror}); make it writable or set TALLY_HOME"
-        ) from error
+        raise StackError(f"folder {site.home}: cannot be written ({error.strerror}); make it writable or set TALLY_HOME") from error

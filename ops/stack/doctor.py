@@ -82,9 +82,7 @@ def _service(site: Site, service: Service) -> Check:
     if status.state == "failed":
         return Check(False, f"has ended by itself, see {status.log}", f"tally up {service.name}")
     if not service.is_ready(site):
-        return Check(
-            False, f"pid {status.pid} does not answer, see {status.log}", f"tally down {service.name}; tally up {service.name}"
-        )
+        return Check(False, f"pid {status.pid} does not answer, see {status.log}", f"tally down {service.name}; tally up {service.name}")
     return Check(True, f"{status.state}, pid {status.pid}" + (f", {status.address}" if status.address else ""))
 
 
@@ -101,9 +99,7 @@ def _topics(site: Site) -> str:
     counts = {name: len(found[name].partitions) if name in found else 0 for name in loader.topics()}
     wrong = [f"{name} {count}" for name, count in counts.items() if count != wanted]
     if wrong:
-        raise StackError(
-            f"partitions: {', '.join(wrong)}, wanted {wanted}; set TALLY_PARTITIONS as before, or use a new TALLY_HOME"
-        )
+        raise StackError(f"partitions: {', '.join(wrong)}, wanted {wanted}; set TALLY_PARTITIONS as before, or use a new TALLY_HOME")
     return f"{len(counts)} with {wanted} partitions each"
 
 
@@ -111,9 +107,7 @@ def _transactions(site: Site) -> str:
     hanging = kafka_tools.hanging_transactions(site.settings, site.environment)
     if hanging:
         where = ", ".join(f"{row['Topic']}-{row['Partition']} from offset {row['StartOffset']}" for row in hanging)
-        raise StackError(
-            f"hanging: {where}; end each with Kafka's tool: TransactionsCommand abort --topic --partition --start-offset"
-        )
+        raise StackError(f"hanging: {where}; end each with Kafka's tool: TransactionsCommand abort --topic --partition --start-offset")
     return f"none hangs, {len(kafka_tools.open_transactions(site.settings, site.environment))} open"
 
 

@@ -106,9 +106,7 @@ def _create(admin: AdminClient, topics: Mapping[str, dict[str, str]], settings: 
 
 def _configure(admin: AdminClient, topics: Mapping[str, dict[str, str]]) -> None:
     """A changed retention setting reaches topics that exist."""
-    resources = [
-        ConfigResource(ResourceType.TOPIC, name, incremental_configs=_entries(config)) for name, config in topics.items()
-    ]
+    resources = [ConfigResource(ResourceType.TOPIC, name, incremental_configs=_entries(config)) for name, config in topics.items()]
     for outcome in (admin.incremental_alter_configs(resources) if resources else {}).values():
         outcome.result(TIMEOUT_SECONDS)
 

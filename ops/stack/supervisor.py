@@ -108,8 +108,7 @@ def _check_ports(site: Site, service: Service) -> None:
     for name, (host, port) in service.ports(site.settings).items():
         if not port_is_free(host, port):
             raise StackError(
-                f"{service.name}: port {port} on {host} is busy{_holder(port)}; "
-                f"end what holds it or set {variable(name)}={host}:PORT"
+                f"{service.name}: port {port} on {host} is busy{_holder(port)}; end what holds it or set {variable(name)}={host}:PORT"
             )
 
 

@@ -27,10 +27,10 @@ def brings(content: bytes, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Makes Ivy bring broker.jar with this content; the list grows with each of its runs."""
     runs: list[str] = []
 
-    def ivy_lines(java: str, cache: Path, part: str, arriving: Path) -> Iterator[str]:
-        runs.append(part)
-        arriving.mkdir(parents=True)
-        (arriving / "broker.jar").write_bytes(content)
+    def ivy_lines(fetch: artifacts._Fetch) -> Iterator[str]:
+        runs.append(fetch.part)
+        fetch.arriving.mkdir(parents=True)
+        (fetch.arriving / "broker.jar").write_bytes(content)
         yield "\t[SUCCESSFUL ] broker.jar"
 
     monkeypatch.setattr(artifacts, "_ivy_lines", ivy_lines)
@@ -49,9 +49,7 @@ def test_second_run_fetches_nothing(cache: Path, monkeypatch: pytest.MonkeyPatch
 def test_jar_that_differs_from_the_lock_is_never_used(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     brings(b"forged", monkeypatch)
 
-    with pytest.raises(
-        StackError, match=r"JVM parts: broker.jar differ from .*artifacts.lock; remove .*ivy and run `make setup`"
-    ):
+    with pytest.raises(StackError, match=r"JVM parts: broker.jar differ from .*artifacts.lock; remove .*ivy and run `make setup`"):
         artifacts.fetch_parts(cache)
 
     assert not (cache / "jars" / "kafka").exists()
@@ -70,8 +68,8 @@ def test_jar_that_has_gone_is_fetched_again(cache: Path, monkeypatch: pytest.Mon
 def test_broken_download_is_tried_again_then_told_with_the_fix(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tries: list[str] = []
 
-    def ivy_lines(java: str, cache: Path, part: str, arriving: Path) -> Iterator[str]:
-        tries.append(part)
+    def ivy_lines(fetch: artifacts._Fetch) -> Iterator[str]:
+        tries.append(fetch.part)
         yield "\t[FAILED     ] broker.jar: Connection reset"
 
     monkeypatch.setattr(artifacts, "_ivy_lines", ivy_lines)

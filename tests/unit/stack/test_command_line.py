@@ -12,9 +12,7 @@ from ops.cli import output
 
 def tally(home: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "ops.cli", *arguments]
-    return subprocess.run(
-        command, capture_output=True, text=True, env={"TALLY_HOME": str(home), "PATH": "/usr/bin:/bin"}, check=False
-    )
+    return subprocess.run(command, capture_output=True, text=True, env={"TALLY_HOME": str(home), "PATH": "/usr/bin:/bin"}, check=False)
 
 
 def test_status_of_a_stack_that_was_never_up(tmp_path: Path) -> None:
