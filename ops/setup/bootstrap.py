@@ -32,7 +32,7 @@ def main() -> int:
     try:
         if not _environment_is_current():
             check_java(os.environ)
-            check_folder(REPOSITORY, NEEDED_GIGABYTES, "the folder of this clone: move it to a disk with room")
+            check_folder(REPOSITORY, NEEDED_GIGABYTES, "move this clone to another disk")
             _make_environment()
             _install_uv()
             _install_packages()

@@ -7,6 +7,6 @@ for candidate in ${PYTHON:-python3.12 python3.11 python3 python}; do
         exit 0
     fi
 done
-found=$("${PYTHON:-python3}" --version 2>/dev/null || echo "none")
-echo "setup: Python 3.11 or 3.12 is needed, found: $found; install it (Debian: apt install python3.11 python3.11-venv) or run: make setup PYTHON=/path/to/python3.12" >&2
+found=$("${PYTHON:-python3}" --version 2>/dev/null | head -n 1)
+echo "setup: Python 3.11 or 3.12 is needed, found: ${found:-none}; install it (Debian: apt install python3.11 python3.11-venv) or run: make setup PYTHON=/path/to/python3.12" >&2
 exit 1

@@ -53,7 +53,7 @@ def fetch_parts(cache: Path, record: bool = False) -> None:
     missing = [part for part in PARTS if record or not part_is_complete(cache, part)]
     if not missing:
         return
-    check_folder(cache, NEEDED_GIGABYTES, "TALLY_CACHE")
+    check_folder(cache, NEEDED_GIGABYTES, "set TALLY_CACHE to another")
     java = check_java(os.environ)
     total = sum(len(locked.get(part, {})) for part in missing)
     with _one_at_a_time(cache) as lock, progress("JVM parts", total) as advance:

@@ -71,7 +71,7 @@ def _parts(site: Site) -> str:
 
 
 def _folder(site: Site) -> str:
-    machine.check_folder(site.home, NEEDED_GIGABYTES, "TALLY_HOME")
+    machine.check_folder(site.home, NEEDED_GIGABYTES, "set TALLY_HOME to another")
     return f"{site.home} can be written, at least {NEEDED_GIGABYTES:g} GB free"
 
 

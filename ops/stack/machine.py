@@ -48,17 +48,17 @@ def check_java(environment: Mapping[str, str]) -> str:
     return java
 
 
-def check_folder(folder: Path, needed_gigabytes: float, setting: str) -> None:
-    """Nothing if `folder` can be made and written and its disk has room. Raises StackError; `setting` moves the folder."""
+def check_folder(folder: Path, needed_gigabytes: float, fix: str) -> None:
+    """Nothing if `folder` can be made and written and its disk has room. Raises StackError that ends with `fix`."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"tally")
     except OSError as error:
-        raise StackError(f"folder {folder}: cannot be written ({error.strerror}); make it writable or set {setting}") from error
+        raise StackError(f"folder {folder}: cannot be written ({error.strerror}); make it writable or {fix}") from error
     free = shutil.disk_usage(folder).free / GIGABYTE
     if free < needed_gigabytes:
-        raise StackError(f"disk: {free:.1f} GB free at {folder}, {needed_gigabytes:g} GB are needed; free some or set {setting}")
+        raise StackError(f"disk: {free:.1f} GB free at {folder}, {needed_gigabytes:g} GB are needed; free some or {fix}")
 
 
 def port_is_free(host: str, port: int) -> bool:

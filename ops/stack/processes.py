@@ -7,7 +7,7 @@ Each process inherits TALLY_SERVICE=<home>:<service>, so that what is left is fo
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -16,6 +16,7 @@ import psutil
 MARK = "TALLY_SERVICE"
 SAME_START_SECONDS = 2.0
 LEFTOVER_SECONDS = 5.0
+LOOK_EVERY_SECONDS = 0.02
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -62,12 +63,9 @@ def process_of(record: Record | None) -> psutil.Process | None:
     try:
         process = psutil.Process(record.pid)
         same = abs(process.create_time() - record.create_time) < SAME_START_SECONDS
-        if same and process.status() == psutil.STATUS_ZOMBIE:
-            _reap(record.pid)
-            return None
-        return process if same else None
     except psutil.NoSuchProcess:
         return None
+    return process if same and not has_ended(process) else None
 
 
 def marked_processes(mark: str) -> list[psutil.Process]:
@@ -88,7 +86,31 @@ def end_leftovers(mark: str) -> None:
         left = marked_processes(mark)
         for process in left:
             send(process, end)
-        psutil.wait_procs(left, timeout=LEFTOVER_SECONDS)
+        wait_until_ended(left, LEFTOVER_SECONDS)
+
+
+def wait_until_ended(waited: Iterable[psutil.Process], seconds: float) -> None:
+    """Returns when none of the processes runs any more, or after so many seconds.
+
+    An orphan that nobody reaps has ended too, which psutil's own wait does not see.
+    """
+    deadline = time.monotonic() + seconds
+    left = list(waited)
+    while left and time.monotonic() < deadline:
+        left = [process for process in left if not has_ended(process)]
+        if left:
+            time.sleep(LOOK_EVERY_SECONDS)
+
+
+def has_ended(process: psutil.Process) -> bool:
+    """Whether the process does nothing any more; reaps it if it is a child of this one."""
+    try:
+        if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+            return False
+    except psutil.NoSuchProcess:
+        return True
+    _reap(process.pid)
+    return True
 
 
 def send(process: psutil.Process, number: signal.Signals) -> None:

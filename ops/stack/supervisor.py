@@ -91,7 +91,7 @@ def ask_to_stop(site: Site, service: Service) -> psutil.Process | None:
 def finish_stop(site: Site, service: Service, process: psutil.Process | None) -> None:
     """Nothing of the service is left: it, its children, JVMs of dead drivers. Its data and log stay."""
     if process is not None:
-        psutil.wait_procs([process], timeout=service.stop_seconds)
+        processes.wait_until_ended([process], service.stop_seconds)
     processes.end_leftovers(_mark(site, service))
     ready_file(site, service).unlink(missing_ok=True)
     _record_file(site, service).unlink(missing_ok=True)

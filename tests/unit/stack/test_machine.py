@@ -63,14 +63,14 @@ def test_full_disk_is_told_with_what_is_needed(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Disk(10**12, 10**12, 2 * 10**8))
 
     with pytest.raises(StackError, match=r"disk: 0.2 GB free at .*, 3 GB are needed; free some or set TALLY_HOME"):
-        machine.check_folder(tmp_path, 3, "TALLY_HOME")
+        machine.check_folder(tmp_path, 3, "set TALLY_HOME")
 
 
 def test_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(StackError, match=r"folder .*file: cannot be written .*; make it writable or set TALLY_CACHE"):
-        machine.check_folder(tmp_path / "file", 0, "TALLY_CACHE")
+        machine.check_folder(tmp_path / "file", 0, "set TALLY_CACHE")
 
 
 def test_port_somebody_listens_on_is_not_free() -> None:

@@ -28,7 +28,7 @@ def pid_of(site: Site, service: Service) -> int:
 def kill(pid: int) -> None:
     process = psutil.Process(pid)
     process.send_signal(signal.SIGKILL)
-    psutil.wait_procs([process], timeout=5)
+    processes.wait_until_ended([process], 5)
 
 
 def test_service_never_started_is_stopped(site: Site, service: MakeService) -> None:
@@ -74,11 +74,11 @@ def test_up_ends_the_child_of_a_killed_service_before_it_starts_it_again(site: S
     up(site, driver)
     [orphan] = psutil.Process(pid_of(site, driver)).children()
     kill(pid_of(site, driver))
-    alive_without_parent = orphan.is_running()
+    alive_without_parent = not processes.has_ended(orphan)
 
     up(site, driver)
 
-    assert alive_without_parent and not orphan.is_running()
+    assert alive_without_parent and processes.has_ended(orphan)
 
 
 def test_down_ends_the_child_of_a_killed_service(site: Site, service: MakeService) -> None:
@@ -89,18 +89,19 @@ def test_down_ends_the_child_of_a_killed_service(site: Site, service: MakeServic
 
     control.down(site, [driver], print)
 
-    assert not orphan.is_running()
+    assert processes.has_ended(orphan)
     assert supervisor.status_of(site, driver).state == "stopped"
 
 
-def test_down_ends_a_service_that_ignores_the_polite_signal(site: Site, service: MakeService) -> None:
+def test_down_ends_a_service_that_ignores_the_polite_signal(site: Site, service: MakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "LEFTOVER_SECONDS", 0.5)
     stubborn = service(script="trap '' TERM; touch $TALLY_READY_FILE; while :; do sleep 0.1; done", stop_seconds=0.2)
     up(site, stubborn)
     process = psutil.Process(pid_of(site, stubborn))
 
     control.down(site, [stubborn], print)
 
-    assert not process.is_running()
+    assert processes.has_ended(process)
 
 
 def test_another_process_with_the_recorded_pid_is_neither_running_nor_killed(site: Site, service: MakeService) -> None:
