@@ -21,10 +21,8 @@ from tally.redact import is_sensitive, redacted_text
 
 KINDS = ("sale", "return", "void")
 MAX_LINES = 1000
-_RECEIPT_FIELDS = frozenset(
-    ["schema_version", "happened_at", "operation_id", "transaction_id", "vendor_fiscal_module", "transactions"]
-    + ["kind", "voids", "currency", "numbering_epoch", "loyalty_id"]
-)
+_REQUIRED = ("happened_at", "operation_id", "transaction_id", "vendor_fiscal_module", "transactions")
+_RECEIPT_FIELDS = frozenset((*_REQUIRED, "schema_version", "kind", "voids", "currency", "numbering_epoch", "loyalty_id"))
 _LINE_FIELDS = frozenset(("item", "price", "amount", "total", "item_id", "category"))
 
 
