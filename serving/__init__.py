@@ -1,0 +1,1 @@
+"""Serving: what the views answer, over HTTP and on a page."""

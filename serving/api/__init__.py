@@ -1,0 +1,1 @@
+"""The HTTP API (reference: the OpenAPI text at /openapi.json)."""

@@ -1,0 +1,1 @@
+"""Reading both layers and merging them, window by window."""
