@@ -1,0 +1,75 @@
+"""Who may import whom: the table, and what breaks it."""
+
+import ast
+import sys
+from collections.abc import Iterator
+
+from tests.unit.architecture.sources import PACKAGES
+
+# The longest prefix of a module's name decides which of our packages it may import, beside its own folder.
+OURS: dict[str, tuple[str, ...]] = {
+    "tally": (),
+    "schemas": (),
+    "ingest": ("tally", "schemas"),
+    "speed_layer": ("tally", "schemas"),
+    "batch_layer": ("tally", "schemas"),
+    "serving": ("tally", "schemas", "ingest.processor"),
+    "dags": (),
+    "ops": ("tally", "schemas"),
+    "ops.oracle": ("schemas",),  # the independent computation shares no code with the pipeline
+    "bench": PACKAGES,
+    "tests": PACKAGES,
+}
+# Folders whose third-party imports are settled too; the others take what pyproject.toml lists.
+OTHERS: dict[str, tuple[str, ...]] = {
+    "tally": ("msgspec", "pydantic"),
+    "tally.frames": ("pyspark",),
+    "tally.connect": ("cassandra", "confluent_kafka"),
+    "schemas": ("yaml",),
+    "dags": ("airflow",),
+}
+# tally.frames brings PySpark along.
+NEVER: dict[str, tuple[str, ...]] = {"serving": ("pyspark", "delta", "tally.frames"), "dags": ("pyspark", "delta")}
+
+
+def forbidden_imports(module: str, tree: ast.Module) -> list[str]:
+    """Names that the module imports and may not, in the order of the file."""
+    return [name for name in _imported(module, tree) if not _may_import(module, name)]
+
+
+def _imported(module: str, tree: ast.Module) -> Iterator[str]:
+    """Every imported name in full, imports inside functions and `import_module("literal")` too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = module.split(".")[: -node.level] if node.level else []
+            base = [*above, *([node.module] if node.module else [])]
+            yield from (".".join([*base, alias.name]) for alias in node.names)
+        elif isinstance(node, ast.Call) and _called(node) in ("import_module", "__import__") and node.args:
+            yield from (str(value.value) for value in node.args[:1] if isinstance(value, ast.Constant))
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def _may_import(module: str, name: str) -> bool:
+    top = name.split(".")[0]
+    if top in sys.stdlib_module_names:
+        return True
+    folder = _longest(module, OURS)
+    if any(_lies_in(name, refused) for refused in NEVER.get(folder, ())):
+        return False
+    if top in PACKAGES:
+        return any(_lies_in(name, allowed) for allowed in (folder, *OURS[folder]))
+    rules = [prefix for prefix in OTHERS if _lies_in(module, prefix)]
+    return not rules or any(top in OTHERS[prefix] for prefix in rules)
+
+
+def _longest(module: str, table: dict[str, tuple[str, ...]]) -> str:
+    return max((prefix for prefix in table if _lies_in(module, prefix)), key=len)
+
+
+def _lies_in(name: str, package: str) -> bool:
+    return name == package or name.startswith(package + ".")

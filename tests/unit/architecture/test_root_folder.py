@@ -1,0 +1,15 @@
+import subprocess
+
+from tests.unit.architecture.sources import PACKAGES, ROOT
+
+FILES = {
+    ".dockerignore", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md",
+    "docker-compose.yml", "ivy.xml", "pyproject.toml", "uv.lock",
+}  # fmt: skip
+
+
+def test_the_root_folder_holds_nothing_unexpected() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    entries = {path.split("/")[0] for path in listed.split("\0") if path}
+
+    assert entries - FILES - {*PACKAGES, "docs", ".ci"} == set()
