@@ -36,6 +36,18 @@ def test_tests_may_have_more_parameters_and_no_docstrings(text: str) -> None:
     assert beyond_limits(TEST, text) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def verb(" + ", ".join(f"{name}: Annotated[str, typer.Option()]" for name in "abcdef") + "): pass\n",
+        "def outer():\n    '''Adds.'''\n" + "".join(f"    {line}\n" for line in UNDOCUMENTED.splitlines()),
+        UNDOCUMENTED.replace("def f", "def _f"),
+    ],
+)
+def test_command_line_options_and_private_functions_are_within_the_limits(text: str) -> None:
+    assert beyond_limits(SOURCE, text) == []
+
+
 def test_a_package_file_holds_only_a_docstring() -> None:
     packages = [file for file in python_files() if file.name == "__init__.py"]
 
