@@ -1,0 +1,40 @@
+"""What becomes of a message that breaks its contract: a dead letter that names it and can be stored safely."""
+
+from hashlib import sha256
+
+from ingest.processor.record import Input, Output
+from tally.errors import RejectedEvent
+from tally.instants import from_millis, instant_text
+from tally.redact import redacted, redacted_text
+
+TOPIC = "dead-letters"
+# Redaction can lengthen a message; what is cut off is still in the raw topic.
+_MOST_BYTES = 1_000_000
+_MOST_KEY_BYTES = 1_000
+_MOST_TEXT = 500
+
+
+def dead_letter(record: Input, error: RejectedEvent) -> Output:
+    """Key and redacted bytes of the original, and the headers of contracts.md; its id is topic:partition:offset."""
+    before = dict(record.headers)
+    attempts = before.get("attempts", b"")
+    headers = {
+        "reason": error.reason,
+        "field": error.field[:_MOST_TEXT],
+        "message": redacted_text(error.message)[:_MOST_TEXT],
+        "topic": record.topic,
+        "partition": str(record.partition),
+        "offset": str(record.offset),
+        # A replay of a dead letter says which attempt it is, and when the first was.
+        "attempts": str(int(attempts) + 1 if attempts.isdigit() and len(attempts) < 10 else 1),
+        "first_seen": _first_seen(before.get("first_seen"), record),
+        "sha256": sha256(record.value or b"").hexdigest(),
+    }
+    key = None if record.key is None else redacted(record.key)[:_MOST_KEY_BYTES]
+    value = redacted(record.value or b"")[:_MOST_BYTES]
+    return Output(TOPIC, key, value, headers=[(name, text.encode()) for name, text in headers.items()])
+
+
+def _first_seen(before: bytes | None, record: Input) -> str:
+    given = (before or b"")[:40].decode("ascii", "replace")
+    return given or instant_text(from_millis(record.timestamp_ms))

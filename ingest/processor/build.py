@@ -1,0 +1,76 @@
+"""A processor wired to Kafka by the settings."""
+
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, Producer
+
+from ingest.processor.alignment import Limits
+from ingest.processor.delivery import Delivery, ExactlyOnce, Plain
+from ingest.processor.faults import Faults
+from ingest.processor.intake import Reading
+from ingest.processor.loop import Pace, Processor
+from ingest.processor.record import EventTime, Process
+from ingest.processor.transaction import MESSAGE_TIMEOUT_MS, TRANSACTION_TIMEOUT_MS, TransactionalProducer
+from tally.connect import kafka_consumer, kafka_producer
+from tally.settings import Settings
+
+# Above what one raw message can grow to; the topics take as much.
+_MAX_MESSAGE_BYTES = 6_000_000
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a processor does: the group is also its name; a slot is one process of it, with a stable identity for the brokers."""
+
+    group: str
+    topics: tuple[str, ...]
+    process: Process
+    event_time: EventTime
+    slot: int = 0
+
+    @property
+    def identity(self) -> str:
+        """transactional.id and group.instance.id, the same from run to run."""
+        return f"tally-{self.group}-{self.slot}"
+
+
+def build_processor(settings: Settings, job: Job, faults: Faults) -> tuple[Processor, Consumer]:
+    """The processor, and its consumer for the caller to close."""
+    consumer = job_consumer(settings, job)
+    reading = Reading(job.topics, job.event_time, Limits(settings.alignment_seconds))
+    pace = Pace(settings.transaction_records, settings.transaction_span_seconds)
+    return Processor(consumer, reading, job.process, _delivery(settings, job, consumer, faults), pace), consumer
+
+
+def job_consumer(settings: Settings, job: Job) -> Consumer:
+    """A member of the job's group that keeps its identity over a restart."""
+    overrides = {
+        # A static member: a killed process that comes back has its partitions at once, and its zombie is fenced.
+        "group.instance.id": job.identity,
+        "session.timeout.ms": 10_000,
+        "enable.partition.eof": True,
+        # Deleted before read is an error, never a silent jump.
+        "auto.offset.reset": "error",
+        "fetch.wait.max.ms": 100,
+        "queued.max.messages.kbytes": 16_384,
+    }
+    return kafka_consumer(settings, job.group, overrides)
+
+
+def transactional_producer(settings: Settings, job: Job) -> Producer:
+    """A producer under the job's transactional.id, not initialised yet."""
+    overrides = {
+        "transactional.id": job.identity,
+        "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+        "message.timeout.ms": MESSAGE_TIMEOUT_MS,
+        "message.max.bytes": _MAX_MESSAGE_BYTES,
+        "linger.ms": 1,
+    }
+    return kafka_producer(settings, overrides)
+
+
+def _delivery(settings: Settings, job: Job, consumer: Consumer, faults: Faults) -> Delivery:
+    if settings.delivery == "exactly_once":
+        return ExactlyOnce(TransactionalProducer(lambda: transactional_producer(settings, job), job.identity, faults), faults)
+    producer = kafka_producer(settings, {"message.max.bytes": _MAX_MESSAGE_BYTES})
+    return Plain(producer, consumer, faults, positions_first=settings.delivery == "at_most_once")

@@ -1,0 +1,116 @@
+"""The one consume-transform-produce loop; what is done with a record is a function given to it."""
+
+import time
+from dataclasses import dataclass
+from threading import Event
+from typing import Any
+
+import structlog
+
+from ingest.processor.alignment import Alignment
+from ingest.processor.batch import Batch
+from ingest.processor.delivery import Delivery
+from ingest.processor.faults import AFTER_POLL, Faults
+from ingest.processor.intake import Intake, Reading
+from ingest.processor.record import Process
+from ingest.processor.transaction import Aborted
+from tally.errors import OutcomeUnknown
+
+_LOG_EVERY_SECONDS = 10.0
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Pace:
+    """When a transaction ends: inputs, seconds of event time, seconds without more input, seconds at most."""
+
+    most_inputs: int
+    span_seconds: float
+    idle_seconds: float = 0.05
+    most_seconds: float = 1.0
+
+
+class Processor:
+    """Reads in event-time order, processes, and delivers outputs together with positions."""
+
+    def __init__(self, consumer: Any, reading: Reading, process: Process, delivery: Delivery, pace: Pace) -> None:
+        self._intake = Intake(consumer, reading, self._forget)
+        self._most_records = reading.most_records
+        self._process = process
+        self._delivery = delivery
+        self._pace = pace
+        self._batch = Batch()
+        self._counts = _Counts()
+
+    def run(self, stopped: Event, ready: Event, faults: Faults) -> None:
+        """Work until stopped; sets `ready` at the first assignment. Raises Fenced, DataLoss or TallyError: the process must exit."""
+        self._delivery.renew()
+        self._intake.subscribe()
+        while not stopped.is_set():
+            try:
+                self._turn(faults)
+            except Aborted as error:
+                log.warning("redo from the committed positions", reason=str(error))
+                self._intake.rewind()
+            except OutcomeUnknown as error:
+                log.warning("new producer, redo from the committed positions", reason=str(error))
+                self._delivery.renew()
+                self._intake.rewind()
+            if self._intake.assigned:
+                ready.set()
+
+    def _turn(self, faults: Faults) -> None:
+        received = self._intake.poll(self._pace.idle_seconds)
+        if received:
+            faults.reach(AFTER_POLL)
+        for topic, alignment in self._intake.alignments.items():
+            self._take_ready(topic, alignment)
+        age = time.monotonic() - self._batch.begun
+        all_taken = received < self._most_records and all(aligned.is_empty() for aligned in self._intake.alignments.values())
+        if self._batch.inputs and ((all_taken and age >= self._pace.idle_seconds) or age >= self._pace.most_seconds):
+            self._deliver()
+        self._counts.log_now_and_then()
+
+    def _take_ready(self, topic: str, alignment: Alignment) -> None:
+        now = time.monotonic()
+        while (lane := alignment.ready(now)) is not None:
+            event_time = lane.head_time()
+            if self._batch.inputs >= self._pace.most_inputs or self._batch.span_with(topic, event_time) > self._pace.span_seconds:
+                self._deliver()
+                now = time.monotonic()
+            record = lane.pop(now)
+            self._batch.add(record, event_time, self._process(record), now)
+
+    def _deliver(self) -> None:
+        batch, self._batch = self._batch, Batch()
+        begun = time.monotonic()
+        self._delivery.deliver(batch, self._intake.metadata_now)
+        self._counts.add(batch, time.monotonic() - begun)
+
+    def _forget(self) -> None:
+        self._batch = Batch()
+
+
+class _Counts:
+    """Records and transactions of this run, for the log."""
+
+    def __init__(self) -> None:
+        self._inputs = self._outputs = self._transactions = 0
+        self._delivery_seconds = 0.0
+        self._logged = time.monotonic()
+        self._changed = False
+
+    def add(self, batch: Batch, seconds: float) -> None:
+        self._inputs += batch.inputs
+        self._outputs += len(batch.outputs)
+        self._transactions += 1
+        self._delivery_seconds += seconds
+        self._changed = True
+
+    def log_now_and_then(self) -> None:
+        if not self._changed or time.monotonic() - self._logged < _LOG_EVERY_SECONDS:
+            return
+        self._logged, self._changed = time.monotonic(), False
+        seconds = round(self._delivery_seconds, 1)
+        log.info("processed", inputs=self._inputs, outputs=self._outputs, transactions=self._transactions, delivery_seconds=seconds)

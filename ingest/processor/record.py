@@ -1,0 +1,36 @@
+"""A record as the processor takes it in, and as a process function gives it out."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+Headers = Sequence[tuple[str, bytes]]
+
+
+class Input(msgspec.Struct, frozen=True):
+    """One record of an input topic; timestamp in milliseconds since 1970 (UTC), as Kafka has it."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+class Output(msgspec.Struct, frozen=True):
+    """One record to send; without a partition the client chooses one by the key."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    partition: int | None = None
+    headers: Headers = ()
+
+
+Process = Callable[[Input], Sequence[Output]]
+# Seconds since 1970 (UTC); None when the record has no place in event time and is to go straight through.
+EventTime = Callable[[Input], float | None]
+# (topic, partition) to the offset to read next.
+Positions = dict[tuple[str, int], int]
