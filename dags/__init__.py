@@ -1,0 +1,1 @@
+"""Scheduled workflows, one a file; each task starts a job of the batch layer as a process."""
