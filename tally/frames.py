@@ -30,10 +30,12 @@ def contributions(records: DataFrame, family: Family) -> DataFrame:
     Out: one row per record: store_id, event_id, happened_at timestamp (UTC), fingerprint, partition, offset, the
          family's axes (string) and parts (bigint: minor units, thousandths, counts).
     """
-    parsed = records.select(F.from_json("value", _wire_schema(family)).alias("event"), "partition", "offset")
+    # inline(array(…)) and not the bare struct: the filter that window() brings along would else be pushed down to the source
+    # and parse each record a second time (ADR 001).
+    parsed = records.select(F.inline(F.array(F.from_json("value", _wire_schema(family)))), "partition", "offset")
     return parsed.select(
-        "event.store_id", "event.event_id", F.col("event.happened_at").cast("timestamp").alias("happened_at"), "event.fingerprint",
-        "partition", "offset", *(f"event.{name}" for name in (*family.axes, *family.parts)),
+        "store_id", "event_id", F.col("happened_at").cast("timestamp").alias("happened_at"), "fingerprint",
+        "partition", "offset", *family.axes, *family.parts,
     )  # fmt: skip
 
 
@@ -64,7 +66,7 @@ def window_rows(members: DataFrame, family: Family) -> DataFrame:
          before exclusions and conflicts; equal in all rows of a window), parts bigint, epoch int, excluded_<part> bigint.
     Rule: of two payloads of one identity the one with the lower offset counts (DESIGN: first by offset).
     """
-    ordered = members.select("store_id", F.col("window.start").alias("window_start"), F.array_sort("members").alias("members"))
+    ordered = members.select("store_id", F.col("window.start").alias("window_start"), F.sort_array("members").alias("members"))
     counted = ordered.select("store_id", "window_start", _events().alias("events"), F.explode(_sums_by_axes(family)).alias("sums"))
     rows = counted.where(F.col("sums.first_copies") > 0)
     return rows.select(
