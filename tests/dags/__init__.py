@@ -1,0 +1,1 @@
+"""The DAG files as Airflow sees them."""
