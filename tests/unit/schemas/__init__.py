@@ -1,0 +1,1 @@
+"""Python types, JSON Schema files, CQL and the catalogue say the same."""
