@@ -33,4 +33,6 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         # One stateful operator a query: a record is late by the watermark fixed just before its own micro-batch.
         "spark.sql.streaming.statefulOperator.allowMultiple": "false",
         "spark.speculation": "false",
+        # Delta replays its log in that many tasks for each new version; the default of 50 is made for clusters.
+        "spark.databricks.delta.snapshotPartitions": "2",
     }

@@ -1,0 +1,1 @@
+"""Every committed canonical record, once, in an append-only Delta table."""

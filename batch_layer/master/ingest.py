@@ -1,0 +1,172 @@
+"""`python -m batch_layer.master.ingest`: appends every committed canonical record to the master dataset, once.
+
+A record's identity is (topic id, partition, offset): each append starts where the table ends, whatever the checkpoint says.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+
+import structlog
+from cassandra.cluster import Session
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from batch_layer.master.positions import Held, Until, held_by, kept_offsets, starting_offsets, topic_ids
+from batch_layer.master.progress import note_progress
+from batch_layer.master.table import append, create_table, master_records
+from batch_layer.session import build_session
+from tally.connect import cassandra_session
+from tally.errors import DataLoss, TallyError
+from tally.families import FAMILIES
+from tally.lock import exclusive
+from tally.settings import Settings
+
+QUERY = "master"
+WATCH_SECONDS = 0.5
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Ingest:
+    """What an append works with."""
+
+    spark: SparkSession
+    session: Session
+    settings: Settings
+    ids: Mapping[str, str]
+    starting: Until
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code: 0 after SIGTERM or SIGINT, 1 when the query failed or could not start."""
+    if list(sys.argv[1:] if argv is None else argv):
+        print("usage: python -m batch_layer.master.ingest (it takes no arguments)", file=sys.stderr)
+        return 2
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    stop, ready = threading.Event(), os.environ.get("TALLY_READY_FILE")
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    settings = Settings.load()
+    try:
+        with exclusive(settings.master_path), cassandra_session(settings) as session:
+            query = start_ingest(build_session(settings, "tally-master"), session, settings)
+            if ready:
+                Path(ready).touch()
+            _watch(query, stop)
+    except TallyError as error:
+        print(f"master ingest: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def start_ingest(spark: SparkSession, session: Session, settings: Settings, **options: str) -> StreamingQuery:
+    """The running query over all canonical topics; `options` go to the Kafka source.
+
+    Raises DataLoss when Kafka no longer keeps what the table lacks, or a topic was made anew.
+    """
+    topics = [family.topic for family in FAMILIES.values()]
+    create_table(spark, settings.master_path)
+    ids = topic_ids(settings, topics)
+    starting = starting_offsets(held_by(settings.master_path), ids, kept_offsets(settings, topics))
+    ingest = Ingest(spark, session, settings, ids, starting)
+    records = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", settings.kafka)
+        .option("subscribe", ",".join(topics))
+        .option("startingOffsets", json.dumps(_text_keys(starting)))
+        .option("kafka.isolation.level", "read_committed")
+        .option("failOnDataLoss", "true")
+        .options(**options)
+        .load()
+    )
+    writer = records.writeStream.queryName(QUERY).option("checkpointLocation", str(settings.checkpoint(QUERY)))
+    writer = writer.foreachBatch(lambda batch, number: append_batch(ingest, batch, number))
+    return writer.trigger(processingTime=f"{settings.ingest_trigger_seconds} seconds").start()
+
+
+def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
+    """Append what the table lacks of one micro-batch. Raises DataLoss when records between the table and the batch are missing."""
+    held = held_by(ingest.settings.master_path)
+    start, end = _planned(ingest, number)
+    _refuse_hole(ingest, held.until, start)
+    fresh = master_records(batch.where(reduce(Column.__or__, list(_at_or_above(held.until, end))))).persist()
+    try:
+        rows = fresh.count()
+        if rows:
+            append(fresh, ingest.settings.master_path, Held(ingest.ids, _furthest(held.until, end)))
+        note_progress(ingest.session, fresh, end)
+        log.info("append", micro_batch=number, rows=rows, until=end)
+    finally:
+        fresh.unpersist()
+
+
+def _planned(ingest: Ingest, number: int) -> tuple[Until, Until]:
+    """Offsets at which a micro-batch starts and ends, from the query's own plan, which is on disk before the batch runs."""
+    offsets = ingest.settings.checkpoint(QUERY) / "offsets"
+    before = offsets / str(number - 1)
+    return (_offsets_in(before) if before.exists() else ingest.starting), _offsets_in(offsets / str(number))
+
+
+def _offsets_in(file: Path) -> dict[str, dict[int, int]]:
+    # Spark's offset log: version, metadata, then one line for the source.
+    planned = json.loads(file.read_text("utf-8").splitlines()[2])
+    return {topic: {int(number): offset for number, offset in offsets.items()} for topic, offsets in planned.items()}
+
+
+def _refuse_hole(ingest: Ingest, until: Until, start: Until) -> None:
+    """Nothing if no committed record lies between what the table holds and where the micro-batch starts."""
+    for topic, offsets in start.items():
+        for partition, offset in offsets.items():
+            wanted = until.get(topic, {}).get(partition, 0)
+            if offset > wanted and _committed_between(ingest, topic, partition, (wanted, offset)):
+                raise DataLoss(
+                    f"topic {topic} partition {partition}: the checkpoint goes on at offset {offset}, the master dataset ends at {wanted}; "
+                    f"move the folder {ingest.settings.checkpoint(QUERY)} away, the ingest then goes on where the table ends"
+                )
+
+
+def _committed_between(ingest: Ingest, topic: str, partition: int, span: tuple[int, int]) -> int:
+    """Committed records in [span) of one partition: transaction markers and aborted records do not count."""
+    reader = ingest.spark.read.format("kafka").option("kafka.bootstrap.servers", ingest.settings.kafka)
+    reader = reader.option("assign", json.dumps({topic: [partition]})).option("kafka.isolation.level", "read_committed")
+    first, end = ({topic: {str(partition): offset}} for offset in span)
+    return reader.option("startingOffsets", json.dumps(first)).option("endingOffsets", json.dumps(end)).load().count()
+
+
+def _at_or_above(until: Until, end: Until) -> list[Column]:
+    """One condition for each partition: the record is not in the table yet."""
+    return [
+        (F.col("topic") == topic) & (F.col("partition") == number) & (F.col("offset") >= until.get(topic, {}).get(number, 0))
+        for topic, offsets in end.items()
+        for number in offsets
+    ]
+
+
+def _furthest(until: Until, end: Until) -> dict[str, dict[int, int]]:
+    return {
+        topic: {number: max(offset, until.get(topic, {}).get(number, 0)) for number, offset in offsets.items()}
+        for topic, offsets in end.items()
+    }
+
+
+def _text_keys(offsets: Until) -> dict[str, dict[str, int]]:
+    return {topic: {str(number): offset for number, offset in partitions.items()} for topic, partitions in offsets.items()}
+
+
+def _watch(query: StreamingQuery, stop: threading.Event) -> None:
+    while not stop.wait(WATCH_SECONDS):
+        if not query.isActive:
+            raise TallyError(f"query {query.name} failed: {' '.join(str(query.exception()).split())[:600]}")
+    query.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

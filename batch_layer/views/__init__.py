@@ -1,0 +1,1 @@
+"""Views rebuilt from one version of the master dataset, published by one flip of the pointer."""

@@ -1,0 +1,29 @@
+"""One process for each folder that only one may write: a second one is refused."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tally.errors import AlreadyRunning
+
+
+@contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Holds the folder for this process, until the block or the process ends. Raises AlreadyRunning at once.
+
+    The lock lies beside the folder, not inside: moving the folder away must not take the lock with it.
+    """
+    file = folder.with_name(f"{folder.name}.lock")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a+", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = file.read_text("utf-8").strip() or "?"
+            raise AlreadyRunning(f"{folder}: held by process {holder}; stop that one first, or use another folder") from error
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
