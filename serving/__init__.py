@@ -1,1 +1,1 @@
-"""Serving: what the views answer, over HTTP and on a page."""
+"""Answers: both layers merged at read, the HTTP API and the dashboard."""
