@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from speed_layer.source import Offsets
+from tally.errors import TallyError
 
 
 @dataclass(frozen=True)
@@ -22,12 +23,23 @@ def has_begun(checkpoint: Path) -> bool:
 
 
 def committed_position(checkpoint: Path) -> Position | None:
-    """The position after the last committed micro-batch; None before the first."""
+    """The position after the last committed micro-batch; None before the first. Raises TallyError if it is damaged."""
     committed = _numbers(checkpoint / "commits")
     if not committed:
         return None
+    file = checkpoint / "offsets" / str(max(committed))
+    try:
+        return _position(file.read_text("utf-8"))
+    except (OSError, ValueError, KeyError) as error:
+        raise TallyError(
+            f"checkpoint {checkpoint}: {file.name} of offsets is damaged or missing ({error}); restore the whole folder, or move it away: "
+            f"the query then begins anew with a floor"
+        ) from error
+
+
+def _position(text: str) -> Position:
     # Spark's offset log: version, metadata, then one line a source: {topic: {partition: first offset not in the batch}}.
-    _, metadata, source = (checkpoint / "offsets" / str(max(committed))).read_text("utf-8").splitlines()
+    _, metadata, source = text.splitlines()
     until = {int(partition): int(offset) for offsets in json.loads(source).values() for partition, offset in offsets.items()}
     return Position(until, datetime.fromtimestamp(json.loads(metadata)["batchWatermarkMs"] / 1000, UTC))
 

@@ -33,9 +33,7 @@ def settle_handover(driver: Driver, query: str, family: Family | None, earliest:
     kept = kept_handover(checkpoint)
     if has_begun(checkpoint):
         if kept is None:
-            raise TallyError(
-                f"checkpoint {checkpoint}: {FILE} is missing; restore the whole folder, or move it away to begin anew"
-            )
+            raise TallyError(f"checkpoint {checkpoint}: {FILE} is missing; restore the whole folder, or move it away to begin anew")
         return kept
     # A record without a micro-batch is not kept: Kafka and the master may have moved on since.
     starting = _starting(driver, query, earliest)

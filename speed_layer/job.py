@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from speed_layer.checkpoint import Position, committed_position
 from speed_layer.handover import Driver, settle_handover
-from speed_layer.lock import exclusive, exclusive_in_jvm
+from speed_layer.lock import exclusive_in_jvm
 from speed_layer.progress import Progress
 from speed_layer.receipts import QUERY as RECEIPTS
 from speed_layer.receipts import start_receipts
@@ -30,6 +30,7 @@ from speed_layer.view import start_view
 from tally.connect import cassandra_session
 from tally.errors import DataLoss, TallyError
 from tally.families import FAMILIES, SALES, Family
+from tally.lock import exclusive
 from tally.settings import Settings
 
 WATCH_SECONDS = 0.2
@@ -113,17 +114,17 @@ def watch(watched: Sequence[tuple[StreamingQuery, Progress]], stop: threading.Ev
             for query, progress in watched:
                 progress.take()
                 if not query.isActive:
-                    raise failure(query)
+                    raise failure(query.name, str(query.exception()))
     except JVM_GONE as error:
         raise TallyError(f"the JVM of the driver has ended ({error}); start the speed layer again") from error
 
 
-def failure(query: StreamingQuery) -> TallyError:
+def failure(name: str, reason: str) -> TallyError:
     """Why a query has ended, as one line, with what to do when records are gone."""
-    text = " ".join(str(query.exception()).split())
+    text = " ".join(reason.split())
     if any(sign.lower() in text.lower() for sign in LOST):
-        return DataLoss(f"query {query.name}: Kafka no longer holds what it needs; move its checkpoint folder away: {text[:500]}")
-    return TallyError(f"query {query.name} failed: {_cause(text)}; start again once that is mended: the batch is repeated")
+        return DataLoss(f"query {name}: Kafka no longer holds what it needs; move its checkpoint folder away: {text[:500]}")
+    return TallyError(f"query {name} failed: {_cause(text)}; start again once that is mended: the batch is repeated")
 
 
 def _cause(text: str) -> str:

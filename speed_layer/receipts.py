@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.streaming.query import StreamingQuery
 
-from speed_layer.sink.rows import worker_session
+from speed_layer.sink.rows import for_workers, worker_session
 from speed_layer.sink.writer import one_partition, write_all
 from tally.settings import Settings
 
@@ -64,8 +64,10 @@ def start_receipts(records: DataFrame, settings: Settings) -> StreamingQuery:
 def write_receipts(rows: DataFrame, settings: Settings) -> int:
     """Receipts written and acknowledged by the executors, in one action; how many."""
 
+    known = for_workers(settings)
+
     def write(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        written = ReceiptSink(worker_session(settings)).write(batches)
+        written = ReceiptSink(worker_session(known)).write(batches)
         yield pa.RecordBatch.from_pylist([{"receipts": written}], schema=_ACK_TYPES)
 
     sorted_rows = rows.sortWithinPartitions("operation_id", "year_day")

@@ -9,21 +9,22 @@ from tally.settings import Settings
 from tally.sparkconf import spark_conf
 
 REPOSITORY = Path(__file__).parents[1]
-_STREAMING = {
+# What a running session can be given too.
+STREAMING = {
     # The watch reads every progress report; it looks several times a second.
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
     "spark.sql.streaming.stopTimeout": "15s",
-    # Each query has a pool of its own: a small micro-batch does not wait behind the tasks of a large one.
-    "spark.scheduler.mode": "FAIR",
     # A window is late by the watermark of the micro-batch before, whether or not an empty one ran between; empty ones cost
     # as much time as small ones. State of closed windows leaves with the next records.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
 }
+# Each query has a pool of its own: a small micro-batch does not wait behind the tasks of a large one.
+_POOLS = {"spark.scheduler.mode": "FAIR"}
 
 
 def build_session(settings: Settings) -> SparkSession:
     """A session for streaming. Raises TallyError when the JVM parts are not there."""
-    configuration = {**spark_conf(settings), **_STREAMING}
+    configuration = {**spark_conf(settings), **STREAMING, **_POOLS}
     spark = SparkSession.builder.appName("tally-speed").config(map={**configuration}).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return with_own_python(spark)

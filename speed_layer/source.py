@@ -42,9 +42,7 @@ def retained(settings: Settings, topic: str) -> Retained:
 
 
 def _ranges(consumer: Consumer, topic: str) -> dict[int, tuple[int, int]]:
-    partitions = [
-        TopicPartition(topic, number) for number in consumer.list_topics(topic, _TIMEOUT_SECONDS).topics[topic].partitions
-    ]
+    partitions = [TopicPartition(topic, number) for number in consumer.list_topics(topic, _TIMEOUT_SECONDS).topics[topic].partitions]
     return {part.partition: consumer.get_watermark_offsets(part, timeout=_TIMEOUT_SECONDS) for part in partitions}
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from itertools import groupby, islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -79,8 +80,10 @@ def write_rows(rows: DataFrame, settings: Settings, family: Family) -> Acks:
     Raises what the first failed task raised; nothing is acknowledged then and the micro-batch is repeated.
     """
 
+    known = for_workers(settings)
+
     def write(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        acks = worker_sink(settings, family).write(batches)
+        acks = worker_sink(known, family).write(batches)
         yield pa.RecordBatch.from_pylist([acks._asdict()], schema=_ACK_TYPES)
 
     # As plain integers the columns need no conversion on their way into CQL's wire format.
@@ -90,6 +93,11 @@ def write_rows(rows: DataFrame, settings: Settings, family: Family) -> Acks:
     sorted_rows = rows.select(*columns).sortWithinPartitions("store_id", "day", "window_start")
     acks = [Acks(*ack) for ack in sorted_rows.mapInArrow(write, ACKS).collect()]
     return Acks(*(sum(column) for column in zip(*acks, strict=True))) if acks else Acks()
+
+
+def for_workers(settings: Settings) -> Settings:
+    """The settings without the driver's folders, so that a worker that outlives one query serves the next with one session."""
+    return settings.model_copy(update={"home": Path(), "checkpoints": None})
 
 
 @cache

@@ -1,0 +1,1 @@
+"""The speed layer without a JVM: its registers, handover records, checkpoints and definitions."""

@@ -1,0 +1,44 @@
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from speed_layer.floor import FILE, Handover, given_offsets, keep_handover, kept_handover, refuse_unknown_past
+from tally.errors import DataLoss, TallyError
+
+FLOOR = datetime(2017, 9, 19, 22, 45, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("handover", [Handover({0: 12, 1: 0}, FLOOR), Handover({0: 0, 1: 0}, None)])
+def test_handover_record_is_read_as_it_was_kept(tmp_path: Path, handover: Handover) -> None:
+    keep_handover(tmp_path / "sales", handover)
+
+    assert kept_handover(tmp_path / "sales") == handover
+    assert [file.name for file in (tmp_path / "sales").iterdir()] == [FILE]
+
+
+def test_checkpoint_without_record_has_none(tmp_path: Path) -> None:
+    assert kept_handover(tmp_path / "sales") is None
+
+
+def test_given_offsets_name_their_family_and_leave_other_partitions_at_the_beginning() -> None:
+    assert given_offsets('{"sales": {"1": 12}}', "sales", partitions=3) == {0: 0, 1: 12, 2: 0}
+
+
+def test_family_that_is_not_named_has_no_given_offsets() -> None:
+    assert given_offsets('{"sales": {"1": 12}}', "traffic", partitions=3) is None
+
+
+@pytest.mark.parametrize("text", ["12", "{", '{"sales": 12}', '{"sales": {"x": 1}}', '{"sales": {"3": 1}}'])
+def test_offsets_that_cannot_be_meant_are_refused(text: str) -> None:
+    with pytest.raises(TallyError, match="--starting-offsets"):
+        given_offsets(text, "sales", partitions=3)
+
+
+def test_past_that_the_master_does_not_hold_is_refused() -> None:
+    with pytest.raises(DataLoss, match=r"sales partition 1: .* offset 12 .* up to 11; let `tally up master` catch up"):
+        refuse_unknown_past("sales", {0: 3, 1: 12}, reached={0: 3, 1: 11})
+
+
+def test_past_that_the_master_holds_is_not_refused() -> None:
+    refuse_unknown_past("sales", {0: 3, 1: 0}, reached={0: 3})

@@ -1,0 +1,36 @@
+import subprocess
+import sys
+from pathlib import Path
+
+from speed_layer import job
+from tally.errors import DataLoss
+from tally.lock import exclusive
+from tally.settings import Settings
+
+
+def test_failure_names_the_workers_error_on_one_line() -> None:
+    text = "[STREAM_FAILED] Query\n terminated\n Traceback ...\nspeed_layer.sink.writer.Unacknowledged: Cassandra: 3 writes\nSQLSTATE: 1"
+
+    failure = str(job.failure("sales", text))
+
+    assert "\n" not in failure
+    assert failure.startswith("query sales failed: speed_layer.sink.writer.Unacknowledged: Cassandra: 3 writes")
+
+
+def test_lost_records_are_told_as_data_loss() -> None:
+    failure = job.failure("sales", "Some data may have been lost because they are not available in Kafka any more")
+
+    assert isinstance(failure, DataLoss) and "move its checkpoint folder away" in str(failure)
+
+
+def test_second_driver_on_the_same_checkpoint_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    settings = Settings(checkpoints=tmp_path)
+
+    with exclusive(settings.checkpoint("sales")):
+        second = subprocess.run(
+            [sys.executable, "-m", "speed_layer.job"], env={"TALLY_CHECKPOINTS": str(tmp_path), "PATH": ""}, capture_output=True, text=True,
+            cwd=Path(__file__).parents[3], check=False,
+        )  # fmt: skip
+
+    assert second.returncode == 1
+    assert second.stderr.startswith("speed layer:") and "held by process" in second.stderr
