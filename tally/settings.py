@@ -57,7 +57,7 @@ class Settings(BaseModel):
 
     delivery: Literal["at_most_once", "at_least_once", "exactly_once"] = Field("exactly_once", description="guarantee of the processor loop")
     alignment_seconds: int = Field(600, ge=0, description="event-time lead over the slowest partition at which the normaliser pauses one")
-    transaction_span_seconds: int = Field(3600, ge=1, description="most event time that one normaliser transaction covers")
+    transaction_span_seconds: int = Field(5400, ge=1, description="most event time that one normaliser transaction covers")
     transaction_records: int = Field(2000, ge=1, description="most input records in one normaliser transaction")
 
     sales_lateness_seconds: int = Field(7200, ge=1, description="seconds that the speed layer keeps a sales window open")
