@@ -1,1 +1,1 @@
-"""Answers: both layers merged at read, the HTTP API and the dashboard."""
+"""Serving: what the views answer, over HTTP and on a page."""
