@@ -1,0 +1,1 @@
+"""What the parts promise each other, checked on the real parts."""

@@ -1,0 +1,57 @@
+"""Spark's schemas agree with the JSON Schema files, the CQL tables and the master's columns."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from schemas.loader import event_schema, master_schema
+from tally.families import FAMILIES, Family
+from tests.unit.schemas.cql import tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+KAFKA_SOURCE = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+SPARK_TYPE_OF_CQL = {"text": "string", "date": "date", "timestamp": "timestamp", "bigint": "bigint", "int": "int"}
+SPARK_TYPE_OF_JSON = {"string": "string", "integer": "bigint"}
+BY_FAMILY = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+
+
+@pytest.fixture
+def kafka_records(spark: "SparkSession") -> "DataFrame":
+    """No records, with the columns of Spark's Kafka source."""
+    return spark.createDataFrame([], KAFKA_SOURCE)
+
+
+@BY_FAMILY
+def test_spark_reads_fields_of_the_event_schema_with_their_types(kafka_records: "DataFrame", family: Family) -> None:
+    from tally.frames import canonical_records, contributions
+
+    read = types_of(contributions(canonical_records(kafka_records), family))
+
+    fields = event_schema(family.name)["properties"]
+    coordinates = {"partition": "int", "offset": "bigint"}
+    wire = {name: SPARK_TYPE_OF_JSON[fields[name]["type"]] for name in read if name not in coordinates}
+    assert read == {**wire, "happened_at": "timestamp", **coordinates}
+
+
+@BY_FAMILY
+def test_spark_computes_the_columns_of_the_tables_with_their_types(kafka_records: "DataFrame", family: Family) -> None:
+    from tally.frames import canonical_records, contributions, members_per_window, window_rows
+
+    computed = types_of(window_rows(members_per_window(contributions(canonical_records(kafka_records), family), family), family))
+
+    stored = {name: SPARK_TYPE_OF_CQL[kind] for name, kind in tables()[family.batch_table].columns.items() if name != "generation"}
+    assert computed == stored
+    assert set(tables()[family.speed_table].columns) == set(stored) - set(family.excluded_parts)
+
+
+def test_spark_writes_the_columns_of_the_master_with_their_types(kafka_records: "DataFrame") -> None:
+    from batch_layer.master.table import master_records
+
+    assert types_of(master_records(kafka_records)) == {column["name"]: column["type"] for column in master_schema()["columns"]}
+
+
+def types_of(frame: "DataFrame") -> dict[str, str]:
+    """Column name to its Spark DDL type."""
+    return dict(frame.dtypes)
