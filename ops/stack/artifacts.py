@@ -48,7 +48,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def fetch_parts(cache: Path, record: bool = False) -> None:
     """Every part of ivy.xml in <cache>/jars/<part>, verified. Raises StackError. Downloads nothing if all is there."""
     if record:
-        LOCK_FILE.write_text("")
+        LOCK_FILE.write_text(_heading())
+    elif not LOCK_FILE.read_text().startswith(_heading()):
+        raise StackError("ivy.xml is not the one of ops/stack/artifacts.lock; run `python -m ops.stack.artifacts --record`")
     locked = locked_jars()
     missing = [part for part in PARTS if record or not part_is_complete(cache, part)]
     if not missing:
@@ -60,21 +62,23 @@ def fetch_parts(cache: Path, record: bool = False) -> None:
         for part in missing:
             _fetch_part(_Fetch(java, cache, lock, part, advance), locked.get(part, {}))
         for part in missing:
-            (cache / "jars" / part / ".verified").write_text(_wanted_state())
+            (cache / "jars" / part / ".verified").write_text(_wanted_state(part))
     note(f"JVM parts: complete in {cache / 'jars'}")
 
 
 def part_is_complete(cache: Path, part: str) -> bool:
-    """Whether the jars of one part were verified against the present ivy.xml and lock, and none has gone since."""
+    """Whether the jars of one part were verified against the present lock, and none has gone since."""
     stamp = cache / "jars" / part / ".verified"
     names = locked_jars().get(part, {})
-    return stamp.is_file() and stamp.read_text() == _wanted_state() and all((stamp.parent / name).is_file() for name in names)
+    return stamp.is_file() and stamp.read_text() == _wanted_state(part) and all((stamp.parent / name).is_file() for name in names)
 
 
 def locked_jars() -> dict[str, dict[str, str]]:
     """Part to {jar name: SHA-256}, from artifacts.lock."""
     jars: dict[str, dict[str, str]] = {}
-    for line in LOCK_FILE.read_text().splitlines() if LOCK_FILE.exists() else []:
+    for line in LOCK_FILE.read_text().splitlines():
+        if line.startswith("#"):
+            continue
         digest, path = line.split()
         part, name = path.split("/")
         jars.setdefault(part, {})[name] = digest
@@ -181,8 +185,12 @@ def _sha256(file: Path) -> str:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
-def _wanted_state() -> str:
-    return hashlib.sha256(IVY_FILE.read_bytes() + LOCK_FILE.read_bytes()).hexdigest()
+def _wanted_state(part: str) -> str:
+    return "".join(f"{digest}  {name}\n" for name, digest in sorted(locked_jars().get(part, {}).items()))
+
+
+def _heading() -> str:
+    return f"# Recorded from the ivy.xml with SHA-256 {_sha256(IVY_FILE)}\n"
 
 
 @contextmanager

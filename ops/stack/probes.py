@@ -31,14 +31,16 @@ def admin_client(settings: Settings) -> AdminClient:
 
 
 def kafka_answers(settings: Settings) -> bool:
-    """Whether the broker lists its topics."""
+    """Whether the broker is there and leads every partition: after a crash the second comes seconds after the first."""
     # The plain connection first: the client library prints a line for every refused one.
     if not accepts_connections(settings.kafka.split(",")[0]):
         return False
     try:
-        return bool(admin_client(settings).list_topics(timeout=TIMEOUT_SECONDS).brokers)
+        cluster = admin_client(settings).list_topics(timeout=TIMEOUT_SECONDS)
     except KafkaException:
         return False
+    partitions = [partition for topic in cluster.topics.values() for partition in topic.partitions.values()]
+    return bool(cluster.brokers) and all(partition.leader >= 0 for partition in partitions)
 
 
 def cassandra_answers(settings: Settings) -> bool:

@@ -16,7 +16,7 @@ GOOD = hashlib.sha256(b"good").hexdigest()
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of one part with one jar; no Java is asked for."""
     lock = tmp_path / "artifacts.lock"
-    lock.write_text(f"{GOOD}  kafka/broker.jar\n")
+    lock.write_text(f"{artifacts._heading()}{GOOD}  kafka/broker.jar\n")
     monkeypatch.setattr(artifacts, "LOCK_FILE", lock)
     monkeypatch.setattr(artifacts, "PARTS", ("kafka",))
     monkeypatch.setattr(artifacts, "check_java", lambda environment: "java")
@@ -82,6 +82,14 @@ def test_broken_download_is_tried_again_then_told_with_the_fix(cache: Path, monk
 def test_class_path_before_the_set_up_names_make_setup(cache: Path) -> None:
     with pytest.raises(StackError, match="run `make setup`"):
         artifacts.class_path(cache, "kafka")
+
+
+def test_changed_ivy_file_asks_for_a_new_lock(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "ivy.xml").write_text("<ivy-module/>")
+    monkeypatch.setattr(artifacts, "IVY_FILE", tmp_path / "ivy.xml")
+
+    with pytest.raises(StackError, match="run `python -m ops.stack.artifacts --record`"):
+        artifacts.fetch_parts(cache)
 
 
 def test_lock_names_jars_of_every_part() -> None:
