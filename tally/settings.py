@@ -48,6 +48,8 @@ class Settings(BaseModel):
     airflow: str = Field("127.0.0.1:8793", description="host:port of the Airflow API server")
     spark_master: str = Field("local[*]", description="Spark master URL")
     spark_memory: str = Field("2g", description="heap of each Spark driver")
+    spark_driver_host: str = Field("127.0.0.1", description="host name or address at which Spark executors reach the driver")
+    ready_file: Path | None = Field(None, description="file that a job without HTTP touches once it works; set by whoever starts it")
 
     partitions: int = Field(4, ge=1, description="partitions of each topic; a change needs new topics")
     raw_retention_hours: int = Field(24, ge=1, description="hours that raw topics keep a message")

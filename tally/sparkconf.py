@@ -5,7 +5,7 @@ from tally.settings import Settings
 
 
 def spark_conf(settings: Settings) -> dict[str, str]:
-    """Spark settings of every Tally job: UTC, Delta, the Kafka source, RocksDB state, loopback only.
+    """Spark settings of every Tally job: UTC, Delta, the Kafka source, RocksDB state, on loopback unless set otherwise.
 
     Raises TallyError when the JVM parts are not there.
     """
@@ -18,8 +18,8 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         "spark.jars": ",".join(jars),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": settings.spark_driver_host,
+        "spark.driver.bindAddress": settings.spark_driver_host,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

@@ -1,5 +1,9 @@
-"""Topics and tables, made from the files of schemas/; run again it changes nothing."""
+"""Topics and tables, made from the files of schemas/; run again it changes nothing.
 
+`tally up` does it for the local stack; on a server `python -m ops.stack.provision` does, before the first service starts.
+"""
+
+import sys
 from collections.abc import Mapping
 
 from cassandra import DriverException
@@ -11,13 +15,25 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from ops.stack.probes import admin_client
 from schemas import loader
 from tally.connect import cassandra_session
-from tally.errors import StackError
+from tally.errors import StackError, TallyError
 from tally.settings import Settings
 
 TIMEOUT_SECONDS = 30.0
 HOUR_MILLISECONDS = 3_600_000
 # Above the largest body the gateway takes: what is too large for Tally becomes a dead letter, not an error of the sender's.
 MAX_MESSAGE_BYTES = 6_291_456
+
+
+def main() -> int:
+    """0 when every topic, the keyspace and every table are there, 1 with one line on stderr if not."""
+    try:
+        settings = Settings.load()
+        create_topics(settings)
+        create_tables(settings)
+    except TallyError as error:
+        print(f"provision: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def create_topics(settings: Settings, prefix: str = "") -> None:
@@ -113,3 +129,7 @@ def _configure(admin: AdminClient, topics: Mapping[str, dict[str, str]]) -> None
 
 def _entries(configuration: Mapping[str, str]) -> list[ConfigEntry]:
     return [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in configuration.items()]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
