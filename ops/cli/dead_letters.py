@@ -1,0 +1,94 @@
+"""`tally dead-letters`: what broke its contract, why, and the way back."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ops.cli.output import print_json
+from ops.dead_letters import DeadLetter, Wanted, dead_letter, dead_letters
+from ops.dead_letters import replay as replay_letter
+from schemas import loader
+from tally.settings import Settings
+
+_SHOWN_MESSAGE = 80
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb group to the command line."""
+    group = typer.Typer(help="Messages that broke their contract: list, show, send again.", no_args_is_help=True)
+    group.command("list")(list_letters)
+    group.command("show")(show)
+    group.command("replay")(replay)
+    app.add_typer(group, name="dead-letters")
+
+
+def list_letters(
+    reason: Annotated[str, typer.Option(help="only this reason")] = "",
+    topic: Annotated[str, typer.Option(help="only of this topic")] = "",
+    since: Annotated[str, typer.Option(metavar="INSTANT", help="only from this instant or UTC day on")] = "",
+    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
+    """Dead letters, oldest first."""
+    if reason and reason not in loader.dead_letter_reasons():
+        raise typer.BadParameter(f"no reason {reason!r}; there are {', '.join(loader.dead_letter_reasons())}")
+    wanted = Wanted(reason, topic, _instant(since))
+    letters = [letter for letter in dead_letters(Settings.load()).values() if wanted.matches(letter)]
+    if json:
+        print_json({"dead_letters": [letter.as_json() for letter in letters]})
+    else:
+        _print_table(letters)
+
+
+def show(
+    letter_id: Annotated[str, typer.Argument(metavar="ID", help="topic:partition:offset")],
+    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
+    """One dead letter with the redacted bytes of its original."""
+    letter = dead_letter(Settings.load(), letter_id).as_json()
+    if json:
+        print_json(letter)
+        return
+    for name, value in letter.items():
+        print(f"{name:10} {ascii(value) if value is None or not str(value).isprintable() else value}")
+
+
+def replay(
+    letter_ids: Annotated[list[str], typer.Argument(metavar="ID…", help="topic:partition:offset")],
+    fix: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="send this file's content instead (one ID)")] = None,
+    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
+    """Send originals to their raw topic again; what was stored already counts once."""
+    if fix is not None and len(letter_ids) > 1:
+        raise typer.BadParameter("--fix corrects one message: give one ID")
+    settings = Settings.load()
+    letters = [dead_letter(settings, letter_id) for letter_id in letter_ids]
+    fixed = None if fix is None else fix.read_bytes()
+    sent = [{"id": letter.id, "sent_as": replay_letter(settings, letter, fixed)} for letter in letters]
+    if json:
+        print_json({"replayed": sent})
+        return
+    for one in sent:
+        print(f"{one['id']} sent again as {one['sent_as']}")
+
+
+def _instant(text: str) -> datetime | None:
+    try:
+        instant = datetime.fromisoformat(text) if text else None
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is no instant; write for example 2017-09-19T22:48:03Z or 2017-09-19") from error
+    return instant if instant is None or instant.tzinfo else instant.replace(tzinfo=UTC)
+
+
+def _print_table(letters: Sequence[DeadLetter]) -> None:
+    table = Table("id", "reason", "attempts", "first seen", "message", title=f"{len(letters):,} dead letters")
+    for letter in letters:
+        # Text, not markup, and on one line: the message holds what a stranger sent.
+        message = Text(letter.message[:_SHOWN_MESSAGE].replace("\n", " "))
+        table.add_row(letter.id, letter.reason, str(letter.attempts), letter.first_seen, message)
+    Console().print(table)
