@@ -47,12 +47,16 @@ class DefinitionChanged(TallyError):
 
 
 class BadQuery(TallyError):
-    """Raised when a question to the API cannot be answered as it is asked; `field` names the parameter."""
+    """Raised when a question to the API cannot be answered as it is asked; `field` names the parameter.
 
-    def __init__(self, field: str, message: str) -> None:
+    `nearest`: values of the field, as text, that could be answered.
+    """
+
+    def __init__(self, field: str, message: str, nearest: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.field = field
         self.message = message
+        self.nearest = nearest
 
 
 class UnknownName(TallyError):

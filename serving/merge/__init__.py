@@ -1,1 +1,1 @@
-"""Reading both layers and merging them, window by window."""
+"""The merge at read: what each layer holds of a store's windows, and what is served of it."""

@@ -1,37 +1,31 @@
-"""The CQL of every read; docs/reading-with-cql.md shows the same statements to people."""
+"""The CQL of the reads, by family; docs/reading-with-cql.md shows the same by hand."""
 
 from tally.families import Family
+from tally.settings import Settings
 
-POINTER_COLUMNS = "day, generation, covered_until, flipped_at, pinned, through"
-POINTERS = f"SELECT {POINTER_COLUMNS} FROM batch_pointer WHERE family = ? AND day >= ? AND day <= ?"
-POINTER_HISTORY = f"SELECT {POINTER_COLUMNS} FROM batch_pointer_history WHERE family = ? AND day = ?"
-MASTER_PROGRESS = "SELECT day, partition, until FROM master_progress WHERE family = ? AND day = ?"
-SPEED_PROGRESS = "SELECT partition, until FROM speed_progress WHERE family = ?"
-SPEED_LATE = "SELECT dropped FROM speed_late WHERE family = ? AND recorded_at > ?"
-ACTIVE_STORES = "SELECT store_id, first_day, last_day FROM store_activity WHERE family = ?"
-ACTIVE_STORE = "SELECT store_id FROM store_activity WHERE family = ? AND store_id = ?"
-NODE = "SELECT release_version FROM system.local"
-_WINDOWS = "AND window_start >= ? AND window_start < ?"
+POINTER_COLUMNS = "day, generation, epoch, table_version, covered_until, flipped_at, pinned, through"
+PUBLISHED = f"SELECT {POINTER_COLUMNS} FROM batch_pointer WHERE family = ? AND day >= ? AND day <= ?"
+HISTORY = f"SELECT {POINTER_COLUMNS} FROM batch_pointer_history WHERE family = ? AND day IN ?"
+MASTER_UNTIL = "SELECT day, partition, until FROM master_progress WHERE family = ? AND day IN ?"
+SPEED_UNTIL = "SELECT partition, until FROM speed_progress WHERE family = ?"
+LATE = "SELECT SUM(dropped) FROM speed_late WHERE family = ? AND recorded_at > ?"
+ACTIVITY = "SELECT store_id, first_day, last_day FROM store_activity WHERE family = ?"
 
 
-def speed_rows(family: Family, counter: bool = False) -> str:
-    """Windows of one (store, day) of the speed layer; `counter`: of the tests' wrong sink, which has no epoch."""
-    table = f"{family.speed_table}_counter" if counter else family.speed_table
-    columns = _quoted(state_columns(family) if not counter else state_columns(family)[:-1])
-    return f"SELECT {columns} FROM {table} WHERE store_id = ? AND day = ? {_WINDOWS}"
+def speed_statement(family: Family, settings: Settings) -> str:
+    """Speed rows of one store on some days: key, events, parts, then epoch."""
+    # Negative control of the tests: the counter table has no epoch, all its rows are of the family's.
+    if settings.sink_register == "counter":
+        return f"SELECT {_columns(family)} FROM {family.speed_table}_counter WHERE store_id = ? AND day IN ?"
+    return f"SELECT {_columns(family)}, epoch FROM {family.speed_table} WHERE store_id = ? AND day IN ?"
 
 
-def batch_rows(family: Family) -> str:
-    """Windows of one (store, day) of one generation."""
-    columns = _quoted((*state_columns(family), *family.excluded_parts))
-    return f"SELECT {columns} FROM {family.batch_table} WHERE store_id = ? AND day = ? AND generation = ? {_WINDOWS}"
+def batch_statement(family: Family) -> str:
+    """Batch rows of one store and generation on some days: key, events, parts, epoch, then excluded parts."""
+    excluded = ", ".join(family.excluded_parts)
+    return f"SELECT {_columns(family)}, epoch, {excluded} FROM {family.batch_table} WHERE store_id = ? AND day IN ? AND generation = ?"
 
 
-def state_columns(family: Family) -> tuple[str, ...]:
-    """Columns of a window's row in the order in which they are read; `epoch` last."""
-    return ("window_start", *family.axes, "dim", "events", *family.parts, "epoch")
-
-
-def _quoted(names: tuple[str, ...]) -> str:
-    # `entries` is a reserved word of CQL.
-    return ", ".join(f'"{name}"' for name in names)
+def _columns(family: Family) -> str:
+    # Quoted: `entries` is a reserved word of CQL.
+    return ", ".join(f'"{name}"' for name in (*family.row_key, "events", *family.parts))

@@ -1,0 +1,101 @@
+"""One Cassandra session for asyncio: prepared statements, a time limit, and ViewsUnreachable for whatever goes wrong."""
+
+import asyncio
+import threading
+from typing import Any
+
+from cassandra import ConsistencyLevel, DriverException
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, NoHostAvailable, Session
+from cassandra.policies import ConstantReconnectionPolicy
+from cassandra.protocol import ErrorMessage
+from cassandra.query import PreparedStatement, tuple_factory
+
+from tally.connect import cassandra_cluster
+from tally.errors import ViewsUnreachable
+from tally.settings import Settings
+
+Row = tuple[Any, ...]
+TIMEOUT_SECONDS = 10.0
+RECONNECT_SECONDS = 1.0
+# Requests on their way at once: a long question does not flood the node, nor the driver's 32,768 stream ids.
+IN_FLIGHT = 128
+_FAILURES = (DriverException, ErrorMessage, NoHostAvailable, OSError)
+
+
+class Connection:
+    """A session made on first use, outside the event loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._cluster: Cluster | None = None
+        self._session: Session | None = None
+        self._prepared: dict[str, PreparedStatement] = {}
+        self._making = threading.Lock()
+        self._in_flight = asyncio.Semaphore(IN_FLIGHT)
+
+    async def rows(self, statement: str, values: tuple[object, ...], is_serial: bool = False) -> list[Row]:
+        """Every row of the statement's answer as a tuple. Raises ViewsUnreachable: no node, no quorum, no table, or no time."""
+        async with self._in_flight:
+            try:
+                prepared = self._prepared.get(statement) or await asyncio.to_thread(self._prepare, statement)
+                return await self._execute(prepared, values, "serial" if is_serial else "quorum")
+            except _FAILURES as error:
+                raise self._unreachable(error) from error
+
+    async def _execute(self, prepared: PreparedStatement, values: tuple[object, ...], profile: str) -> list[Row]:
+        assert self._session is not None
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[list[Row]] = loop.create_future()
+
+        def settle(rows: list[Row] | None, error: Exception | None) -> None:
+            # Nobody waits any more for the answer to a cancelled request.
+            if not answer.done():
+                answer.set_exception(error) if error else answer.set_result(rows or [])
+
+        # The driver calls back on its own thread.
+        self._session.execute_async(prepared, values, execution_profile=profile).add_callbacks(
+            lambda rows: loop.call_soon_threadsafe(settle, rows, None), lambda error: loop.call_soon_threadsafe(settle, None, error)
+        )
+        return await answer
+
+    def _prepare(self, statement: str) -> PreparedStatement:
+        with self._making:
+            if statement not in self._prepared:
+                prepared = self._connected().prepare(statement)
+                prepared.is_idempotent = True
+                # A partition is small and comes in one page: a second page would be another moment.
+                prepared.fetch_size = None
+                self._prepared[statement] = prepared
+            return self._prepared[statement]
+
+    def _connected(self) -> Session:
+        if self._session is None:
+            cluster = cassandra_cluster(self._settings)
+            # The driver's own policy waits up to ten minutes before it looks for a lost node again.
+            cluster.reconnection_policy = ConstantReconnectionPolicy(RECONNECT_SECONDS, max_attempts=None)
+            try:
+                session = cluster.connect(self._settings.keyspace)
+                for name, level in (("quorum", ConsistencyLevel.LOCAL_QUORUM), ("serial", ConsistencyLevel.SERIAL)):
+                    profile = session.execution_profile_clone_update(
+                        EXEC_PROFILE_DEFAULT, consistency_level=level, row_factory=tuple_factory, request_timeout=TIMEOUT_SECONDS
+                    )
+                    cluster.add_execution_profile(name, profile)
+            except BaseException:
+                cluster.shutdown()
+                raise
+            self._cluster, self._session = cluster, session
+        return self._session
+
+    def _unreachable(self, error: BaseException) -> ViewsUnreachable:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        return ViewsUnreachable(
+            f"the serving tables at {self._settings.cassandra}, keyspace {self._settings.keyspace}, cannot be read ({reason}); "
+            "look at `tally status` and ask again"
+        )
+
+    def close(self) -> None:
+        """Ends the session, if there is one."""
+        if self._cluster is not None:
+            self._cluster.shutdown()
+        self._cluster = self._session = None
+        self._prepared.clear()
