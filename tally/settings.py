@@ -57,7 +57,9 @@ class Settings(BaseModel):
     max_message_bytes: int = Field(1_000_000, ge=1, description="largest raw message in bytes; larger is a dead letter too_large")
     future_tolerance_seconds: int = Field(300, ge=0, description="seconds that happened_at may lie after arrival")
 
-    delivery: Literal["at_most_once", "at_least_once", "exactly_once"] = Field("exactly_once", description="guarantee of the processor loop")
+    delivery: Literal["at_most_once", "at_least_once", "exactly_once"] = Field(
+        "exactly_once", description="guarantee of the processor loop"
+    )
     alignment_seconds: int = Field(600, ge=0, description="event-time lead over the slowest partition at which the normaliser pauses one")
     transaction_span_seconds: int = Field(5400, ge=1, description="most event time that one normaliser transaction covers")
     transaction_records: int = Field(2000, ge=1, description="most input records in one normaliser transaction")
