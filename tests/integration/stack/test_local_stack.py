@@ -58,35 +58,35 @@ def read_both(site: Site) -> tuple[str, list[str]]:
         return (message.value() or b"").decode(), [row.store_id for row in session.execute("SELECT store_id FROM store_activity")]
 
 
-def test_data_survives_down_and_up(running: Site) -> None:
+def kill(pid: int | None) -> None:
+    process = psutil.Process(pid)
+    process.send_signal(signal.SIGKILL)
+    processes.wait_until_ended([process], 10)
+
+
+def test_down_leaves_no_process_and_up_finds_the_data(running: Site) -> None:
     text = write_both(running)
 
     control.down(running, SERVICES, print)
+    left = [process for service in SERVICES for process in processes.marked_processes(f"{running.home}:{service.name}")]
+    stopped = pids(running)
     control.up(running, SERVICES, print)
 
     record, stores = read_both(running)
+    assert (left, stopped) == ([], [None, None])
     assert record == text and text in stores
 
 
-def test_down_leaves_no_process_and_every_port_free(running: Site) -> None:
-    control.down(running, SERVICES, print)
-
-    left = [process for service in SERVICES for process in processes.marked_processes(f"{running.home}:{service.name}")]
-    assert (left, pids(running)) == ([], [None, None])
-    control.up(running, SERVICES, print)
-
-
-def test_killed_broker_comes_back_and_the_node_keeps_its_process(running: Site) -> None:
+def test_killed_broker_is_named_by_the_doctor_and_comes_back_beside_the_same_node(running: Site) -> None:
     text = write_both(running)
     broker, node = pids(running)
-    assert broker is not None
-    process = psutil.Process(broker)
-    process.send_signal(signal.SIGKILL)
-    psutil.wait_procs([process], timeout=10)
+    kill(broker)
 
+    check = dict(doctor.checks(running))["kafka"]
     control.up(running, SERVICES, print)
 
     new_broker, same_node = pids(running)
+    assert (check.ok, check.fix) == (False, "tally up kafka")
     assert new_broker not in (broker, None) and same_node == node
     assert read_both(running)[0] == text
 
@@ -126,18 +126,6 @@ def test_doctor_sees_an_open_transaction(running: Site) -> None:
     producer.abort_transaction(30)
 
     assert detail == "none hangs, 1 open"
-
-
-def test_doctor_names_a_killed_service_and_the_fix(running: Site) -> None:
-    broker = pids(running)[0]
-    process = psutil.Process(broker)
-    process.send_signal(signal.SIGKILL)
-    psutil.wait_procs([process], timeout=10)
-
-    check = dict(doctor.checks(running))["kafka"]
-    control.up(running, SERVICES, print)
-
-    assert (check.ok, check.fix) == (False, "tally up kafka")
 
 
 def test_command_line_tells_of_the_same_stack(running: Site) -> None:
