@@ -1,0 +1,1 @@
+"""docker-compose.yml and its Dockerfile, checked without an engine."""

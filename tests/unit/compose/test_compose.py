@@ -1,0 +1,89 @@
+import copy
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from tally.settings import Settings
+from tests.unit.compose.files import compose, compose_spec, environment, services
+
+BY_SERVICE = pytest.mark.parametrize("name", services())
+SECRET_WORDS = ("PASSWORD", "SECRET", "KEY", "TOKEN", "SQL_ALCHEMY_CONN")
+
+
+def test_it_is_valid_by_the_compose_specification() -> None:
+    assert [error.message for error in Draft202012Validator(compose_spec()).iter_errors(compose())] == []
+
+
+def test_a_planted_misspelling_is_not_valid() -> None:
+    planted = copy.deepcopy(compose())
+    planted["services"]["api"]["helthcheck"] = {}
+
+    assert not Draft202012Validator(compose_spec()).is_valid(planted)
+
+
+def test_there_are_three_copies_of_whatever_keeps_data() -> None:
+    assert [name for name in services() if name.startswith("kafka-")] == ["kafka-1", "kafka-2", "kafka-3"]
+    assert [name for name in services() if name.startswith("cassandra-")] == ["cassandra-1", "cassandra-2", "cassandra-3"]
+    assert environment(services()["api"])["TALLY_REPLICATION"] == "3"
+
+
+@BY_SERVICE
+def test_each_long_running_service_has_a_health_check_and_comes_back(name: str) -> None:
+    service = services()[name]
+
+    assert service["restart"] == ("unless-stopped" if "healthcheck" in service else "no")
+
+
+def test_only_services_that_end_have_no_health_check() -> None:
+    waited_for = {
+        needed
+        for service in services().values()
+        for needed, how in service.get("depends_on", {}).items()
+        if how["condition"] == "service_completed_successfully"
+    }
+
+    assert {name for name, service in services().items() if "healthcheck" not in service} == waited_for
+
+
+@BY_SERVICE
+def test_whatever_a_service_waits_for_can_become_so(name: str) -> None:
+    for needed, how in services()[name].get("depends_on", {}).items():
+        assert ("healthcheck" in services()[needed]) == (how["condition"] == "service_healthy")
+
+
+@BY_SERVICE
+def test_data_lie_in_named_volumes(name: str) -> None:
+    mounts = [mount.split(":")[0] for mount in services()[name].get("volumes", [])]
+
+    assert set(mounts) <= set(compose()["volumes"])
+
+
+@BY_SERVICE
+def test_ports_are_published_on_loopback_only(name: str) -> None:
+    assert [port for port in services()[name].get("ports", []) if not port.startswith("127.0.0.1:")] == []
+
+
+@BY_SERVICE
+def test_tally_names_are_settings_with_values_that_settings_take(name: str) -> None:
+    named = {key: value for key, value in environment(services()[name]).items() if key.startswith("TALLY_")}
+
+    assert [key for key in named if key.removeprefix("TALLY_").lower() not in Settings.model_fields] == []
+    Settings.load(named)
+
+
+def test_no_service_carries_a_secret() -> None:
+    assert [line for service in services().values() for line in secrets_in(service)] == []
+
+
+@pytest.mark.parametrize("name", ["POSTGRES_PASSWORD", "AIRFLOW__API_AUTH__JWT_SECRET", "TALLY_LOYALTY_KEY"])
+def test_a_planted_secret_is_found(name: str) -> None:
+    assert secrets_in({"environment": {name: "hunter2"}}) == [name]
+    assert secrets_in({"environment": {name: "${ANY:-hunter2}"}}) == [name]
+    assert secrets_in({"environment": {name: "${ANY:?a key}"}}) == []
+
+
+def secrets_in(service: dict[str, Any]) -> list[str]:
+    """Names of secrets that have a value in the file; required variables of the operator's have none."""
+    named = {name: str(value) for name, value in service.get("environment", {}).items()}
+    return [name for name, value in named.items() if any(word in name for word in SECRET_WORDS) and ":?" not in value]
