@@ -131,5 +131,7 @@ def _shown(value: Any) -> str:
         return "a whole number of very many digits"
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
     shown = str(value) if isinstance(value, Decimal) else ascii(value)
     return shown if len(shown) <= 60 else shown[:57] + "..."

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from ops.cli.output import print_json
@@ -86,7 +86,7 @@ def _instant(text: str) -> datetime | None:
 
 
 def _print_table(letters: Sequence[DeadLetter]) -> None:
-    table = Table("id", "reason", "attempts", "first seen", "message", title=f"{len(letters):,} dead letters")
+    table = Table(Column("id", no_wrap=True), Column("reason", no_wrap=True), "attempts", "first seen", "message", title=f"{len(letters):,} dead letters")
     for letter in letters:
         # Text, not markup, and on one line: the message holds what a stranger sent.
         message = Text(letter.message[:_SHOWN_MESSAGE].replace("\n", " "))

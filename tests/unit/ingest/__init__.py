@@ -1,0 +1,1 @@
+"""Ingest without Kafka: normalisation, replay plan, alignment, gateway."""

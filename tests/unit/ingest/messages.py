@@ -1,0 +1,69 @@
+"""POS and people counter messages for tests, good and bad, and how they are read here."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from ingest.normaliser.arrival import Arrival, Rules
+from ingest.normaliser.interval import normalised_interval
+from ingest.normaliser.receipt import normalised_receipt
+from tally.events import CanonicalInterval, CanonicalReceipt
+from tally.settings import Settings
+
+RULES = Rules.of(Settings.load({}))
+ARRIVED = datetime(2017, 9, 20, 12, tzinfo=UTC)
+ARRIVAL = Arrival(ARRIVED, 2, 77)
+
+MILK = {"item": "Milk 1l", "price": 0.99, "amount": 2}
+POS: dict[str, Any] = {
+    "happened_at": "2017-09-19T22:48:03+00:00",
+    "operation_id": 1,
+    "transaction_id": 42,
+    "vendor_fiscal_module": 123,
+    "transactions": [MILK],
+}
+TRAFFIC: dict[str, Any] = {
+    "store_id": "367",
+    "device_id": "door-1",
+    "happened_at": "2017-09-19T22:45:00+00:00",
+    "interval_seconds": 60,
+    "in": 3,
+    "out": 2,
+    "passers_by": 11,
+}
+
+
+def pos(**changes: Any) -> dict[str, Any]:
+    """The POS message with these fields changed."""
+    return {**POS, **changes}
+
+
+def with_line(**changes: Any) -> dict[str, Any]:
+    """The POS message whose one line has these fields changed."""
+    return pos(transactions=[{**MILK, **changes}])
+
+
+def without(message: dict[str, Any], name: str) -> dict[str, Any]:
+    """The message without one field."""
+    return {key: value for key, value in message.items() if key != name}
+
+
+def encoded(message: Any) -> bytes:
+    """As a till would send it."""
+    return json.dumps(message).encode()
+
+
+def receipt(message: Any, rules: Rules = RULES) -> CanonicalReceipt:
+    """The canonical receipt of a message given as a value or as bytes."""
+    return normalised_receipt(message if isinstance(message, bytes) else encoded(message), ARRIVAL, rules)
+
+
+def interval(message: Any) -> CanonicalInterval:
+    """The canonical interval of a message given as a value or as bytes."""
+    return normalised_interval(message if isinstance(message, bytes) else encoded(message), ARRIVAL, RULES)
+
+
+def parts(message: Any) -> tuple[int, int, int, int, int]:
+    """receipts, gross, returns, voids, units of a message."""
+    made = receipt(message)
+    return made.receipts, made.gross_minor, made.returns_minor, made.voids_minor, made.units_milli

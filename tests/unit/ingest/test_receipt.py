@@ -1,0 +1,117 @@
+"""What a good POS message becomes."""
+
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from tally.events import CanonicalReceipt, Line, VoidedReceipt
+from tests.unit.ingest.messages import MILK, RULES, parts, pos, receipt, with_line
+
+
+def test_message_of_the_contract_becomes_this_record() -> None:
+    made = receipt(pos())
+
+    assert made == CanonicalReceipt(
+        schema_version=1, event_id="pos:1:123:0:42", store_id="1", happened_at="2017-09-19T22:48:03.000Z",
+        received_at="2017-09-20T12:00:00.000Z", fingerprint=made.fingerprint, raw_partition=2, raw_offset=77, till_id="123",
+        transaction_id="42", numbering_epoch="0", kind="sale", currency="USD", receipts=1, gross_minor=198, returns_minor=0,
+        voids_minor=0, units_milli=2000,
+        lines=(Line(item="Milk 1l", item_id="Milk 1l", price="0.99", amount_milli=2000, total_minor=198),),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "cents"),
+    [
+        ({"price": 1.005, "amount": 1}, 100),
+        ({"price": 1.015, "amount": 1}, 102),
+        ({"price": "1.025", "amount": 1}, 102),
+        ({"price": 0.333, "amount": 3}, 100),
+        ({"price": 2, "amount": 0.125}, 25),
+        ({"price": 5, "amount": 2, "total": 9.99}, 999),
+        ({"price": 5, "amount": 0, "total": "1.50"}, 150),
+        ({"price": 0.30000000000000004, "amount": 1}, 30),
+    ],
+)
+def test_line_total_is_given_or_price_times_amount_half_even(line: dict[str, object], cents: int) -> None:
+    assert receipt(with_line(**line)).lines[0].total_minor == cents
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (pos(transactions=[MILK, {**MILK, "amount": -1}]), (1, 198, 99, 0, 1000)),
+        (pos(transactions=[MILK, {**MILK, "total": -0.5}]), (1, 198, 50, 0, 4000)),
+        (pos(kind="return"), (0, 0, 198, 0, -2000)),
+        (pos(kind="return", transactions=[{**MILK, "amount": -2}]), (0, 0, 198, 0, -2000)),
+        (pos(kind="void"), (0, 0, 0, 198, 0)),
+    ],
+    ids=["returned line", "negative total", "return", "return with negative amount", "void"],
+)
+def test_kind_decides_which_parts_a_receipt_adds(message: dict[str, object], expected: tuple[int, ...]) -> None:
+    assert parts(message) == expected
+
+
+def test_currency_without_minor_unit_counts_whole_units() -> None:
+    assert receipt(pos(currency="JPY", transactions=[{**MILK, "price": 150}])).gross_minor == 300
+
+
+def test_receipt_without_currency_has_its_stores() -> None:
+    rules = replace(RULES, currencies={"1": "EUR"})
+
+    assert (receipt(pos(), rules).currency, receipt(pos(operation_id=2), rules).currency) == ("EUR", "USD")
+
+
+def test_void_names_the_receipt_that_it_takes_back() -> None:
+    made = receipt(pos(kind="void", voids={"vendor_fiscal_module": 5, "transaction_id": "41"}))
+
+    assert made.voids == VoidedReceipt(till_id="5", transaction_id="41", numbering_epoch="0")
+
+
+def test_new_numbering_epoch_is_another_event() -> None:
+    assert receipt(pos(numbering_epoch="2018")).event_id == "pos:1:123:2018:42"
+
+
+def test_unknown_fields_are_kept_and_change_no_identity() -> None:
+    made = receipt(pos(cashier={"no": 7}, transactions=[MILK, {**MILK, "shelf": "A"}]))
+
+    assert made.extra == {"cashier": {"no": 7}, "transactions": {"1": {"shelf": "A"}}}
+    assert made.fingerprint == receipt(pos(transactions=[MILK, MILK])).fingerprint
+
+
+def test_unknown_numbers_keep_their_text() -> None:
+    assert receipt(b'{"weight": 1.10,' + _body()).extra == {"weight": Decimal("1.10")}
+
+
+def _body() -> bytes:
+    return (
+        b'"happened_at":"2017-09-19T22:48:03Z","operation_id":1,"transaction_id":42,"vendor_fiscal_module":1,'
+        b'"transactions":[{"item":"a","price":1,"amount":1}]}'
+    )
+
+
+def test_loyalty_id_is_kept_as_keyed_hash_only() -> None:
+    keyed = [receipt(pos(loyalty_id="ann"), replace(RULES, loyalty_key=key)) for key in (b"k1", b"k2")]
+
+    assert len({made.loyalty_hash for made in keyed}) == 2
+    assert len({made.fingerprint for made in (*keyed, receipt(pos(loyalty_id="ann")))}) == 1
+    assert receipt(pos(loyalty_id="ann")).loyalty_hash is None
+    assert "ann" not in str(keyed)
+
+
+def test_card_numbers_and_addresses_in_texts_are_blacked_out() -> None:
+    made = receipt(pos(note={"ann@example.org": 4111111111111111}, transactions=[{**MILK, "item": "gift 4111 1111 1111 1111"}]))
+
+    assert made.lines[0].item == made.lines[0].item_id == "gift [redacted]"
+    assert made.extra == {"note": {"[redacted]": "[redacted]"}}
+
+
+def test_receipt_number_that_looks_like_a_card_is_left_alone() -> None:
+    assert receipt(pos(transaction_id=4111111111111111)).transaction_id == "4111111111111111"
+
+
+def test_conflicting_payload_has_another_fingerprint() -> None:
+    messages = [pos(), with_line(price=0.98), with_line(item="Milk 2l"), pos(happened_at="2017-09-19T22:48:04Z"), pos(kind="return")]
+
+    assert len({receipt(message).fingerprint for message in messages}) == len(messages)
