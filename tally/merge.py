@@ -42,11 +42,17 @@ def merge_window(speed: WindowState | None, batch: WindowState | None, covered: 
 
     `covered` says that a published generation covers the window, so that no row means that nothing happened.
     """
-    if speed is not None and _register(speed) > _register(batch):
-        return MergedWindow("speed", speed.events, _without_excluded(speed, batch))
-    if batch is not None:
-        return MergedWindow("batch", batch.events, batch.values)
-    return MergedWindow("batch", 0, {}) if covered else MISSING
+    chosen = richer(batch, speed)
+    if chosen is None:
+        return MergedWindow("batch", 0, {}) if covered else MISSING
+    if chosen is batch:
+        return MergedWindow("batch", chosen.events, chosen.values)
+    return MergedWindow("speed", chosen.events, _without_excluded(chosen, batch))
+
+
+def richer(left: WindowState | None, right: WindowState | None) -> WindowState | None:
+    """The state with the higher (epoch, events); left when they are equal, for then they are the same events. None is its zero."""
+    return right if _register(right) > _register(left) else left
 
 
 def _register(state: WindowState | None) -> tuple[int, int]:
@@ -54,14 +60,19 @@ def _register(state: WindowState | None) -> tuple[int, int]:
 
 
 def _without_excluded(speed: WindowState, batch: WindowState | None) -> Mapping[Axes, Parts]:
-    """Speed's values less what batch knows to be excluded: speed holds a superset of batch's events, so it holds those too."""
+    """Speed's values less what batch knows to be excluded: speed holds a superset of batch's events, so it holds those too.
+
+    What batch excluded under axes that speed does not have (a dimension named anew in between) is subtracted there all the
+    same: no total hangs on a label.
+    """
     if batch is None or batch.epoch != speed.epoch or not batch.excluded:
         return speed.values
-    return {axes: _less(parts, batch.excluded.get(axes, {})) for axes, parts in speed.values.items()}
+    axes = [*speed.values, *(one for one in batch.excluded if one not in speed.values and any(batch.excluded[one].values()))]
+    return {one: _less(speed.values.get(one, {}), batch.excluded.get(one, {})) for one in axes}
 
 
 def _less(parts: Parts, excluded: Parts) -> dict[str, int]:
-    return {name: value - excluded.get(name, 0) for name, value in parts.items()}
+    return {name: parts.get(name, 0) - excluded.get(name, 0) for name in {**parts, **excluded}}
 
 
 def add_parts(left: Parts, right: Parts) -> dict[str, int]:

@@ -1,0 +1,1 @@
+"""Laws: what holds for every history, searched by Hypothesis; no JVM, no service."""
