@@ -1,0 +1,24 @@
+"""The API in this process, over the example world in memory."""
+
+from collections.abc import Iterator
+
+import pytest
+
+pytest.register_assert_rewrite("tests.api_suite")
+
+from serving.api.app import create_app
+from tally.settings import Settings
+from tests.api_suite import Ask, asking
+from tests.serving_example import example
+from tests.serving_world import MemoryViews
+
+
+@pytest.fixture
+def views() -> MemoryViews:
+    return MemoryViews(example())
+
+
+@pytest.fixture
+def ask(views: MemoryViews) -> Iterator[Ask]:
+    with asking(create_app(Settings(), views)) as function:
+        yield function

@@ -1,0 +1,30 @@
+from collections.abc import Iterator
+
+import pytest
+
+from serving.api.app import create_app
+from serving.merge.cassandra_views import CassandraViews
+from tally.connect import cassandra_session
+from tally.settings import Settings
+from tests.api_suite import ApiSuite, Ask, asking
+from tests.serving_example import example
+from tests.serving_tables import insert_world
+
+
+@pytest.fixture(scope="module")
+def module_settings(settings: Settings, keyspace: str) -> Settings:
+    return settings.model_copy(update={"keyspace": keyspace})
+
+
+@pytest.fixture(scope="module")
+def ask(module_settings: Settings) -> Iterator[Ask]:
+    with cassandra_session(module_settings) as session:
+        insert_world(session, example())
+    views = CassandraViews(module_settings)
+    with asking(create_app(module_settings, views)) as function:
+        yield function
+    views.close()
+
+
+class TestOnCassandra(ApiSuite):
+    """Every test of the suite, over the same rows in real tables."""

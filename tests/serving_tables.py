@@ -1,0 +1,58 @@
+"""A world put into real tables, with the columns that the layers write."""
+
+from typing import Any
+
+from cassandra.cluster import Session
+
+from tally.families import Family
+from tests.serving_world import Stored, World
+
+
+def insert_world(session: Session, world: World) -> None:
+    """Every row of the world in the session's keyspace; the pointer table gets each day's highest generation."""
+    for stored in world.rows:
+        _insert(session, *_view_row(stored))
+    for family, one in sorted(world.pointers, key=lambda pointer: pointer[1].generation):
+        row = {
+            "family": family.name, "day": one.day, "generation": one.generation, "epoch": one.epoch, "table_version": one.table_version,
+            "covered_until": one.covered_until, "flipped_at": one.flipped_at, "pinned": dict(one.pinned), "through": dict(one.through),
+        }  # fmt: skip
+        _insert(session, "batch_pointer", row)
+        _insert(session, "batch_pointer_history", row)
+    for family, day, partition, until in world.master:
+        _insert(session, "master_progress", {"family": family.name, "day": day, "partition": partition, "until": until})
+    _insert_speed(session, world)
+
+
+def _insert_speed(session: Session, world: World) -> None:
+    for family, partition, until in world.speed:
+        _insert(session, "speed_progress", {"family": family.name, "partition": partition, "until": until})
+    for number, (family, recorded_at, dropped) in enumerate(world.late):
+        late = {"family": family.name, "run": "a", "micro_batch": number, "recorded_at": recorded_at, "dropped": dropped}
+        _insert(session, "speed_late", late)
+    for family, activity in world.activity:
+        _insert(session, "store_activity", {"family": family.name, **activity._asdict()})
+
+
+def _view_row(stored: Stored) -> tuple[str, dict[str, Any]]:
+    family, row = stored.family, stored.row
+    values = {
+        "store_id": stored.store_id, "day": row.window_start.date(), "window_start": row.window_start, "dim": "*", "dim_value": "",
+        "events": row.events, "epoch": row.epoch, **_named(family.axes, row.axes), **_named(family.parts, row.parts),
+    }  # fmt: skip
+    if stored.generation is None:
+        return family.speed_table, values
+    return _batch_row(family, stored, values)
+
+
+def _batch_row(family: Family, stored: Stored, values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    return family.batch_table, {**values, "generation": stored.generation, **_named(family.excluded_parts, stored.row.excluded)}
+
+
+def _named(names: tuple[str, ...], values: tuple[Any, ...]) -> dict[str, Any]:
+    return dict(zip(names, values, strict=True))
+
+
+def _insert(session: Session, table: str, row: dict[str, Any]) -> None:
+    names, marks = ", ".join(f'"{name}"' for name in row), ", ".join(["?"] * len(row))
+    session.execute(session.prepare(f"INSERT INTO {table} ({names}) VALUES ({marks})"), list(row.values()))

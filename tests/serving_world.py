@@ -1,0 +1,122 @@
+"""Rows of the serving tables as a test describes them: read from memory, or inserted into a real Cassandra.
+
+Partition of store 367 of 4 is 1, of 406 it is 0, of 500 it is 2 (tally/partitions.py).
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from serving.merge.views import Activity, Published, ViewRow
+from tally.errors import ViewsUnreachable
+from tally.families import SALES, TRAFFIC, Family
+
+PARTITIONS = 4
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One row of a view; `generation` None is the speed layer."""
+
+    family: Family
+    store_id: str
+    row: ViewRow
+    generation: int | None = None
+
+
+@dataclass
+class World:
+    """Everything that the serving tables hold. `pointers` are all flips; the one with the highest generation serves its day."""
+
+    rows: list[Stored] = field(default_factory=list)
+    pointers: list[tuple[Family, Published]] = field(default_factory=list)
+    master: list[tuple[Family, date, int, int]] = field(default_factory=list)
+    speed: list[tuple[Family, int, int]] = field(default_factory=list)
+    late: list[tuple[Family, datetime, int]] = field(default_factory=list)
+    activity: list[tuple[Family, Activity]] = field(default_factory=list)
+
+
+def at(text: str) -> datetime:
+    """An instant in UTC: `2017-09-19T10:15`."""
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def sale(store: str, start: str, events: int, gross: int, **more: Any) -> Stored:
+    """A sales row: as many receipts as events; `returns`, `currency`, `generation`, `excluded` (gross of conflicts)."""
+    excluded = more.get("excluded", 0)
+    receipts = more.get("receipts", events)
+    parts = (receipts, gross, more.get("returns", 0), 0, 1000 * receipts)
+    given_back = (int(excluded > 0), excluded, 0, 0, 1000 * int(excluded > 0)) if "generation" in more else ()
+    row = ViewRow(at(start), (more.get("currency", "USD"),), SALES.epoch, events, parts, given_back)
+    return Stored(SALES, store, row, more.get("generation"))
+
+
+def counted(store: str, start: str, events: int, entries: int, generation: int | None = None) -> Stored:
+    """A traffic row."""
+    row = ViewRow(at(start), (), TRAFFIC.epoch, events, (entries, 0, 0), () if generation is None else (0, 0, 0))
+    return Stored(TRAFFIC, store, row, generation)
+
+
+def flip(day: str, generation: int, flipped_at: str, pin: int, covered_until: str | None = None) -> Published:
+    """A generation of a day that covers it whole unless said otherwise; pinned at one offset in every partition."""
+    covered = at(covered_until) if covered_until else at(f"{day}T00:00") + timedelta(days=1)
+    everywhere = range(PARTITIONS)
+    return Published(
+        date.fromisoformat(day), generation, 1, generation, covered, at(flipped_at),
+        dict.fromkeys(everywhere, pin), dict.fromkeys(everywhere, at(flipped_at)),
+    )  # fmt: skip
+
+
+class MemoryViews:
+    """A ViewReader over a world; `is_down` makes every read fail as an unreachable node does."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.is_down = world, False
+
+    async def published(self, family: Family, days: Sequence[date]) -> dict[date, Published]:
+        return {day: found[-1] for day, found in (await self.history(family, days)).items()}
+
+    async def history(self, family: Family, days: Sequence[date]) -> dict[date, list[Published]]:
+        await self.check()
+        by_day: dict[date, list[Published]] = defaultdict(list)
+        for of, one in self.world.pointers:
+            if of is family and one.day in days:
+                by_day[one.day].append(one)
+        return {day: sorted(found, key=lambda one: one.generation) for day, found in by_day.items()}
+
+    async def speed_rows(self, family: Family, store_id: str, days: Sequence[date]) -> list[ViewRow]:
+        return await self._rows(family, store_id, dict.fromkeys(days))
+
+    async def batch_rows(self, family: Family, store_id: str, generations: Mapping[date, int]) -> list[ViewRow]:
+        return await self._rows(family, store_id, dict(generations))
+
+    async def _rows(self, family: Family, store_id: str, generations: Mapping[date, int | None]) -> list[ViewRow]:
+        await self.check()
+        return [
+            one.row
+            for one in self.world.rows
+            if one.family is family and one.store_id == store_id
+            and generations.get(one.row.window_start.date(), -1) == one.generation
+        ]  # fmt: skip
+
+    async def master_until(self, family: Family, days: Sequence[date]) -> dict[tuple[date, int], int]:
+        await self.check()
+        return {(day, partition): until for of, day, partition, until in self.world.master if of is family and day in days}
+
+    async def speed_until(self, family: Family) -> dict[int, int]:
+        await self.check()
+        return {partition: until for of, partition, until in self.world.speed if of is family}
+
+    async def late_since(self, family: Family, since: datetime) -> int:
+        await self.check()
+        return sum(dropped for of, recorded_at, dropped in self.world.late if of is family and recorded_at > since)
+
+    async def activity(self) -> list[Activity]:
+        await self.check()
+        return [activity for _, activity in self.world.activity]
+
+    async def check(self) -> None:
+        if self.is_down:
+            raise ViewsUnreachable("the serving tables cannot be read; look at `tally status` and ask again")
