@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from batch_layer.master.positions import Held, Until, held_by, kept_offsets, starting_offsets, topic_ids
-from batch_layer.master.progress import note_progress
+from batch_layer.master.progress import note_days, note_position
 from batch_layer.master.table import append, create_table, master_records
 from batch_layer.session import build_session
 from tally.connect import cassandra_session
@@ -99,10 +99,11 @@ def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
     _refuse_hole(ingest, held.until, start)
     fresh = master_records(batch.where(reduce(Column.__or__, list(_at_or_above(held.until, end))))).persist()
     try:
-        rows = fresh.count()
+        # Before the append: a crash between the two must leave a day dirty, never clean with records that no generation has.
+        rows = note_days(ingest.session, fresh)
         if rows:
             append(fresh, ingest.settings.master_path, Held(ingest.ids, _furthest(held.until, end)))
-        note_progress(ingest.session, fresh, end)
+        note_position(ingest.session, end)
         log.info("append", micro_batch=number, rows=rows, until=end)
     finally:
         fresh.unpersist()

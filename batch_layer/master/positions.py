@@ -32,16 +32,29 @@ class Held:
 NOTHING_HELD = Held({}, {})
 
 
-def held_by(path: Path) -> Held:
-    """What the newest append says that the table holds; commits without such a note (compaction) are passed over."""
+def held_by(path: Path, version: int | None = None) -> Held:
+    """What the newest append up to a version (None: the newest) says that the table holds.
+
+    Commits without such a note (compaction) are passed over.
+    """
     if not DeltaTable.is_deltatable(str(path)):
         return NOTHING_HELD
-    for commit in DeltaTable(str(path)).history():
-        if note := commit.get("userMetadata"):
-            kept = json.loads(note)
-            until = {topic: {int(number): offset for number, offset in offsets.items()} for topic, offsets in kept["until"].items()}
-            return Held(kept["topic_ids"], until)
+    # Nearly always the newest commit has the note: look at ever more of them.
+    table = DeltaTable(str(path), version=version)
+    for limit in (1, 100, None):
+        for commit in table.history(limit):
+            if note := commit.get("userMetadata"):
+                return _from_metadata(note)
     return NOTHING_HELD
+
+
+def _from_metadata(note: str) -> Held:
+    kept = json.loads(note)
+    return Held(kept["topic_ids"], {topic: _numbered(offsets) for topic, offsets in kept["until"].items()})
+
+
+def _numbered(offsets: Mapping[str, int]) -> dict[int, int]:
+    return {int(number): offset for number, offset in offsets.items()}
 
 
 def topic_ids(settings: Settings, topics: Iterable[str]) -> dict[str, str]:

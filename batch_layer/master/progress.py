@@ -11,15 +11,20 @@ _DAY = "INSERT INTO master_progress (family, day, partition, until) VALUES (?, ?
 _POSITION = "INSERT INTO master_position (family, partition, until) VALUES (?, ?, ?) USING TIMESTAMP ?"
 
 
-def note_progress(session: Session, appended: DataFrame, end: Until) -> None:
-    """Upsert, as max-registers by offset, how far each day and each partition is held now."""
-    days = appended.groupBy("source", "event_date", "partition").agg((F.max("offset") + 1).alias("until")).collect()
-    _execute(session, _DAY, [(*day, day["until"]) for day in days])
-    _execute(
-        session,
-        _POSITION,
-        [(topic, number, offset, offset) for topic, offsets in end.items() for number, offset in offsets.items()],
+def note_days(session: Session, appended: DataFrame) -> int:
+    """Upsert how far each day reaches (a max-register by offset); how many records there are."""
+    counted = appended.groupBy("source", "event_date", "partition").agg(
+        (F.max("offset") + 1).alias("until"), F.count(F.lit(1)).alias("rows")
     )
+    days = counted.collect()
+    _execute(session, _DAY, [(day["source"], day["event_date"], day["partition"], day["until"], day["until"]) for day in days])
+    return sum(day["rows"] for day in days)
+
+
+def note_position(session: Session, end: Until) -> None:
+    """Upsert how far each partition has been read, markers of transactions included (a max-register by offset)."""
+    rows = [(topic, number, offset, offset) for topic, offsets in end.items() for number, offset in offsets.items()]
+    _execute(session, _POSITION, rows)
 
 
 def _execute(session: Session, statement: str, rows: list[tuple[object, ...]]) -> None:
