@@ -39,11 +39,12 @@ def held_by(path: Path, version: int | None = None) -> Held:
     """
     if not DeltaTable.is_deltatable(str(path)):
         return NOTHING_HELD
-    # Nearly always the newest commit has the note: look at ever more of them.
     table = DeltaTable(str(path), version=version)
+    # Nearly always the newest commit has the note: look at ever more of them.
     for limit in (1, 100, None):
         for commit in table.history(limit):
-            if note := commit.get("userMetadata"):
+            note = commit.get("userMetadata")
+            if note and commit["version"] <= table.version():
                 return _from_metadata(note)
     return NOTHING_HELD
 

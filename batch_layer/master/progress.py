@@ -1,5 +1,7 @@
 """How far the master dataset reaches, told to the serving layer: a day with records beyond a generation's pin is dirty."""
 
+from collections.abc import Sequence
+
 from cassandra.cluster import Session
 from cassandra.concurrent import execute_concurrent_with_args
 from pyspark.sql import DataFrame
@@ -27,7 +29,7 @@ def note_position(session: Session, end: Until) -> None:
     _execute(session, _POSITION, rows)
 
 
-def _execute(session: Session, statement: str, rows: list[tuple[object, ...]]) -> None:
+def _execute(session: Session, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
     prepared = session.prepare(statement)
     prepared.is_idempotent = True
     execute_concurrent_with_args(session, prepared, rows, concurrency=32, raise_on_first_error=True)
