@@ -1,0 +1,169 @@
+"""The gateway's answers; the producer is a stand-in that acknowledges or refuses as told."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+from fastapi import FastAPI
+from httpx import ASGITransport, AsyncClient, Response
+
+from ingest.gateway.app import build_app
+from ingest.gateway.outbox import Outbox
+from tests.unit.ingest.messages import MILK, POS, RULES, TRAFFIC, encoded, pos, with_line
+
+JSON, NDJSON = "application/json", "application/x-ndjson"
+REFUSED = KafkaError(KafkaError._MSG_TIMED_OUT, "no broker")
+
+
+class StandInProducer:
+    """Keeps what it is given; acknowledges at the next poll, with an error if it has one."""
+
+    def __init__(self) -> None:
+        self.stored: list[tuple[str, str, bytes]] = []
+        self.error: KafkaError | None = None
+        self.waiting: list[Callable[[Any, Any], None]] = []
+
+    def produce(self, topic: str, value: bytes, key: str, on_delivery: Callable[[Any, Any], None]) -> None:
+        self.stored.append((topic, key, value))
+        self.waiting.append(on_delivery)
+
+    def poll(self, _timeout: float) -> None:
+        while self.waiting:
+            self.waiting.pop()(self.error, None)
+
+    def flush(self, _timeout: float) -> int:
+        return len(self.waiting)
+
+
+class Client:
+    """Requests to the application without a socket."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._transport = ASGITransport(app)
+
+    def request(self, method: str, path: str, **options: Any) -> Response:
+        async def ask() -> Response:
+            async with AsyncClient(transport=self._transport, base_url="http://gateway") as client:
+                return await client.request(method, path, **options)
+
+        return asyncio.run(ask())
+
+
+@pytest.fixture
+def producer() -> StandInProducer:
+    return StandInProducer()
+
+
+@pytest.fixture
+def client(producer: StandInProducer) -> Iterator[Client]:
+    outbox = Outbox(producer, most_under_way=100)
+    yield Client(build_app(outbox, RULES, lambda: (producer.error is None, "told so")))
+    outbox.close(0)
+
+
+def post(client: Client, body: bytes, media_type: str = JSON, path: str = "/v1/events/pos") -> Response:
+    return client.request("POST", path, content=body, headers={"Content-Type": media_type})
+
+
+def ndjson(*messages: Any) -> bytes:
+    return b"\n".join(encoded(message) for message in messages)
+
+
+def test_good_receipt_is_stored_as_it_came_keyed_by_store(client: Client, producer: StandInProducer) -> None:
+    answer = post(client, encoded(POS))
+
+    assert (answer.status_code, answer.json()) == (202, {"accepted": 1, "rejected": []})
+    assert producer.stored == [("posTransactionTopic", "1", encoded(POS))]
+
+
+def test_interval_goes_to_its_own_topic(client: Client, producer: StandInProducer) -> None:
+    assert post(client, encoded(TRAFFIC), path="/v1/events/traffic").status_code == 202
+    assert producer.stored == [("raw-traffic", "367", encoded(TRAFFIC))]
+
+
+def test_good_lines_are_stored_and_bad_ones_told_by_number(client: Client, producer: StandInProducer) -> None:
+    answer = post(client, ndjson(POS) + b"\r\n\n" + ndjson(with_line(price="free"), pos(transaction_id=43)), NDJSON)
+
+    message = "/transactions/0/price: a number or decimal text like \"12.30\" is wanted, got 'free'"
+    errors = [{"field": "/transactions/0/price", "code": "not_a_number", "message": message}]
+    assert (answer.status_code, answer.json()) == (202, {"accepted": 2, "rejected": [{"line": 3, "errors": errors}]})
+    assert [value for _, _, value in producer.stored] == [encoded(POS), encoded(pos(transaction_id=43))]
+
+
+BIG = pos(transactions=[{**MILK, "item": "x" * 200}] * 900)
+
+
+@pytest.mark.parametrize(
+    ("body", "media_type", "status"),
+    [
+        (b"{", JSON, 400),
+        (b"\xff", JSON, 400),
+        (b" \n", NDJSON, 400),
+        (encoded(POS), "text/csv", 415),
+        (encoded(POS), "", 415),
+        (b" " * 5_300_000, JSON, 413),
+        (encoded(pos(note="x" * 1_000_000)), JSON, 413),
+        (b"{}\n" * 10_001, NDJSON, 413),
+        (encoded(pos(kind="gift")), JSON, 422),
+        (b"[]", JSON, 422),
+        (b"{}\n{}", NDJSON, 422),
+        (ndjson(pos(happened_at="2106-01-01T00:00:00Z")), NDJSON, 422),
+    ],
+)
+def test_refusal_is_a_problem_document_and_stores_nothing(
+    client: Client, producer: StandInProducer, body: bytes, media_type: str, status: int
+) -> None:
+    answer = post(client, body, media_type)
+
+    assert (answer.status_code, answer.headers["content-type"], answer.json()["status"]) == (status, "application/problem+json", status)
+    assert {"type", "title", "detail", "instance", "errors"} <= answer.json().keys()
+    assert producer.stored == []
+
+
+def test_unacknowledged_message_answers_503_and_when_to_come_back(client: Client, producer: StandInProducer) -> None:
+    producer.error = REFUSED
+    answer = post(client, encoded(POS))
+
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+
+
+def test_too_much_under_way_answers_429_and_stores_nothing(producer: StandInProducer) -> None:
+    outbox = Outbox(producer, most_under_way=100)
+    outbox._under_way = 90
+    answer = post(Client(build_app(outbox, RULES, lambda: (True, ""))), b"\n".join([encoded(POS)] * 20), NDJSON)
+    outbox.close(0)
+
+    assert (answer.status_code, answer.headers["retry-after"], producer.stored) == (429, "1", [])
+
+
+def test_thousand_good_lines_are_taken_in_one_request(client: Client, producer: StandInProducer) -> None:
+    answer = post(client, ndjson(*(pos(transaction_id=number) for number in range(1000))), NDJSON)
+
+    assert (answer.json()["accepted"], len(producer.stored)) == (1000, 1000)
+
+
+def test_health_and_readiness(client: Client, producer: StandInProducer) -> None:
+    ready = client.request("GET", "/readyz")
+    producer.error = REFUSED
+    unready = client.request("GET", "/readyz")
+
+    assert client.request("GET", "/healthz").json() == {"status": "ok"}
+    assert (ready.status_code, ready.json()) == (200, {"ready": True, "checks": {"kafka": {"ok": True, "detail": "told so"}}})
+    assert (unready.status_code, unready.json()["ready"]) == (503, False)
+
+
+@pytest.mark.parametrize(("path", "method", "status"), [("/v1/nothing", "GET", 404), ("/v1/events/pos", "GET", 405)])
+def test_unknown_path_and_method_are_problem_documents_too(client: Client, path: str, method: str, status: int) -> None:
+    answer = client.request(method, path)
+
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+
+
+def test_api_description_names_the_message_schema(client: Client) -> None:
+    body = client.request("GET", "/openapi.json").json()["paths"]["/v1/events/pos"]["post"]["requestBody"]
+
+    assert body["content"][JSON]["schema"]["title"] == "POS receipt as stores send it"
+    assert json.dumps(body).count("vendor_fiscal_module") >= 2

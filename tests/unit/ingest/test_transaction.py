@@ -1,0 +1,153 @@
+"""What each error of a transactional call leads to. The producer is a stand-in that fails as told."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from ingest.processor.faults import Faults
+from ingest.processor.record import Output
+from ingest.processor.transaction import Aborted, TransactionalProducer, verdict
+from tally.errors import Fenced, OutcomeUnknown, TallyError
+
+FENCED = KafkaError(KafkaError._FENCED, "fenced", True)
+FATAL = KafkaError(KafkaError.INVALID_TXN_STATE, "state", True)
+RETRIABLE = KafkaError(KafkaError._TIMED_OUT, "slow", False, True)
+ABORTABLE = KafkaError(KafkaError.ILLEGAL_GENERATION, "group", False, False, True)
+OUTPUT = Output("out", b"k", b"v")
+
+
+class FailingProducer:
+    """Raises, call by call, the errors given for the step of that name; records every call."""
+
+    def __init__(self, **errors: list[KafkaError]) -> None:
+        self.errors = errors
+        self.calls: list[str] = []
+
+    def __getattr__(self, step: str) -> Callable[..., int]:
+        def call(*_arguments: Any, **_options: Any) -> int:
+            self.calls.append(step)
+            if self.errors.get(step):
+                raise KafkaException(self.errors[step].pop(0))
+            return 0
+
+        return call
+
+
+def transaction(producer: FailingProducer, deadline_seconds: float = 5.0) -> TransactionalProducer:
+    made = TransactionalProducer(lambda: producer, "test", Faults(), deadline_seconds)  # type: ignore[arg-type,return-value]
+    made.renew()
+    producer.calls.clear()
+    return made
+
+
+def steps(producer: FailingProducer) -> list[str]:
+    return [call for call in producer.calls if call not in ("poll", "flush")]
+
+
+def send(producer: FailingProducer, deadline_seconds: float = 5.0, metadata_now: Callable[[], Any] = object) -> None:
+    transaction(producer, deadline_seconds).send([OUTPUT], {("in", 0): 8}, metadata_now)
+
+
+@pytest.mark.parametrize(("error", "expected"), [(FENCED, "fenced"), (FATAL, "fatal"), (RETRIABLE, "retry"), (ABORTABLE, "abort")], ids=str)
+def test_error_has_one_verdict(error: KafkaError, expected: str) -> None:
+    assert verdict(error) == expected
+
+
+def test_output_goes_before_offsets_and_both_before_the_commit() -> None:
+    producer = FailingProducer()
+    send(producer)
+
+    assert producer.calls == ["begin_transaction", "produce", "poll", "flush", "send_offsets_to_transaction", "commit_transaction"]
+
+
+@pytest.mark.parametrize("step", ["begin_transaction", "send_offsets_to_transaction", "commit_transaction"])
+def test_retriable_error_repeats_the_same_call(step: str) -> None:
+    producer = FailingProducer(**{step: [RETRIABLE, RETRIABLE]})
+    send(producer)
+
+    assert steps(producer).count(step) == 3
+    assert "abort_transaction" not in steps(producer)
+
+
+@pytest.mark.parametrize("step", ["begin_transaction", "produce", "send_offsets_to_transaction", "commit_transaction"])
+def test_fenced_means_exit_without_abort(step: str) -> None:
+    producer = FailingProducer(**{step: [FENCED]})
+
+    with pytest.raises(Fenced):
+        send(producer)
+    assert steps(producer)[-1] == step
+
+
+@pytest.mark.parametrize("step", ["produce", "send_offsets_to_transaction", "commit_transaction"])
+def test_fatal_error_means_exit(step: str) -> None:
+    with pytest.raises(TallyError, match="start the process again"):
+        send(FailingProducer(**{step: [FATAL]}))
+
+
+@pytest.mark.parametrize("step", ["produce", "send_offsets_to_transaction", "commit_transaction"])
+def test_abortable_error_aborts_and_says_so(step: str) -> None:
+    producer = FailingProducer(**{step: [ABORTABLE]})
+
+    with pytest.raises(Aborted):
+        send(producer)
+    assert steps(producer)[-1] == "abort_transaction"
+
+
+def test_zombie_that_is_fenced_while_aborting_exits() -> None:
+    producer = FailingProducer(send_offsets_to_transaction=[ABORTABLE], abort_transaction=[FENCED])
+
+    with pytest.raises(Fenced):
+        send(producer)
+
+
+def test_commit_without_answer_is_an_unknown_outcome_and_is_not_aborted() -> None:
+    producer = FailingProducer(commit_transaction=[RETRIABLE])
+
+    with pytest.raises(OutcomeUnknown):
+        send(producer, deadline_seconds=0.0)
+    assert "abort_transaction" not in steps(producer)
+
+
+def test_group_that_changed_before_the_transaction_begins_none() -> None:
+    producer = FailingProducer()
+
+    with pytest.raises(Aborted):
+        send(producer, metadata_now=changed_after(0))
+    assert steps(producer) == []
+
+
+def test_group_that_changed_while_producing_aborts_before_offsets() -> None:
+    producer = FailingProducer()
+
+    with pytest.raises(Aborted):
+        send(producer, metadata_now=changed_after(1))
+    assert steps(producer) == ["begin_transaction", "produce", "abort_transaction"]
+
+
+def changed_after(calls: int) -> Callable[[], object]:
+    answers = [object()] * calls
+
+    def metadata_now() -> object:
+        if not answers:
+            raise Aborted("the group has changed")
+        return answers.pop()
+
+    return metadata_now
+
+
+def test_renewed_producer_is_initialised_before_anything_else() -> None:
+    producers = [FailingProducer(), FailingProducer()]
+    waiting = list(producers)
+    made = TransactionalProducer(lambda: waiting.pop(0), "test", Faults())  # type: ignore[arg-type,return-value]
+    made.renew()
+    made.renew()
+
+    assert [producer.calls for producer in producers] == [["init_transactions", "purge"], ["init_transactions"]]
+
+
+def test_fault_is_parsed_or_refused() -> None:
+    assert Faults.parse("before_commit:3") == Faults("before_commit", 3)
+    with pytest.raises(TallyError, match="TALLY_FAULT=nowhere:1"):
+        Faults.parse("nowhere:1")
