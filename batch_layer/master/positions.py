@@ -39,12 +39,14 @@ def held_by(path: Path, version: int | None = None) -> Held:
     """
     if not DeltaTable.is_deltatable(str(path)):
         return NOTHING_HELD
-    table = DeltaTable(str(path), version=version)
+    # Opened at its newest version: opened at an older one, delta-rs numbers the commits of the history wrongly.
+    table = DeltaTable(str(path))
+    wanted = table.version() if version is None else version
     # Nearly always the newest commit has the note: look at ever more of them.
     for limit in (1, 100, None):
         for commit in table.history(limit):
             note = commit.get("userMetadata")
-            if note and commit["version"] <= table.version():
+            if note and commit["version"] <= wanted:
                 return _from_metadata(note)
     return NOTHING_HELD
 

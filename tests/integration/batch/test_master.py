@@ -9,10 +9,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from batch_layer.master.ingest import QUERY
-from batch_layer.master.positions import held_by, starting_offsets
 from ops.audit.topics import committed_counts
 from tally.connect import kafka_producer
-from tally.errors import DataLoss
 from tally.settings import Settings
 from tests.canonical import receipt, send
 from tests.integration.batch.conftest import Ingest
@@ -93,23 +91,3 @@ def test_nothing_can_be_deleted_from_the_master(ingest: Ingest, batch_settings: 
 
     with pytest.raises(Exception, match="DELTA_CANNOT_MODIFY_APPEND_ONLY"):
         spark.sql(f"DELETE FROM delta.`{batch_settings.master_path}` WHERE source = 'sales'")
-
-
-def test_records_that_kafka_no_longer_keeps_stop_the_ingest(ingest: Ingest, batch_settings: Settings) -> None:
-    send_receipts(batch_settings, 500, 5)
-    ingest()
-    held = held_by(batch_settings.master_path)
-    ids = dict(held.topic_ids)
-    kept = {topic: dict.fromkeys(offsets, (10**6, 10**6)) for topic, offsets in held.until.items()}
-
-    with pytest.raises(DataLoss, match="records are missing"):
-        starting_offsets(held, ids, kept)
-
-
-def test_topic_created_anew_stops_the_ingest(ingest: Ingest, batch_settings: Settings) -> None:
-    send_receipts(batch_settings, 600, 5)
-    ingest()
-    held = held_by(batch_settings.master_path)
-
-    with pytest.raises(DataLoss, match="deleted and created anew"):
-        starting_offsets(held, dict.fromkeys(held.topic_ids, "another id"), {topic: {0: (0, 0)} for topic in held.until})

@@ -1,0 +1,1 @@
+"""The batch layer without Spark."""
