@@ -13,6 +13,15 @@ _WHOLE = Decimal(1)
 EXACT = Context(prec=80, rounding=ROUND_HALF_EVEN)
 
 
+def minor_digits(currency: str) -> int:
+    """Decimals of a currency: 2 for most.
+
+    >>> minor_digits("EUR"), minor_digits("JPY")
+    (2, 0)
+    """
+    return _EXPONENTS.get(currency, 2)
+
+
 def minor_units(amount: Decimal, currency: str) -> int:
     """Amount in minor units, rounded half to even.
 

@@ -49,8 +49,7 @@ class Answerer:
 
     async def answer(self, asked: Asked) -> dict[str, Any]:
         """`series`, `currency`, `source`, `status`, `complete`, `through` and `speed`. Raises ViewsUnreachable, BadQuery."""
-        days = sorted({day for store in asked.stores for day in _days(store)})
-        pointers = await asyncio.gather(*(self._pointers(family, days, asked.as_of) for family in asked.metric.families))
+        pointers = await self._all_pointers(asked)
         stores, speed = await asyncio.gather(
             asyncio.gather(*(self._store(store, pointers) for store in asked.stores)), self._speed(pointers, asked.as_of)
         )
@@ -59,6 +58,15 @@ class Answerer:
             "currency": self._currency(asked, stores), **_worth(everything), "through": _through(stores), "speed": speed,
             "series": [{"store": store.asked.store_id, "rows": self._rows(asked, store)} for store in stores],
         }  # fmt: skip
+
+    async def read(self, asked: Asked) -> list[StoreAnswer]:
+        """Each store's cells, for a reader in this process. Raises ViewsUnreachable."""
+        pointers = await self._all_pointers(asked)
+        return await asyncio.gather(*(self._store(store, pointers) for store in asked.stores))
+
+    async def _all_pointers(self, asked: Asked) -> list[Pointers]:
+        days = sorted({day for store in asked.stores for day in _days(store)})
+        return await asyncio.gather(*(self._pointers(family, days, asked.as_of) for family in asked.metric.families))
 
     async def _pointers(self, family: Family, days: Sequence[date], as_of: datetime | None) -> Pointers:
         if as_of is None:
