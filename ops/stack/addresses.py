@@ -1,7 +1,9 @@
 """Addresses of the local services: chosen once on free loopback ports, kept in TALLY_HOME/addresses.env."""
 
+import fcntl
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from ops.stack.machine import port_is_free
@@ -18,15 +20,21 @@ TRIES = 1000
 def settings_with_addresses(environment: Mapping[str, str]) -> Settings:
     """Settings whose addresses are settled: from the environment, else kept, else a free port that is kept from now on."""
     home = Path(environment.get("TALLY_HOME", ".tally"))
-    kept = kept_addresses(home)
-    chosen = {variable(name): environment.get(variable(name)) or kept.get(variable(name)) or "" for name in NAMES}
-    taken = {address for address in chosen.values() if address}
-    for name, address in chosen.items():
-        chosen[name] = address or _free_address(taken)
-        taken.add(chosen[name])
-    if chosen != kept:
-        _keep(home, chosen)
+    if any(kept_addresses(home).get(name) != address for name, address in _chosen(environment, home).items()):
+        with _alone(home):
+            chosen = _chosen(environment, home)
+            taken = {address for address in chosen.values() if address}
+            for name in chosen:
+                chosen[name] = chosen[name] or _free_address(taken)
+                taken.add(chosen[name])
+            _keep(home, chosen)
     return Settings.load(environment)
+
+
+def _chosen(environment: Mapping[str, str], home: Path) -> dict[str, str]:
+    """Variable to address, "" where none is chosen yet."""
+    kept = kept_addresses(home)
+    return {variable(name): environment.get(variable(name)) or kept.get(variable(name)) or "" for name in NAMES}
 
 
 def variable(name: str) -> str:
@@ -44,11 +52,19 @@ def _free_address(taken: set[str]) -> str:
 
 def _keep(home: Path, chosen: Mapping[str, str]) -> None:
     file = home / ADDRESSES_FILE
+    arriving = file.with_suffix(".arriving")
+    lines = "".join(f"{name}={address}\n" for name, address in chosen.items())
+    arriving.write_text("# Written by `tally up`; an environment variable of the same name wins.\n" + lines)
+    arriving.rename(file)
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """Two first commands at once must choose the same ports."""
     try:
         home.mkdir(parents=True, exist_ok=True)
-        arriving = file.with_suffix(".arriving")
-        lines = "".join(f"{name}={address}\n" for name, address in chosen.items())
-        arriving.write_text("# Written by `tally up`; an environment variable of the same name wins.\n" + lines)
-        arriving.rename(file)
+        with (home / ".addresses.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
     except OSError as error:
         raise StackError(f"folder {home}: cannot be written ({error.strerror}); make it writable or set TALLY_HOME") from error
