@@ -1,7 +1,7 @@
 #!/bin/sh
 # Prints the first Python that Tally runs on: $PYTHON if it is given, else what is on PATH. Exit code 1 with one line and the fix if none is.
 suitable='import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))'
-for candidate in ${PYTHON:-python3.12 python3.11 python3 python}; do
+for candidate in ${PYTHON:-python3.11 python3.12 python3 python}; do
     if "$candidate" -c "$suitable" >/dev/null 2>&1; then
         command -v "$candidate"
         exit 0
