@@ -4,8 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.register_assert_rewrite("tests.api_suite")
-
 from serving.api.app import create_app
 from tally.settings import Settings
 from tests.api_suite import Ask, asking

@@ -1,3 +1,4 @@
+import itertools
 from datetime import timedelta
 from zoneinfo import ZoneInfo
 
@@ -21,7 +22,7 @@ def test_slots_follow_each_other_and_every_boundary_is_on_the_grid(zone: ZoneInf
     start, end = nearest(at(str(moment).replace(" ", "T")), grain, zone)
     found = slots(start, end + 2 * WINDOW, grain, zone)
     assert found[0] == (start, end)
-    assert all(before[1] == after[0] for before, after in zip(found, found[1:], strict=False))
+    assert all(before[1] == after[0] for before, after in itertools.pairwise(found))
     assert all(on_grid(instant, grain, zone) for slot in found for instant in slot)
 
 
