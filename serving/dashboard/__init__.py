@@ -1,0 +1,1 @@
+"""The dashboard: one page over the same answers as the API, everything it shows served by this process."""

@@ -1,0 +1,91 @@
+"""The charts as ECharts options. Colours by Okabe and Ito, which stay apart for colour-blind eyes; the speed bars are hatched too."""
+
+from typing import Any
+
+from serving.dashboard.figures import HOURS, Day, Figures
+from tally.money import minor_digits
+
+BATCH, SPEED, MISSING = "#0072B2", "#E69F00", "#9AA3AE"
+INK, QUIET, LINE = "#1d2733", "#5b6673", "#e3e7ec"
+# One hue, light to dark, so that more is darker in grey as well.
+HEAT = ["#f1f6fa", "#c6dcec", "#8fbbd9", "#4f94c0", "#0072B2", "#00476e"]
+WEEKDAY_NAMES = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+HATCHED = {"symbol": "rect", "dashArrayX": [1, 0], "dashArrayY": [2, 4], "rotation": -0.785, "color": "rgba(255,255,255,0.55)"}
+
+Options = dict[str, Any]
+
+
+def revenue_by_day(figures: Figures, zone: str) -> Options:
+    """Stacked bars of revenue by local day, batch below speed; a day that nobody knows anything of has a grey band."""
+    days = [f"{day.day:%a} {day.day.day} {day.day:%b}" for day in figures.days]
+    return {
+        **_common(),
+        "legend": {"top": 0, "left": 0, "itemWidth": 14, "itemHeight": 10, "textStyle": {"color": QUIET}},
+        "grid": {"left": 8, "right": 12, "top": 56, "bottom": 26, "containLabel": True},
+        "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}, "confine": True},
+        "xAxis": {
+            "type": "category", "data": days, "name": f"day ({zone})", "nameLocation": "middle", "nameGap": 30,
+            "nameTextStyle": {"color": QUIET}, "axisLabel": {"color": QUIET, "hideOverlap": True}, "axisTick": {"show": False},
+            "axisLine": {"lineStyle": {"color": LINE}},
+        },
+        "yAxis": [
+            {
+                "type": "value", "name": f"revenue, {figures.currency}", "nameTextStyle": {"color": QUIET, "align": "left"},
+                "axisLabel": {"color": QUIET}, "splitLine": {"lineStyle": {"color": LINE}},
+            },
+            {"type": "value", "show": False, "min": 0, "max": 1},
+        ],
+        "series": [
+            _bars("batch (complete up to its date)", BATCH, [_major(day.batch, figures.currency) for day in figures.days]),
+            {**_bars("speed (provisional)", SPEED, [_major(day.speed, figures.currency) for day in figures.days]),
+             "itemStyle": {"color": SPEED, "decal": HATCHED}},
+            {**_bars("missing (no answer)", MISSING, [1 if day.is_missing else None for day in figures.days]),
+             "yAxisIndex": 1, "stack": "missing", "barGap": "-100%", "tooltip": {"show": False},
+             "itemStyle": {"color": MISSING, "opacity": 0.35}},
+        ],
+    }  # fmt: skip
+
+
+def receipts_by_hour_of_week(figures: Figures) -> Options:
+    """Heat map of mean receipts: hours across, weekdays down from Monday; an hour that is not known stays white."""
+    cells = [[hour, weekday, value] for weekday, row in enumerate(figures.heat) for hour, value in enumerate(row) if value is not None]
+    most = max((cell[2] or 0 for cell in cells), default=0)
+    axis = {"type": "category", "splitArea": {"show": False}, "axisTick": {"show": False}, "axisLine": {"show": False}}
+    return {
+        **_common(),
+        "grid": {"left": 8, "right": 12, "top": 12, "bottom": 78, "containLabel": True},
+        "tooltip": {"confine": True},
+        "xAxis": {
+            **axis, "data": [f"{hour:02d}" for hour in range(HOURS)], "name": "hour of the day", "nameLocation": "middle",
+            "nameGap": 28, "nameTextStyle": {"color": QUIET}, "axisLabel": {"color": QUIET, "interval": 2},
+        },
+        "yAxis": {**axis, "data": list(WEEKDAY_NAMES), "inverse": True, "axisLabel": {"color": QUIET}},
+        "visualMap": {
+            "min": 0, "max": most or 1, "calculable": False, "orient": "horizontal", "left": "center", "bottom": 0, "precision": 1,
+            "text": [f"{most:g} receipts an hour", "0"], "inRange": {"color": HEAT}, "textStyle": {"color": QUIET},
+            "itemWidth": 12, "itemHeight": 120,
+        },
+        "series": [{
+            "type": "heatmap", "name": "mean receipts an hour", "data": cells, "itemStyle": {"borderColor": "#fff", "borderWidth": 2},
+            "emphasis": {"itemStyle": {"borderColor": INK}},
+        }],
+    }  # fmt: skip
+
+
+def describe_days(days: tuple[Day, ...]) -> str:
+    """The bar chart in words, for those who do not see it."""
+    known = [day for day in days if not day.is_missing]
+    return f"Revenue by day: {len(known)} of {len(days)} days have an answer"
+
+
+def _bars(name: str, colour: str, values: list[Any]) -> Options:
+    return {"type": "bar", "name": name, "stack": "known", "data": values, "itemStyle": {"color": colour}, "barMaxWidth": 34}
+
+
+def _major(minor: int | None, currency: str) -> float | None:
+    """Only for drawing: what is summed is minor units."""
+    return None if minor is None else minor / 10 ** minor_digits(currency)
+
+
+def _common() -> Options:
+    return {"animation": False, "textStyle": {"fontFamily": "inherit", "color": INK}, "aria": {"enabled": True}}

@@ -1,0 +1,148 @@
+"""The numbers of the page, computed from the quarter hours of a period. Pure functions; ratios are sums over sums."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+from serving.api import catalogue, cells
+from serving.api.catalogue import Value
+
+HOURS, WEEKDAYS = 24, 7
+METRICS = ("revenue", "transactions", "average_basket", "units")
+State = Literal["complete", "provisional", "missing"]
+
+
+@dataclass(frozen=True)
+class Day:
+    """Revenue of one local day in minor units by the layer that answered; None where a layer answered nothing."""
+
+    day: date
+    batch: int | None
+    speed: int | None
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether neither layer knows anything of the day."""
+        return self.batch is None and self.speed is None
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How many quarter hours of the period are complete, provisional, missing, and up to when every record is counted."""
+
+    complete: int
+    provisional: int
+    missing: int
+    through: datetime | None
+
+    @property
+    def state(self) -> State:
+        """One word: complete only if every quarter hour is."""
+        if self.complete + self.provisional == 0:
+            return "missing"
+        return "provisional" if self.provisional + self.missing else "complete"
+
+
+@dataclass(frozen=True)
+class Card:
+    """One number of the period, and its change in per cent against the period before: None if that was 0 or is not known."""
+
+    metric: str
+    value: Value
+    change_percent: float | None
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Everything that the page shows of one store and period. `heat`: mean receipts of [weekday][hour], Monday first."""
+
+    currency: str
+    other_currencies: tuple[str, ...]
+    cards: tuple[Card, ...]
+    days: tuple[Day, ...]
+    heat: tuple[tuple[float | None, ...], ...]
+    coverage: Coverage
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A period's days and its quarter hours as served."""
+
+    days: Sequence[date]
+    found: Sequence[cells.Cell]
+    through: datetime | None
+
+
+def figures(now: Stretch, before: Stretch, zone: ZoneInfo, currency: str) -> Figures:
+    """The figures of a period; money of `currency` alone, since currencies do not add up."""
+    others = cells.currencies([*now.found, *before.found]) - {currency}
+    return Figures(
+        currency, tuple(sorted(others)), tuple(_card(metric, now, before, currency) for metric in METRICS),
+        _days(now, zone, currency), _heat(now.found, zone), _coverage(now),
+    )  # fmt: skip
+
+
+def main_currency(found: Sequence[cells.Cell], default: str) -> str:
+    """The store's own currency if it was taken, else the first that was."""
+    seen = cells.currencies(found)
+    return default if default in seen or not seen else min(seen)
+
+
+def change_percent(value: Value, previous: Value) -> float | None:
+    """100 (value - previous) / previous, 1 decimal; None if previous is 0 or either is not known."""
+    if value is None or not previous:
+        return None
+    return round(100 * (value - previous) / previous, 1)
+
+
+def _card(metric_id: str, now: Stretch, before: Stretch, currency: str) -> Card:
+    value, previous = (_total(metric_id, stretch.found, currency) for stretch in (now, before))
+    return Card(metric_id, value, change_percent(value, previous))
+
+
+def _total(metric_id: str, found: Sequence[cells.Cell], currency: str) -> Value:
+    metric = catalogue.metric(metric_id)
+    only = currency if metric.is_money else None
+    known = [cell for cell in found if not cell.is_missing]
+    if not known:
+        return None
+    sums = [cells.values_of(metric, cell, only) for cell in known]
+    if metric.denominator is None:
+        return sum(one["value"] or 0 for one in sums)
+    return catalogue.ratio(sum(one["numerator"] or 0 for one in sums), sum(one["denominator"] or 0 for one in sums))
+
+
+def _days(stretch: Stretch, zone: ZoneInfo, currency: str) -> tuple[Day, ...]:
+    revenue = catalogue.metric("revenue")
+    by_day: dict[date, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for cell in stretch.found:
+        if not cell.is_missing:
+            source = cells.source_of(cell.sources)
+            by_day[cell.slot[0].astimezone(zone).date()][source] += int(cells.values_of(revenue, cell, currency)["value"] or 0)
+    return tuple(Day(day, by_day[day].get("batch"), by_day[day].get("speed")) for day in stretch.days)
+
+
+def _heat(found: Sequence[cells.Cell], zone: ZoneInfo) -> tuple[tuple[float | None, ...], ...]:
+    """Mean receipts of each hour of the week, over the hours of which at least one quarter is known."""
+    receipts = catalogue.metric("transactions")
+    sums: dict[tuple[int, int], float] = defaultdict(float)
+    hours: dict[tuple[int, int], set[date]] = defaultdict(set)
+    for cell in found:
+        if not cell.is_missing:
+            local = cell.slot[0].astimezone(zone)
+            sums[local.weekday(), local.hour] += cells.values_of(receipts, cell)["value"] or 0
+            hours[local.weekday(), local.hour].add(local.date())
+    return tuple(tuple(_mean(sums, hours, (weekday, hour)) for hour in range(HOURS)) for weekday in range(WEEKDAYS))
+
+
+def _mean(sums: dict[tuple[int, int], float], hours: dict[tuple[int, int], set[date]], key: tuple[int, int]) -> float | None:
+    return round(sums[key] / len(hours[key]), 2) if key in hours else None
+
+
+def _coverage(stretch: Stretch) -> Coverage:
+    missing = sum(cell.is_missing for cell in stretch.found)
+    complete = sum(cells.status_of(cell.statuses) != "provisional" for cell in stretch.found)
+    return Coverage(complete, len(stretch.found) - missing - complete, missing, stretch.through)

@@ -1,0 +1,54 @@
+"""Which days a reader looks at: a number of local days up to a date, and as many just before."""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from serving.api import grains
+from serving.api.question import StoreSlots
+
+LENGTHS = (7, 28, 91)
+DEFAULT_LENGTH = 28
+EARLIEST, LATEST = date(1972, 1, 1), date(2168, 1, 1)
+
+
+@dataclass(frozen=True)
+class Period:
+    """`length` local days, the last of them `last`."""
+
+    last: date
+    length: int
+
+    @property
+    def first(self) -> date:
+        """The first day."""
+        return self.last - timedelta(days=self.length - 1)
+
+    @property
+    def days(self) -> list[date]:
+        """Every day, ascending."""
+        return [self.first + timedelta(days=i) for i in range(self.length)]
+
+    def moved(self, periods: int) -> "Period":
+        """The period so many lengths later (earlier if negative)."""
+        return Period(self.last + timedelta(days=periods * self.length), self.length)
+
+    def quarter_hours(self, store_id: str, zone: ZoneInfo) -> StoreSlots:
+        """Every quarter hour of the period in the store's zone; a day of a clock change has 92 or 100."""
+        start, end = (_midnight(day, zone) for day in (self.first, self.last + timedelta(days=1)))
+        return StoreSlots(store_id, zone, grains.slots(start, end, "15m", zone))
+
+
+def _midnight(day: date, zone: ZoneInfo) -> datetime:
+    return grains.midnight(datetime.combine(day, datetime.min.time()), zone)
+
+
+def period_of(last: str, length: str, newest: date | None) -> Period:
+    """The period that an address names; what it does not name, or misspells, is the newest day with events and 28 days."""
+    days = int(length) if length in {str(one) for one in LENGTHS} else DEFAULT_LENGTH
+    default = newest or datetime.now(UTC).date()
+    try:
+        chosen = date.fromisoformat(last) if last else default
+    except ValueError:
+        chosen = default
+    return Period(chosen if EARLIEST <= chosen <= LATEST else default, days)

@@ -1,0 +1,55 @@
+"""What the page asks: the same questions as the API, in the same process."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import date
+from zoneinfo import ZoneInfo
+
+from serving.api import catalogue
+from serving.api.answer import Answerer, Asked
+from serving.api.known_stores import KnownStores
+from serving.api.stores import Store, StoreBook
+from serving.dashboard.figures import Figures, Stretch, figures, main_currency
+from serving.dashboard.period import Period
+from serving.merge.views import ViewReader
+from tally.settings import Settings
+
+
+@dataclass(frozen=True)
+class StoreChoice:
+    """A store that the page can show, and the last day on which it had events."""
+
+    store: Store
+    last_day: date | None
+
+    @property
+    def label(self) -> str:
+        """Its name, and its id where that is another."""
+        store = self.store
+        return store.store_id if store.name == store.store_id else f"{store.name} ({store.store_id})"
+
+
+class Source:
+    """Stores and figures from one set of views."""
+
+    def __init__(self, settings: Settings, views: ViewReader) -> None:
+        self._book = StoreBook.load(settings)
+        self._stores = KnownStores(views, self._book)
+        self._answerer = Answerer(views, self._book, settings.partitions)
+
+    async def stores(self) -> list[StoreChoice]:
+        """Every store with events or in the stores file; numbers in their order. Raises ViewsUnreachable."""
+        entries = sorted(await self._stores.entries(), key=lambda entry: (len(entry["store_id"]), entry["store_id"]))
+        return [StoreChoice(self._book.store(entry["store_id"]), entry["last_day"]) for entry in entries]
+
+    async def figures(self, store: Store, period: Period) -> Figures:
+        """The figures of one store's period against the one before. Raises ViewsUnreachable."""
+        zone = ZoneInfo(store.tz)
+        now, before = await asyncio.gather(self._stretch(store, period), self._stretch(store, period.moved(-1)))
+        return figures(now, before, zone, main_currency(now.found, store.currency))
+
+    async def _stretch(self, store: Store, period: Period) -> Stretch:
+        asked = period.quarter_hours(store.store_id, ZoneInfo(store.tz))
+        # Every metric of the page is computed from the parts of this one's family.
+        [answer] = await self._answerer.read(Asked(catalogue.metric("revenue"), [asked], (), None))
+        return Stretch(period.days, answer.found, answer.through)
