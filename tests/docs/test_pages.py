@@ -1,0 +1,97 @@
+import re
+from collections.abc import Callable
+
+import pytest
+
+from ops.docs_settings import FILE, settings_page
+from tally.settings import Settings
+from tests.docs.pages import ROOT, anchors_of, code_of, links_of, make_targets, pages, verbs
+
+BY_PAGE = pytest.mark.parametrize("page", pages())
+ELSEWHERE = ("https://", "http://", "mailto:")
+
+
+@BY_PAGE
+def test_every_link_leads_somewhere(page: str) -> None:
+    assert [link for link in links_of(pages()[page]) if not leads_somewhere(page, link)] == []
+
+
+@BY_PAGE
+def test_every_verb_that_code_names_is_one_of_tally(page: str) -> None:
+    assert names_in(page, r"(?:^|[\s$(])tally ([a-z][a-z-]*)") - verbs() == set()
+
+
+@BY_PAGE
+def test_every_make_target_that_code_names_is_there(page: str) -> None:
+    assert names_in(page, r"(?:^|[\s$(])make ([a-z][a-z-]*)") - make_targets() == set()
+
+
+@BY_PAGE
+def test_every_module_that_code_starts_is_there(page: str) -> None:
+    started = {name.replace(".", "/") for name in names_in(page, r"python -m ((?:\w+\.)+\w+)")}
+
+    assert [name for name in started if not ((ROOT / f"{name}.py").exists() or (ROOT / name / "__main__.py").exists())] == []
+
+
+@BY_PAGE
+def test_every_setting_that_a_page_names_is_there(page: str) -> None:
+    known = {f"TALLY_{name.upper()}" for name in Settings.model_fields}
+
+    assert set(re.findall(r"\bTALLY_[A-Z_]*[A-Z]\b", pages()[page])) - known - {"TALLY_TEST_STACK_HOME"} == set()
+
+
+@BY_PAGE
+def test_every_file_that_code_names_by_its_folder_is_there(page: str) -> None:
+    folders = "tally|schemas|ingest|speed_layer|batch_layer|serving|dags|ops|bench|tests|docs"
+    named = names_in(page, rf"^((?:{folders})/[\w./-]*\w/?)$")
+
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_the_page_of_settings_is_current() -> None:
+    assert FILE.read_text("utf-8") == settings_page(), "run `python -m ops.docs_settings`"
+
+
+def test_the_architecture_page_is_short_and_states_invariants() -> None:
+    text = pages()["ARCHITECTURE.md"]
+
+    assert len(text.splitlines()) <= 150
+    assert text.count("**Invariant:**") >= 8
+
+
+def test_the_first_screen_of_the_readme_has_the_two_commands() -> None:
+    first_screen = "\n".join(pages()["README.md"].splitlines()[:50])
+
+    assert [command for command in ("make demo", "make test", "ARCHITECTURE.md", "docs/lambda.svg") if command not in first_screen] == []
+
+
+@pytest.mark.parametrize(
+    ("finds", "text", "found"),
+    [
+        (links_of, "see [x](nowhere.md) and `[y](code.md)`", ["nowhere.md"]),
+        (links_of, '<img src="docs/gone.svg">', ["docs/gone.svg"]),
+        (code_of, "`tally frobnicate`\n```sh\nmake nothing\n```\n", ["make nothing\n", "tally frobnicate"]),
+    ],
+)
+def test_links_and_code_are_found(finds: Callable[[str], list[str]], text: str, found: list[str]) -> None:
+    assert finds(text) == found
+
+
+def test_a_link_that_leads_nowhere_is_found() -> None:
+    assert not leads_somewhere("README.md", "nowhere.md")
+    assert not leads_somewhere("README.md", "ARCHITECTURE.md#no-such-heading")
+    assert not leads_somewhere("docs/glossary.md", "README.md")
+
+
+def leads_somewhere(page: str, link: str) -> bool:
+    """Whether a relative link's file is there, with the heading that it names; other sites are not asked."""
+    if link.startswith(ELSEWHERE):
+        return True
+    path, _, anchor = link.partition("#")
+    target = (ROOT / page).parent / path if path else ROOT / page
+    return target.exists() and (not anchor or anchor in anchors_of(target.read_text("utf-8")))
+
+
+def names_in(page: str, pattern: str) -> set[str]:
+    """What a pattern's group finds in the code of a page."""
+    return {name for code in code_of(pages()[page]) for name in re.findall(pattern, code, re.MULTILINE)}
