@@ -1,3 +1,4 @@
+import os
 import subprocess
 
 from tests.unit.architecture.sources import PACKAGES, ROOT
@@ -13,3 +14,13 @@ def test_the_root_folder_holds_nothing_unexpected() -> None:
     entries = {path.split("/")[0] for path in listed.split("\0") if path}
 
     assert entries - FILES - {*PACKAGES, "docs", ".ci"} == set()
+
+
+def test_the_continuous_integration_is_one_command_that_anybody_can_run() -> None:
+    run = ROOT / ".ci" / "run"
+
+    assert os.access(run, os.X_OK)
+    assert subprocess.run(["bash", "-n", run], check=False).returncode == 0
+    assert {"make check", "make test"} <= {
+        line.split(" 2>&1")[0].removeprefix('step "check" ') for line in run.read_text("utf-8").splitlines()
+    }
