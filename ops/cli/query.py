@@ -1,0 +1,151 @@
+"""tally query METRIC: the API's answer, as a table for a person or as it came for a machine."""
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ops.cli.output import note, print_json
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+TIMEOUT_SECONDS = 120.0
+MISSING = "–"
+NUMBERS = ("value", "events")
+SHOWN = ("start", "end", "value", "numerator", "denominator", "events", "source", "status")
+
+MetricId = Annotated[str, typer.Argument(metavar="METRIC", help="e.g. revenue; the API lists them at /v1/metrics")]
+Stores = Annotated[str, typer.Option("--store", help="store id, comma between several, or `all`")]
+From = Annotated[str, typer.Option("--from", help="inclusive: YYYY-MM-DD, midnight in --tz, or an instant with offset")]
+To = Annotated[str, typer.Option("--to", help="exclusive, as --from")]
+Grain = Annotated[str, typer.Option("--grain", help="15m, 1h, 1d or 1w")]
+Zone = Annotated[str, typer.Option("--tz", help="IANA time zone, or `store` for each store's own")]
+By = Annotated[str, typer.Option("--by", help="dimensions, comma between, e.g. currency")]
+AsOf = Annotated[str, typer.Option("--as-of", help="an instant: what was published then")]
+AsJson = Annotated[bool, typer.Option("--json", help="the API's answer as one JSON object on standard output")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds query."""
+    app.command()(query)
+
+
+def query(  # noqa: PLR0913 (each is an option of the verb)
+    metric: MetricId,
+    store: Stores,
+    from_: From,
+    to: To,
+    grain: Grain = "15m",
+    tz: Zone = "UTC",
+    by: By = "",
+    as_of: AsOf = "",
+    as_json: AsJson = False,
+) -> None:
+    """Ask the API for a metric; every page of the answer."""
+    asked = {"store": store, "from": from_, "to": to, "grain": grain, "tz": tz, "by": by, "as_of": as_of}
+    answer = ask(_api(), metric, {name: value for name, value in asked.items() if value})
+    if as_json:
+        print_json(answer)
+    else:
+        _show(answer)
+
+
+def ask(api: str, metric: str, parameters: dict[str, str]) -> dict[str, Any]:
+    """The API's answer with the rows of all pages joined, weakest state of them all. Raises TallyError with the API's own words."""
+    import httpx
+
+    with httpx.Client(base_url=f"http://{api}", timeout=TIMEOUT_SECONDS) as client:
+        whole = _get(client, httpx.URL(f"/v1/metrics/{metric}", params={**parameters, "limit": "10000"}))
+        address = whole["next"]
+        while address:
+            page = _get(client, httpx.URL(address))
+            _join(whole, page)
+            address = page["next"]
+    return {**whole, "next": None}
+
+
+def _get(client: Any, address: Any) -> dict[str, Any]:
+    import httpx
+
+    from tally.errors import TallyError
+
+    try:
+        answer = client.get(address)
+    except httpx.TransportError as error:
+        raise TallyError(f"query: no answer from the API at {client.base_url} ({error}); start it with `tally up api`") from error
+    if answer.status_code != httpx.codes.OK:
+        problem = answer.json() if "json" in answer.headers.get("content-type", "") else {}
+        raise TallyError(f"query: {answer.status_code} {problem.get('detail') or answer.text[:200]}")
+    return dict(answer.json())
+
+
+def _join(whole: dict[str, Any], page: dict[str, Any]) -> None:
+    """A page added to those before it; what the whole says of itself holds for every page."""
+    if "rows" in whole:
+        whole["rows"] += page["rows"]
+    else:
+        last = whole["series"][-1]
+        for series in page["series"]:
+            if series["store"] == last["store"]:
+                last["rows"] += series["rows"]
+            else:
+                whole["series"].append(series)
+    whole["complete"] = whole["complete"] and page["complete"]
+    whole["source"] = whole["source"] if whole["source"] == page["source"] else "mixed"
+    whole["status"] = next((one for one in ("provisional", "restated") if one in (whole["status"], page["status"])), "final")
+    whole["through"] = min(whole["through"], page["through"]) if whole["through"] and page["through"] else None
+
+
+def _show(answer: dict[str, Any]) -> None:
+    from rich.console import Console
+
+    console = Console()
+    unit = f"{answer['unit']} units of {answer['currency']}" if answer["unit"] == "minor" and answer["currency"] else answer["unit"]
+    title = f"{answer['name']} in {unit}"
+    for series in answer.get("series") or [{"store": answer["store"], "rows": answer["rows"]}]:
+        if console.is_terminal:
+            console.print(_table(f"{title}, store {series['store']}", series["rows"]))
+        else:
+            _print_plain(series)
+    through = f"every record up to {answer['through']} is counted" if answer["through"] else "not every day has been rebuilt"
+    note(f"{answer['status']}, {'complete' if answer['complete'] else 'not complete'}: {through}")
+
+
+def _table(title: str, rows: list[dict[str, Any]]) -> "Table":
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
+    # What a narrow terminal can do without: where one row ends the next begins, and a ratio is its value.
+    names = [name for name in _columns(rows) if name not in ("end", "numerator", "denominator")]
+    for name in names:
+        table.add_column(name, justify="right" if name in NUMBERS else "left", no_wrap=name in ("start", "value"))
+    for row in rows:
+        table.add_row(*(_text(row, name, ",") for name in names))
+    return table
+
+
+def _print_plain(series: dict[str, Any]) -> None:
+    """Tab-separated, a header first: for a file or another program."""
+    names = _columns(series["rows"])
+    print("\t".join(["store", *names]))
+    for row in series["rows"]:
+        print("\t".join([series["store"], *(_text(row, name) for name in names)]))
+
+
+def _columns(rows: list[dict[str, Any]]) -> list[str]:
+    return [*(name for name in SHOWN if any(name in row for row in rows)), *({name for row in rows for name in row.get("by", {})})]
+
+
+def _text(row: dict[str, Any], name: str, thousands: str = "") -> str:
+    value = row.get(name, row.get("by", {}).get(name))
+    if value is None:
+        return MISSING
+    return f"{value:{thousands}}" if isinstance(value, int | float) else str(value)
+
+
+def _api() -> str:
+    from tally.settings import Settings
+
+    return Settings.load(os.environ).api
