@@ -20,13 +20,13 @@ def revenue_by_day(figures: Figures, zone: str) -> Options:
     days = [f"{day.day:%a} {day.day.day} {day.day:%b}" for day in figures.days]
     return {
         **_common(),
-        "legend": {"top": 0, "left": 0, "itemWidth": 14, "itemHeight": 10, "textStyle": {"color": QUIET}},
-        "grid": {"left": 8, "right": 12, "top": 56, "bottom": 26, "containLabel": True},
+        "legend": {"top": 0, "left": 0, "itemWidth": 14, "itemHeight": 10, "itemGap": 14, "textStyle": {"color": QUIET, "fontSize": 12}},
+        "grid": {"left": 8, "right": 12, "top": 60, "bottom": 26, "containLabel": True},
         "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}, "confine": True},
         "xAxis": {
             "type": "category", "data": days, "name": f"day ({zone})", "nameLocation": "middle", "nameGap": 30,
-            "nameTextStyle": {"color": QUIET}, "axisLabel": {"color": QUIET, "hideOverlap": True}, "axisTick": {"show": False},
-            "axisLine": {"lineStyle": {"color": LINE}},
+            "nameTextStyle": {"color": QUIET}, "axisLabel": {"color": QUIET, "hideOverlap": True, "fontSize": 11},
+            "axisTick": {"show": False}, "axisLine": {"lineStyle": {"color": LINE}},
         },
         "yAxis": [
             {
@@ -36,10 +36,10 @@ def revenue_by_day(figures: Figures, zone: str) -> Options:
             {"type": "value", "show": False, "min": 0, "max": 1},
         ],
         "series": [
-            _bars("batch (complete up to its date)", BATCH, [_major(day.batch, figures.currency) for day in figures.days]),
+            _bars("batch", BATCH, [_major(day.batch, figures.currency) for day in figures.days]),
             {**_bars("speed (provisional)", SPEED, [_major(day.speed, figures.currency) for day in figures.days]),
              "itemStyle": {"color": SPEED, "decal": HATCHED}},
-            {**_bars("missing (no answer)", MISSING, [1 if day.is_missing else None for day in figures.days]),
+            {**_bars("missing", MISSING, [1 if day.is_missing else None for day in figures.days]),
              "yAxisIndex": 1, "stack": "missing", "barGap": "-100%", "tooltip": {"show": False},
              "itemStyle": {"color": MISSING, "opacity": 0.35}},
         ],
@@ -75,7 +75,7 @@ def receipts_by_hour_of_week(figures: Figures) -> Options:
 def describe_days(days: tuple[Day, ...]) -> str:
     """The bar chart in words, for those who do not see it."""
     known = [day for day in days if not day.is_missing]
-    return f"Revenue by day: {len(known)} of {len(days)} days have an answer"
+    return f"{len(known)} of {len(days)} days have an answer"
 
 
 def _bars(name: str, colour: str, values: list[Any]) -> Options:

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from itertools import takewhile
 from typing import Literal
 from zoneinfo import ZoneInfo
 
@@ -31,12 +32,14 @@ class Day:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How many quarter hours of the period are complete, provisional, missing, and up to when every record is counted."""
+    """How many quarter hours of the period are complete, provisional, missing; up to when every record that arrived is counted
+    (through, if there is a generation for each day); and the end of the last quarter hour before the first that is not complete."""
 
     complete: int
     provisional: int
     missing: int
     through: datetime | None
+    settled_until: datetime | None
 
     @property
     def state(self) -> State:
@@ -145,4 +148,6 @@ def _mean(sums: dict[tuple[int, int], float], hours: dict[tuple[int, int], set[d
 def _coverage(stretch: Stretch) -> Coverage:
     missing = sum(cell.is_missing for cell in stretch.found)
     complete = sum(cells.status_of(cell.statuses) != "provisional" for cell in stretch.found)
-    return Coverage(complete, len(stretch.found) - missing - complete, missing, stretch.through)
+    settled = list(takewhile(lambda cell: cells.status_of(cell.statuses) != "provisional", stretch.found))
+    until = settled[-1].slot[1] if settled else None
+    return Coverage(complete, len(stretch.found) - missing - complete, missing, stretch.through, until)

@@ -46,6 +46,7 @@ def _keep_api_errors(app: FastAPI) -> None:
 async def show(source: Source, store: str, days: str, until: str) -> None:
     """The whole page of one store and period, or why there is nothing to show."""
     ui.add_css(STYLE)
+    ui.colors(primary=charts.BATCH)
     with ui.element("main").classes("t-page"):
         try:
             stores = await source.stores()
@@ -96,7 +97,8 @@ def _top(stores: list[StoreChoice], chosen: StoreChoice, period: Period) -> None
             until = ui.input("Until", value=period.last.isoformat()).props("type=date dense outlined").classes("t-until")
             until.on("change", lambda: _go(store_id, period_of(str(until.value), str(period.length), chosen.last_day)))
             _step("chevron_right", "Later", lambda: _go(store_id, period.moved(1)))
-            length = ui.toggle({days: f"{days} days" for days in LENGTHS}, value=period.length).props("dense no-caps unelevated")
+            length = ui.toggle({days: f"{days} days" for days in LENGTHS}, value=period.length)
+            length.props("no-caps unelevated").classes("t-length")
             length.on_value_change(lambda event: _go(store_id, Period(period.last, event.value)))
 
 

@@ -1,5 +1,7 @@
 """Numbers and states of the page in words."""
 
+from datetime import datetime
+
 from serving.dashboard.figures import Card, Coverage, Figures
 from serving.dashboard.period import Period
 from tally.money import minor_digits
@@ -34,29 +36,37 @@ def change_text(card: Card, period: Period) -> str:
 
     >>> from datetime import date
     >>> change_text(Card("units", 3, -12.5), Period(date(2017, 1, 7), 7))
-    '▼ 12.5 % on the 7 days before'
+    '▼ 12.5 % vs the 7 days before'
     """
     if card.change_percent is None:
-        return f"nothing to compare in the {period.length} days before"
-    sign = "▲" if card.change_percent > 0 else "▼" if card.change_percent < 0 else "="
-    return f"{sign} {abs(card.change_percent):,.1f} % on the {period.length} days before"
+        return f"nothing to compare with in the {period.length} days before"
+    if card.change_percent == 0:
+        return f"unchanged vs the {period.length} days before"
+    sign = "▲" if card.change_percent > 0 else "▼"
+    return f"{sign} {abs(card.change_percent):,.1f} % vs the {period.length} days before"
 
 
 def coverage_text(coverage: Coverage) -> str:
-    """What the badge stands for, in a sentence."""
-    through = f"{coverage.through:%-d %b %Y, %H:%M} UTC" if coverage.through else None
-    total = coverage.complete + coverage.provisional + coverage.missing
-    if coverage.state == "complete":
-        return f"Every record that had arrived by {through} is counted." if through else "Every quarter hour is covered by a rebuild."
+    """What the badge stands for, in a sentence or two."""
     if coverage.state == "missing":
-        return "Neither layer has anything for this period: that is not the same as no sales."
-    parts = [f"{coverage.complete:,} of {total:,} quarter hours are final"]
+        return "Neither layer knows anything of this period. That is not the same as no sales."
+    counted = f"Every record that had arrived by {_instant(coverage.through)} is counted." if coverage.through else ""
+    if coverage.state == "complete":
+        return counted
+    parts = [f"Final up to {_instant(coverage.settled_until)}" if coverage.settled_until else f"{_quarters(coverage.complete)} are final"]
     if coverage.provisional:
-        parts.append(f"{coverage.provisional:,} may still change")
+        parts.append(f"{_quarters(coverage.provisional)} may still change")
     if coverage.missing:
-        parts.append(f"{coverage.missing:,} have no answer yet and are not counted as zero")
-    counted = f" All records that had arrived by {through} are counted." if through else ""
-    return ", ".join(parts) + "." + counted
+        parts.append(f"{_quarters(coverage.missing)} {'has' if coverage.missing == 1 else 'have'} no answer, which is not counted as zero")
+    return f"{'; '.join(parts)}. {counted}".rstrip()
+
+
+def _quarters(count: int) -> str:
+    return f"{count:,} quarter hour{'' if count == 1 else 's'}"
+
+
+def _instant(instant: datetime | None) -> str:
+    return f"{instant:%-d %b %Y %H:%M} UTC" if instant else NOTHING
 
 
 def note_text(figures: Figures) -> str:
