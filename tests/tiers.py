@@ -16,6 +16,9 @@ FOLDER = Path(__file__).parent
 NO_REASON = ("", "Skipped: ", "Skipped: unconditional skip")
 JVM_STARTERS = ("java", "spark-submit")
 
+# A suite that two tiers share is no test module: without this its failures would not show the compared values.
+pytest.register_assert_rewrite("tests.api_suite")
+
 counts: Counter[str] = Counter()
 bare_skips: list[str] = []
 _no_jvm_now = False
@@ -34,8 +37,6 @@ def pytest_configure(config: pytest.Config) -> None:
     if unknown:
         raise pytest.UsageError(f"--tiers: there is no {', '.join(sorted(unknown))}; there are {', '.join(TIERS)}")
     sys.addaudithook(_refuse_jvm)
-    # A suite that two tiers share is no test module: without this its failures would not show the compared values.
-    pytest.register_assert_rewrite("tests.api_suite")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
