@@ -13,7 +13,7 @@ def record_fates(master: DataFrame) -> DataFrame:
     """The fate of each record, over all days: a day's own records cannot tell whether an identity was seen before.
 
     In:  master records of one family: store_id, event_id, fingerprint, happened_at timestamp, event_date, partition, offset.
-    Out: one row per distinct (partition, offset): the same columns without value, fate, first_date (day of the first copy),
+    Out: one row per distinct (partition, offset): the same columns, window_start, fate, first_date (day of the first copy),
          elsewhere boolean (the first copy lies in another window: counts in `events` here, not in the values).
     Rule: identity is (source, store_id, event_id); the first by offset is counted; the same fingerprint again is a duplicate.
     """
@@ -25,7 +25,7 @@ def record_fates(master: DataFrame) -> DataFrame:
     is_first, is_same = F.col("offset") == firsts["offset"], F.col("fingerprint") == firsts["fingerprint"]
     fate = F.when(is_first, COUNTED).when(is_same, DUPLICATE).otherwise(CONFLICT)
     return records.select(
-        *columns, fate.alias("fate"), firsts["event_date"].alias("first_date"),
+        *columns, "window_start", fate.alias("fate"), firsts["event_date"].alias("first_date"),
         (F.col("window_start") != firsts["window_start"]).alias("elsewhere"),
     )  # fmt: skip
 
@@ -42,10 +42,25 @@ def window_members(master: DataFrame, fates: DataFrame, family: Family) -> DataF
     return members_per_window(marked, family)
 
 
+def touched_days(fates: DataFrame, pinned: DataFrame) -> DataFrame:
+    """Days of stores of which the published generations lack a record: only there can a window have changed.
+
+    In:  record_fates(); pinned: event_date, partition, pinned (first offset that the day's generation does not include).
+    Out: store_id, day. Rows are a function of the records up to a pin, so where no record came none changes.
+    """
+    beyond = fates.join(F.broadcast(pinned), on=["event_date", "partition"], how="inner").where(F.col("offset") >= F.col("pinned"))
+    return beyond.select("store_id", F.col("event_date").alias("day")).distinct()
+
+
 def ledger(fates: DataFrame) -> DataFrame:
     """Out: one row per partition: committed, counted, duplicate, conflict (bigint)."""
     counts = [F.count_if(F.col("fate") == fate).alias(fate) for fate in (COUNTED, DUPLICATE, CONFLICT)]
     return fates.groupBy("partition").agg(F.count(F.lit(1)).alias("committed"), *counts)
+
+
+def considered_events(fates: DataFrame) -> int:
+    """Distinct (store, window, event) of the given records: what the windows' `events` must sum to."""
+    return fates.select("store_id", "window_start", "event_id").distinct().count()
 
 
 def counted_totals(master: DataFrame, fates: DataFrame, family: Family) -> DataFrame:

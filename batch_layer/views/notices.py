@@ -82,7 +82,7 @@ def _headers(family: Family, record: Mapping[str, Any], value: bytes) -> list[tu
     texts = {
         "reason": "conflict", "field": "", "message": f"{record['event_id']} came before with another content; the first by offset counts",
         "topic": family.topic, "partition": str(record["partition"]), "offset": str(record["offset"]), "attempts": "1",
-        "first_seen": instant_text(record["committed_at"].replace(tzinfo=UTC)), "sha256": sha256(value).hexdigest(),
+        "first_seen": instant_text(record["committed_at"].astimezone(UTC)), "sha256": sha256(value).hexdigest(),
     }  # fmt: skip
     return [(name, text.encode()) for name, text in texts.items()]
 

@@ -8,19 +8,22 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
-from cassandra import ConsistencyLevel, OperationTimedOut, WriteTimeout
+from cassandra import ConsistencyLevel, OperationTimedOut, WriteFailure, WriteTimeout
 from cassandra.cluster import Session
-from cassandra.query import BatchStatement, BatchType, SimpleStatement
+from cassandra.protocol import ErrorMessage
+from cassandra.query import BatchStatement, BatchType, SimpleStatement, Statement
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
 from tally.errors import FlipRefused
 
 Offsets = Mapping[int, int]
+# A server's answer to a lightweight transaction that it could not bring to an end; the driver has no class for it.
+_CAS_WRITE_UNKNOWN = 0x1700
 _COLUMNS = "family, day, generation, epoch, table_version, covered_until, flipped_at, pinned, through"
 
 
-class _Raced(Exception):
-    """Raised when another run changed the partition between the read and the write; read again."""
+class _Raced(FlipRefused):
+    """Raised when a write was not applied, or nobody knows; what stands is read again, with SERIAL consistency."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +41,18 @@ class Generation:
 
 @dataclass(frozen=True)
 class Pointer:
-    """The row of one day."""
+    """The row of one day: which generation serves it, of which definition epoch, and what that covers."""
 
     day: date
     generation: int
+    epoch: int
+    covered_until: datetime
     pinned: Offsets
+    through: Mapping[int, datetime]
+
+    def is_within(self, until: Offsets) -> bool:
+        """Whether nothing is pinned beyond the given offsets."""
+        return all(until.get(number, 0) >= offset for number, offset in self.pinned.items())
 
 
 class PointerTable:
@@ -57,14 +67,16 @@ class PointerTable:
         """A fencing token above every one handed out before. Taken before the version is pinned."""
         last = self._static("last_token")
         token = (last or 0) + 1
-        if not self._applied("UPDATE batch_pointer SET last_token = %s WHERE family = %s IF last_token = %s", [token, self._family, last]):
-            raise _Raced
+        update = SimpleStatement("UPDATE batch_pointer SET last_token = %s WHERE family = %s IF last_token = %s")
+        # A token that was taken by an attempt of unknown outcome is left out.
+        if not self._applied(update, [token, self._family, last]):
+            raise _Raced(f"rebuild of {self._family}: no token in 20 attempts, others take theirs; run it again")
         return token
 
     def current(self) -> dict[date, Pointer]:
         """The published days, read with SERIAL consistency."""
-        rows = self._rows("SELECT day, generation, pinned FROM batch_pointer WHERE family = %s")
-        return {row.day.date(): Pointer(row.day.date(), row.generation, dict(row.pinned or {})) for row in rows if row.day is not None}
+        rows = self._rows("SELECT day, generation, epoch, covered_until, pinned, through FROM batch_pointer WHERE family = %s")
+        return {row.day.date(): _pointer(row) for row in rows if row.day is not None}
 
     @retry(retry=retry_if_exception_type(_Raced), stop=stop_after_attempt(20), wait=wait_random(0, 0.2), reraise=True)
     def flip(self, days: Sequence[date], generation: Generation) -> None:
@@ -73,16 +85,11 @@ class PointerTable:
         Raises FlipRefused when a run with a later token has flipped, or a day would go back to earlier offsets.
         """
         flipped, current = self._static("flip_token"), self.current()
-        if flipped == generation.token:
-            return
-        _refuse(flipped, [current[day] for day in days if day in current], generation)
-        try:
-            done = self._flip(days, generation, flipped)
-        except (OperationTimedOut, WriteTimeout):
-            # It may or may not have been applied: one's own token tells, read with SERIAL consistency.
-            done = self._static("flip_token") == generation.token
-        if not done:
-            raise _Raced
+        # After an attempt of unknown outcome (a time-out) one's own token, read with SERIAL consistency, says that it was applied.
+        if flipped != generation.token:
+            _refuse(flipped, [current[day] for day in days if day in current], generation)
+            if not self._flip(days, generation, flipped):
+                raise _Raced(f"rebuild {generation.token} of {self._family}: not published in 20 attempts; run it again")
         self.record_history()
 
     def record_history(self) -> None:
@@ -95,7 +102,7 @@ class PointerTable:
                 self._session.execute(insert, [getattr(row, name) for name in columns])
 
     def _flip(self, days: Sequence[date], generation: Generation, flipped: int | None) -> bool:
-        batch = BatchStatement(batch_type=BatchType.UNLOGGED, serial_consistency_level=ConsistencyLevel.SERIAL)
+        batch = BatchStatement(batch_type=BatchType.UNLOGGED)
         batch.add(
             SimpleStatement("UPDATE batch_pointer SET flip_token = %s WHERE family = %s IF flip_token = %s"),
             [generation.token, self._family, flipped],
@@ -105,10 +112,19 @@ class PointerTable:
         for day in days:
             values = (generation.table_version, generation.covered_until, now, dict(generation.pinned), dict(generation.through))
             batch.add(insert, [self._family, day, generation.token, generation.epoch, *values])
-        return bool(self._session.execute(batch).one()[0])
+        return self._applied(batch)
 
-    def _applied(self, statement: str, values: list[Any]) -> bool:
-        return bool(self._session.execute(SimpleStatement(statement, serial_consistency_level=ConsistencyLevel.SERIAL), values).one()[0])
+    def _applied(self, statement: Statement, values: list[Any] | None = None) -> bool:
+        """Whether the lightweight transaction was applied for certain; False also when its outcome is unknown."""
+        statement.serial_consistency_level = ConsistencyLevel.SERIAL
+        try:
+            return bool(self._session.execute(statement, values).one()[0])
+        except (OperationTimedOut, WriteTimeout, WriteFailure):
+            return False
+        except ErrorMessage as error:
+            if error.code != _CAS_WRITE_UNKNOWN:
+                raise
+            return False
 
     def _static(self, column: str) -> int | None:
         rows = self._rows(f"SELECT {column} AS token_value FROM batch_pointer WHERE family = %s LIMIT 1")
@@ -118,13 +134,20 @@ class PointerTable:
         return list(self._session.execute(SimpleStatement(statement, consistency_level=ConsistencyLevel.SERIAL), [self._family]))
 
 
+def _pointer(row: Any) -> Pointer:
+    through = {number: instant.replace(tzinfo=UTC) for number, instant in dict(row.through or {}).items()}
+    covered_until = row.covered_until.replace(tzinfo=UTC)
+    return Pointer(row.day.date(), row.generation, row.epoch, covered_until, dict(row.pinned or {}), through)
+
+
 def _refuse(flipped: int | None, days: Sequence[Pointer], generation: Generation) -> None:
     if flipped is not None and flipped > generation.token:
         raise FlipRefused(f"rebuild {generation.token} of {generation.family}: run {flipped} has published since; its numbers stand")
     for pointer in days:
+        if pointer.is_within(generation.pinned):
+            continue
         behind = {number: offset for number, offset in pointer.pinned.items() if generation.pinned.get(number, 0) < offset}
-        if behind:
-            raise FlipRefused(
-                f"rebuild {generation.token} of {generation.family}: {pointer.day} is served up to offsets {behind}, "
-                f"this run pinned {dict(generation.pinned)}; run it again"
-            )
+        raise FlipRefused(
+            f"rebuild {generation.token} of {generation.family}: {pointer.day} is served up to offsets {behind}, "
+            f"this run pinned {dict(generation.pinned)}; run it again"
+        )

@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Literal
 
-from tally.errors import TallyError
+from batch_layer.views.pointer import Pointer
 
 Mode = Literal["full", "days", "dirty"]
 
@@ -20,13 +20,13 @@ class Wanted:
 
 
 def parse_days(text: str) -> Wanted:
-    """The days of `A..B`. Raises TallyError when it is something else."""
+    """The days of `A..B`. Raises ValueError when it is something else."""
     try:
         first, last = (date.fromisoformat(day) for day in text.split(".."))
     except ValueError as error:
-        raise TallyError(f"--days {text!r}: expected YYYY-MM-DD..YYYY-MM-DD, both inclusive") from error
+        raise ValueError(f"--days {text!r}: expected YYYY-MM-DD..YYYY-MM-DD, both inclusive") from error
     if last < first:
-        raise TallyError(f"--days {text!r}: the first day is after the last")
+        raise ValueError(f"--days {text!r}: the first day is after the last")
     return Wanted("days", first, last)
 
 
@@ -35,17 +35,35 @@ def days_between(first: date, last: date) -> list[date]:
     return [first + timedelta(days=i) for i in range((last - first).days + 1)]
 
 
-def dirty_days(
-    reached: Mapping[date, Mapping[int, int]], pinned: Mapping[date, Mapping[int, int]], conflicts: Collection[tuple[date, date]]
-) -> set[date]:
-    """Days whose published rows may lack something.
+@dataclass(frozen=True)
+class Reach:
+    """What a rebuild could publish now: the definition epoch, what it would cover, and by day and partition the first offset
+    that the master does not hold."""
 
-    reached: by day and partition the first offset that the master does not hold; pinned: the same of the published
-    generation; conflicts: (day of the record, day of its first copy). A record beyond the pin makes its day dirty, and a conflict
-    makes the day of its first copy dirty with it.
+    epoch: int
+    covered_until: datetime
+    until: Mapping[date, Mapping[int, int]]
+
+
+def dirty_days(reach: Reach, published: Mapping[date, Pointer], conflicts: Collection[tuple[date, date]]) -> set[date]:
+    """Days whose published rows lack something that a rebuild now would have.
+
+    A day is dirty when it has records beyond its generation's pin; when it was never built, also one without records between
+    others (its zeros are true ones); when its generation was published before the day had ended; when its definition epoch is
+    another one. conflicts: (day of the record, day of its first copy): both are dirty together.
     """
-    beyond = {
-        day for day, offsets in reached.items()
-        if day not in pinned or any(until > pinned[day].get(partition, 0) for partition, until in offsets.items())
-    }  # fmt: skip
-    return beyond | {first for own, first in conflicts if own in beyond}
+    known = reach.until.keys() | published.keys()
+    never_built = set(days_between(min(known), max(known))) - published.keys() if known else set()
+    poorer = {day for day, pointer in published.items() if _has_less(pointer, reach)}
+    dirty = never_built | poorer
+    return dirty | {first for own, first in conflicts if own in dirty}
+
+
+def _has_less(pointer: Pointer, reach: Reach) -> bool:
+    """Whether a rebuild now would give the day more than its published generation does."""
+    end = datetime.combine(pointer.day + timedelta(days=1), time(), UTC)
+    return (
+        pointer.epoch != reach.epoch
+        or pointer.covered_until < min(end, reach.covered_until)
+        or any(until > pointer.pinned.get(number, 0) for number, until in reach.until.get(pointer.day, {}).items())
+    )
