@@ -1,6 +1,8 @@
-"""tally query METRIC: the API's answer, as a table for a person or as it came for a machine."""
+"""tally query METRIC: the API's answer, as a table (plain text where there is no terminal) or as it came for a machine."""
 
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,6 +28,14 @@ AsOf = Annotated[str, typer.Option("--as-of", help="an instant: what was publish
 AsJson = Annotated[bool, typer.Option("--json", help="the API's answer as one JSON object on standard output")]
 
 
+@dataclass(frozen=True)
+class Question:
+    """A metric and the parameters of /v1/metrics/{metric}."""
+
+    metric: str
+    parameters: Mapping[str, str]
+
+
 def register(app: typer.Typer) -> None:
     """Adds query."""
     app.command()(query)
@@ -44,19 +54,19 @@ def query(  # noqa: PLR0913 (each is an option of the verb)
 ) -> None:
     """Ask the API for a metric; every page of the answer."""
     asked = {"store": store, "from": from_, "to": to, "grain": grain, "tz": tz, "by": by, "as_of": as_of}
-    answer = ask(_api(), metric, {name: value for name, value in asked.items() if value})
+    answer = ask(_api(), Question(metric, {name: value for name, value in asked.items() if value}))
     if as_json:
         print_json(answer)
     else:
         _show(answer)
 
 
-def ask(api: str, metric: str, parameters: dict[str, str]) -> dict[str, Any]:
+def ask(api: str, question: Question) -> dict[str, Any]:
     """The API's answer with the rows of all pages joined, weakest state of them all. Raises TallyError with the API's own words."""
     import httpx
 
     with httpx.Client(base_url=f"http://{api}", timeout=TIMEOUT_SECONDS) as client:
-        whole = _get(client, httpx.URL(f"/v1/metrics/{metric}", params={**parameters, "limit": "10000"}))
+        whole = _get(client, httpx.URL(f"/v1/metrics/{question.metric}", params={"limit": "10000", **question.parameters}))
         address = whole["next"]
         while address:
             page = _get(client, httpx.URL(address))
@@ -101,15 +111,12 @@ def _show(answer: dict[str, Any]) -> None:
     from rich.console import Console
 
     console = Console()
-    unit = f"{answer['unit']} units of {answer['currency']}" if answer["unit"] == "minor" and answer["currency"] else answer["unit"]
-    title = f"{answer['name']} in {unit}"
+    unit = f"{answer['currency']}, {answer['unit']}" if answer["currency"] else answer["unit"]
+    title = f"{answer['name']} ({unit})"
     for series in answer.get("series") or [{"store": answer["store"], "rows": answer["rows"]}]:
-        if console.is_terminal:
-            console.print(_table(f"{title}, store {series['store']}", series["rows"]))
-        else:
-            _print_plain(series)
-    through = f"every record up to {answer['through']} is counted" if answer["through"] else "not every day has been rebuilt"
-    note(f"{answer['status']}, {'complete' if answer['complete'] else 'not complete'}: {through}")
+        console.print(_table(f"{title}, store {series['store']}", series["rows"]))
+    through = f"every record committed up to {answer['through']} is counted" if answer["through"] else "not every day has been rebuilt"
+    note(f"{answer['status']}, from {answer['source']}; {through}")
 
 
 def _table(title: str, rows: list[dict[str, Any]]) -> "Table":
@@ -122,27 +129,19 @@ def _table(title: str, rows: list[dict[str, Any]]) -> "Table":
     for name in names:
         table.add_column(name, justify="right" if name in NUMBERS else "left", no_wrap=name in ("start", "value"))
     for row in rows:
-        table.add_row(*(_text(row, name, ",") for name in names))
+        table.add_row(*(_text(row, name) for name in names))
     return table
-
-
-def _print_plain(series: dict[str, Any]) -> None:
-    """Tab-separated, a header first: for a file or another program."""
-    names = _columns(series["rows"])
-    print("\t".join(["store", *names]))
-    for row in series["rows"]:
-        print("\t".join([series["store"], *(_text(row, name) for name in names)]))
 
 
 def _columns(rows: list[dict[str, Any]]) -> list[str]:
     return [*(name for name in SHOWN if any(name in row for row in rows)), *({name for row in rows for name in row.get("by", {})})]
 
 
-def _text(row: dict[str, Any], name: str, thousands: str = "") -> str:
+def _text(row: dict[str, Any], name: str) -> str:
     value = row.get(name, row.get("by", {}).get(name))
     if value is None:
         return MISSING
-    return f"{value:{thousands}}" if isinstance(value, int | float) else str(value)
+    return f"{value:,}" if isinstance(value, int | float) else str(value)
 
 
 def _api() -> str:
