@@ -42,8 +42,6 @@ class Family:
 
 
 # `epoch` rises with any change of what tally/frames.py computes for the family; tests/unit compare a recorded digest.
-SALES = Family(
-    "sales", axes=("currency",), parts=("receipts", "gross_minor", "returns_minor", "voids_minor", "units_milli"), epoch=1
-)
+SALES = Family("sales", axes=("currency",), parts=("receipts", "gross_minor", "returns_minor", "voids_minor", "units_milli"), epoch=1)
 TRAFFIC = Family("traffic", axes=(), parts=("entries", "exits", "passers_by"), epoch=1)
 FAMILIES: dict[str, Family] = {family.name: family for family in (SALES, TRAFFIC)}

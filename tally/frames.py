@@ -70,7 +70,8 @@ def window_rows(members: DataFrame, family: Family) -> DataFrame:
     counted = ordered.select("store_id", "window_start", _events().alias("events"), F.explode(_sums_by_axes(family)).alias("sums"))
     rows = counted.where(F.col("sums.first_copies") > 0)
     return rows.select(
-        "store_id", F.to_date("window_start").alias("day"), "window_start", *(F.col(f"sums.axes.{axis}").alias(axis) for axis in family.axes),
+        "store_id", F.to_date("window_start").alias("day"), "window_start",
+        *(F.col(f"sums.axes.{axis}").alias(axis) for axis in family.axes),
         F.lit(TOTAL_DIM).alias("dim"), F.lit(TOTAL_DIM_VALUE).alias("dim_value"), "events",
         *(f"sums.{part}" for part in family.parts), F.lit(family.epoch).alias("epoch"),
         *(f"sums.{part}" for part in family.excluded_parts),

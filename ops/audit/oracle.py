@@ -106,4 +106,3 @@ def _ask(client: httpx.Client, metric: str, key: Key) -> int | None:
     row: dict[str, Any] = answer.json()["rows"][0]
     value: int | None = row["value"]
     return value
-

@@ -85,7 +85,8 @@ def show(audit: Audit, console: Console) -> None:
 
 
 def _show_ledgers(ledgers: Ledgers, console: Console) -> None:
-    raw = Table("raw topic", "partition", "committed", "canonical", "dead letters", "difference", title="committed = canonical + dead letters")
+    names = ("raw topic", "partition", "committed", "canonical", "dead letters", "difference")
+    raw = Table(*names, title="committed = canonical + dead letters")
     for line in ledgers.raw:
         raw.add_row(line.topic, *_numbers(line.partition, line.committed, line.canonical, line.dead_letter, line.difference))
     console.print(raw)
@@ -113,6 +114,7 @@ def _show_comparison(name: str, comparison: Comparison, console: Console) -> Non
         f"{comparison.receipts:,} receipts, {comparison.minor:,} cents"
     )
     for difference in comparison.differences[:_SHOWN]:
-        console.print(f"  store {difference.store} {difference.start} {difference.metric}: expected {difference.expected}, got {difference.got}")
+        where = f"store {difference.store} {difference.start} {difference.metric}"
+        console.print(f"  {where}: expected {difference.expected}, got {difference.got}")
     if len(comparison.differences) > _SHOWN:
         console.print(f"  … and {len(comparison.differences) - _SHOWN:,} more")

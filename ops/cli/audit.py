@@ -1,15 +1,14 @@
 """`tally audit`: nothing lost, nothing counted twice, every served number as the oracle says."""
 
 from datetime import date
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from ops.audit.report import Wanted, as_json, run_audit, show
 from ops.cli.output import note, print_json
-from ops.oracle.complete_journey import Scope
-from tally.settings import Settings
+
+if TYPE_CHECKING:
+    from ops.oracle.complete_journey import Scope
 
 
 def register(app: typer.Typer) -> None:
@@ -26,6 +25,11 @@ def audit(
     json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Prove the conservation ledger and compare every served window with the oracle; exit 1 when anything differs."""
+    from rich.console import Console
+
+    from ops.audit.report import Wanted, as_json, run_audit, show
+    from tally.settings import Settings
+
     if only not in ("", "ledger", "oracle"):
         raise typer.BadParameter("--only takes ledger or oracle")
     wanted = Wanted(_scope(store, days), http, seed, ledger=only != "oracle", oracle=only != "ledger")
@@ -37,7 +41,9 @@ def audit(
     raise typer.Exit(0 if found.ok else 1)
 
 
-def _scope(store: str, days: str) -> Scope:
+def _scope(store: str, days: str) -> "Scope":
+    from ops.oracle.complete_journey import Scope
+
     stores = frozenset(name for name in store.split(",") if name)
     if not days:
         return Scope(stores)

@@ -10,8 +10,6 @@ from typing import Annotated
 import typer
 
 from ops.cli.output import note
-from ops.demo.run import Demo, DemoPlan, show_result
-from tally.settings import Settings
 
 HOME = Path(".tally") / "demo"
 
@@ -26,6 +24,9 @@ def demo(
     speed: Annotated[float, typer.Option(help="replay so many times faster than real time; 0 is as fast as it goes")] = 300_000,
 ) -> None:
     """Replay a year of real receipts through the whole system in a fresh folder, rebuild, and audit; exit with the audit's code."""
+    from ops.demo.run import Demo, DemoPlan, show_result
+    from tally.settings import Settings
+
     once = once or os.environ.get("DEMO") == "once" or not sys.stdout.isatty()
     environment = {**os.environ, "TALLY_HOME": str(Path(os.environ.get("TALLY_HOME", HOME)).absolute())}
     home = Path(environment["TALLY_HOME"])
@@ -50,6 +51,8 @@ def demo(
 
 def _stay(home: Path) -> None:
     """Keep the stack until Ctrl-C."""
+    from tally.settings import Settings
+
     api = Settings.load({"TALLY_HOME": str(home)}).api
     note(f"\nThe dashboard is at http://{api}/ and the API at http://{api}/v1/metrics. In another terminal: export TALLY_HOME={home}")
     note("Ctrl-C stops everything.")

@@ -41,6 +41,10 @@ def _wait_for_dag(client: httpx.Client) -> None:
         raise LookupError(f"airflow: the DAG {DAG} was not parsed within 2 minutes; see TALLY_HOME/logs/airflow.log")
 
 
-@retry(retry=retry_if_result(lambda state: state in ("queued", "running")), stop=stop_after_delay(_DEADLINE_SECONDS), wait=wait_fixed(_POLL_SECONDS))
+def _goes_on(state: str) -> bool:
+    return state in ("queued", "running")
+
+
+@retry(retry=retry_if_result(_goes_on), stop=stop_after_delay(_DEADLINE_SECONDS), wait=wait_fixed(_POLL_SECONDS))
 def _wait_for_end(client: httpx.Client, run: str) -> str:
     return str(client.get(f"/api/v2/dags/{DAG}/dagRuns/{run}").raise_for_status().json()["state"])

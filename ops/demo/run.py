@@ -126,4 +126,3 @@ def show_result(result: DemoResult, say: Say) -> None:
         f"in {speed.warm_seconds:.1f} s of micro-batch time = {speed.warm_per_second:,.0f} a second "
         f"(fastest micro-batch {speed.fastest_per_second:,.0f} a second)"
     )
-

@@ -108,4 +108,3 @@ def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None
         waiting(condition)()
     except RetryError as error:
         raise AssertionError(f"not within {seconds:.0f} s: {what}") from error
-

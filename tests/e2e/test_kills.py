@@ -67,7 +67,7 @@ def test_kills_of_python_jvm_and_both_leave_the_same_audit(loop: Loop) -> None:
 
     found = loop.json("audit", *(("--days", f"2017-01-01..{LAST_DAY}") if LAST_DAY else ()))
 
-    print(f"{len(modes)} kills ({', '.join(modes)}), {batches_before_end} micro-batches logged, audit {found['oracle']['windows']:,} windows")
+    print(f"{len(modes)} kills ({', '.join(modes)}), {batches_before_end} micro-batches, {found['oracle']['windows']:,} windows audited")
     assert (survivors, found["ok"], found["oracle"]["equal"]) == ([], True, found["oracle"]["windows"])
 
 

@@ -117,5 +117,3 @@ def test_one_planted_wrong_cell_makes_the_audit_exit_1(loop: Loop, batch_reading
     differences = [(cell["store"], cell["metric"], cell["got"] - cell["expected"]) for cell in found["oracle"]["differences"]]
     print(f"compared {found['oracle']['windows']:,} windows, found {differences}")
     assert differences == [(row.store_id, "revenue", 1)]
-
-
