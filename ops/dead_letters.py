@@ -158,7 +158,7 @@ def _partitions(consumer: Consumer) -> list[int]:
 def _until_end(consumer: Consumer, partitions: int) -> Iterator[Message]:
     ended = 0
     while ended < partitions:
-        for message in consumer.consume(_BATCH, timeout=1.0):
+        for message in consumer.consume(_BATCH, timeout=0.2):
             error = message.error()
             if error is None:
                 yield message

@@ -103,10 +103,9 @@ class Intake:
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
             place = f"topic {message.topic()}, partition {message.partition()}"
             raise DataLoss(f"{place}: records were deleted before they were read ({error.str()}); delete the group's offsets to go on")
-        elif error.code() == KafkaError.FENCED_INSTANCE_ID:
+        elif error.code() in (KafkaError._FATAL, KafkaError.FENCED_INSTANCE_ID):
+            # A static member's only fatal error: another process has joined under its name.
             raise Fenced(f"consumer: a newer instance has taken over ({error.str()}); this one must exit")
-        elif error.fatal():
-            raise TallyError(f"consumer: {error.str()}; start the process again")
         else:
             log.warning("consumer", error=error.str())
 

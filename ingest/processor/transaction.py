@@ -64,7 +64,7 @@ class TransactionalProducer:
         try:
             self._produce(outputs)
             # The messages first: offsets sent beside them meet the coordinator while it is busy and wait 100 ms (measured).
-            self._producer.flush(CALL_SECONDS)
+            self._guarded(lambda: self._producer.flush(CALL_SECONDS))
             self._faults.reach(BETWEEN)
             metadata = metadata_now()
         except Aborted:
@@ -101,8 +101,8 @@ class TransactionalProducer:
 
     def _abort(self) -> None:
         # An abort before the brokers know the transaction's partitions is fatal in librdkafka: let the messages arrive first.
-        self._producer.flush(CALL_SECONDS)
         try:
+            self._producer.flush(CALL_SECONDS)
             self._until_deadline(lambda: self._producer.abort_transaction(CALL_SECONDS))
         except KafkaException as error:
             raise self._final(error.args[0]) from error

@@ -1,0 +1,64 @@
+"""A commit whose answer is lost: whether it was applied or not, every record is copied once."""
+
+from collections import Counter
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from ingest.processor.alignment import Limits
+from ingest.processor.build import job_consumer, transactional_producer
+from ingest.processor.delivery import ExactlyOnce
+from ingest.processor.faults import Faults
+from ingest.processor.intake import Reading
+from ingest.processor.loop import Pace, Processor
+from ingest.processor.transaction import TransactionalProducer
+from tally.settings import Settings
+from tests.integration.ingest.conftest import committed_values, send_values, wait_until, wait_until_read
+from tests.integration.ingest.copier import copy_job
+
+VALUES = [f"v{number:03d}" for number in range(40)]
+NO_ANSWER = KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer", False, True))
+
+
+class LostAnswer:
+    """A real producer whose commit is applied, or not, but never answered."""
+
+    def __init__(self, producer: Any, applied: bool) -> None:
+        self._producer = producer
+        self._applied = applied
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._producer, name)
+
+    def commit_transaction(self, seconds: float) -> None:
+        if self._applied:
+            self._producer.commit_transaction(seconds)
+        raise NO_ANSWER
+
+
+@pytest.mark.parametrize("applied", [True, False], ids=["applied", "not applied"])
+def test_commit_without_answer_is_redone_from_what_the_brokers_have(settings: Settings, topics: tuple[str, str], applied: bool) -> None:
+    send_values(settings, topics[0], VALUES)
+    job = copy_job(topics[0], *topics)
+    made: list[Any] = []
+
+    def make() -> Any:
+        producer = transactional_producer(settings, job)
+        made.append(producer if made else LostAnswer(producer, applied))
+        return made[-1]
+
+    delivery = ExactlyOnce(TransactionalProducer(make, job.identity, Faults(), deadline_seconds=0.0), Faults())
+    consumer = job_consumer(settings, job)
+    processor = Processor(consumer, Reading(job.topics, job.event_time, Limits(600)), job.process, delivery, Pace(2000, 3600))
+    stopped = Event()
+    worker = Thread(target=processor.run, args=(stopped, Event(), Faults()))
+    worker.start()
+    wait_until(lambda: len(made) == 2)
+    wait_until_read(settings, job.group, topics[:1])
+    stopped.set()
+    worker.join(30)
+    consumer.close()
+
+    assert Counter(committed_values(settings, topics[1])) == Counter(VALUES)
