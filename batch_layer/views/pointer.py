@@ -59,8 +59,8 @@ class PointerTable:
     """batch_pointer of one family."""
 
     def __init__(self, session: Session, family: str) -> None:
+        self.family = family
         self._session = session
-        self._family = family
 
     @retry(retry=retry_if_exception_type(_Raced), stop=stop_after_attempt(20), wait=wait_random(0, 0.2), reraise=True)
     def take_token(self) -> int:
@@ -69,8 +69,8 @@ class PointerTable:
         token = (last or 0) + 1
         update = SimpleStatement("UPDATE batch_pointer SET last_token = %s WHERE family = %s IF last_token = %s")
         # A token that was taken by an attempt of unknown outcome is left out.
-        if not self._applied(update, [token, self._family, last]):
-            raise _Raced(f"rebuild of {self._family}: no token in 20 attempts, others take theirs; run it again")
+        if not self._applied(update, [token, self.family, last]):
+            raise _Raced(f"rebuild of {self.family}: no token in 20 attempts, others take theirs; run it again")
         return token
 
     def current(self) -> dict[date, Pointer]:
@@ -89,7 +89,7 @@ class PointerTable:
         if flipped != generation.token:
             _refuse(flipped, [current[day] for day in days if day in current], generation)
             if not self._flip(days, generation, flipped):
-                raise _Raced(f"rebuild {generation.token} of {self._family}: not published in 20 attempts; run it again")
+                raise _Raced(f"rebuild {generation.token} of {self.family}: not published in 20 attempts; run it again")
         self.record_history()
 
     def record_history(self) -> None:
@@ -105,13 +105,13 @@ class PointerTable:
         batch = BatchStatement(batch_type=BatchType.UNLOGGED)
         batch.add(
             SimpleStatement("UPDATE batch_pointer SET flip_token = %s WHERE family = %s IF flip_token = %s"),
-            [generation.token, self._family, flipped],
+            [generation.token, self.family, flipped],
         )
         insert = self._session.prepare(f"INSERT INTO batch_pointer ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")
         now = datetime.now(UTC)
         for day in days:
             values = (generation.table_version, generation.covered_until, now, dict(generation.pinned), dict(generation.through))
-            batch.add(insert, [self._family, day, generation.token, generation.epoch, *values])
+            batch.add(insert, [self.family, day, generation.token, generation.epoch, *values])
         return self._applied(batch)
 
     def _applied(self, statement: Statement, values: list[Any] | None = None) -> bool:
@@ -131,7 +131,7 @@ class PointerTable:
         return rows[0].token_value if rows else None
 
     def _rows(self, statement: str) -> list[Any]:
-        return list(self._session.execute(SimpleStatement(statement, consistency_level=ConsistencyLevel.SERIAL), [self._family]))
+        return list(self._session.execute(SimpleStatement(statement, consistency_level=ConsistencyLevel.SERIAL), [self.family]))
 
 
 def _pointer(row: Any) -> Pointer:

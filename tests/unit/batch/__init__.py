@@ -1,1 +1,1 @@
-"""The batch layer without Spark."""
+"""The batch layer's decisions, without any service."""
