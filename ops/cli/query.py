@@ -1,4 +1,4 @@
-"""tally query METRIC: the API's answer, as a table for a person or as it came for a machine."""
+"""tally query METRIC: the API's answer, as a table (plain text where there is no terminal) or as it came for a machine."""
 
 import os
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
     app.command()(query)
 
 
-def query(  # noqa: PLR0913 (each is an option of the verb)
+def query(
     metric: MetricId,
     store: Stores,
     from_: From,
@@ -111,15 +111,12 @@ def _show(answer: dict[str, Any]) -> None:
     from rich.console import Console
 
     console = Console()
-    unit = f"{answer['unit']} units of {answer['currency']}" if answer["unit"] == "minor" and answer["currency"] else answer["unit"]
-    title = f"{answer['name']} in {unit}"
+    unit = f"{answer['currency']}, {answer['unit']}" if answer["currency"] else answer["unit"]
+    title = f"{answer['name']} ({unit})"
     for series in answer.get("series") or [{"store": answer["store"], "rows": answer["rows"]}]:
-        if console.is_terminal:
-            console.print(_table(f"{title}, store {series['store']}", series["rows"]))
-        else:
-            _print_plain(series)
-    through = f"every record up to {answer['through']} is counted" if answer["through"] else "not every day has been rebuilt"
-    note(f"{answer['status']}, {'complete' if answer['complete'] else 'not complete'}: {through}")
+        console.print(_table(f"{title}, store {series['store']}", series["rows"]))
+    through = f"every record committed up to {answer['through']} is counted" if answer["through"] else "not every day has been rebuilt"
+    note(f"{answer['status']}, from {answer['source']}; {through}")
 
 
 def _table(title: str, rows: list[dict[str, Any]]) -> "Table":
@@ -132,27 +129,19 @@ def _table(title: str, rows: list[dict[str, Any]]) -> "Table":
     for name in names:
         table.add_column(name, justify="right" if name in NUMBERS else "left", no_wrap=name in ("start", "value"))
     for row in rows:
-        table.add_row(*(_text(row, name, ",") for name in names))
+        table.add_row(*(_text(row, name) for name in names))
     return table
-
-
-def _print_plain(series: dict[str, Any]) -> None:
-    """Tab-separated, a header first: for a file or another program."""
-    names = _columns(series["rows"])
-    print("\t".join(["store", *names]))
-    for row in series["rows"]:
-        print("\t".join([series["store"], *(_text(row, name) for name in names)]))
 
 
 def _columns(rows: list[dict[str, Any]]) -> list[str]:
     return [*(name for name in SHOWN if any(name in row for row in rows)), *({name for row in rows for name in row.get("by", {})})]
 
 
-def _text(row: dict[str, Any], name: str, thousands: str = "") -> str:
+def _text(row: dict[str, Any], name: str) -> str:
     value = row.get(name, row.get("by", {}).get(name))
     if value is None:
         return MISSING
-    return f"{value:{thousands}}" if isinstance(value, int | float) else str(value)
+    return f"{value:,}" if isinstance(value, int | float) else str(value)
 
 
 def _api() -> str:
