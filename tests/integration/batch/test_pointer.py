@@ -1,0 +1,169 @@
+"""Fencing tokens and the flip on the real node: late runs, older pins, lost answers, crashes."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from cassandra import OperationTimedOut, WriteTimeout, WriteType
+from cassandra.cluster import Session
+from cassandra.protocol import ErrorMessage
+from cassandra.query import BatchStatement
+
+from batch_layer.views.pointer import Generation, PointerTable
+from tally.connect import cassandra_session
+from tally.errors import FlipRefused
+from tally.settings import Settings
+
+MONDAY, TUESDAY = date(2017, 3, 6), date(2017, 3, 7)
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+TIMED_OUT = WriteTimeout("no answer", consistency=8, required_responses=1, received_responses=0, write_type=WriteType.CAS)
+UNKNOWN = ErrorMessage(code=0x1700, message="CAS operation result is unknown", info=None)
+LOST_ANSWERS = [OperationTimedOut(), TIMED_OUT, UNKNOWN]
+
+
+class LosingOneAnswer:
+    """A session whose first lightweight transaction ends in an error, applied or not."""
+
+    def __init__(self, session: Session, error: Exception, applied: bool = True) -> None:
+        self._session, self._error, self._applied = session, error, applied
+        self.lost = 0
+
+    def prepare(self, statement: str) -> Any:
+        return self._session.prepare(statement)
+
+    def execute(self, statement: Any, values: Any = None) -> Any:
+        if self.lost or not (isinstance(statement, BatchStatement) or " IF " in statement.query_string):
+            return self._session.execute(statement, values)
+        self.lost += 1
+        if self._applied:
+            self._session.execute(statement, values)
+        raise self._error
+
+
+@pytest.fixture(scope="module")
+def session(settings: Settings, keyspace: str) -> Iterator[Session]:
+    with cassandra_session(settings.model_copy(update={"keyspace": keyspace})) as opened:
+        yield opened
+
+
+@pytest.fixture
+def table(session: Session) -> PointerTable:
+    """The pointer of a family of the test's own."""
+    return PointerTable(session, f"family-{uuid4().hex}")
+
+
+def generation(table: PointerTable, token: int, pinned: int = 10) -> Generation:
+    return Generation(table.family, token, 1, 7, {0: pinned}, {0: NOW}, NOW)
+
+
+def serving(table: PointerTable) -> dict[date, int]:
+    return {day: pointer.generation for day, pointer in table.current().items()}
+
+
+def test_tokens_rise_also_when_runs_take_them_at_once(table: PointerTable) -> None:
+    with ThreadPoolExecutor(4) as runs:
+        tokens = [*runs.map(lambda _: table.take_token(), range(8))]
+
+    assert sorted(tokens) == list(range(1, 9))
+
+
+@pytest.mark.parametrize("error", LOST_ANSWERS, ids=["client", "coordinator", "unknown"])
+def test_token_of_a_lost_answer_is_never_handed_out_again(table: PointerTable, session: Session, error: Exception) -> None:
+    losing = LosingOneAnswer(session, error)
+
+    first = PointerTable(losing, table.family).take_token()
+
+    assert (losing.lost, first, table.take_token()) == (1, 2, 3)
+
+
+def test_flip_publishes_all_its_days_at_once_and_leaves_the_others(table: PointerTable) -> None:
+    table.flip([MONDAY, TUESDAY], generation(table, table.take_token()))
+    table.flip([TUESDAY], generation(table, table.take_token(), pinned=11))
+
+    found = table.current()
+
+    assert {day: (pointer.generation, pointer.pinned) for day, pointer in found.items()} == {MONDAY: (1, {0: 10}), TUESDAY: (2, {0: 11})}
+    assert found[MONDAY].through == {0: NOW} and found[MONDAY].covered_until == NOW
+
+
+def test_run_that_took_its_token_earlier_cannot_publish_after_a_later_one(table: PointerTable) -> None:
+    early, late = table.take_token(), table.take_token()
+    table.flip([MONDAY], generation(table, late, pinned=10))
+
+    with pytest.raises(FlipRefused, match="run 2 has published since"):
+        table.flip([MONDAY], generation(table, early, pinned=12))
+
+    assert serving(table) == {MONDAY: late}
+
+
+def test_later_run_with_older_offsets_cannot_publish(table: PointerTable) -> None:
+    table.flip([MONDAY], generation(table, table.take_token(), pinned=10))
+
+    with pytest.raises(FlipRefused, match="is served up to offsets"):
+        table.flip([MONDAY], generation(table, table.take_token(), pinned=9))
+
+    assert serving(table) == {MONDAY: 1}
+
+
+def test_two_runs_that_flip_at_once_leave_the_later_one(table: PointerTable) -> None:
+    tokens = [table.take_token() for _ in range(4)]
+
+    def attempt(token: int) -> str:
+        try:
+            table.flip([MONDAY, TUESDAY], generation(table, token))
+        except FlipRefused:
+            return "refused"
+        return "published"
+
+    with ThreadPoolExecutor(4) as runs:
+        outcomes = [*runs.map(attempt, tokens)]
+
+    assert outcomes[-1] == "published" and serving(table) == {MONDAY: 4, TUESDAY: 4}
+
+
+@pytest.mark.parametrize("applied", [True, False], ids=["applied", "not applied"])
+@pytest.mark.parametrize("error", LOST_ANSWERS, ids=["client", "coordinator", "unknown"])
+def test_flip_whose_answer_was_lost_is_resolved_by_reading_ones_own_token(
+    table: PointerTable, session: Session, error: Exception, applied: bool
+) -> None:
+    token = table.take_token()
+    losing = LosingOneAnswer(session, error, applied=applied)
+
+    PointerTable(losing, table.family).flip([MONDAY], generation(table, token))
+
+    assert (losing.lost, serving(table)) == (1, {MONDAY: token})
+
+
+def test_flip_of_whole_years_is_one_transaction(table: PointerTable) -> None:
+    days = [date.fromordinal(MONDAY.toordinal() + i) for i in range(800)]
+    four = replace(generation(table, table.take_token()), pinned=dict.fromkeys(range(4), 10**9), through=dict.fromkeys(range(4), NOW))
+
+    table.flip(days, four)
+
+    assert serving(table) == dict.fromkeys(days, 1)
+
+
+def history(session: Session, table: PointerTable) -> list[int]:
+    rows = session.execute("SELECT generation FROM batch_pointer_history WHERE family = %s AND day = %s", [table.family, MONDAY])
+    return [row.generation for row in rows]
+
+
+def test_every_flip_is_kept_in_the_history_newest_first(table: PointerTable, session: Session) -> None:
+    for _ in range(3):
+        table.flip([MONDAY], generation(table, table.take_token()))
+
+    assert history(session, table) == [3, 2, 1]
+
+
+def test_history_that_a_crash_left_out_is_made_good_by_the_next_run(table: PointerTable, session: Session) -> None:
+    table.flip([MONDAY], generation(table, table.take_token()))
+    session.execute("DELETE FROM batch_pointer_history WHERE family = %s AND day = %s", [table.family, MONDAY])
+
+    table.record_history()
+    table.record_history()
+
+    assert history(session, table) == [1]
