@@ -17,16 +17,6 @@ MISSING = "–"
 NUMBERS = ("value", "events")
 SHOWN = ("start", "end", "value", "numerator", "denominator", "events", "source", "status")
 
-MetricId = Annotated[str, typer.Argument(metavar="METRIC", help="e.g. revenue; the API lists them at /v1/metrics")]
-Stores = Annotated[str, typer.Option("--store", help="store id, comma between several, or `all`")]
-From = Annotated[str, typer.Option("--from", help="inclusive: YYYY-MM-DD, midnight in --tz, or an instant with offset")]
-To = Annotated[str, typer.Option("--to", help="exclusive, as --from")]
-Grain = Annotated[str, typer.Option("--grain", help="15m, 1h, 1d or 1w")]
-Zone = Annotated[str, typer.Option("--tz", help="IANA time zone, or `store` for each store's own")]
-By = Annotated[str, typer.Option("--by", help="dimensions, comma between, e.g. currency")]
-AsOf = Annotated[str, typer.Option("--as-of", help="an instant: what was published then")]
-AsJson = Annotated[bool, typer.Option("--json", help="the API's answer as one JSON object on standard output")]
-
 
 @dataclass(frozen=True)
 class Question:
@@ -42,15 +32,15 @@ def register(app: typer.Typer) -> None:
 
 
 def query(
-    metric: MetricId,
-    store: Stores,
-    from_: From,
-    to: To,
-    grain: Grain = "15m",
-    tz: Zone = "UTC",
-    by: By = "",
-    as_of: AsOf = "",
-    as_json: AsJson = False,
+    metric: Annotated[str, typer.Argument(metavar="METRIC", help="e.g. revenue; the API lists them at /v1/metrics")],
+    store: Annotated[str, typer.Option("--store", help="store id, comma between several, or `all`")],
+    from_: Annotated[str, typer.Option("--from", help="inclusive: YYYY-MM-DD, midnight in --tz, or an instant with offset")],
+    to: Annotated[str, typer.Option("--to", help="exclusive, as --from")],
+    grain: Annotated[str, typer.Option("--grain", help="15m, 1h, 1d or 1w")] = "15m",
+    tz: Annotated[str, typer.Option("--tz", help="IANA time zone, or `store` for each store's own")] = "UTC",
+    by: Annotated[str, typer.Option("--by", help="dimensions, comma between, e.g. currency")] = "",
+    as_of: Annotated[str, typer.Option("--as-of", help="an instant: what was published then")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="the API's answer as one JSON object on standard output")] = False,
 ) -> None:
     """Ask the API for a metric; every page of the answer."""
     asked = {"store": store, "from": from_, "to": to, "grain": grain, "tz": tz, "by": by, "as_of": as_of}
