@@ -1,0 +1,1 @@
+"""The command lines of docker-compose.yml, run on this machine."""
