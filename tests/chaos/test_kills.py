@@ -10,7 +10,7 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from tests.e2e.loop import Loop, jvm_of, running_loop, wait_until
+from tests.loop import Loop, jvm_of, running_loop, wait_until
 
 SEED = 20171
 KILLS_EACH = 5

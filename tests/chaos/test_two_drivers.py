@@ -14,10 +14,10 @@ import pytest
 
 from ops.oracle.complete_journey import Scope, stores_in, window_totals
 from tally.connect import cassandra_session
-from tests.e2e.loop import Loop, running_loop, wait_until
-from tests.e2e.prefixes import prefix_values
-from tests.e2e.readers import METRICS, reading
-from tests.e2e.test_whole_year import SPAN
+from tests.loop import Loop, running_loop, wait_until
+from tests.loop_suite import SPAN
+from tests.prefixes import prefix_values
+from tests.readers import METRICS, reading
 
 LAST = "2017-02-15"
 REPLAY = ("--to", LAST, "--duplicates", "0.02", "--disorder", "5m", "--late", "0.01", "--late-by", "1d", "--speed", "60000")

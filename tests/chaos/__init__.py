@@ -1,0 +1,1 @@
+"""Long runs: the whole year, kills, zombies; `make test-chaos`."""

@@ -1,0 +1,9 @@
+"""Two weeks of real receipts through the whole loop, as processes."""
+
+from datetime import date
+
+from tests.loop_suite import LoopSuite, Scale
+
+
+class TestTwoWeeks(LoopSuite):
+    scale = Scale(last=date(2017, 1, 14), answers=100)

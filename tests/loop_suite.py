@@ -1,0 +1,150 @@
+"""The loop once through, at any scale: a backlog, readers meanwhile, a rebuild, the audit, and a planted wrong cell."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+
+import httpx
+import pytest
+from cassandra.cluster import Session
+
+from ops.oracle.complete_journey import Scope, stores_in, window_totals
+from tally.connect import cassandra_session
+from tests.loop import Loop, running_loop
+from tests.prefixes import prefix_values
+from tests.readers import METRICS, Readings, reading
+
+SPAN = (datetime(2017, 1, 1, tzinfo=UTC), datetime(2018, 1, 2, tzinfo=UTC))
+REPLAY = ("--duplicates", "0.02", "--disorder", "5m", "--late", "0.01", "--late-by", "1d", "--conflicts", "20", "--bad", "12")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of the year goes through the loop, and how many answers the readers must have made."""
+
+    last: date | None
+    answers: int
+
+    @property
+    def scope(self) -> Scope:
+        """The scope of the oracle."""
+        return Scope(last=self.last)
+
+    @property
+    def replay(self) -> tuple[str, ...]:
+        """Options of the replay; --to is exclusive."""
+        return () if self.last is None else ("--to", date.fromordinal(self.last.toordinal() + 1).isoformat())
+
+    @property
+    def audit(self) -> tuple[str, ...]:
+        """Options of the audit."""
+        return () if self.last is None else ("--days", f"2017-01-01..{self.last}")
+
+    @property
+    def span(self) -> tuple[datetime, datetime]:
+        """The days that the readers ask for."""
+        return SPAN if self.last is None else (SPAN[0], datetime(self.last.year, self.last.month, self.last.day, tzinfo=UTC))
+
+
+class LoopSuite:
+    """Tests that a subclass runs at its `scale`."""
+
+    scale: Scale
+
+    @pytest.fixture(scope="class")
+    def loop(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
+        with running_loop(tmp_path_factory.mktemp("loop")) as running:
+            yield running
+
+    @pytest.fixture(scope="class")
+    def session(self, loop: Loop) -> Iterator[Session]:
+        with cassandra_session(loop.settings) as opened:
+            yield opened
+
+    @pytest.fixture(scope="class")
+    def stores(self) -> list[str]:
+        """20 stores, from the busiest to the quietest."""
+        return stores_in(window_totals(self.scale.scope))[::5][:20]
+
+    @pytest.fixture(scope="class")
+    def backlog(self, loop: Loop) -> dict[str, int]:
+        """Everything sent while the normaliser is down; the replay's result."""
+        loop.down("normaliser")
+        return loop.replay(*self.scale.replay, *REPLAY)
+
+    @pytest.fixture(scope="class")
+    def speed_readings(self, loop: Loop, backlog: dict[str, int], stores: list[str]) -> Readings:
+        """What 4 readers of 20 stores were told while the backlog went through the speed layer."""
+        with reading(loop.settings.api, stores, self.scale.span) as readings:
+            loop.up("normaliser")
+            loop.catch_up()
+        return readings
+
+    @pytest.fixture(scope="class")
+    def ledger_before(self, loop: Loop, speed_readings: Readings) -> dict[str, int]:
+        return dict(loop.json("audit", "--only", "ledger")["beside"])
+
+    @pytest.fixture(scope="class")
+    def batch_readings(self, loop: Loop, ledger_before: dict[str, int], stores: list[str]) -> Readings:
+        """What 4 readers were told while a rebuild computed, checked and flipped."""
+        with reading(loop.settings.api, stores, self.scale.span) as readings:
+            loop.json("rebuild", "--full")
+        return readings
+
+    def test_backlog_of_a_stopped_normaliser_makes_no_honest_receipt_late(
+        self, backlog: dict[str, int], ledger_before: dict[str, int]
+    ) -> None:
+        receipts, pending = backlog["receipts"], ledger_before["late_pending"]
+
+        print(f"late_pending {pending:,} of {receipts:,} = {pending / receipts:.4%}; sent late {backlog['late'] / receipts:.4%}")
+
+        assert pending / receipts <= backlog["late"] / receipts + 0.001
+
+    def test_every_answer_meanwhile_is_a_prefix_of_what_was_sent(
+        self, loop: Loop, speed_readings: Readings, batch_readings: Readings
+    ) -> None:
+        allowed = prefix_values(loop.settings)
+        told = speed_readings.told | batch_readings.told
+
+        wrong = [cell for cell in told if cell[3] not in {seen[METRICS.index(cell[2])] for seen in allowed.get(cell[:2], {(0, 0)})}]
+
+        answers, cells = speed_readings.answers + batch_readings.answers, speed_readings.cells + batch_readings.cells
+        print(f"{answers:,} answers, {cells:,} cells, {len(told):,} distinct values, {len(wrong)} that are no prefix")
+        assert (wrong, speed_readings.failures, batch_readings.failures) == ([], [], [])
+        assert answers >= self.scale.answers
+
+    def test_speed_rows_answer_before_the_rebuild_and_batch_rows_after_it(
+        self, loop: Loop, speed_readings: Readings, batch_readings: Readings
+    ) -> None:
+        asked = {"store": "367", "from": "2017-01-04", "to": "2017-01-10", "grain": "15m"}
+
+        answer = httpx.get(f"http://{loop.settings.api}/v1/metrics/revenue", params=asked).json()
+
+        assert (speed_readings.sources, "speed" in batch_readings.sources) == ({"speed"}, True)
+        assert ({row["source"] for row in answer["rows"]}, answer["complete"]) == ({"batch"}, True)
+
+    def test_audit_holds(self, loop: Loop, batch_readings: Readings) -> None:
+        expected = window_totals(self.scale.scope).values()
+
+        found = loop.json("audit", *self.scale.audit)
+
+        print({name: found["oracle"][name] for name in ("windows", "equal", "receipts", "minor")}, "by HTTP", found["http"]["equal"])
+        sums = (sum(cell.receipts for cell in expected), sum(cell.minor for cell in expected))
+        assert (found["ok"], found["oracle"]["receipts"], found["oracle"]["minor"]) == (True, *sums)
+        assert (found["oracle"]["equal"], found["http"]["equal"]) == (found["oracle"]["windows"], 1000)
+
+    def test_one_planted_wrong_cell_makes_the_audit_exit_1(self, loop: Loop, batch_readings: Readings, session: Session) -> None:
+        row = session.execute("SELECT * FROM batch_sales_15min LIMIT 1").one()
+        key = [row.store_id, row.day, row.generation, row.window_start, row.currency, row.dim, row.dim_value]
+        change = session.prepare(
+            "UPDATE batch_sales_15min SET gross_minor = ? WHERE store_id = ? AND day = ? AND generation = ? "
+            "AND window_start = ? AND currency = ? AND dim = ? AND dim_value = ?"
+        )
+        session.execute(change, [row.gross_minor + 1, *key])
+
+        found = loop.json("audit", *self.scale.audit, "--only", "oracle", "--http", "0", code=1)
+
+        session.execute(change, [row.gross_minor, *key])
+        differences = [(cell["store"], cell["metric"], cell["got"] - cell["expected"]) for cell in found["oracle"]["differences"]]
+        print(f"compared {found['oracle']['windows']:,} windows, found {differences}")
+        assert differences == [(row.store_id, "revenue", 1)]
