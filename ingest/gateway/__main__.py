@@ -14,7 +14,7 @@ from tally.errors import TallyError
 from tally.settings import Settings
 
 _MOST_UNDER_WAY = 50_000
-_DELIVERY_SECONDS = 30
+_DELIVERY_SECONDS = 15
 _REACH_SECONDS = 3.0
 
 
