@@ -26,9 +26,12 @@ class Progress:
         self._file.parent.mkdir(parents=True, exist_ok=True)
         self._seen = ""
         self._reach = _prepare(
-            session, "INSERT INTO speed_progress (family, partition, until, watermark) VALUES (?, ?, ?, ?) USING TIMESTAMP ?"
+            session,
+            f"INSERT INTO {session.keyspace}.speed_progress (family, partition, until, watermark) VALUES (?, ?, ?, ?) USING TIMESTAMP ?",
         )
-        self._late = _prepare(session, "INSERT INTO speed_late (family, run, micro_batch, recorded_at, dropped) VALUES (?, ?, ?, ?, ?)")
+        self._late = _prepare(
+            session, f"INSERT INTO {session.keyspace}.speed_late (family, run, micro_batch, recorded_at, dropped) VALUES (?, ?, ?, ?, ?)"
+        )
 
     def take(self) -> None:
         """Everything that the query has reported since the last call."""

@@ -106,6 +106,6 @@ def _values(row: Row) -> tuple[Any, ...]:
 @cache
 def _prepared(session: Session) -> PreparedStatement:
     marks = ", ".join("?" * len(COLUMNS))
-    statement = session.prepare(f"INSERT INTO {TABLE} ({', '.join(COLUMNS)}) VALUES ({marks}) USING TIMESTAMP ?")
+    statement = session.prepare(f"INSERT INTO {session.keyspace}.{TABLE} ({', '.join(COLUMNS)}) VALUES ({marks}) USING TIMESTAMP ?")
     statement.is_idempotent = True
     return statement

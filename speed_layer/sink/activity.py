@@ -39,7 +39,7 @@ class StoreActivity:
         )
 
     def _prepare(self, column: str) -> PreparedStatement:
-        text = f"INSERT INTO store_activity (family, store_id, {column}) VALUES (?, ?, ?) USING TIMESTAMP ?"
+        text = f"INSERT INTO {self._session.keyspace}.store_activity (family, store_id, {column}) VALUES (?, ?, ?) USING TIMESTAMP ?"
         statement = self._session.prepare(text)
         statement.is_idempotent = True
         return statement

@@ -6,7 +6,7 @@ A repeated micro-batch, a restored checkpoint or a second driver adds again; `TA
 from cassandra.cluster import Session
 from pyspark.sql import DataFrame
 
-from tally.connect import cassandra_cluster
+from speed_layer.sink.rows import for_workers, worker_session
 from tally.families import Family
 from tally.settings import Settings
 
@@ -32,12 +32,12 @@ class CounterSink:
     def __init__(self, settings: Settings, family: Family) -> None:
         self._keys = ("store_id", "day", *family.row_key)
         self._counted = ("events", *family.parts)
-        self._session = cassandra_cluster(settings).connect(settings.keyspace)
+        self._session = worker_session(for_workers(settings))
         self._last: dict[tuple[object, ...], tuple[int, ...]] = {}
         create_counter_table(self._session, family)
         changes = ", ".join(f'"{name}" = "{name}" + ?' for name in self._counted)
         where = " AND ".join(f"{name} = ?" for name in self._keys)
-        self._update = self._session.prepare(f"UPDATE {counter_table(family)} SET {changes} WHERE {where}")
+        self._update = self._session.prepare(f"UPDATE {settings.keyspace}.{counter_table(family)} SET {changes} WHERE {where}")
 
     def add(self, rows: DataFrame) -> None:
         """The increments of a micro-batch's rows, added."""

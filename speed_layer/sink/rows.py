@@ -52,11 +52,11 @@ def row_columns(family: Family) -> tuple[str, ...]:
     return ("store_id", "day", "window_start", *family.axes, "dim", "dim_value", "events", *family.parts, "epoch")
 
 
-def insert_statement(family: Family) -> str:
+def insert_statement(family: Family, keyspace: str) -> str:
     """The INSERT of a speed row: every column, so that a row is never a mix of two writes."""
     columns = row_columns(family)
     names, marks = ", ".join(f'"{name}"' for name in columns), ", ".join("?" * len(columns))
-    return f"INSERT INTO {family.speed_table} ({names}) VALUES ({marks}) USING TIMESTAMP ? AND TTL ?"
+    return f"INSERT INTO {keyspace}.{family.speed_table} ({names}) VALUES ({marks}) USING TIMESTAMP ? AND TTL ?"
 
 
 def register(epoch: int, events: int) -> int:
@@ -117,7 +117,7 @@ class RowSink:
 
     def __init__(self, settings: Settings, family: Family, session: Session) -> None:
         self._settings, self._family, self._session = settings, family, session
-        self._insert: PreparedStatement = session.prepare(insert_statement(family))
+        self._insert: PreparedStatement = session.prepare(insert_statement(family, settings.keyspace))
         self._insert.is_idempotent = True
         self._events = row_columns(family).index("events")
         self._updates = ViewUpdates(settings)

@@ -8,7 +8,7 @@ from cassandra.cluster import NoHostAvailable, Session
 from cassandra.concurrent import execute_concurrent
 from cassandra.connection import ConnectionException
 from cassandra.query import BatchStatement, BatchType, BoundStatement, Statement
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 from tally.errors import TallyError
 
@@ -34,7 +34,7 @@ def write_all(session: Session, statements: Iterable[Statement], seconds: float 
     patience = Retrying(
         retry=retry_if_exception_type(Unacknowledged),
         stop=stop_after_delay(seconds),
-        wait=wait_exponential_jitter(0.2, max=5),
+        wait=wait_random_exponential(multiplier=0.2, max=5),
         reraise=True,
     )
     for attempt in patience:

@@ -29,7 +29,7 @@ def test_insert_of_receipts_sets_every_column() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES.keys())
 def test_insert_carries_its_own_timestamp_and_time_to_live(family: Family) -> None:
-    assert insert_statement(family).endswith("USING TIMESTAMP ? AND TTL ?")
+    assert insert_statement(family, "tally").endswith("USING TIMESTAMP ? AND TTL ?")
 
 
 def test_register_orders_by_epoch_then_by_events() -> None:

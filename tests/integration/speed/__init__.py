@@ -1,0 +1,1 @@
+"""The speed layer on the real Kafka, Cassandra and Spark."""

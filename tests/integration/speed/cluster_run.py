@@ -1,0 +1,27 @@
+"""The sales query on several executors: `python -m tests.integration.speed.cluster_run TOPIC`, with settings from TALLY_*.
+
+A process of its own, because a test process has one Spark session and that one is local.
+"""
+
+import sys
+
+from speed_layer.session import build_session
+from speed_layer.source import canonical_stream
+from speed_layer.view import start_view
+from tally.families import SALES
+from tally.settings import Settings
+
+
+def main(topic: str) -> int:
+    """Exit code 0 once everything on the topic is in Cassandra."""
+    settings = Settings.load()
+    spark = build_session(settings)
+    records = canonical_stream(spark, settings, topic, dict.fromkeys(range(settings.partitions), 0))
+    query = start_view(records, SALES, None, settings)
+    query.processAllAvailable()
+    spark.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

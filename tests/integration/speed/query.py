@@ -1,0 +1,135 @@
+"""Drives one view query in-process: send records, run a micro-batch, look at the rows."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from cassandra.cluster import Session
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from speed_layer.source import Offsets, canonical_stream
+from speed_layer.view import start_view
+from tally.families import SALES, Family
+from tally.frames import canonical_records, contributions, members_per_window, window_rows
+from tally.settings import Settings
+from tests.canonical import Canonical, receipt, send
+
+NOON = datetime(2017, 9, 19, 12, tzinfo=UTC)
+WEEK = timedelta(days=7)
+Report = dict[str, Any]
+
+
+def last_report(query: StreamingQuery) -> Report:
+    """Spark's report of the last micro-batch."""
+    report = query.lastProgress
+    assert report is not None
+    return dict(json.loads(report.json))
+
+
+@dataclass(frozen=True)
+class SpeedQuery:
+    """One family's query over one topic. Each test has stores of its own, so that the module's tests may share tables."""
+
+    spark: SparkSession
+    session: Session
+    settings: Settings
+    topic: str
+    family: Family = SALES
+    starting: Offsets = field(default_factory=dict)
+    floor: datetime | None = None
+
+    @property
+    def store(self) -> str:
+        """The test's store: the topic's name is new for each test."""
+        return self.topic[-12:]
+
+    @property
+    def checkpoint(self) -> Path:
+        """Its checkpoint folder."""
+        return self.settings.checkpoint(self.family.name)
+
+    def anew(self, checkpoints: Path, **changes: Any) -> "SpeedQuery":
+        """A second query over the same topic and tables, without a checkpoint."""
+        return replace(self, settings=self.settings.model_copy(update={"checkpoints": checkpoints}), **changes)
+
+    def with_register(self, register: str) -> "SpeedQuery":
+        """The same query with another sink."""
+        return replace(self, settings=self.settings.model_copy(update={"sink_register": register}))
+
+    def sale(self, number: int, at: datetime = NOON, cents: int = 100, currency: str = "USD") -> Canonical:
+        """A receipt of the test's store."""
+        return receipt(self.store, number, at, cents, currency)
+
+    def send(self, *records: Canonical) -> None:
+        """Records on the topic, acknowledged."""
+        send(self.settings, self.topic, records)
+
+    @contextmanager
+    def running(self) -> Iterator[StreamingQuery]:
+        """The query, started and stopped."""
+        starting = self.starting or dict.fromkeys(range(self.settings.partitions), 0)
+        records = canonical_stream(self.spark, self.settings, self.topic, starting)
+        query = start_view(records, self.family, self.floor, self.settings)
+        try:
+            yield query
+        finally:
+            query.stop()
+
+    def run(self) -> Report:
+        """Everything that is on the topic, in one micro-batch (or a repeated one before it); the last report."""
+        with self.running() as query:
+            query.processAllAvailable()
+            return last_report(query)
+
+    def batches(self, *batches: list[Canonical]) -> list[Report]:
+        """Each list of records sent and read in a micro-batch of its own, by one running query."""
+        reports = []
+        with self.running() as query:
+            for records in batches:
+                self.send(*records)
+                query.processAllAvailable()
+                reports.append(last_report(query))
+        return reports
+
+    def rows(self, columns: str = "window_start, currency, events, receipts, gross_minor") -> list[tuple[Any, ...]]:
+        """The store's speed rows, in clustering order; instants in UTC."""
+        days = [(NOON + timedelta(days=number)).date() for number in range(-8, 2)]
+        text = f"SELECT {columns} FROM {self.family.speed_table} WHERE store_id = %s AND day = %s"
+        found = [tuple(row) for day in days for row in self.session.execute(text, [self.store, day])]
+        return [tuple(cell.replace(tzinfo=UTC) if isinstance(cell, datetime) else cell for cell in row) for row in found]
+
+    def totals(self) -> list[tuple[Any, ...]]:
+        """(events, cents) of each of the store's rows."""
+        return self.rows("events, gross_minor")
+
+    def written_at(self) -> list[tuple[Any, ...]]:
+        """Every column of the store's rows with the write timestamp."""
+        return self.rows("window_start, currency, events, receipts, gross_minor, units_milli, epoch, WRITETIME(events)")
+
+    def rows_of_prefix(self, records: int) -> DataFrame:
+        """The rows that a query which has read only the first records would write (one store: one partition)."""
+        kafka = self.spark.read.format("kafka").option("kafka.bootstrap.servers", self.settings.kafka).option("subscribe", self.topic)
+        prefix = canonical_records(kafka.load()).where(f"offset < {records}")
+        return window_rows(members_per_window(contributions(prefix, self.family), self.family), self.family)
+
+    def forget_last_commit(self) -> None:
+        """The checkpoint as a crash leaves it: rows written, the micro-batch not committed."""
+        commits = self.checkpoint / "commits"
+        last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
+        (commits / str(last)).unlink()
+        (commits / f".{last}.crc").unlink()
+
+    def copy_checkpoint(self, target: Path) -> None:
+        """A backup of the checkpoint folder."""
+        shutil.copytree(self.checkpoint, target / self.family.name)
+
+    def restore_checkpoint(self, backup: Path) -> None:
+        """The checkpoint folder as it was."""
+        shutil.rmtree(self.checkpoint)
+        shutil.copytree(backup / self.family.name, self.checkpoint)

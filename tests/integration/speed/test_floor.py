@@ -1,0 +1,87 @@
+"""A query that begins anew knows no old watermark: without a floor it would write windows of which it sees only the tail."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from speed_layer.floor import Handover, floor_above, kept_handover
+from speed_layer.handover import Driver, settle_handover
+from tally.errors import DataLoss
+from tally.families import SALES
+from tally.partitions import partition_of
+from tests.integration.speed.query import NOON, WEEK, SpeedQuery
+
+OLD = NOON - WEEK
+OLD_END = OLD + timedelta(minutes=15)
+
+
+def master_of(spark: SparkSession, *records: tuple[int, int, datetime]) -> DataFrame:
+    """Master records: partition, offset, happened_at."""
+    rows = [Row(source="sales", partition=partition, offset=offset, happened_at=at) for partition, offset, at in records]
+    return spark.createDataFrame(rows, "source string, partition int, offset bigint, happened_at timestamp")
+
+
+def old_query_and_one_begun_at_offset_1(query: SpeedQuery, second: SpeedQuery) -> list[int]:
+    """The history of a store that flushes late receipts: old1@0, late2@1, x@2, late3@3; below_floor of the second query.
+
+    The first query ends with {old1, late2}: the window has closed for late3. The second would end with {late2, late3}.
+    """
+    old1, late2, late3 = query.sale(1, OLD, cents=1), query.sale(2, OLD, cents=1), query.sale(3, OLD, cents=900)
+    query.batches([old1], [late2, query.sale(4)], [late3])
+    return [second.run().get("observedMetrics", {}).get("floor", {}).get("below_floor", 0)]
+
+
+def test_query_begun_anew_leaves_windows_below_its_floor_alone(query: SpeedQuery, elsewhere: Path) -> None:
+    starting = {partition: int(partition == partition_of(query.store, query.settings.partitions)) for partition in range(4)}
+
+    below = old_query_and_one_begun_at_offset_1(query, query.anew(elsewhere, starting=starting, floor=OLD_END))
+
+    assert (query.totals(), below) == ([(2, 2), (1, 100)], [2])
+
+
+def test_negative_control_without_a_floor_two_unequal_sets_tie_and_the_row_is_wrong(query: SpeedQuery, elsewhere: Path) -> None:
+    starting = {partition: int(partition == partition_of(query.store, query.settings.partitions)) for partition in range(4)}
+
+    old_query_and_one_begun_at_offset_1(query, query.anew(elsewhere, starting=starting, floor=None))
+
+    # 2 events, but of the other set: Cassandra keeps the larger value of each cell on a tie.
+    assert query.totals() == [(2, 901), (1, 100)]
+
+
+def test_floor_is_the_end_of_the_latest_window_below_the_starting_offsets(speed_spark: SparkSession) -> None:
+    master = master_of(speed_spark, (0, 0, OLD), (0, 1, OLD - WEEK), (0, 2, NOON), (1, 7, NOON))
+
+    assert floor_above(master, "sales", {0: 2, 1: 7}) == OLD_END
+
+
+def test_nothing_below_the_starting_offsets_means_no_floor(speed_spark: SparkSession) -> None:
+    assert floor_above(master_of(speed_spark, (0, 3, NOON)), "sales", {0: 3}) is None
+
+
+def settled(query: SpeedQuery, given: str, earliest: dict[int, int]) -> Handover:
+    """The handover that the job settles for the sales query."""
+    return settle_handover(Driver(query.spark, query.session, query.settings, given), "sales", SALES, earliest)
+
+
+def test_handover_looks_the_floor_up_in_the_master_and_is_kept_with_the_checkpoint(query: SpeedQuery) -> None:
+    master_of(query.spark, (0, 0, OLD), (0, 1, NOON)).write.format("delta").save(str(query.settings.master_path))
+    query.session.execute("INSERT INTO master_position (family, partition, until) VALUES ('sales', 0, 2)")
+
+    handover = settled(query, '{"sales": {"0": 1}}', dict.fromkeys(range(4), 0))
+
+    assert handover == Handover({0: 1, 1: 0, 2: 0, 3: 0}, OLD_END) == kept_handover(query.checkpoint)
+
+
+def test_past_that_the_master_does_not_hold_is_refused(query: SpeedQuery) -> None:
+    with pytest.raises(DataLoss, match=r"sales partition 3: .* offset 9 .* master dataset holds them up to 0"):
+        settled(query, "{}", {0: 0, 1: 0, 2: 0, 3: 9})
+
+
+def test_begun_query_keeps_its_floor_whatever_the_topic_holds_now(query: SpeedQuery) -> None:
+    first = settled(query, "{}", dict.fromkeys(range(4), 0))
+    query.send(query.sale(1))
+    query.run()
+
+    assert settled(query, '{"sales": {"0": 5}}', {0: 5, 1: 5, 2: 5, 3: 5}) == first == Handover(dict.fromkeys(range(4), 0), None)

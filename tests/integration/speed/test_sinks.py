@@ -1,0 +1,86 @@
+"""What a micro-batch leaves beside the view rows: view updates, store activity, raw receipts."""
+
+import json
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+from confluent_kafka import TopicPartition
+
+from speed_layer.receipts import start_receipts
+from speed_layer.sink.rows import Acks, write_rows
+from speed_layer.sink.updates import TOPIC
+from speed_layer.source import canonical_stream
+from tally.connect import kafka_consumer
+from tally.families import SALES
+from tally.partitions import partition_of
+from tests.integration.speed.query import NOON, SpeedQuery
+
+DAY = timedelta(days=1)
+
+
+def updates_of(query: SpeedQuery) -> list[dict[str, Any]]:
+    """Every view update of the test's store, in order."""
+    consumer = kafka_consumer(query.settings, f"test-{uuid4()}", {"enable.partition.eof": True})
+    try:
+        consumer.assign([TopicPartition(TOPIC, partition_of(query.store, query.settings.partitions), 0)])
+        found = []
+        while (message := consumer.poll(30)) is not None and message.error() is None:
+            found.append(json.loads(message.value() or b""))
+        return [update for update in found if update["store_id"] == query.store]
+    finally:
+        consumer.close()
+
+
+def test_each_changed_window_is_announced_once_in_its_micro_batch(query: SpeedQuery) -> None:
+    query.batches([query.sale(1), query.sale(2, currency="EUR")], [query.sale(3)])
+
+    update = {"family": "sales", "store_id": query.store, "window_start": "2017-09-19T12:00:00.000Z", "epoch": 1}
+    assert updates_of(query) == [{**update, "events": 2}, {**update, "events": 3}]
+
+
+def test_first_and_last_day_of_a_store(query: SpeedQuery) -> None:
+    query.batches([query.sale(1), query.sale(2, NOON - DAY)], [query.sale(3, NOON + DAY)])
+
+    text = "SELECT first_day, last_day FROM store_activity WHERE family = 'sales' AND store_id = %s"
+    row = query.session.execute(text, [query.store]).one()
+    assert (row.first_day.date(), row.last_day.date()) == (date(2017, 9, 18), date(2017, 9, 20))
+
+
+def test_row_beyond_its_retention_is_not_written_and_still_acknowledged(query: SpeedQuery) -> None:
+    query.send(query.sale(1))
+
+    acks = write_rows(query.rows_of_prefix(1), query.settings.model_copy(update={"speed_retention_days": 1}), SALES)
+
+    assert (acks, query.rows()) == (Acks(rows=0, windows=1, expired=1), [])
+
+
+def test_rows_carry_the_register_and_the_time_to_live_of_their_window(query: SpeedQuery) -> None:
+    query.send(query.sale(1), query.sale(2))
+
+    query.run()
+
+    ((written_at, seconds),) = query.rows("WRITETIME(gross_minor), TTL(gross_minor)")
+    expires = datetime.now(UTC) + timedelta(seconds=seconds)
+    assert written_at == 1 * 2**40 + 2
+    assert abs(expires - NOON - timedelta(minutes=15, days=query.settings.speed_retention_days)) < timedelta(minutes=1)
+
+
+def test_raw_receipts_are_kept_as_they_arrived_and_the_first_by_offset_wins(query: SpeedQuery) -> None:
+    query.send(query.sale(1, cents=150), query.sale(1, cents=999), query.sale(2, cents=7))
+    records = canonical_stream(query.spark, query.settings, query.topic, dict.fromkeys(range(query.settings.partitions), 0))
+
+    running = start_receipts(records, query.settings)
+    running.processAllAvailable()
+    running.stop()
+
+    text = "SELECT * FROM raw_pos_transaction_byday WHERE year_day = '2017-09-19' AND operation_id = %s"
+    rows = list(query.session.execute(text, [query.store]))
+    assert [(row.transaction_id, row.source_offset, row.kind, row.currency) for row in rows] == [
+        ("1", 0, "sale", "USD"),
+        ("2", 2, "sale", "USD"),
+    ]
+    assert [json.loads(line) for line in rows[0].transactions] == [
+        {"item": "Milk", "item_id": "m1", "price": "1.5", "amount_milli": 1000, "total_minor": 150}
+    ]
+    assert rows[0].happened_at.replace(tzinfo=UTC) == NOON
