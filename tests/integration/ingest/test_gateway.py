@@ -15,7 +15,6 @@ from tally.settings import Settings
 from tests.integration.ingest.conftest import Start, committed_messages, starter, stop, wait_until
 from tests.unit.ingest.messages import encoded, pos
 
-
 STORE = f"store-{uuid4().hex}"
 
 
