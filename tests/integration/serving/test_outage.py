@@ -1,0 +1,37 @@
+"""While Cassandra cannot be reached every answer is 503, never a number; afterwards the API answers again by itself."""
+
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
+
+from serving.api.app import create_app
+from serving.merge.cassandra_views import CassandraViews
+from tally.connect import cassandra_session
+from tally.settings import Settings
+from tests.api_suite import DAY, Ask, asking
+from tests.integration.serving.cut import Wire
+from tests.serving_example import example
+from tests.serving_tables import insert_world
+
+PATH = "/v1/metrics/revenue"
+
+
+@retry(stop=stop_after_delay(60), wait=wait_fixed(0.2), retry=retry_if_exception_type(AssertionError))
+def becomes(ask: Ask, status: int) -> None:
+    assert ask(PATH, **DAY).status_code == status
+
+
+def test_outage_is_503_and_ends_by_itself(own_settings: Settings) -> None:
+    with cassandra_session(own_settings) as session:
+        insert_world(session, example())
+    wire = Wire(own_settings.cassandra)
+    views = CassandraViews(own_settings.model_copy(update={"cassandra": wire.address}))
+    with asking(create_app(own_settings, views)) as ask:
+        before = ask(PATH, **DAY).json()
+        wire.cut()
+        assert [(ask(PATH, **DAY).status_code, ask("/readyz").status_code, ask("/healthz").status_code) for _ in range(3)] == [
+            (503, 503, 200)
+        ] * 3
+        wire.mend()
+        becomes(ask, 200)
+        assert ask(PATH, **DAY).json() == before
+    views.close()
+    wire.cut()
