@@ -6,6 +6,7 @@ from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import urlencode
 
+import structlog
 from fastapi import FastAPI, HTTPException, Request
 from nicegui import ui
 from starlette.routing import Match
@@ -18,6 +19,7 @@ from serving.merge.views import ViewReader
 from tally.errors import ViewsUnreachable
 from tally.settings import Settings
 
+log = structlog.get_logger()
 STYLE = (Path(__file__).parent / "style.css").read_text("utf-8")
 REFRESH_SECONDS = 30.0
 
@@ -51,7 +53,7 @@ async def show(source: Source, store: str, days: str, until: str) -> None:
         try:
             stores = await source.stores()
         except ViewsUnreachable as error:
-            _say("The numbers cannot be read right now", str(error), retry=True)
+            _say_unreachable(error)
             return
         if not stores:
             _say("No store has sent anything yet", "Receipts show here seconds after they arrive; try `tally replay`.", retry=True)
@@ -76,7 +78,7 @@ async def _refreshed(source: Source, chosen: StoreChoice, period: Period) -> Non
         try:
             figures = await source.figures(chosen.store, period)
         except ViewsUnreachable as error:
-            _say("The numbers cannot be read right now", str(error), retry=True)
+            _say_unreachable(error)
             return
         _body(figures, chosen, period)
 
@@ -128,6 +130,12 @@ def _panel(title: str, subtitle: str, options: charts.Options) -> None:
     with ui.element("article").classes("t-panel"):
         _html(f"<h2>{escape(title)}</h2><p class='t-sub'>{escape(subtitle)}</p>")
         ui.echart(options).classes("t-chart").props(f'role="img" aria-label="{escape(title)}"')
+
+
+def _say_unreachable(error: ViewsUnreachable) -> None:
+    # The reason names addresses and classes: it is for the log.
+    log.warning("dashboard: views unreachable", reason=str(error))
+    _say("The numbers cannot be read right now", "The tables behind this page do not answer; `tally status` shows what runs.", retry=True)
 
 
 def _say(title: str, text: str, retry: bool = False) -> None:
