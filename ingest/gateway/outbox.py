@@ -91,6 +91,7 @@ class _Request:
         self.failure = reason
 
     def one_done(self) -> None:
+        """Count one acknowledged or failed message; the last one wakes who waits."""
         with self._lock:
             self._left -= 1
             if self._left:

@@ -102,6 +102,7 @@ class _Counts:
         self._changed = False
 
     def add(self, batch: Batch, seconds: float) -> None:
+        """Count one delivered transaction and how long its delivery took."""
         self._inputs += batch.inputs
         self._outputs += len(batch.outputs)
         self._transactions += 1
@@ -109,6 +110,7 @@ class _Counts:
         self._changed = True
 
     def log_now_and_then(self) -> None:
+        """The sums so far into the log, if they have changed since the last line and that was long enough ago."""
         if not self._changed or time.monotonic() - self._logged < _LOG_EVERY_SECONDS:
             return
         self._logged, self._changed = time.monotonic(), False

@@ -82,6 +82,7 @@ class _Chooser:
         return self._random.sample(range(self._plan.receipts), min(count, self._plan.receipts))
 
     def sendings_of(self, position: int, receipt: Receipt) -> Iterator[Sending]:
+        """The first sending of a receipt, then its duplicate and its conflict if the draw gives it any."""
         plan, draw = self._plan, self._random.random
         is_late = draw() < plan.late and position not in self._conflicts
         # 1 - draw() is above 0: a late receipt is late.

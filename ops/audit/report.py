@@ -90,8 +90,8 @@ def _show_ledgers(ledgers: Ledgers, console: Console) -> None:
     for line in ledgers.raw:
         raw.add_row(line.topic, *_numbers(line.partition, line.committed, line.canonical, line.dead_letter, line.difference))
     console.print(raw)
-    names = ("topic", "partition", "committed", "master", "counted", "duplicate", "conflict", "erased", "difference")
-    canonical = Table(*names, title="committed = counted + duplicate + conflict + erased; master = committed")
+    fates_of = ("topic", "partition", "committed", "master", "counted", "duplicate", "conflict", "erased", "difference")
+    canonical = Table(*fates_of, title="committed = counted + duplicate + conflict + erased; master = committed")
     for entry in ledgers.canonical:
         fates = (entry.counted, entry.duplicate, entry.conflict, entry.erased, entry.difference)
         canonical.add_row(entry.topic, *_numbers(entry.partition, entry.committed, entry.master, *fates))

@@ -86,7 +86,14 @@ def _instant(text: str) -> datetime | None:
 
 
 def _print_table(letters: Sequence[DeadLetter]) -> None:
-    table = Table(Column("id", no_wrap=True), Column("reason", no_wrap=True), "attempts", "first seen", "message", title=f"{len(letters):,} dead letters")
+    table = Table(
+        Column("id", no_wrap=True),
+        Column("reason", no_wrap=True),
+        "attempts",
+        "first seen",
+        "message",
+        title=f"{len(letters):,} dead letters",
+    )
     for letter in letters:
         # Text, not markup, and on one line: the message holds what a stranger sent.
         message = Text(letter.message[:_SHOWN_MESSAGE].replace("\n", " "))

@@ -63,9 +63,7 @@ def doctor(as_json: AsJson = False) -> None:
     for name, check in checks(_site()):
         found[name] = check
         if not as_json:
-            print(
-                f"{'ok' if check.ok else 'failed':<7} {name:<21} {check.detail}{'' if check.ok else f'; {check.fix}'}", flush=True
-            )
+            print(f"{'ok' if check.ok else 'failed':<7} {name:<21} {check.detail}{'' if check.ok else f'; {check.fix}'}", flush=True)
     ok = all(check.ok for check in found.values())
     if as_json:
         print_json({"ok": ok, "checks": {name: asdict(check) for name, check in found.items()}})
