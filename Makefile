@@ -13,9 +13,11 @@ help: ## list the verbs
 setup: ## bring everything that Tally needs into .venv and the user's cache
 	@python=$$(PYTHON="$(PYTHON)" sh ops/setup/find_python.sh) && "$$python" ops/setup/bootstrap.py
 
-check: setup ## lint and types
+check: setup ## lint, format, types, lock file
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/uv lock --check
 
 test: setup ## every tier: unit, laws, contract, integration, DAGs, end to end, docs
 	$(PYTEST) --tiers unit,laws,docs,contract,integration,dags,e2e $(ARGS)
