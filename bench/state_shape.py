@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Any
 
+import psutil
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -60,9 +61,13 @@ class Shape:
 
 @dataclass(frozen=True)
 class Run:
-    """One measured run: records a second of its warm micro-batches, and the state that it kept at the end."""
+    """One measured run: records a second of its warm micro-batches, the JVM's processor time for a million records, its state.
+
+    Processor time hardly changes when other programs run beside; records a second do.
+    """
 
     per_second: float
+    cpu_seconds_per_million: float
     state_rows: int
     state_bytes: int
 
@@ -153,22 +158,32 @@ def measure(spark: SparkSession, settings: Settings, shape: Shape, expected: Tot
         kept.append(rows.select("store_id", "window_start", "receipts", "gross_minor").toArrow())
 
     checkpoint = tempfile.mkdtemp(prefix="state-shape-")
+    cpu_before = cpu_seconds(spark)
     stream = canonical_records(spark.readStream.format("kafka").options(**source).load())
     query = shape.rows(stream).writeStream.outputMode("update").option("checkpointLocation", checkpoint).foreachBatch(keep)
     running = query.trigger(availableNow=True).start()
     running.awaitTermination()
+    cpu = (cpu_seconds(spark) - cpu_before) / records * 1_000_000
     reports = [json.loads(report.json) for report in running.recentProgress if report["numInputRows"]]
     shutil.rmtree(checkpoint)
     if shape.operators:
         refuse_wrong_totals(shape, kept, expected)
-    return _summary(reports[WARM_FROM:])
+    return _summary(reports[WARM_FROM:], cpu)
 
 
-def _summary(reports: list[dict[str, Any]]) -> Run:
+def cpu_seconds(spark: SparkSession) -> float:
+    """Processor time of the driver's JVM so far, all threads."""
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None  # only a Spark Connect session has none
+    times = psutil.Process(jvm.java.lang.ProcessHandle.current().pid()).cpu_times()
+    return float(times.user + times.system)
+
+
+def _summary(reports: list[dict[str, Any]], cpu: float) -> Run:
     rates = [report["numInputRows"] / report["durationMs"]["triggerExecution"] * 1000 for report in reports]
     states = reports[-1]["stateOperators"]
     rows = sum(state["numRowsUpdated"] for report in reports for state in report["stateOperators"])
-    return Run(median(rates), rows, sum(state["memoryUsedBytes"] for state in states))
+    return Run(median(rates), cpu, rows, sum(state["memoryUsedBytes"] for state in states))
 
 
 def refuse_wrong_totals(shape: Shape, kept: list[pa.Table], expected: Totals) -> None:
@@ -222,7 +237,8 @@ def show(runs: Mapping[str, list[Run]], windows: int, as_json: bool) -> None:
     """The medians, as a table or as JSON."""
     found = {
         name: {
-            "records_per_second": round(median(run.per_second for run in some)), "lowest": round(min(run.per_second for run in some)),
+            "records_per_second": round(median(run.per_second for run in some)),
+            "cpu_seconds_per_million": round(median(run.cpu_seconds_per_million for run in some), 1), "lowest": round(min(run.per_second for run in some)),
             "highest": round(max(run.per_second for run in some)), "state_rows_written": some[0].state_rows,
             "state_bytes": some[0].state_bytes,
         }
@@ -231,9 +247,12 @@ def show(runs: Mapping[str, list[Run]], windows: int, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"windows": windows, "shapes": found}))
         return
-    table = Table("shape", "records/s (median)", "lowest to highest", "state rows written", title=f"{windows:,} windows, first by offset")
+    columns = ("shape", "records/s (median)", "lowest to highest", "CPU s per million", "state rows written")
+    table = Table(*columns, title=f"{windows:,} windows, first by offset")
     for name, row in found.items():
-        table.add_row(name, f"{row['records_per_second']:,}", f"{row['lowest']:,} to {row['highest']:,}", f"{row['state_rows_written']:,}")
+        span = f"{row['lowest']:,} to {row['highest']:,}"
+        cells = (f"{row['records_per_second']:,}", span, f"{row['cpu_seconds_per_million']:.1f}", f"{row['state_rows_written']:,}")
+        table.add_row(name, *cells)
     Console().print(table)
 
 

@@ -62,6 +62,10 @@ class SpeedQuery:
         """The same query with another sink."""
         return replace(self, settings=self.settings.model_copy(update={"sink_register": register}))
 
+    def without_cassandra(self, address: str) -> "SpeedQuery":
+        """The same query whose workers cannot reach Cassandra."""
+        return replace(self, settings=self.settings.model_copy(update={"cassandra": address}))
+
     def sale(self, number: int, at: datetime = NOON, cents: int = 100, currency: str = "USD") -> Canonical:
         """A receipt of the test's store."""
         return receipt(self.store, number, at, cents, currency)

@@ -1,8 +1,9 @@
 """Lateness belongs to the window, and a micro-batch is judged by the watermark of the data before it."""
 
+import json
 from datetime import timedelta
 
-from speed_layer.progress import Progress
+from speed_layer.progress import Progress, progress_file
 from tests.integration.speed.query import NOON, Report, SpeedQuery
 
 HOUR = timedelta(hours=1)
@@ -59,5 +60,7 @@ def test_late_records_and_the_reached_offsets_are_kept_for_readers(query: SpeedQ
     reached = {
         row.partition: row.until for row in query.session.execute("SELECT partition, until FROM speed_progress WHERE family = 'sales'")
     }
-    lines = (settings.home / "logs" / "speed-progress-sales.jsonl").read_text().splitlines()
-    assert (late, sum(reached.values()), len(lines)) == ([1], 3, 3), lines
+    lines = [json.loads(line) for line in progress_file(settings.home, "sales").read_text().splitlines()]
+    assert (late, sum(reached.values())) == ([1], 3)
+    # A query that starts on an empty topic may begin with an empty micro-batch.
+    assert [(line["input_rows"], line["dropped"]) for line in lines if line["input_rows"]] == [(1, 0), (1, 0), (1, 1)]
