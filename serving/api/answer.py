@@ -104,18 +104,28 @@ class Answerer:
         return seen.pop() if seen else self._book.store(asked.stores[0].store_id).currency
 
     def _rows(self, asked: Asked, store: StoreAnswer) -> list[dict[str, Any]]:
-        zone, rows = store.asked.zone, []
-        texts = {instant: shown(instant, zone) for slot in store.asked.slots for instant in slot}
+        texts = {instant: shown(instant, store.asked.zone) for instant in {one for slot in store.asked.slots for one in slot}}
         names = sorted(cells.currencies(store.found)) or [self._book.store(store.asked.store_id).currency]
+        currencies = names if asked.by else [None]
+        empty: dict[tuple[frozenset[str], ...], list[dict[str, Any]]] = {}
+        rows: list[dict[str, Any]] = []
         for cell in store.found:
-            instants = texts[cell.slot[0]], texts[cell.slot[1]]
-            if not asked.by:
-                rows.append(cells.row_of(cell, cells.values_of(asked.metric, cell), instants))
+            start, end = texts[cell.slot[0]], texts[cell.slot[1]]
+            if cell.parts or cell.events:
+                rows += _cell_rows(asked.metric, cell, currencies, (start, end))
                 continue
-            for name in names:
-                row = cells.row_of(cell, cells.values_of(asked.metric, cell, name), instants)
-                rows.append({**row, "by": {"currency": name}})
+            # Stretches without sales differ by their time alone, and are most of an answer.
+            worth = (frozenset(cell.sources), frozenset(cell.statuses))
+            if worth not in empty:
+                empty[worth] = _cell_rows(asked.metric, cell, currencies, (start, end))
+            rows += [{**row, "start": start, "end": end} for row in empty[worth]]
         return rows
+
+
+def _cell_rows(metric: Metric, cell: cells.Cell, currencies: Sequence[str | None], instants: tuple[str, str]) -> list[dict[str, Any]]:
+    """One row, or one for each currency that is asked for by name."""
+    rows = [cells.row_of(cell, cells.values_of(metric, cell, currency), instants) for currency in currencies]
+    return [row if name is None else {**row, "by": {"currency": name}} for row, name in zip(rows, currencies, strict=True)]
 
 
 def _days(store: StoreSlots) -> list[date]:

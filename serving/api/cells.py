@@ -13,7 +13,7 @@ from tally.merge import Axes, add_parts
 Window = tuple[ServedWindow, ...]
 
 
-@dataclass
+@dataclass(slots=True)
 class Cell:
     """One stretch: parts summed by axes, events, and which sources and statuses went into it."""
 
@@ -25,10 +25,11 @@ class Cell:
 
     def add(self, window: Window) -> None:
         """One more window. A window that any family misses adds nothing: a ratio of unlike stretches would mislead."""
-        if any(served.merged.values is None for served in window):
-            self.sources.add("missing")
-            self.statuses.add("provisional")
-            return
+        for served in window:
+            if served.merged.values is None:
+                self.sources.add("missing")
+                self.statuses.add("provisional")
+                return
         for served in window:
             self.sources.add(served.merged.source)
             self.statuses.add(served.status)

@@ -35,9 +35,8 @@ class StoreDays:
 
 async def read_pointers(views: ViewReader, family: Family, days: Sequence[date]) -> Pointers:
     """The pointers as they are now. Raises ViewsUnreachable."""
-    published, history, master = await asyncio.gather(
-        views.published(family, days), views.history(family, days), views.master_until(family, days)
-    )
+    published = await views.published(family, days)
+    history, master = await asyncio.gather(views.history(family, [*published]), views.master_until(family, [*published]))
     first = {day: rows[0] for day, rows in history.items() if day in published and rows[0].generation < published[day].generation}
     return Pointers(family, published, first, master)
 

@@ -39,6 +39,7 @@ class ServedWindow:
     complete: bool
 
 
+NEVER = datetime.min.replace(tzinfo=UTC)
 UNKNOWN = ServedWindow(MISSING, "provisional", False)
 
 
@@ -79,9 +80,24 @@ def is_dirty(reading: FamilyReading, day: date) -> bool:
 
 def serve_windows(reading: FamilyReading, starts: Sequence[datetime]) -> list[ServedWindow]:
     """Each window as served, in the order asked; starts are UTC and on the grid."""
-    days = {start.astimezone(UTC).date() for start in starts}
+    days = {start.date() for start in starts}
     dirty = {day: is_dirty(reading, day) for day in days}
-    return [_serve(reading, start, dirty) for start in starts]
+    # Most quarter hours of most stores are empty, and all those of a day are served alike.
+    filled = {*reading.speed, *reading.batch, *reading.first}
+    empty = {day: _empty(reading.published.get(day), dirty[day]) for day in days}
+    return [_serve(reading, start, dirty) if start in filled else _served_empty(empty[start.date()], start) for start in starts]
+
+
+def _empty(published: Published | None, is_dirty: bool) -> tuple[datetime, ServedWindow]:
+    """Until when a day's quarter hours are covered, and what a covered one without any row is: a true zero."""
+    if published is None:
+        return NEVER, UNKNOWN
+    return published.covered_until, ServedWindow(MergedWindow("batch", 0, {}), "provisional" if is_dirty else "final", True)
+
+
+def _served_empty(day: tuple[datetime, ServedWindow], start: datetime) -> ServedWindow:
+    covered_until, zero = day
+    return zero if start + WINDOW <= covered_until else UNKNOWN
 
 
 def _serve(reading: FamilyReading, start: datetime, dirty: Mapping[date, bool]) -> ServedWindow:
