@@ -48,6 +48,7 @@ class Settings(BaseModel):
     airflow: str = Field("127.0.0.1:8793", description="host:port of the Airflow API server")
     spark_master: str = Field("local[*]", description="Spark master URL")
     spark_memory: str = Field("2g", description="heap of each Spark driver")
+    spark_java_options: str = Field("", description="further options of each Spark driver's JVM")
     spark_driver_host: str = Field("127.0.0.1", description="host name or address at which Spark executors reach the driver")
     ready_file: Path | None = Field(None, description="file that a job without HTTP touches once it works; set by whoever starts it")
 
@@ -66,7 +67,7 @@ class Settings(BaseModel):
 
     sales_lateness_seconds: int = Field(7200, ge=1, description="seconds that the speed layer keeps a sales window open")
     traffic_lateness_seconds: int = Field(7200, ge=1, description="seconds that the speed layer keeps a traffic window open")
-    trigger_seconds: float = Field(0.0, ge=0, description="least seconds between two micro-batches; 0 is as fast as it goes")
+    trigger_seconds: float = Field(1.0, ge=0, description="least seconds between two micro-batches; 0 asks Kafka all the time")
     shuffle_partitions: int = Field(2, ge=1, description="Spark shuffle partitions and state stores; fixed by the first start")
     speed_retention_days: int = Field(3650, ge=1, description="days after a window's end that its speed row lives")
     sink_register: Literal["events", "wall_clock", "counter"] = Field(

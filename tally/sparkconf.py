@@ -15,6 +15,7 @@ def spark_conf(settings: Settings) -> dict[str, str]:
     return {
         "spark.master": settings.spark_master,
         "spark.driver.memory": settings.spark_memory,
+        "spark.driver.extraJavaOptions": settings.spark_java_options,
         "spark.jars": ",".join(jars),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -4,6 +4,7 @@ TALLY_TEST_STACK_HOME=<a TALLY_HOME> takes a stack that runs already and leaves 
 """
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 pytest_plugins = ("tests.tiers",)
 
+# Tests run each line of Spark a few times only: the second compiler would cost more than it saves.
+QUICK_JAVA = "-XX:TieredStopAtLevel=1"
+
 
 def make_site(home: Path, **variables: str) -> "Site":
     """A stack at this home on free ports; `variables` are environment variables of its settings, e.g. TALLY_PARTITIONS."""
@@ -27,7 +31,7 @@ def make_site(home: Path, **variables: str) -> "Site":
     from ops.stack.service import Site
 
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("TALLY_") or name == "TALLY_CACHE"}
-    environment = {**inherited, **variables, "TALLY_HOME": str(home)}
+    environment = {"TALLY_SPARK_JAVA_OPTIONS": QUICK_JAVA, **inherited, **variables, "TALLY_HOME": str(home)}
     return Site.of(settings_with_addresses(environment), environment)
 
 
@@ -128,8 +132,12 @@ def spark(settings: Settings) -> Iterator["SparkSession"]:
 
     from tally.sparkconf import spark_conf
 
-    configuration = spark_conf(settings.model_copy(update={"spark_master": "local[2]", "spark_memory": "1g"}))
+    quick = {"spark_master": "local[2]", "spark_memory": "1g", "spark_java_options": QUICK_JAVA}
+    configuration = spark_conf(settings.model_copy(update=quick))
     session = SparkSession.builder.appName("tests").config(map={**configuration}).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    # As in the jobs: Python workers that run this Python and find this repository.
+    session.sparkContext.pythonExec = sys.executable
+    session.sparkContext.environment["PYTHONPATH"] = str(Path(__file__).parents[1])
     yield session
     session.stop()

@@ -52,42 +52,49 @@ class LoopSuite:
     scale: Scale
 
     @pytest.fixture(scope="class")
-    def loop(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
+    @classmethod
+    def loop(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
         with running_loop(tmp_path_factory.mktemp("loop")) as running:
             yield running
 
     @pytest.fixture(scope="class")
-    def session(self, loop: Loop) -> Iterator[Session]:
+    @classmethod
+    def session(cls, loop: Loop) -> Iterator[Session]:
         with cassandra_session(loop.settings) as opened:
             yield opened
 
     @pytest.fixture(scope="class")
-    def stores(self) -> list[str]:
+    @classmethod
+    def stores(cls) -> list[str]:
         """20 stores, from the busiest to the quietest."""
-        return stores_in(window_totals(self.scale.scope))[::5][:20]
+        return stores_in(window_totals(cls.scale.scope))[::5][:20]
 
     @pytest.fixture(scope="class")
-    def backlog(self, loop: Loop) -> dict[str, int]:
+    @classmethod
+    def backlog(cls, loop: Loop) -> dict[str, int]:
         """Everything sent while the normaliser is down; the replay's result."""
         loop.down("normaliser")
-        return loop.replay(*self.scale.replay, *REPLAY)
+        return loop.replay(*cls.scale.replay, *REPLAY)
 
     @pytest.fixture(scope="class")
-    def speed_readings(self, loop: Loop, backlog: dict[str, int], stores: list[str]) -> Readings:
+    @classmethod
+    def speed_readings(cls, loop: Loop, backlog: dict[str, int], stores: list[str]) -> Readings:
         """What 4 readers of 20 stores were told while the backlog went through the speed layer."""
-        with reading(loop.settings.api, stores, self.scale.span) as readings:
+        with reading(loop.settings.api, stores, cls.scale.span) as readings:
             loop.up("normaliser")
             loop.catch_up()
         return readings
 
     @pytest.fixture(scope="class")
-    def ledger_before(self, loop: Loop, speed_readings: Readings) -> dict[str, int]:
+    @classmethod
+    def ledger_before(cls, loop: Loop, speed_readings: Readings) -> dict[str, int]:
         return dict(loop.json("audit", "--only", "ledger")["beside"])
 
     @pytest.fixture(scope="class")
-    def batch_readings(self, loop: Loop, ledger_before: dict[str, int], stores: list[str]) -> Readings:
+    @classmethod
+    def batch_readings(cls, loop: Loop, ledger_before: dict[str, int], stores: list[str]) -> Readings:
         """What 4 readers were told while a rebuild computed, checked and flipped."""
-        with reading(loop.settings.api, stores, self.scale.span) as readings:
+        with reading(loop.settings.api, stores, cls.scale.span) as readings:
             loop.json("rebuild", "--full")
         return readings
 
