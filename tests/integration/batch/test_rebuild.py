@@ -1,0 +1,233 @@
+"""One story of rebuilds on the real parts: first all days, then what became dirty, then everything again, crashes and races."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from cassandra.cluster import Session
+from pyspark.sql import SparkSession
+
+from batch_layer.master.ingest import start_ingest
+from batch_layer.views.pointer import PointerTable
+from batch_layer.views.publication import Job
+from batch_layer.views.rebuild import Report, rebuild
+from batch_layer.views.scope import Wanted
+from ops.audit.topics import dead_letters
+from ops.stack.service import Site
+from tally.connect import cassandra_session, kafka_consumer
+from tally.errors import FlipRefused, TallyError
+from tally.settings import Settings
+from tests.canonical import interval, receipt, send
+
+MONDAY, TUESDAY, WEDNESDAY = date(2017, 3, 6), date(2017, 3, 7), date(2017, 3, 8)
+FIELDS = ("events", "receipts", "gross_minor", "excluded_receipts", "excluded_gross_minor")
+Cells = dict[tuple[str, datetime], tuple[int, ...]]
+
+
+def at(day: date, hour: int, minute: int = 0) -> datetime:
+    return datetime(day.year, day.month, day.day, hour, minute, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What stood after one rebuild."""
+
+    report: Report
+    days: dict[date, int]
+    cells: Cells
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The real parts that the story runs on."""
+
+    spark: SparkSession
+    session: Session
+    settings: Settings
+
+    def append(self, *records: Any) -> None:
+        """Send canonical receipts and take them into the master."""
+        send(self.settings, "sales", records)
+        query = start_ingest(self.spark, self.session, self.settings)
+        query.processAllAvailable()
+        query.stop()
+
+    def rebuild(self, mode: Any = "dirty", dry_run: bool = False) -> Report:
+        """Run the job's own function in the test's Spark session."""
+        return rebuild(Job(self.spark, self.session, self.settings, Wanted(mode), dry_run))
+
+    def stage(self, mode: str = "dirty") -> Stage:
+        """Rebuild, and look at what is served then."""
+        report = self.rebuild(mode)
+        days = self.days()
+        return Stage(report, days, self.cells(days))
+
+    def days(self, family: str = "sales") -> dict[date, int]:
+        """The generation that serves each day."""
+        return {day: pointer.generation for day, pointer in PointerTable(self.session, family).current().items()}
+
+    def cells(self, days: dict[date, int]) -> Cells:
+        """The rows of the given generations."""
+        rows = self.session.execute("SELECT * FROM batch_sales_15min")
+        served = [row for row in rows if days.get(row.day.date()) == row.generation]
+        return {(row.store_id, row.window_start.replace(tzinfo=UTC)): tuple(getattr(row, name) for name in FIELDS) for row in served}
+
+
+@pytest.fixture(scope="module")
+def parts(spark: SparkSession, own_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parts]:
+    home = tmp_path_factory.mktemp("master")
+    settings = own_site.settings.model_copy(update={"home": home, "ingest_trigger_seconds": 0.0})
+    with cassandra_session(settings) as session:
+        yield Parts(spark, session, settings)
+
+
+@pytest.fixture(scope="module")
+def first(parts: Parts) -> Stage:
+    """All days; nothing happened on Tuesday; one receipt came twice."""
+    same = receipt("1", 2, at(MONDAY, 10, 5), 200)
+    send(parts.settings, "traffic", [interval("1", "door", at(MONDAY, 10), 3)])
+    parts.append(
+        receipt("1", 1, at(MONDAY, 10), 100), same, same, receipt("1", 3, at(MONDAY, 11), 300), receipt("2", 1, at(WEDNESDAY, 9), 50)
+    )
+    return parts.stage("full")
+
+
+@pytest.fixture(scope="module")
+def second(parts: Parts, first: Stage) -> Stage:
+    """What became dirty: a late receipt, a conflict in its own window, and one whose first copy lies on another day."""
+    late, conflict = receipt("1", 4, at(MONDAY, 10, 7), 400), receipt("1", 1, at(MONDAY, 10), 111)
+    parts.append(late, conflict, receipt("1", 3, at(WEDNESDAY, 9), 333))
+    return parts.stage()
+
+
+@pytest.fixture(scope="module")
+def third(parts: Parts, second: Stage) -> Stage:
+    """Everything again, from the same records."""
+    return parts.stage("full")
+
+
+def test_first_rebuild_serves_every_window_and_the_day_without_records(first: Stage) -> None:
+    assert first.days == {MONDAY: 1, TUESDAY: 1, WEDNESDAY: 1}
+    assert first.cells == {
+        ("1", at(MONDAY, 10)): (2, 2, 300, 0, 0),
+        ("1", at(MONDAY, 11)): (1, 1, 300, 0, 0),
+        ("2", at(WEDNESDAY, 9)): (1, 1, 50, 0, 0),
+    }
+    # The traffic of one day has one row more.
+    assert (first.report.days, first.report.rows, first.report.changed_windows, first.report.generation) == (3, 4, 0, 1)
+
+
+def test_dirty_rebuild_publishes_only_the_days_of_new_records(second: Stage) -> None:
+    assert second.days == {MONDAY: 2, TUESDAY: 1, WEDNESDAY: 2}
+
+
+def test_conflict_on_another_day_counts_there_as_event_but_not_in_the_values(second: Stage) -> None:
+    assert second.cells == {
+        ("1", at(MONDAY, 10)): (3, 3, 700, 0, 0),
+        ("1", at(MONDAY, 11)): (1, 1, 300, 0, 0),
+        ("1", at(WEDNESDAY, 9)): (1, 0, 0, 1, 333),
+        ("2", at(WEDNESDAY, 9)): (1, 1, 50, 0, 0),
+    }
+
+
+def test_full_rebuild_gives_the_rows_of_the_dirty_one_under_a_new_generation(second: Stage, third: Stage) -> None:
+    assert third.days == {MONDAY: 3, TUESDAY: 3, WEDNESDAY: 3}
+    assert (third.cells, third.report.changed_windows) == (second.cells, 0)
+
+
+def test_each_changed_window_is_restated_once(parts: Parts, third: Stage) -> None:
+    told = [msgspec.json.decode(value) for value in topic_values(parts.settings, "restatements")]
+
+    found = {(notice["store_id"], notice["window_start"], notice["earlier_generation"], notice["generation"]) for notice in told}
+    assert found == {("1", "2017-03-06T10:00:00.000Z", 1, 2), ("1", "2017-03-08T09:00:00.000Z", 1, 2)} and len(told) == 2
+
+
+def test_conflicts_are_dead_letters_with_their_own_coordinates(parts: Parts, third: Stage) -> None:
+    letters = dead_letters(parts.settings)
+
+    assert sorted((letter.reason, letter.topic) for letter in letters) == [("conflict", "sales"), ("conflict", "sales")]
+
+
+def test_ledger_of_a_generation_gives_each_record_one_fate(parts: Parts, third: Stage) -> None:
+    rows = list(parts.session.execute("SELECT * FROM batch_ledger WHERE family = 'sales' AND generation = 3"))
+
+    sums = {name: sum(getattr(row, name) for row in rows) for name in ("committed", "counted", "duplicate", "conflict", "erased")}
+    assert sums == {"committed": 8, "counted": 5, "duplicate": 1, "conflict": 2, "erased": 0}
+
+
+def test_first_and_last_day_of_each_store_are_known(parts: Parts, third: Stage) -> None:
+    rows = parts.session.execute("SELECT store_id, first_day, last_day FROM store_activity WHERE family = 'sales'")
+
+    assert {tuple(map(str, row)) for row in rows} == {("1", "2017-03-06", "2017-03-08"), ("2", "2017-03-08", "2017-03-08")}
+
+
+def test_nothing_is_dirty_after_a_rebuild(parts: Parts, third: Stage) -> None:
+    report = parts.rebuild()
+
+    assert (report.days, report.rows, report.generation, parts.days()) == (0, 0, 0, third.days)
+
+
+def test_dry_run_says_what_is_dirty_and_takes_no_token(parts: Parts, third: Stage) -> None:
+    tokens = last_token(parts.session)
+
+    parts.append(receipt("9", 1, at(TUESDAY, 9), 50))
+
+    assert (parts.rebuild(dry_run=True).days, last_token(parts.session), parts.days()) == (1, tokens, third.days)
+
+
+def test_crash_between_write_and_flip_leaves_readers_on_the_old_generation(
+    parts: Parts, third: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(PointerTable, "flip", crash)
+        parts.rebuild("full")
+
+    assert (parts.days(), parts.cells(parts.days())) == (third.days, third.cells)
+
+
+def test_run_that_was_overtaken_while_it_wrote_publishes_nothing(parts: Parts, third: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    flip, overtaking = PointerTable.flip, list[Report]()
+
+    def flip_late(table: PointerTable, *arguments: Any) -> None:
+        monkeypatch.setattr(PointerTable, "flip", flip)
+        overtaking.append(parts.rebuild("full"))
+        flip(table, *arguments)
+
+    monkeypatch.setattr(PointerTable, "flip", flip_late)
+    with pytest.raises(FlipRefused, match="has published since"):
+        parts.rebuild("full")
+
+    assert set(parts.days().values()) == {overtaking[0].generation}
+
+
+def test_rows_that_do_not_sum_to_the_records_are_not_published(parts: Parts, third: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = parts.days()
+    monkeypatch.setattr("batch_layer.views.publication.considered_events", lambda fates: -1)
+
+    with pytest.raises(TallyError, match="nothing was published"):
+        parts.rebuild("full")
+
+    assert parts.days() == before
+
+
+def last_token(session: Session) -> int:
+    return int(session.execute("SELECT last_token FROM batch_pointer WHERE family = 'sales' LIMIT 1").one().last_token)
+
+
+def topic_values(settings: Settings, topic: str) -> list[bytes]:
+    """Every value of the topic, read from its beginning to the end as it is now."""
+    consumer = kafka_consumer(settings, "restatements-test", {"enable.partition.eof": True})
+    consumer.subscribe([topic])
+    values, ended = list[bytes](), 0
+    while ended < settings.partitions:
+        for message in consumer.consume(1000, timeout=30):
+            ended += message.error() is not None
+            values += [message.value() or b""] if message.error() is None else []
+    consumer.close()
+    return values
