@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+import hypothesis
 import pytest
 
 from tally.settings import Settings
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from ops.stack.service import Site
 
 pytest_plugins = ("tests.tiers",)
+
+# How long one example takes says something of the machine's other work, and nothing of the law.
+hypothesis.settings.register_profile("tally", deadline=None)
+hypothesis.settings.load_profile("tally")
 
 # Tests run each line of Spark a few times only: the second compiler would cost more than it saves.
 QUICK_JAVA = "-XX:TieredStopAtLevel=1"
