@@ -7,6 +7,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 import structlog
+from confluent_kafka import KafkaException
 
 from ingest.normaliser.arrival import Rules
 from ingest.normaliser.normalise import Normaliser, raw_topics
@@ -30,6 +31,9 @@ def main() -> int:
         run(settings, faults, stopped, ready)
     except TallyError as error:
         print(f"normaliser: {error}", file=sys.stderr)
+        return 1
+    except KafkaException as error:
+        print(f"normaliser: Kafka: {error.args[0].str()}; `tally doctor` looks for the cause", file=sys.stderr)
         return 1
     return 0
 

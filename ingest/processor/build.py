@@ -30,7 +30,7 @@ class Job:
 
     @property
     def identity(self) -> str:
-        """transactional.id and group.instance.id, the same from run to run."""
+        """transactional.id, the same from run to run."""
         return f"tally-{self.group}-{self.slot}"
 
 
@@ -43,11 +43,13 @@ def build_processor(settings: Settings, job: Job, faults: Faults) -> tuple[Proce
 
 
 def job_consumer(settings: Settings, job: Job) -> Consumer:
-    """A member of the job's group that keeps its identity over a restart."""
+    """A member of the job's group. Not a static one: after a crash of the broker the client fences itself (seen)."""
     overrides = {
-        # A static member: a killed process that comes back has its partitions at once, and its zombie is fenced.
-        "group.instance.id": job.identity,
-        "session.timeout.ms": 10_000,
+        # The broker's least: so long the successor of a killed process waits for its partitions.
+        "session.timeout.ms": 6_000,
+        "heartbeat.interval.ms": 1_500,
+        # Also how long a rebalance waits for a member of which only the broker still knows.
+        "max.poll.interval.ms": 60_000,
         "enable.partition.eof": True,
         # Deleted before read is an error, never a silent jump.
         "auto.offset.reset": "error",

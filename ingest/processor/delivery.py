@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from ingest.processor.batch import Batch
 from ingest.processor.faults import AFTER_COMMIT, BEFORE_COMMIT, BETWEEN, Faults
 from ingest.processor.record import Positions
-from ingest.processor.transaction import TransactionalProducer, produce
+from ingest.processor.transaction import Aborted, TransactionalProducer, produce
 from tally.errors import TallyError
 
 _FLUSH_SECONDS = 30.0
@@ -21,7 +21,7 @@ class Delivery(Protocol):
     """Stores outputs and positions of one batch."""
 
     def renew(self) -> None:
-        """Make the producer (anew); positions are read after this, never before."""
+        """Make the producer (anew); positions are read after this, never before. Raises OutcomeUnknown without an answer."""
 
     def deliver(self, batch: Batch, metadata_now: MetadataNow) -> None:
         """Store the batch. Raises Aborted, OutcomeUnknown, Fenced or TallyError."""
@@ -76,7 +76,10 @@ class Plain:
     def _keep(self, positions: Positions) -> None:
         self._faults.reach(BEFORE_COMMIT)
         offsets = [TopicPartition(topic, partition, offset) for (topic, partition), offset in positions.items()]
-        self._consumer.commit(offsets=offsets, asynchronous=False)
+        try:
+            self._consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as error:
+            raise Aborted(f"positions not kept: {error.args[0].str()}") from error
         self._faults.reach(AFTER_COMMIT)
 
     def _delivered(self, error: KafkaError | None, _message: Message) -> None:

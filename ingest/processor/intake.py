@@ -12,7 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message, TopicPartitio
 from ingest.processor.alignment import Alignment, Limits
 from ingest.processor.record import EventTime, Input
 from ingest.processor.transaction import Aborted
-from tally.errors import DataLoss, Fenced, TallyError
+from tally.errors import DataLoss, TallyError
 
 POSITIONS_SECONDS = 60.0
 _METADATA_PREFIX = b"CGMDv2:"
@@ -47,7 +47,7 @@ class Intake:
         self._consumer.subscribe(list(self._reading.topics), on_assign=self._assign, on_revoke=self._lose, on_lost=self._lose)
 
     def poll(self, wait_seconds: float) -> int:
-        """Buffer what has arrived; the number of records. Raises DataLoss, Fenced, Aborted or TallyError."""
+        """Buffer what has arrived; the number of records. Raises DataLoss, Aborted or TallyError."""
         messages = self._consumer.consume(self._reading.most_records, wait_seconds)
         received = sum([self._take(message) for message in messages])
         if received:
@@ -103,9 +103,8 @@ class Intake:
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
             place = f"topic {message.topic()}, partition {message.partition()}"
             raise DataLoss(f"{place}: records were deleted before they were read ({error.str()}); delete the group's offsets to go on")
-        elif error.code() in (KafkaError._FATAL, KafkaError.FENCED_INSTANCE_ID):
-            # A static member's only fatal error: another process has joined under its name.
-            raise Fenced(f"consumer: a newer instance has taken over ({error.str()}); this one must exit")
+        elif error.code() == KafkaError._FATAL or error.fatal():
+            raise TallyError(f"consumer: {error.str()}; start the process again")
         else:
             log.warning("consumer", error=error.str())
 

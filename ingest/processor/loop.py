@@ -45,7 +45,7 @@ class Processor:
 
     def run(self, stopped: Event, ready: Event, faults: Faults) -> None:
         """Work until stopped; sets `ready` at the first assignment. Raises Fenced, DataLoss or TallyError: the process must exit."""
-        self._delivery.renew()
+        self._renew(stopped)
         self._intake.subscribe()
         while not stopped.is_set():
             try:
@@ -54,11 +54,21 @@ class Processor:
                 log.warning("redo from the committed positions", reason=str(error))
                 self._intake.rewind()
             except OutcomeUnknown as error:
+                # Whether the commit was applied is for the brokers to say: positions come from them, never from memory.
                 log.warning("new producer, redo from the committed positions", reason=str(error))
-                self._delivery.renew()
+                self._renew(stopped)
                 self._intake.rewind()
             if self._intake.assigned:
                 ready.set()
+
+    def _renew(self, stopped: Event) -> None:
+        """A producer, however long the brokers take to answer."""
+        while not stopped.is_set():
+            try:
+                self._delivery.renew()
+                return
+            except OutcomeUnknown as error:
+                log.warning("waiting for Kafka", reason=str(error))
 
     def _turn(self, faults: Faults) -> None:
         received = self._intake.poll(self._pace.idle_seconds)

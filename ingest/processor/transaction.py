@@ -45,13 +45,17 @@ class TransactionalProducer:
     def renew(self) -> None:
         """A new producer with the same id: what its predecessor left open is aborted, and the predecessor is fenced.
 
-        Positions and state are to be read only after this. Never called after Fenced.
+        Positions and state are to be read only after this. Never called after Fenced. Raises OutcomeUnknown when no broker
+        answers in time: call again.
         """
         if self._producer is not None:
             self._producer.purge()
         self._producer = None
         self._producer = self._make()
-        self._until_deadline(self._producer.init_transactions)
+        try:
+            self._until_deadline(lambda: self._producer.init_transactions(CALL_SECONDS))
+        except KafkaException as error:
+            raise self._final(error.args[0]) from error
 
     def send(self, outputs: Sequence[Output], positions: Positions, metadata_now: Callable[[], Any]) -> None:
         """Commit outputs and positions together.
@@ -72,7 +76,8 @@ class TransactionalProducer:
             raise
         self._faults.reach(BEFORE_OFFSETS)
         offsets = [TopicPartition(topic, partition, offset) for (topic, partition), offset in positions.items()]
-        self._guarded(lambda: self._producer.send_offsets_to_transaction(offsets, metadata, CALL_SECONDS))
+        # Once only: made again after a retriable error (a broker that died), this call never returned (librdkafka 2.16.0).
+        self._guarded(lambda: self._producer.send_offsets_to_transaction(offsets, metadata, CALL_SECONDS), repeats=False)
         self._faults.reach(AFTER_OFFSETS)
         self._faults.reach(BEFORE_COMMIT)
         self._guarded(lambda: self._producer.commit_transaction(CALL_SECONDS))
@@ -85,10 +90,10 @@ class TransactionalProducer:
                 # An error of an earlier message has already doomed the transaction.
                 self._settle(error)
 
-    def _guarded(self, call: Callable[..., Any]) -> None:
+    def _guarded(self, call: Callable[..., Any], repeats: bool = True) -> None:
         """The call, made again while that is the right answer to its error."""
         try:
-            self._until_deadline(call)
+            self._until_deadline(call, repeats)
         except KafkaException as error:
             self._settle(error)
 
@@ -107,8 +112,8 @@ class TransactionalProducer:
         except KafkaException as error:
             raise self._final(error.args[0]) from error
 
-    def _until_deadline(self, call: Callable[..., Any]) -> None:
-        deadline = time.monotonic() + self._deadline_seconds
+    def _until_deadline(self, call: Callable[..., Any], repeats: bool = True) -> None:
+        deadline = time.monotonic() + (self._deadline_seconds if repeats else 0.0)
         while True:
             try:
                 call()
