@@ -238,7 +238,8 @@ def show(runs: Mapping[str, list[Run]], windows: int, as_json: bool) -> None:
     found = {
         name: {
             "records_per_second": round(median(run.per_second for run in some)),
-            "cpu_seconds_per_million": round(median(run.cpu_seconds_per_million for run in some), 1), "lowest": round(min(run.per_second for run in some)),
+            "cpu_seconds_per_million": round(median(run.cpu_seconds_per_million for run in some), 1),
+            "lowest": round(min(run.per_second for run in some)),
             "highest": round(max(run.per_second for run in some)), "state_rows_written": some[0].state_rows,
             "state_bytes": some[0].state_bytes,
         }

@@ -69,7 +69,7 @@ class Settings(BaseModel):
     traffic_lateness_seconds: int = Field(7200, ge=1, description="seconds that the speed layer keeps a traffic window open")
     trigger_seconds: float = Field(1.0, ge=0, description="least seconds between two micro-batches; 0 asks Kafka all the time")
     shuffle_partitions: int = Field(2, ge=1, description="Spark shuffle partitions and state stores; fixed by the first start")
-    speed_retention_days: int = Field(3650, ge=1, description="days after a window's end that its speed row lives")
+    speed_retention_days: int = Field(7300, ge=1, description="days after a window's end that its speed row lives")
     sink_register: Literal["events", "wall_clock", "counter"] = Field(
         "events", description="what makes a speed row win; only events is right, the others are negative controls of the tests"
     )
