@@ -1,7 +1,7 @@
 """One family rebuilt and published: token, pin, compute, write, check, flip, tell."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
@@ -17,7 +17,7 @@ from batch_layer.views.rows import Written, write_generation
 from batch_layer.views.scope import Reach, Wanted, days_between, dirty_days
 from tally.connect import kafka_producer
 from tally.errors import TallyError
-from tally.families import Family
+from tally.families import FAMILIES, Family
 from tally.frames import window_rows
 from tally.settings import Settings
 
@@ -30,7 +30,8 @@ class Job:
     session: Session
     settings: Settings
     wanted: Wanted
-    dry_run: bool
+    dry_run: bool = False
+    families: Sequence[Family] = tuple(FAMILIES.values())
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     what.add_argument("--full", action="store_true", help="every day of the master dataset")
     what.add_argument("--days", metavar="A..B", help="UTC days, both inclusive")
     what.add_argument("--dirty", action="store_true", help="days that have records beyond their generation (default)")
+    parser.add_argument("--family", choices=FAMILIES, help="only this one (default: all)")
     parser.add_argument("--dry-run", action="store_true", help="say what would be rebuilt")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args(argv)
@@ -49,10 +50,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         wanted = parse_days(given.days) if given.days else Wanted("full" if given.full else "dirty")
     except ValueError as error:
         parser.error(str(error))
-    settings = Settings.load()
+    settings = _with_first_compiler(Settings.load())
+    families = [FAMILIES[given.family]] if given.family else [*FAMILIES.values()]
     try:
         with cassandra_session(settings) as session:
-            report = rebuild(Job(build_session(settings, "tally-rebuild"), session, settings, wanted, given.dry_run))
+            spark = build_session(settings, "tally-rebuild")
+            report = rebuild(Job(spark, session, settings, wanted, given.dry_run, families))
     except TallyError as error:
         print(f"rebuild: {error}", file=sys.stderr)
         return 1
@@ -61,9 +64,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def rebuild(job: Job) -> Report:
-    """Every family rebuilt. Raises TallyError when a check fails or the flip is refused; nothing is published then."""
+    """The job's families rebuilt, one after the other.
+
+    Raises TallyError when a check fails or the flip is refused; nothing of that family is published then.
+    """
     started = time.monotonic()
-    published = [publish(job, family) for family in FAMILIES.values()]
+    published = [publish(job, family) for family in job.families]
     return Report(
         run=uuid4().hex[:12],
         days=max(one.days for one in published),
@@ -72,6 +78,14 @@ def rebuild(job: Job) -> Report:
         seconds=round(time.monotonic() - started, 1),
         generation=max(one.generation for one in published),
     )
+
+
+def _with_first_compiler(settings: Settings) -> Settings:
+    """The settings, with the JVM's first compiler alone unless other JVM options are set.
+
+    Measured on a year of receipts, a run of well under a minute: 46 s of the JVM's processor time in place of 91 s.
+    """
+    return settings.model_copy(update={"spark_java_options": settings.spark_java_options or "-XX:TieredStopAtLevel=1"})
 
 
 if __name__ == "__main__":

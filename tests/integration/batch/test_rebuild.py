@@ -1,6 +1,6 @@
 """One story of rebuilds on the real parts: first all days, then what became dirty, then everything again, crashes and races."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
@@ -19,6 +19,7 @@ from ops.audit.topics import dead_letters
 from ops.stack.service import Site
 from tally.connect import cassandra_session, kafka_consumer
 from tally.errors import FlipRefused, TallyError
+from tally.families import FAMILIES, SALES, Family
 from tally.settings import Settings
 from tests.canonical import interval, receipt, send
 
@@ -55,13 +56,13 @@ class Parts:
         query.processAllAvailable()
         query.stop()
 
-    def rebuild(self, mode: Any = "dirty", dry_run: bool = False) -> Report:
+    def rebuild(self, mode: Any = "dirty", dry_run: bool = False, families: Sequence[Family] = (SALES,)) -> Report:
         """Run the job's own function in the test's Spark session."""
-        return rebuild(Job(self.spark, self.session, self.settings, Wanted(mode), dry_run))
+        return rebuild(Job(self.spark, self.session, self.settings, Wanted(mode), dry_run, families))
 
     def stage(self, mode: str = "dirty") -> Stage:
         """Rebuild, and look at what is served then."""
-        report = self.rebuild(mode)
+        report = self.rebuild(mode, families=[*FAMILIES.values()])
         days = self.days()
         return Stage(report, days, self.cells(days))
 
