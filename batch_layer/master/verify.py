@@ -1,0 +1,104 @@
+"""`python -m batch_layer.master.verify`: whether the master dataset holds each record once, and its appends follow one another."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from deltalake import DeltaTable
+
+from batch_layer.master.positions import Held, held_by
+from tally.errors import TallyError
+from tally.settings import Settings
+
+_COUNTS = """
+    SELECT source, "partition", count(*), count(DISTINCT "offset"), min("offset"), max("offset") FROM master GROUP BY ALL ORDER BY ALL
+"""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One canonical topic-partition: rows, distinct offsets, lowest and highest offset, first offset not held (0: none is)."""
+
+    source: str
+    partition: int
+    rows: int
+    distinct: int
+    lowest: int
+    highest: int
+    until: int
+
+    @property
+    def ok(self) -> bool:
+        """Whether each record is there once and lies below the end that the table claims."""
+        return self.rows == self.distinct and self.highest < self.until
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was found: a line for each topic-partition, and each append that does not begin where the one before ended."""
+
+    version: int
+    lines: Sequence[Line]
+    steps_back: Sequence[str]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the master dataset is what it says."""
+        return not self.steps_back and all(line.ok for line in self.lines)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code: 0 all is well, 1 something is wrong or there is no master dataset. One JSON object on standard output."""
+    if list(sys.argv[1:] if argv is None else argv):
+        print("usage: python -m batch_layer.master.verify (it takes no arguments)", file=sys.stderr)
+        return 2
+    try:
+        found = verify(Settings.load().master_path)
+    except TallyError as error:
+        print(f"master verify: {error}", file=sys.stderr)
+        return 1
+    print(json.dumps({"ok": found.ok, **asdict(found)}))
+    return 0 if found.ok else 1
+
+
+def verify(path: Path) -> Verification:
+    """The newest version looked at. Raises TallyError when there is no table."""
+    if not DeltaTable.is_deltatable(str(path)):
+        raise TallyError(f"no master dataset in {path}; start its ingest with `tally up master`")
+    table = DeltaTable(str(path))
+    until = held_by(path, table.version()).until
+    # The columns alone that are counted: the records themselves stay on disk.
+    master = table.to_pyarrow_table(columns=["source", "partition", "offset"])
+    with duckdb.connect() as database:
+        rows = database.register("master", master).execute(_COUNTS).fetchall()
+    lines = [
+        Line(source, number, count, distinct, lowest, highest, until.get(source, {}).get(number, 0))
+        for source, number, count, distinct, lowest, highest in rows
+    ]
+    return Verification(table.version(), lines, [*steps_back(_appends(table))])
+
+
+def steps_back(appends: Sequence[Held]) -> Iterator[str]:
+    """Where an append, oldest first, ends below the one before it in some partition, or speaks of another topic of that name."""
+    for before, after in pairwise(appends):
+        for topic, offsets in before.until.items():
+            if before.topic_ids.get(topic) != after.topic_ids.get(topic):
+                yield f"topic {topic} was deleted and created anew"
+            for number, offset in offsets.items():
+                if after.until.get(topic, {}).get(number, 0) < offset:
+                    yield f"topic {topic} partition {number} goes back below offset {offset}"
+
+
+def _appends(table: DeltaTable) -> list[Held]:
+    """What each append that left a note says, oldest first."""
+    notes: list[Mapping[str, Any]] = [json.loads(commit["userMetadata"]) for commit in table.history() if commit.get("userMetadata")]
+    return [Held(note["topic_ids"], note["until"]) for note in reversed(notes)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
