@@ -1,11 +1,14 @@
 """`tally audit`: nothing lost, nothing counted twice, every served number as the oracle says."""
 
+import sys
 from datetime import date
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ops.cli.output import note, print_json
+
+WIDE = 140
 
 if TYPE_CHECKING:
     from ops.oracle.complete_journey import Scope
@@ -37,7 +40,8 @@ def audit(
     if json:
         print_json(as_json(found))
     else:
-        show(found, Console())
+        # Without a terminal there is no width to fit into: a cut number is no number.
+        show(found, Console() if sys.stdout.isatty() else Console(width=WIDE))
     raise typer.Exit(0 if found.ok else 1)
 
 
