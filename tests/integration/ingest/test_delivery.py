@@ -1,46 +1,78 @@
 """The three guarantees under the same crash, and exactly once under a crash at every step."""
 
 from collections import Counter
+from collections.abc import Iterator
+from uuid import uuid4
 
 import pytest
+from confluent_kafka.admin import NewTopic
 
 from ingest.processor import faults
+from ops.stack.probes import admin_client
 from tally.settings import Settings
-from tests.integration.ingest.conftest import KILLED, Start, committed_values, send_values, stop, wait_until_read, wait_until_ready
+from tests.integration.ingest.conftest import (
+    KILLED,
+    committed_values,
+    send_values,
+    starter,
+    stop,
+    wait_until_read,
+    wait_until_ready,
+)
 
 COPIER = "tests.integration.ingest.copier"
 VALUES = [f"v{number:03d}" for number in range(60)]
 # Whether a value is missing, and whether one is there twice.
 LOSES, REPEATS, NEITHER = (True, False), (False, True), (False, False)
+OTHER_STEPS = tuple(name for name in faults.NAMES if name != faults.BETWEEN)
+
+Case = tuple[str, str]
+CASES: tuple[Case, ...] = (
+    *((faults.BETWEEN, delivery) for delivery in ("at_most_once", "at_least_once", "exactly_once")),
+    *((fault, "exactly_once") for fault in OTHER_STEPS),
+)
 
 
-def crash_and_restart(start: Start, settings: Settings, topics: tuple[str, str], fault: str, delivery: str) -> Counter[str]:
-    """How often each value was copied by a process killed at the fault and its successor."""
-    group = topics[0]
-    crashed = start(COPIER, group, *topics, TALLY_FAULT=fault, TALLY_DELIVERY=delivery)
-    assert crashed.wait(60) == KILLED, crashed.communicate()
-    successor = start(COPIER, group, *topics, TALLY_DELIVERY=delivery)
-    wait_until_ready(successor)
-    wait_until_read(settings, group, topics[:1])
-    assert stop(successor) == 0
-    return Counter(committed_values(settings, topics[1]))
+@pytest.fixture(scope="module")
+def inputs(kafka: str, settings: Settings) -> Iterator[dict[Case, str]]:
+    """A new topic with all values for each case; its copy goes to `<topic>-copy`."""
+    topics = {case: f"test-{uuid4().hex}" for case in CASES}
+    names = [name for topic in topics.values() for name in (topic, f"{topic}-copy")]
+    admin = admin_client(settings)
+    for made in admin.create_topics([NewTopic(name, settings.partitions, 1) for name in names]).values():
+        made.result(30)
+    for topic in topics.values():
+        send_values(settings, topic, VALUES)
+    yield topics
+    for gone in admin.delete_topics(names).values():
+        gone.result(30)
+
+
+@pytest.fixture(scope="module")
+def copies(inputs: dict[Case, str], settings: Settings) -> dict[Case, Counter[str]]:
+    """How often each value was copied by a process that was killed and its successor; the cases run side by side."""
+
+    def arguments(case: Case) -> tuple[str, ...]:
+        return COPIER, inputs[case], inputs[case], f"{inputs[case]}-copy"
+
+    with starter({"TALLY_KAFKA": settings.kafka}) as start:
+        crashing = [start(*arguments(case), TALLY_FAULT=f"{case[0]}:1", TALLY_DELIVERY=case[1]) for case in CASES]
+        assert [process.wait(90) for process in crashing] == [KILLED] * len(CASES)
+        successors = [start(*arguments(case), TALLY_DELIVERY=case[1]) for case in CASES]
+        for process, topic in zip(successors, inputs.values(), strict=True):
+            wait_until_ready(process)
+            wait_until_read(settings, topic, [topic])
+        assert [stop(process) for process in successors] == [0] * len(CASES)
+    return {case: Counter(committed_values(settings, f"{topic}-copy")) for case, topic in inputs.items()}
 
 
 @pytest.mark.parametrize(("delivery", "expected"), [("at_most_once", LOSES), ("at_least_once", REPEATS), ("exactly_once", NEITHER)])
-def test_same_crash_loses_repeats_or_does_neither(
-    start: Start, settings: Settings, topics: tuple[str, str], delivery: str, expected: tuple[bool, bool]
-) -> None:
-    send_values(settings, topics[0], VALUES)
+def test_same_crash_loses_repeats_or_does_neither(copies: dict[Case, Counter[str]], delivery: str, expected: tuple[bool, bool]) -> None:
+    copied = copies[faults.BETWEEN, delivery]
 
-    copies = crash_and_restart(start, settings, topics, f"{faults.BETWEEN}:1", delivery)
-
-    assert (any(copies[value] == 0 for value in VALUES), any(copies[value] > 1 for value in VALUES)) == expected
+    assert (any(copied[value] == 0 for value in VALUES), any(copied[value] > 1 for value in VALUES)) == expected
 
 
-@pytest.mark.parametrize("fault", [name for name in faults.NAMES if name != faults.BETWEEN])
-def test_exactly_once_survives_a_kill_at_every_step(start: Start, settings: Settings, topics: tuple[str, str], fault: str) -> None:
-    send_values(settings, topics[0], VALUES)
-
-    copies = crash_and_restart(start, settings, topics, f"{fault}:1", "exactly_once")
-
-    assert copies == Counter(VALUES)
+@pytest.mark.parametrize("fault", OTHER_STEPS)
+def test_exactly_once_survives_a_kill_at_every_step(copies: dict[Case, Counter[str]], fault: str) -> None:
+    assert copies[fault, "exactly_once"] == Counter(VALUES)

@@ -1,0 +1,125 @@
+"""Where one transaction ends and the next begins, and what is redone. Consumer and delivery are stand-ins; no Kafka."""
+
+import struct
+from collections.abc import Callable, Sequence
+from threading import Event
+from typing import Any
+
+from confluent_kafka import TopicPartition
+
+from ingest.processor.alignment import Limits
+from ingest.processor.batch import Batch
+from ingest.processor.faults import Faults
+from ingest.processor.intake import Reading, generation_of
+from ingest.processor.loop import Pace, Processor
+from ingest.processor.record import Input, Output
+from ingest.processor.transaction import Aborted
+from tally.errors import OutcomeUnknown
+
+HOUR = 3600.0
+
+
+class HourMessage:
+    """A message whose value is its event time in hours."""
+
+    def __init__(self, offset: int, hours: float) -> None:
+        self.topic, self.partition, self.offset = (lambda: "in"), (lambda: 0), (lambda: offset)
+        self.value, self.key, self.headers = (lambda: str(hours).encode()), (lambda: None), (lambda: None)
+        self.timestamp, self.error = (lambda: (1, 0)), (lambda: None)
+
+
+class OnePartition:
+    """A consumer of one partition; it begins where `committed_offset` says."""
+
+    def __init__(self, hours: Sequence[float]) -> None:
+        self.hours = hours
+        self.committed_offset = -1001
+        self.position = -1
+        self._on_assign: Callable[..., None] | None = None
+
+    def subscribe(self, _topics: list[str], on_assign: Callable[..., None], **_others: Any) -> None:
+        self._on_assign = on_assign
+
+    def consume(self, count: int, _timeout: float) -> list[HourMessage]:
+        if self._on_assign is not None:
+            on_assign, self._on_assign = self._on_assign, None
+            on_assign(self, self.assignment())
+        first, self.position = self.position, min(len(self.hours), self.position + count)
+        return [HourMessage(offset, self.hours[offset]) for offset in range(first, self.position)]
+
+    def assignment(self) -> list[TopicPartition]:
+        return [TopicPartition("in", 0)]
+
+    def committed(self, _partitions: Any, _timeout: float) -> list[TopicPartition]:
+        return [TopicPartition("in", 0, self.committed_offset)]
+
+    def assign(self, starts: list[TopicPartition]) -> None:
+        self.position = max(0, starts[0].offset)
+
+    def consumer_group_metadata(self) -> bytes:
+        return b"CGMDv2:" + struct.pack("=i", 7)
+
+
+class Recorded:
+    """A delivery that keeps batches, and raises the errors that it is given first."""
+
+    def __init__(self, consumer: OnePartition, errors: Sequence[Exception] = (), slow_brokers: int = 0) -> None:
+        self.batches: list[list[float]] = []
+        self.renewals = 0
+        self._consumer, self._errors, self._slow = consumer, list(errors), slow_brokers
+
+    def renew(self) -> None:
+        self.renewals += 1
+        if self.renewals <= self._slow:
+            raise OutcomeUnknown("no broker")
+
+    def deliver(self, batch: Batch, metadata_now: Callable[[], Any]) -> None:
+        assert generation_of(metadata_now()) == 7
+        if self._errors:
+            raise self._errors.pop(0)
+        self.batches.append([float(output.value or b"") for output in batch.outputs])
+        self._consumer.committed_offset = batch.positions["in", 0]
+
+
+def delivered(hours: Sequence[float], pace: Pace, errors: Sequence[Exception] = (), slow_brokers: int = 0) -> Recorded:
+    """What was delivered by the time that the last record was."""
+    consumer, stopped = OnePartition(hours), Event()
+    delivery = Recorded(consumer, errors, slow_brokers)
+
+    def copy(record: Input) -> Sequence[Output]:
+        return (Output("out", None, record.value),)
+
+    class StopAtEnd(Event):
+        def set(self) -> None:
+            if consumer.committed_offset == len(hours):
+                stopped.set()
+
+    reading = Reading(("in",), lambda record: float(record.value or b"") * HOUR, Limits(600))
+    Processor(consumer, reading, copy, delivery, pace).run(stopped, StopAtEnd(), Faults())
+    return delivery
+
+
+def test_transaction_ends_before_it_spans_too_much_event_time() -> None:
+    assert delivered([0, 0.5, 1.0, 1.1, 2.0, 5.0], Pace(100, HOUR)).batches == [[0, 0.5, 1.0], [1.1, 2.0], [5.0]]
+
+
+def test_late_record_does_not_end_a_transaction() -> None:
+    assert delivered([10, 2, 10.5, 3], Pace(100, HOUR)).batches == [[10, 2, 10.5, 3]]
+
+
+def test_transaction_ends_at_its_most_inputs() -> None:
+    assert delivered([1, 1, 1, 1, 1], Pace(2, HOUR)).batches == [[1, 1], [1, 1], [1]]
+
+
+def test_aborted_transaction_is_redone_from_the_committed_position() -> None:
+    assert delivered([1, 3, 5], Pace(100, HOUR), [Aborted("group changed")]).batches == [[1], [3], [5]]
+
+
+def test_unknown_outcome_takes_a_new_producer_and_redoes() -> None:
+    delivery = delivered([1, 3, 5], Pace(100, HOUR), [OutcomeUnknown("no answer")])
+
+    assert (delivery.batches, delivery.renewals) == ([[1], [3], [5]], 2)
+
+
+def test_producer_is_asked_for_until_the_brokers_answer() -> None:
+    assert delivered([1], Pace(100, HOUR), slow_brokers=3).renewals == 4
