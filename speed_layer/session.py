@@ -11,8 +11,6 @@ from tally.sparkconf import spark_conf
 REPOSITORY = Path(__file__).parents[1]
 # What a running session can be given too.
 STREAMING = {
-    # The watch reads every progress report; it looks several times a second.
-    "spark.sql.streaming.numRecentProgressUpdates": "1000",
     "spark.sql.streaming.stopTimeout": "15s",
     # A window is late by the watermark of the micro-batch before, whether or not an empty one ran between; empty ones cost
     # as much time as small ones. State of closed windows leaves with the next records.

@@ -1,5 +1,6 @@
 """A speed query for a test: its own topic and checkpoints, the module's keyspace, the run's Spark session."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tests.integration.speed.query import SpeedQuery
 
 
 @pytest.fixture(scope="module")
-def session(settings: Settings, keyspace: str) -> Session:
+def session(settings: Settings, keyspace: str) -> Iterator[Session]:
     """A session on the module's keyspace."""
     with cassandra_session(settings, keyspace) as opened:
         yield opened
