@@ -20,7 +20,7 @@ from typing import Any
 
 import psutil
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
@@ -93,8 +93,8 @@ def two_operators(records: DataFrame) -> DataFrame:
 
 
 def set_of_texts(records: DataFrame) -> DataFrame:
-    """B: the set of a window's events, identity as text; the transforms that both layers use."""
-    return window_rows(members_per_window(stream_of_events(records), SALES), SALES)
+    """B: the set of a window's events, identity as text."""
+    return window_rows(_collected(stream_of_events(records), F.collect_set), SALES)
 
 
 def set_of_hashes(records: DataFrame) -> DataFrame:
@@ -102,14 +102,17 @@ def set_of_hashes(records: DataFrame) -> DataFrame:
     hashes = (F.xxhash64("event_id"), F.xxhash64("event_id", F.lit(1)))
     sixteen_bytes = F.unhex(F.concat(*(F.lpad(F.hex(hashed), 16, "0") for hashed in hashes)))
     events = stream_of_events(records).withColumn("event_id", sixteen_bytes.cast("string"))
-    return window_rows(members_per_window(events, SALES), SALES)
+    return window_rows(_collected(events, F.collect_set), SALES)
 
 
 def list_of_texts(records: DataFrame) -> DataFrame:
-    """B3: the list of a window's events in place of the set."""
+    """B3: the list of a window's events, identity as text; the transforms that both layers use."""
+    return window_rows(members_per_window(stream_of_events(records), SALES), SALES)
+
+
+def _collected(events: DataFrame, collect: Callable[[Column], Column]) -> DataFrame:
     member = F.struct("event_id", "offset", F.lit(False).alias("excluded"), *SALES.axes, *SALES.parts)
-    windows = stream_of_events(records).groupBy("store_id", F.window("happened_at", WINDOW).alias("window"))
-    return window_rows(windows.agg(F.collect_list(member).alias("members")), SALES)
+    return events.groupBy("store_id", F.window("happened_at", WINDOW).alias("window")).agg(collect(member).alias("members"))
 
 
 SHAPES = (

@@ -46,16 +46,17 @@ def _wire_schema(family: Family) -> T.StructType:
 
 
 def members_per_window(events: DataFrame, family: Family) -> DataFrame:
-    """The set of events of each window: everything that the window's rows are a function of.
+    """The events of each window, in no order: everything that the window's rows are a function of.
 
     In:  contributions(), with or without a watermark on happened_at; optional boolean column `excluded` marks events that
          count in `events` but not in the values (default: none).
     Out: one row per (store_id, window): window struct<start, end> (UTC), members: array of struct<event_id, offset,
          excluded, axes, parts>. Absent windows are absent, not empty.
     """
+    # A list: every member has its own offset, so that a set would only add the price of hashing (ADR 001).
     excluded = F.col("excluded") if "excluded" in events.columns else F.lit(False)
     member = F.struct("event_id", "offset", excluded.alias("excluded"), *family.axes, *family.parts)
-    return events.groupBy("store_id", F.window("happened_at", WINDOW).alias("window")).agg(F.collect_set(member).alias("members"))
+    return events.groupBy("store_id", F.window("happened_at", WINDOW).alias("window")).agg(F.collect_list(member).alias("members"))
 
 
 def window_rows(members: DataFrame, family: Family) -> DataFrame:
