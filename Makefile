@@ -32,7 +32,7 @@ test-chaos: setup ## faults at seeded moments
 	$(PYTEST) --tiers chaos $(ARGS)
 
 bench: setup ## measure
-	$(BIN)/python -m bench $(ARGS)
+	$(BIN)/python -m bench.state_shape $(ARGS)
 
 demo: setup ## one year of real receipts through the whole system, with an audit at the end
 	@$(BIN)/tally demo $(ARGS)
