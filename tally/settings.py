@@ -75,7 +75,7 @@ class Settings(BaseModel):
     )
     floor: bool = Field(True, description="whether a query without checkpoint leaves windows it cannot know whole to batch")
 
-    ingest_trigger_seconds: float = Field(5.0, ge=0, description="seconds between two appends to the master dataset")
+    ingest_trigger_seconds: float = Field(15.0, ge=0, description="seconds between two appends to the master; longer makes larger files")
     checkpoints: Path | None = Field(None, description="folder of the streaming checkpoints; default TALLY_HOME/data/checkpoints")
     default_currency: str = Field("USD", description="currency of a store that names none, ISO 4217")
     default_timezone: str = Field("UTC", description="time zone of a store that names none, IANA name")

@@ -3,6 +3,9 @@
 from tally.errors import TallyError
 from tally.settings import Settings
 
+# For a JVM that lives minutes: its second compiler would cost more processor time than the faster code saves.
+SHORT_RUN_JAVA = "-XX:TieredStopAtLevel=1"
+
 
 def spark_conf(settings: Settings) -> dict[str, str]:
     """Spark settings of every Tally job: UTC, Delta, the Kafka source, RocksDB state, on loopback unless set otherwise.

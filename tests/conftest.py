@@ -14,6 +14,7 @@ import hypothesis
 import pytest
 
 from tally.settings import Settings
+from tally.sparkconf import SHORT_RUN_JAVA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,9 +27,6 @@ pytest_plugins = ("tests.tiers",)
 hypothesis.settings.register_profile("tally", deadline=None)
 hypothesis.settings.load_profile("tally")
 
-# Tests run each line of Spark a few times only: the second compiler would cost more than it saves.
-QUICK_JAVA = "-XX:TieredStopAtLevel=1"
-
 
 def make_site(home: Path, **variables: str) -> "Site":
     """A stack at this home on free ports; `variables` are environment variables of its settings, e.g. TALLY_PARTITIONS."""
@@ -36,7 +34,7 @@ def make_site(home: Path, **variables: str) -> "Site":
     from ops.stack.service import Site
 
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("TALLY_") or name == "TALLY_CACHE"}
-    environment = {"TALLY_SPARK_JAVA_OPTIONS": QUICK_JAVA, **inherited, **variables, "TALLY_HOME": str(home)}
+    environment = {"TALLY_SPARK_JAVA_OPTIONS": SHORT_RUN_JAVA, **inherited, **variables, "TALLY_HOME": str(home)}
     return Site.of(settings_with_addresses(environment), environment)
 
 
@@ -137,7 +135,7 @@ def spark(settings: Settings) -> Iterator["SparkSession"]:
 
     from tally.sparkconf import spark_conf
 
-    quick = {"spark_master": "local[2]", "spark_memory": "1g", "spark_java_options": QUICK_JAVA}
+    quick = {"spark_master": "local[2]", "spark_memory": "1g", "spark_java_options": SHORT_RUN_JAVA}
     configuration = spark_conf(settings.model_copy(update=quick))
     session = SparkSession.builder.appName("tests").config(map={**configuration}).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

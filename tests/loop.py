@@ -17,6 +17,7 @@ from ops.demo.run import wait_until_caught_up
 from ops.lag import Lag, read_lag
 from tally.connect import cassandra_session
 from tally.settings import Settings
+from tally.sparkconf import SHORT_RUN_JAVA
 
 SERVICES = ("normaliser", "speed", "master", "api")
 CATCH_UP_SECONDS = 600
@@ -26,8 +27,7 @@ class Loop:
     """The verbs of the command line against one TALLY_HOME."""
 
     def __init__(self, home: Path, overrides: Mapping[str, str]) -> None:
-        # Short runs: the JVM's second compiler would cost more than it saves.
-        quick = {"TALLY_SPARK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+        quick = {"TALLY_SPARK_JAVA_OPTIONS": SHORT_RUN_JAVA, "TALLY_INGEST_TRIGGER_SECONDS": "5"}
         self.environment = {**quick, **os.environ, **overrides, "TALLY_HOME": str(home)}
         self.home = home
 

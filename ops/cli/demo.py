@@ -21,15 +21,16 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     once: Annotated[bool, typer.Option("--once", help="stop everything at the end; the default without a terminal")] = False,
-    speed: Annotated[float, typer.Option(help="replay so many times faster than real time; 0 is as fast as it goes")] = 150_000,
+    speed: Annotated[float, typer.Option(help="replay so many times faster than real time; 0 is as fast as it goes")] = 120_000,
 ) -> None:
     """Replay a year of real receipts through the whole system in a fresh folder, rebuild, and audit; exit with the audit's code."""
     from ops.demo.run import Demo, DemoPlan, show_result
     from tally.settings import Settings
+    from tally.sparkconf import SHORT_RUN_JAVA
 
     once = once or os.environ.get("DEMO") == "once" or not sys.stdout.isatty()
-    environment = {**os.environ, "TALLY_HOME": str(Path(os.environ.get("TALLY_HOME", HOME)).absolute())}
-    home = Path(environment["TALLY_HOME"])
+    home = Path(os.environ.get("TALLY_HOME", HOME)).absolute()
+    environment = {"TALLY_SPARK_JAVA_OPTIONS": SHORT_RUN_JAVA, **os.environ, "TALLY_HOME": str(home)}
     running = Demo(Settings.load(environment), environment, note)
     if home.exists():
         note(f"demo: {home} holds an earlier demo; stopping it and starting afresh")
