@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from airflow.providers.standard.operators.bash import BashOperator
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG, CronTriggerTimetable, Param
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DAYS = r"^(\d{4}-\d\d-\d\d\.\.\d{4}-\d\d-\d\d)?$"
@@ -30,7 +30,7 @@ with DAG(
     dag_id="rebuild_views",
     description="Batch views from the master dataset, published by one pointer flip",
     doc_md=DOC,
-    schedule=timedelta(hours=1),
+    schedule=CronTriggerTimetable("0 * * * *", timezone="UTC"),
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,

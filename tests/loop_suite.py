@@ -11,8 +11,8 @@ from cassandra.cluster import Session
 from ops.oracle.complete_journey import Scope, stores_in, window_totals
 from tally.connect import cassandra_session
 from tests.loop import Loop, running_loop
-from tests.prefixes import prefix_values
-from tests.readers import METRICS, Readings, reading
+from tests.prefixes import no_prefix
+from tests.readers import Readings, reading
 
 SPAN = (datetime(2017, 1, 1, tzinfo=UTC), datetime(2018, 1, 2, tzinfo=UTC))
 REPLAY = ("--duplicates", "0.02", "--disorder", "5m", "--late", "0.01", "--late-by", "1d", "--conflicts", "20", "--bad", "12")
@@ -110,10 +110,9 @@ class LoopSuite:
     def test_every_answer_meanwhile_is_a_prefix_of_what_was_sent(
         self, loop: Loop, speed_readings: Readings, batch_readings: Readings
     ) -> None:
-        allowed = prefix_values(loop.settings)
         told = speed_readings.told | batch_readings.told
 
-        wrong = [cell for cell in told if cell[3] not in {seen[METRICS.index(cell[2])] for seen in allowed.get(cell[:2], {(0, 0)})}]
+        wrong = no_prefix(loop.settings, told)
 
         answers, cells = speed_readings.answers + batch_readings.answers, speed_readings.cells + batch_readings.cells
         print(f"{answers:,} answers, {cells:,} cells, {len(told):,} distinct values, {len(wrong)} that are no prefix")

@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
@@ -12,9 +12,20 @@ from confluent_kafka import TopicPartition
 from tally.connect import kafka_consumer
 from tally.settings import Settings
 from tally.windows import window_start
+from tests.readers import METRICS, Told
 
 Key = tuple[str, datetime]
 Seen = tuple[int, int]
+
+
+def no_prefix(settings: Settings, told: Iterable[Told]) -> list[Told]:
+    """What readers were told that no prefix of the committed events gives."""
+    allowed = prefix_values(settings)
+
+    def is_prefix(store: str, start: datetime, metric: str, value: int) -> bool:
+        return value in {seen[METRICS.index(metric)] for seen in allowed.get((store, start), {(0, 0)})}
+
+    return [cell for cell in told if not is_prefix(*cell)]
 
 
 def prefix_values(settings: Settings) -> dict[Key, set[Seen]]:

@@ -27,14 +27,16 @@ class Readings:
 
 
 @contextmanager
-def reading(api: str, stores: Sequence[str], span: tuple[datetime, datetime], readers: int = 4) -> Iterator[Readings]:
+def reading(
+    api: str, stores: Sequence[str], span: tuple[datetime, datetime], readers: int = 4, pause_seconds: float = 0.0
+) -> Iterator[Readings]:
     """Readers that ask for seeded random stores and week-long stretches of the span until the block ends."""
     readings, stop, lock = Readings(), threading.Event(), threading.Lock()
 
     def read(number: int) -> None:
         chance = random.Random(number)
         with httpx.Client(base_url=f"http://{api}", timeout=30) as client:
-            while not stop.is_set():
+            while not stop.wait(pause_seconds):
                 _ask_once(client, chance, stores, span, (readings, lock))
 
     threads = [threading.Thread(target=read, args=(number,)) for number in range(readers)]

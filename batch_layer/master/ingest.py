@@ -42,7 +42,6 @@ class Ingest:
     session: Session
     settings: Settings
     ids: Mapping[str, str]
-    starting: Until
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -76,7 +75,7 @@ def start_ingest(spark: SparkSession, session: Session, settings: Settings, **op
     create_table(spark, settings.master_path)
     ids = topic_ids(settings, topics)
     starting = starting_offsets(held_by(settings.master_path), ids, kept_offsets(settings, topics))
-    ingest = Ingest(spark, session, settings, ids, starting)
+    ingest = Ingest(spark, session, settings, ids)
     records = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", settings.kafka)
@@ -111,14 +110,15 @@ def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
 
 def _planned(ingest: Ingest, number: int) -> tuple[Until, Until]:
     """Offsets at which a micro-batch starts and ends, from the query's own plan, which is on disk before the batch runs."""
-    offsets = ingest.settings.checkpoint(QUERY) / "offsets"
-    before = offsets / str(number - 1)
-    return (_offsets_in(before) if before.exists() else ingest.starting), _offsets_in(offsets / str(number))
+    checkpoint = ingest.settings.checkpoint(QUERY)
+    # Not where a query would begin today: the table may have been lost since this one began.
+    before = checkpoint / "offsets" / str(number - 1) if number else checkpoint / "sources" / "0" / "0"
+    return _offsets_in(before), _offsets_in(checkpoint / "offsets" / str(number))
 
 
 def _offsets_in(file: Path) -> dict[str, dict[int, int]]:
-    # Spark's offset log: version, metadata, then one line for the source.
-    planned = json.loads(file.read_text("utf-8").splitlines()[2])
+    # Spark's logs: the version, in the offset log also metadata, then one line for the source.
+    planned = json.loads(file.read_text("utf-8").splitlines()[-1])
     return {topic: {int(number): offset for number, offset in offsets.items()} for topic, offsets in planned.items()}
 
 

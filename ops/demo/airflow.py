@@ -25,7 +25,7 @@ def run_rebuild(address: str, conf: dict[str, Any], say: Callable[[str], None]) 
         say(f"airflow: {DAG} run {run} is queued")
         state = _wait_for_end(client, run)
     if state != "success":
-        raise StackError(f"airflow: {DAG} run {run} ended as {state}; see the task log under TALLY_HOME/airflow/logs")
+        raise StackError(f"airflow: {DAG} run {run} ended as {state}; see the task log under TALLY_HOME/data/airflow/logs")
     return run
 
 

@@ -3,12 +3,17 @@
 A repeated micro-batch, a restored checkpoint or a second driver adds again; `TALLY_SINK_REGISTER=events` does not.
 """
 
+from datetime import date
+
 from cassandra.cluster import Session
 from pyspark.sql import DataFrame
 
+from speed_layer.sink.activity import StoreActivity
 from speed_layer.sink.rows import for_workers, worker_session
 from tally.families import Family
 from tally.settings import Settings
+
+_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 
 
 def counter_table(family: Family) -> str:
@@ -35,13 +40,16 @@ class CounterSink:
         self._session = worker_session(for_workers(settings))
         self._last: dict[tuple[object, ...], tuple[int, ...]] = {}
         create_counter_table(self._session, family)
+        self._activity = StoreActivity(family, self._session)
         changes = ", ".join(f'"{name}" = "{name}" + ?' for name in self._counted)
         where = " AND ".join(f"{name} = ?" for name in self._keys)
         self._update = self._session.prepare(f"UPDATE {settings.keyspace}.{counter_table(family)} SET {changes} WHERE {where}")
 
     def add(self, rows: DataFrame) -> None:
         """The increments of a micro-batch's rows, added."""
-        for row in rows.collect():
+        found = rows.collect()
+        self._activity.note((row["store_id"], row["day"].toordinal() - _EPOCH_ORDINAL) for row in found)
+        for row in found:
             key, totals = tuple(row[name] for name in self._keys), tuple(row[name] for name in self._counted)
             before = self._last.get(key, (0,) * len(totals))
             self._session.execute(self._update, (*(now - then for now, then in zip(totals, before, strict=True)), *key))

@@ -71,6 +71,21 @@ def test_checkpoint_ahead_of_the_table_is_refused_and_nothing_is_skipped(ingest:
     assert master_coordinates(batch_settings) == []
 
 
+def test_table_lost_in_a_first_micro_batch_that_began_behind_it_is_refused(ingest: Ingest, batch_settings: Settings) -> None:
+    checkpoint = batch_settings.checkpoint(QUERY)
+    send_receipts(batch_settings, 500, 10)
+    ingest()
+    shutil.rmtree(checkpoint)
+    send_receipts(batch_settings, 510, 10)
+    ingest()
+    for file in checkpoint.glob("commits/*0*"):
+        file.unlink()
+    shutil.rmtree(batch_settings.master_path)
+
+    with pytest.raises(StreamingQueryException, match="the master dataset ends at 0"):
+        ingest()
+
+
 def test_aborted_records_are_not_in_the_master(ingest: Ingest, batch_settings: Settings) -> None:
     producer = kafka_producer(batch_settings, {"transactional.id": "aborting", "message.timeout.ms": 5000, "transaction.timeout.ms": 10000})
     producer.init_transactions(10)
