@@ -57,6 +57,7 @@ class Demo:
         """Start everything, replay the year, rebuild under Airflow, audit. The stack is left running."""
         self._step("start the stack", lambda: self._tally("up"))
         self._settings = Settings.load(self._environment)
+        self._say(f"watch it come in: http://{self._settings.api}/")
         replay = ["replay", "--source", "complete-journey", "--seed", str(plan.seed), "--speed", f"{plan.speed:g}", *plan.replay]
         self._step("replay one year of receipts", lambda: self._tally(*replay))
         self._step("both layers catch up", self._catch_up)

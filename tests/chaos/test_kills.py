@@ -17,7 +17,8 @@ from tests.loop_suite import REPLAY
 SEED = 20171
 KILLS_EACH = 5
 # Slow enough for fifteen restarts between the first and the last micro-batch.
-PACE = ("--speed", "60000")
+PACE = ("--speed", "70000")
+LATEST_SECONDS = 12.0
 POLL_SECONDS = 0.01
 # What the watch may be late by, of a restart that takes many seconds.
 TOLERANCE_SECONDS = 0.1
@@ -69,6 +70,7 @@ def test_kills_of_python_jvm_and_both_leave_the_same_audit(loop: Loop) -> None:
     modes = [mode for mode in ("python", "jvm", "both") for _ in range(KILLS_EACH)]
     chance.shuffle(modes)
     replay = loop.start("replay", "--source", "complete-journey", *PACE, *REPLAY)
+    wait_until(lambda: bool(loop.micro_batches()), 120, "the first micro-batch")
 
     overlaps = [overlap for mode in modes if (overlap := killed_and_started_again(loop, mode, chance)) > TOLERANCE_SECONDS]
     assert replay.poll() is None, "the last kill has to come before the last receipt"
@@ -86,7 +88,7 @@ def test_kills_of_python_jvm_and_both_leave_the_same_audit(loop: Loop) -> None:
 
 def killed_and_started_again(loop: Loop, mode: str, chance: random.Random) -> float:
     """Kill at a seeded moment and start again; for how many seconds old processes lived beside the new driver (0 or less: none)."""
-    wait_for_seeded_moment(loop, chance)
+    wait_for_seeded_moment(chance)
     old = family_of(loop)
     with ThreadPoolExecutor(1) as watching:
         kill(victims(loop, mode))
@@ -95,9 +97,7 @@ def killed_and_started_again(loop: Loop, mode: str, chance: random.Random) -> fl
         return seen.result() - psutil.Process(loop.pid("speed")).create_time()
 
 
-def wait_for_seeded_moment(loop: Loop, chance: random.Random) -> None:
-    """Some moment after the next micro-batch that holds records: inside a later one, or between two."""
-    seen, delay = len(loop.micro_batches()), chance.uniform(0, 3)
-    wait_until(lambda: len(loop.micro_batches()) > seen, 120, "a micro-batch after the restart")
-    moment = time.monotonic() + delay
-    wait_until(lambda: time.monotonic() >= moment, 10, "the seeded moment")
+def wait_for_seeded_moment(chance: random.Random) -> None:
+    """Some moment of the first seconds after a start: before a micro-batch, inside one, or after some."""
+    moment = time.monotonic() + chance.uniform(0, LATEST_SECONDS)
+    wait_until(lambda: time.monotonic() >= moment, LATEST_SECONDS + 1, "the seeded moment")
