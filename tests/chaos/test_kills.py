@@ -18,7 +18,7 @@ from tests.loop_suite import REPLAY
 SEED = 20171
 KILLS_EACH = 5
 # Slow enough for fifteen restarts between the first and the last micro-batch.
-PACE = ("--speed", "50000")
+PACE = ("--speed", "55000")
 # After about 15 seconds the first micro-batch of a new driver ends: some kills come before, some after it.
 LATEST_SECONDS = 30.0
 POLL_SECONDS = 0.01
