@@ -3,17 +3,14 @@
 A repeated micro-batch, a restored checkpoint or a second driver adds again; `TALLY_SINK_REGISTER=events` does not.
 """
 
-from datetime import date
-
 from cassandra.cluster import Session
+from cassandra.util import Date
 from pyspark.sql import DataFrame
 
 from speed_layer.sink.activity import StoreActivity
 from speed_layer.sink.rows import for_workers, worker_session
 from tally.families import Family
 from tally.settings import Settings
-
-_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 
 
 def counter_table(family: Family) -> str:
@@ -48,7 +45,7 @@ class CounterSink:
     def add(self, rows: DataFrame) -> None:
         """The increments of a micro-batch's rows, added."""
         found = rows.collect()
-        self._activity.note((row["store_id"], row["day"].toordinal() - _EPOCH_ORDINAL) for row in found)
+        self._activity.note((row["store_id"], Date(row["day"]).days_from_epoch) for row in found)
         for row in found:
             key, totals = tuple(row[name] for name in self._keys), tuple(row[name] for name in self._counted)
             before = self._last.get(key, (0,) * len(totals))

@@ -1,17 +1,17 @@
 """Speed drivers beside and instead of the stack's own one: started, frozen in a micro-batch, resumed, killed."""
 
-import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
+from ops.stack.processes import send
 from speed_layer.checkpoint import committed_position
 from speed_layer.source import retained
 from tests.loop import Loop, wait_until
@@ -50,14 +50,14 @@ class SpeedDriver:
                 time.sleep(0.01)
                 continue
             frozen = self.processes()
-            _signal(frozen, signal.SIGSTOP)
+            send_to_all(frozen, signal.SIGSTOP)
             if self._in_flight():
                 return frozen
-            _signal(frozen, signal.SIGCONT)
+            send_to_all(frozen, signal.SIGCONT)
 
     def kill(self) -> None:
         """SIGKILL to all of it."""
-        _signal(self.processes(), signal.SIGKILL)
+        send_to_all(self.processes(), signal.SIGKILL)
 
     def _in_flight(self) -> bool:
         planned, committed = self.micro_batches()
@@ -66,7 +66,7 @@ class SpeedDriver:
 
 def resume(frozen: list[psutil.Process]) -> None:
     """SIGCONT to what was frozen."""
-    _signal(frozen, signal.SIGCONT)
+    send_to_all(frozen, signal.SIGCONT)
 
 
 @contextmanager
@@ -94,10 +94,10 @@ def _is_jvm(process: psutil.Process) -> bool:
         return False
 
 
-def _signal(processes: list[psutil.Process], number: signal.Signals) -> None:
+def send_to_all(processes: list[psutil.Process], number: signal.Signals) -> None:
+    """The signal to each that is still there."""
     for process in processes:
-        with suppress(psutil.NoSuchProcess, ProcessLookupError):
-            os.kill(process.pid, number)
+        send(process, number)
 
 
 def _last(folder: Path) -> int:

@@ -6,12 +6,13 @@ import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
+from ops.stack.processes import has_ended
+from tests.chaos.drivers import QUERY, SpeedDriver, send_to_all
 from tests.loop import Loop, jvm_of, running_loop, wait_until
 from tests.loop_suite import REPLAY
 
@@ -39,32 +40,13 @@ def victims(loop: Loop, mode: str) -> list[psutil.Process]:
     return {"python": [python], "jvm": [jvm], "both": [python, jvm]}[mode]
 
 
-def family_of(loop: Loop) -> list[psutil.Process]:
-    """Every process of the running speed layer."""
-    python = psutil.Process(loop.pid("speed"))
-    return [python, *python.children(recursive=True)]
-
-
-def kill(processes: list[psutil.Process]) -> None:
-    for process in processes:
-        with suppress(psutil.NoSuchProcess):
-            os.kill(process.pid, signal.SIGKILL)
-
-
 def last_seen_alive(processes: list[psutil.Process]) -> float:
     """When the last of the processes was seen alive, in seconds since the machine booted; returns once all are dead."""
     seen = 0.0
-    while any(is_alive(process) for process in processes):
+    while not all(has_ended(process) for process in processes):
         seen = time.clock_gettime(time.CLOCK_BOOTTIME)
         time.sleep(POLL_SECONDS)
     return seen
-
-
-def is_alive(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def test_kills_of_python_jvm_and_both_leave_the_same_audit(loop: Loop) -> None:
@@ -94,9 +76,9 @@ def test_kills_of_python_jvm_and_both_leave_the_same_audit(loop: Loop) -> None:
 def killed_and_started_again(loop: Loop, mode: str, chance: random.Random) -> float:
     """Kill at a seeded moment and start again; for how many seconds old processes lived beside the new driver (0 or less: none)."""
     wait_for_seeded_moment(chance)
-    old = family_of(loop)
+    old = SpeedDriver(loop.pid("speed"), loop.settings.checkpoint(QUERY)).processes()
     with ThreadPoolExecutor(1) as watching:
-        kill(victims(loop, mode))
+        send_to_all(victims(loop, mode), signal.SIGKILL)
         seen = watching.submit(last_seen_alive, old)
         loop.up("speed")
         return seen.result() - started_at(loop.pid("speed"))
