@@ -19,7 +19,6 @@ from tests.integration.ingest.conftest import committed_values, send_values, wai
 from tests.integration.ingest.copier import copy_job
 
 VALUES = [f"v{number:03d}" for number in range(40)]
-NO_ANSWER = KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer", False, True))
 
 
 class LostAnswer:
@@ -35,7 +34,7 @@ class LostAnswer:
     def commit_transaction(self, seconds: float) -> None:
         if self._applied:
             self._producer.commit_transaction(seconds)
-        raise NO_ANSWER
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer", False, True))
 
 
 @pytest.mark.parametrize("applied", [True, False], ids=["applied", "not applied"])
