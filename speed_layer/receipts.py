@@ -58,7 +58,7 @@ def start_receipts(records: DataFrame, settings: Settings) -> StreamingQuery:
         write_receipts(receipts(batch), settings)
 
     query = records.writeStream.queryName(QUERY).option("checkpointLocation", str(settings.checkpoint(QUERY))).foreachBatch(write)
-    return query.trigger(processingTime=f"{settings.trigger_seconds} seconds").start()
+    return query.trigger(processingTime=f"{settings.receipts_trigger_seconds} seconds").start()
 
 
 def write_receipts(rows: DataFrame, settings: Settings) -> int:

@@ -68,6 +68,7 @@ class Settings(BaseModel):
     sales_lateness_seconds: int = Field(7200, ge=1, description="seconds that the speed layer keeps a sales window open")
     traffic_lateness_seconds: int = Field(7200, ge=1, description="seconds that the speed layer keeps a traffic window open")
     trigger_seconds: float = Field(1.0, ge=0, description="least seconds between two micro-batches; 0 asks Kafka all the time")
+    receipts_trigger_seconds: float = Field(10.0, ge=0, description="the same for the raw receipts, which wait so that the views need not")
     shuffle_partitions: int = Field(2, ge=1, description="Spark shuffle partitions and state stores; fixed by the first start")
     speed_retention_days: int = Field(7300, ge=1, description="days after a window's end that its speed row lives")
     sink_register: Literal["events", "wall_clock", "counter"] = Field(
@@ -75,7 +76,7 @@ class Settings(BaseModel):
     )
     floor: bool = Field(True, description="whether a query without checkpoint leaves windows it cannot know whole to batch")
 
-    ingest_trigger_seconds: float = Field(15.0, ge=0, description="seconds between two appends to the master; longer makes larger files")
+    ingest_trigger_seconds: float = Field(30.0, ge=0, description="seconds between two appends to the master; longer makes larger files")
     checkpoints: Path | None = Field(None, description="folder of the streaming checkpoints; default TALLY_HOME/data/checkpoints")
     default_currency: str = Field("USD", description="currency of a store that names none, ISO 4217")
     default_timezone: str = Field("UTC", description="time zone of a store that names none, IANA name")

@@ -3,7 +3,8 @@
 from tally.errors import TallyError
 from tally.settings import Settings
 
-# For a JVM that lives minutes: its second compiler would cost more processor time than the faster code saves.
+# For a JVM that lives minutes, of Spark or of the local stack: its second compiler would cost more processor time than the
+# faster code saves.
 SHORT_RUN_JAVA = "-XX:TieredStopAtLevel=1"
 
 

@@ -6,9 +6,10 @@ from ops.stack import probes, provision
 from ops.stack.artifacts import class_path
 from ops.stack.machine import check_java, java_version
 from ops.stack.service import Launch, Service, Site
+from tally.sparkconf import SHORT_RUN_JAVA
 
 CONFIG = Path(__file__).with_name("config")
-HEAP = ("-Xms1g", "-Xmx1g")
+JVM = ("-Xms1g", "-Xmx1g", SHORT_RUN_JAVA)
 # From Java 18 on a security manager has to be allowed, and Cassandra 5 installs one.
 SECURITY_MANAGER_SINCE = 18
 QUICK_START = (
@@ -33,7 +34,7 @@ def launch(site: Site) -> Launch:
     flags = [part for line in options for part in line.split()]
     main = ("-cp", jars, "org.apache.cassandra.service.CassandraDaemon")
     # Fewer arenas: each native thread would else hold its own part of the memory.
-    return Launch((java, *HEAP, *flags, *allow, *QUICK_START, *properties, *main), {"MALLOC_ARENA_MAX": "2"})
+    return Launch((java, *JVM, *flags, *allow, *QUICK_START, *properties, *main), {"MALLOC_ARENA_MAX": "2"})
 
 
 def _write_config(site: Site) -> Path:

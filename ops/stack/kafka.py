@@ -10,9 +10,10 @@ from ops.stack.artifacts import class_path
 from ops.stack.machine import check_java
 from ops.stack.service import Launch, Service, Site
 from tally.errors import StackError
+from tally.sparkconf import SHORT_RUN_JAVA
 
 CONFIG = Path(__file__).with_name("config")
-HEAP = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC")
+JVM = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", SHORT_RUN_JAVA)
 
 
 def launch(site: Site) -> Launch:
@@ -23,7 +24,7 @@ def launch(site: Site) -> Launch:
         _format(java, jars, config)
     logging = f"-Dlog4j2.configurationFile={CONFIG / 'kafka-log4j2.properties'}"
     crash = f"-XX:ErrorFile={site.home / 'logs' / 'kafka-crash.log'}"
-    return Launch((java, *HEAP, crash, logging, "-cp", jars, "kafka.Kafka", str(config)))
+    return Launch((java, *JVM, crash, logging, "-cp", jars, "kafka.Kafka", str(config)))
 
 
 def _write_config(site: Site) -> Path:
