@@ -19,7 +19,7 @@ from tests.loop_suite import REPLAY
 SEED = 20171
 KILLS_EACH = 5
 # Slow enough for fifteen restarts between the first and the last micro-batch.
-PACE = ("--speed", "55000")
+PACE = ("--speed", "40000")
 # After about 15 seconds the first micro-batch of a new driver ends: some kills come before, some after it.
 LATEST_SECONDS = 30.0
 POLL_SECONDS = 0.01
@@ -58,7 +58,7 @@ def test_kills_of_python_jvm_and_both_leave_the_same_audit(loop: Loop) -> None:
 
     overlaps = [overlap for mode in modes if (overlap := killed_and_started_again(loop, mode, chance)) > TOLERANCE_SECONDS]
     after_the_last_kill = len(loop.micro_batches())
-    replay.communicate(timeout=600)
+    replay.communicate(timeout=1200)
     assert replay.returncode == 0
     loop.catch_up()
     assert len(loop.micro_batches()) > after_the_last_kill, "the last kill has to come before the last micro-batch"
