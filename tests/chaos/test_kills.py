@@ -3,9 +3,11 @@
 import os
 import random
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -33,6 +35,17 @@ def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
         yield running
 
 
+@contextmanager
+def replaying(loop: Loop) -> Iterator["subprocess.Popen[str]"]:
+    """A replay of the year under way; ended with the block."""
+    replay = loop.start("replay", "--source", "complete-journey", *PACE, *REPLAY)
+    try:
+        yield replay
+    finally:
+        replay.kill()
+        replay.communicate()
+
+
 def victims(loop: Loop, mode: str) -> list[psutil.Process]:
     """The processes that a mode kills: the driver's Python, its JVM, or both."""
     python = psutil.Process(loop.pid("speed"))
@@ -53,12 +66,11 @@ def test_kills_of_python_jvm_and_both_leave_the_same_audit(loop: Loop) -> None:
     chance = random.Random(SEED)
     modes = [mode for mode in ("python", "jvm", "both") for _ in range(KILLS_EACH)]
     chance.shuffle(modes)
-    replay = loop.start("replay", "--source", "complete-journey", *PACE, *REPLAY)
-    wait_until(lambda: bool(loop.micro_batches()), 120, "the first micro-batch")
-
-    overlaps = [overlap for mode in modes if (overlap := killed_and_started_again(loop, mode, chance)) > TOLERANCE_SECONDS]
-    after_the_last_kill = len(loop.micro_batches())
-    replay.communicate(timeout=1200)
+    with replaying(loop) as replay:
+        wait_until(lambda: bool(loop.micro_batches()), 120, "the first micro-batch")
+        overlaps = [overlap for mode in modes if (overlap := killed_and_started_again(loop, mode, chance)) > TOLERANCE_SECONDS]
+        after_the_last_kill = len(loop.micro_batches())
+        replay.communicate(timeout=1200)
     assert replay.returncode == 0
     loop.catch_up()
     assert len(loop.micro_batches()) > after_the_last_kill, "the last kill has to come before the last micro-batch"
@@ -80,6 +92,8 @@ def killed_and_started_again(loop: Loop, mode: str, chance: random.Random) -> fl
     with ThreadPoolExecutor(1) as watching:
         send_to_all(victims(loop, mode), signal.SIGKILL)
         seen = watching.submit(last_seen_alive, old)
+        # Without its JVM the driver's Python ends by itself, a moment later; until then the service runs.
+        wait_until(lambda: has_ended(old[-1]), 30, "the driver's Python has ended")
         loop.up("speed")
         return seen.result() - started_at(loop.pid("speed"))
 
