@@ -67,8 +67,10 @@ class Settings(BaseModel):
 
     sales_lateness_seconds: int = Field(7200, ge=1, description="seconds that the speed layer keeps a sales window open")
     traffic_lateness_seconds: int = Field(7200, ge=1, description="seconds that the speed layer keeps a traffic window open")
-    trigger_seconds: float = Field(1.0, ge=0, description="least seconds between two micro-batches; 0 asks Kafka all the time")
-    receipts_trigger_seconds: float = Field(10.0, ge=0, description="the same for the raw receipts, which wait so that the views need not")
+    trigger_seconds: float = Field(1.0, ge=0, description="least seconds between two micro-batches of a view; 0 asks Kafka all the time")
+    receipts_trigger_seconds: float = Field(
+        10.0, ge=0, description="least seconds between two micro-batches of the raw receipts; the views come first"
+    )
     shuffle_partitions: int = Field(2, ge=1, description="Spark shuffle partitions and state stores; fixed by the first start")
     speed_retention_days: int = Field(7300, ge=1, description="days after a window's end that its speed row lives")
     sink_register: Literal["events", "wall_clock", "counter"] = Field(
