@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 from airflow.providers.standard.operators.bash import BashOperator
@@ -30,8 +30,8 @@ with DAG(
     dag_id="rebuild_views",
     description="Batch views from the master dataset, published by one pointer flip",
     doc_md=DOC,
-    schedule=CronTriggerTimetable("0 * * * *", timezone="UTC"),
-    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    # No start date and no grace: with either, a DAG that is turned on runs at once for the full hour before.
+    schedule=CronTriggerTimetable("0 * * * *", timezone="UTC", run_immediately=timedelta(0)),
     catchup=False,
     max_active_runs=1,
     tags=["batch", "views"],
