@@ -12,6 +12,8 @@ from confluent_kafka import Consumer, Producer
 from tally.settings import Settings
 
 REQUEST_TIMEOUT_SECONDS = 30.0
+# CQL's date on the wire: days, with 1970-01-01 in the middle of 32 bits.
+CQL_DATE_ZERO = 1 << 31
 
 
 @contextmanager

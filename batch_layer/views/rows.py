@@ -13,11 +13,10 @@ from cassandra.query import BatchStatement, BatchType
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tally.connect import cassandra_cluster
+from tally.connect import CQL_DATE_ZERO, cassandra_cluster
 from tally.families import Family
 from tally.settings import Settings
 
-_CQL_DATE_ZERO = 1 << 31
 _PARTITIONS_AT_ONCE = 1_000
 _ROWS_A_BATCH = 50
 _CONCURRENCY = 32
@@ -106,12 +105,12 @@ class GenerationWriter:
         batch = BatchStatement(batch_type=BatchType.UNLOGGED)
         batch.is_idempotent = True
         for store_id, day, *values, _ in rows:
-            batch.add(self._insert, (store_id, day + _CQL_DATE_ZERO, *values, self._generation))
+            batch.add(self._insert, (store_id, day + CQL_DATE_ZERO, *values, self._generation))
         return batch
 
     def _changed(self, partitions: Sequence[list[Row]]) -> list[str]:
         """Windows, as store|milliseconds, whose rows the generation before does not have just so."""
-        keys = [(rows[0][0], rows[0][1] + _CQL_DATE_ZERO, self._earlier[rows[0][1]]) for rows in partitions]
+        keys = [(rows[0][0], rows[0][1] + CQL_DATE_ZERO, self._earlier[rows[0][1]]) for rows in partitions]
         answers = execute_concurrent_with_args(self._session, self._select, keys, concurrency=_CONCURRENCY, raise_on_first_error=True)
         changed: set[str] = set()
         for rows, answer in zip(partitions, answers, strict=True):

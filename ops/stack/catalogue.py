@@ -20,13 +20,14 @@ def python_module(module: str, site: Site) -> Launch:
     return Launch((sys.executable, "-m", module), {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1"})
 
 
-def _job(name: str, module: str, needs: tuple[str, ...]) -> Service:
+def _job(name: str, module: str, needs: tuple[str, ...], *, spark_driver: bool = False) -> Service:
     """A job without HTTP: ready when it has touched its ready file."""
     return Service(
         name=name,
         launch=lambda site: python_module(module, site),
         is_ready=lambda site: site.run(f"{name}.ready").exists(),
         needs=needs,
+        spark_driver=spark_driver,
         start_seconds=180,
     )
 
@@ -49,8 +50,8 @@ SERVICES: dict[str, Service] = {
         CASSANDRA,
         _job("normaliser", "ingest.normaliser", ("kafka",)),
         _web("gateway", "ingest.gateway", ("kafka",)),
-        _job("speed", "speed_layer.job", ("kafka", "cassandra")),
-        _job("master", "batch_layer.master.ingest", ("kafka", "cassandra")),
+        _job("speed", "speed_layer.job", ("kafka", "cassandra"), spark_driver=True),
+        _job("master", "batch_layer.master.ingest", ("kafka", "cassandra"), spark_driver=True),
         _web("api", "serving.api", ("kafka", "cassandra")),
         AIRFLOW,
     )

@@ -113,6 +113,14 @@ def has_ended(process: psutil.Process) -> bool:
     return True
 
 
+def has_jvm(process: psutil.Process) -> bool:
+    """Whether a JVM runs below the process."""
+    try:
+        return any(child.name() == "java" and not has_ended(child) for child in process.children(recursive=True))
+    except psutil.NoSuchProcess:
+        return False  # it, or a child of it, ended while we looked
+
+
 def send(process: psutil.Process, number: signal.Signals) -> None:
     """The signal to the process, if it is still there."""
     try:

@@ -55,7 +55,10 @@ def nothing(site: Site) -> None:
 
 @dataclass(frozen=True)
 class Service:
-    """One supervised service. `settings_names` are the addresses it listens on; the first is the one that status shows."""
+    """One supervised service. `settings_names` are the addresses it listens on; the first is the one that status shows.
+
+    A `spark_driver` is Python with a JVM below it: neither does any work without the other.
+    """
 
     name: str
     launch: Callable[[Site], Launch]
@@ -63,6 +66,7 @@ class Service:
     needs: tuple[str, ...] = ()
     settings_names: tuple[str, ...] = ()
     http: bool = False
+    spark_driver: bool = False
     once_ready: Callable[[Site], None] = nothing
     stop_signal: signal.Signals = signal.SIGTERM
     start_seconds: float = 120.0

@@ -30,7 +30,7 @@ class Status:
 def status_of(site: Site, service: Service) -> Status:
     """The state now: failed = it was started and has ended without `down`."""
     record = processes.read_record(_record_file(site, service))
-    process = processes.process_of(record)
+    process = _at_work(service, record)
     state: State
     if record is None:
         state = "stopped"
@@ -62,8 +62,8 @@ def start(site: Site, service: Service) -> None:
 
 
 def is_alive(site: Site, service: Service) -> bool:
-    """Whether the recorded process runs."""
-    return processes.process_of(processes.read_record(_record_file(site, service))) is not None
+    """Whether the recorded process runs, and below a Spark driver its JVM."""
+    return _at_work(service, processes.read_record(_record_file(site, service))) is not None
 
 
 def is_ready(site: Site, service: Service) -> bool:
@@ -102,6 +102,14 @@ def last_words(site: Site, service: Service) -> str:
     log = site.log(service.name)
     lines = log.read_text("utf-8", errors="replace").splitlines() if log.exists() else []
     return " | ".join([line.strip() for line in lines if line.strip()][-LOG_LINES:]) or "nothing logged"
+
+
+def _at_work(service: Service, record: Record | None) -> psutil.Process | None:
+    """The recorded process; None once it has ended, or its JVM has, after which a driver only ends in its own time."""
+    process = processes.process_of(record)
+    if process is None or record is None or not (service.spark_driver and record.ready):
+        return process
+    return process if processes.has_jvm(process) else None
 
 
 def _check_ports(site: Site, service: Service) -> None:

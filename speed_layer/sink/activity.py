@@ -6,9 +6,8 @@ from cassandra.cluster import Session
 from cassandra.query import BoundStatement, PreparedStatement
 
 from speed_layer.sink.writer import write_all
+from tally.connect import CQL_DATE_ZERO
 from tally.families import Family
-
-_CQL_DATE_ZERO = 1 << 31
 
 
 class StoreActivity:
@@ -34,8 +33,8 @@ class StoreActivity:
         # The earlier first day has the higher write timestamp and wins; likewise the later last day.
         first, last = span
         return (
-            self._first.bind((self._family.name, store_id, first + _CQL_DATE_ZERO, -first)),
-            self._last.bind((self._family.name, store_id, last + _CQL_DATE_ZERO, last)),
+            self._first.bind((self._family.name, store_id, first + CQL_DATE_ZERO, -first)),
+            self._last.bind((self._family.name, store_id, last + CQL_DATE_ZERO, last)),
         )
 
     def _prepare(self, column: str) -> PreparedStatement:

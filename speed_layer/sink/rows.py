@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from speed_layer.sink.activity import StoreActivity
 from speed_layer.sink.updates import ViewUpdates
 from speed_layer.sink.writer import one_partition, write_all
-from tally.connect import cassandra_cluster
+from tally.connect import CQL_DATE_ZERO, cassandra_cluster
 from tally.families import Family
 from tally.settings import Settings
 
@@ -26,8 +26,6 @@ WINDOW_SECONDS = 900
 DAY_SECONDS = 86_400
 # Cassandra refuses a longer TTL: 20 years.
 LONGEST_TTL_SECONDS = 630_720_000
-# CQL's date on the wire: days, with 1970-01-01 in the middle of 32 bits.
-CQL_DATE_ZERO = 1 << 31
 _PARTITIONS_AT_ONCE = 1_000
 ACKS = "rows bigint, windows bigint, expired bigint"
 _ACK_TYPES = pa.schema([("rows", pa.int64()), ("windows", pa.int64()), ("expired", pa.int64())])

@@ -90,10 +90,10 @@ def killed_and_started_again(loop: Loop, mode: str, chance: random.Random) -> fl
     wait_for_seeded_moment(chance)
     old = SpeedDriver(loop.pid("speed"), loop.settings.checkpoint(QUERY)).processes()
     with ThreadPoolExecutor(1) as watching:
-        send_to_all(victims(loop, mode), signal.SIGKILL)
+        killed = victims(loop, mode)
+        send_to_all(killed, signal.SIGKILL)
         seen = watching.submit(last_seen_alive, old)
-        # Without its JVM the driver's Python ends by itself, a moment later; until then the service runs.
-        wait_until(lambda: has_ended(old[-1]), 30, "the driver's Python has ended")
+        wait_until(lambda: all(has_ended(process) for process in killed), 30, "what was killed has ended")
         loop.up("speed")
         return seen.result() - started_at(loop.pid("speed"))
 

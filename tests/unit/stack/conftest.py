@@ -1,5 +1,6 @@
 """Stand-ins: services that are shell scripts, on a site of the test's own."""
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from tally.settings import Settings
 
 READY = "touch $TALLY_READY_FILE; exec sleep 60"
 READY_WITH_CHILD = "sleep 60 & touch $TALLY_READY_FILE; wait"
+# The child goes by the name of a JVM; without it the parent lives on for a while, as the Python of a Spark driver does.
+_JVM = "import os, pathlib, time; pathlib.Path(os.environ['TALLY_READY_FILE']).touch(); time.sleep(60)"
+READY_WITH_JVM = f'ln -sf {sys.executable} $TALLY_HOME/java; $TALLY_HOME/java -c "{_JVM}" & wait; exec sleep 60'
 
 MakeService = Callable[..., Service]
 

@@ -10,7 +10,7 @@ from ops.stack import control, processes, supervisor
 from ops.stack.processes import Record
 from ops.stack.service import Service, Site
 from tally.errors import StackError
-from tests.unit.stack.conftest import READY_WITH_CHILD, MakeService
+from tests.unit.stack.conftest import READY_WITH_CHILD, READY_WITH_JVM, MakeService
 
 
 def up(site: Site, *services: Service) -> list[str]:
@@ -79,6 +79,21 @@ def test_up_ends_the_child_of_a_killed_service_before_it_starts_it_again(site: S
     up(site, driver)
 
     assert alive_without_parent and processes.has_ended(orphan)
+
+
+def test_spark_driver_without_its_jvm_has_failed_though_its_python_lives(site: Site, service: MakeService) -> None:
+    driver = service(script=READY_WITH_JVM, spark_driver=True)
+    up(site, driver)
+    python = psutil.Process(pid_of(site, driver))
+    [jvm] = python.children()
+    kill(jvm.pid)
+
+    failed = supervisor.status_of(site, driver).state
+    lived_on = not processes.has_ended(python)
+    told = up(site, driver)
+
+    assert (failed, lived_on, told[0], processes.has_ended(python)) == ("failed", True, "job: starting", True)
+    assert up(site, driver) == ["job: runs already"]
 
 
 def test_down_ends_the_child_of_a_killed_service(site: Site, service: MakeService) -> None:
