@@ -19,7 +19,7 @@ check: setup ## lint, format, types, lock file
 	$(BIN)/mypy
 	$(BIN)/uv lock --check
 
-test: setup ## every tier: unit, laws, contract, integration, DAGs, end to end, docs
+test: setup ## every tier but chaos: unit, laws, contract, integration, DAGs, end to end, docs
 	$(PYTEST) --tiers unit,laws,docs,contract,integration,dags,e2e $(ARGS)
 
 test-fast: setup ## unit, laws and docs: no JVM, under a minute

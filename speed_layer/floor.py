@@ -1,4 +1,4 @@
-"""Where a query without a checkpoint begins, and below which window it must not write (DESIGN: the floor)."""
+"""Where a query without a checkpoint begins, and below which window it must not write (the floor, docs/guarantees.md)."""
 
 import json
 import os

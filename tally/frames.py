@@ -65,7 +65,7 @@ def window_rows(members: DataFrame, family: Family) -> DataFrame:
     In:  members_per_window().
     Out: store_id, day date, window_start timestamp (UTC), axes, dim, dim_value, events bigint (distinct events of the window,
          before exclusions and conflicts; equal in all rows of a window), parts bigint, epoch int, excluded_<part> bigint.
-    Rule: of two payloads of one identity the one with the lower offset counts (DESIGN: first by offset).
+    Rule: of two payloads of one identity the one with the lower offset counts.
     """
     ordered = members.select("store_id", F.col("window.start").alias("window_start"), F.sort_array("members").alias("members"))
     counted = ordered.select("store_id", "window_start", _events().alias("events"), F.explode(_sums_by_axes(family)).alias("sums"))

@@ -1,4 +1,4 @@
-"""The merge rule: what a reader sees of one window, given what each layer holds of it (DESIGN: merge at read).
+"""The merge rule: what a reader sees of one window, given what each layer holds of it.
 
 Pure functions over values; additive families only. The side is chosen once a window and all its rows come from it.
 """

@@ -15,7 +15,7 @@ _MOST_TEXT = 500
 
 
 def dead_letter(record: Input, error: RejectedEvent) -> Output:
-    """Key and redacted bytes of the original, and the headers of contracts.md; its id is topic:partition:offset."""
+    """Key and redacted bytes of the original, and the headers of a dead letter; its id is topic:partition:offset."""
     before = dict(record.headers)
     attempts = before.get("attempts", b"")
     headers = {

@@ -63,7 +63,7 @@ def run_audit(settings: Settings, wanted: Wanted, say: Callable[[str], None]) ->
 
 
 def as_json(audit: Audit) -> dict[str, Any]:
-    """The audit in the shape of the CLI contract, with the HTTP comparison beside the oracle's."""
+    """The audit in the shape of `--json`, with the HTTP comparison beside the oracle's."""
     answer: dict[str, Any] = {"ok": audit.ok, "ledgers": [], "oracle": None, "http": None, "seconds": audit.seconds}
     if audit.ledgers is not None:
         beside = asdict(audit.ledgers)

@@ -7,6 +7,7 @@ from ops.stack import probes
 from ops.stack.service import Launch, Service, Site
 
 REPOSITORY = Path(__file__).parents[2]
+NEW_DAGS_ARE_PAUSED = "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION"
 
 
 def launch(site: Site) -> Launch:
@@ -22,6 +23,8 @@ def _environment(site: Site) -> dict[str, str]:
         "PYTHONPATH": str(REPOSITORY),
         "AIRFLOW_HOME": str(site.data("airflow")),
         "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
+        # Airflow's own default would leave the hourly rebuild off until somebody turns it on.
+        NEW_DAGS_ARE_PAUSED: site.environment.get(NEW_DAGS_ARE_PAUSED, "False"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
         "AIRFLOW__CORE__PARALLELISM": "2",

@@ -1,6 +1,6 @@
 """A reference model of one store: a log in offset order, what each layer holds of a window, and what a full recompute says.
 
-It restates DESIGN's rules in a few lines of plain Python and shares no code with the pipeline but the values of tally/merge.py.
+It restates the rules of docs/guarantees.md in a few lines of plain Python; of the pipeline it shares the values of tally/merge.py alone.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -21,7 +21,7 @@ import pendulum
 from airflow.sdk import DAG
 from airflow.providers.standard.operators.bash import BashOperator
 
-with DAG("one_task", schedule=None, start_date=pendulum.datetime(2017, 1, 1), is_paused_upon_creation=False):
+with DAG("one_task", schedule=None, start_date=pendulum.datetime(2017, 1, 1)):
     BashOperator(task_id="touch", bash_command="touch {done}")
 """
 
@@ -75,7 +75,7 @@ def dag_is_known(site: Site) -> bool:
     return "dag_id" in call(site, "GET", "/api/v2/dags/one_task")
 
 
-def test_triggered_dag_runs_its_task(running: Site, folder: Path) -> None:
+def test_new_dag_is_on_and_a_triggered_run_of_it_runs_its_task(running: Site, folder: Path) -> None:
     dag_is_known(running)
     run = call(running, "POST", "/api/v2/dags/one_task/dagRuns", {"logical_date": None})["dag_run_id"]
 

@@ -22,7 +22,7 @@ def test_a_planted_misspelling_is_not_valid() -> None:
     assert not Draft202012Validator(compose_spec()).is_valid(planted)
 
 
-def test_there_are_three_copies_of_whatever_keeps_data() -> None:
+def test_there_are_three_copies_of_what_kafka_and_cassandra_keep() -> None:
     assert [name for name in services() if name.startswith("kafka-")] == ["kafka-1", "kafka-2", "kafka-3"]
     assert [name for name in services() if name.startswith("cassandra-")] == ["cassandra-1", "cassandra-2", "cassandra-3"]
     assert environment(services()["api"])["TALLY_REPLICATION"] == "3"
