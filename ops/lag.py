@@ -7,12 +7,11 @@ from cassandra.cluster import Session
 from confluent_kafka import Consumer, TopicPartition
 
 from schemas.loader import topics
-from tally.connect import kafka_consumer
+from tally.connect import NORMALISER_GROUP, kafka_consumer
 from tally.families import FAMILIES
 from tally.settings import Settings
 
 _TIMEOUT_SECONDS = 15.0
-NORMALISER_GROUP = "normaliser"
 
 
 @dataclass(frozen=True)

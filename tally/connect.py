@@ -14,6 +14,8 @@ from tally.settings import Settings
 REQUEST_TIMEOUT_SECONDS = 30.0
 # CQL's date on the wire: days, with 1970-01-01 in the middle of 32 bits.
 CQL_DATE_ZERO = 1 << 31
+# The consumer group of the normaliser: its committed positions say which raw records have become canonical ones.
+NORMALISER_GROUP = "normaliser"
 
 
 @contextmanager

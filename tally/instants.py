@@ -30,8 +30,10 @@ def instant_text(instant: datetime) -> str:
 
     >>> instant_text(datetime(2017, 9, 19, 22, 48, 3, tzinfo=UTC))
     '2017-09-19T22:48:03.000Z'
+    >>> instant_text(datetime(1, 1, 1, tzinfo=UTC))
+    '0001-01-01T00:00:00.000Z'
     """
-    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{instant.microsecond // 1000:03d}Z"
+    return instant.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def from_millis(millis: int) -> datetime:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
@@ -10,7 +10,9 @@ from pyspark.sql import functions as F
 
 from batch_layer.master.positions import held_by, kept_offsets
 from batch_layer.master.table import read_version
+from batch_layer.views.arrivals import oldest_canonical, oldest_raw
 from batch_layer.views.pointer import Pointer
+from schemas.loader import topics
 from tally.errors import TallyError
 from tally.families import Family
 from tally.settings import Settings
@@ -20,7 +22,7 @@ from tally.windows import window_start
 @dataclass(frozen=True)
 class Pin:
     """A version of the master dataset; by partition of the family's topic the first offset not in it, and the instant up to
-    which every committed record is in it."""
+    which every record that had arrived is in it."""
 
     version: int
     until: Mapping[int, int]
@@ -41,24 +43,20 @@ class Pin:
 
 
 def pin_master(spark: SparkSession, settings: Settings, family: Family, now: datetime) -> tuple[Pin, DataFrame]:
-    """The newest version pinned, and the family's records in it. `now` was read before this call."""
-    if not DeltaTable.is_deltatable(str(settings.master_path)):
-        raise TallyError(f"no master dataset in {settings.master_path}; start its ingest with `tally up master`")
-    # The end of the topic is asked after `now`: what it holds then includes everything committed until `now`.
-    ends = {number: end for number, (_, end) in kept_offsets(settings, [family.topic])[family.topic].items()}
-    version = DeltaTable(str(settings.master_path)).version()
-    until = held_by(settings.master_path, version).until.get(family.topic, {})
-    records = read_version(spark, settings.master_path, version).where(F.col("source") == family.name)
-    if any(until.get(number, 0) < end for number, end in ends.items()):
-        newest = {
-            row["partition"]: row["newest"] for row in records.groupBy("partition").agg(F.max("committed_at").alias("newest")).collect()
-        }
-    else:
-        newest = {}
-    through = {number: now if until.get(number, 0) >= end else _utc(newest.get(number)) for number, end in ends.items()}
-    return Pin(version, {number: until.get(number, 0) for number in ends}, through), records
+    """The newest version pinned, and the family's records in it. `now` was read before this call.
 
-
-def _utc(instant: datetime | None) -> datetime:
-    """Spark hands out local time; nothing at all is covered by a partition of which nothing is held."""
-    return datetime.fromtimestamp(0, UTC) if instant is None else instant.astimezone(UTC)
+    Raises TallyError when there is no master dataset, or Kafka does not say what it holds.
+    """
+    path, topic = settings.master_path, family.topic
+    if not DeltaTable.is_deltatable(str(path)):
+        raise TallyError(f"no master dataset in {path}; start its ingest with `tally up master`")
+    # In the order in which a record travels, so that none slips from one place to the next unseen: what had arrived until `now`
+    # waits before the normaliser, or lies before the ends of the canonical topic.
+    waiting = oldest_raw(settings, topics()[topic]["raw"]) or now
+    kept = kept_offsets(settings, [topic])[topic]
+    version = DeltaTable(str(path)).version()
+    held = held_by(path, version).until.get(topic, {})
+    unheld = oldest_canonical(spark, settings, topic, held, kept)
+    through = {number: min(now, waiting, unheld.get(number, now)) for number in kept}
+    records = read_version(spark, path, version).where(F.col("source") == family.name)
+    return Pin(version, {number: held.get(number, 0) for number in kept}, through), records

@@ -3,7 +3,7 @@
 All rows of a family lie in one Cassandra partition, written by lightweight transactions only.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
@@ -20,6 +20,7 @@ Offsets = Mapping[int, int]
 # A server's answer to a lightweight transaction that it could not bring to an end; the driver has no class for it.
 _CAS_WRITE_UNKNOWN = 0x1700
 _COLUMNS = "family, day, generation, epoch, table_version, covered_until, flipped_at, pinned, through"
+_MARKS = ", ".join("?" * len(_COLUMNS.split(", ")))
 
 
 class _Raced(FlipRefused):
@@ -85,33 +86,34 @@ class PointerTable:
         Raises FlipRefused when a run with a later token has flipped, or a day would go back to earlier offsets.
         """
         flipped, current = self._static("flip_token"), self.current()
+        now = datetime.now(UTC)
         # After an attempt of unknown outcome (a time-out) one's own token, read with SERIAL consistency, says that it was applied.
         if flipped != generation.token:
             _refuse(flipped, [current[day] for day in days if day in current], generation)
-            if not self._flip(days, generation, flipped):
+            if not self._flip(days, generation, flipped, now):
                 raise _Raced(f"rebuild {generation.token} of {self.family}: not published in 20 attempts; run it again")
-        self.record_history()
+        # Its own rows, not those that stand: another run may have flipped since.
+        self._insert_history(_row(generation, day, now) for day in days)
 
     def record_history(self) -> None:
         """Copy the published rows into the history; again changes nothing, so that a crash after a flip is made good by the next run."""
-        columns = _COLUMNS.split(", ")
-        insert = self._session.prepare(f"INSERT INTO batch_pointer_history ({_COLUMNS}) VALUES ({', '.join('?' * len(columns))})")
-        insert.is_idempotent = True
-        for row in self._rows(f"SELECT {_COLUMNS} FROM batch_pointer WHERE family = %s"):
-            if row.day is not None:
-                self._session.execute(insert, [getattr(row, name) for name in columns])
+        self._insert_history(row for row in self._rows(f"SELECT {_COLUMNS} FROM batch_pointer WHERE family = %s") if row.day is not None)
 
-    def _flip(self, days: Sequence[date], generation: Generation, flipped: int | None) -> bool:
+    def _insert_history(self, rows: Iterable[Sequence[Any]]) -> None:
+        insert = self._session.prepare(f"INSERT INTO batch_pointer_history ({_COLUMNS}) VALUES ({_MARKS})")
+        insert.is_idempotent = True
+        for row in rows:
+            self._session.execute(insert, row)
+
+    def _flip(self, days: Sequence[date], generation: Generation, flipped: int | None, now: datetime) -> bool:
         batch = BatchStatement(batch_type=BatchType.UNLOGGED)
         batch.add(
             SimpleStatement("UPDATE batch_pointer SET flip_token = %s WHERE family = %s IF flip_token = %s"),
             [generation.token, self.family, flipped],
         )
-        insert = self._session.prepare(f"INSERT INTO batch_pointer ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")
-        now = datetime.now(UTC)
+        insert = self._session.prepare(f"INSERT INTO batch_pointer ({_COLUMNS}) VALUES ({_MARKS})")
         for day in days:
-            values = (generation.table_version, generation.covered_until, now, dict(generation.pinned), dict(generation.through))
-            batch.add(insert, [self.family, day, generation.token, generation.epoch, *values])
+            batch.add(insert, _row(generation, day, now))
         return self._applied(batch)
 
     def _applied(self, statement: Statement, values: list[Any] | None = None) -> bool:
@@ -132,6 +134,12 @@ class PointerTable:
 
     def _rows(self, statement: str) -> list[Any]:
         return list(self._session.execute(SimpleStatement(statement, consistency_level=ConsistencyLevel.SERIAL), [self.family]))
+
+
+def _row(one: Generation, day: date, flipped_at: datetime) -> tuple[Any, ...]:
+    """Values in the order of the columns."""
+    coverage = (one.covered_until, flipped_at, dict(one.pinned), dict(one.through))
+    return (one.family, day, one.token, one.epoch, one.table_version, *coverage)
 
 
 def _pointer(row: Any) -> Pointer:

@@ -14,11 +14,12 @@ from batch_layer.views.notices import Notices, note_activity, note_ledger
 from batch_layer.views.pin import Pin, pin_master
 from batch_layer.views.pointer import Generation, Pointer, PointerTable
 from batch_layer.views.rows import Written, write_generation
-from batch_layer.views.scope import Reach, Wanted, days_between, dirty_days
+from batch_layer.views.scope import Reach, Wanted, days_between, dirty_days, with_gaps
 from tally.connect import kafka_producer
 from tally.errors import TallyError
 from tally.families import FAMILIES, Family
 from tally.frames import window_rows
+from tally.instants import instant_text
 from tally.settings import Settings
 
 
@@ -68,7 +69,8 @@ def publish(job: Job, family: Family) -> Published:
     pinned = _Pinned(pin.with_earlier(current.values()), master, record_fates(master).persist(), current)
     try:
         days = _days(job.wanted, family, pinned)
-        _say(f"{family.name}: {len(days)} days to rebuild from version {pin.version} of the master dataset")
+        reach = f"version {pin.version} of the master dataset, with all that had arrived by {instant_text(min(pin.through.values()))}"
+        _say(f"{family.name}: {len(days)} days to rebuild from {reach}")
         if not days or job.dry_run:
             return Published(len(days), 0, 0, 0)
         written = _write(job, family, pinned, days, token)
@@ -91,7 +93,7 @@ def _days(wanted: Wanted, family: Family, pinned: _Pinned) -> list[date]:
     for row in fates.groupBy("event_date", "partition").agg((F.max("offset") + 1).alias("until")).collect():
         until.setdefault(row["event_date"], {})[row["partition"]] = row["until"]
     if wanted.mode == "full":
-        return days_between(min(until), max(until)) if until else []
+        return sorted(with_gaps(until))
     conflicts = [(row[0], row[1]) for row in fates.where("elsewhere").select("event_date", "first_date").distinct().collect()]
     return sorted(dirty_days(Reach(family.epoch, pinned.pin.covered_until, until), pinned.current, conflicts))
 
@@ -110,7 +112,9 @@ def _write(job: Job, family: Family, pinned: _Pinned, days: list[date], token: i
 
 
 def _of_days(records: DataFrame, days: list[date]) -> DataFrame:
-    return records.where(F.col("event_date").between(days[0], days[-1]) & F.col("event_date").isin(days))
+    # As text: the bridge to the JVM takes no date before the year 1000.
+    wanted = [f"DATE'{day.isoformat()}'" for day in days]
+    return records.where(f"event_date BETWEEN {wanted[0]} AND {wanted[-1]} AND event_date IN ({', '.join(wanted)})")
 
 
 def _with_touched(job: Job, family: Family, rows: DataFrame, pinned: _Pinned) -> DataFrame:

@@ -1,13 +1,17 @@
 """Which days a rebuild computes."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from itertools import chain, pairwise
 from typing import Literal
 
 from batch_layer.views.pointer import Pointer
 
 Mode = Literal["full", "days", "dirty"]
+# The pointers of a run move in one conditional write, which has an upper limit.
+MOST_DAYS = 10_000
+LONGEST_GAP_DAYS = 366
 
 
 @dataclass(frozen=True)
@@ -27,12 +31,24 @@ def parse_days(text: str) -> Wanted:
         raise ValueError(f"--days {text!r}: expected YYYY-MM-DD..YYYY-MM-DD, both inclusive") from error
     if last < first:
         raise ValueError(f"--days {text!r}: the first day is after the last")
+    if (last - first).days >= MOST_DAYS:
+        raise ValueError(f"--days {text!r}: more than {MOST_DAYS:,} days; rebuild them in parts")
     return Wanted("days", first, last)
 
 
 def days_between(first: date, last: date) -> list[date]:
     """Every day from first to last, both inclusive."""
     return [first + timedelta(days=i) for i in range((last - first).days + 1)]
+
+
+def with_gaps(days: Iterable[date]) -> set[date]:
+    """The days and those between two that follow each other, on which nothing happened.
+
+    A gap of more than a year is no quiet time but a till whose clock was wrong: its days stay unbuilt, and `missing`.
+    """
+    ordered = sorted(days)
+    gaps = [days_between(*pair) for pair in pairwise(ordered) if (pair[1] - pair[0]).days <= LONGEST_GAP_DAYS]
+    return {*ordered, *chain.from_iterable(gaps)}
 
 
 @dataclass(frozen=True)
@@ -52,8 +68,7 @@ def dirty_days(reach: Reach, published: Mapping[date, Pointer], conflicts: Colle
     others (its zeros are true ones); when its generation was published before the day had ended; when its definition epoch is
     another one. conflicts: (day of the record, day of its first copy): both are dirty together.
     """
-    known = reach.until.keys() | published.keys()
-    never_built = set(days_between(min(known), max(known))) - published.keys() if known else set()
+    never_built = with_gaps(reach.until.keys() | published.keys()) - published.keys()
     poorer = {day for day, pointer in published.items() if _has_less(pointer, reach)}
     dirty = never_built | poorer
     return dirty | {first for own, first in conflicts if own in dirty}

@@ -13,10 +13,9 @@ from ingest.normaliser.arrival import Rules
 from ingest.normaliser.normalise import Normaliser, raw_topics
 from ingest.processor.build import Job, build_processor
 from ingest.processor.faults import Faults
+from tally.connect import NORMALISER_GROUP
 from tally.errors import TallyError
 from tally.settings import Settings
-
-GROUP = "normaliser"
 
 
 def main() -> int:
@@ -42,7 +41,7 @@ def run(settings: Settings, faults: Faults, stopped: Event, ready: Event) -> Non
     """Normalise until stopped."""
     topics = raw_topics()
     normaliser = Normaliser(Rules.of(settings), settings.partitions, topics)
-    job = Job(GROUP, tuple(topics), normaliser.process, normaliser.event_time)
+    job = Job(NORMALISER_GROUP, tuple(topics), normaliser.process, normaliser.event_time)
     processor, consumer = build_processor(settings, job, faults)
     try:
         processor.run(stopped, ready, faults)

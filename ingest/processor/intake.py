@@ -69,8 +69,13 @@ class Intake:
     def _assign(self, _consumer: Any, partitions: Sequence[TopicPartition]) -> None:
         self._drop()
         committed = self._consumer.committed(list(partitions), POSITIONS_SECONDS) if partitions else []
+        if unknown := [at for at in committed if at.error is not None]:
+            place = f"topic {unknown[0].topic}, partition {unknown[0].partition}"
+            raise TallyError(f"{place}: no committed position ({unknown[0].error}); start the process again")
         starts = [TopicPartition(at.topic, at.partition, at.offset if at.offset >= 0 else OFFSET_BEGINNING) for at in committed]
         self._consumer.assign(starts)
+        # A pause outlives an assignment, and the buffers that it was for are gone.
+        self._consumer.resume(starts)
         now = time.monotonic()
         for topic, alignment in self.alignments.items():
             alignment.assign([at.partition for at in starts if at.topic == topic], now)

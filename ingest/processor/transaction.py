@@ -65,11 +65,11 @@ class TransactionalProducer:
         """
         metadata_now()
         self._guarded(self._producer.begin_transaction)
+        self._produce(outputs)
+        # The messages first: offsets sent beside them meet the coordinator while it is busy and wait 100 ms (measured).
+        self._guarded(lambda: self._producer.flush(CALL_SECONDS))
+        self._faults.reach(BETWEEN)
         try:
-            self._produce(outputs)
-            # The messages first: offsets sent beside them meet the coordinator while it is busy and wait 100 ms (measured).
-            self._guarded(lambda: self._producer.flush(CALL_SECONDS))
-            self._faults.reach(BETWEEN)
             metadata = metadata_now()
         except Aborted:
             self._abort()

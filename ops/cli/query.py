@@ -105,7 +105,7 @@ def _show(answer: dict[str, Any]) -> None:
     title = f"{answer['name']} ({unit})"
     for series in answer.get("series") or [{"store": answer["store"], "rows": answer["rows"]}]:
         console.print(_table(f"{title}, store {series['store']}", series["rows"]))
-    through = f"every record committed up to {answer['through']} is counted" if answer["through"] else "not every day has been rebuilt"
+    through = f"every record that had arrived by {answer['through']} is counted" if answer["through"] else "not every day has been rebuilt"
     note(f"{answer['status']}, from {answer['source']}; {through}")
 
 

@@ -82,10 +82,11 @@ class Answerer:
         return StoreAnswer(store, cells.cells(store.slots, windows), _earliest(readings, days))
 
     async def _speed(self, pointers: Sequence[Pointers], as_of: datetime | None) -> dict[str, Any] | None:
-        """How far the speed layer has read, and what it dropped since the oldest generation here; nothing about the past."""
+        """How far the speed layer has read, and what it dropped since the oldest pin here; nothing about the past."""
         if as_of is not None:
             return None
-        since = [min((one.flipped_at for one in family.published.values()), default=_EPOCH_START) for family in pointers]
+        # Later than that a record may be in neither; one that is in the generation after all counts here too, to be safe.
+        since = [min((at for one in family.published.values() for at in one.through.values()), default=_EPOCH_START) for family in pointers]
         offsets = await asyncio.gather(*(self._views.speed_until(one.family) for one in pointers))
         late = await asyncio.gather(*(self._views.late_since(one.family, instant) for one, instant in zip(pointers, since, strict=True)))
         # Partitions of two topics have the same numbers: named as Kafka does, topic-partition.

@@ -134,7 +134,7 @@ def _counted(state: WindowState | None) -> dict[tuple[str, ...], dict[str, int]]
 
 
 def through_of(reading: FamilyReading, days: Iterable[date]) -> datetime | None:
-    """The instant up to which every committed record of the store is counted on all of the days; None if a day has no generation."""
+    """The instant by which every record of the store that had arrived is counted on all of the days; None if a day has no generation."""
     instants = [reading.published[day].through.get(reading.partition) if day in reading.published else None for day in days]
     known = [instant for instant in instants if instant is not None]
     return min(known) if known and len(known) == len(instants) else None

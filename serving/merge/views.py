@@ -23,7 +23,7 @@ class ViewRow(NamedTuple):
 @dataclass(frozen=True)
 class Published:
     """One generation of one day: pinned is the first offset of each partition that it does not include, through the instant
-    up to which every committed record of the partition is counted; windows that end at or before covered_until are covered."""
+    up to which every record of the partition that had arrived is counted; windows that end at or before covered_until are covered."""
 
     day: date
     generation: int

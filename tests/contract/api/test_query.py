@@ -44,7 +44,7 @@ def test_table_shows_the_value_and_where_it_is_from(address: str) -> None:
     result = CliRunner().invoke(build_app(), asked("revenue", "--grain", "1d"), env={"TALLY_API": address})
     assert result.exit_code == 0
     assert all(word in result.stdout for word in ("Revenue (USD, minor)", "2,600", "mixed", "provisional"))
-    assert "every record committed up to 2017-09-22T00:00:00Z is counted" in result.stderr
+    assert "every record that had arrived by 2017-09-22T00:00:00Z is counted" in result.stderr
 
 
 def test_pages_are_joined(address: str) -> None:

@@ -9,8 +9,11 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from batch_layer.master.ingest import QUERY
+from batch_layer.master.positions import Held, held_by
+from batch_layer.master.table import append, read_version
 from ops.audit.topics import committed_counts
 from tally.connect import kafka_producer
+from tally.errors import DataLoss
 from tally.settings import Settings
 from tests.canonical import receipt, send
 from tests.integration.batch.conftest import Ingest
@@ -98,6 +101,25 @@ def test_aborted_records_are_not_in_the_master(ingest: Ingest, batch_settings: S
     ingest()
 
     assert_each_committed_record_once(batch_settings)
+
+
+def test_second_ingester_whose_append_delta_skips_ends_instead_of_losing_records(
+    ingest: Ingest, batch_settings: Settings, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send_receipts(batch_settings, 500, 5)
+    ingest()
+    path, held = batch_settings.master_path, held_by(batch_settings.master_path)
+    newest = DeltaTable(str(path)).version()
+    records = read_version(spark, path, newest)
+    # What the other one saw just before this append was committed.
+    monkeypatch.setattr(DeltaTable, "version", lambda _table: newest - 1)
+
+    with pytest.raises(DataLoss, match="stop the other ingester"):
+        append(records, path, Held(held.topic_ids, {"sales": {0: 10**6}}))
+
+    monkeypatch.undo()
+    assert_each_committed_record_once(batch_settings)
+    assert held_by(path) == held
 
 
 def test_nothing_can_be_deleted_from_the_master(ingest: Ingest, batch_settings: Settings, spark: SparkSession) -> None:

@@ -1,9 +1,12 @@
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
+from tally.connect import kafka_producer
 from tally.families import TRAFFIC
+from tally.partitions import partition_of
 from tests.canonical import interval
 from tests.integration.speed.query import NOON, SpeedQuery
 
@@ -16,6 +19,29 @@ def test_receipts_and_cents_of_each_window(query: SpeedQuery) -> None:
     query.run()
 
     assert query.rows() == [(NOON, "USD", 2, 2, 250), (NOON + QUARTER, "USD", 1, 1, 7)]
+
+
+def test_receipt_of_a_till_with_a_reset_clock_stops_nobody(query: SpeedQuery) -> None:
+    query.send(query.sale(1, datetime(1, 1, 1, tzinfo=UTC)), query.sale(2))
+
+    query.run()
+
+    # A view row of the year 1 has outlived its retention before it is written.
+    assert query.rows() == [(NOON, "USD", 1, 1, 100)]
+
+
+def test_record_of_an_aborted_transaction_is_not_counted(query: SpeedQuery) -> None:
+    producer = kafka_producer(query.settings, {"transactional.id": query.topic})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(query.topic, msgspec.json.encode(query.sale(1)), query.store, partition_of(query.store, query.settings.partitions))
+    producer.flush(30)
+    producer.abort_transaction(30)
+    query.send(query.sale(2, cents=7))
+
+    query.run()
+
+    assert query.rows() == [(NOON, "USD", 1, 1, 7)]
 
 
 def test_each_currency_has_its_row_and_all_rows_carry_the_windows_events(query: SpeedQuery) -> None:

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from batch_layer.views.pointer import Pointer
-from batch_layer.views.scope import Reach, Wanted, days_between, dirty_days, parse_days
+from batch_layer.views.scope import Reach, Wanted, days_between, dirty_days, parse_days, with_gaps
 
 MONDAY, TUESDAY, WEDNESDAY = date(2017, 3, 6), date(2017, 3, 7), date(2017, 3, 8)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -24,7 +24,16 @@ def test_days_are_both_inclusive() -> None:
     assert days_between(MONDAY, WEDNESDAY) == [MONDAY, TUESDAY, WEDNESDAY]
 
 
-@pytest.mark.parametrize("text", ["", "2017-03-06", "2017-03-06..", "2017-03-06..tomorrow", "a..b..c", "2017-03-08..2017-03-06"])
+def test_gap_of_a_year_is_quiet_time_and_a_longer_one_a_wrong_clock() -> None:
+    year = days_between(date(2017, 1, 1), date(2018, 1, 2))
+
+    assert with_gaps([date(1, 1, 1), year[0], year[-1], date(2019, 1, 4)]) == {date(1, 1, 1), *year, date(2019, 1, 4)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "2017-03-06", "2017-03-06..", "2017-03-06..tomorrow", "a..b..c", "2017-03-08..2017-03-06", "0001-01-01..2017-03-06"],
+)
 def test_malformed_days_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="--days"):
         parse_days(text)

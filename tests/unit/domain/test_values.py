@@ -22,6 +22,8 @@ from tally.windows import utc_days, window_start, window_starts
         ("2017-09-19T22:48:03.123456Z", "2017-09-19T22:48:03.123Z"),
         ("2017-09-20t00:48:03.9999+02:00", "2017-09-19T22:48:03.999Z"),
         ("2017-09-19T17:03:03-05:45", "2017-09-19T22:48:03.000Z"),
+        # Spark reads years of four digits only.
+        ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00.000Z"),
     ],
 )
 def test_instant_is_read_as_utc_milliseconds(text: str, expected: str) -> None:

@@ -56,6 +56,9 @@ class OnePartition:
     def assign(self, starts: list[TopicPartition]) -> None:
         self.position = max(0, starts[0].offset)
 
+    def resume(self, _partitions: list[TopicPartition]) -> None:
+        pass
+
     def consumer_group_metadata(self) -> bytes:
         return b"CGMDv2:" + struct.pack("=i", 7)
 

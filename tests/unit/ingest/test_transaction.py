@@ -27,6 +27,9 @@ class FailingProducer:
 
     def __getattr__(self, step: str) -> Callable[..., int]:
         def call(*_arguments: Any, **_options: Any) -> int:
+            # As the client library does: a transaction is aborted once.
+            if step == "abort_transaction" and step in self.calls:
+                raise KafkaException(FATAL)
             self.calls.append(step)
             if self.errors.get(step):
                 raise KafkaException(self.errors[step].pop(0))
@@ -86,7 +89,7 @@ def test_fatal_error_means_exit(step: str) -> None:
         send(FailingProducer(**{step: [FATAL]}))
 
 
-@pytest.mark.parametrize("step", ["produce", "send_offsets_to_transaction", "commit_transaction"])
+@pytest.mark.parametrize("step", ["produce", "flush", "send_offsets_to_transaction", "commit_transaction"])
 def test_abortable_error_aborts_and_says_so(step: str) -> None:
     producer = FailingProducer(**{step: [ABORTABLE]})
 

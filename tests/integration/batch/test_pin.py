@@ -1,0 +1,91 @@
+"""What a generation may claim while records still wait: before the normaliser, or before the master ingest."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from confluent_kafka import Message, TopicPartition
+from pyspark.sql import SparkSession
+
+from batch_layer.views.arrivals import NOTHING, oldest_canonical
+from batch_layer.views.pin import Pin, pin_master
+from tally.connect import NORMALISER_GROUP, kafka_consumer, kafka_producer
+from tally.families import SALES
+from tally.partitions import partition_of
+from tally.settings import Settings
+from tests.canonical import receipt, send
+from tests.integration.batch.conftest import Ingest
+
+RAW = "posTransactionTopic"
+MORNING = datetime(2017, 3, 6, 9, 20, tzinfo=UTC)
+STORE = "367"
+
+
+@pytest.fixture(autouse=True)
+def everything_taken_in(batch_settings: Settings, ingest: Ingest) -> None:
+    """A master with one record, which holds all that the canonical topic does; the normaliser has passed all raw records."""
+    send(batch_settings, "sales", [receipt(STORE, 1, MORNING)])
+    ingest()
+    normalise_all(batch_settings)
+
+
+def normalise_all(settings: Settings) -> None:
+    """The group's positions moved to the ends, as the normaliser leaves them."""
+    consumer = kafka_consumer(settings, NORMALISER_GROUP)
+    parts = [TopicPartition(RAW, number) for number in range(settings.partitions)]
+    ends = [TopicPartition(RAW, part.partition, consumer.get_watermark_offsets(part, timeout=30)[1]) for part in parts]
+    consumer.commit(offsets=ends, asynchronous=False)
+    consumer.close()
+
+
+def send_raw(settings: Settings) -> datetime:
+    """A raw record acknowledged; when it arrived."""
+    stamps: list[int] = []
+
+    def keep(error: object, message: Message) -> None:
+        assert error is None, error
+        stamps.append(message.timestamp()[1])
+
+    producer = kafka_producer(settings)
+    producer.produce(RAW, b"{}", partition=2, on_delivery=keep)
+    assert producer.flush(30) == 0
+    return datetime.fromtimestamp(stamps[0] / 1000, UTC)
+
+
+def pinned(spark: SparkSession, settings: Settings, now: datetime) -> Pin:
+    return pin_master(spark, settings, SALES, now)[0]
+
+
+def test_nothing_waits_and_everything_until_now_is_claimed(spark: SparkSession, batch_settings: Settings) -> None:
+    now = datetime.now(UTC)
+
+    assert pinned(spark, batch_settings, now).through == dict.fromkeys(range(batch_settings.partitions), now)
+
+
+def test_record_before_the_normaliser_holds_back_what_is_covered(spark: SparkSession, batch_settings: Settings) -> None:
+    arrival = send_raw(batch_settings)
+    send_raw(batch_settings)
+    now = datetime.now(UTC) + timedelta(hours=1)
+
+    behind = pinned(spark, batch_settings, now)
+    normalise_all(batch_settings)
+
+    assert set(behind.through.values()) == {arrival.replace(microsecond=arrival.microsecond // 1000 * 1000)}
+    assert behind.covered_until <= arrival
+    assert set(pinned(spark, batch_settings, now).through.values()) == {now}
+
+
+def test_record_before_the_master_holds_back_its_partition(spark: SparkSession, batch_settings: Settings, ingest: Ingest) -> None:
+    late = [receipt(STORE, 2, MORNING + timedelta(hours=2)), receipt(STORE, 3, MORNING + timedelta(hours=1))]
+    send(batch_settings, "sales", late)
+    now, own = datetime.now(UTC), partition_of(STORE, batch_settings.partitions)
+
+    behind = pinned(spark, batch_settings, now)
+    ingest()
+
+    # The earliest arrival of them, wherever it lies: catching up, the normaliser goes by event time.
+    assert behind.through == {**dict.fromkeys(range(batch_settings.partitions), now), own: MORNING + timedelta(hours=1)}
+    assert set(pinned(spark, batch_settings, now).through.values()) == {now}
+
+
+def test_of_records_that_kafka_no_longer_keeps_nothing_is_claimed(spark: SparkSession, batch_settings: Settings) -> None:
+    assert oldest_canonical(spark, batch_settings, "sales", held={0: 5}, kept={0: (7, 9), 1: (0, 0)}) == {0: NOTHING}

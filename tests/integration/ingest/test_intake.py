@@ -1,0 +1,56 @@
+"""The consumer's side on the real broker: what a return to the committed positions does to partitions that were paused."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ingest.processor.alignment import Limits
+from ingest.processor.build import job_consumer
+from ingest.processor.intake import Intake, Reading
+from tally.settings import Settings
+from tests.integration.ingest.conftest import send_values, wait_until
+from tests.integration.ingest.copier import copy_job
+
+VALUES = [f"v{number:03d}" for number in range(200)]
+
+
+@contextmanager
+def small_intake(settings: Settings, topics: tuple[str, str]) -> Iterator[Intake]:
+    """An intake that pauses a partition after ten records."""
+    job = copy_job(topics[0], *topics)
+    consumer = job_consumer(settings, job)
+    intake = Intake(consumer, Reading(job.topics, job.event_time, Limits(600, most_records=10)), lambda: None)
+    intake.subscribe()
+    try:
+        yield intake
+    finally:
+        consumer.close()
+
+
+def taken(intake: Intake) -> list[str]:
+    """Values that the next poll brings, in the order in which they are ready."""
+    intake.poll(0.1)
+    values = []
+    for alignment in intake.alignments.values():
+        while lane := alignment.ready(time.monotonic()):
+            values.append((lane.pop(time.monotonic()).value or b"").decode())
+    return values
+
+
+def test_paused_partitions_are_read_again_after_a_rewind(settings: Settings, topics: tuple[str, str]) -> None:
+    send_values(settings, topics[0], VALUES)
+    with small_intake(settings, topics) as intake:
+        # Nothing is taken out, so each partition fills up and is paused.
+        wait_until(lambda: sum(intake.poll(0.1) for _ in range(10)))
+        wait_until(lambda: intake.poll(0.5) == 0)
+
+        intake.rewind()
+
+        seen: list[str] = []
+
+        def all_seen() -> bool:
+            seen.extend(taken(intake))
+            return len(seen) >= len(VALUES)
+
+        wait_until(all_seen, 30)
+    assert sorted(seen) == VALUES
