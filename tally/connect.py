@@ -5,10 +5,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from cassandra import ConsistencyLevel
-from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, Session
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable, Session
 from cassandra.policies import DCAwareRoundRobinPolicy, RetryPolicy, TokenAwarePolicy
 from confluent_kafka import Consumer, Producer
 
+from tally.errors import StackError
 from tally.settings import Settings
 
 REQUEST_TIMEOUT_SECONDS = 30.0
@@ -20,12 +21,22 @@ NORMALISER_GROUP = "normaliser"
 
 @contextmanager
 def cassandra_session(settings: Settings, keyspace: str | None = None) -> Iterator[Session]:
-    """A session on the keyspace ("" for none), LOCAL_QUORUM, SERIAL for lightweight transactions; closed at the end."""
+    """A session on the keyspace ("" for none), LOCAL_QUORUM, SERIAL for lightweight transactions; closed at the end.
+
+    Raises StackError when no node answers.
+    """
     cluster = cassandra_cluster(settings)
     try:
-        yield cluster.connect(settings.keyspace if keyspace is None else keyspace or None)
+        yield _connected(cluster, settings, settings.keyspace if keyspace is None else keyspace or None)
     finally:
         cluster.shutdown()
+
+
+def _connected(cluster: Cluster, settings: Settings, keyspace: str | None) -> Session:
+    try:
+        return cluster.connect(keyspace)
+    except NoHostAvailable as error:
+        raise StackError(f"cassandra at {settings.cassandra} does not answer; `tally doctor` looks for the cause") from error
 
 
 def cassandra_cluster(settings: Settings) -> Cluster:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import structlog
 from cassandra.cluster import Session
+from confluent_kafka import KafkaException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -62,6 +63,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             _watch(query, stop)
     except TallyError as error:
         print(f"master ingest: {error}", file=sys.stderr)
+        return 1
+    except KafkaException as error:
+        print(f"master ingest: Kafka: {error.args[0].str()}; `tally doctor` looks for the cause", file=sys.stderr)
         return 1
     return 0
 

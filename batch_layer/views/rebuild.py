@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from uuid import uuid4
 
+from confluent_kafka import KafkaException
+
 from batch_layer.session import build_session
 from batch_layer.views.publication import Job, publish
 from batch_layer.views.scope import Wanted, parse_days
@@ -59,6 +61,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             report = rebuild(Job(spark, session, settings, wanted, given.dry_run, families))
     except TallyError as error:
         print(f"rebuild: {error}", file=sys.stderr)
+        return 1
+    except KafkaException as error:
+        print(f"rebuild: Kafka: {error.args[0].str()}; `tally doctor` looks for the cause", file=sys.stderr)
         return 1
     print(json.dumps(asdict(report)) if given.json else f"rebuild {report.run}: {asdict(report)}")
     return 0

@@ -4,11 +4,11 @@ import http.client
 import json
 import socket
 
-from cassandra.cluster import NoHostAvailable
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tally.connect import cassandra_session
+from tally.errors import StackError
 from tally.settings import Settings
 
 TIMEOUT_SECONDS = 3.0
@@ -50,7 +50,7 @@ def cassandra_answers(settings: Settings) -> bool:
     try:
         with cassandra_session(settings, "") as session:
             return session.execute("SELECT release_version FROM system.local").one() is not None
-    except NoHostAvailable:
+    except StackError:
         return False
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 
 from cassandra import DriverException
-from cassandra.cluster import NoHostAvailable, Session
+from cassandra.cluster import Session
 from cassandra.protocol import ErrorMessage
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
@@ -77,7 +77,7 @@ def create_tables(settings: Settings) -> None:
             session.execute(f"CREATE KEYSPACE IF NOT EXISTS {settings.keyspace} WITH replication = {copies}")
             session.set_keyspace(settings.keyspace)
             _create_missing(session, settings)
-    except (DriverException, NoHostAvailable) as error:
+    except DriverException as error:
         raise StackError(f"cassandra at {settings.cassandra}: {error}; look into its log") from error
 
 
