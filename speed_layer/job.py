@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import structlog
-from cassandra.cluster import NoHostAvailable
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -66,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with _stop_signals() as stop:
             run(Settings.load(), given, stop, lambda: Path(ready).touch() if ready else None)
-    except (TallyError, NoHostAvailable) as error:
+    except TallyError as error:
         print(f"speed layer: {error}", file=sys.stderr)
         return 1
     return 0

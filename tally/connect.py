@@ -23,20 +23,15 @@ NORMALISER_GROUP = "normaliser"
 def cassandra_session(settings: Settings, keyspace: str | None = None) -> Iterator[Session]:
     """A session on the keyspace ("" for none), LOCAL_QUORUM, SERIAL for lightweight transactions; closed at the end.
 
-    Raises StackError when no node answers.
+    Raises StackError when no node answers, also later, to what is asked in the session.
     """
     cluster = cassandra_cluster(settings)
     try:
-        yield _connected(cluster, settings, settings.keyspace if keyspace is None else keyspace or None)
+        yield cluster.connect(settings.keyspace if keyspace is None else keyspace or None)
+    except NoHostAvailable as error:
+        raise StackError(f"cassandra at {settings.cassandra}: {error.args[0]}; `tally doctor` looks for the cause") from error
     finally:
         cluster.shutdown()
-
-
-def _connected(cluster: Cluster, settings: Settings, keyspace: str | None) -> Session:
-    try:
-        return cluster.connect(keyspace)
-    except NoHostAvailable as error:
-        raise StackError(f"cassandra at {settings.cassandra} does not answer; `tally doctor` looks for the cause") from error
 
 
 def cassandra_cluster(settings: Settings) -> Cluster:

@@ -67,9 +67,12 @@ def topic_ids(settings: Settings, topics: Iterable[str]) -> dict[str, str]:
     return {name: str(found.result(TIMEOUT_SECONDS).topic_id) for name, found in described.items()}
 
 
-def kept_offsets(settings: Settings, topics: Iterable[str]) -> dict[str, dict[int, tuple[int, int]]]:
-    """By topic and partition: first offset that Kafka still keeps, and the last stable offset (first one not readable yet)."""
-    consumer = kafka_consumer(settings, "master-offsets")
+def kept_offsets(settings: Settings, topics: Iterable[str], isolation: str = "read_committed") -> dict[str, dict[int, tuple[int, int]]]:
+    """By topic and partition: first offset that Kafka still keeps, and the last stable offset (first one not readable yet).
+
+    With isolation `read_uncommitted` the end is that of the partition, open transactions included.
+    """
+    consumer = kafka_consumer(settings, "master-offsets", {"isolation.level": isolation})
     try:
         return {
             topic: {

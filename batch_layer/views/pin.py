@@ -8,9 +8,9 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from batch_layer.master.positions import held_by, kept_offsets
+from batch_layer.master.positions import held_by
 from batch_layer.master.table import read_version
-from batch_layer.views.arrivals import oldest_canonical, oldest_raw
+from batch_layer.views.arrivals import NOTHING, oldest_canonical, oldest_raw, stable_offsets
 from batch_layer.views.pointer import Pointer
 from schemas.loader import topics
 from tally.errors import TallyError
@@ -51,12 +51,12 @@ def pin_master(spark: SparkSession, settings: Settings, family: Family, now: dat
     if not DeltaTable.is_deltatable(str(path)):
         raise TallyError(f"no master dataset in {path}; start its ingest with `tally up master`")
     # In the order in which a record travels, so that none slips from one place to the next unseen: what had arrived until `now`
-    # waits before the normaliser, or lies before the ends of the canonical topic.
+    # waits before the normaliser, or in an open transaction, or lies before the stable ends of the canonical topic.
     waiting = oldest_raw(settings, topics()[topic]["raw"]) or now
-    kept = kept_offsets(settings, [topic])[topic]
+    kept, still_open = stable_offsets(settings, topic)
     version = DeltaTable(str(path)).version()
     held = held_by(path, version).until.get(topic, {})
-    unheld = oldest_canonical(spark, settings, topic, held, kept)
+    unheld = oldest_canonical(spark, settings, topic, held, kept) | dict.fromkeys(still_open, NOTHING)
     through = {number: min(now, waiting, unheld.get(number, now)) for number in kept}
     records = read_version(spark, path, version).where(F.col("source") == family.name)
     return Pin(version, {number: held.get(number, 0) for number in kept}, through), records

@@ -73,9 +73,9 @@ class Intake:
             place = f"topic {unknown[0].topic}, partition {unknown[0].partition}"
             raise TallyError(f"{place}: no committed position ({unknown[0].error}); start the process again")
         starts = [TopicPartition(at.topic, at.partition, at.offset if at.offset >= 0 else OFFSET_BEGINNING) for at in committed]
-        self._consumer.assign(starts)
-        # A pause outlives an assignment, and the buffers that it was for are gone.
+        # A pause outlives an assignment, and the buffers that it was for are gone. After it, the two could overtake each other.
         self._consumer.resume(starts)
+        self._consumer.assign(starts)
         now = time.monotonic()
         for topic, alignment in self.alignments.items():
             alignment.assign([at.partition for at in starts if at.topic == topic], now)

@@ -1,12 +1,16 @@
 """What a generation may claim while records still wait: before the normaliser, or before the master ingest."""
 
 from datetime import UTC, datetime, timedelta
+from threading import Timer
 
+import msgspec
 import pytest
 from confluent_kafka import Message, TopicPartition
 from pyspark.sql import SparkSession
 
-from batch_layer.views.arrivals import NOTHING, oldest_canonical
+from batch_layer.master.positions import kept_offsets
+from batch_layer.views import arrivals
+from batch_layer.views.arrivals import NOTHING, oldest_canonical, stable_offsets
 from batch_layer.views.pin import Pin, pin_master
 from tally.connect import NORMALISER_GROUP, kafka_consumer, kafka_producer
 from tally.families import SALES
@@ -72,6 +76,27 @@ def test_record_before_the_normaliser_holds_back_what_is_covered(spark: SparkSes
     assert set(behind.through.values()) == {arrival.replace(microsecond=arrival.microsecond // 1000 * 1000)}
     assert behind.covered_until <= arrival
     assert set(pinned(spark, batch_settings, now).through.values()) == {now}
+
+
+def test_record_of_an_open_transaction_is_waited_for_and_not_passed_over(
+    spark: SparkSession, batch_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, now = partition_of(STORE, batch_settings.partitions), datetime.now(UTC)
+    producer = kafka_producer(batch_settings, {"transactional.id": "open"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("sales", msgspec.json.encode(receipt(STORE, 4, MORNING)), STORE, own)
+    producer.flush(30)
+    monkeypatch.setattr(arrivals, "TIMEOUT_SECONDS", 2.0)
+
+    through = pinned(spark, batch_settings, now).through
+    ending = Timer(1.0, producer.commit_transaction)
+    ending.start()
+    kept, still_open = stable_offsets(batch_settings, "sales")
+    ending.join()
+
+    assert through == {**dict.fromkeys(range(batch_settings.partitions), now), own: NOTHING}
+    assert still_open == set() and kept == kept_offsets(batch_settings, ["sales"])["sales"]
 
 
 def test_record_before_the_master_holds_back_its_partition(spark: SparkSession, batch_settings: Settings, ingest: Ingest) -> None:
