@@ -38,8 +38,14 @@ class FailingProducer:
         return call
 
 
+def handing_out(*producers: Any) -> Callable[[], Any]:
+    """Makes the given producers, one a call."""
+    waiting = iter(producers)
+    return lambda: next(waiting)
+
+
 def transaction(producer: FailingProducer, deadline_seconds: float = 5.0) -> TransactionalProducer:
-    made = TransactionalProducer(lambda: producer, "test", Faults(), deadline_seconds)  # type: ignore[arg-type,return-value]
+    made = TransactionalProducer(handing_out(producer), "test", Faults(), deadline_seconds)
     made.renew()
     producer.calls.clear()
     return made
@@ -150,8 +156,7 @@ def changed_after(calls: int) -> Callable[[], object]:
 
 def test_renewed_producer_is_initialised_before_anything_else() -> None:
     producers = [FailingProducer(), FailingProducer()]
-    waiting = list(producers)
-    made = TransactionalProducer(lambda: waiting.pop(0), "test", Faults())  # type: ignore[arg-type,return-value]
+    made = TransactionalProducer(handing_out(*producers), "test", Faults())
     made.renew()
     made.renew()
 

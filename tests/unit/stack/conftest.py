@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,14 +30,15 @@ def service(site: Site) -> Iterator[MakeService]:
     """Makes a service that runs a shell script; all are ended after the test."""
     made: list[Service] = []
 
-    def make(name: str = "job", script: str = READY, needs: tuple[str, ...] = (), **more: object) -> Service:
+    def make(name: str = "job", script: str = READY, needs: tuple[str, ...] = (), **more: Any) -> Service:
+        own: dict[str, Any] = {"stop_seconds": 5.0, "start_seconds": 10.0, **more}
         made.append(
             Service(
                 name=name,
                 launch=lambda site: Launch(("/bin/sh", "-c", script)),
                 is_ready=lambda site: site.run(f"{name}.ready").exists(),
                 needs=needs,
-                **{"stop_seconds": 5.0, "start_seconds": 10.0, **more},  # type: ignore[arg-type]  # the test's own fields
+                **own,
             )
         )
         return made[-1]
