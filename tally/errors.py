@@ -5,6 +5,14 @@ class TallyError(Exception):
     """Raised when Tally cannot go on; the message is one line: what, where, the fix."""
 
 
+class Refused(TallyError):
+    """Raised when a new start of the process would end the same way: somebody has to decide or to correct something first."""
+
+
+class BadSettings(Refused):
+    """Raised when the environment holds a setting that does not fit; the message names each variable."""
+
+
 class RejectedEvent(TallyError):
     """Raised when one message breaks its contract.
 
@@ -22,7 +30,7 @@ class StackError(TallyError):
     """Raised when a local service cannot be started, reached or stopped."""
 
 
-class Fenced(TallyError):
+class Fenced(Refused):
     """Raised when a newer instance has taken over; the process must exit and never make a new producer."""
 
 
@@ -30,7 +38,7 @@ class OutcomeUnknown(TallyError):
     """Raised when a transaction may or may not have been committed; state must be read again from the brokers."""
 
 
-class DataLoss(TallyError):
+class DataLoss(Refused):
     """Raised when records that were promised are no longer in Kafka (retention, or a topic created anew)."""
 
 
@@ -42,7 +50,7 @@ class FlipRefused(TallyError):
     """Raised when a rebuild may not publish: a newer token is there, or its pinned offsets are behind."""
 
 
-class DefinitionChanged(TallyError):
+class DefinitionChanged(Refused):
     """Raised when the computation of a view no longer matches the recorded definition and epoch."""
 
 

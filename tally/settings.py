@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
-from tally.errors import TallyError
+from tally.errors import BadSettings
 
 ADDRESSES_FILE = "addresses.env"
 
@@ -52,6 +52,12 @@ class Settings(BaseModel):
     spark_driver_host: str = Field("127.0.0.1", description="host name or address at which Spark executors reach the driver")
     ready_file: Path | None = Field(None, description="file that a job without HTTP touches once it works; set by whoever starts it")
 
+    heartbeat_file: Path | None = Field(None, description="file for the heartbeat of a job without HTTP; set by whoever starts it")
+    exit_file: Path | None = Field(None, description="file that takes why a job has ended by itself; set by whoever starts it")
+    stalled_after_seconds: float = Field(
+        60.0, gt=0, description="seconds without a heartbeat, or without progress while there is work, after which a job is `stalled`"
+    )
+
     partitions: int = Field(4, ge=1, description="partitions of each topic; a change needs new topics")
     raw_retention_hours: int = Field(24, ge=1, description="hours that raw topics keep a message")
     canonical_retention_hours: int = Field(168, ge=1, description="hours that canonical topics keep a record")
@@ -87,7 +93,7 @@ class Settings(BaseModel):
 
     @classmethod
     def load(cls, environment: Mapping[str, str] | None = None) -> "Settings":
-        """Settings from the environment and TALLY_HOME/addresses.env. Raises TallyError that names each bad variable."""
+        """Settings from the environment and TALLY_HOME/addresses.env. Raises BadSettings that names each bad variable."""
         environment = os.environ if environment is None else environment
         named = {**kept_addresses(Path(environment.get("TALLY_HOME", ".tally"))), **environment}
         values = {name: named[f"TALLY_{name.upper()}"] for name in cls.model_fields if f"TALLY_{name.upper()}" in named}
@@ -95,7 +101,7 @@ class Settings(BaseModel):
             return cls.model_validate(values)
         except ValidationError as error:
             bad = "; ".join(f"TALLY_{str(e['loc'][0]).upper()}: {e['msg']} (got {e['input']!r})" for e in error.errors())
-            raise TallyError(f"settings: {bad}. Correct or unset these variables.") from error
+            raise BadSettings(f"settings: {bad}. Correct or unset these variables.") from error
 
     @property
     def master_path(self) -> Path:

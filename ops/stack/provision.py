@@ -57,8 +57,8 @@ def _bring_topics(admin: AdminClient, settings: Settings, prefix: str) -> None:
 
 
 def topic_configuration(kind: str, settings: Settings) -> dict[str, str]:
-    """Broker configuration of a topic by its kind: raw, canonical or durable."""
-    retention = {"raw": settings.raw_retention_hours, "canonical": settings.canonical_retention_hours}
+    """Broker configuration of a topic by its kind: raw, canonical, durable or clock."""
+    retention = {"raw": settings.raw_retention_hours, "canonical": settings.canonical_retention_hours, "clock": 1}
     hours = retention.get(kind)
     configuration = {
         "retention.ms": str(-1 if hours is None else hours * HOUR_MILLISECONDS),
@@ -66,7 +66,7 @@ def topic_configuration(kind: str, settings: Settings) -> dict[str, str]:
         "min.insync.replicas": str(max(1, settings.replication - 1)),
     }
     # The time of arrival is the broker's: a till's clock must not decide what is in the future.
-    return configuration | ({"message.timestamp.type": "LogAppendTime"} if kind == "raw" else {})
+    return configuration | ({"message.timestamp.type": "LogAppendTime"} if kind in ("raw", "clock") else {})
 
 
 def create_tables(settings: Settings) -> None:

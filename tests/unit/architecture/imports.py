@@ -10,12 +10,13 @@ from tests.unit.architecture.sources import PACKAGES
 OURS: dict[str, tuple[str, ...]] = {
     "tally": (),
     "schemas": (),
-    "ingest": ("tally", "schemas"),
-    "speed_layer": ("tally", "schemas"),
-    "batch_layer": ("tally", "schemas"),
-    "serving": ("tally", "schemas", "ingest.processor"),
+    "runtime": ("tally", "schemas"),
+    "ingest": ("tally", "schemas", "runtime"),
+    "speed_layer": ("tally", "schemas", "runtime"),
+    "batch_layer": ("tally", "schemas", "runtime"),
+    "serving": ("tally", "schemas", "runtime", "ingest.processor"),
     "dags": (),
-    "ops": ("tally", "schemas"),
+    "ops": ("tally", "schemas", "runtime"),
     "ops.oracle": ("schemas",),  # the independent computation shares no code with the pipeline
     "bench": PACKAGES,
     "tests": PACKAGES,

@@ -11,7 +11,7 @@ from tests.unit.ingest.messages import MILK, POS, TRAFFIC, encoded, interval, po
 GOOD = encoded(POS)
 DEEP = encoded(pos(note="")).replace(b'""', b"[" * 40 + b"]" * 40)
 # What other tests show, or other parts write: the batch layer conflicts, the ledger wrong keys, a gateway open circuits.
-NOT_HERE = {"wrong_key", "conflict", "circuit_open"}
+NOT_HERE = {"unreadable", "wrong_key", "conflict", "circuit_open"}
 
 BAD_RECEIPTS: list[tuple[Any, str, str]] = [
     (b"", "not_json", ""),

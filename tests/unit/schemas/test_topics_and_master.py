@@ -8,13 +8,13 @@ from tests.unit.architecture.sources import parsed, python_files
 
 CONTRACT_REASONS = (
     "not_json not_utf8 too_deep too_large missing_field wrong_type out_of_range timestamp_without_zone timestamp_not_rfc3339 "
-    "future_time unknown_schema_version duplicate_field interval_crosses_window wrong_key conflict circuit_open"
+    "future_time unknown_schema_version duplicate_field interval_crosses_window wrong_key conflict unreadable circuit_open"
 )
 SPARK_TYPES = {"string", "date", "timestamp", "int", "bigint"}
 
 
 def test_every_topic_has_a_known_kind_and_a_meaning() -> None:
-    assert {told["kind"] for told in topics().values()} == {"raw", "canonical", "durable"}
+    assert {told["kind"] for told in topics().values()} == {"raw", "canonical", "durable", "clock"}
     assert [name for name, told in topics().items() if not told["meaning"]] == []
 
 

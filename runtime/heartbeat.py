@@ -1,0 +1,65 @@
+"""A sign of life with an age: a job writes it from its own loop, whoever watches tells from it an idle job from a stalled one.
+
+`python -m runtime.heartbeat FILE SECONDS` is the health check of a job without HTTP.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+_EVERY_SECONDS = 1.0
+
+
+class Heartbeat:
+    """Written at most once a second, by the loop that does the work and never by a thread beside it. Without a file, nothing."""
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        self._written = float("-inf")
+        self._progress: object = None
+        # CLOCK_MONOTONIC is one for all processes of a machine, and no step of the wall clock makes a healthy job look stalled.
+        self._moved_at = time.monotonic()
+
+    def beat(self, progress: object, is_behind: bool) -> None:
+        """Alive now. `progress` is unequal to the one before when work was done since; `is_behind`: there is work to do."""
+        now = time.monotonic()
+        if progress != self._progress or not is_behind:
+            self._progress, self._moved_at = progress, now
+        if self._file is None or now - self._written < _EVERY_SECONDS:
+            return
+        self._written = now
+        arriving = self._file.with_suffix(".arriving")
+        arriving.write_text(json.dumps({"at": now, "moved_at": self._moved_at}), "utf-8")
+        arriving.rename(self._file)
+
+
+def stalled(file: Path, seconds: float, now: float | None = None) -> str | None:
+    """Why the job that writes the file has stalled, None while it works or is idle. `now` is of time.monotonic().
+
+    A job that has not written yet is starting: None.
+    """
+    try:
+        kept = json.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    now = time.monotonic() if now is None else now
+    if (silent := now - kept["at"]) > seconds:
+        return f"no heartbeat for {silent:.0f} s"
+    if (stuck := now - kept["moved_at"]) > seconds:
+        return f"no progress for {stuck:.0f} s while records wait"
+    return None
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """0 when the file has a fresh sign of life, 1 with one line when not; a job that has not begun to beat is not healthy."""
+    file, seconds = list(sys.argv[1:] if argv is None else argv)
+    reason = stalled(Path(file), float(seconds)) if Path(file).exists() else "no heartbeat yet"
+    if reason:
+        print(reason)
+    return 1 if reason else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
