@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient, Response
 
 from ingest.gateway.app import build_app
-from ingest.gateway.outbox import Outbox
+from ingest.gateway.backlog import Waiting, Watch
+from ingest.gateway.outbox import Outbox, Room
 from tests.unit.ingest.messages import MILK, POS, RULES, TRAFFIC, encoded, pos, with_line
 
 JSON, NDJSON = "application/json", "application/x-ndjson"
@@ -58,10 +59,29 @@ def producer() -> StandInProducer:
 
 
 @pytest.fixture
-def client(producer: StandInProducer) -> Iterator[Client]:
-    outbox = Outbox(producer, most_under_way=100)
-    yield Client(build_app(outbox, RULES, lambda: (producer.error is None, "told so")))
+def watch(producer: StandInProducer) -> Watch:
+    """Looked once; the brokers answer as long as the producer has no error."""
+
+    def look() -> Waiting:
+        if producer.error:
+            raise KafkaException(producer.error)
+        return Waiting(3, None)
+
+    watch = Watch(look, lambda _waiting: None)
+    watch.look()
+    return watch
+
+
+@pytest.fixture
+def outbox(producer: StandInProducer) -> Iterator[Outbox]:
+    outbox = Outbox(lambda _note: producer, Room(messages=100, bytes=100_000))
+    yield outbox
     outbox.close(0)
+
+
+@pytest.fixture
+def client(outbox: Outbox, watch: Watch) -> Client:
+    return Client(build_app(outbox, RULES, watch))
 
 
 def post(client: Client, body: bytes, media_type: str = JSON, path: str = "/v1/events/pos") -> Response:
@@ -130,11 +150,12 @@ def test_unacknowledged_message_answers_503_and_when_to_come_back(client: Client
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
 
 
-def test_too_much_under_way_answers_429_and_stores_nothing(producer: StandInProducer) -> None:
-    outbox = Outbox(producer, most_under_way=100)
-    outbox._under_way = 90
-    answer = post(Client(build_app(outbox, RULES, lambda: (True, ""))), b"\n".join([encoded(POS)] * 20), NDJSON)
-    outbox.close(0)
+@pytest.mark.parametrize(("messages", "size"), [(90, 0), (1, 99_000)])
+def test_too_much_under_way_answers_429_and_stores_nothing(
+    client: Client, outbox: Outbox, producer: StandInProducer, messages: int, size: int
+) -> None:
+    outbox._messages, outbox._bytes = messages, size
+    answer = post(client, b"\n".join([encoded(POS)] * 20), NDJSON)
 
     assert (answer.status_code, answer.headers["retry-after"], producer.stored) == (429, "1", [])
 
@@ -145,14 +166,16 @@ def test_thousand_good_lines_are_taken_in_one_request(client: Client, producer: 
     assert (answer.json()["accepted"], len(producer.stored)) == (1000, 1000)
 
 
-def test_health_and_readiness(client: Client, producer: StandInProducer) -> None:
+def test_health_and_readiness(client: Client, watch: Watch, producer: StandInProducer) -> None:
     ready = client.request("GET", "/readyz")
     producer.error = REFUSED
+    watch.look()
     unready = client.request("GET", "/readyz")
 
+    checks = {"kafka": {"ok": True, "detail": "reachable"}, "backlog": {"ok": True, "detail": "3 messages wait to be read"}}
     assert client.request("GET", "/healthz").json() == {"status": "ok"}
-    assert (ready.status_code, ready.json()) == (200, {"ready": True, "checks": {"kafka": {"ok": True, "detail": "told so"}}})
-    assert (unready.status_code, unready.json()["ready"]) == (503, False)
+    assert (ready.status_code, ready.json()) == (200, {"ready": True, "checks": checks})
+    assert (unready.status_code, unready.json()["checks"]["kafka"]) == (503, {"ok": False, "detail": "no broker"})
 
 
 @pytest.mark.parametrize(("path", "method", "status"), [("/v1/nothing", "GET", 404), ("/v1/events/pos", "GET", 405)])
