@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -190,3 +191,48 @@ def test_api_description_names_the_message_schema(client: Client) -> None:
 
     assert body["content"][JSON]["schema"]["title"] == "POS receipt as stores send it"
     assert json.dumps(body).count("vendor_fiscal_module") >= 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([pos(operation_id=store) for store in range(65)], "more than 64 stores"),
+        (
+            [pos(happened_at=f"2017-{1 + day // 28:02}-{1 + day % 28:02}T12:00:00Z", transaction_id=day) for day in range(65)],
+            "more than 64 days",
+        ),
+    ],
+    ids=["stores", "days"],
+)
+def test_a_request_is_of_few_stores_and_few_days(client: Client, producer: StandInProducer, lines: list[Any], said: str) -> None:
+    refused, taken = post(client, ndjson(*lines), NDJSON), post(client, ndjson(*lines[:64]), NDJSON)
+
+    assert (refused.status_code, said in refused.json()["detail"]) == (413, True)
+    assert (taken.json()["accepted"], len(producer.stored)) == (64, 64)
+
+
+def test_of_many_rejected_lines_the_first_hundred_are_told_and_all_counted(client: Client) -> None:
+    answer = post(client, b"{}\n" * 10_000 + encoded(POS), NDJSON)
+    refused = post(client, b"{}\n" * 9_999 + encoded(POS), NDJSON)
+
+    assert answer.status_code == 413
+    assert (refused.json()["accepted"], refused.json()["rejected_count"], len(refused.json()["rejected"])) == (1, 9_999, 100)
+    assert len(refused.content) <= 64 * 1024
+
+
+def test_long_names_and_values_do_not_make_a_long_answer(client: Client) -> None:
+    bad = {**POS, "happened_at": "\U0001f600" * 10_000}
+    answer = post(client, ndjson(*[bad] * 30), NDJSON)
+
+    assert (answer.status_code, len(answer.content) <= 64 * 1024) == (422, True)
+
+
+@pytest.mark.parametrize("body", [b"x" + b"\n" * 5_000_000, b"{}\n" * 1_700_000], ids=["empty lines", "empty objects"])
+def test_lines_are_counted_before_anything_is_made_of_them(client: Client, body: bytes) -> None:
+    tracemalloc.start()
+    answer = post(client, body, NDJSON)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert (answer.status_code, "at most 10,000" in answer.json()["detail"]) == (413, True)
+    assert peak < 40_000_000
