@@ -45,6 +45,9 @@ class Settings(BaseModel):
     cassandra_storage: str = Field("127.0.0.1:7000", description="host:port on which the local Cassandra node talks to its peers")
     gateway: str = Field("127.0.0.1:8081", description="host:port on which the gateway listens")
     api: str = Field("127.0.0.1:8080", description="host:port on which the API and the dashboard listen")
+    allowed_hosts: str = Field(
+        "", description="further names under which gateway and API may be asked, comma between; loopback always; `*` is any name"
+    )
     airflow: str = Field("127.0.0.1:8793", description="host:port of the Airflow API server")
     spark_master: str = Field("local[*]", description="Spark master URL")
     spark_memory: str = Field("2g", description="heap of each Spark driver")
