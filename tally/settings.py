@@ -59,7 +59,17 @@ class Settings(BaseModel):
     )
 
     partitions: int = Field(4, ge=1, description="partitions of each topic; a change needs new topics")
-    raw_retention_hours: int = Field(24, ge=1, description="hours that raw topics keep a message")
+    raw_retention_seconds: int = Field(
+        86400,
+        ge=1,
+        description="seconds that raw topics keep a message; an unread one is kept longer",
+    )
+    raw_backlog_seconds: int = Field(
+        604800, ge=1, description="age of the oldest raw message that the normaliser has not read at which the gateway takes no more"
+    )
+    raw_backlog_bytes: int = Field(
+        10_000_000_000, ge=1, description="bytes of raw messages that the normaliser has not read at which the gateway takes no more"
+    )
     canonical_retention_hours: int = Field(168, ge=1, description="hours that canonical topics keep a record")
     max_message_bytes: int = Field(1_000_000, ge=1, description="largest raw message in bytes; larger is a dead letter too_large")
     future_tolerance_seconds: int = Field(300, ge=0, description="seconds that happened_at may lie after arrival")

@@ -35,7 +35,7 @@ def updates_of(query: SpeedQuery) -> list[dict[str, Any]]:
 def test_each_changed_window_is_announced_once_in_its_micro_batch(query: SpeedQuery) -> None:
     query.batches([query.sale(1), query.sale(2, currency="EUR")], [query.sale(3)])
 
-    update = {"family": "sales", "store_id": query.store, "window_start": "2017-09-19T12:00:00.000Z", "epoch": 1}
+    update = {"family": "sales", "store_id": query.store, "window_start": "2017-09-19T12:00:00.000Z", "epoch": SALES.epoch}
     assert updates_of(query) == [{**update, "events": 2}, {**update, "events": 3}]
 
 
@@ -62,7 +62,7 @@ def test_rows_carry_the_register_and_the_time_to_live_of_their_window(query: Spe
 
     ((written_at, seconds),) = query.rows("WRITETIME(gross_minor), TTL(gross_minor)")
     expires = datetime.now(UTC) + timedelta(seconds=seconds)
-    assert written_at == 1 * 2**40 + 2
+    assert written_at == SALES.epoch * 2**40 + 2
     assert abs(expires - NOON - timedelta(minutes=15, days=query.settings.speed_retention_days)) < timedelta(minutes=1)
 
 
