@@ -48,7 +48,8 @@ def scenario(home: Path, **overrides: str) -> Findings:
         found = three_drivers(loop, home)
     print(
         f"{found.answers:,} answers, {len(found.no_prefix)} values that are no prefix, {len(found.falls)} falls; "
-        f"of {found.windows:,} windows {len(found.wrong_before_rebuild)} differ from the oracle before the rebuild, {len(found.wrong_after_rebuild)} after it"
+        f"of {found.windows:,} windows {len(found.wrong_before_rebuild)} differ from the oracle before the rebuild, "
+        f"{len(found.wrong_after_rebuild)} after it"
     )
     return found
 

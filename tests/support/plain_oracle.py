@@ -24,14 +24,6 @@ class Event:
     parts: Parts
 
 
-@dataclass(frozen=True)
-class Sums:
-    """Distinct events and added parts of one cell."""
-
-    events: int
-    parts: Parts
-
-
 def quarter(instant: datetime) -> datetime:
     """Start of the quarter hour, UTC."""
     seconds = int(instant.timestamp())
@@ -79,7 +71,7 @@ def _interval(fields: Mapping[str, Any]) -> Event:
     return Event(identity, (str(fields["store_id"]), quarter(instant), ""), (fields["in"], fields["out"], fields["passers_by"]))
 
 
-def counted_once(events: Iterable[Event]) -> dict[Cell, Sums]:
+def counted_once(events: Iterable[Event]) -> dict[Cell, Parts]:
     """The final truth, of events in order of arrival: of each identity the first counts, whatever came later and where."""
     seen: set[tuple[str, ...]] = set()
     first: list[Event] = []
@@ -90,7 +82,7 @@ def counted_once(events: Iterable[Event]) -> dict[Cell, Sums]:
     return _summed(first)
 
 
-def counted_by_window(events: Iterable[Event]) -> dict[Cell, Sums]:
+def counted_by_window(events: Iterable[Event]) -> dict[Cell, Parts]:
     """What can be known of a window alone: of each identity the first in that quarter hour counts."""
     first: dict[tuple[Any, ...], Event] = {}
     for event in events:
@@ -98,8 +90,10 @@ def counted_by_window(events: Iterable[Event]) -> dict[Cell, Sums]:
     return _summed(first.values())
 
 
-def _summed(events: Iterable[Event]) -> dict[Cell, Sums]:
-    found: dict[Cell, list[Event]] = defaultdict(list)
+def _summed(events: Iterable[Event]) -> dict[Cell, Parts]:
+    """The sums of each cell; one that adds up to nothing at all is left out."""
+    found: dict[Cell, list[Parts]] = defaultdict(list)
     for event in events:
-        found[event.cell].append(event)
-    return {cell: Sums(len(held), tuple(map(sum, zip(*(event.parts for event in held), strict=True)))) for cell, held in found.items()}
+        found[event.cell].append(event.parts)
+    sums = {cell: tuple(map(sum, zip(*held, strict=True))) for cell, held in found.items()}
+    return {cell: parts for cell, parts in sums.items() if any(parts)}
