@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+from ingest.normaliser.arrival import Arrival, Rules
+from ingest.normaliser.interval import normalised_interval
+from ingest.normaliser.receipt import normalised_receipt
+from tally.settings import Settings
 from tests.support.generated import LATE_BY, STORES, Scale, hourly, load, of_this_second
 from tests.support.plain_oracle import counted_by_window, counted_once, event_of
 
@@ -100,3 +104,19 @@ def test_first_copy_counts_once_and_a_moved_one_counts_in_its_window_alone() -> 
     here, there = (("7", datetime(2017, 10, 29, hour, minute, tzinfo=UTC), "USD") for hour, minute in ((0, 45), (1, 15)))
     assert counted_once(events) == {here: (2, 24, 0, 0, 2000)}
     assert counted_by_window(events) == {here: (2, 24, 0, 0, 2000), there: (1, 12, 0, 0, 1000)}
+
+
+@pytest.mark.parametrize("now", MOMENTS)
+def test_normaliser_adds_what_the_plain_oracle_adds(now: datetime) -> None:
+    rules, arrival = Rules.of(Settings.load({})), Arrival(now + timedelta(minutes=1), 0, 0)
+    made = load(2, now, Scale(300, 60)).on_time
+
+    for sending in made:
+        expected = event_of(sending.message)
+        if sending.source == "pos":
+            receipt = normalised_receipt(sending.message, arrival, rules)
+            got: tuple[int, ...] = (receipt.receipts, receipt.gross_minor, receipt.returns_minor, receipt.voids_minor, receipt.units_milli)
+        else:
+            interval = normalised_interval(sending.message, arrival, rules)
+            got = (interval.entries, interval.exits, interval.passers_by)
+        assert got == expected.parts, sending.message
