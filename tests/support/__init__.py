@@ -1,1 +1,1 @@
-"""What several tiers of tests share: loads with oracles of their own, senders, scanners."""
+"""Material that several tiers of tests share."""
