@@ -29,6 +29,9 @@ TOPICS = {"pos": "posTransactionTopic", "traffic": "raw-traffic"}
 ACCEPTED = "accepted"
 GOOD_STORE, GOOD = "good-between", 1000
 AT_ONCE = 400
+HEADERS: list[list[tuple[str, str | bytes | None]]] = [
+    [], [("", None)], [("store_id", b"\xff"), ("attempts", b"9" * 40)], [("first_seen", b"\0" * 99)],
+]  # fmt: skip
 SEED = 60
 
 
@@ -85,9 +88,7 @@ class Odds:
     def put(self, topic: str, value: bytes | None) -> None:
         """Straight onto a topic, with whatever key and headers."""
         key = self._chance.choice((None, b"", b"\xff\x00", b"odd", b"k" * 900))
-        headers: list[tuple[str, str | bytes | None]] = self._chance.choice(
-            ([], [("", None)], [("store_id", b"\xff"), ("attempts", b"9" * 40)], [("first_seen", b"\0" * 99)])
-        )
+        headers = self._chance.choice(HEADERS)
         while True:
             try:
                 self._producer.produce(topic, value, key, headers=headers)
