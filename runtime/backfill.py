@@ -21,7 +21,8 @@ class Backfill:
 def declare_backfill(session: Session, family: str, days: tuple[date, date], source: str) -> Backfill:
     """The declaration, stored. Again it changes only its source and time."""
     declared = Backfill(family, *days, source, datetime.now(UTC))
-    statement = "INSERT INTO backfill (family, first_day, last_day, declared_at, source) VALUES (%s, %s, %s, %s, %s)"
+    # Prepared: as text the driver writes no date before the year 1000.
+    statement = session.prepare("INSERT INTO backfill (family, first_day, last_day, declared_at, source) VALUES (?, ?, ?, ?, ?)")
     session.execute(statement, [family, declared.first, declared.last, declared.declared_at, source])
     return declared
 

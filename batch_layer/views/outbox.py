@@ -30,7 +30,8 @@ class Outbox:
 
     def open(self, generation: int, day: date) -> None:
         """Note, before the first window is kept, that the generation has some; `day`: any day that it will publish."""
-        insert = "INSERT INTO restatement_run (family, generation, day) VALUES (%s, %s, %s)"
+        # Prepared, as everywhere that a day is given: as text the driver writes no date before the year 1000.
+        insert = self._session.prepare("INSERT INTO restatement_run (family, generation, day) VALUES (?, ?, ?)")
         self._session.execute(insert, [self._family, generation, day])
 
     def send(self, generation: int, notices: Notices) -> None:

@@ -107,7 +107,7 @@ class PointerTable:
         flipped = self._static("flip_token") or 0
         if flipped <= generation:
             return flipped == generation or None
-        history = "SELECT generation FROM batch_pointer_history WHERE family = %s AND day = %s AND generation = %s"
+        history = self._session.prepare("SELECT generation FROM batch_pointer_history WHERE family = ? AND day = ? AND generation = ?")
         return self._session.execute(history, [self.family, day, generation]).one() is not None
 
     def _published(self, days: Collection[date] | None = None) -> list[Any]:
