@@ -3,6 +3,8 @@
 import json
 from datetime import timedelta
 
+from speed_layer.handover import Driver
+from speed_layer.lastread import Memory, Remembered
 from speed_layer.progress import Progress, progress_file
 from tests.integration.speed.query import NOON, Report, SpeedQuery
 
@@ -46,7 +48,8 @@ def test_closed_window_leaves_the_state(query: SpeedQuery) -> None:
 def test_late_records_and_the_reached_offsets_are_kept_for_readers(query: SpeedQuery) -> None:
     settings = query.settings.model_copy(update={"keyspace": query.session.keyspace})
     with query.running() as running:
-        progress = Progress(settings, query.session, running, "sales")
+        memory = Memory(query.checkpoint, Remembered("", {}))
+        progress = Progress(Driver(query.spark, query.session, settings), running, "sales", memory)
         for records in ([query.sale(1)], [query.sale(2, CLOSES_NOON)], [query.sale(3)]):
             query.send(*records)
             running.processAllAvailable()
