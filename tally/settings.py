@@ -91,7 +91,9 @@ class Settings(BaseModel):
         10.0, ge=0, description="least seconds between two micro-batches of the raw receipts; the views come first"
     )
     shuffle_partitions: int = Field(2, ge=1, description="Spark shuffle partitions and state stores; fixed by the first start")
-    speed_retention_days: int = Field(7300, ge=1, description="days after a window's end that its speed row lives")
+    speed_retention_days: int = Field(
+        400, ge=1, le=7300, description="days that a speed row lives after the later of its window's end and its writing"
+    )
     sink_register: Literal["events", "wall_clock", "counter"] = Field(
         "events", description="what makes a speed row win; only events is right, the others are negative controls of the tests"
     )
