@@ -17,9 +17,9 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from runtime.jvm_lock import exclusive_in_jvm
 from speed_layer.checkpoint import Position, committed_position
 from speed_layer.handover import Driver, settle_handover
-from speed_layer.lock import exclusive_in_jvm
 from speed_layer.progress import Progress
 from speed_layer.receipts import QUERY as RECEIPTS
 from speed_layer.receipts import start_receipts
