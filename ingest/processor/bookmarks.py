@@ -1,49 +1,18 @@
 """Where to read on, and whether the log is still the one that was read: a bookmark lies beside each committed position."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
-import msgspec
 from confluent_kafka import TopicPartition
 
 from ingest.processor.record import Input
-from runtime.marks import Mark, mark, read_marks, topic_ids
+from runtime.bookmarks import Bookmark, Log, way_out, what_is_lost
+from runtime.marks import mark, read_marks, topic_ids
 from tally.errors import DataLoss, TallyError
 from tally.settings import Settings
 
 POSITIONS_SECONDS = 30.0
 Lane = tuple[str, int]
-
-
-class Bookmark(msgspec.Struct, frozen=True):
-    """What is kept beside a committed position: the topic's id, and the last record that was read."""
-
-    topic_id: str
-    last: Mark
-
-    @classmethod
-    def read(cls, metadata: str | None) -> "Bookmark | None":
-        """The bookmark in an offset's metadata; None if it is not one (set by hand, or before there were any)."""
-        try:
-            return msgspec.json.decode(metadata or "", type=cls)
-        except msgspec.DecodeError:
-            return None
-
-    @property
-    def text(self) -> str:
-        """As it is kept in the offset's metadata."""
-        return msgspec.json.encode(self).decode()
-
-
-@dataclass(frozen=True)
-class Log:
-    """One partition as it is in Kafka now: its topic's id, first offset kept, end, and the record at the bookmark's place."""
-
-    topic_id: str
-    earliest: int
-    end: int
-    found: Mark | None = None
 
 
 class Bookmarks(Protocol):
@@ -76,7 +45,7 @@ class KafkaBookmarks:
             earliest, end = self._consumer.get_watermark_offsets(TopicPartition(*lane), timeout=POSITIONS_SECONDS)
             log = Log(self._topic_ids[at.topic], earliest, end, found[*lane, book.last.offset] if book else None)
             if loss := what_is_lost(max(0, at.offset), book, log):
-                raise DataLoss(f"topic {at.topic} partition {at.partition}: {loss}; {way_out(lane)}")
+                raise DataLoss(f"topic {at.topic} partition {at.partition}: {loss}; {way_out(*lane)}")
         return [TopicPartition(at.topic, at.partition, max(0, at.offset)) for at in committed]
 
     def after(self, last: Mapping[Lane, Input]) -> list[TopicPartition]:
@@ -93,21 +62,3 @@ class KafkaBookmarks:
             place = f"topic {unknown[0].topic}, partition {unknown[0].partition}"
             raise TallyError(f"{place}: no committed position ({unknown[0].error}); start the process again")
         return committed
-
-
-def what_is_lost(position: int, book: Bookmark | None, log: Log) -> str | None:
-    """What is wrong with reading on at the position, None if nothing is."""
-    if book is not None and book.topic_id != log.topic_id:
-        return f"the topic was deleted and created anew since it was read up to offset {position}"
-    if log.end < position:
-        return f"it was read up to offset {position} and ends at {log.end}: the log was cut"
-    if log.earliest > position:
-        return f"offsets {position} to {log.earliest - 1} were deleted before they were read"
-    if book is not None and book.last != log.found:
-        return f"the record at offset {book.last.offset} is not the one that was read there: the log was cut, and has grown again"
-    return None
-
-
-def way_out(lane: Lane) -> str:
-    """What to do about it."""
-    return f"restore the topic, or `tally gaps accept {lane[0]} {lane[1]}` notes the loss for good and lets the job go on"

@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from ingest.processor.bookmarks import Bookmark
 from ops.stack.probes import admin_client
+from runtime.bookmarks import Bookmark
 from runtime.marks import Mark
 from tally.settings import Settings
 from tests.integration.ingest.conftest import Start, committed_values, send_values, stop, wait_until_read, wait_until_ready

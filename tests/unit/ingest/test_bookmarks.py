@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingest.processor.bookmarks import Bookmark, Log, what_is_lost
+from runtime.bookmarks import Bookmark, Log, what_is_lost
 from runtime.marks import Mark, mark
 
 LAST = Mark(9, 1_500_000_000_000, "aa")
