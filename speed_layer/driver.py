@@ -10,10 +10,10 @@ import structlog
 from pyspark.sql import SparkSession
 
 from runtime.job import run_job
+from runtime.jvm_lock import exclusive_in_jvm
 from speed_layer.handover import Driver
 from speed_layer.keeper import JVM_GONE, Keeper, Planned
 from speed_layer.liveness import Liveness
-from runtime.jvm_lock import exclusive_in_jvm
 from speed_layer.session import build_session
 from tally.connect import cassandra_session
 from tally.errors import TallyError
