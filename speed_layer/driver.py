@@ -62,7 +62,7 @@ def watch(keepers: Sequence[Keeper], liveness: Liveness, stop: threading.Event) 
                 keeper.look()
             liveness.beat()
     except JVM_GONE as error:
-        raise TallyError(f"the JVM of the driver has ended ({error}); start the speed layer again") from error
+        raise TallyError(f"the JVM of the driver has ended ({error}); start the job again") from error
 
 
 @contextmanager

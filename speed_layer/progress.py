@@ -1,6 +1,7 @@
 """How far each query is: to Cassandra for readers and lag, and as JSON lines for people and measurements."""
 
 import json
+import time
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +21,7 @@ from speed_layer.view import LEFT_OUT
 
 # Some hours of micro-batches; with the file before it twice as much.
 MOST_LINES_BYTES = 16 << 20
+WRITE_AGAIN_SECONDS = 5.0
 BEGINNING = "1970-01-01T00:00:00Z"
 log = structlog.get_logger()
 Report = Mapping[str, Any]
@@ -39,6 +41,7 @@ class Progress:
         self._seen, self.batch = "", -1
         self.position: Position | None = None
         self._waiting: list[Statement] = []
+        self._next_write = 0.0
         self._reach = _prepare(
             session,
             f"INSERT INTO {session.keyspace}.speed_progress (family, partition, until, watermark) VALUES (?, ?, ?, ?) USING TIMESTAMP ?",
@@ -85,11 +88,12 @@ class Progress:
         append_line(self._file, json.dumps(line))
 
     def _write(self) -> None:
-        if not self._waiting:
+        if not self._waiting or time.monotonic() < self._next_write:
             return
         try:
             write_all(self._session, self._waiting, seconds=0)
         except Unacknowledged as error:
+            self._next_write = time.monotonic() + WRITE_AGAIN_SECONDS
             log.warning("progress waits", query=self._query.name, reason=str(error))
             return
         self._waiting = []
@@ -112,13 +116,12 @@ def progress_line(report: Report) -> dict[str, Any]:
     """One report as it is kept: micro-batch, records read, milliseconds by step, watermark, and what was left out."""
     operators = report["stateOperators"]
     observed = report.get("observedMetrics", {}).get(LEFT_OUT, {})
+    left_out = {name: observed.get(name, 0) for name in ("below_floor", "unreadable", "repeats", "ahead")}
     return {
         "query": report["name"], "run_id": report["runId"], "batch_id": report["batchId"], "timestamp": report["timestamp"],
         "input_rows": report["numInputRows"], "duration_ms": report["durationMs"], "watermark": _watermark(report),
-        "dropped": sum(operator["numRowsDroppedByWatermark"] for operator in operators),
-        "below_floor": observed.get("below_floor", 0), "unreadable": observed.get("unreadable", 0),
-        "repeats": observed.get("repeats", 0), "state_bytes": sum(operator["memoryUsedBytes"] for operator in operators),
-        "until": _until(report),
+        "dropped": sum(operator["numRowsDroppedByWatermark"] for operator in operators), **left_out,
+        "state_bytes": sum(operator["memoryUsedBytes"] for operator in operators), "until": _until(report),
     }  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Lateness belongs to the window, and a micro-batch is judged by the watermark of the data before it."""
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from speed_layer.handover import Driver
 from speed_layer.lastread import Memory, Remembered
@@ -37,6 +37,13 @@ def test_late_filter_uses_the_watermark_of_all_data_before_the_batch_and_none_of
 
     # Sale 2 came with the event that closes its window, and counts; sale 4 came in the very next micro-batch, and does not.
     assert (query.totals()[0], dropped(reports)) == ((2, 200), [0, 0, 1])
+
+
+def test_event_of_a_year_to_come_closes_no_window(query: SpeedQuery) -> None:
+    reports = query.batches([query.sale(1)], [query.sale(2, datetime(9999, 12, 31, 23, 50, tzinfo=UTC))], [query.sale(3)])
+
+    assert (query.totals()[0], dropped(reports)) == ((2, 200), [0, 0, 0])
+    assert [report["observedMetrics"]["left_out"]["ahead"] for report in reports] == [0, 1, 0]
 
 
 def test_closed_window_leaves_the_state(query: SpeedQuery) -> None:
