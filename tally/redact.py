@@ -26,7 +26,11 @@ _UNQUOTED = re.compile(r"""[^,;&}\]\r\n"]*""")
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _MOST_BRACKETS = 1_000
 # Whether there is anything to look at closely: cheap enough for every line of every receipt.
-_SUSPECT = re.compile(r"""[@"']|\d(?:\D{0,3}\d){6}|[0-9A-Fa-f]{2}[:-][0-9A-Fa-f]{2}[:-]|[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}\.""", re.ASCII)
+_SUSPECT = re.compile(
+    r"""[@"'0-9:.-](?:(?<=[@"'])|(?<=\d)(?<!\d\d)(?:\D{0,3}\d){6}|(?<=[0-9A-Fa-f]{2}[:-])[0-9A-Fa-f]{2}[:-]"""
+    r"""|(?<=[0-9A-Fa-f]{4}\.)[0-9A-Fa-f]{4}\.)""",
+    re.ASCII,
+)
 # Escapes of ASCII, but for the quote and the backslash: without them a text stays one text.
 _ESCAPED = {
     form: chr(code) for code in range(0x20, 0x7F) if code not in (0x22, 0x5C) for form in {f"{code:02x}", f"{code:02X}"}
@@ -50,7 +54,7 @@ def redacted_text(text: str) -> str:
     >>> redacted_text("gift for ann@example.org")
     'gift for [redacted]'
     """
-    if not is_sensitive(text):
+    if _SUSPECT.search(text) is None:
         return text
     read = text.encode("utf-8", "backslashreplace").decode("latin-1")
     return without_personal_data(_without_named(read, _QUOTED_KEY), MARK).encode("latin-1").decode("utf-8", "replace")
@@ -77,8 +81,9 @@ def is_personal(name: str) -> bool:
     return _NAME.search(_lower(name)) is not None
 
 
+@lru_cache(16_384)
 def is_sensitive(text: str) -> bool:
-    """Whether redacted_text() might change the text; quick, and may err to the safe side.
+    """Whether redacted_text() might change the text; quick for short texts that come again, and may err to the safe side.
 
     >>> is_sensitive("Milk 1l"), is_sensitive("card 4111111111111111")
     (False, True)
