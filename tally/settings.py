@@ -45,6 +45,9 @@ class Settings(BaseModel):
     cassandra_storage: str = Field("127.0.0.1:7000", description="host:port on which the local Cassandra node talks to its peers")
     gateway: str = Field("127.0.0.1:8081", description="host:port on which the gateway listens")
     api: str = Field("127.0.0.1:8080", description="host:port on which the API and the dashboard listen")
+    allowed_hosts: str = Field(
+        "", description="further names under which gateway and API may be asked, comma between; loopback always; `*` is any name"
+    )
     airflow: str = Field("127.0.0.1:8793", description="host:port of the Airflow API server")
     spark_master: str = Field("local[*]", description="Spark master URL")
     spark_memory: str = Field("2g", description="heap of each Spark driver")
@@ -88,7 +91,9 @@ class Settings(BaseModel):
         10.0, ge=0, description="least seconds between two micro-batches of the raw receipts; the views come first"
     )
     shuffle_partitions: int = Field(2, ge=1, description="Spark shuffle partitions and state stores; fixed by the first start")
-    speed_retention_days: int = Field(7300, ge=1, description="days after a window's end that its speed row lives")
+    speed_retention_days: int = Field(
+        400, ge=1, le=7300, description="days that a speed row lives after the later of its window's end and its writing"
+    )
     sink_register: Literal["events", "wall_clock", "counter"] = Field(
         "events", description="what makes a speed row win; only events is right, the others are negative controls of the tests"
     )
