@@ -25,6 +25,8 @@ _LITERAL = re.compile(r"(?:-?\d[\d.eE+-]*|null|true|false)(?=[\s,}\]]|\Z)", re.A
 _UNQUOTED = re.compile(r"""[^,;&}\]\r\n"]*""")
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _MOST_BRACKETS = 1_000
+# A value of so many characters is looked for in the rest of the message too; a shorter one may be part of anything.
+_LEAST_TELLING, _MOST_TELLING, _MOST_VALUES = 6, 256, 32
 # Whether there is anything to look at closely: cheap enough for every line of every receipt.
 _SUSPECT = re.compile(
     r"""[@"'0-9:.-](?:(?<=[@"'])|(?<=\d)(?<!\d\d)(?:\D{0,3}\d){6}|(?<=[0-9A-Fa-f]{2}[:-])[0-9A-Fa-f]{2}[:-]"""
@@ -107,18 +109,25 @@ def _unescaped(text: str) -> str:
 
 
 def _without_named(text: str, key: re.Pattern[str]) -> str:
+    """The text without the values behind personal names; one that stands alone is not left in another field either."""
     if ":" not in text and "=" not in text:
         return text
     lower = text.encode("latin-1").lower().decode("latin-1")
     if not any(stem in lower for stem in _STEMS):
         return text
-    pieces, end, finds = [], 0, 0
+    pieces, end, finds, values = [], 0, 0, set[str]()
     while found := key.search(lower, end):
         finds += 1
         stop, shown = _value(text, found.end()) if finds < MOST_FINDS else (len(text), MARK)
         pieces += [text[end : found.end()], shown]
+        if _LEAST_TELLING <= stop - found.end() <= _MOST_TELLING and len(values) < _MOST_VALUES:
+            values.add(text[found.end() : stop].strip("\"'\\ "))
         end = stop
-    return "".join([*pieces, text[end:]])
+    clean = "".join([*pieces, text[end:]])
+    for value in values:
+        if len(value) >= _LEAST_TELLING and value not in MARK:
+            clean = clean.replace(value, MARK)
+    return clean
 
 
 def _value(text: str, start: int) -> tuple[int, str]:

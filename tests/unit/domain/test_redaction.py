@@ -121,6 +121,14 @@ def test_broken_and_escaped_messages_hide_nothing(message: bytes) -> None:
     assert b"Xaver1" not in clean and b"111111" not in clean
 
 
+def test_a_personal_value_is_not_left_in_another_field() -> None:
+    message = b'{"note": "for Xaver1-99", "loyalty_id": "Xaver1-99", "name": "Al", "item": "Alu foil, Xaver1-99"}'
+
+    assert (
+        redacted(message) == b'{"note": "for [redacted]", "loyalty_id": "[redacted]", "name": "[redacted]", "item": "Alu foil, [redacted]"}'
+    )
+
+
 def test_a_message_with_nothing_personal_is_kept_byte_by_byte() -> None:
     message = b'{"a" :1.10, "b":"\\u0041\\n\\u00e9", "c":[1,2]}\xff\0'
 
