@@ -115,13 +115,14 @@ def _without_named(text: str, key: re.Pattern[str]) -> str:
     lower = text.encode("latin-1").lower().decode("latin-1")
     if not any(stem in lower for stem in _STEMS):
         return text
-    pieces, end, finds, values = [], 0, 0, set[str]()
+    pieces, end, finds = [], 0, 0
+    values: dict[str, None] = {}
     while found := key.search(lower, end):
         finds += 1
         stop, shown = _value(text, found.end()) if finds < MOST_FINDS else (len(text), MARK)
         pieces += [text[end : found.end()], shown]
         if _LEAST_TELLING <= stop - found.end() <= _MOST_TELLING and len(values) < _MOST_VALUES:
-            values.add(text[found.end() : stop].strip("\"'\\ "))
+            values[text[found.end() : stop].strip("\"'\\ ")] = None
         end = stop
     clean = "".join([*pieces, text[end:]])
     for value in values:
