@@ -33,4 +33,4 @@ def fingerprint(source_fields: object) -> str:
 
 
 def _part(text: str) -> str:
-    return text.replace("%", "%25").replace(":", "%3A")
+    return text.replace("%", "%25").replace(":", "%3A") if ":" in text or "%" in text else text

@@ -51,7 +51,7 @@ _DOTTED_DEVICE = re.compile(r"\.(?<=[0-9A-Fa-f]{4}.)(?<![0-9A-Fa-f]{5}.)[0-9A-Fa
 _PHONE = re.compile(r"\+(?<![\dA-Za-z].)(?:\(?\d[ ()./-]{0,2}+){7,14}\d(?!\d)", re.ASCII | re.DOTALL)
 # Without a plus only as people write it, in groups: a number in one piece may be a price, a barcode or a receipt number.
 _LOCAL_PHONE = re.compile(
-    r"[(02-9](?<![\w.,+-].)(?:(?<=0)0[1-9]\d{0,2}[ /-](?:\d[ /-]?){6,11}\d|(?<=0)[1-9](?:[ .-]\d{2}){4}"
+    r"[(02-9](?<![\w.,+-].)(?=\d)(?:(?<=0)0[1-9]\d{0,2}[ /-](?:\d[ /-]?){6,11}\d|(?<=0)[1-9](?:[ .-]\d{2}){4}"
     r"|(?:(?<=\()0\d{2,4}\)[ /-]?|(?<=0)\d{2,4}[ /-])(?:\d{5,8}|\d{3,4}[ -]\d{3,5})"
     r"|(?:(?<=\()[2-9]\d{2}\)[ .-]?|(?<=[2-9])\d{2}[ .-])\d{3}[ .-]\d{4})(?!\d)",
     re.ASCII | re.DOTALL,

@@ -25,8 +25,14 @@ _LITERAL = re.compile(r"(?:-?\d[\d.eE+-]*|null|true|false)(?=[\s,}\]]|\Z)", re.A
 _UNQUOTED = re.compile(r"""[^,;&}\]\r\n"]*""")
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _MOST_BRACKETS = 1_000
+# A value of so many characters is looked for in the rest of the message too; a shorter one may be part of anything.
+_LEAST_TELLING, _MOST_TELLING, _MOST_VALUES = 6, 256, 32
 # Whether there is anything to look at closely: cheap enough for every line of every receipt.
-_SUSPECT = re.compile(r"""[@"']|\d(?:\D{0,3}\d){6}|[0-9A-Fa-f]{2}[:-][0-9A-Fa-f]{2}[:-]|[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}\.""", re.ASCII)
+_SUSPECT = re.compile(
+    r"""[@"'0-9:.-](?:(?<=[@"'])|(?<=\d)(?<!\d\d)(?:\D{0,3}\d){6}|(?<=[0-9A-Fa-f]{2}[:-])[0-9A-Fa-f]{2}[:-]"""
+    r"""|(?<=[0-9A-Fa-f]{4}\.)[0-9A-Fa-f]{4}\.)""",
+    re.ASCII,
+)
 # Escapes of ASCII, but for the quote and the backslash: without them a text stays one text.
 _ESCAPED = {
     form: chr(code) for code in range(0x20, 0x7F) if code not in (0x22, 0x5C) for form in {f"{code:02x}", f"{code:02X}"}
@@ -50,7 +56,7 @@ def redacted_text(text: str) -> str:
     >>> redacted_text("gift for ann@example.org")
     'gift for [redacted]'
     """
-    if not is_sensitive(text):
+    if _SUSPECT.search(text) is None:
         return text
     read = text.encode("utf-8", "backslashreplace").decode("latin-1")
     return without_personal_data(_without_named(read, _QUOTED_KEY), MARK).encode("latin-1").decode("utf-8", "replace")
@@ -77,8 +83,9 @@ def is_personal(name: str) -> bool:
     return _NAME.search(_lower(name)) is not None
 
 
+@lru_cache(16_384)
 def is_sensitive(text: str) -> bool:
-    """Whether redacted_text() might change the text; quick, and may err to the safe side.
+    """Whether redacted_text() might change the text; quick for short texts that come again, and may err to the safe side.
 
     >>> is_sensitive("Milk 1l"), is_sensitive("card 4111111111111111")
     (False, True)
@@ -102,18 +109,26 @@ def _unescaped(text: str) -> str:
 
 
 def _without_named(text: str, key: re.Pattern[str]) -> str:
+    """The text without the values behind personal names; one that stands alone is not left in another field either."""
     if ":" not in text and "=" not in text:
         return text
     lower = text.encode("latin-1").lower().decode("latin-1")
     if not any(stem in lower for stem in _STEMS):
         return text
     pieces, end, finds = [], 0, 0
+    values: dict[str, None] = {}
     while found := key.search(lower, end):
         finds += 1
         stop, shown = _value(text, found.end()) if finds < MOST_FINDS else (len(text), MARK)
         pieces += [text[end : found.end()], shown]
+        if _LEAST_TELLING <= stop - found.end() <= _MOST_TELLING and len(values) < _MOST_VALUES:
+            values[text[found.end() : stop].strip("\"'\\ ")] = None
         end = stop
-    return "".join([*pieces, text[end:]])
+    clean = "".join([*pieces, text[end:]])
+    for value in values:
+        if len(value) >= _LEAST_TELLING and value not in MARK:
+            clean = clean.replace(value, MARK)
+    return clean
 
 
 def _value(text: str, start: int) -> tuple[int, str]:

@@ -103,7 +103,9 @@ class Settings(BaseModel):
     checkpoints: Path | None = Field(None, description="folder of the streaming checkpoints; default TALLY_HOME/data/checkpoints")
     default_currency: str = Field("USD", description="currency of a store that names none, ISO 4217")
     default_timezone: str = Field("UTC", description="time zone of a store that names none, IANA name")
-    stores_file: Path | None = Field(None, description="YAML with name, tz, currency by store id; absent stores take the defaults")
+    stores_file: Path | None = Field(
+        None, description="YAML with name, tz, currency, numbering by store id; absent stores take the defaults"
+    )
     loyalty_key: SecretStr = Field(SecretStr(""), description="secret key of the loyalty hash; without it no loyalty id is kept")
 
     @classmethod

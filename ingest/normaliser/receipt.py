@@ -114,8 +114,11 @@ def _loyalty_hash(tree: JsonObject, key: bytes) -> str | None:
         # What was sent is nobody's to read, not in an error either.
         raise RejectedEvent("wrong_type", "/loyalty_id", "/loyalty_id: text is wanted")
     loyalty_id = read.text(tree["loyalty_id"], "/loyalty_id", shortest=1)
-    # Without a key a hash could be guessed, so then nothing of the id is kept.
-    return blake2b(loyalty_id.encode(), key=key, digest_size=16).hexdigest() if key else None
+    if not key:
+        # Without a key a hash could be guessed, so then nothing of the id is kept.
+        return None
+    # The key's own digest before it tells a new key from a new customer.
+    return f"{blake2b(key, digest_size=4).hexdigest()}:{blake2b(loyalty_id.encode(), key=key, digest_size=16).hexdigest()}"
 
 
 def _source_lines(tree: JsonObject) -> list[_SourceLine]:
@@ -142,7 +145,7 @@ def _source_line(line: Any, at: str) -> _SourceLine:
 
 def _line(line: _SourceLine, currency: str) -> Line:
     item, item_id, category = line.item, line.item_id, line.category
-    if is_sensitive(item) or is_sensitive(item_id) or (category and is_sensitive(category)):
+    if is_sensitive(item) or (item_id is not item and is_sensitive(item_id)) or (category and is_sensitive(category)):
         item, item_id, category = _impersonal("item", item), _impersonal("item_id", item_id), category and _impersonal("category", category)
     return Line(
         item=item,
