@@ -29,10 +29,13 @@ def kept_extra(extra: JsonObject) -> JsonObject | None:
         return None
     kept = {_kept_name(name, name): _kept(value, name, name) for name, value in extra.items()}
     if len(_ENCODER.encode(kept)) > MOST_BYTES:
-        largest = max(kept, key=lambda name: len(_ENCODER.encode(kept[name])) + len(name))
-        at = pointer(largest)
-        raise RejectedEvent("too_large", at, f"{at}: all unknown fields together may have {MOST_BYTES:,} bytes; send what is needed only")
+        raise _too_large(max(kept, key=lambda name: len(_ENCODER.encode(kept[name])) + len(name)))
     return kept
+
+
+def _too_large(top: str) -> RejectedEvent:
+    at = pointer(top)
+    return RejectedEvent("too_large", at, f"{at}: all unknown fields together may have {MOST_BYTES:,} bytes; send what is needed only")
 
 
 def _kept(value: Any, name: str, top: str) -> Any:
@@ -44,6 +47,9 @@ def _kept(value: Any, name: str, top: str) -> Any:
     if type(value) is list:
         return MARK if is_personal(name) else [_kept(one, name, top) for one in value]
     if type(value) is str:
+        # Looked at only if it can be kept: a search through a megabyte keeps every other thread waiting.
+        if len(value) > MOST_BYTES and not is_personal(name):
+            raise _too_large(top)
         return redacted_value(name, value)
     if is_personal(name):
         return MARK
