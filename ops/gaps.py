@@ -123,7 +123,9 @@ def _move(admin: AdminClient, found: Hole) -> None:
 
 def _of_the_normaliser(settings: Settings, topic: str, partition: int) -> tuple[int, Bookmark | None]:
     asked = [ConsumerGroupTopicPartitions(NORMALISER_GROUP, [TopicPartition(topic, partition), TopicPartition(NORMALISER_ANCHOR, 0)])]
-    answer = admin_client(settings).list_consumer_group_offsets(asked)[NORMALISER_GROUP].result(_SECONDS).topic_partitions
+    # Held by a name: a client without one is gone before its answer.
+    admin = admin_client(settings)
+    answer = admin.list_consumer_group_offsets(asked, request_timeout=_SECONDS)[NORMALISER_GROUP].result(_SECONDS).topic_partitions
     kept = {at.topic: at for at in answer}
     known = TopicIds.read(kept[NORMALISER_ANCHOR].metadata).topic_ids.get(topic)
     return max(0, kept[topic].offset), Bookmark.read(kept[topic].metadata) or (Bookmark(known) if known else None)

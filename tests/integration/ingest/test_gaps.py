@@ -58,7 +58,8 @@ def test_first_start_over_a_hole_is_refused_until_the_hole_is_accepted(begin: St
         producer.produce(RAW, encoded(pos(transaction_id=number)), partition=2)
     assert producer.flush(30) == 0
     place = TopicPartition(RAW, 2, 4)
-    admin_client(settings).delete_records([place])[place].result(30)
+    admin = admin_client(settings)
+    admin.delete_records([place])[place].result(30)
     told, ready = tmp_path / "exit.json", tmp_path / "ready"
 
     refused = begin("ingest.normaliser", TALLY_EXIT_FILE=str(told))
