@@ -132,10 +132,14 @@ def _of_the_normaliser(settings: Settings, topic: str, partition: int) -> tuple[
 
 
 def _of_the_master(settings: Settings, session: Session, topic: str, partition: int) -> tuple[int, Bookmark | None]:
-    reached = session.execute("SELECT until FROM master_position WHERE family = %s AND partition = %s", [topic, partition]).one()
-    note = next(_notes(settings), {})
+    note = next(_notes(settings), None)
+    if note is None:
+        reached = session.execute("SELECT until FROM master_position WHERE family = %s AND partition = %s", [topic, partition]).one()
+        return (reached.until if reached else 0), None
+    # What the ingest itself goes by.
     mark = note.get("marks", {}).get(topic, {}).get(str(partition))
-    return (reached.until if reached else 0), Bookmark(note["topic_ids"][topic], Mark(**mark)) if mark else None
+    book = Bookmark(note["topic_ids"][topic], Mark(**mark)) if mark else None
+    return note["until"].get(topic, {}).get(str(partition), 0), book
 
 
 def _notes(settings: Settings) -> Iterator[dict[str, Any]]:
