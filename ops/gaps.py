@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 
 from ops.stack.probes import admin_client
 from runtime.bookmarks import Bookmark, Log, TopicIds, what_is_lost
-from runtime.gaps import Gap, note_gap
+from runtime.gaps import Gap, note_gap, past_gaps, read_gaps
 from runtime.marks import Mark, read_marks, topic_ids
 from schemas import loader
 from tally.connect import NORMALISER_ANCHOR, NORMALISER_GROUP, kafka_consumer
@@ -132,14 +132,12 @@ def _of_the_normaliser(settings: Settings, topic: str, partition: int) -> tuple[
 
 
 def _of_the_master(settings: Settings, session: Session, topic: str, partition: int) -> tuple[int, Bookmark | None]:
-    note = next(_notes(settings), None)
-    if note is None:
-        reached = session.execute("SELECT until FROM master_position WHERE family = %s AND partition = %s", [topic, partition]).one()
-        return (reached.until if reached else 0), None
-    # What the ingest itself goes by.
+    # What the ingest itself goes by, gaps that were accepted before included.
+    note = next(_notes(settings), {"until": {}, "marks": {}})
+    until = note["until"].get(topic, {}).get(str(partition), 0)
     mark = note.get("marks", {}).get(topic, {}).get(str(partition))
     book = Bookmark(note["topic_ids"][topic], Mark(**mark)) if mark else None
-    return note["until"].get(topic, {}).get(str(partition), 0), book
+    return past_gaps({topic: {partition: until}}, read_gaps(session))[topic][partition], book
 
 
 def _notes(settings: Settings) -> Iterator[dict[str, Any]]:
