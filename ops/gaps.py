@@ -12,11 +12,11 @@ from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
 
 from ops.stack.probes import admin_client
-from runtime.bookmarks import Bookmark, Log, what_is_lost
-from runtime.gaps import Gap, note_gap
+from runtime.bookmarks import Bookmark, Log, TopicIds, what_is_lost
+from runtime.gaps import Gap, note_gap, past_gaps, read_gaps
 from runtime.marks import Mark, read_marks, topic_ids
 from schemas import loader
-from tally.connect import NORMALISER_GROUP, kafka_consumer
+from tally.connect import NORMALISER_ANCHOR, NORMALISER_GROUP, kafka_consumer
 from tally.errors import TallyError
 from tally.families import FAMILIES
 from tally.instants import from_millis
@@ -66,10 +66,11 @@ def hole(settings: Settings, session: Session, topic: str, partition: int) -> Ho
         earliest, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_SECONDS)
     finally:
         consumer.close()
-    place = (topic, partition, book.last.offset) if book else None
+    last = book.last if book else None
+    place = (topic, partition, last.offset) if last else None
     # A record of the master's that Kafka has let go by the clock tells nothing.
-    if place and book and topic in FAMILIES and book.last.offset < earliest:
-        log = Log(ids[topic], earliest, end, book.last)
+    if last and topic in FAMILIES and last.offset < earliest:
+        log = Log(ids[topic], earliest, end, last)
     else:
         log = Log(ids[topic], earliest, end, read_marks(settings, [place])[place] if place else None)
     loss = what_is_lost(position, book, log)
@@ -87,14 +88,17 @@ def accept(settings: Settings, session: Session, found: Hole, reason: str) -> Ga
             f"begin a new master dataset in another TALLY_HOME"
         )
     noted = datetime.now(UTC)
-    gap = Gap(
-        found.topic, found.partition, found.position, max(found.position, found.log.earliest),
-        from_millis(found.book.last.timestamp_ms) if found.book else _NEVER, _last_arrival(settings, found) or noted, noted, reason,
-    )  # fmt: skip
+    arrivals = _first_arrival(found), _last_arrival(settings, found) or noted
+    gap = Gap(found.topic, found.partition, found.position, max(found.position, found.log.earliest), *arrivals, noted, reason)
     note_gap(session, gap)
     if found.topic not in FAMILIES:
         _move(admin_client(settings), found)
     return gap
+
+
+def _first_arrival(found: Hole) -> datetime:
+    last = found.book.last if found.book else None
+    return from_millis(last.timestamp_ms) if last else _NEVER
 
 
 def _last_arrival(settings: Settings, found: Hole) -> datetime | None:
@@ -108,7 +112,7 @@ def _last_arrival(settings: Settings, found: Hole) -> datetime | None:
 
 def _move(admin: AdminClient, found: Hole) -> None:
     """The normaliser goes on at the first record kept: of a log that was cut, what it reads twice is a duplicate."""
-    position = TopicPartition(found.topic, found.partition, found.log.earliest)
+    position = TopicPartition(found.topic, found.partition, found.log.earliest, metadata=Bookmark(found.log.topic_id).text)
     moved = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(NORMALISER_GROUP, [position])], request_timeout=_SECONDS)
     try:
         moved[NORMALISER_GROUP].result(_SECONDS)
@@ -118,16 +122,22 @@ def _move(admin: AdminClient, found: Hole) -> None:
 
 
 def _of_the_normaliser(settings: Settings, topic: str, partition: int) -> tuple[int, Bookmark | None]:
-    asked = [ConsumerGroupTopicPartitions(NORMALISER_GROUP, [TopicPartition(topic, partition)])]
-    [kept] = admin_client(settings).list_consumer_group_offsets(asked)[NORMALISER_GROUP].result(_SECONDS).topic_partitions
-    return max(0, kept.offset), Bookmark.read(kept.metadata)
+    asked = [ConsumerGroupTopicPartitions(NORMALISER_GROUP, [TopicPartition(topic, partition), TopicPartition(NORMALISER_ANCHOR, 0)])]
+    # Held by a name: a client without one is gone before its answer.
+    admin = admin_client(settings)
+    answer = admin.list_consumer_group_offsets(asked, request_timeout=_SECONDS)[NORMALISER_GROUP].result(_SECONDS).topic_partitions
+    kept = {at.topic: at for at in answer}
+    known = TopicIds.read(kept[NORMALISER_ANCHOR].metadata).topic_ids.get(topic)
+    return max(0, kept[topic].offset), Bookmark.read(kept[topic].metadata) or (Bookmark(known) if known else None)
 
 
 def _of_the_master(settings: Settings, session: Session, topic: str, partition: int) -> tuple[int, Bookmark | None]:
-    reached = session.execute("SELECT until FROM master_position WHERE family = %s AND partition = %s", [topic, partition]).one()
-    note = next(_notes(settings), {})
+    # What the ingest itself goes by, gaps that were accepted before included.
+    note = next(_notes(settings), {"until": {}, "marks": {}})
+    until = note["until"].get(topic, {}).get(str(partition), 0)
     mark = note.get("marks", {}).get(topic, {}).get(str(partition))
-    return (reached.until if reached else 0), Bookmark(note["topic_ids"][topic], Mark(**mark)) if mark else None
+    book = Bookmark(note["topic_ids"][topic], Mark(**mark)) if mark else None
+    return past_gaps({topic: {partition: until}}, read_gaps(session))[topic][partition], book
 
 
 def _notes(settings: Settings) -> Iterator[dict[str, Any]]:

@@ -8,10 +8,10 @@ from runtime.marks import Mark
 
 
 class Bookmark(msgspec.Struct, frozen=True):
-    """What is kept beside a committed position: the topic's id, and the last record that was read."""
+    """What is kept beside a committed position: the topic's id, and the last record that was read, None before the first."""
 
     topic_id: str
-    last: Mark
+    last: Mark | None = None
 
     @classmethod
     def read(cls, metadata: str | None) -> "Bookmark | None":
@@ -37,15 +37,34 @@ class Log:
     found: Mark | None = None
 
 
+class TopicIds(msgspec.Struct, frozen=True):
+    """Ids of the topics that a group reads, kept beside a position in another topic: with a deleted topic its positions go too."""
+
+    topic_ids: dict[str, str] = {}
+
+    @classmethod
+    def read(cls, metadata: str | None) -> "TopicIds":
+        """The ids in an offset's metadata; none if there are none."""
+        try:
+            return msgspec.json.decode(metadata or "{}", type=cls)
+        except msgspec.DecodeError:
+            return cls()
+
+    @property
+    def text(self) -> str:
+        """As they are kept in the offset's metadata."""
+        return msgspec.json.encode(self).decode()
+
+
 def what_is_lost(position: int, book: Bookmark | None, log: Log) -> str | None:
     """What is wrong with reading on at the position, None if nothing is."""
     if book is not None and book.topic_id != log.topic_id:
-        return f"the topic was deleted and created anew since it was read up to offset {position}"
+        return "the topic was deleted and created anew since it was read"
     if log.end < position:
         return f"it was read up to offset {position} and ends at {log.end}: the log was cut"
     if log.earliest > position:
         return f"offsets {position} to {log.earliest - 1} were deleted before they were read"
-    if book is not None and book.last != log.found:
+    if book is not None and book.last is not None and book.last != log.found:
         return f"the record at offset {book.last.offset} is not the one that was read there: the log was cut, and has grown again"
     return None
 

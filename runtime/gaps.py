@@ -48,7 +48,6 @@ def past_gaps(until: Offsets, gaps: Iterable[Gap]) -> dict[str, dict[int, int]]:
     """
     wanted = {topic: dict(offsets) for topic, offsets in until.items()}
     for gap in sorted(gaps, key=lambda gap: gap.from_offset):
-        offsets = wanted.setdefault(gap.topic, {})
-        if gap.from_offset <= offsets.get(gap.partition, 0) < gap.until_offset:
-            offsets[gap.partition] = gap.until_offset
+        if gap.from_offset <= wanted.get(gap.topic, {}).get(gap.partition, 0) < gap.until_offset:
+            wanted.setdefault(gap.topic, {})[gap.partition] = gap.until_offset
     return wanted

@@ -87,13 +87,29 @@ def start_ingest(spark: SparkSession, session: Session, settings: Settings, **op
     """
     topics = [family.topic for family in FAMILIES.values()]
     create_table(spark, settings.master_path)
-    held, ids, kept, gaps = held_by(settings.master_path), topic_ids(settings, topics), kept_offsets(settings, topics), read_gaps(session)
+    held, ids, kept = held_by(settings.master_path), topic_ids(settings, topics), kept_offsets(settings, topics)
     refuse_other_log(held, kept, read_marks(settings, held.last_places()))
-    starting = starting_offsets(Held(held.topic_ids, past_gaps(held.until, gaps)), ids, kept)
-    if past_gaps(held.until, gaps) != held.until:
+    gaps = [gap for gap in read_gaps(session) if gap.topic in topics]
+    wanted = past_gaps(held.until, gaps)
+    starting = starting_offsets(Held(held.topic_ids, wanted), ids, kept)
+    if wanted != held.until:
         _leave_behind(settings.checkpoint(QUERY))
     ingest = Ingest(spark, session, settings, ids, gaps, Seen(starting))
+    ingest.seen.reached = _already_read(ingest, starting)
     return Running(_query(ingest, starting, options), lambda: ingest.seen.reached, lambda: ingest.seen.refusal)
+
+
+def _already_read(ingest: Ingest, starting: Until) -> Until:
+    """How far the query has read before: beyond the table's end where nothing but markers of transactions follows it."""
+    checkpoint = ingest.settings.checkpoint(QUERY)
+    done = max((int(file.name) for file in checkpoint.glob("commits/*") if file.name.isdigit()), default=None)
+    before = {} if done is None else _offsets_in(checkpoint / "offsets" / str(done))
+
+    def reached(topic: str, partition: int, wanted: int) -> int:
+        offset = before.get(topic, {}).get(partition, 0)
+        return offset if offset > wanted and not _committed_between(ingest, topic, partition, (wanted, offset)) else wanted
+
+    return {topic: {number: reached(topic, number, wanted) for number, wanted in spans.items()} for topic, spans in starting.items()}
 
 
 def _query(ingest: Ingest, starting: Until, options: Mapping[str, str]) -> StreamingQuery:

@@ -5,14 +5,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cassandra.cluster import Session
 from deltalake import DeltaTable
 from msgspec.structs import replace
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from batch_layer.master.ingest import QUERY
+from batch_layer.master.ingest import QUERY, start_ingest
 from batch_layer.master.positions import Held, Snapshot, held_by, kept_offsets
 from batch_layer.master.table import append
+from batch_layer.master.watch import Watch
 from ops.audit.topics import committed_counts
 from tally.connect import kafka_producer
 from tally.errors import DataLoss
@@ -96,12 +98,7 @@ def test_table_lost_in_a_first_micro_batch_that_began_behind_it_is_refused(inges
 
 
 def test_aborted_records_are_not_in_the_master(ingest: Ingest, batch_settings: Settings) -> None:
-    producer = kafka_producer(batch_settings, {"transactional.id": "aborting", "message.timeout.ms": 5000, "transaction.timeout.ms": 10000})
-    producer.init_transactions(10)
-    producer.begin_transaction()
-    producer.produce("sales", b"{}", "1", 0)
-    producer.flush(10)
-    producer.abort_transaction(10)
+    abort_one(batch_settings)
     send_receipts(batch_settings, 300, 5)
 
     ingest()
@@ -153,3 +150,32 @@ def test_nothing_can_be_deleted_from_the_master(ingest: Ingest, batch_settings: 
 
     with pytest.raises(Exception, match="DELTA_CANNOT_MODIFY_APPEND_ONLY"):
         spark.sql(f"DELETE FROM delta.`{batch_settings.master_path}` WHERE source = 'sales'")
+
+
+def test_ingest_started_again_behind_an_aborted_transaction_is_current_at_once(
+    ingest: Ingest, batch_settings: Settings, spark: SparkSession, session: Session
+) -> None:
+    send_receipts(batch_settings, 700, 5)
+    abort_one(batch_settings)
+    ingest()
+    begun = datetime.now(UTC)
+
+    running = start_ingest(spark, session, batch_settings)
+    try:
+        watch = Watch(batch_settings, session)
+        watch.look(running.reached())
+    finally:
+        running.query.stop()
+
+    current = {row.family: row.current_at.replace(tzinfo=UTC) for row in session.execute("SELECT family, current_at FROM master_current")}
+    assert current.keys() == {"sales", "traffic"} and min(current.values()) >= begun.replace(microsecond=begun.microsecond // 1000 * 1000)
+
+
+def abort_one(settings: Settings) -> None:
+    """A transaction with one canonical record, aborted."""
+    producer = kafka_producer(settings, {"transactional.id": "aborting", "message.timeout.ms": 5000, "transaction.timeout.ms": 10000})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    producer.produce("sales", b"{}", "1", 0)
+    producer.flush(10)
+    producer.abort_transaction(10)

@@ -23,9 +23,8 @@ def test_hole_is_refused_then_accepted_and_passed(ingest: Ingest, batch_settings
     ingest()
     until = held_by(batch_settings.master_path).until["sales"][partition]
     send(batch_settings, "sales", [receipt("1", number, NOW) for number in range(5, 12)])
-    admin_client(batch_settings).delete_records([TopicPartition("sales", partition, until + 3)])[
-        TopicPartition("sales", partition, until + 3)
-    ].result(30)
+    admin, bound = admin_client(batch_settings), TopicPartition("sales", partition, until + 3)
+    admin.delete_records([bound])[bound].result(30)
 
     with pytest.raises(DataLoss, match=f"`tally gaps accept sales {partition}`"):
         ingest()

@@ -1,4 +1,4 @@
-"""The normaliser as a process before a raw topic with a hole: it refuses, the hole is accepted, it goes on."""
+"""The normaliser as a process: it deletes behind itself; before a raw topic with a hole it refuses, until the hole is accepted."""
 
 import json
 from collections.abc import Iterator
@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from ops.stack.probes import admin_client
-from tally.connect import kafka_producer
+from tally.connect import kafka_consumer, kafka_producer
 from tests.integration.ingest.conftest import Start, committed_messages, starter, stop, wait_until, wait_until_read
-from tests.unit.ingest.messages import encoded, pos
+from tests.unit.ingest.messages import TRAFFIC, encoded, pos
 
 if TYPE_CHECKING:
     from ops.stack.service import Site
@@ -35,6 +35,22 @@ def cli(begin: Start, *arguments: str) -> dict[str, Any]:
     return answer
 
 
+def test_running_normaliser_deletes_what_it_has_read_and_what_is_old(begin: Start, own_site: "Site") -> None:
+    settings = own_site.settings
+    producer = kafka_producer(settings)
+    for number in range(20):
+        producer.produce("raw-traffic", encoded({**TRAFFIC, "device_id": f"door-{number}"}), partition=1)
+    assert producer.flush(30) == 0
+    consumer = kafka_consumer(settings, "test-kept")
+    process = begin("ingest.normaliser", TALLY_RAW_RETENTION_SECONDS="2")
+
+    # The last one stays: by it the log is known again.
+    wait_until(lambda: consumer.get_watermark_offsets(TopicPartition("raw-traffic", 1), timeout=10) == (19, 20))
+    consumer.close()
+    assert stop(process) == 0
+    assert len(committed_messages(settings, "traffic")) == 20
+
+
 def test_first_start_over_a_hole_is_refused_until_the_hole_is_accepted(begin: Start, own_site: "Site", tmp_path: Path) -> None:
     settings = own_site.settings
     producer = kafka_producer(settings)
@@ -42,7 +58,8 @@ def test_first_start_over_a_hole_is_refused_until_the_hole_is_accepted(begin: St
         producer.produce(RAW, encoded(pos(transaction_id=number)), partition=2)
     assert producer.flush(30) == 0
     place = TopicPartition(RAW, 2, 4)
-    admin_client(settings).delete_records([place])[place].result(30)
+    admin = admin_client(settings)
+    admin.delete_records([place])[place].result(30)
     told, ready = tmp_path / "exit.json", tmp_path / "ready"
 
     refused = begin("ingest.normaliser", TALLY_EXIT_FILE=str(told))

@@ -97,6 +97,10 @@ def test_gap_at_the_very_beginning_is_passed_by_a_master_that_holds_nothing() ->
     assert past_gaps({}, [gap(0, 6)]) == {"sales": {0: 6}}
 
 
+def test_gap_of_another_topic_changes_nothing() -> None:
+    assert past_gaps({"traffic": {0: 5}}, [gap(5, 9)]) == {"traffic": {0: 5}}
+
+
 def test_hole_names_the_command_that_accepts_it() -> None:
     with pytest.raises(DataLoss, match="`tally gaps accept sales 0`"):
         starting_offsets(FIRST, {"sales": "id-1"}, {"sales": {0: (6, 20)}})
