@@ -44,7 +44,8 @@ async def _unknown(request: Request, error: Exception) -> Response:
 
 
 async def _unreachable(request: Request, error: Exception) -> Response:
-    log.warning("views unreachable", path=request.url.path, reason=str(error))
+    # The cause names addresses and classes: it is for the log.
+    log.warning("views unreachable", path=request.url.path, reason=str(error.__cause__ or error))
     return problem(request, 503, str(error))
 
 
