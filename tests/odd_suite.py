@@ -28,7 +28,8 @@ PATHS = {"pos": "/v1/events/pos", "traffic": "/v1/events/traffic"}
 TOPICS = {"pos": "posTransactionTopic", "traffic": "raw-traffic"}
 ACCEPTED = "accepted"
 GOOD_STORE, GOOD = "good-between", 1000
-AT_ONCE = 400
+# The gateway shows at most a hundred rejected lines of one body.
+AT_ONCE = 90
 HEADERS: list[list[tuple[str, str | bytes | None]]] = [
     [], [("", None)], [("store_id", b"\xff"), ("attempts", b"9" * 40)], [("first_seen", b"\0" * 99)],
 ]  # fmt: skip
@@ -198,7 +199,7 @@ def _send_mutations(odds: Odds, count: int) -> None:
         odds.offer_lines(some)
         for other in islice(put, len(some)):
             odds.put(TOPICS["pos"], other)
-        odds.good(min(4, GOOD - odds.sent.good))
+        odds.good(min(2, GOOD - odds.sent.good))
 
 
 def good_sums(rows: dict[Any, Parts]) -> Parts:
