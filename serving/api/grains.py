@@ -21,7 +21,7 @@ def on_grid(instant: datetime, grain: str, zone: ZoneInfo) -> bool:
     if window_start(instant) != instant:
         return False
     local = instant.astimezone(zone)
-    return grain == "15m" or (local.minute == 0 if grain == "1h" else _first_of_day(instant, zone) and _first_day(local, grain))
+    return grain == "15m" or (_is_full_hour(local) if grain == "1h" else _first_of_day(instant, zone) and _first_day(local, grain))
 
 
 def nearest(instant: datetime, grain: str, zone: ZoneInfo) -> Slot:
@@ -77,7 +77,7 @@ def _next_hour(start: datetime, zone: ZoneInfo) -> datetime:
     # Only where clocks change by half an hour (Lord Howe) is the next full local hour not an hour away.
     for more in range(MOST_QUARTERS):
         following = start + HOUR + more * WINDOW
-        if following.astimezone(zone).minute == 0:
+        if _is_full_hour(following.astimezone(zone)):
             return following
     raise _no_grid(start, "1h", zone)
 
@@ -85,6 +85,11 @@ def _next_hour(start: datetime, zone: ZoneInfo) -> datetime:
 def _no_grid(instant: datetime, grain: str, zone: ZoneInfo) -> BadQuery:
     day = instant.astimezone(zone).date()
     return BadQuery("tz", f"tz: about {day} no {grain} of {zone.key} begins on a quarter hour of UTC; ask with grain=15m or tz=UTC")
+
+
+def _is_full_hour(local: datetime) -> bool:
+    # Seconds too: the offset of Monrovia was 44 minutes and 30 seconds.
+    return local.minute == 0 and local.second == 0
 
 
 def _first_of_day(instant: datetime, zone: ZoneInfo) -> bool:
