@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from datetime import date
+from datetime import date, datetime
 from zoneinfo import available_timezones
 
 import httpx
@@ -17,6 +17,7 @@ from serving.api.question import MetricQuery, all_stretches
 from serving.api.stores import StoreBook
 from serving.merge.views import Activity
 from tally.errors import BadQuery
+from tally.families import Family
 from tally.settings import Settings
 from tests.api_suite import Ask, asking
 from tests.serving_example import example
@@ -135,3 +136,14 @@ def test_unknown_stores_cost_one_read_of_all_stores_a_second(ask: Ask, views: Me
     for number in range(50):
         assert ask(PATH, store=f"nobody-{number}", **{"from": "2017-09-19", "to": "2017-09-20"}).status_code == 404
     assert len(reads) <= 1 + (time.monotonic() - started)
+
+
+def test_late_records_that_are_too_many_to_count_are_unknown_and_the_answer_stands(
+    ask: Ask, views: MemoryViews, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def uncounted(_family: Family, _since: datetime) -> int | None:
+        return None
+
+    monkeypatch.setattr(views, "late_since", uncounted)
+    body = ask(PATH, store="367", **{"from": "2017-09-19", "to": "2017-09-20"}).json()
+    assert (body["speed"]["late_since_pin"], len(body["rows"])) == (None, 96)
