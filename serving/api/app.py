@@ -108,7 +108,11 @@ def _add_list_routes(app: FastAPI, api: Api) -> None:
 
 
 def _add_metric_routes(app: FastAPI, api: Api) -> None:
-    @app.get("/v1/metrics/{metric_id}", summary="Values of a metric by store and stretch of time")
+    moved: dict[int | str, dict[str, Any]] = {
+        409: {"description": "a rebuild has published since the first page; its `next` is the address to begin anew at"}
+    }
+
+    @app.get("/v1/metrics/{metric_id}", summary="Values of a metric by store and stretch of time", responses=moved)
     async def metric(metric_id: str, query: Annotated[MetricQuery, Query()], request: Request) -> Response:
         body = await api.pages.page(metric_id, query, request)
         return await asyncio.to_thread(_json, body)

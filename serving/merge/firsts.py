@@ -6,7 +6,7 @@ from datetime import date, datetime
 from typing import NamedTuple
 
 from serving.merge.views import Covering, Span
-from tally.windows import WINDOW
+from tally.windows import WINDOW, window_start
 
 
 class First(NamedTuple):
@@ -23,7 +23,7 @@ def covers(one: Covering, start: datetime) -> bool:
 
 
 def first_to_cover(history: Sequence[Covering], serving: Covering) -> list[First]:
-    """The generations of a day before the serving one that covered more of it than those before them, in their order."""
+    """The generations of a day before the serving one that were the first to cover a window of it, in their order."""
     found: list[First] = []
     for one in history:
         if one.generation < serving.generation and one.covered_from < one.covered_until:
@@ -32,12 +32,11 @@ def first_to_cover(history: Sequence[Covering], serving: Covering) -> list[First
 
 
 def _share(one: Covering, before: Sequence[First]) -> list[First]:
-    if not before:
-        return [First(one, one.covered_from, one.covered_until)]
-    start, end = min(first.covering.covered_from for first in before), max(first.covering.covered_until for first in before)
-    if start <= one.covered_from and one.covered_until <= end:
-        return []
-    return [First(one, one.covered_from if one.covered_from < start else end, one.covered_until if one.covered_until > end else start)]
+    """What the generation covers less what those before it did at either end; the window in which they ended belongs to it."""
+    start, end = one.covered_from, one.covered_until
+    start = max([window_start(earlier.covered_until) for earlier, *_ in before if earlier.covered_from <= start] + [start])
+    end = min([earlier.covered_from for earlier, *_ in before if earlier.covered_until >= end] + [end])
+    return [First(one, start, end)] if start < end else []
 
 
 def spans(firsts: Iterable[First]) -> list[Span]:
