@@ -97,8 +97,8 @@ def _original(settings: Settings, letter: DeadLetter) -> Message:
     finally:
         consumer.close()
     if message is None or message.error() or sha256(message.value() or b"").hexdigest() != letter.sha256:
-        hours = settings.raw_retention_hours
-        raise TallyError(f"{letter.id}: the original is no longer in Kafka (kept {hours} h); give its corrected content with --fix FILE")
+        kept = f"kept {settings.raw_retention_seconds} s"
+        raise TallyError(f"{letter.id}: the original is no longer in Kafka ({kept}); give its corrected content with --fix FILE")
     return message
 
 

@@ -30,15 +30,15 @@ class Heartbeat:
         if self._file is None or now - self._written < _EVERY_SECONDS:
             return
         self._written = now
-        arriving = self._file.with_suffix(".arriving")
+        arriving = self._file.with_name(f"{self._file.name}.arriving")
         arriving.write_text(json.dumps({"at": now, "moved_at": self._moved_at}), "utf-8")
         arriving.rename(self._file)
 
 
-def stalled(file: Path, seconds: float, now: float | None = None) -> str | None:
-    """Why the job that writes the file has stalled, None while it works or is idle. `now` is of time.monotonic().
+def stall(file: Path, seconds: float, now: float | None = None) -> tuple[float, str] | None:
+    """For how many seconds the job that writes the file has done nothing, and how that shows; None while it works or is idle.
 
-    A job that has not written yet is starting: None.
+    `now` is of time.monotonic(). A job that has not written yet is starting: None.
     """
     try:
         kept = json.loads(file.read_text("utf-8"))
@@ -46,10 +46,16 @@ def stalled(file: Path, seconds: float, now: float | None = None) -> str | None:
         return None
     now = time.monotonic() if now is None else now
     if (silent := now - kept["at"]) > seconds:
-        return f"no heartbeat for {silent:.0f} s"
+        return silent, f"no heartbeat for {silent:.0f} s"
     if (stuck := now - kept["moved_at"]) > seconds:
-        return f"no progress for {stuck:.0f} s while records wait"
+        return stuck, f"no progress for {stuck:.0f} s while records wait"
     return None
+
+
+def stalled(file: Path, seconds: float, now: float | None = None) -> str | None:
+    """Why the job that writes the file has stalled, None while it works or is idle."""
+    found = stall(file, seconds, now)
+    return found[1] if found else None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

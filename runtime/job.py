@@ -34,5 +34,7 @@ def run_job(name: str, work: Callable[[], None]) -> int:
 def _ended(name: str, code: int, reason: str) -> int:
     print(f"{name}: {reason}", file=sys.stderr, flush=True)
     if file := os.environ.get(EXIT_FILE):
-        Path(file).write_text(json.dumps({"code": code, "reason": reason}), "utf-8")
+        arriving = Path(f"{file}.arriving")
+        arriving.write_text(json.dumps({"code": code, "reason": reason}), "utf-8")
+        arriving.rename(file)
     return code

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from speed_layer.checkpoint import Position
 from speed_layer.sink.writer import write_all
-from speed_layer.view import FLOOR
+from speed_layer.view import LEFT_OUT
 from tally.settings import Settings
 
 Report = Mapping[str, Any]
@@ -74,14 +74,15 @@ def progress_file(home: Path, query: str) -> Path:
 
 
 def progress_line(report: Report) -> dict[str, Any]:
-    """One report as it is kept: micro-batch, records read, milliseconds by step, watermark, late and below the floor."""
+    """One report as it is kept: micro-batch, records read, milliseconds by step, watermark, and what was left out."""
     operators = report["stateOperators"]
-    observed = report.get("observedMetrics", {}).get(FLOOR, {})
+    observed = report.get("observedMetrics", {}).get(LEFT_OUT, {})
     return {
         "query": report["name"], "run_id": report["runId"], "batch_id": report["batchId"], "timestamp": report["timestamp"],
         "input_rows": report["numInputRows"], "duration_ms": report["durationMs"], "watermark": _watermark(report),
         "dropped": sum(operator["numRowsDroppedByWatermark"] for operator in operators),
-        "below_floor": observed.get("below_floor", 0), "state_bytes": sum(operator["memoryUsedBytes"] for operator in operators),
+        "below_floor": observed.get("below_floor", 0), "unreadable": observed.get("unreadable", 0),
+        "repeats": observed.get("repeats", 0), "state_bytes": sum(operator["memoryUsedBytes"] for operator in operators),
         "until": _until(report),
     }  # fmt: skip
 

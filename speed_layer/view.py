@@ -13,20 +13,23 @@ from tally.families import Family
 from tally.frames import contributions, members_per_window, window_rows
 from tally.settings import Settings
 
-FLOOR = "floor"
+# The observed metrics of a micro-batch: what it has left out, and why.
+LEFT_OUT = "left_out"
 
 
 def rows(records: DataFrame, family: Family, floor: datetime | None, lateness_seconds: int) -> DataFrame:
     """The view rows of each window that a micro-batch changed.
 
-    In:  canonical records of a stream. Out: window_rows(). What lies below the floor is counted as `below_floor`
-    (observed metric) and left to batch.
+    In:  canonical records of a stream. Out: window_rows(). Left out and counted as observed metrics: `unreadable` records,
+    `repeats` (exact copies, which add nothing to a window but to its state), and what lies `below_floor` and is left to batch.
     """
     events = contributions(records, family)
-    if floor is not None:
-        # Ahead of the watermark: a query without one would take anything, however old, in its first micro-batches.
-        below = F.col("happened_at") < F.lit(floor)
-        events = events.observe(FLOOR, F.count_if(below).alias("below_floor")).where(~below)
+    unreadable, repeat = ~F.col("is_readable"), F.col("is_readable") & F.col("is_repeat")
+    below = F.col("happened_at") < F.lit(floor) if floor else F.lit(False)
+    counts = {"unreadable": unreadable, "repeats": repeat, "below_floor": F.col("is_readable") & below}
+    events = events.observe(LEFT_OUT, *(F.count_if(condition).alias(name) for name, condition in counts.items()))
+    # Ahead of the watermark: a query without one would take anything, however old, in its first micro-batches.
+    events = events.where(F.col("is_readable") & ~F.col("is_repeat") & ~below)
     members = members_per_window(events.withWatermark("happened_at", f"{lateness_seconds} seconds"), family)
     # Here and not once a micro-batch: building these expressions takes Python a quarter of a second.
     return window_rows(members, family)

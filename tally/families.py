@@ -4,6 +4,12 @@ from dataclasses import dataclass
 
 TOTAL_DIM = "*"
 TOTAL_DIM_VALUE = ""
+# What one canonical record may hold at most: far above what the contracts let through, and far below what a 64-bit sum or a key of
+# a table takes. A record beyond is not read.
+MOST_PART = 10**12
+MOST_TEXT_BYTES = 4096
+# Where a sum ends: one more part always fits into 64 bits.
+MOST_SUM = 2**63 - 1 - MOST_PART
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,6 @@ class Family:
 
 
 # `epoch` rises with any change of what tally/frames.py computes for the family; tests/unit compare a recorded digest.
-SALES = Family("sales", axes=("currency",), parts=("receipts", "gross_minor", "returns_minor", "voids_minor", "units_milli"), epoch=1)
-TRAFFIC = Family("traffic", axes=(), parts=("entries", "exits", "passers_by"), epoch=1)
+SALES = Family("sales", axes=("currency",), parts=("receipts", "gross_minor", "returns_minor", "voids_minor", "units_milli"), epoch=2)
+TRAFFIC = Family("traffic", axes=(), parts=("entries", "exits", "passers_by"), epoch=2)
 FAMILIES: dict[str, Family] = {family.name: family for family in (SALES, TRAFFIC)}

@@ -3,13 +3,14 @@
 Any change of what they compute needs a higher `epoch` in tally/families.py.
 """
 
+from collections.abc import Callable
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tally.families import TOTAL_DIM, TOTAL_DIM_VALUE, Family
+from tally.families import MOST_PART, MOST_SUM, MOST_TEXT_BYTES, TOTAL_DIM, TOTAL_DIM_VALUE, Family
 
 WINDOW = "15 minutes"
 
@@ -26,23 +27,52 @@ def canonical_records(kafka: DataFrame) -> DataFrame:
 def contributions(records: DataFrame, family: Family) -> DataFrame:
     """What each record adds to its window.
 
-    In:  value string (canonical JSON), partition int, offset bigint.
+    In:  value string (canonical JSON, or anything else), partition int, offset bigint.
     Out: one row per record: store_id, event_id, happened_at timestamp (UTC), fingerprint, partition, offset, the
-         family's axes (string) and parts (bigint: minor units, thousandths, counts).
+         family's axes (string) and parts (bigint: minor units, thousandths, counts); is_readable boolean: as readable(),
+         without it the other columns mean nothing; is_repeat boolean: marked by the normaliser as an exact copy.
     """
     # inline(array(…)) and not the bare struct: the filter that window() brings along would else be pushed down to the source
     # and parse each record a second time (ADR 001).
-    parsed = records.select(F.inline(F.array(F.from_json("value", _wire_schema(family)))), "partition", "offset")
+    parsed = records.select(F.inline(F.array(_parsed("value", family))), _is_utf8("value").alias("is_utf8"), "partition", "offset")
+    is_readable = F.col("is_utf8") & _is_complete(family, F.col)
     return parsed.select(
-        "store_id", "event_id", F.col("happened_at").cast("timestamp").alias("happened_at"), "fingerprint",
+        "store_id", "event_id", _instant(F.col("happened_at")).alias("happened_at"), "fingerprint",
         "partition", "offset", *family.axes, *family.parts,
+        is_readable.alias("is_readable"), F.coalesce("repeat", F.lit(False)).alias("is_repeat"),
     )  # fmt: skip
 
 
-def _wire_schema(family: Family) -> T.StructType:
+def readable(value: Column, family: Family) -> Column:
+    """Whether a canonical record can be counted: true or false for any text, bytes that are none, and null.
+
+    It is JSON in UTF-8; identity, fingerprint, axes and an instant of the years 1 to 9999 are there; so is every part, within bounds.
+    """
+    # exists(array(…)): each record is parsed once.
+    return _is_utf8(value) & F.exists(F.array(_parsed(value, family)), lambda event: _is_complete(family, lambda name: event[name]))
+
+
+def _parsed(value: Column | str, family: Family) -> Column:
     texts = ("store_id", "event_id", "happened_at", "fingerprint", *family.axes)
     fields = [T.StructField(name, T.StringType()) for name in texts]
-    return T.StructType(fields + [T.StructField(name, T.LongType()) for name in family.parts])
+    fields += [T.StructField(name, T.LongType()) for name in family.parts]
+    return F.from_json(value, T.StructType([*fields, T.StructField("repeat", T.BooleanType())]))
+
+
+def _is_utf8(value: Column | str) -> Column:
+    return F.coalesce(F.is_valid_utf8(value), F.lit(False))
+
+
+def _is_complete(family: Family, field: Callable[[str], Column]) -> Column:
+    texts = [F.octet_length(field(name)) <= MOST_TEXT_BYTES for name in ("store_id", "event_id", "fingerprint", *family.axes)]
+    parts = [field(part).between(-MOST_PART, MOST_PART) for part in family.parts]
+    in_calendar = F.year(_instant(field("happened_at"))).between(1, 9999)
+    return F.coalesce(reduce(Column.__and__, [in_calendar, *texts, *parts]), F.lit(False))
+
+
+def _instant(text: Column) -> Column:
+    # Of a bare time of day Spark would make an instant of today.
+    return F.when(text.like("____-__-__T%"), text.try_cast("timestamp"))
 
 
 def members_per_window(events: DataFrame, family: Family) -> DataFrame:
@@ -94,7 +124,10 @@ def _events() -> Column:
 
 
 def _sums(family: Family, axes: Column) -> Column:
-    """Fold over the members, sorted by (event_id, offset): only the first copy of each event adds, to value or excluded."""
+    """Fold over the members, sorted by (event_id, offset): only the first copy of each event adds, to value or excluded.
+
+    A sum stays within MOST_SUM: an overflow would end the query, and each of its restarts.
+    """
     sums = (*family.parts, *family.excluded_parts)
     zero, one = F.lit(0).cast("bigint"), F.lit(1).cast("bigint")
     start = F.struct(F.lit(None).cast("string").alias("last"), zero.alias("first_copies"), *(zero.alias(name) for name in sums))
@@ -102,8 +135,12 @@ def _sums(family: Family, axes: Column) -> Column:
     def add(acc: Column, member: Column) -> Column:
         same_axes = reduce(Column.__and__, (member[axis] == axes[axis] for axis in family.axes), F.lit(True))
         first = ~acc["last"].eqNullSafe(member["event_id"]) & same_axes
-        values = [acc[part] + F.when(first & ~member["excluded"], member[part]).otherwise(zero) for part in family.parts]
-        kept_out = [acc[f"excluded_{part}"] + F.when(first & member["excluded"], member[part]).otherwise(zero) for part in family.parts]
+
+        def total(name: str, part: str, adds: Column) -> Column:
+            return F.when(adds, F.least(F.greatest(acc[name] + member[part], F.lit(-MOST_SUM)), F.lit(MOST_SUM))).otherwise(acc[name])
+
+        values = [total(part, part, first & ~member["excluded"]) for part in family.parts]
+        kept_out = [total(f"excluded_{part}", part, first & member["excluded"]) for part in family.parts]
         counted = acc["first_copies"] + F.when(first, one).otherwise(zero)
         named = zip(sums, (*values, *kept_out), strict=True)
         return F.struct(member["event_id"].alias("last"), counted.alias("first_copies"), *(value.alias(name) for name, value in named))

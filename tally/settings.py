@@ -45,6 +45,9 @@ class Settings(BaseModel):
     cassandra_storage: str = Field("127.0.0.1:7000", description="host:port on which the local Cassandra node talks to its peers")
     gateway: str = Field("127.0.0.1:8081", description="host:port on which the gateway listens")
     api: str = Field("127.0.0.1:8080", description="host:port on which the API and the dashboard listen")
+    allowed_hosts: str = Field(
+        "", description="further names under which gateway and API may be asked, comma between; loopback always; `*` is any name"
+    )
     airflow: str = Field("127.0.0.1:8793", description="host:port of the Airflow API server")
     spark_master: str = Field("local[*]", description="Spark master URL")
     spark_memory: str = Field("2g", description="heap of each Spark driver")
@@ -59,7 +62,17 @@ class Settings(BaseModel):
     )
 
     partitions: int = Field(4, ge=1, description="partitions of each topic; a change needs new topics")
-    raw_retention_hours: int = Field(24, ge=1, description="hours that raw topics keep a message")
+    raw_retention_seconds: int = Field(
+        86400,
+        ge=1,
+        description="seconds that raw topics keep a message; an unread one is kept longer",
+    )
+    raw_backlog_seconds: int = Field(
+        604800, ge=1, description="age of the oldest raw message that the normaliser has not read at which the gateway takes no more"
+    )
+    raw_backlog_bytes: int = Field(
+        10_000_000_000, ge=1, description="bytes of raw messages that the normaliser has not read at which the gateway takes no more"
+    )
     canonical_retention_hours: int = Field(168, ge=1, description="hours that canonical topics keep a record")
     max_message_bytes: int = Field(1_000_000, ge=1, description="largest raw message in bytes; larger is a dead letter too_large")
     future_tolerance_seconds: int = Field(300, ge=0, description="seconds that happened_at may lie after arrival")
@@ -78,7 +91,9 @@ class Settings(BaseModel):
         10.0, ge=0, description="least seconds between two micro-batches of the raw receipts; the views come first"
     )
     shuffle_partitions: int = Field(2, ge=1, description="Spark shuffle partitions and state stores; fixed by the first start")
-    speed_retention_days: int = Field(7300, ge=1, description="days after a window's end that its speed row lives")
+    speed_retention_days: int = Field(
+        400, ge=1, le=7300, description="days that a speed row lives after the later of its window's end and its writing"
+    )
     sink_register: Literal["events", "wall_clock", "counter"] = Field(
         "events", description="what makes a speed row win; only events is right, the others are negative controls of the tests"
     )

@@ -3,6 +3,8 @@
 from datetime import UTC, date, datetime, timedelta
 
 WINDOW = timedelta(minutes=15)
+# The pointers of a rebuild move in one conditional write, which has an upper limit.
+MOST_DAYS = 10_000
 
 
 def window_start(instant: datetime) -> datetime:
@@ -27,3 +29,20 @@ def utc_days(start: datetime, end: datetime) -> list[date]:
     first = start.astimezone(UTC).date()
     last = (end.astimezone(UTC) - timedelta(microseconds=1)).date()
     return [first + timedelta(days=i) for i in range((last - first).days + 1)]
+
+
+def parse_days(text: str) -> tuple[date, date]:
+    """First and last UTC day of `A..B`, both inclusive. Raises ValueError, whose message says what is expected.
+
+    >>> parse_days("2017-09-01..2017-09-30")
+    (datetime.date(2017, 9, 1), datetime.date(2017, 9, 30))
+    """
+    try:
+        first, last = (date.fromisoformat(day) for day in text.split(".."))
+    except ValueError as error:
+        raise ValueError(f"--days {text!r}: expected YYYY-MM-DD..YYYY-MM-DD, both inclusive") from error
+    if last < first:
+        raise ValueError(f"--days {text!r}: the first day is after the last")
+    if (last - first).days >= MOST_DAYS:
+        raise ValueError(f"--days {text!r}: more than {MOST_DAYS:,} days; take them in parts")
+    return first, last

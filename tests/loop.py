@@ -21,14 +21,15 @@ from tally.sparkconf import SHORT_RUN_JAVA
 
 SERVICES = ("normaliser", "speed", "master", "api")
 CATCH_UP_SECONDS = 600
+# A test's JVMs live for minutes, and it does not want to wait for large files of the master dataset.
+QUICK = {"TALLY_SPARK_JAVA_OPTIONS": SHORT_RUN_JAVA, "TALLY_INGEST_TRIGGER_SECONDS": "5"}
 
 
 class Loop:
     """The verbs of the command line against one TALLY_HOME."""
 
     def __init__(self, home: Path, overrides: Mapping[str, str]) -> None:
-        quick = {"TALLY_SPARK_JAVA_OPTIONS": SHORT_RUN_JAVA, "TALLY_INGEST_TRIGGER_SECONDS": "5"}
-        self.environment = {**quick, **os.environ, **overrides, "TALLY_HOME": str(home)}
+        self.environment = {**QUICK, **os.environ, **overrides, "TALLY_HOME": str(home)}
         self.home = home
 
     @property
@@ -61,10 +62,14 @@ class Loop:
         """Stop services."""
         assert self.run("down", *services).returncode == 0
 
+    def status(self) -> dict[str, dict[str, Any]]:
+        """State, pid, address and more by service, as `tally status` tells them; also while something does not run."""
+        services: dict[str, dict[str, Any]] = json.loads(self.run("status", "--json").stdout)["services"]
+        return services
+
     def pid(self, service: str) -> int:
         """Pid whose SIGKILL ends the service."""
-        status = json.loads(self.run("status", "--json").stdout)
-        return int(status["services"][service]["pid"])
+        return int(self.status()[service]["pid"])
 
     def replay(self, *options: str) -> dict[str, Any]:
         """Replay real receipts; its result."""

@@ -1,75 +1,139 @@
-"""Every value that an honest reader may see of a window: the sums over each prefix of the window's committed events."""
+"""Every value that an honest reader may see of a window: the sums over each prefix of the window's committed events.
 
-import json
+The events are read from the raw topic and added up by a plain oracle; of the pipeline only the dead letters' coordinates are used.
+An answer that names how far it reaches (`through`) owes at least what had arrived by then.
+"""
+
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import uuid4
 
 from confluent_kafka import TopicPartition
 
+from ops.audit.topics import dead_letters
 from tally.connect import kafka_consumer
+from tally.instants import from_millis
 from tally.settings import Settings
-from tally.windows import window_start
-from tests.readers import METRICS, Told
+from tests.readers import METRICS, Fall, Readings, Seen, Told
+from tests.support.plain_oracle import Event, event_of
 
+RAW_SALES = "posTransactionTopic"
 Key = tuple[str, datetime]
-Seen = tuple[int, int]
+Sums = tuple[int, int]
+Arrived = tuple[datetime, Event]
 
 
-def no_prefix(settings: Settings, told: Iterable[Told]) -> list[Told]:
-    """What readers were told that no prefix of the committed events gives."""
-    allowed = prefix_values(settings)
+@dataclass(frozen=True)
+class Step:
+    """A window after one more of its events: when that arrived, and the sums (receipts, net minor units) with every first copy of
+    the window (`shown`), and without those whose first copy lies in another window (`kept`): a rebuild takes them back."""
 
-    def is_prefix(store: str, start: datetime, metric: str, value: int) -> bool:
-        return value in {seen[METRICS.index(metric)] for seen in allowed.get((store, start), {(0, 0)})}
+    arrived_at: datetime
+    shown: Sums
+    kept: Sums
 
-    return [cell for cell in told if not is_prefix(*cell)]
+
+Steps = Mapping[Key, Sequence[Step]]
 
 
-def prefix_values(settings: Settings) -> dict[Key, set[Seen]]:
-    """(receipts, net cents) after each committed event, by (store, window); each begins with (0, 0).
+@dataclass(frozen=True)
+class Verdict:
+    """What was compared, and everything that was told and is no prefix, or fell without a conflict."""
 
-    First by offset: a second copy of an identity in its window changes nothing. A conflict that lies in another window
-    than its first copy may be shown there (speed) or not (after a rebuild took it back): both are prefixes.
+    compared: int
+    no_prefix: list[Seen]
+    falls: list[Fall]
+
+    @property
+    def holds(self) -> bool:
+        """Whether something was compared and nothing is wrong."""
+        return self.compared > 0 and not self.no_prefix and not self.falls
+
+    def __str__(self) -> str:
+        found = f"{len(self.no_prefix)} that are no prefix, {len(self.falls)} falls"
+        return f"{self.compared:,} distinct cells compared: {found} {self.no_prefix[:5]} {self.falls[:5]}"
+
+
+def judged(steps: Steps, *readings: Readings) -> Verdict:
+    """The verdict over everything that readers were told."""
+    seen = set().union(*(one.seen for one in readings))
+    falls = [fall for one in readings for fall in one.falls if not has_conflict(steps, (fall.store, fall.start))]
+    return Verdict(len(seen), no_prefix(steps, seen), falls)
+
+
+def no_prefix(steps: Steps, seen: Iterable[Seen]) -> list[Seen]:
+    """The cells that no prefix of the committed events gives, or only one that is too short for what the answer claimed."""
+    return [cell for cell in seen if not is_prefix(steps.get((cell.store, cell.start), ()), cell)]
+
+
+def is_prefix(steps: Sequence[Step], cell: Seen) -> bool:
+    """Whether the window's steps allow the cell.
+
+    Zero before the first event, and unknown, are honest only from an answer by whose `through` nothing had arrived; a row of the
+    speed layer has an event.
     """
-    shown: dict[Key, Seen] = defaultdict(lambda: (0, 0))
-    kept: dict[Key, Seen] = defaultdict(lambda: (0, 0))
-    allowed: dict[Key, set[Seen]] = defaultdict(lambda: {(0, 0)})
-    first_window: dict[tuple[str, str], datetime] = {}
-    known: set[tuple[str, str, datetime]] = set()
-    for event in canonical_sales(settings):
-        store, identity = event["store_id"], event["event_id"]
-        window = window_start(datetime.fromisoformat(event["happened_at"]))
-        if (store, identity, window) in known:
+    owed = 0 if cell.through is None else sum(step.arrived_at < cell.through for step in steps)
+    if cell.value is None:
+        return owed == 0
+    if cell.value == 0 and owed == 0 and cell.source == "batch":
+        return True
+    place = METRICS.index(cell.metric)
+    return any(cell.value in (step.shown[place], step.kept[place]) for step in steps[max(owed, 1) - 1 :])
+
+
+def has_conflict(steps: Steps, key: Key) -> bool:
+    """Whether a rebuild takes something back in the window: only there a value may fall."""
+    return any(step.shown != step.kept for step in steps.get(key, ()))
+
+
+def unread(told: Iterable[Told]) -> set[Seen]:
+    """Values as cells that claim nothing."""
+    return {Seen(*one, source="speed", through=None) for one in told}
+
+
+def committed_steps(settings: Settings) -> Steps:
+    """The steps of every window of sales, from the raw topic as it stands."""
+    return steps_of(arrivals(settings, RAW_SALES))
+
+
+def steps_of(arrived: Iterable[Arrived]) -> Steps:
+    """The steps by (store, window) of events in their order of arrival."""
+    steps: dict[Key, list[Step]] = defaultdict(list)
+    home: dict[tuple[str, ...], datetime] = {}
+    known: set[tuple[tuple[str, ...], datetime]] = set()
+    for arrived_at, event in arrived:
+        store, window, _ = event.cell
+        if (event.identity, window) in known:
             continue
-        known.add((store, identity, window))
-        key, adds = (store, window), _adds(event)
-        shown[key] = (shown[key][0] + adds[0], shown[key][1] + adds[1])
-        if first_window.setdefault((store, identity), window) == window:
-            kept[key] = (kept[key][0] + adds[0], kept[key][1] + adds[1])
-        allowed[key] |= {shown[key], kept[key]}
-    return dict(allowed)
+        known.add((event.identity, window))
+        last = steps[store, window][-1] if steps[store, window] else Step(arrived_at, (0, 0), (0, 0))
+        is_kept = home.setdefault(event.identity, window) == window
+        kept = _added(last.kept, event) if is_kept else last.kept
+        steps[store, window].append(Step(arrived_at, _added(last.shown, event), kept))
+    return dict(steps)
 
 
-def _adds(event: dict[str, Any]) -> Seen:
-    return event["receipts"], event["gross_minor"] - event["returns_minor"] - event["voids_minor"]
+def _added(sums: Sums, event: Event) -> Sums:
+    receipts, gross, returns, voids, _ = event.parts
+    return sums[0] + receipts, sums[1] + gross - returns - voids
 
 
-def canonical_sales(settings: Settings) -> Iterator[dict[str, Any]]:
-    """Every committed canonical receipt, in offset order within its partition."""
+def arrivals(settings: Settings, topic: str) -> Iterator[Arrived]:
+    """Each committed message of a raw topic that became no dead letter, with its arrival; in offset order within its partition."""
+    dead = {(letter.partition, letter.offset) for letter in dead_letters(settings) if letter.topic == topic}
     consumer = kafka_consumer(settings, f"prefixes-{uuid4()}", {"enable.partition.eof": True})
     try:
-        partitions = list(consumer.list_topics("sales", timeout=10).topics["sales"].partitions)
-        consumer.assign([TopicPartition("sales", partition, 0) for partition in partitions])
+        partitions = list(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
         ended: set[int | None] = set()
         while len(ended) < len(partitions):
             for message in consumer.consume(10_000, timeout=1.0):
                 if (error := message.error()) is not None:
                     assert error.name() == "_PARTITION_EOF", error
                     ended.add(message.partition())
-                else:
-                    yield json.loads(message.value() or b"")
+                elif (message.partition(), message.offset()) not in dead:
+                    yield from_millis(message.timestamp()[1]), event_of(message.value() or b"")
     finally:
         consumer.close()

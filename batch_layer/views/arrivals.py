@@ -17,7 +17,7 @@ from batch_layer.master.positions import kept_offsets
 from tally.connect import NORMALISER_GROUP, kafka_consumer
 from tally.errors import TallyError
 from tally.frames import canonical_records
-from tally.instants import from_millis, parse_instant
+from tally.instants import from_millis
 from tally.settings import Settings
 
 Kept = Mapping[int, tuple[int, int]]
@@ -99,6 +99,9 @@ def oldest_canonical(spark: SparkSession, settings: Settings, topic: str, held: 
         .option("endingOffsets", json.dumps({topic: {number: kept[int(number)][1] for number in starting}}))
         .option("kafka.isolation.level", "read_committed")
     )
-    received_at = F.get_json_object("value", "$.received_at").alias("received_at")
-    oldest = canonical_records(kafka.load()).select("partition", received_at).groupBy("partition").agg(F.min("received_at").alias("oldest"))
-    return lost | {row["partition"]: parse_instant(row["oldest"], "received_at") for row in oldest.collect()}
+    # What cannot be read says nothing of its arrival but when it came here.
+    received_at = F.coalesce(F.get_json_object("value", "$.received_at").try_cast("timestamp"), "committed_at")
+    arrival = F.greatest(F.least(received_at, "committed_at"), F.timestamp_millis(F.lit(0)))
+    waiting = canonical_records(kafka.load()).select("partition", F.unix_millis(arrival).alias("arrival"))
+    oldest = waiting.groupBy("partition").agg(F.min("arrival").alias("oldest")).collect()
+    return lost | {row["partition"]: from_millis(row["oldest"]) for row in oldest}

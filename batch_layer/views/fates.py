@@ -1,12 +1,16 @@
-"""What became of every record of the master dataset: counted, duplicate or conflict. DataFrame in, DataFrame out."""
+"""What became of every record of the master dataset: counted, duplicate, conflict or unreadable. DataFrame in, DataFrame out."""
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tally.families import Family
-from tally.frames import WINDOW, contributions, members_per_window
+from tally.frames import contributions, members_per_window
+from tally.windows import WINDOW
 
-COUNTED, DUPLICATE, CONFLICT = "counted", "duplicate", "conflict"
+COUNTED, DUPLICATE, CONFLICT, UNREADABLE = "counted", "duplicate", "conflict", "unreadable"
+WIDE = "decimal(38,0)"
+FATES = (COUNTED, DUPLICATE, CONFLICT, UNREADABLE)
+_WINDOW_MICROS = int(WINDOW.total_seconds() * 1e6)
 
 
 def record_fates(master: DataFrame) -> DataFrame:
@@ -16,18 +20,26 @@ def record_fates(master: DataFrame) -> DataFrame:
     Out: one row per distinct (partition, offset): the same columns, window_start, fate, first_date (day of the first copy),
          elsewhere boolean (the first copy lies in another window: counts in `events` here, not in the values).
     Rule: identity is (source, store_id, event_id); the first by offset is counted; the same fingerprint again is a duplicate.
+          Unreadable is what the master holds without an event_id.
     """
     columns = ("store_id", "event_id", "fingerprint", "happened_at", "event_date", "partition", "offset")
-    records = master.select(*columns).dropDuplicates(["partition", "offset"])
-    records = records.withColumn("window_start", F.window("happened_at", WINDOW)["start"])
-    identity = Window.partitionBy("store_id", "event_id").orderBy("offset")
+    records = master.select(*columns).dropDuplicates(["partition", "offset"]).withColumn("window_start", _window_start("happened_at"))
+    is_unreadable = F.col("event_id").isNull()
+    # Each unreadable record is an identity of its own, else a flood of them would be sorted by one task.
+    identity = Window.partitionBy("store_id", "event_id", F.when(is_unreadable, F.col("offset"))).orderBy("offset")
     firsts = {name: F.first(name).over(identity) for name in ("fingerprint", "window_start", "event_date", "offset")}
     is_first, is_same = F.col("offset") == firsts["offset"], F.col("fingerprint") == firsts["fingerprint"]
-    fate = F.when(is_first, COUNTED).when(is_same, DUPLICATE).otherwise(CONFLICT)
+    fate = F.when(is_unreadable, UNREADABLE).when(is_first, COUNTED).when(is_same, DUPLICATE).otherwise(CONFLICT)
     return records.select(
         *columns, "window_start", fate.alias("fate"), firsts["event_date"].alias("first_date"),
-        (F.col("window_start") != firsts["window_start"]).alias("elsewhere"),
+        (~F.col("window_start").eqNullSafe(firsts["window_start"])).alias("elsewhere"),
     )  # fmt: skip
+
+
+def _window_start(instant: str) -> Column:
+    # Not window(): that drops the rows without an instant.
+    micros = F.unix_micros(instant)
+    return F.timestamp_micros(micros - F.pmod(micros, F.lit(_WINDOW_MICROS)))
 
 
 def window_members(master: DataFrame, fates: DataFrame, family: Family) -> DataFrame:
@@ -36,7 +48,7 @@ def window_members(master: DataFrame, fates: DataFrame, family: Family) -> DataF
     In:  master records (the wanted days) with value, partition, offset; record_fates() of all days.
     """
     excluded = fates.where("elsewhere").select("partition", "offset", F.lit(True).alias("excluded"))
-    events = contributions(master.select("value", "partition", "offset"), family)
+    events = contributions(_readable(master), family)
     # Conflicts are few: the join must not move the records.
     marked = events.join(F.broadcast(excluded), on=["partition", "offset"], how="left").fillna(False, subset=["excluded"])
     return members_per_window(marked, family)
@@ -49,25 +61,45 @@ def touched_days(fates: DataFrame, pinned: DataFrame) -> DataFrame:
     Out: store_id, day. Rows are a function of the records up to a pin, so where no record came none changes.
     """
     beyond = fates.join(F.broadcast(pinned), on=["event_date", "partition"], how="inner").where(F.col("offset") >= F.col("pinned"))
-    return beyond.select("store_id", F.col("event_date").alias("day")).distinct()
+    return beyond.where("store_id IS NOT NULL").select("store_id", F.col("event_date").alias("day")).distinct()
+
+
+def untold(fates: DataFrame, pinned: DataFrame) -> DataFrame:
+    """Records that are not counted and that no published generation of their day includes, so that nobody has told of them.
+
+    In:  as touched_days().
+    Out: partition, offset, fate.
+    """
+    uncounted = fates.where(F.col("fate").isin(CONFLICT, UNREADABLE))
+    known = uncounted.join(F.broadcast(pinned), on=["event_date", "partition"], how="left")
+    return known.where(F.col("offset") >= F.coalesce("pinned", F.lit(0))).select("partition", "offset", "fate")
 
 
 def ledger(fates: DataFrame) -> DataFrame:
-    """Out: one row per partition: committed, counted, duplicate, conflict (bigint)."""
-    counts = [F.count_if(F.col("fate") == fate).alias(fate) for fate in (COUNTED, DUPLICATE, CONFLICT)]
+    """Out: one row per partition: committed, counted, duplicate, conflict, unreadable (bigint)."""
+    counts = [F.count_if(F.col("fate") == fate).alias(fate) for fate in FATES]
     return fates.groupBy("partition").agg(F.count(F.lit(1)).alias("committed"), *counts)
 
 
-def considered_events(fates: DataFrame) -> int:
-    """Distinct (store, window, event) of the given records: what the windows' `events` must sum to."""
-    return fates.select("store_id", "window_start", "event_id").distinct().count()
+def expected_windows(master: DataFrame, fates: DataFrame, family: Family) -> DataFrame:
+    """What each window must sum to, computed from the records without members and sets: another way to the same numbers.
 
-
-def counted_totals(master: DataFrame, fates: DataFrame, family: Family) -> DataFrame:
-    """One row: the parts summed over counted records alone; another way to the sum of all view rows, for the check.
-
-    In: as window_members().
+    In:  as window_members(), but the fates of the wanted days alone.
+    Out: store_id, window_start bigint (milliseconds since 1970), events, parts (decimal: the sum of all windows overflows nothing).
     """
-    counted = fates.where(F.col("fate") == COUNTED).select("partition", "offset")
-    events = contributions(master.select("value", "partition", "offset"), family).join(counted, on=["partition", "offset"], how="left_semi")
-    return events.agg(*(F.coalesce(F.sum(part), F.lit(0)).alias(part) for part in family.parts))
+    window = F.unix_millis("window_start").alias("window_start")
+    considered = fates.where(F.col("fate") != UNREADABLE).groupBy("store_id", window).agg(F.countDistinct("event_id").alias("events"))
+    counted = fates.where(F.col("fate") == COUNTED).select("partition", "offset", window)
+    # Coordinates that the master holds twice are one record.
+    once = contributions(_readable(master), family).dropDuplicates(["partition", "offset"])
+    parts = once.join(counted, on=["partition", "offset"]).groupBy("store_id", "window_start")
+    sums = parts.agg(*(F.sum(F.col(part).cast(WIDE)).alias(part) for part in family.parts))
+    rows = considered.join(sums, on=["store_id", "window_start"], how="left")
+    return rows.select(
+        "store_id", "window_start", F.col("events").cast(WIDE).alias("events"),
+        *(F.coalesce(part, F.lit(0).cast(WIDE)).alias(part) for part in family.parts),
+    )  # fmt: skip
+
+
+def _readable(master: DataFrame) -> DataFrame:
+    return master.where("event_id IS NOT NULL").select("value", "partition", "offset")

@@ -16,7 +16,6 @@ from schemas.loader import topics
 from tally.errors import TallyError
 from tally.families import Family
 from tally.settings import Settings
-from tally.windows import window_start
 
 
 @dataclass(frozen=True)
@@ -28,11 +27,6 @@ class Pin:
     until: Mapping[int, int]
     through: Mapping[int, datetime]
 
-    @property
-    def covered_until(self) -> datetime:
-        """Windows that end at or before it are covered for every store."""
-        return window_start(min(self.through.values()))
-
     def with_earlier(self, published: Iterable[Pointer]) -> "Pin":
         """The pin that also claims what published generations with no later offsets could: all that is in them is in this one."""
         earlier = [pointer.through for pointer in published if pointer.is_within(self.until)]
@@ -43,7 +37,7 @@ class Pin:
 
 
 def pin_master(spark: SparkSession, settings: Settings, family: Family, now: datetime) -> tuple[Pin, DataFrame]:
-    """The newest version pinned, and the family's records in it. `now` was read before this call.
+    """The newest version pinned, and the family's records in it. `now`: by the brokers' clock, read before this call.
 
     Raises TallyError when there is no master dataset, or Kafka does not say what it holds.
     """

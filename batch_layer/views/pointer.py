@@ -3,23 +3,25 @@
 All rows of a family lie in one Cassandra partition, written by lightweight transactions only.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
 from cassandra import ConsistencyLevel, OperationTimedOut, WriteFailure, WriteTimeout
 from cassandra.cluster import Session
+from cassandra.concurrent import execute_concurrent_with_args
 from cassandra.protocol import ErrorMessage
 from cassandra.query import BatchStatement, BatchType, SimpleStatement, Statement
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
+from batch_layer.views.coverage import Claim, start_of
 from tally.errors import FlipRefused
 
 Offsets = Mapping[int, int]
 # A server's answer to a lightweight transaction that it could not bring to an end; the driver has no class for it.
 _CAS_WRITE_UNKNOWN = 0x1700
-_COLUMNS = "family, day, generation, epoch, table_version, covered_until, flipped_at, pinned, through"
+_COLUMNS = "family, day, generation, epoch, table_version, covered_from, covered_until, flipped_at, pinned, through"
 _MARKS = ", ".join("?" * len(_COLUMNS.split(", ")))
 
 
@@ -29,15 +31,14 @@ class _Raced(FlipRefused):
 
 @dataclass(frozen=True)
 class Generation:
-    """What a run publishes: its token (also the generation's name), the pinned version and offsets, what that covers."""
+    """What a run publishes: its token (also the generation's name), the pinned version and offsets, and by the brokers' clock when."""
 
     family: str
     token: int
     epoch: int
     table_version: int
     pinned: Offsets
-    through: Mapping[int, datetime]
-    covered_until: datetime
+    flipped_at: datetime
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Pointer:
     day: date
     generation: int
     epoch: int
+    covered_from: datetime
     covered_until: datetime
     pinned: Offsets
     through: Mapping[int, datetime]
@@ -76,44 +78,57 @@ class PointerTable:
 
     def current(self) -> dict[date, Pointer]:
         """The published days, read with SERIAL consistency."""
-        rows = self._rows("SELECT day, generation, epoch, covered_until, pinned, through FROM batch_pointer WHERE family = %s")
-        return {row.day.date(): _pointer(row) for row in rows if row.day is not None}
+        return {row.day.date(): _pointer(row) for row in self._published()}
 
     @retry(retry=retry_if_exception_type(_Raced), stop=stop_after_attempt(20), wait=wait_random(0, 0.2), reraise=True)
-    def flip(self, days: Sequence[date], generation: Generation) -> None:
-        """Publish the generation for all its days at once.
+    def flip(self, claims: Mapping[date, Claim], generation: Generation) -> None:
+        """Publish the generation for all the days of the claims at once.
 
-        Raises FlipRefused when a run with a later token has flipped, or a day would go back to earlier offsets.
+        Raises FlipRefused when a run with a later token has flipped, or a day would go back to earlier offsets or an earlier epoch.
         """
-        flipped, current = self._static("flip_token"), self.current()
-        now = datetime.now(UTC)
+        flipped, served = self._static("flip_token"), self._published(claims)
         # After an attempt of unknown outcome (a time-out) one's own token, read with SERIAL consistency, says that it was applied.
         if flipped != generation.token:
-            _refuse(flipped, [current[day] for day in days if day in current], generation)
-            if not self._flip(days, generation, flipped, now):
+            _refuse(flipped, [_pointer(row) for row in served], generation)
+            # What this flip replaces: its own run may have died before it came to that.
+            self._insert_history(served)
+            if not self._flip(claims, generation, flipped):
                 raise _Raced(f"rebuild {generation.token} of {self.family}: not published in 20 attempts; run it again")
         # Its own rows, not those that stand: another run may have flipped since.
-        self._insert_history(_row(generation, day, now) for day in days)
+        self._insert_history(_row(generation, day, claim) for day, claim in claims.items())
 
     def record_history(self) -> None:
         """Copy the published rows into the history; again changes nothing, so that a crash after a flip is made good by the next run."""
-        self._insert_history(row for row in self._rows(f"SELECT {_COLUMNS} FROM batch_pointer WHERE family = %s") if row.day is not None)
+        self._insert_history(self._published())
+
+    def has_flipped(self, generation: int, day: date) -> bool | None:
+        """Whether the generation was ever published, of which `day` is one day; None while its run may still do it."""
+        # Read first: once a later token has flipped this one cannot, and every flip puts into the history what it replaces.
+        flipped = self._static("flip_token") or 0
+        if flipped <= generation:
+            return flipped == generation or None
+        history = "SELECT generation FROM batch_pointer_history WHERE family = %s AND day = %s AND generation = %s"
+        return self._session.execute(history, [self.family, day, generation]).one() is not None
+
+    def _published(self, days: Collection[date] | None = None) -> list[Any]:
+        """Rows of the days that are served, None: of all."""
+        rows = self._rows(f"SELECT {_COLUMNS} FROM batch_pointer WHERE family = %s")
+        return [row for row in rows if row.day is not None and (days is None or row.day.date() in days)]
 
     def _insert_history(self, rows: Iterable[Sequence[Any]]) -> None:
         insert = self._session.prepare(f"INSERT INTO batch_pointer_history ({_COLUMNS}) VALUES ({_MARKS})")
         insert.is_idempotent = True
-        for row in rows:
-            self._session.execute(insert, row)
+        execute_concurrent_with_args(self._session, insert, rows, concurrency=32, raise_on_first_error=True)
 
-    def _flip(self, days: Sequence[date], generation: Generation, flipped: int | None, now: datetime) -> bool:
+    def _flip(self, claims: Mapping[date, Claim], generation: Generation, flipped: int | None) -> bool:
         batch = BatchStatement(batch_type=BatchType.UNLOGGED)
         batch.add(
             SimpleStatement("UPDATE batch_pointer SET flip_token = %s WHERE family = %s IF flip_token = %s"),
             [generation.token, self.family, flipped],
         )
         insert = self._session.prepare(f"INSERT INTO batch_pointer ({_COLUMNS}) VALUES ({_MARKS})")
-        for day in days:
-            batch.add(insert, _row(generation, day, now))
+        for day, claim in claims.items():
+            batch.add(insert, _row(generation, day, claim))
         return self._applied(batch)
 
     def _applied(self, statement: Statement, values: list[Any] | None = None) -> bool:
@@ -136,22 +151,29 @@ class PointerTable:
         return list(self._session.execute(SimpleStatement(statement, consistency_level=ConsistencyLevel.SERIAL), [self.family]))
 
 
-def _row(one: Generation, day: date, flipped_at: datetime) -> tuple[Any, ...]:
+def _row(one: Generation, day: date, claim: Claim) -> tuple[Any, ...]:
     """Values in the order of the columns."""
-    coverage = (one.covered_until, flipped_at, dict(one.pinned), dict(one.through))
+    coverage = (claim.covered_from, claim.covered_until, one.flipped_at, dict(one.pinned), dict(claim.through))
     return (one.family, day, one.token, one.epoch, one.table_version, *coverage)
 
 
 def _pointer(row: Any) -> Pointer:
+    day = row.day.date()
     through = {number: instant.replace(tzinfo=UTC) for number, instant in dict(row.through or {}).items()}
-    covered_until = row.covered_until.replace(tzinfo=UTC)
-    return Pointer(row.day.date(), row.generation, row.epoch, covered_until, dict(row.pinned or {}), through)
+    # Rows of before this column was there claimed the whole day.
+    covered_from = row.covered_from.replace(tzinfo=UTC) if row.covered_from else start_of(day)
+    return Pointer(day, row.generation, row.epoch, covered_from, row.covered_until.replace(tzinfo=UTC), dict(row.pinned or {}), through)
 
 
 def _refuse(flipped: int | None, days: Sequence[Pointer], generation: Generation) -> None:
     if flipped is not None and flipped > generation.token:
         raise FlipRefused(f"rebuild {generation.token} of {generation.family}: run {flipped} has published since; its numbers stand")
     for pointer in days:
+        if pointer.epoch > generation.epoch:
+            raise FlipRefused(
+                f"rebuild {generation.token} of {generation.family}: {pointer.day} is served by definition epoch {pointer.epoch}, "
+                f"this run computes epoch {generation.epoch}; run the newer code"
+            )
         if pointer.is_within(generation.pinned):
             continue
         behind = {number: offset for number, offset in pointer.pinned.items() if generation.pinned.get(number, 0) < offset}

@@ -3,24 +3,33 @@
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, timedelta
 
 from cassandra.cluster import Session
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from batch_layer.views.fates import CONFLICT, considered_events, counted_totals, ledger, record_fates, touched_days, window_members
-from batch_layer.views.notices import Notices, note_activity, note_ledger
+from batch_layer.views.check import unequal_windows
+from batch_layer.views.coverage import Coverage, backfilled_days, read_gaps
+from batch_layer.views.fates import UNREADABLE, expected_windows, ledger, record_fates, touched_days, untold, window_members
+from batch_layer.views.held import held_rows
+from batch_layer.views.notices import Notices
+from batch_layer.views.outbox import Outbox
 from batch_layer.views.pin import Pin, pin_master
 from batch_layer.views.pointer import Generation, Pointer, PointerTable
-from batch_layer.views.rows import Written, write_generation
-from batch_layer.views.scope import Reach, Wanted, days_between, dirty_days, with_gaps
+from batch_layer.views.registers import note_activity, note_currencies, note_ledger
+from batch_layer.views.rows import write_generation
+from batch_layer.views.scope import Reach, Wanted, all_days, days_between, dirty_days, newest
+from batch_layer.views.tills import note_tills, suspect_tills
+from runtime.clock import brokers_now
 from tally.connect import kafka_producer
 from tally.errors import TallyError
 from tally.families import FAMILIES, Family
 from tally.frames import window_rows
-from tally.instants import instant_text
+from tally.instants import from_millis, instant_text
 from tally.settings import Settings
+
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -47,12 +56,13 @@ class Published:
 
 @dataclass(frozen=True)
 class _Pinned:
-    """The family's records of one pinned version, what became of each, and the generations that serve now."""
+    """The family's records of one pinned version, what became of each, the generations that serve now, what may be claimed."""
 
     pin: Pin
     master: DataFrame
     fates: DataFrame
     current: Mapping[date, Pointer]
+    coverage: Coverage
 
 
 def publish(job: Job, family: Family) -> Published:
@@ -60,28 +70,44 @@ def publish(job: Job, family: Family) -> Published:
 
     Raises TallyError when a check fails, FlipRefused when a later run was faster; readers then stay where they were.
     """
-    table = PointerTable(job.session, family.name)
-    # Makes good what a crash between a flip and its history left out.
+    table, outbox = PointerTable(job.session, family.name), Outbox(job.session, family)
+    # Makes good what a crash after a flip left out.
     table.record_history()
+    if not job.dry_run:
+        outbox.send_left(table, _notices(job))
     token = 0 if job.dry_run else table.take_token()
-    pin, master = pin_master(job.spark, job.settings, family, datetime.now(UTC))
-    current = table.current()
-    pinned = _Pinned(pin.with_earlier(current.values()), master, record_fates(master).persist(), current)
+    pinned = _pinned(job, family, table)
     try:
         days = _days(job.wanted, family, pinned)
-        reach = f"version {pin.version} of the master dataset, with all that had arrived by {instant_text(min(pin.through.values()))}"
-        _say(f"{family.name}: {len(days)} days to rebuild from {reach}")
+        reach = f"version {pinned.pin.version} of the master dataset, with all that had arrived by"
+        _say(f"{family.name}: {len(days)} days to rebuild from {reach} {instant_text(min(pinned.pin.through.values()))}")
         if not days or job.dry_run:
             return Published(len(days), 0, 0, 0)
-        written = _write(job, family, pinned, days, token)
-        pin = pinned.pin
-        table.flip(days, Generation(family.name, token, family.epoch, pin.version, pin.until, pin.through, pin.covered_until))
-        _notices(job).restate(family, written.changed, {day: pointer.generation for day, pointer in current.items()}, token)
-        note_activity(job.session, family, master)
-        _say(f"{family.name}: generation {token} published, {len(written.changed):,} windows changed")
-        return Published(len(days), written.rows, len(written.changed), token)
+        outbox.open(token, days[0])
+        rows, changed = _write(job, family, pinned, days, token)
+        generation = Generation(family.name, token, family.epoch, pinned.pin.version, pinned.pin.until, brokers_now(job.settings))
+        table.flip({day: pinned.coverage.claim(day) for day in days}, generation)
+        outbox.send(token, _notices(job))
+        note_activity(job.session, family, pinned.fates)
+        _say(f"{family.name}: generation {token} published, {changed:,} windows changed")
+        return Published(len(days), rows, changed, token)
     finally:
         pinned.fates.unpersist()
+
+
+def _pinned(job: Job, family: Family, table: PointerTable) -> _Pinned:
+    pin, master = pin_master(job.spark, job.settings, family, brokers_now(job.settings))
+    current = table.current()
+    pin = pin.with_earlier(current.values())
+    first = master.agg(F.unix_millis(F.min("committed_at")).alias("millis")).collect()[0]["millis"]
+    coverage = Coverage(
+        through=pin.through,
+        first_arrival=None if first is None else from_millis(first),
+        tolerance=timedelta(seconds=job.settings.future_tolerance_seconds),
+        backfills=backfilled_days(job.session, family),
+        gaps=read_gaps(job.session, family),
+    )
+    return _Pinned(pin, master, record_fates(master).persist(), current, coverage)
 
 
 def _days(wanted: Wanted, family: Family, pinned: _Pinned) -> list[date]:
@@ -90,25 +116,37 @@ def _days(wanted: Wanted, family: Family, pinned: _Pinned) -> list[date]:
         return days_between(wanted.first, wanted.last)
     fates = pinned.fates
     until: dict[date, dict[int, int]] = {}
-    for row in fates.groupBy("event_date", "partition").agg((F.max("offset") + 1).alias("until")).collect():
+    for row in fates.groupBy("event_date", "partition").agg((F.max("offset") + 1).alias("until")).toLocalIterator():
         until.setdefault(row["event_date"], {})[row["partition"]] = row["until"]
+    reach = Reach(family.epoch, pinned.coverage, until)
     if wanted.mode == "full":
-        return sorted(with_gaps(until))
-    conflicts = [(row[0], row[1]) for row in fates.where("elsewhere").select("event_date", "first_date").distinct().collect()]
-    return sorted(dirty_days(Reach(family.epoch, pinned.pin.covered_until, until), pinned.current, conflicts))
+        return newest(all_days(reach, pinned.current))
+    conflicts = [(row[0], row[1]) for row in fates.where("elsewhere").select("event_date", "first_date").distinct().toLocalIterator()]
+    return newest(dirty_days(reach, pinned.current, conflicts))
 
 
-def _write(job: Job, family: Family, pinned: _Pinned, days: list[date], token: int) -> Written:
-    """Rows of the days written under the token and checked, conflicts told, the ledger noted; nothing is served from it yet."""
+def _write(job: Job, family: Family, pinned: _Pinned, days: list[date], token: int) -> tuple[int, int]:
+    """(rows, changed windows) of the days, written under the token and checked; what else is known of them noted and told.
+
+    Nothing is served from it yet.
+    """
     chosen, fates = (_of_days(records, days) for records in (pinned.master, pinned.fates))
-    rows = _with_touched(job, family, window_rows(window_members(chosen, fates, family), family), pinned)
+    rows = write_generation(window_rows(window_members(chosen, fates, family), family), job.settings, family, token)
+    _say(f"{family.name}: {rows:,} rows written under generation {token}")
     earlier = {day: pointer.generation for day, pointer in pinned.current.items()}
-    written = write_generation(rows, job.settings, family, token, earlier)
-    _say(f"{family.name}: {written.rows:,} rows written under generation {token}")
-    _check(family, token, written, (chosen, fates))
-    _tell_conflicts(job, family, chosen, fates)
+    held = held_rows(_store_days(job, family, fates, pinned), job.settings, family, token, earlier).persist()
+    try:
+        _check(unequal_windows(held, expected_windows(chosen, fates, family), family), family, token)
+        changed = held.where("changed").select("store_id", "window_start").distinct().count()
+        note_currencies(job.session, family, held)
+    finally:
+        held.unpersist()
+    suspects = note_tills(job.session, family, token, days, suspect_tills(chosen, fates))
+    _tell_uncounted(job, family, chosen, untold(fates, _pins(job, pinned)))
     note_ledger(job.session, family, token, [row.asDict() for row in ledger(pinned.fates).collect()])
-    return written
+    if suspects:
+        _say(f"{family.name}: {suspects} tills and days whose receipt numbers seem to have begun again; `tally audit` lists them")
+    return rows, changed
 
 
 def _of_days(records: DataFrame, days: list[date]) -> DataFrame:
@@ -117,35 +155,42 @@ def _of_days(records: DataFrame, days: list[date]) -> DataFrame:
     return records.where(f"event_date BETWEEN {wanted[0]} AND {wanted[-1]} AND event_date IN ({', '.join(wanted)})")
 
 
-def _with_touched(job: Job, family: Family, rows: DataFrame, pinned: _Pinned) -> DataFrame:
-    """The rows with a boolean column `touched`: they may differ from those that are served now."""
+def _store_days(job: Job, family: Family, fates: DataFrame, pinned: _Pinned) -> DataFrame:
+    """Distinct store_id, day of the records, touched boolean: the rows may differ from those that are served now."""
+    there = fates.where(F.col("fate") != UNREADABLE).select("store_id", F.col("event_date").alias("day")).distinct()
+    # Another definition makes every row another one.
+    touched = touched_days(pinned.fates, _pins(job, pinned, family.epoch)).withColumn("touched", F.lit(True))
+    return there.join(touched, on=["store_id", "day"], how="left").fillna(False, subset=["touched"])
+
+
+def _pins(job: Job, pinned: _Pinned, epoch: int | None = None) -> DataFrame:
+    """event_date, partition, pinned: first offset that the day's generation does not include; 0 of one that has not the epoch."""
     reached = [
-        # Another definition makes every row another one.
-        (day, number, pointer.pinned.get(number, 0) if pointer.epoch == family.epoch else 0)
+        (day, number, pointer.pinned.get(number, 0) if epoch in (None, pointer.epoch) else 0)
         for day, pointer in pinned.current.items()
         for number in pinned.pin.until
     ]
-    if not reached:
-        return rows.withColumn("touched", F.lit(False))
-    touched = touched_days(pinned.fates, job.spark.createDataFrame(reached, "event_date date, partition int, pinned bigint"))
-    return rows.join(touched.withColumn("touched", F.lit(True)), on=["store_id", "day"], how="left").fillna(False, subset=["touched"])
+    return job.spark.createDataFrame(reached, "event_date date, partition int, pinned bigint")
 
 
-def _check(family: Family, token: int, written: Written, records: tuple[DataFrame, DataFrame]) -> None:
-    """Nothing if the acknowledged rows sum to what counted records sum to, computed without windows and sets."""
-    chosen, fates = records
-    acked = {"events": written.events, **dict(zip(family.parts, written.sums, strict=True))}
-    expected = {"events": considered_events(fates), **counted_totals(chosen, fates, family).collect()[0].asDict()}
-    if acked != expected:
-        raise TallyError(f"rebuild {token} of {family.name}: rows sum to {acked}, records to {expected}; nothing was published")
-    _say(f"{family.name}: rows sum to what the records sum to: {acked}")
+def _check(unequal: DataFrame, family: Family, token: int) -> None:
+    """Nothing if Cassandra holds in every window what the counted records sum to, computed without members and sets."""
+    found = unequal.limit(_SHOWN).collect()
+    if found:
+        windows = "; ".join(
+            f"store {row['store_id']} {instant_text(from_millis(row['window_start']))} has "
+            + ", ".join(f"{name} {row[name]:+}" for name in ("events", *family.parts))
+            for row in found
+        )
+        raise TallyError(f"rebuild {token} of {family.name}: rows differ from the records: {windows}; nothing was published")
+    _say(f"{family.name}: every window holds what its records sum to")
 
 
-def _tell_conflicts(job: Job, family: Family, chosen: DataFrame, fates: DataFrame) -> None:
-    conflicts = fates.where(F.col("fate") == CONFLICT).select("partition", "offset")
-    found = chosen.join(F.broadcast(conflicts), on=["partition", "offset"], how="left_semi").collect()
-    sent = _notices(job).conflicts(family, [row.asDict() for row in found])
-    _say(f"{family.name}: {sent} conflicts in dead-letters")
+def _tell_uncounted(job: Job, family: Family, chosen: DataFrame, which: DataFrame) -> None:
+    found = chosen.join(F.broadcast(which), on=["partition", "offset"]).dropDuplicates(["partition", "offset"])
+    columns = found.select("partition", "offset", "store_id", "event_id", "fate", "committed_at", "value")
+    sent = _notices(job).uncounted(family, (row.asDict() for row in columns.toLocalIterator()))
+    _say(f"{family.name}: {sent} conflicts and unreadable records in dead-letters")
 
 
 def _notices(job: Job) -> Notices:

@@ -11,16 +11,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from uuid import uuid4
 
-from confluent_kafka import KafkaException
-
 from batch_layer.session import build_session
 from batch_layer.views.publication import Job, publish
-from batch_layer.views.scope import Wanted, parse_days
+from batch_layer.views.scope import Wanted
+from runtime.job import run_job
 from tally.connect import cassandra_session
-from tally.errors import TallyError
 from tally.families import FAMILIES
 from tally.settings import Settings
 from tally.sparkconf import SHORT_RUN_JAVA
+from tally.windows import parse_days
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Report:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0 published (or nothing to do), 1 failed, 2 wrong use. With --json one object on standard output."""
+    """Exit code: 0 published (or nothing to do), 1 failed, 78 refused, 2 wrong use. With --json one object on standard output."""
     parser = argparse.ArgumentParser(prog="python -m batch_layer.views.rebuild", description="Rebuild views from the master dataset.")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--full", action="store_true", help="every day of the master dataset")
@@ -50,23 +49,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args(argv)
     try:
-        wanted = parse_days(given.days) if given.days else Wanted("full" if given.full else "dirty")
+        wanted = Wanted("days", *parse_days(given.days)) if given.days else Wanted("full" if given.full else "dirty")
     except ValueError as error:
         parser.error(str(error))
-    settings = _with_first_compiler(Settings.load())
     families = [FAMILIES[given.family]] if given.family else [*FAMILIES.values()]
-    try:
+
+    def work() -> None:
+        settings = _with_first_compiler(Settings.load())
         with cassandra_session(settings) as session:
             spark = build_session(settings, "tally-rebuild")
             report = rebuild(Job(spark, session, settings, wanted, given.dry_run, families))
-    except TallyError as error:
-        print(f"rebuild: {error}", file=sys.stderr)
-        return 1
-    except KafkaException as error:
-        print(f"rebuild: Kafka: {error.args[0].str()}; `tally doctor` looks for the cause", file=sys.stderr)
-        return 1
-    print(json.dumps(asdict(report)) if given.json else f"rebuild {report.run}: {asdict(report)}")
-    return 0
+        print(json.dumps(asdict(report)) if given.json else f"rebuild {report.run}: {asdict(report)}")
+
+    return run_job("rebuild", work)
 
 
 def rebuild(job: Job) -> Report:

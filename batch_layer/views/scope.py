@@ -1,17 +1,15 @@
 """Which days a rebuild computes."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
-from itertools import chain, pairwise
+from datetime import date, timedelta
 from typing import Literal
 
+from batch_layer.views.coverage import Coverage, end_of, start_of
 from batch_layer.views.pointer import Pointer
+from tally.windows import MOST_DAYS
 
 Mode = Literal["full", "days", "dirty"]
-# The pointers of a run move in one conditional write, which has an upper limit.
-MOST_DAYS = 10_000
-LONGEST_GAP_DAYS = 366
 
 
 @dataclass(frozen=True)
@@ -23,32 +21,9 @@ class Wanted:
     last: date | None = None
 
 
-def parse_days(text: str) -> Wanted:
-    """The days of `A..B`. Raises ValueError when it is something else."""
-    try:
-        first, last = (date.fromisoformat(day) for day in text.split(".."))
-    except ValueError as error:
-        raise ValueError(f"--days {text!r}: expected YYYY-MM-DD..YYYY-MM-DD, both inclusive") from error
-    if last < first:
-        raise ValueError(f"--days {text!r}: the first day is after the last")
-    if (last - first).days >= MOST_DAYS:
-        raise ValueError(f"--days {text!r}: more than {MOST_DAYS:,} days; rebuild them in parts")
-    return Wanted("days", first, last)
-
-
 def days_between(first: date, last: date) -> list[date]:
     """Every day from first to last, both inclusive."""
     return [first + timedelta(days=i) for i in range((last - first).days + 1)]
-
-
-def with_gaps(days: Iterable[date]) -> set[date]:
-    """The days and those between two that follow each other, on which nothing happened.
-
-    A gap of more than a year is no quiet time but a till whose clock was wrong: its days stay unbuilt, and `missing`.
-    """
-    ordered = sorted(days)
-    gaps = [days_between(*pair) for pair in pairwise(ordered) if (pair[1] - pair[0]).days <= LONGEST_GAP_DAYS]
-    return {*ordered, *chain.from_iterable(gaps)}
 
 
 @dataclass(frozen=True)
@@ -57,28 +32,39 @@ class Reach:
     that the master does not hold."""
 
     epoch: int
-    covered_until: datetime
+    coverage: Coverage
     until: Mapping[date, Mapping[int, int]]
+
+
+def all_days(reach: Reach, published: Mapping[date, Pointer]) -> set[date]:
+    """Days with records, days that are served already, and those of which something is claimed though nothing happened on them."""
+    return {*reach.until, *published, *reach.coverage.days()}
 
 
 def dirty_days(reach: Reach, published: Mapping[date, Pointer], conflicts: Collection[tuple[date, date]]) -> set[date]:
     """Days whose published rows lack something that a rebuild now would have.
 
-    A day is dirty when it has records beyond its generation's pin; when it was never built, also one without records between
-    others (its zeros are true ones); when its generation was published before the day had ended; when its definition epoch is
-    another one. conflicts: (day of the record, day of its first copy): both are dirty together.
+    A day is dirty when it has records beyond its generation's pin; when it was never built, also one without records (its zeros
+    are true ones); when it claims something else than a rebuild now would; when its definition epoch is another one.
+    conflicts: (day of the record, day of its first copy): both are dirty together.
     """
-    never_built = with_gaps(reach.until.keys() | published.keys()) - published.keys()
-    poorer = {day for day, pointer in published.items() if _has_less(pointer, reach)}
-    dirty = never_built | poorer
+    dirty = {day for day in all_days(reach, published) if day not in published or _is_outdated(published[day], reach)}
     return dirty | {first for own, first in conflicts if own in dirty}
 
 
-def _has_less(pointer: Pointer, reach: Reach) -> bool:
-    """Whether a rebuild now would give the day more than its published generation does."""
-    end = datetime.combine(pointer.day + timedelta(days=1), time(), UTC)
+def newest(days: Collection[date]) -> list[date]:
+    """The days ascending, the newest only of more than one flip can publish: the others stay dirty for the next run."""
+    return sorted(days)[-MOST_DAYS:]
+
+
+def _is_outdated(pointer: Pointer, reach: Reach) -> bool:
+    """Whether a rebuild now would give the day another generation than the published one."""
+    claim, start, end = reach.coverage.claim(pointer.day), start_of(pointer.day), end_of(pointer.day)
+    had, has = (max(start, min(end, until)) for until in (pointer.covered_until, claim.covered_until))
     return (
         pointer.epoch != reach.epoch
-        or pointer.covered_until < min(end, reach.covered_until)
+        or pointer.covered_from != claim.covered_from
+        or had < has
+        or had > max(start, reach.coverage.limit(pointer.day))
         or any(until > pointer.pinned.get(number, 0) for number, until in reach.until.get(pointer.day, {}).items())
     )

@@ -1,66 +1,101 @@
 """The gateway's HTTP application (contracts: Gateway)."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.exceptions import HTTPException
 
+from ingest.gateway.backlog import Watch
 from ingest.gateway.outbox import Busy, NotStored, Outbox
-from ingest.gateway.submission import ENTRANCES, MOST_BYTES, MOST_LINES, Checked, Entrance, checked, lines_of
+from ingest.gateway.submission import ENTRANCES, MOST_BYTES, Checked, Entrance, TooMuch, checked, lines_of
+from ingest.gateway.telemetry import LoopLag
 from ingest.normaliser.arrival import Arrival, Rules
 from schemas import loader
 
 _JSON, _NDJSON, _PROBLEM = "application/json", "application/x-ndjson", "application/problem+json"
 _RETRY_AFTER = {"Retry-After": "1"}
-# From this many lines on the check is made beside the event loop.
-_FEW_LINES = 20
-
-Reachable = Callable[[], tuple[bool, str]]
+# What waits to be read does not get less within a second.
+_RETRY_LATER = {"Retry-After": "30"}
+# Above this size the check is made beside the event loop.
+_SMALL_BYTES = 16 * 1024
 
 
 class Problem(HTTPException):
     """Raised to answer with a problem document (RFC 9457)."""
 
 
-def build_app(outbox: Outbox, rules: Rules, reachable: Reachable) -> FastAPI:
-    """The application over an outbox; `reachable` tells whether Kafka is."""
-    app = FastAPI(title="Tally gateway", version="1", openapi_version="3.1.0")
+@dataclass(frozen=True)
+class Gateway:
+    """What the routes work with."""
+
+    outbox: Outbox
+    rules: Rules
+    watch: Watch
+    lag: LoopLag
+    # One thread: a second one would only take the interpreter from the event loop once more.
+    checks: ThreadPoolExecutor
+
+    async def checked(self, request: Request, entrance: Entrance) -> Checked:
+        """The request's lines, each with the normaliser's own check. Raises Problem."""
+        is_ndjson = _is_ndjson(request)
+        if reason := self.watch.refusal():
+            raise Problem(503, f"nothing is taken now: {reason}; nothing was stored, send again later", _RETRY_LATER)
+        body = await _body(request)
+        try:
+            found = await self._checked(body, is_ndjson, entrance)
+        except TooMuch as error:
+            raise Problem(413, str(error)) from error
+        if not is_ndjson:
+            _refuse_unreadable(found)
+        return found
+
+    async def _checked(self, body: bytes, is_ndjson: bool, entrance: Entrance) -> Checked:
+        arrival = Arrival(datetime.now(UTC), 0, 0)
+        lines = lines_of(body, is_ndjson)
+        if len(body) <= _SMALL_BYTES:
+            return checked(lines, entrance, arrival, self.rules)
+        return await asyncio.get_running_loop().run_in_executor(self.checks, checked, lines, entrance, arrival, self.rules)
+
+
+def build_app(outbox: Outbox, rules: Rules, watch: Watch) -> FastAPI:
+    """The application over an outbox; `watch` tells whether Kafka answers, and how much waits to be read."""
+    gateway = Gateway(outbox, rules, watch, LoopLag(), ThreadPoolExecutor(1, "checks"))
+    app = FastAPI(title="Tally gateway", version="1", openapi_version="3.1.0", docs_url=None, redoc_url=None, lifespan=_lifespan(gateway))
     for entrance in ENTRANCES:
-        app.post(entrance.path, status_code=202, openapi_extra=_documented(entrance))(_receiver(entrance, outbox, rules))
+        app.post(entrance.path, status_code=202, openapi_extra=_documented(entrance))(_receiver(entrance, gateway))
     app.add_exception_handler(HTTPException, _problem)
-    _add_health(app, outbox, reachable)
+    _add_state(app, gateway)
     return app
 
 
-def _receiver(entrance: Entrance, outbox: Outbox, rules: Rules) -> Callable[[Request], Awaitable[JSONResponse]]:
+def _lifespan(gateway: Gateway) -> Callable[[FastAPI], Any]:
+    @asynccontextmanager
+    async def alive(_app: FastAPI) -> AsyncIterator[None]:
+        measuring = asyncio.create_task(gateway.lag.measure())
+        yield
+        measuring.cancel()
+        gateway.checks.shutdown(wait=False, cancel_futures=True)
+
+    return alive
+
+
+def _receiver(entrance: Entrance, gateway: Gateway) -> Callable[[Request], Awaitable[JSONResponse]]:
     async def receive(request: Request) -> JSONResponse:
         """Take one JSON object, or NDJSON; answers once every good line is stored."""
-        found = await _checked(request, entrance, rules)
+        found = await gateway.checked(request, entrance)
         if found.good:
-            await _stored(outbox, entrance.topic, found.good)
+            await _stored(gateway.outbox, entrance.topic, found.good)
         return _answer(request, found)
 
     receive.__name__ = f"receive_{entrance.schema.replace('-', '_')}"
     return receive
-
-
-async def _checked(request: Request, entrance: Entrance, rules: Rules) -> Checked:
-    is_ndjson = _is_ndjson(request)
-    lines = lines_of(await _body(request), is_ndjson)
-    if len(lines) > MOST_LINES:
-        raise Problem(413, f"the body has {len(lines):,} lines; at most {MOST_LINES:,} are taken at once")
-    arrival = Arrival(datetime.now(UTC), 0, 0)
-    if len(lines) <= _FEW_LINES:
-        found = checked(lines, entrance, arrival, rules)
-    else:
-        found = await asyncio.to_thread(checked, lines, entrance, arrival, rules)
-    if not is_ndjson:
-        _refuse_unreadable(found)
-    return found
 
 
 def _is_ndjson(request: Request) -> bool:
@@ -74,11 +109,14 @@ def _is_ndjson(request: Request) -> bool:
 
 async def _body(request: Request) -> bytes:
     """The body, read no further than the limit."""
+    too_large = Problem(413, f"the body is larger than {MOST_BYTES:,} bytes; send it in parts")
+    if (announced := request.headers.get("content-length", "0")).isdecimal() and int(announced[:20]) > MOST_BYTES:
+        raise too_large
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > MOST_BYTES:
-            raise Problem(413, f"the body is larger than {MOST_BYTES:,} bytes; send it in parts")
+            raise too_large
     if not body.strip():
         raise Problem(400, "the body is empty")
     return bytes(body)
@@ -103,11 +141,10 @@ async def _stored(outbox: Outbox, topic: str, messages: list[tuple[str, bytes]])
 
 
 def _answer(request: Request, found: Checked) -> JSONResponse:
-    outcome = {"accepted": len(found.good), "rejected": found.rejections()}
     if found.good:
-        return JSONResponse(outcome, 202)
+        return JSONResponse(found.outcome(), 202)
     detail = "no line follows the contract; nothing was stored"
-    return JSONResponse(_document(request, 422, detail) | outcome, 422, media_type=_PROBLEM)
+    return JSONResponse(_document(request, 422, detail) | found.outcome(), 422, media_type=_PROBLEM)
 
 
 async def _problem(request: Request, error: Exception) -> JSONResponse:
@@ -121,18 +158,30 @@ def _document(request: Request, status: int, detail: str) -> dict[str, Any]:
     return {"type": "about:blank", "title": title, "status": status, "detail": detail, "instance": request.url.path, "errors": []}
 
 
-def _add_health(app: FastAPI, outbox: Outbox, reachable: Reachable) -> None:
+def _add_state(app: FastAPI, gateway: Gateway) -> None:
     @app.get("/healthz")
-    async def healthz() -> dict[str, str]:
-        """The process answers."""
-        return {"status": "ok"}
+    async def healthz() -> JSONResponse:
+        """The process answers and can send; 503 in the moments before it ends by itself."""
+        fatal = gateway.outbox.fatal
+        return JSONResponse({"status": "failed" if fatal else "ok"}, 503 if fatal else 200)
 
     @app.get("/readyz")
     async def readyz() -> JSONResponse:
         """Whether messages would be stored now."""
-        ok, detail = await asyncio.to_thread(reachable)
-        ready = ok and outbox.fatal is None
-        return JSONResponse({"ready": ready, "checks": {"kafka": {"ok": ready, "detail": outbox.fatal or detail}}}, 200 if ready else 503)
+        reachable, detail = gateway.watch.kafka()
+        ok, refused = reachable and gateway.outbox.fatal is None, gateway.watch.refusal()
+        checks = {
+            "kafka": {"ok": ok, "detail": gateway.outbox.fatal or detail},
+            "backlog": {"ok": refused is None, "detail": refused or f"{gateway.watch.waiting.messages:,} messages wait to be read"},
+        }
+        ready = ok and refused is None
+        return JSONResponse({"ready": ready, "checks": checks}, 200 if ready else 503)
+
+    @app.get("/metrics")
+    async def metrics() -> PlainTextResponse:
+        """Counters for Prometheus."""
+        waiting = f"# TYPE tally_gateway_unread_messages gauge\ntally_gateway_unread_messages {gateway.watch.waiting.messages}\n"
+        return PlainTextResponse(gateway.lag.text() + waiting, media_type="text/plain; version=0.0.4")
 
 
 def _documented(entrance: Entrance) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Messages to Kafka with an awaitable acknowledgement, without a wait in the event loop."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from threading import Event, Lock, Thread
 from typing import Any
 
@@ -10,6 +11,10 @@ from confluent_kafka import KafkaError, KafkaException
 from tally.errors import TallyError
 
 _POLL_SECONDS = 0.1
+# Messages handed over before the event loop has its turn: a few milliseconds.
+_AT_ONCE = 500
+# Before anything was sent, a message counts as large as an ordinary receipt.
+_ORDINARY_BYTES = 1000
 
 
 class Busy(TallyError):
@@ -20,35 +25,68 @@ class NotStored(TallyError):
     """Raised when the brokers did not acknowledge everything; an unknown part of the request was stored."""
 
 
-class Outbox:
-    """One idempotent producer for all requests; acknowledgements come from a thread of its own."""
+@dataclass(frozen=True)
+class Room:
+    """Most messages and bytes that wait for their acknowledgement at a time. One request alone always fits."""
 
-    def __init__(self, producer: Any, most_under_way: int) -> None:
-        self._producer = producer
-        self._most_under_way = most_under_way
-        self._under_way = 0
+    messages: int
+    bytes: int
+
+
+class Outbox:
+    """One idempotent producer for all requests; acknowledgements come from a thread of its own.
+
+    `make_producer` takes the callback for errors that belong to no message.
+    """
+
+    def __init__(self, make_producer: Callable[[Callable[[KafkaError], None]], Any], room: Room) -> None:
+        self._room = room
+        self._messages = self._bytes = 0
+        self._sent_messages, self._sent_bytes = 1, _ORDINARY_BYTES
         self._lock = Lock()
         self._closed = Event()
         self.fatal: str | None = None
+        self._producer = make_producer(self.note)
         self._poller = Thread(target=self._poll, name="delivery-reports", daemon=True)
         self._poller.start()
 
     async def store(self, topic: str, messages: Sequence[tuple[str, bytes]]) -> None:
         """Return once all (key, value) messages are acknowledged by all in-sync replicas. Raises Busy or NotStored."""
-        self._take_room(len(messages))
+        size = sum(len(value) for _, value in messages)
+        self._take_room(len(messages), size)
         request = _Request(len(messages), asyncio.get_running_loop())
+        try:
+            await self._hand_over(topic, messages, request)
+            await request.done
+        finally:
+            with self._lock:
+                self._bytes -= size
+        if request.failure is not None:
+            raise NotStored(f"Kafka did not take the messages: {request.failure}")
+
+    async def _hand_over(self, topic: str, messages: Sequence[tuple[str, bytes]], request: "_Request") -> None:
         for number, (key, value) in enumerate(messages):
+            if number % _AT_ONCE == _AT_ONCE - 1:
+                await asyncio.sleep(0)
             try:
                 self._producer.produce(topic, value, key, on_delivery=lambda error, _message: self._acknowledged(request, error))
             except (BufferError, KafkaException) as error:
+                self._not_taken(error)
                 # The messages before it are on their way, so the request ends with them, as a failure.
                 request.fail(str(error))
                 for _ in messages[number:]:
                     self._acknowledged(request, None)
                 break
-        await request.done
-        if request.failure is not None:
-            raise NotStored(f"Kafka did not take the messages: {request.failure}")
+
+    def note(self, error: KafkaError) -> None:
+        """Keep an error after which this producer sends nothing any more; others heal by themselves."""
+        # A delivery report is made from the code alone: fatal() is then False.
+        if error.fatal() or error.code() == KafkaError._FATAL:
+            self.fatal = error.str()
+
+    def ordinary_bytes(self) -> float:
+        """Mean size of the messages sent so far."""
+        return self._sent_bytes / self._sent_messages
 
     def close(self, seconds: float) -> int:
         """Wait for what is under way; the number of messages left without an answer."""
@@ -57,19 +95,25 @@ class Outbox:
         self._poller.join()
         return left
 
-    def _take_room(self, count: int) -> None:
+    def _take_room(self, messages: int, size: int) -> None:
         with self._lock:
-            if self._under_way and self._under_way + count > self._most_under_way:
-                raise Busy(f"{self._under_way:,} messages are under way")
-            self._under_way += count
+            if self._messages and (self._messages + messages > self._room.messages or self._bytes + size > self._room.bytes):
+                raise Busy(f"{self._messages:,} messages ({self._bytes:,} bytes) are under way")
+            self._messages += messages
+            self._bytes += size
+            self._sent_messages += messages
+            self._sent_bytes += size
+
+    def _not_taken(self, error: BufferError | KafkaException) -> None:
+        if isinstance(error, KafkaException):
+            self.note(error.args[0])
 
     def _acknowledged(self, request: "_Request", error: KafkaError | None) -> None:
         with self._lock:
-            self._under_way -= 1
+            self._messages -= 1
         if error is not None:
             request.fail(error.str())
-            if error.fatal():
-                self.fatal = error.str()
+            self.note(error)
         request.one_done()
 
     def _poll(self) -> None:
@@ -102,12 +146,3 @@ class _Request:
         # A client that has hung up has cancelled the future.
         if not self.done.done():
             self.done.set_result(None)
-
-
-def is_reachable(producer: Any, topic: str, seconds: float) -> tuple[bool, str]:
-    """Whether the brokers answer and have the topic, and a line about it."""
-    try:
-        known = producer.list_topics(topic, seconds).topics[topic]
-    except KafkaException as error:
-        return False, str(error.args[0].str())
-    return known.error is None, "reachable" if known.error is None else str(known.error.str())

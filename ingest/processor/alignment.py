@@ -98,6 +98,10 @@ class Alignment:
         """Whether nothing is buffered."""
         return not any(lane.records for lane in self._lanes.values())
 
+    def is_behind(self) -> bool:
+        """Whether a partition has records buffered, or its end has not been seen yet."""
+        return any(lane.records or not lane.ended for lane in self._lanes.values())
+
     def to_pause(self) -> list[int]:
         """Partitions that now hold enough; they count as paused from here on."""
         full = [lane for lane in self._lanes.values() if not lane.paused and self._is_above(lane, 1.0)]

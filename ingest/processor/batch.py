@@ -1,17 +1,17 @@
-"""What one transaction holds: outputs and positions of the inputs taken so far."""
+"""What one transaction holds: outputs of the inputs taken so far, and how far they reach."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ingest.processor.record import Input, Output, Positions
+from ingest.processor.record import Input, Output
 
 
 @dataclass
 class Batch:
-    """Inputs taken, what they became, and how much event time they span by topic."""
+    """What the inputs became, the last one by topic and partition, and how much event time they span by topic."""
 
     outputs: list[Output] = field(default_factory=list)
-    positions: Positions = field(default_factory=dict)
+    last: dict[tuple[str, int], Input] = field(default_factory=dict)
     inputs: int = 0
     begun: float = 0.0
     _spans: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -21,7 +21,7 @@ class Batch:
         if not self.inputs:
             self.begun = now
         self.inputs += 1
-        self.positions[record.topic, record.partition] = record.offset + 1
+        self.last[record.topic, record.partition] = record
         self.outputs.extend(outputs)
         if event_time != float("-inf"):
             low, high = self._spans.get(record.topic, (event_time, event_time))

@@ -1,14 +1,16 @@
 """A processor wired to Kafka by the settings."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, Producer
 
 from ingest.processor.alignment import Limits
+from ingest.processor.bookmarks import KafkaBookmarks
 from ingest.processor.delivery import Delivery, ExactlyOnce, Plain
 from ingest.processor.faults import Faults
-from ingest.processor.intake import Reading
-from ingest.processor.loop import Pace, Processor
+from ingest.processor.intake import Intake, Reading
+from ingest.processor.loop import Pace, Processor, Step
 from ingest.processor.record import EventTime, Process
 from ingest.processor.transaction import MESSAGE_TIMEOUT_MS, TRANSACTION_TIMEOUT_MS, TransactionalProducer
 from tally.connect import kafka_consumer, kafka_producer
@@ -20,13 +22,17 @@ _MAX_MESSAGE_BYTES = 6_000_000
 
 @dataclass(frozen=True)
 class Job:
-    """What a processor does: the group is also its name; a slot is one process of it, with a stable identity for the brokers."""
+    """What a processor does: the group is also its name; a slot is one process of it, with a stable identity for the brokers.
+
+    `forget` takes back what `process` remembers of records whose transaction does not count.
+    """
 
     group: str
     topics: tuple[str, ...]
     process: Process
     event_time: EventTime
     slot: int = 0
+    forget: Callable[[], None] = lambda: None
 
     @property
     def identity(self) -> str:
@@ -39,7 +45,8 @@ def build_processor(settings: Settings, job: Job, faults: Faults) -> tuple[Proce
     consumer = job_consumer(settings, job)
     reading = Reading(job.topics, job.event_time, Limits(settings.alignment_seconds))
     pace = Pace(settings.transaction_records, settings.transaction_span_seconds)
-    return Processor(consumer, reading, job.process, _delivery(settings, job, consumer, faults), pace), consumer
+    intake = Intake(consumer, reading, KafkaBookmarks(settings, consumer))
+    return Processor(intake, Step(job.process, job.forget), _delivery(settings, job, consumer, faults), pace), consumer
 
 
 def job_consumer(settings: Settings, job: Job) -> Consumer:

@@ -1,30 +1,31 @@
 """The three guarantees: the order in which outputs are sent and positions are kept."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from ingest.processor.batch import Batch
 from ingest.processor.faults import AFTER_COMMIT, BEFORE_COMMIT, BETWEEN, Faults
-from ingest.processor.record import Positions
+from ingest.processor.record import Output
 from ingest.processor.transaction import Aborted, TransactionalProducer, produce
 from tally.errors import TallyError
 
 _FLUSH_SECONDS = 30.0
+# Offsets to read next, each with the bookmark beside it.
+Positions = Sequence[TopicPartition]
 
 # The group metadata of the poll, after it was read again and found equal; raises Aborted otherwise.
 MetadataNow = Callable[[], Any]
 
 
 class Delivery(Protocol):
-    """Stores outputs and positions of one batch."""
+    """Stores outputs and positions together."""
 
     def renew(self) -> None:
         """Make the producer (anew); positions are read after this, never before. Raises OutcomeUnknown without an answer."""
 
-    def deliver(self, batch: Batch, metadata_now: MetadataNow) -> None:
-        """Store the batch. Raises Aborted, OutcomeUnknown, Fenced or TallyError."""
+    def deliver(self, outputs: Sequence[Output], positions: Positions, metadata_now: MetadataNow) -> None:
+        """Store both. Raises Aborted, OutcomeUnknown, Fenced or TallyError."""
 
 
 class ExactlyOnce:
@@ -38,9 +39,9 @@ class ExactlyOnce:
         """A new producer under the same id; aborts what the last one left open."""
         self._producer.renew()
 
-    def deliver(self, batch: Batch, metadata_now: MetadataNow) -> None:
+    def deliver(self, outputs: Sequence[Output], positions: Positions, metadata_now: MetadataNow) -> None:
         """Commit outputs and positions together."""
-        self._producer.send(batch.outputs, batch.positions, metadata_now)
+        self._producer.send(outputs, positions, metadata_now)
         self._faults.reach(AFTER_COMMIT)
 
 
@@ -57,17 +58,17 @@ class Plain:
     def renew(self) -> None:
         """Nothing to make anew: no transaction is ever open."""
 
-    def deliver(self, batch: Batch, _metadata_now: MetadataNow) -> None:
+    def deliver(self, outputs: Sequence[Output], positions: Positions, _metadata_now: MetadataNow) -> None:
         """At most once: positions first, a crash between loses outputs. At least once: outputs first, a crash repeats them."""
-        steps: list[Callable[[], None]] = [lambda: self._send(batch), lambda: self._keep(batch.positions)]
+        steps: list[Callable[[], None]] = [lambda: self._send(outputs), lambda: self._keep(positions)]
         if self._positions_first:
             steps.reverse()
         steps[0]()
         self._faults.reach(BETWEEN)
         steps[1]()
 
-    def _send(self, batch: Batch) -> None:
-        for output in batch.outputs:
+    def _send(self, outputs: Sequence[Output]) -> None:
+        for output in outputs:
             produce(self._producer, output, on_delivery=self._delivered)
         under_way = self._producer.flush(_FLUSH_SECONDS)
         if self._refused or under_way:
@@ -75,9 +76,8 @@ class Plain:
 
     def _keep(self, positions: Positions) -> None:
         self._faults.reach(BEFORE_COMMIT)
-        offsets = [TopicPartition(topic, partition, offset) for (topic, partition), offset in positions.items()]
         try:
-            self._consumer.commit(offsets=offsets, asynchronous=False)
+            self._consumer.commit(offsets=list(positions), asynchronous=False)
         except KafkaException as error:
             raise Aborted(f"positions not kept: {error.args[0].str()}") from error
         self._faults.reach(AFTER_COMMIT)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import structlog
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message, TopicPartition
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 from ingest.processor.alignment import Alignment, Limits
+from ingest.processor.bookmarks import Bookmarks, way_out
 from ingest.processor.record import EventTime, Input
 from ingest.processor.transaction import Aborted
 from tally.errors import DataLoss, TallyError
 
-POSITIONS_SECONDS = 60.0
 _METADATA_PREFIX = b"CGMDv2:"
 _NO_GENERATION = -1
 
@@ -34,13 +34,19 @@ class Reading:
 class Intake:
     """Buffers of all topics; `forget` is called whenever what was taken from them must not be delivered any more."""
 
-    def __init__(self, consumer: Any, reading: Reading, forget: Callable[[], None]) -> None:
+    def __init__(self, consumer: Any, reading: Reading, bookmarks: Bookmarks) -> None:
         self._consumer = consumer
         self._reading = reading
-        self._forget = forget
+        self.bookmarks = bookmarks
+        self.forget: Callable[[], None] = lambda: None
         self._metadata: bytes | None = None
         self.assigned = False
         self.alignments = {topic: Alignment(reading.limits) for topic in reading.topics}
+
+    @property
+    def most_records(self) -> int:
+        """How many records one poll brings at most."""
+        return self._reading.most_records
 
     def subscribe(self) -> None:
         """Join the group. The producer must be ready before: positions are read on assignment."""
@@ -62,17 +68,18 @@ class Intake:
             raise Aborted("the group has changed since the records were polled")
         return current
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether something is buffered, or a partition has not been read to its end."""
+        return any(alignment.is_behind() for alignment in self.alignments.values())
+
     def rewind(self) -> None:
         """Forget everything read and go back to what the brokers say is committed."""
         self._assign(self._consumer, self._consumer.assignment())
 
     def _assign(self, _consumer: Any, partitions: Sequence[TopicPartition]) -> None:
         self._drop()
-        committed = self._consumer.committed(list(partitions), POSITIONS_SECONDS) if partitions else []
-        if unknown := [at for at in committed if at.error is not None]:
-            place = f"topic {unknown[0].topic}, partition {unknown[0].partition}"
-            raise TallyError(f"{place}: no committed position ({unknown[0].error}); start the process again")
-        starts = [TopicPartition(at.topic, at.partition, at.offset if at.offset >= 0 else OFFSET_BEGINNING) for at in committed]
+        starts = self.bookmarks.starts(partitions)
         # A pause outlives an assignment, and the buffers that it was for are gone. After it, the two could overtake each other.
         self._consumer.resume(starts)
         self._consumer.assign(starts)
@@ -91,7 +98,7 @@ class Intake:
 
     def _drop(self) -> None:
         self._metadata = None
-        self._forget()
+        self.forget()
 
     def _take(self, message: Message) -> int:
         error = message.error()
@@ -107,7 +114,8 @@ class Intake:
             self.alignments[message.topic()].end(message.partition())
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
             place = f"topic {message.topic()}, partition {message.partition()}"
-            raise DataLoss(f"{place}: records were deleted before they were read ({error.str()}); delete the group's offsets to go on")
+            lost = f"records were deleted before they were read ({error.str()})"
+            raise DataLoss(f"{place}: {lost}; {way_out((message.topic(), message.partition()))}")
         elif error.code() == KafkaError._FATAL or error.fatal():
             raise TallyError(f"consumer: {error.str()}; start the process again")
         else:

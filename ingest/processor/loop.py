@@ -1,9 +1,9 @@
 """The one consume-transform-produce loop; what is done with a record is a function given to it."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event
-from typing import Any
 
 import structlog
 
@@ -11,9 +11,10 @@ from ingest.processor.alignment import Alignment
 from ingest.processor.batch import Batch
 from ingest.processor.delivery import Delivery
 from ingest.processor.faults import AFTER_POLL, Faults
-from ingest.processor.intake import Intake, Reading
+from ingest.processor.intake import Intake
 from ingest.processor.record import Process
 from ingest.processor.transaction import Aborted
+from runtime.heartbeat import Heartbeat
 from tally.errors import OutcomeUnknown
 
 _LOG_EVERY_SECONDS = 10.0
@@ -31,20 +32,34 @@ class Pace:
     most_seconds: float = 1.0
 
 
+def _nothing() -> None:
+    """A function without memory has nothing to forget."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is done with a record. `forget` is called whenever what was processed since the last delivery does not count."""
+
+    process: Process
+    forget: Callable[[], None] = _nothing
+
+
 class Processor:
     """Reads in event-time order, processes, and delivers outputs together with positions."""
 
-    def __init__(self, consumer: Any, reading: Reading, process: Process, delivery: Delivery, pace: Pace) -> None:
-        self._intake = Intake(consumer, reading, self._forget)
-        self._most_records = reading.most_records
-        self._process = process
+    def __init__(self, intake: Intake, step: Step, delivery: Delivery, pace: Pace) -> None:
+        self._intake = intake
+        intake.forget = self._forget
+        self._step = step
         self._delivery = delivery
         self._pace = pace
         self._batch = Batch()
         self._counts = _Counts()
+        self._heartbeat = Heartbeat(None)
 
-    def run(self, stopped: Event, ready: Event, faults: Faults) -> None:
+    def run(self, stopped: Event, ready: Event, faults: Faults, heartbeat: Heartbeat | None = None) -> None:
         """Work until stopped; sets `ready` at the first assignment. Raises Fenced, DataLoss or TallyError: the process must exit."""
+        self._heartbeat = heartbeat or self._heartbeat
         self._renew(stopped)
         self._intake.subscribe()
         while not stopped.is_set():
@@ -60,6 +75,7 @@ class Processor:
                 self._intake.rewind()
             if self._intake.assigned:
                 ready.set()
+            self._heartbeat.beat(self._counts.transactions, self._intake.is_behind)
 
     def _renew(self, stopped: Event) -> None:
         """A producer, however long the brokers take to answer."""
@@ -69,6 +85,7 @@ class Processor:
                 return
             except OutcomeUnknown as error:
                 log.warning("waiting for Kafka", reason=str(error))
+            self._heartbeat.beat(self._counts.transactions, self._intake.is_behind)
 
     def _turn(self, faults: Faults) -> None:
         received = self._intake.poll(self._pace.idle_seconds)
@@ -77,7 +94,7 @@ class Processor:
         for topic, alignment in self._intake.alignments.items():
             self._take_ready(topic, alignment)
         age = time.monotonic() - self._batch.begun
-        all_taken = received < self._most_records and all(aligned.is_empty() for aligned in self._intake.alignments.values())
+        all_taken = received < self._intake.most_records and all(aligned.is_empty() for aligned in self._intake.alignments.values())
         if self._batch.inputs and ((all_taken and age >= self._pace.idle_seconds) or age >= self._pace.most_seconds):
             self._deliver()
         self._counts.log_now_and_then()
@@ -90,23 +107,24 @@ class Processor:
                 self._deliver()
                 now = time.monotonic()
             record = lane.pop(now)
-            self._batch.add(record, event_time, self._process(record), now)
+            self._batch.add(record, event_time, self._step.process(record), now)
 
     def _deliver(self) -> None:
         batch, self._batch = self._batch, Batch()
         begun = time.monotonic()
-        self._delivery.deliver(batch, self._intake.metadata_now)
+        self._delivery.deliver(batch.outputs, self._intake.bookmarks.after(batch.last), self._intake.metadata_now)
         self._counts.add(batch, time.monotonic() - begun)
 
     def _forget(self) -> None:
         self._batch = Batch()
+        self._step.forget()
 
 
 class _Counts:
     """Records and transactions of this run, for the log."""
 
     def __init__(self) -> None:
-        self._inputs = self._outputs = self._transactions = 0
+        self._inputs = self._outputs = self.transactions = 0
         self._delivery_seconds = 0.0
         self._logged = time.monotonic()
         self._changed = False
@@ -115,7 +133,7 @@ class _Counts:
         """Count one delivered transaction and how long its delivery took."""
         self._inputs += batch.inputs
         self._outputs += len(batch.outputs)
-        self._transactions += 1
+        self.transactions += 1
         self._delivery_seconds += seconds
         self._changed = True
 
@@ -125,4 +143,4 @@ class _Counts:
             return
         self._logged, self._changed = time.monotonic(), False
         seconds = round(self._delivery_seconds, 1)
-        log.info("processed", inputs=self._inputs, outputs=self._outputs, transactions=self._transactions, delivery_seconds=seconds)
+        log.info("processed", inputs=self._inputs, outputs=self._outputs, transactions=self.transactions, delivery_seconds=seconds)

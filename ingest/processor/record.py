@@ -32,5 +32,3 @@ class Output(msgspec.Struct, frozen=True):
 Process = Callable[[Input], Sequence[Output]]
 # Seconds since 1970 (UTC); None when the record has no place in event time and is to go straight through.
 EventTime = Callable[[Input], float | None]
-# (topic, partition) to the offset to read next.
-Positions = dict[tuple[str, int], int]

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from ingest.processor.faults import AFTER_OFFSETS, BEFORE_COMMIT, BEFORE_OFFSETS, BETWEEN, Faults
-from ingest.processor.record import Output, Positions
+from ingest.processor.record import Output
 from tally.errors import Fenced, OutcomeUnknown, TallyError
 
 # Below the transaction time-out, so that a message is given up before the broker gives up the transaction.
@@ -57,7 +57,7 @@ class TransactionalProducer:
         except KafkaException as error:
             raise self._final(error.args[0]) from error
 
-    def send(self, outputs: Sequence[Output], positions: Positions, metadata_now: Callable[[], Any]) -> None:
+    def send(self, outputs: Sequence[Output], positions: Sequence[TopicPartition], metadata_now: Callable[[], Any]) -> None:
         """Commit outputs and positions together.
 
         metadata_now gives the group metadata of the poll after reading it again, or raises Aborted when they differ.
@@ -75,9 +75,8 @@ class TransactionalProducer:
             self._abort()
             raise
         self._faults.reach(BEFORE_OFFSETS)
-        offsets = [TopicPartition(topic, partition, offset) for (topic, partition), offset in positions.items()]
         # Once only: made again after a retriable error (a broker that died), this call never returned (librdkafka 2.16.0).
-        self._guarded(lambda: self._producer.send_offsets_to_transaction(offsets, metadata, CALL_SECONDS), repeats=False)
+        self._guarded(lambda: self._producer.send_offsets_to_transaction(list(positions), metadata, CALL_SECONDS), repeats=False)
         self._faults.reach(AFTER_OFFSETS)
         self._faults.reach(BEFORE_COMMIT)
         self._guarded(lambda: self._producer.commit_transaction(CALL_SECONDS))

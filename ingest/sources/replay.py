@@ -17,10 +17,13 @@ from ingest.sources.channels import Channel, GatewayChannel, KafkaChannel
 from ingest.sources.complete_journey import Extent, Scope, extent, receipts
 from ingest.sources.progress import ProgressRecord, shown_progress
 from ingest.sources.sendings import Plan, Sending, sendings
-from tally.errors import TallyError
+from runtime.backfill import declare_backfill
+from tally.connect import cassandra_session
+from tally.errors import StackError, TallyError
 from tally.instants import instant_text
 from tally.settings import Settings
 
+FAMILY = "sales"
 _SETTLE_EVERY = 5_000
 _SETTLE_SECONDS = 5.0
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -149,6 +152,7 @@ def replay(  # noqa: PLR0913  # the options of the command line
     bad: Annotated[int, typer.Option(min=0, help="messages that break the contract")] = 0,
     seed: Annotated[int, typer.Option(help="the same seed and options give the same messages in the same order")] = 1,
     via: Annotated[Via, typer.Option(help="how the messages enter")] = Via.KAFKA,
+    backfill: Annotated[bool, typer.Option(help="at the end declare the days as sent whole, so that their empty windows are zeros")] = True,
     resume: Annotated[bool, typer.Option("--resume", help="go on after what an earlier run of the same options got acknowledged")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
@@ -161,7 +165,18 @@ def replay(  # noqa: PLR0913  # the options of the command line
     channel = GatewayChannel(settings) if via is Via.GATEWAY else KafkaChannel(settings)
     begun = datetime.now(UTC)
     result = Replay(scope, there, plan, speed).run(channel, record, record.acknowledged() if resume else 0)
+    if backfill and there.first and there.last:
+        _declare(settings, (there.first.date(), there.last.date()), source)
     _print(result, as_json, (datetime.now(UTC) - begun).total_seconds())
+
+
+def _declare(settings: Settings, days: tuple[date, date], source: Source) -> None:
+    try:
+        with cassandra_session(settings) as session:
+            declare_backfill(session, FAMILY, days, f"tally replay --source {source}")
+    except StackError as error:
+        verb = f"tally backfill declare {FAMILY} --days {days[0]}..{days[1]} --source {source}"
+        raise TallyError(f"everything was sent, but the days are not declared: {error}; then `{verb}`") from error
 
 
 def _print(result: dict[str, Any], as_json: bool, seconds: float) -> None:

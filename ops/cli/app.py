@@ -1,5 +1,6 @@
 """The `tally` command: collects the verb groups, and turns errors into one line and an exit code."""
 
+import os
 import sys
 from importlib import import_module
 
@@ -8,7 +9,7 @@ import typer
 from tally.errors import TallyError
 
 # One module of ops/cli each, with `register(app)`. They import what they need inside their commands, so that --help is quick.
-VERBS = ("stack", "replay", "rebuild", "audit", "query", "dead_letters", "demo")
+VERBS = ("stack", "replay", "rebuild", "audit", "backfill", "query", "dead_letters", "demo")
 
 DONE, FAILED = 0, 1
 
@@ -29,6 +30,8 @@ def build_app() -> typer.Typer:
 
 def main() -> int:
     """Exit code: 0 done, 1 failed or differs, 2 wrong use."""
+    # Receipts pass through what the verbs write and start: their owner's alone.
+    os.umask(0o077)
     try:
         build_app()()
     except TallyError as error:

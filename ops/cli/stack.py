@@ -9,6 +9,7 @@ from ops.cli.output import note, print_json
 
 if TYPE_CHECKING:
     from ops.stack.service import Site
+    from ops.stack.states import Status
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]…", help="services; all if none is named")]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on standard output")]
@@ -27,7 +28,12 @@ def up(names: Names = None) -> None:
     from ops.stack import catalogue, control
 
     chosen = catalogue.with_needs(catalogue.named(names or ()))
-    control.up(_site(), chosen, note)
+    site = _site()
+    try:
+        control.up(site, chosen, note)
+    finally:
+        # Also when something did not come up: the watcher tries it again.
+        control.watch(site)
 
 
 def down(names: Names = None) -> None:
@@ -41,14 +47,17 @@ def status(as_json: AsJson = False) -> None:
     """State, process and address of each service; exit code 0 only if all run."""
     from dataclasses import asdict
 
-    from ops.stack import catalogue, control
+    from ops.stack import catalogue, control, watching
 
-    states = control.status(_site(), catalogue.named(()))
+    site = _site()
+    states = control.status(site, catalogue.named(()))
     if as_json:
-        print_json({"services": {name: asdict(state) for name, state in states.items()}})
+        print_json({"services": {name: asdict(state) for name, state in states.items()}, "watcher": watching.runs(site)})
     else:
         for name, state in states.items():
-            print(f"{name:<11} {state.state:<9} {state.pid or '-':>8}  {state.address or '-'}")
+            print(f"{name:<11} {state.state:<9} {state.pid or '-':>8}  {state.address or '-'}{_trouble(name, state)}")
+    if watching.anything_wanted(site) and not watching.runs(site):
+        note("no watcher runs: what ends by itself stays down; `tally up` starts one")
     if any(state.state != "running" for state in states.values()):
         raise typer.Exit(1)
 
@@ -69,6 +78,15 @@ def doctor(as_json: AsJson = False) -> None:
         print_json({"ok": ok, "checks": {name: asdict(check) for name, check in found.items()}})
     if not ok:
         raise typer.Exit(1)
+
+
+def _trouble(name: str, state: "Status") -> str:
+    """A second line for what does no work: why, since when, and what comes next."""
+    if not state.reason:
+        return ""
+    since = f"since {state.since}: " if state.since else ""
+    comes = {"failing": f"next try at {state.next_try}" if state.next_try else f"not tried again before `tally up {name}`"}
+    return f"\n{'':<11} {since}{state.reason}" + (f"; {comes[state.state]}" if state.state in comes else "")
 
 
 def _site() -> "Site":

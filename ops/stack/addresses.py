@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ops.stack.machine import port_is_free
+from ops.stack.private import make_private
 from tally.errors import StackError
 from tally.settings import ADDRESSES_FILE, Settings, kept_addresses
 
@@ -62,7 +63,7 @@ def _keep(home: Path, chosen: Mapping[str, str]) -> None:
 def _alone(home: Path) -> Iterator[None]:
     """Two first commands at once must choose the same ports."""
     try:
-        home.mkdir(parents=True, exist_ok=True)
+        make_private(home)
         with (home / ".addresses.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield

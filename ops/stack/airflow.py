@@ -45,6 +45,7 @@ AIRFLOW = Service(
     name="airflow",
     launch=launch,
     is_ready=lambda site: probes.airflow_answers(site.settings),
+    answers=lambda site: probes.responds_http(site.settings.airflow, "/api/v2/version"),
     needs=("cassandra",),
     settings_names=("airflow",),
     http=True,

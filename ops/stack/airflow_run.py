@@ -20,6 +20,8 @@ AIRFLOW = str(Path(sys.executable).with_name("airflow"))
 COMPONENTS = (("api-server",), ("scheduler", "--skip-serve-logs"), ("dag-processor",))
 LOOK_EVERY_SECONDS = 0.5
 STOP_SECONDS = 20.0
+# A rebuild that a task starts must not leave its end, or a sign of life, in Airflow's name.
+OWN_FILES = ("TALLY_READY_FILE", "TALLY_HEARTBEAT_FILE", "TALLY_EXIT_FILE")
 
 log = logging.getLogger("airflow_run")
 
@@ -29,6 +31,8 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     signal.signal(signal.SIGTERM, _leave)
     leave_watcher()
+    for name in OWN_FILES:
+        os.environ.pop(name, None)
     _migrate(Path(os.environ["AIRFLOW_HOME"]))
     running = {component[0]: subprocess.Popen([AIRFLOW, *component]) for component in COMPONENTS}
     try:

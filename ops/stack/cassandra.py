@@ -54,6 +54,7 @@ CASSANDRA = Service(
     launch=launch,
     is_ready=lambda site: probes.cassandra_answers(site.settings),
     settings_names=("cassandra", "cassandra_storage"),
+    answers=lambda site: probes.responds(site.settings.cassandra, probes.CASSANDRA_HELLO),
     once_ready=lambda site: provision.create_tables(site.settings),
     start_seconds=120,
     stop_seconds=30,

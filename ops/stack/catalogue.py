@@ -20,7 +20,7 @@ def python_module(module: str, site: Site) -> Launch:
     return Launch((sys.executable, "-m", module), {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1"})
 
 
-def _job(name: str, module: str, needs: tuple[str, ...], *, spark_driver: bool = False) -> Service:
+def _job(name: str, module: str, needs: tuple[str, ...], *, spark_driver: bool = False, secrets: tuple[str, ...] = ()) -> Service:
     """A job without HTTP: ready when it has touched its ready file."""
     return Service(
         name=name,
@@ -28,6 +28,7 @@ def _job(name: str, module: str, needs: tuple[str, ...], *, spark_driver: bool =
         is_ready=lambda site: site.run(f"{name}.ready").exists(),
         needs=needs,
         spark_driver=spark_driver,
+        secrets=secrets,
         start_seconds=180,
     )
 
@@ -37,6 +38,7 @@ def _web(name: str, module: str, needs: tuple[str, ...]) -> Service:
         name=name,
         launch=lambda site: python_module(module, site),
         is_ready=lambda site: probes.is_healthy(str(getattr(site.settings, name))),
+        answers=lambda site: probes.responds_http(str(getattr(site.settings, name)), "/healthz"),
         needs=needs,
         settings_names=(name,),
         http=True,
@@ -48,9 +50,10 @@ SERVICES: dict[str, Service] = {
     for service in (
         KAFKA,
         CASSANDRA,
-        _job("normaliser", "ingest.normaliser", ("kafka",)),
+        _job("normaliser", "ingest.normaliser", ("kafka",), secrets=("TALLY_LOYALTY_KEY",)),
         _web("gateway", "ingest.gateway", ("kafka",)),
         _job("speed", "speed_layer.job", ("kafka", "cassandra"), spark_driver=True),
+        _job("receipts", "speed_layer.receipts_job", ("kafka", "cassandra"), spark_driver=True),
         _job("master", "batch_layer.master.ingest", ("kafka", "cassandra"), spark_driver=True),
         _web("api", "serving.api", ("kafka", "cassandra")),
         AIRFLOW,

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from ops.stack import supervisor
+from ops.stack import states, supervisor, watching
+from ops.stack.private import make_private
 from ops.stack.service import Service, Site
-from ops.stack.supervisor import Status
+from ops.stack.states import Status
 from tally.errors import StackError, TallyError
 
 LOOK_EVERY_SECONDS = 0.1
@@ -57,11 +58,18 @@ def down(site: Site, services: Sequence[Service], tell: Tell) -> None:
                 if process is not None:
                     tell(f"{service.name}: stopped")
             left = [service for service in left if service not in wave]
+        watching.end_if_idle(site)
+
+
+def watch(site: Site) -> None:
+    """What was started and has ended by itself is started again from now on."""
+    with _alone(site):
+        watching.ensure(site)
 
 
 def status(site: Site, services: Sequence[Service]) -> dict[str, Status]:
     """Service name to its state."""
-    return {service.name: supervisor.status_of(site, service) for service in services}
+    return {service.name: states.status_of(site, service) for service in services}
 
 
 def _start_what_can_start(site: Site, bringing: _Bringing, tell: Tell) -> None:
@@ -81,6 +89,7 @@ def _start(site: Site, service: Service, bringing: _Bringing, tell: Tell) -> Non
             bringing.kept.add(service.name)
         else:
             tell(f"{service.name}: starting")
+            site.trace(service.name, supervisor.FAILING).unlink(missing_ok=True)
             supervisor.start(site, service)
         bringing.started[service.name] = (service, time.monotonic())
     except TallyError as error:
@@ -106,7 +115,7 @@ def _look_at_started(site: Site, bringing: _Bringing, tell: Tell) -> None:
 def _came_up(site: Site, service: Service, seconds: float) -> bool:
     """Whether it is ready; StackError if it ended or takes longer than its deadline."""
     if not supervisor.is_alive(site, service):
-        raise StackError(f"ended while it started ({supervisor.last_words(site, service)}); see {site.log(service.name)}")
+        raise StackError(f"ended while it started ({supervisor.why_ended(site, service)[1]}); see {site.log(service.name)}")
     if supervisor.is_ready(site, service):
         return True
     if seconds > service.start_seconds:
@@ -123,9 +132,22 @@ def _at(site: Site, service: Service) -> str:
 def _alone(site: Site) -> Iterator[None]:
     """Holds the stack's lock: two `tally up` at once would start everything twice."""
     try:
-        site.run("lock").parent.mkdir(parents=True, exist_ok=True)
+        make_private(site.home)
+        site.run("lock").parent.mkdir(exist_ok=True)
         with site.run("lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
     except PermissionError as error:
         raise StackError(f"folder {site.home}: cannot be written ({error.strerror}); make it writable or set TALLY_HOME") from error
+
+
+@contextmanager
+def alone_or_not(site: Site) -> Iterator[bool]:
+    """Whether the stack's lock was free; if so it is held meanwhile. Raises FileNotFoundError when the home has gone."""
+    with site.run("lock").open("r+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True

@@ -7,9 +7,10 @@ from importlib.metadata import version
 
 from cassandra import DriverException
 
-from ops.stack import artifacts, catalogue, kafka_tools, machine, probes, supervisor
+from ops.stack import artifacts, catalogue, kafka_tools, machine, probes, states, supervisor, watching
 from ops.stack.addresses import variable
 from ops.stack.service import Service, Site
+from ops.stack.states import Status
 from schemas import loader
 from tally.connect import cassandra_session
 from tally.errors import StackError, TallyError
@@ -37,6 +38,7 @@ def checks(site: Site) -> Iterator[tuple[str, Check]]:
     yield "disk and folder", _outcome(lambda: _folder(site))
     for service in catalogue.SERVICES.values():
         yield service.name, _service(site, service)
+    yield "watcher", _watcher(site)
     if supervisor.is_alive(site, catalogue.SERVICES["kafka"]):
         yield "topics", _outcome(lambda: _topics(site))
         yield "transactions", _outcome(lambda: _transactions(site))
@@ -76,14 +78,26 @@ def _folder(site: Site) -> str:
 
 
 def _service(site: Site, service: Service) -> Check:
-    status = supervisor.status_of(site, service)
+    status = states.status_of(site, service)
     if status.state == "stopped":
         return _outcome(lambda: _free_ports(site, service))
-    if status.state == "failed":
-        return Check(False, f"has ended by itself, see {status.log}", f"tally up {service.name}")
+    if status.state in ("failed", "failing", "stalled"):
+        return Check(False, f"{status.state}: {status.reason}; see {status.log}", _cure(service, status))
     if not service.is_ready(site):
         return Check(False, f"pid {status.pid} does not answer, see {status.log}", f"tally down {service.name}; tally up {service.name}")
     return Check(True, f"{status.state}, pid {status.pid}" + (f", {status.address}" if status.address else ""))
+
+
+def _cure(service: Service, status: Status) -> str:
+    if status.state == "stalled":
+        return f"look into its log; if that does not help, tally down {service.name}; tally up {service.name}"
+    return f"none is needed, it is tried again at {status.next_try}" if status.next_try else f"tally up {service.name}"
+
+
+def _watcher(site: Site) -> Check:
+    if watching.anything_wanted(site) and not watching.runs(site):
+        return Check(False, "none runs: what ends by itself stays down", "tally up")
+    return Check(True, "starts again what ends by itself" if watching.runs(site) else "none is needed")
 
 
 def _free_ports(site: Site, service: Service) -> str:

@@ -54,6 +54,7 @@ KAFKA = Service(
     launch=launch,
     is_ready=lambda site: probes.kafka_answers(site.settings),
     settings_names=("kafka", "kafka_controller"),
+    answers=lambda site: probes.responds(site.settings.kafka, probes.KAFKA_HELLO),
     once_ready=lambda site: provision.create_topics(site.settings),
     start_seconds=90,
     stop_seconds=30,

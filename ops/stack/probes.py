@@ -12,6 +12,10 @@ from tally.errors import StackError
 from tally.settings import Settings
 
 TIMEOUT_SECONDS = 3.0
+ANSWER_SECONDS = 1.0
+# ApiVersions, version 0, without a client id; and CQL's OPTIONS: what each server answers before it knows who asks.
+KAFKA_HELLO = bytes.fromhex("0000000a 0012 0000 00000000 ffff")
+CASSANDRA_HELLO = bytes.fromhex("04 00 0000 05 00000000")
 SYSLOG_ERROR = 3
 
 
@@ -65,6 +69,22 @@ def http_json(address: str, path: str) -> tuple[int, object]:
         return 0, None
     finally:
         connection.close()
+
+
+def responds(address: str, request: bytes) -> bool:
+    """Whether somebody at host:port says anything to the request within a second: a frozen process still has its port open."""
+    host, port = address.rsplit(":", 1)
+    try:
+        with socket.create_connection((host, int(port)), ANSWER_SECONDS) as connection:
+            connection.sendall(request)
+            return bool(connection.recv(1))
+    except OSError:
+        return False
+
+
+def responds_http(address: str, path: str) -> bool:
+    """Whether an HTTP service says anything to GET path."""
+    return responds(address, f"GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n".encode())
 
 
 def is_healthy(address: str) -> bool:

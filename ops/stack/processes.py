@@ -13,6 +13,8 @@ from pathlib import Path
 import msgspec
 import psutil
 
+from ops.stack.private import owner_only
+
 MARK = "TALLY_SERVICE"
 SAME_START_SECONDS = 2.0
 LEFTOVER_SECONDS = 5.0
@@ -35,21 +37,25 @@ def read_record(file: Path) -> Record | None:
 
 def write_record(file: Path, record: Record) -> None:
     """The record in the file, at once or not at all."""
-    arriving = file.with_suffix(".arriving")
+    arriving = file.with_name(f"{file.name}.arriving")
     arriving.write_bytes(msgspec.json.encode(record))
     arriving.rename(file)
 
 
 def start_detached(argv: tuple[str, ...], environment: Mapping[str, str], log: Path) -> Record:
-    """A process in a session of its own, both outputs appended to `log`, input empty. Raises OSError if it cannot start."""
+    """A process in a session of its own, both outputs appended to `log`, input empty; what it writes is its owner's alone.
+
+    Raises OSError if it cannot start.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
     files = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
+        (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
     # Spawn, not Popen: the service outlives this process and must not be tied to an object of it.
-    pid = os.posix_spawn(argv[0], argv, dict(environment), file_actions=files, setsid=True)
+    with owner_only():
+        pid = os.posix_spawn(argv[0], argv, dict(environment), file_actions=files, setsid=True)
     try:
         return Record(pid, psutil.Process(pid).create_time(), argv)
     except psutil.NoSuchProcess:

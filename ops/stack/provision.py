@@ -20,6 +20,7 @@ from tally.settings import Settings
 
 TIMEOUT_SECONDS = 30.0
 HOUR_MILLISECONDS = 3_600_000
+_LEAST_SEGMENT = 60_000
 # Above the largest body the gateway takes: what is too large for Tally becomes a dead letter, not an error of the sender's.
 MAX_MESSAGE_BYTES = 6_291_456
 
@@ -58,15 +59,22 @@ def _bring_topics(admin: AdminClient, settings: Settings, prefix: str) -> None:
 
 def topic_configuration(kind: str, settings: Settings) -> dict[str, str]:
     """Broker configuration of a topic by its kind: raw, canonical, durable or clock."""
-    retention = {"raw": settings.raw_retention_hours, "canonical": settings.canonical_retention_hours, "clock": 1}
-    hours = retention.get(kind)
+    # Raw topics have none: their records are deleted by who has read them, never by the clock alone.
+    hours = {"canonical": settings.canonical_retention_hours, "clock": 1}.get(kind)
     configuration = {
         "retention.ms": str(-1 if hours is None else hours * HOUR_MILLISECONDS),
+        "retention.bytes": "-1",
         "max.message.bytes": str(MAX_MESSAGE_BYTES),
         "min.insync.replicas": str(max(1, settings.replication - 1)),
     }
     # The time of arrival is the broker's: a till's clock must not decide what is in the future.
-    return configuration | ({"message.timestamp.type": "LogAppendTime"} if kind in ("raw", "clock") else {})
+    by_the_broker = {"message.timestamp.type": "LogAppendTime"} if kind in ("raw", "clock") else {}
+    return configuration | by_the_broker | ({"segment.ms": str(_raw_segment(settings))} if kind == "raw" else {})
+
+
+def _raw_segment(settings: Settings) -> int:
+    """Milliseconds after which a raw topic begins a new file: only whole files leave the disk, and they hold people's data."""
+    return max(_LEAST_SEGMENT, min(HOUR_MILLISECONDS, settings.raw_retention_seconds * 1000))
 
 
 def create_tables(settings: Settings) -> None:

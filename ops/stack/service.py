@@ -40,6 +40,10 @@ class Site:
         """A file of the process records' folder."""
         return self.home / "run" / file
 
+    def trace(self, service: str, kind: str) -> Path:
+        """What one service, or whoever watches it, leaves of one kind: record, heartbeat, end, ..."""
+        return self.run(f"{service}.{kind}")
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -57,7 +61,8 @@ def nothing(site: Site) -> None:
 class Service:
     """One supervised service. `settings_names` are the addresses it listens on; the first is the one that status shows.
 
-    A `spark_driver` is Python with a JVM below it: neither does any work without the other.
+    A `spark_driver` is Python with a JVM below it: neither does any work without the other. `answers` is asked of a service without
+    heartbeat, time and again; `secrets` are the variables that this service may see and the others not.
     """
 
     name: str
@@ -67,6 +72,8 @@ class Service:
     settings_names: tuple[str, ...] = ()
     http: bool = False
     spark_driver: bool = False
+    answers: Callable[[Site], bool] | None = None
+    secrets: tuple[str, ...] = ()
     once_ready: Callable[[Site], None] = nothing
     stop_signal: signal.Signals = signal.SIGTERM
     start_seconds: float = 120.0

@@ -1,41 +1,34 @@
 """`python -m serving.api`: the API and the dashboard on one address, one process."""
 
-import signal
 import sys
-from types import FrameType
 
-import uvicorn
-
+from runtime.job import run_job
+from runtime.protocol import Limits
+from runtime.web import Place, serve
 from serving.api.app import create_app
 from serving.dashboard import page
 from serving.merge.cassandra_views import CassandraViews
-from tally.errors import TallyError
 from tally.settings import Settings
+
+# A long question of many stores is still being answered when a message would have been taken or refused long ago.
+_REQUEST_SECONDS = 120.0
 
 
 def main() -> int:
-    """Exit code: 0 after SIGTERM or SIGINT, 1 when the settings are wrong, 3 (uvicorn's) when the address is taken."""
+    """Exit code: 0 after SIGTERM or SIGINT, 1 when the address is taken, 78 when the settings are wrong."""
+    return run_job("api", run)
+
+
+def run() -> None:
+    """Serve until stopped. Raises BadSettings, StackError."""
+    settings = Settings.load()
+    views = CassandraViews(settings)
     try:
-        settings = Settings.load()
-        views = CassandraViews(settings)
         app = create_app(settings, views)
         page.mount(app, settings, views)
-    except TallyError as error:
-        print(f"api: {error}", file=sys.stderr)
-        return 1
-    host, port = settings.api.rsplit(":", 1)
-    # uvicorn finishes what it is answering, then sends itself the signal again: this makes it an ordinary end.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _end)
-    try:
-        uvicorn.Server(uvicorn.Config(app, host=host, port=int(port), log_level="warning", access_log=False)).run()
+        serve(app, Place(settings.api, settings.allowed_hosts, page.POLICY, Limits(request_seconds=_REQUEST_SECONDS)))
     finally:
         views.close()
-    return 0
-
-
-def _end(_number: int, _frame: FrameType | None) -> None:
-    raise SystemExit(0)
 
 
 if __name__ == "__main__":

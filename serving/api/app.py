@@ -46,8 +46,9 @@ class Api:
         try:
             current = await asyncio.wait_for(self._current(), READY_SECONDS)
         except (ViewsUnreachable, TimeoutError) as error:
-            log.warning("views unreachable", path="/readyz", reason=str(error) or f"no answer within {READY_SECONDS:.0f} s")
-            return {"ready": False, "checks": {"views": {"ok": False, "detail": problems.UNREACHABLE}}}
+            detail = str(error) or f"no answer within {READY_SECONDS:.0f} s"
+            log.warning("views unreachable", path="/readyz", reason=str(error.__cause__ or detail))
+            return {"ready": False, "checks": {"views": {"ok": False, "detail": detail}}}
         return {
             "ready": True,
             "checks": {"views": {"ok": True, "detail": "tables and pointers can be read"}, "master": self._master(current)},

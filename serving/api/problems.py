@@ -13,7 +13,6 @@ from serving.api import cursor
 from tally.errors import AnswerMoved, BadQuery, TallyError, UnknownName, ViewsUnreachable
 
 log = structlog.get_logger()
-UNREACHABLE = "the numbers cannot be read right now; ask again in a moment (the API's log has the reason)"
 RETRY_SECONDS = 5
 
 
@@ -51,9 +50,9 @@ async def _unknown(request: Request, error: Exception) -> Response:
 
 
 async def _unreachable(request: Request, error: Exception) -> Response:
-    # The reason names addresses, keyspace and driver: it is for the log.
-    log.warning("views unreachable", path=request.url.path, reason=str(error))
-    answer = problem(request, 503, UNREACHABLE)
+    # The cause names addresses and classes: it is for the log.
+    log.warning("views unreachable", path=request.url.path, reason=str(error.__cause__ or error))
+    answer = problem(request, 503, str(error))
     answer.headers["Retry-After"] = str(RETRY_SECONDS)
     return answer
 

@@ -12,6 +12,7 @@ from nicegui import ui
 from starlette.routing import Match
 
 from serving.dashboard import charts, wording
+from serving.dashboard.admission import Admission
 from serving.dashboard.figures import Figures
 from serving.dashboard.period import LENGTHS, Period, period_of
 from serving.dashboard.source import Source, StoreChoice
@@ -22,6 +23,11 @@ from tally.settings import Settings
 log = structlog.get_logger()
 STYLE = (Path(__file__).parent / "style.css").read_text("utf-8")
 REFRESH_SECONDS = 30.0
+# NiceGUI's page starts by an inline script and compiles its components' templates in the browser: without these two it stays empty.
+POLICY = (
+    "default-src 'none'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "font-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
 
 
 def mount(app: FastAPI, settings: Settings, views: ViewReader) -> None:
@@ -33,6 +39,7 @@ def mount(app: FastAPI, settings: Settings, views: ViewReader) -> None:
         await show(source, store, days, until)
 
     _keep_api_errors(app)
+    app.add_middleware(Admission)
     ui.run_with(app, title="Tally", show_welcome_message=False)
 
 
@@ -133,8 +140,8 @@ def _panel(title: str, subtitle: str, options: charts.Options) -> None:
 
 
 def _say_unreachable(error: ViewsUnreachable) -> None:
-    # The reason names addresses and classes: it is for the log.
-    log.warning("dashboard: views unreachable", reason=str(error))
+    # The cause names addresses and classes: it is for the log.
+    log.warning("dashboard: views unreachable", reason=str(error.__cause__ or error))
     _say("The numbers cannot be read right now", "The tables behind this page do not answer; `tally status` shows what runs.", retry=True)
 
 

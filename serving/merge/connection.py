@@ -44,7 +44,8 @@ class Connection:
                 prepared = self._prepared.get(statement) or await asyncio.to_thread(self._prepare, statement)
                 return await self._execute(prepared, values, "serial" if is_serial else "quorum")
             except _FAILURES as error:
-                raise self._unreachable(error) from error
+                # The cause names addresses, keyspace and classes: it is for the log of whoever answers, not for the answer.
+                raise ViewsUnreachable("the serving tables cannot be read; look at `tally status` and ask again") from error
 
     async def _execute(self, prepared: PreparedStatement, values: tuple[object, ...], profile: str) -> list[Row]:
         assert self._session is not None
@@ -89,13 +90,6 @@ class Connection:
                 raise
             self._cluster, self._session = cluster, session
         return self._session
-
-    def _unreachable(self, error: BaseException) -> ViewsUnreachable:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        return ViewsUnreachable(
-            f"the serving tables at {self._settings.cassandra}, keyspace {self._settings.keyspace}, cannot be read ({reason}); "
-            "look at `tally status` and ask again"
-        )
 
     def close(self) -> None:
         """Ends the session, if there is one."""

@@ -1,6 +1,7 @@
-"""First and last day of each store's events: two registers by day number."""
+"""First and last day of each store's events, and of each currency of a store: two registers by day number each."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from cassandra.cluster import Session
 from cassandra.query import BoundStatement, PreparedStatement
@@ -9,36 +10,55 @@ from speed_layer.sink.writer import write_all
 from tally.connect import CQL_DATE_ZERO
 from tally.families import Family
 
+CURRENCY = "currency"
+Key = tuple[str, ...]
+
 
 class StoreActivity:
-    """The days that one Python worker has noted; a store is written again only when its span grows."""
+    """What one Python worker has noted of the stores of a family, and of their currencies if the family has that axis."""
 
     def __init__(self, family: Family, session: Session) -> None:
-        self._family, self._session = family, session
-        self._spans: dict[str, tuple[int, int]] = {}
-        self._first = self._prepare("first_day")
-        self._last = self._prepare("last_day")
+        self._stores = DaySpans(session, "store_activity", family, ("store_id",))
+        has_currency = CURRENCY in family.axes
+        self._currencies = DaySpans(session, "store_currency", family, ("store_id", CURRENCY)) if has_currency else None
+        self._currency = 3 + family.axes.index(CURRENCY) if has_currency else 0
 
-    def note(self, days: Iterable[tuple[str, int]]) -> None:
-        """Stores seen on days (days since 1970), written unless this worker has had them acknowledged before."""
-        spans: dict[str, tuple[int, int]] = {}
-        for store_id, day in days:
-            first, last = spans.get(store_id) or self._spans.get(store_id, (day, day))
-            spans[store_id] = (min(first, day), max(last, day))
-        changed = {store_id: span for store_id, span in spans.items() if self._spans.get(store_id) != span}
-        write_all(self._session, [one for store_id, span in changed.items() for one in self._writes(store_id, span)])
+    def note(self, rows: Sequence[Sequence[Any]]) -> None:
+        """The stores, days and currencies of rows in the columns of the family's speed table, day as days since 1970."""
+        self._stores.note(((row[0],), row[1]) for row in rows)
+        if self._currencies:
+            self._currencies.note(((row[0], row[self._currency]), row[1]) for row in rows)
+
+
+class DaySpans:
+    """First and last day by key, in one table; a key is written again only when its span grows."""
+
+    def __init__(self, session: Session, table: str, family: Family, keys: Key) -> None:
+        self._session, self._family = session, family
+        self._spans: dict[Key, tuple[int, int]] = {}
+        names, marks = ", ".join(keys), "?, " * len(keys)
+        text = f"INSERT INTO {session.keyspace}.{table} (family, {names}, {{}}) VALUES (?, {marks}?) USING TIMESTAMP ?"
+        self._first, self._last = (self._prepare(text.format(column)) for column in ("first_day", "last_day"))
+
+    def note(self, days: Iterable[tuple[Key, int]]) -> None:
+        """Keys seen on days (days since 1970), written unless this worker has had them acknowledged before."""
+        spans: dict[Key, tuple[int, int]] = {}
+        for key, day in days:
+            first, last = spans.get(key) or self._spans.get(key, (day, day))
+            spans[key] = (min(first, day), max(last, day))
+        changed = {key: span for key, span in spans.items() if self._spans.get(key) != span}
+        write_all(self._session, [one for key, span in changed.items() for one in self._writes(key, span)])
         self._spans.update(changed)
 
-    def _writes(self, store_id: str, span: tuple[int, int]) -> tuple[BoundStatement, BoundStatement]:
+    def _writes(self, key: Key, span: tuple[int, int]) -> tuple[BoundStatement, BoundStatement]:
         # The earlier first day has the higher write timestamp and wins; likewise the later last day.
         first, last = span
         return (
-            self._first.bind((self._family.name, store_id, first + CQL_DATE_ZERO, -first)),
-            self._last.bind((self._family.name, store_id, last + CQL_DATE_ZERO, last)),
+            self._first.bind((self._family.name, *key, first + CQL_DATE_ZERO, -first)),
+            self._last.bind((self._family.name, *key, last + CQL_DATE_ZERO, last)),
         )
 
-    def _prepare(self, column: str) -> PreparedStatement:
-        text = f"INSERT INTO {self._session.keyspace}.store_activity (family, store_id, {column}) VALUES (?, ?, ?) USING TIMESTAMP ?"
+    def _prepare(self, text: str) -> PreparedStatement:
         statement = self._session.prepare(text)
         statement.is_idempotent = True
         return statement

@@ -3,12 +3,14 @@
 A repeated micro-batch, a restored checkpoint or a second driver adds again; `TALLY_SINK_REGISTER=events` does not.
 """
 
+from typing import Any
+
 from cassandra.cluster import Session
 from cassandra.util import Date
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 
 from speed_layer.sink.activity import StoreActivity
-from speed_layer.sink.rows import for_workers, worker_session
+from speed_layer.sink.rows import for_workers, row_columns, worker_session
 from tally.families import Family
 from tally.settings import Settings
 
@@ -32,6 +34,7 @@ class CounterSink:
     """Adds what has changed since this process last saw a row: it knows nothing of what others, or it before a restart, added."""
 
     def __init__(self, settings: Settings, family: Family) -> None:
+        self._family = family
         self._keys = ("store_id", "day", *family.row_key)
         self._counted = ("events", *family.parts)
         self._session = worker_session(for_workers(settings))
@@ -45,9 +48,12 @@ class CounterSink:
     def add(self, rows: DataFrame) -> None:
         """The increments of a micro-batch's rows, added."""
         found = rows.collect()
-        self._activity.note((row["store_id"], Date(row["day"]).days_from_epoch) for row in found)
+        self._activity.note([self._as_written(row) for row in found])
         for row in found:
             key, totals = tuple(row[name] for name in self._keys), tuple(row[name] for name in self._counted)
             before = self._last.get(key, (0,) * len(totals))
             self._session.execute(self._update, (*(now - then for now, then in zip(totals, before, strict=True)), *key))
             self._last[key] = totals
+
+    def _as_written(self, row: Row) -> list[Any]:
+        return [Date(row[name]).days_from_epoch if name == "day" else row[name] for name in row_columns(self._family)]

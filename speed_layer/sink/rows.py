@@ -1,7 +1,7 @@
 """View rows into Cassandra, from the executors: a max-register by write timestamp (epoch, events)."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from itertools import groupby, islice
@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from speed_layer.sink.activity import StoreActivity
 from speed_layer.sink.updates import ViewUpdates
-from speed_layer.sink.writer import one_partition, write_all
+from speed_layer.sink.writer import cut_by_bytes, one_partition, write_all
 from tally.connect import CQL_DATE_ZERO, cassandra_cluster
 from tally.families import Family
 from tally.settings import Settings
@@ -24,25 +24,25 @@ from tally.settings import Settings
 EPOCH_SHIFT = 40
 WINDOW_SECONDS = 900
 DAY_SECONDS = 86_400
-# Cassandra refuses a longer TTL: 20 years.
+# Cassandra refuses a longer time to live, 20 years, and one that ends after 2038-01-19 (31 bits); a day is left for clocks that differ.
 LONGEST_TTL_SECONDS = 630_720_000
+LAST_EXPIRY = 2_147_483_646 - DAY_SECONDS
 _PARTITIONS_AT_ONCE = 1_000
-ACKS = "rows bigint, windows bigint, expired bigint"
-_ACK_TYPES = pa.schema([("rows", pa.int64()), ("windows", pa.int64()), ("expired", pa.int64())])
+ACKS = "rows bigint, windows bigint"
+_ACK_TYPES = pa.schema([("rows", pa.int64()), ("windows", pa.int64())])
 
 Row = tuple[Any, ...]
 
 
 class Acks(NamedTuple):
-    """What a micro-batch wrote: rows and windows acknowledged, rows not written because their time to live is over."""
+    """What a micro-batch wrote: rows and windows acknowledged."""
 
     rows: int = 0
     windows: int = 0
-    expired: int = 0
 
     def plus(self, other: "Acks") -> "Acks":
         """Both together."""
-        return Acks(self.rows + other.rows, self.windows + other.windows, self.expired + other.expired)
+        return Acks(self.rows + other.rows, self.windows + other.windows)
 
 
 def row_columns(family: Family) -> tuple[str, ...]:
@@ -67,9 +67,10 @@ def register(epoch: int, events: int) -> int:
 
 
 def seconds_to_live(window_start_millis: int, retention_days: int, now_seconds: float) -> int:
-    """Window end + retention - now, at most Cassandra's 20 years; 0 or less means that the row has expired already."""
+    """The retention after the later of the window's end and now, as far as Cassandra can store it; 0 means without an end."""
     window_end = window_start_millis // 1000 + WINDOW_SECONDS
-    return min(LONGEST_TTL_SECONDS, int(window_end + retention_days * DAY_SECONDS - now_seconds))
+    ends = min(max(window_end, now_seconds) + retention_days * DAY_SECONDS, LAST_EXPIRY)
+    return max(0, min(LONGEST_TTL_SECONDS, int(ends - now_seconds)))
 
 
 def write_rows(rows: DataFrame, settings: Settings, family: Family) -> Acks:
@@ -133,12 +134,17 @@ class RowSink:
 
     def _write_partitions(self, partitions: Sequence[list[Row]]) -> Acks:
         now = time.time()
-        living = [[row for row in rows if self._ttl(row, now) > 0] for rows in partitions]
-        write_all(self._session, [one_partition([self._bound(row, now) for row in rows]) for rows in living if rows])
-        windows = self._announce(row for rows in partitions for row in rows)
-        self._activity.note((rows[0][0], rows[0][1]) for rows in partitions)
-        written, given = sum(map(len, living)), sum(map(len, partitions))
-        return Acks(written, windows, given - written)
+        batches = (batch for rows in partitions for batch in cut_by_bytes(self._windows(rows, now)))
+        write_all(self._session, [one_partition(batch) for batch in batches])
+        written = [row for rows in partitions for row in rows]
+        windows = self._announce(written)
+        self._activity.note(written)
+        return Acks(len(written), windows)
+
+    def _windows(self, rows: Sequence[Row], now: float) -> Iterator[list[BoundStatement]]:
+        # The rows of one window count together: who sees one of its currencies sees the others as new.
+        for _, window in groupby(rows, key=lambda row: row[2]):
+            yield [self._bound(row, now) for row in window]
 
     def _announce(self, rows: Iterable[Row]) -> int:
         windows = {(row[0], row[2]): row[self._events] for row in rows}

@@ -1,6 +1,6 @@
 """Statements written to Cassandra until each is acknowledged, or the micro-batch fails."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from cassandra import OperationTimedOut, Timeout, Unavailable
@@ -13,6 +13,10 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 from tally.errors import TallyError
 
 _CONCURRENCY = 32
+# Cassandra refuses a batch above 16 MiB, and one that large holds up its neighbours long before.
+BATCH_BYTES = 1 << 20
+# Of a bound statement beside its values: lengths, the statement's id.
+_STATEMENT_BYTES = 64
 RETRY_SECONDS = 90.0
 # Outcomes after which a statement may or may not have been applied; written again it changes nothing.
 _TRANSIENT = (OperationTimedOut, Timeout, Unavailable, NoHostAvailable, ConnectionException)
@@ -42,6 +46,31 @@ def write_all(session: Session, statements: Iterable[Statement], seconds: float 
             waiting, reason = _without_answer(session, waiting)
             if waiting:
                 raise Unacknowledged(f"Cassandra: {len(waiting)} writes were not acknowledged ({reason}); look into its log")
+
+
+def cut_by_bytes(groups: Iterable[Sequence[BoundStatement]], most_bytes: int = BATCH_BYTES) -> Iterator[list[BoundStatement]]:
+    """Groups joined, in order, up to so many serialised bytes; none is cut but one that is larger by itself.
+
+    A single statement above the bound stays alone.
+    """
+    held: list[BoundStatement] = []
+    size = 0
+    for part in (part for group in groups for part in _indivisible(group, most_bytes)):
+        if held and size + _bytes(part) > most_bytes:
+            yield held
+            held, size = [], 0
+        held += part
+        size += _bytes(part)
+    if held:
+        yield held
+
+
+def _indivisible(group: Sequence[BoundStatement], most_bytes: int) -> Iterable[Sequence[BoundStatement]]:
+    return [group] if _bytes(group) <= most_bytes else [[statement] for statement in group]
+
+
+def _bytes(statements: Sequence[BoundStatement]) -> int:
+    return sum(_STATEMENT_BYTES + sum(len(value) for value in statement.values if value) for statement in statements)
 
 
 def one_partition(statements: Sequence[BoundStatement]) -> BatchStatement:

@@ -16,8 +16,8 @@ from tally.instants import instant_text
 from tests.chaos.dense import DAY, SPAN, STORES, WINDOW, Cell, DenseDay
 from tests.chaos.drivers import QUERY, SpeedDriver, another_driver, resume
 from tests.loop import Loop, running_loop, wait_until
-from tests.prefixes import no_prefix
-from tests.readers import METRICS, Told, reading
+from tests.prefixes import committed_steps, judged, no_prefix, unread
+from tests.readers import METRICS, Fall, Questions, Seen, Told, reading
 
 # Where the query that begins anew cuts a window: after 30 % of it, so that its tail is longer than what the view holds.
 CUT = 13.3
@@ -27,18 +27,19 @@ END = 20
 
 @dataclass(frozen=True)
 class Findings:
-    """What readers were told that is no prefix of the sent events, and the cells that differ from the oracle at the end."""
+    """What readers were told that is no prefix of the sent events or fell, and the cells that differ from the oracle at the end."""
 
     windows: int
     answers: int
-    no_prefix: list[Told]
+    no_prefix: list[Seen]
+    falls: list[Fall]
     wrong_before_rebuild: set[Cell]
     wrong_after_rebuild: set[Cell]
 
     @property
     def hold(self) -> bool:
         """Whether everything is as promised: before the rebuild only the window that was cut is not complete."""
-        return (self.no_prefix, self.wrong_before_rebuild, self.wrong_after_rebuild) == ([], CUT_WINDOW, set())
+        return (self.no_prefix, self.falls, self.wrong_before_rebuild, self.wrong_after_rebuild) == ([], [], CUT_WINDOW, set())
 
 
 def scenario(home: Path, **overrides: str) -> Findings:
@@ -46,8 +47,9 @@ def scenario(home: Path, **overrides: str) -> Findings:
     with running_loop(home / "loop", overrides={"TALLY_INGEST_TRIGGER_SECONDS": "1", **overrides}) as loop:
         found = three_drivers(loop, home)
     print(
-        f"{found.answers:,} answers, {len(found.no_prefix)} values that are no prefix; of {found.windows:,} windows "
-        f"{len(found.wrong_before_rebuild)} differ from the oracle before the rebuild, {len(found.wrong_after_rebuild)} after it"
+        f"{found.answers:,} answers, {len(found.no_prefix)} values that are no prefix, {len(found.falls)} falls; "
+        f"of {found.windows:,} windows {len(found.wrong_before_rebuild)} differ from the oracle before the rebuild, "
+        f"{len(found.wrong_after_rebuild)} after it"
     )
     return found
 
@@ -55,7 +57,7 @@ def scenario(home: Path, **overrides: str) -> Findings:
 def three_drivers(loop: Loop, home: Path) -> Findings:
     """An old driver that is frozen and resumed twice with a second one beside it, then a third that begins anew."""
     day = DenseDay(loop.settings)
-    with reading(loop.settings.api, STORES, SPAN, pause_seconds=0.05) as readings:
+    with reading(loop.settings.api, Questions(STORES, SPAN, days=1), pause_seconds=0.05) as readings:
         two_drivers(loop, day, home / "second")
         with another_driver(loop, home / "anew", "--starting-offsets", position_of_the_master(loop)) as anew:
             day.send_until(END)
@@ -64,8 +66,11 @@ def three_drivers(loop: Loop, home: Path) -> Findings:
     loop.json("rebuild", "--full")
     after = served(loop)
     assert readings.failures == []
-    unheard = no_prefix(loop.settings, readings.told | before)
-    return Findings(len(cells_of(day.told)), readings.answers, unheard, cells_of(before ^ day.told), cells_of(after ^ day.told))
+    steps = committed_steps(loop.settings)
+    verdict = judged(steps, readings)
+    unheard = [*verdict.no_prefix, *no_prefix(steps, unread(before))]
+    wrong = cells_of(before ^ day.told), cells_of(after ^ day.told)
+    return Findings(len(cells_of(day.told)), readings.answers, unheard, verdict.falls, *wrong)
 
 
 def two_drivers(loop: Loop, day: DenseDay, folder: Path) -> None:
@@ -145,4 +150,4 @@ def test_negative_control_wall_clock_lets_the_resumed_driver_lower_what_was_serv
 def test_negative_control_without_a_floor_the_tail_of_a_window_is_served_as_its_whole(tmp_path: Path) -> None:
     found = scenario(tmp_path, TALLY_FLOOR="false")
 
-    assert (found.hold, cells_of(set(found.no_prefix))) == (False, CUT_WINDOW)
+    assert (found.hold, {(cell.store, cell.start) for cell in found.no_prefix}) == (False, CUT_WINDOW)

@@ -30,9 +30,9 @@ def test_spark_reads_fields_of_the_event_schema_with_their_types(kafka_records: 
     read = types_of(contributions(canonical_records(kafka_records), family))
 
     fields = event_schema(family.name)["properties"]
-    coordinates = {"partition": "int", "offset": "bigint"}
-    wire = {name: SPARK_TYPE_OF_JSON[fields[name]["type"]] for name in read if name not in coordinates}
-    assert read == {**wire, "happened_at": "timestamp", **coordinates}
+    added = {"partition": "int", "offset": "bigint", "is_readable": "boolean", "is_repeat": "boolean"}
+    wire = {name: SPARK_TYPE_OF_JSON[fields[name]["type"]] for name in read if name not in added}
+    assert read == {**wire, "happened_at": "timestamp", **added}
 
 
 @BY_FAMILY

@@ -7,7 +7,9 @@ import msgspec
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from batch_layer.views.fates import considered_events, counted_totals, ledger, record_fates, touched_days, window_members
+from batch_layer.views.check import unequal_windows
+from batch_layer.views.fates import expected_windows, ledger, record_fates, touched_days, untold, window_members
+from batch_layer.views.tills import suspect_tills
 from tally.families import SALES
 from tally.frames import window_rows
 from tests.canonical import Canonical, receipt
@@ -15,6 +17,7 @@ from tests.canonical import Canonical, receipt
 MASTER = (
     "store_id string, event_id string, fingerprint string, happened_at timestamp, event_date date, partition int, offset long, value string"
 )
+HELD = f"store_id string, window_start long, currency string, events long, {' long, '.join(SALES.parts)} long"
 MONDAY, WEDNESDAY = date(2017, 3, 6), date(2017, 3, 8)
 
 
@@ -65,7 +68,7 @@ def test_first_by_offset_is_counted_the_same_again_is_a_duplicate_another_payloa
 def test_each_record_has_one_fate_in_the_ledger(fates: DataFrame) -> None:
     found = [row.asDict() for row in ledger(fates).collect()]
 
-    assert found == [{"partition": 0, "committed": 7, "counted": 4, "duplicate": 1, "conflict": 2}]
+    assert found == [{"partition": 0, "committed": 7, "counted": 4, "duplicate": 1, "conflict": 2, "unreadable": 0}]
 
 
 def test_conflict_counts_as_event_in_its_own_window_and_its_values_are_excluded_there(master: DataFrame, fates: DataFrame) -> None:
@@ -78,14 +81,104 @@ def test_conflict_counts_as_event_in_its_own_window_and_its_values_are_excluded_
     assert found == {(MONDAY, 2, 2, 300, 0, 0), (WEDNESDAY, 2, 1, 300, 1, 222)}
 
 
-def test_rows_sum_to_what_is_counted_without_windows(master: DataFrame, fates: DataFrame) -> None:
-    once = master.dropDuplicates(["partition", "offset"])
+def test_windows_sum_to_what_is_counted_also_when_coordinates_are_there_twice(master: DataFrame, fates: DataFrame) -> None:
+    found = {
+        (row["store_id"], row["window_start"]): (int(row["events"]), int(row["gross_minor"]))
+        for row in expected_windows(master, fates, SALES).collect()
+    }
 
-    assert counted_totals(once, fates, SALES).collect()[0]["gross_minor"] == 100 + 200 + 300 + 100
-    assert considered_events(fates) == 5
+    monday, wednesday = (int(at(day, hour).timestamp() * 1000) for day, hour in ((MONDAY, 10), (WEDNESDAY, 9)))
+    assert found == {("1", monday): (2, 300), ("1", wednesday): (2, 300), ("2", monday): (1, 100)}
+
+
+def test_windows_that_are_not_as_the_records_are_found(spark: SparkSession, master: DataFrame, fates: DataFrame) -> None:
+    expected = expected_windows(master, fates, SALES)
+    monday, wednesday = (int(at(day, hour).timestamp() * 1000) for day, hour in ((MONDAY, 10), (WEDNESDAY, 9)))
+    # One cent less, a row in the next window, and all right in two currencies.
+    wrong = [
+        ("1", monday, "USD", 2, 2, 299, 0, 0, 2000),
+        ("1", wednesday + 900_000, "USD", 2, 1, 300, 0, 0, 1000),
+        ("2", monday, "USD", 1, 1, 60, 0, 0, 500),
+        ("2", monday, "EUR", 1, 0, 40, 0, 0, 500),
+    ]
+    held = spark.createDataFrame(wrong, HELD)
+
+    found = {
+        (row["store_id"], row["window_start"]): (row["events"], row["gross_minor"])
+        for row in unequal_windows(held, expected, SALES).collect()
+    }
+    assert found == {("1", monday): (0, -1), ("1", wednesday): (-2, -300), ("1", wednesday + 900_000): (2, 300)}
+
+
+def test_balance_of_windows_beyond_64_bits_is_a_number_and_no_error(spark: SparkSession) -> None:
+    most = 2**63 - 1
+    rows = [("1", 0, axis, 1, 1, most, 0, 0, 0) for axis in ("EUR", "USD")]
+    held = spark.createDataFrame(rows, HELD)
+    expected = held.limit(0).drop("currency")
+
+    assert [int(row["gross_minor"]) for row in unequal_windows(held, expected, SALES).collect()] == [2 * most]
 
 
 def test_only_stores_with_a_record_beyond_the_pin_are_touched(spark: SparkSession, fates: DataFrame) -> None:
     pinned = spark.createDataFrame([(MONDAY, 0, 6), (WEDNESDAY, 0, 6)], "event_date date, partition int, pinned bigint")
 
     assert [tuple(row) for row in touched_days(fates, pinned).collect()] == [("2", MONDAY)]
+
+
+@pytest.fixture(scope="module")
+def unreadable(spark: SparkSession) -> DataFrame:
+    """As the master keeps what nobody can read: beside good records, a tombstone and text of no JSON."""
+    good = [master_row(offset, record) for offset, record in enumerate([FIRST, FIRST])]
+    bad = [
+        (None, None, None, None, MONDAY, partition, offset, value)
+        for partition, offset, value in ((0, 2, None), (0, 3, "\ufffd{"), (1, 2, ""))
+    ]
+    return spark.createDataFrame([*good, *bad], MASTER).cache()
+
+
+def test_unreadable_records_are_a_fate_of_their_own_and_in_no_window(unreadable: DataFrame) -> None:
+    fates = record_fates(unreadable)
+
+    lines = sorted((row.asDict() for row in ledger(fates).collect()), key=lambda line: line["partition"])
+    rows = window_rows(window_members(unreadable, fates, SALES), SALES).collect()
+    expected = expected_windows(unreadable, fates, SALES).collect()
+
+    assert lines == [
+        {"partition": 0, "committed": 4, "counted": 1, "duplicate": 1, "conflict": 0, "unreadable": 2},
+        {"partition": 1, "committed": 1, "counted": 0, "duplicate": 0, "conflict": 0, "unreadable": 1},
+    ]
+    assert [(row["store_id"], row["events"], row["gross_minor"]) for row in rows] == [("1", 1, 100)]
+    assert [(row["store_id"], int(row["events"])) for row in expected] == [("1", 1)]
+    assert fates.where("elsewhere").count() == 0
+
+
+def test_only_what_no_published_generation_includes_is_told(spark: SparkSession, master: DataFrame, unreadable: DataFrame) -> None:
+    pinned = spark.createDataFrame([(MONDAY, 0, 4), (WEDNESDAY, 0, 4)], "event_date date, partition int, pinned bigint")
+    nothing = pinned.limit(0)
+
+    def told(records: DataFrame, beyond: DataFrame) -> list[tuple[int, int, str]]:
+        return sorted(tuple(row) for row in untold(record_fates(records), beyond).collect())
+
+    assert told(master, nothing) == [(0, 3, "conflict"), (0, 4, "conflict")]
+    assert told(master, pinned) == [(0, 4, "conflict")]
+    assert told(unreadable, nothing) == [(0, 2, "unreadable"), (0, 3, "unreadable"), (1, 2, "unreadable")]
+    assert told(unreadable, pinned) == [(1, 2, "unreadable")]
+
+
+def days_of_a_till(till: str, records: int, conflicts: int) -> list[Canonical]:
+    """Receipts of Monday, and on Wednesday as many of which the last have Monday's numbers again."""
+    numbers = [*range(1000, 1000 + records - conflicts), *range(conflicts)]
+    monday = [receipt("7", int(f"{till}{number:05}"), at(MONDAY, 9)) for number in range(records)]
+    wednesday = [receipt("7", int(f"{till}{number:05}"), at(WEDNESDAY, 9), 200) for number in numbers]
+    return [msgspec.structs.replace(record, till_id=till) for record in [*monday, *wednesday]]
+
+
+def test_till_whose_numbers_begin_again_is_found_by_its_share_of_conflicts(spark: SparkSession) -> None:
+    # All conflicts; just at both limits; one too few; too small a share.
+    stories = {"1": (40, 40), "2": (200, 20), "3": (19, 19), "4": (201, 20)}
+    records = [record for till, (records, conflicts) in stories.items() for record in days_of_a_till(till, records, conflicts)]
+    master = spark.createDataFrame([master_row(offset, record) for offset, record in enumerate(records)], MASTER)
+
+    found = {tuple(row) for row in suspect_tills(master, record_fates(master)).collect()}
+
+    assert found == {("7", WEDNESDAY, "1", 40, 40), ("7", WEDNESDAY, "2", 200, 20)}

@@ -1,10 +1,12 @@
 """What a generation may claim while records still wait: before the normaliser, or before the master ingest."""
 
-from datetime import UTC, datetime, timedelta
+import time
+from datetime import UTC, datetime, timedelta, tzinfo
 from threading import Timer
 
 import msgspec
 import pytest
+from cassandra.cluster import Session
 from confluent_kafka import Message, TopicPartition
 from pyspark.sql import SparkSession
 
@@ -12,6 +14,11 @@ from batch_layer.master.positions import kept_offsets
 from batch_layer.views import arrivals
 from batch_layer.views.arrivals import NOTHING, oldest_canonical, stable_offsets
 from batch_layer.views.pin import Pin, pin_master
+from batch_layer.views.pointer import PointerTable
+from batch_layer.views.publication import Job
+from batch_layer.views.rebuild import rebuild
+from batch_layer.views.scope import Wanted
+from runtime.clock import brokers_now
 from tally.connect import NORMALISER_GROUP, kafka_consumer, kafka_producer
 from tally.families import SALES
 from tally.partitions import partition_of
@@ -68,13 +75,12 @@ def test_nothing_waits_and_everything_until_now_is_claimed(spark: SparkSession, 
 def test_record_before_the_normaliser_holds_back_what_is_covered(spark: SparkSession, batch_settings: Settings) -> None:
     arrival = send_raw(batch_settings)
     send_raw(batch_settings)
-    now = datetime.now(UTC) + timedelta(hours=1)
+    now = brokers_now(batch_settings)
 
     behind = pinned(spark, batch_settings, now)
     normalise_all(batch_settings)
 
     assert set(behind.through.values()) == {arrival.replace(microsecond=arrival.microsecond // 1000 * 1000)}
-    assert behind.covered_until <= arrival
     assert set(pinned(spark, batch_settings, now).through.values()) == {now}
 
 
@@ -114,3 +120,52 @@ def test_record_before_the_master_holds_back_its_partition(spark: SparkSession, 
 
 def test_of_records_that_kafka_no_longer_keeps_nothing_is_claimed(spark: SparkSession, batch_settings: Settings) -> None:
     assert oldest_canonical(spark, batch_settings, "sales", held={0: 5}, kept={0: (7, 9), 1: (0, 0)}) == {0: NOTHING}
+
+
+def test_clock_of_the_brokers_is_that_of_arrivals_whatever_the_drivers_says(
+    spark: SparkSession, batch_settings: Settings, session: Session, ingest: Ingest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> "Ahead":
+            return cls.fromtimestamp(time.time() + 3600, tz)
+
+    for module in ("publication", "pin", "pointer", "coverage"):
+        monkeypatch.setattr(f"batch_layer.views.{module}.datetime", Ahead, raising=False)
+    today = datetime.now(UTC)
+    send(batch_settings, "sales", [receipt(STORE, 9, today)])
+    ingest()
+
+    rebuild(Job(spark, session, batch_settings, Wanted("dirty"), families=[SALES]))
+    arrival = send_raw(batch_settings)
+
+    pointer = PointerTable(session, SALES.name).current()[today.date()]
+    row = session.execute("SELECT flipped_at FROM batch_pointer WHERE family = 'sales' AND day = %s", [today.date()]).one()
+    assert all(instant <= arrival for instant in pointer.through.values())
+    assert row.flipped_at.replace(tzinfo=UTC) <= arrival
+
+
+def test_garbage_before_the_master_holds_back_its_partition_from_when_it_came(
+    spark: SparkSession, batch_settings: Settings, ingest: Ingest
+) -> None:
+    ingest()
+    # Its record of what the master holds is of an earlier moment: nothing of the garbage is taken in.
+    held = {number: end for number, (_, end) in kept_offsets(batch_settings, ["sales"])["sales"].items()}
+    before = brokers_now(batch_settings)
+    garbage = [
+        None,
+        b"",
+        b"\xff\xfe",
+        b'{"received_at":"+294247-01-10T04:00:54Z"}',
+        b'{"received_at":7}',
+        b'{"received_at":"9' + b"9" * 2000 + b'"}',
+    ]
+    producer = kafka_producer(batch_settings)
+    for number, value in enumerate(garbage):
+        producer.produce("sales", value, partition=number % batch_settings.partitions)
+    assert producer.flush(30) == 0
+
+    oldest = oldest_canonical(spark, batch_settings, "sales", held, kept_offsets(batch_settings, ["sales"])["sales"])
+
+    slack = timedelta(seconds=5)
+    assert len(oldest) == batch_settings.partitions and all(before - slack < at < before + timedelta(minutes=5) for at in oldest.values())

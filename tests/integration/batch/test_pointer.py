@@ -13,6 +13,7 @@ from cassandra.cluster import Session
 from cassandra.protocol import ErrorMessage
 from cassandra.query import BatchStatement
 
+from batch_layer.views.coverage import Claim, start_of
 from batch_layer.views.pointer import Generation, PointerTable
 from tally.connect import cassandra_session
 from tally.errors import FlipRefused
@@ -57,7 +58,11 @@ def table(session: Session) -> PointerTable:
 
 
 def generation(table: PointerTable, token: int, pinned: int = 10) -> Generation:
-    return Generation(table.family, token, 1, 7, {0: pinned}, {0: NOW}, NOW)
+    return Generation(table.family, token, 1, 7, {0: pinned}, NOW)
+
+
+def claims(*days: date) -> dict[date, Claim]:
+    return {day: Claim(start_of(day), NOW, {0: NOW}) for day in days}
 
 
 def serving(table: PointerTable) -> dict[date, int]:
@@ -81,30 +86,53 @@ def test_token_of_a_lost_answer_is_never_handed_out_again(table: PointerTable, s
 
 
 def test_flip_publishes_all_its_days_at_once_and_leaves_the_others(table: PointerTable) -> None:
-    table.flip([MONDAY, TUESDAY], generation(table, table.take_token()))
-    table.flip([TUESDAY], generation(table, table.take_token(), pinned=11))
+    table.flip(claims(MONDAY, TUESDAY), generation(table, table.take_token()))
+    table.flip(claims(TUESDAY), generation(table, table.take_token(), pinned=11))
 
     found = table.current()
 
     assert {day: (pointer.generation, pointer.pinned) for day, pointer in found.items()} == {MONDAY: (1, {0: 10}), TUESDAY: (2, {0: 11})}
-    assert found[MONDAY].through == {0: NOW} and found[MONDAY].covered_until == NOW
+    assert found[MONDAY].through == {0: NOW} and (found[MONDAY].covered_from, found[MONDAY].covered_until) == (start_of(MONDAY), NOW)
+
+
+def test_each_day_of_a_flip_has_its_own_claim(table: PointerTable) -> None:
+    noon = start_of(TUESDAY).replace(hour=12)
+
+    table.flip(claims(MONDAY) | {TUESDAY: Claim(noon, noon, {0: noon})}, generation(table, table.take_token()))
+
+    found = table.current()
+    assert (found[MONDAY].covered_until, found[TUESDAY].covered_from, found[TUESDAY].covered_until) == (NOW, noon, noon)
+
+
+def test_row_without_the_start_of_its_coverage_covers_its_day_from_the_beginning(table: PointerTable, session: Session) -> None:
+    table.flip(claims(MONDAY), generation(table, table.take_token()))
+    session.execute("DELETE covered_from FROM batch_pointer WHERE family = %s AND day = %s IF EXISTS", [table.family, MONDAY])
+
+    assert table.current()[MONDAY].covered_from == start_of(MONDAY)
+
+
+def test_run_of_an_older_definition_does_not_replace_a_newer_one(table: PointerTable) -> None:
+    table.flip(claims(MONDAY), replace(generation(table, table.take_token()), epoch=2))
+
+    with pytest.raises(FlipRefused, match="served by definition epoch 2, this run computes epoch 1"):
+        table.flip(claims(MONDAY), generation(table, table.take_token()))
 
 
 def test_run_that_took_its_token_earlier_cannot_publish_after_a_later_one(table: PointerTable) -> None:
     early, late = table.take_token(), table.take_token()
-    table.flip([MONDAY], generation(table, late, pinned=10))
+    table.flip(claims(MONDAY), generation(table, late, pinned=10))
 
     with pytest.raises(FlipRefused, match="run 2 has published since"):
-        table.flip([MONDAY], generation(table, early, pinned=12))
+        table.flip(claims(MONDAY), generation(table, early, pinned=12))
 
     assert serving(table) == {MONDAY: late}
 
 
 def test_later_run_with_older_offsets_cannot_publish(table: PointerTable) -> None:
-    table.flip([MONDAY], generation(table, table.take_token(), pinned=10))
+    table.flip(claims(MONDAY), generation(table, table.take_token(), pinned=10))
 
     with pytest.raises(FlipRefused, match="is served up to offsets"):
-        table.flip([MONDAY], generation(table, table.take_token(), pinned=9))
+        table.flip(claims(MONDAY), generation(table, table.take_token(), pinned=9))
 
     assert serving(table) == {MONDAY: 1}
 
@@ -114,7 +142,7 @@ def test_two_runs_that_flip_at_once_leave_the_later_one(table: PointerTable) -> 
 
     def attempt(token: int) -> str:
         try:
-            table.flip([MONDAY, TUESDAY], generation(table, token))
+            table.flip(claims(MONDAY, TUESDAY), generation(table, token))
         except FlipRefused:
             return "refused"
         return "published"
@@ -133,16 +161,17 @@ def test_flip_whose_answer_was_lost_is_resolved_by_reading_ones_own_token(
     token = table.take_token()
     losing = LosingOneAnswer(session, error, applied=applied)
 
-    PointerTable(losing, table.family).flip([MONDAY], generation(table, token))
+    PointerTable(losing, table.family).flip(claims(MONDAY), generation(table, token))
 
     assert (losing.lost, serving(table)) == (1, {MONDAY: token})
 
 
 def test_flip_of_whole_years_is_one_transaction(table: PointerTable) -> None:
     days = [date.fromordinal(MONDAY.toordinal() + i) for i in range(800)]
-    four = replace(generation(table, table.take_token()), pinned=dict.fromkeys(range(4), 10**9), through=dict.fromkeys(range(4), NOW))
+    four = replace(generation(table, table.take_token()), pinned=dict.fromkeys(range(4), 10**9))
+    whole = {day: replace(claim, through=dict.fromkeys(range(4), NOW)) for day, claim in claims(*days).items()}
 
-    table.flip(days, four)
+    table.flip(whole, four)
 
     assert serving(table) == dict.fromkeys(days, 1)
 
@@ -154,16 +183,49 @@ def history(session: Session, table: PointerTable) -> list[int]:
 
 def test_every_flip_is_kept_in_the_history_newest_first(table: PointerTable, session: Session) -> None:
     for _ in range(3):
-        table.flip([MONDAY], generation(table, table.take_token()))
+        table.flip(claims(MONDAY), generation(table, table.take_token()))
 
     assert history(session, table) == [3, 2, 1]
 
 
 def test_history_that_a_crash_left_out_is_made_good_by_the_next_run(table: PointerTable, session: Session) -> None:
-    table.flip([MONDAY], generation(table, table.take_token()))
+    table.flip(claims(MONDAY), generation(table, table.take_token()))
     session.execute("DELETE FROM batch_pointer_history WHERE family = %s AND day = %s", [table.family, MONDAY])
 
     table.record_history()
     table.record_history()
 
     assert history(session, table) == [1]
+
+
+def test_what_a_flip_replaces_is_in_the_history_also_when_its_run_died_before_it_came_to_that(
+    table: PointerTable, session: Session
+) -> None:
+    table.flip(claims(MONDAY), generation(table, table.take_token()))
+    session.execute("DELETE FROM batch_pointer_history WHERE family = %s AND day = %s", [table.family, MONDAY])
+
+    table.flip(claims(MONDAY), generation(table, table.take_token()))
+
+    assert history(session, table) == [2, 1]
+
+
+@pytest.mark.parametrize("error", LOST_ANSWERS, ids=["client", "coordinator", "unknown"])
+def test_history_says_the_same_as_the_pointer_after_a_lost_answer(table: PointerTable, session: Session, error: Exception) -> None:
+    losing = LosingOneAnswer(session, error)
+
+    PointerTable(losing, table.family).flip(claims(MONDAY), generation(table, table.take_token()))
+
+    columns = "generation, epoch, table_version, covered_from, covered_until, flipped_at, pinned, through"
+    rows = [
+        session.execute(f"SELECT {columns} FROM {name} WHERE family = %s AND day = %s", [table.family, MONDAY]).one()
+        for name in ("batch_pointer", "batch_pointer_history")
+    ]
+    assert tuple(rows[0]) == tuple(rows[1]) and rows[0].flipped_at.replace(tzinfo=UTC) == NOW
+
+
+def test_run_is_known_to_have_flipped_or_not_once_no_later_flip_of_it_is_possible(table: PointerTable) -> None:
+    first, never, second, working = (table.take_token() for _ in range(4))
+    table.flip(claims(MONDAY), generation(table, first))
+    table.flip(claims(MONDAY), generation(table, second))
+
+    assert [table.has_flipped(token, MONDAY) for token in (first, never, second, working)] == [True, False, True, None]

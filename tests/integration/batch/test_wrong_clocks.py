@@ -1,7 +1,8 @@
-"""Receipts of tills whose clock was reset: they are counted, and keep no other day from being rebuilt."""
+"""Receipts of tills whose clock was reset: counted, and nothing is claimed of their days nor of those between."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
+import pytest
 from cassandra.cluster import Session
 from pyspark.sql import SparkSession
 
@@ -11,20 +12,34 @@ from batch_layer.views.rebuild import rebuild
 from batch_layer.views.scope import Wanted
 from tally.families import SALES
 from tally.settings import Settings
+from tally.windows import window_start
 from tests.canonical import receipt, send
 from tests.integration.batch.conftest import Ingest
 
-DAYS = [date(1, 1, 1), date(1800, 7, 14), date(1970, 1, 1), date(2017, 9, 19)]
 
-
-def test_one_receipt_a_day_from_the_year_1_on(spark: SparkSession, session: Session, batch_settings: Settings, ingest: Ingest) -> None:
-    noons = [datetime(day.year, day.month, day.day, 12, tzinfo=UTC) for day in DAYS]
-    send(batch_settings, "sales", [receipt("367", number, noon) for number, noon in enumerate(noons)])
+def test_receipts_of_other_times_beside_one_of_this_minute(
+    spark: SparkSession, session: Session, batch_settings: Settings, ingest: Ingest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = datetime.now(UTC)
+    today = begun.date()
+    odd = [date(1, 1, 1), date(1800, 7, 14), date(1970, 1, 1), date(2000, 1, 1), today - timedelta(days=280), today - timedelta(days=5)]
+    noons = [datetime(day.year, day.month, day.day, 12, tzinfo=UTC) for day in odd]
+    send(batch_settings, "sales", [receipt("367", number, at) for number, at in enumerate([*noons, begun])])
     ingest()
+    # Two days later by the brokers' clock, nothing has come since.
+    later = begun + timedelta(days=2)
+    monkeypatch.setattr("batch_layer.views.publication.brokers_now", lambda _settings: later)
 
-    reports = [rebuild(Job(spark, session, batch_settings, Wanted(mode), families=[SALES])) for mode in ("dirty", "full", "dirty")]
+    reports = [rebuild(Job(spark, session, batch_settings, Wanted(mode), families=[SALES])) for mode in ("dirty", "dirty", "full", "dirty")]
 
-    rows = session.execute("SELECT window_start, receipts FROM batch_sales_15min WHERE generation = 2 ALLOW FILTERING")
-    assert [(report.days, report.rows) for report in reports] == [(4, 4), (4, 4), (0, 0)]
-    assert sorted(PointerTable(session, "sales").current()) == DAYS
-    assert sorted((row.window_start.replace(tzinfo=UTC), row.receipts) for row in rows) == [(noon, 1) for noon in noons]
+    served = PointerTable(session, "sales").current()
+    after = [today + timedelta(days=number) for number in range(3)]
+    rows = session.execute("SELECT window_start, receipts FROM batch_sales_15min WHERE generation = 3 ALLOW FILTERING")
+    assert sorted(served) == [*odd, *after]
+    assert [report.days for report in reports] == [9, 0, 9, 0] and reports[0].rows == 7
+    assert all(served[day].covered_from == served[day].covered_until == datetime(day.year, day.month, day.day, tzinfo=UTC) for day in odd)
+    assert served[today].covered_from >= begun and served[after[1]].covered_until == window_start(later)
+    assert sorted((row.window_start.replace(tzinfo=UTC), row.receipts) for row in rows) == [
+        *((noon, 1) for noon in noons),
+        (window_start(begun), 1),
+    ]

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ingest.processor.alignment import Limits
+from ingest.processor.bookmarks import KafkaBookmarks
 from ingest.processor.build import job_consumer
 from ingest.processor.intake import Intake, Reading
 from tally.settings import Settings
@@ -19,7 +20,7 @@ def small_intake(settings: Settings, topics: tuple[str, str]) -> Iterator[Intake
     """An intake that pauses a partition after ten records."""
     job = copy_job(topics[0], *topics)
     consumer = job_consumer(settings, job)
-    intake = Intake(consumer, Reading(job.topics, job.event_time, Limits(600, most_records=10)), lambda: None)
+    intake = Intake(consumer, Reading(job.topics, job.event_time, Limits(600, most_records=10)), KafkaBookmarks(settings, consumer))
     intake.subscribe()
     try:
         yield intake

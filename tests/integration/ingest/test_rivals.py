@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
 
 from ingest.processor.alignment import Limits
 from ingest.processor.batch import Batch
+from ingest.processor.bookmarks import KafkaBookmarks
 from ingest.processor.build import job_consumer, transactional_producer
 from ingest.processor.delivery import ExactlyOnce
 from ingest.processor.faults import Faults
@@ -67,7 +68,7 @@ def test_fenced_producer_stores_nothing_and_says_exit(settings: Settings, topics
     new.renew()
 
     with pytest.raises(Fenced):
-        old.send([Output(topics[1], b"k", b"zombie")], {(topics[0], 0): 1}, consumer.consumer_group_metadata)
+        old.send([Output(topics[1], b"k", b"zombie")], [TopicPartition(topics[0], 0, 1)], consumer.consumer_group_metadata)
     consumer.close()
     assert committed_values(settings, topics[1]) == []
 
@@ -83,7 +84,8 @@ class Member:
         self.producer.renew()
         self.output = topics[1]
         self.batch = Batch()
-        self.intake = Intake(self.consumer, Reading(job.topics, job.event_time, Limits(600)), self.forget)
+        self.intake = Intake(self.consumer, Reading(job.topics, job.event_time, Limits(600)), KafkaBookmarks(settings, self.consumer))
+        self.intake.forget = self.forget
         self.intake.subscribe()
 
     def forget(self) -> None:
@@ -100,7 +102,10 @@ class Member:
 
     def deliver(self, metadata_now: Any = None) -> None:
         batch = self.batch
-        self.producer.send(batch.outputs, batch.positions, metadata_now or self.intake.metadata_now)
+        self.producer.send(batch.outputs, self.positions(batch), metadata_now or self.intake.metadata_now)
+
+    def positions(self, batch: Batch) -> list[TopicPartition]:
+        return self.intake.bookmarks.after(batch.last)
 
 
 @pytest.fixture
@@ -137,7 +142,7 @@ def test_member_that_joins_again_has_forgotten_what_it_took(
 
     assert old.batch.inputs == 0
     # Negative control: with metadata read anew the broker takes the old outputs, and every record is there twice.
-    old.producer.send(taken.outputs, taken.positions, old.consumer.consumer_group_metadata)
+    old.producer.send(taken.outputs, old.positions(taken), old.consumer.consumer_group_metadata)
     assert Counter(committed_values(settings, topics[1])) == Counter(2 * VALUES)
 
 
@@ -146,6 +151,7 @@ def test_delivery_of_an_unchanged_group_is_stored(settings: Settings, topics: tu
     member = Member(settings, topics, 0)
     wait_until(lambda: member.take() == len(VALUES))
 
-    ExactlyOnce(member.producer, Faults()).deliver(member.batch, member.intake.metadata_now)
+    positions = member.positions(member.batch)
+    ExactlyOnce(member.producer, Faults()).deliver(member.batch.outputs, positions, member.intake.metadata_now)
     member.consumer.close()
     assert committed_values(settings, topics[1]) == VALUES

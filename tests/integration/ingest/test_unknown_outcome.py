@@ -8,11 +8,12 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from ingest.processor.alignment import Limits
+from ingest.processor.bookmarks import KafkaBookmarks
 from ingest.processor.build import job_consumer, transactional_producer
 from ingest.processor.delivery import ExactlyOnce
 from ingest.processor.faults import Faults
-from ingest.processor.intake import Reading
-from ingest.processor.loop import Pace, Processor
+from ingest.processor.intake import Intake, Reading
+from ingest.processor.loop import Pace, Processor, Step
 from ingest.processor.transaction import TransactionalProducer
 from tally.settings import Settings
 from tests.integration.ingest.conftest import committed_values, send_values, wait_until, wait_until_read
@@ -50,7 +51,8 @@ def test_commit_without_answer_is_redone_from_what_the_brokers_have(settings: Se
 
     delivery = ExactlyOnce(TransactionalProducer(make, job.identity, Faults(), deadline_seconds=0.0), Faults())
     consumer = job_consumer(settings, job)
-    processor = Processor(consumer, Reading(job.topics, job.event_time, Limits(600)), job.process, delivery, Pace(2000, 3600))
+    intake = Intake(consumer, Reading(job.topics, job.event_time, Limits(600)), KafkaBookmarks(settings, consumer))
+    processor = Processor(intake, Step(job.process), delivery, Pace(2000, 3600))
     stopped = Event()
     worker = Thread(target=processor.run, args=(stopped, Event(), Faults()))
     worker.start()

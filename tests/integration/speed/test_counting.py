@@ -26,7 +26,6 @@ def test_receipt_of_a_till_with_a_reset_clock_stops_nobody(query: SpeedQuery) ->
 
     query.run()
 
-    # A view row of the year 1 has outlived its retention before it is written.
     assert query.rows() == [(NOON, "USD", 1, 1, 100)]
 
 

@@ -30,7 +30,7 @@ def old_query_and_one_begun_at_offset_1(query: SpeedQuery, second: SpeedQuery) -
     """
     old1, late2, late3 = query.sale(1, OLD, cents=1), query.sale(2, OLD, cents=1), query.sale(3, OLD, cents=900)
     query.batches([old1], [late2, query.sale(4)], [late3])
-    return [second.run().get("observedMetrics", {}).get("floor", {}).get("below_floor", 0)]
+    return [second.run().get("observedMetrics", {}).get("left_out", {}).get("below_floor", 0)]
 
 
 def test_query_begun_anew_leaves_windows_below_its_floor_alone(query: SpeedQuery, elsewhere: Path) -> None:

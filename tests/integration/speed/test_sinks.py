@@ -1,19 +1,20 @@
 """What a micro-batch leaves beside the view rows: view updates, store activity, raw receipts."""
 
 import json
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 from uuid import uuid4
 
+import pytest
 from confluent_kafka import TopicPartition
 
 from speed_layer.receipts import start_receipts
-from speed_layer.sink.rows import Acks, write_rows
 from speed_layer.sink.updates import TOPIC
 from speed_layer.source import canonical_stream
 from tally.connect import kafka_consumer
 from tally.families import SALES
 from tally.partitions import partition_of
+from tally.settings import Settings
 from tests.integration.speed.query import NOON, SpeedQuery
 
 DAY = timedelta(days=1)
@@ -35,7 +36,7 @@ def updates_of(query: SpeedQuery) -> list[dict[str, Any]]:
 def test_each_changed_window_is_announced_once_in_its_micro_batch(query: SpeedQuery) -> None:
     query.batches([query.sale(1), query.sale(2, currency="EUR")], [query.sale(3)])
 
-    update = {"family": "sales", "store_id": query.store, "window_start": "2017-09-19T12:00:00.000Z", "epoch": 1}
+    update = {"family": "sales", "store_id": query.store, "window_start": "2017-09-19T12:00:00.000Z", "epoch": SALES.epoch}
     assert updates_of(query) == [{**update, "events": 2}, {**update, "events": 3}]
 
 
@@ -47,23 +48,34 @@ def test_first_and_last_day_of_a_store(query: SpeedQuery) -> None:
     assert (row.first_day.date(), row.last_day.date()) == (date(2017, 9, 18), date(2017, 9, 20))
 
 
-def test_row_beyond_its_retention_is_not_written_and_still_acknowledged(query: SpeedQuery) -> None:
-    query.send(query.sale(1))
+def test_first_and_last_day_of_each_currency_of_a_store(query: SpeedQuery) -> None:
+    query.batches([query.sale(1), query.sale(2, NOON - DAY, currency="EUR")], [query.sale(3, NOON + DAY, currency="EUR")])
 
-    acks = write_rows(query.rows_of_prefix(1), query.settings.model_copy(update={"speed_retention_days": 1}), SALES)
+    text = "SELECT currency, first_day, last_day FROM store_currency WHERE family = 'sales' AND store_id = %s"
+    found = [(row.currency, row.first_day.date(), row.last_day.date()) for row in query.session.execute(text, [query.store])]
+    assert found == [("EUR", date(2017, 9, 18), date(2017, 9, 20)), ("USD", date(2017, 9, 19), date(2017, 9, 19))]
 
-    assert (acks, query.rows()) == (Acks(rows=0, windows=1, expired=1), [])
+
+@pytest.mark.parametrize("day", [date(2000, 2, 29), date(2017, 12, 31), date.today()], ids=lambda day: str(day.year))
+def test_receipt_of_any_day_is_written_and_lives_for_the_retention(query: SpeedQuery, day: date) -> None:
+    at = datetime.combine(day, time(0, 1), UTC)
+    query.send(query.sale(1, at))
+
+    query.run()
+
+    text = "SELECT events, gross_minor, TTL(gross_minor) AS seconds FROM sales_15min WHERE store_id = %s AND day = %s"
+    ((events, cents, seconds),) = query.session.execute(text, [query.store, day])
+    lives = timedelta(seconds=seconds)
+    assert (events, cents) == (1, 100)
+    assert timedelta(0) <= timedelta(days=Settings().speed_retention_days) - lives < timedelta(minutes=5)
 
 
-def test_rows_carry_the_register_and_the_time_to_live_of_their_window(query: SpeedQuery) -> None:
+def test_rows_carry_the_register_of_their_window(query: SpeedQuery) -> None:
     query.send(query.sale(1), query.sale(2))
 
     query.run()
 
-    ((written_at, seconds),) = query.rows("WRITETIME(gross_minor), TTL(gross_minor)")
-    expires = datetime.now(UTC) + timedelta(seconds=seconds)
-    assert written_at == 1 * 2**40 + 2
-    assert abs(expires - NOON - timedelta(minutes=15, days=query.settings.speed_retention_days)) < timedelta(minutes=1)
+    assert query.rows("WRITETIME(gross_minor)") == [(SALES.epoch * 2**40 + 2,)]
 
 
 def test_raw_receipts_are_kept_as_they_arrived_and_the_first_by_offset_wins(query: SpeedQuery) -> None:

@@ -12,7 +12,7 @@ import psutil
 import pytest
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
-from ops.stack import airflow, control, processes, supervisor
+from ops.stack import airflow, control, processes, states
 from ops.stack.service import Launch, Service, Site
 from tests.conftest import make_site
 
@@ -93,10 +93,10 @@ def test_every_listener_is_on_loopback(running: Site) -> None:
 
 def test_sigkill_of_its_pid_ends_every_component(running: Site, service: Service) -> None:
     tree = processes.marked_processes(f"{running.home}:airflow")
-    pid = supervisor.status_of(running, service).pid
+    pid = states.status_of(running, service).pid
     assert pid is not None and len(tree) > 3
     psutil.Process(pid).send_signal(signal.SIGKILL)
 
     _, alive = psutil.wait_procs(tree, timeout=20)
 
-    assert (alive, supervisor.status_of(running, service).state) == ([], "failed")
+    assert (alive, states.status_of(running, service).state) == ([], "failed")

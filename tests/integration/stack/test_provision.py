@@ -21,10 +21,11 @@ def test_every_topic_has_the_settings_partitions(kafka: str, settings: Settings)
     assert {name: len(found[name].partitions) for name in loader.topics()} == dict.fromkeys(loader.topics(), settings.partitions)
 
 
-def test_raw_topic_takes_the_brokers_time_and_keeps_a_day(kafka: str, settings: Settings) -> None:
+def test_raw_topic_takes_the_brokers_time_and_is_never_shortened_by_the_brokers(kafka: str, settings: Settings) -> None:
     raw = configuration(settings, "posTransactionTopic")
 
-    assert (raw["message.timestamp.type"], raw["retention.ms"]) == ("LogAppendTime", "86400000")
+    assert (raw["message.timestamp.type"], raw["retention.ms"], raw["retention.bytes"]) == ("LogAppendTime", "-1", "-1")
+    assert raw["segment.ms"] == "3600000"
 
 
 def test_canonical_topic_keeps_a_week_and_a_durable_one_for_ever(kafka: str, settings: Settings) -> None:
@@ -34,11 +35,12 @@ def test_canonical_topic_keeps_a_week_and_a_durable_one_for_ever(kafka: str, set
 
 
 def test_changed_retention_reaches_topics_that_exist(kafka: str, settings: Settings) -> None:
-    provision.create_topics(settings.model_copy(update={"raw_retention_hours": 48}))
-    changed = configuration(settings, "raw-traffic")["retention.ms"]
+    provision.create_topics(settings.model_copy(update={"canonical_retention_hours": 48, "raw_retention_seconds": 600}))
+    changed = configuration(settings, "sales")["retention.ms"], configuration(settings, "raw-traffic")["segment.ms"]
     provision.create_topics(settings)
+    kept = configuration(settings, "sales")["retention.ms"], configuration(settings, "raw-traffic")["segment.ms"]
 
-    assert (changed, configuration(settings, "raw-traffic")["retention.ms"]) == ("172800000", "86400000")
+    assert (changed, kept) == (("172800000", "600000"), ("604800000", "3600000"))
 
 
 def test_keyspace_has_every_table_of_the_schemas(settings: Settings, keyspace: str) -> None:

@@ -9,13 +9,7 @@ EARLY, LATE = datetime(2017, 3, 6, 9, 7, tzinfo=UTC), datetime(2017, 3, 6, 11, 5
 
 
 def pointer(pinned: dict[int, int], through: dict[int, datetime]) -> Pointer:
-    return Pointer(date(2017, 3, 6), 1, 1, EARLY, pinned, through)
-
-
-def test_windows_are_covered_up_to_the_slowest_partition() -> None:
-    pin = Pin(3, {0: 10, 1: 20}, {0: LATE, 1: EARLY})
-
-    assert pin.covered_until == datetime(2017, 3, 6, 9, tzinfo=UTC)
+    return Pointer(date(2017, 3, 6), 1, 1, EARLY, EARLY, pinned, through)
 
 
 def test_claim_of_a_generation_with_no_later_offsets_still_holds() -> None:

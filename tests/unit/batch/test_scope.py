@@ -1,33 +1,40 @@
 """Which days a rebuild computes."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
+from batch_layer.views.coverage import Coverage, Gap, start_of
 from batch_layer.views.pointer import Pointer
-from batch_layer.views.scope import Reach, Wanted, days_between, dirty_days, parse_days, with_gaps
+from batch_layer.views.scope import Reach, all_days, days_between, dirty_days, newest
+from tally.windows import parse_days
 
 MONDAY, TUESDAY, WEDNESDAY = date(2017, 3, 6), date(2017, 3, 7), date(2017, 3, 8)
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
+# Everything was read when Wednesday had just ended.
+NOW = datetime(2017, 3, 9, tzinfo=UTC)
+Claims = dict[date, Pointer]
 
 
-def published(*days: date, pinned: int = 10, epoch: int = 1, covered_until: datetime = NOW) -> dict[date, Pointer]:
-    return {day: Pointer(day, 1, epoch, covered_until, {0: pinned}, {}) for day in days}
+def coverage(now: datetime = NOW, first_arrival: datetime | None = None, gaps: tuple[Gap, ...] = ()) -> Coverage:
+    declared = [(MONDAY, WEDNESDAY)] if first_arrival is None else []
+    return Coverage({0: now}, first_arrival, timedelta(seconds=300), declared, gaps)
 
 
-def reach(until: dict[date, int], covered_until: datetime = NOW) -> Reach:
-    return Reach(1, covered_until, {day: {0: offset} for day, offset in until.items()})
+def published(*days: date, pinned: int = 10, epoch: int = 1, by: Coverage | None = None) -> Claims:
+    claims = {day: (by or coverage()).claim(day) for day in days}
+    return {day: Pointer(day, 1, epoch, one.covered_from, one.covered_until, {0: pinned}, {}) for day, one in claims.items()}
+
+
+def reach(until: dict[date, int], by: Coverage | None = None) -> Reach:
+    return Reach(1, by or coverage(), {day: {0: offset} for day, offset in until.items()})
+
+
+WEEK = (MONDAY, TUESDAY, WEDNESDAY)
 
 
 def test_days_are_both_inclusive() -> None:
-    assert parse_days("2017-03-06..2017-03-08") == Wanted("days", MONDAY, WEDNESDAY)
+    assert parse_days("2017-03-06..2017-03-08") == (MONDAY, WEDNESDAY)
     assert days_between(MONDAY, WEDNESDAY) == [MONDAY, TUESDAY, WEDNESDAY]
-
-
-def test_gap_of_a_year_is_quiet_time_and_a_longer_one_a_wrong_clock() -> None:
-    year = days_between(date(2017, 1, 1), date(2018, 1, 2))
-
-    assert with_gaps([date(1, 1, 1), year[0], year[-1], date(2019, 1, 4)]) == {date(1, 1, 1), *year, date(2019, 1, 4)}
 
 
 @pytest.mark.parametrize(
@@ -40,41 +47,80 @@ def test_malformed_days_are_refused(text: str) -> None:
 
 
 def test_day_whose_records_are_all_within_the_pin_is_clean() -> None:
-    assert dirty_days(reach({MONDAY: 10}), published(MONDAY), []) == set()
+    assert dirty_days(reach({MONDAY: 10}), published(*WEEK), []) == set()
 
 
 def test_day_with_a_record_beyond_the_pin_is_dirty() -> None:
-    assert dirty_days(reach({MONDAY: 10, TUESDAY: 11}), published(MONDAY, TUESDAY), []) == {TUESDAY}
+    assert dirty_days(reach({MONDAY: 10, TUESDAY: 11}), published(*WEEK), []) == {TUESDAY}
 
 
 def test_day_with_records_in_a_partition_that_was_not_pinned_is_dirty() -> None:
-    assert dirty_days(Reach(1, NOW, {MONDAY: {0: 10, 1: 1}}), published(MONDAY), []) == {MONDAY}
+    assert dirty_days(Reach(1, coverage(), {MONDAY: {0: 10, 1: 1}}), published(*WEEK), []) == {MONDAY}
 
 
 def test_day_never_built_is_dirty_also_when_nothing_happened_on_it() -> None:
     assert dirty_days(reach({MONDAY: 10, WEDNESDAY: 9}), published(MONDAY), []) == {TUESDAY, WEDNESDAY}
 
 
-def test_day_published_before_it_had_ended_is_dirty_once_more_is_covered() -> None:
-    noon, one = datetime(2017, 3, 6, 12, tzinfo=UTC), datetime(2017, 3, 6, 13, tzinfo=UTC)
+def test_past_day_without_records_is_built_without_waiting_for_a_later_one() -> None:
+    arrived = coverage(first_arrival=start_of(MONDAY))
 
-    assert dirty_days(reach({MONDAY: 10}, covered_until=one), published(MONDAY, covered_until=noon), []) == {MONDAY}
-    assert dirty_days(reach({MONDAY: 10}, covered_until=noon), published(MONDAY, covered_until=noon), []) == set()
+    assert dirty_days(reach({MONDAY: 10}, arrived), published(MONDAY, by=arrived), []) == {TUESDAY, WEDNESDAY}
+
+
+def test_receipts_of_wrong_clocks_make_their_own_days_and_no_others_dirty_and_only_once() -> None:
+    arrived = coverage(first_arrival=start_of(MONDAY))
+    odd = [date(1, 1, 1), date(2000, 1, 1), date(2016, 6, 1), date(9999, 12, 31)]
+    records = reach(dict.fromkeys([*odd, MONDAY], 10), arrived)
+
+    assert dirty_days(records, {}, []) == {*odd, *WEEK}
+    assert dirty_days(records, published(*odd, *WEEK, by=arrived), []) == set()
+
+
+def test_day_published_before_it_had_ended_is_dirty_once_more_is_covered() -> None:
+    noon, one = (coverage(datetime(2017, 3, 6, hour, tzinfo=UTC)) for hour in (12, 13))
+
+    assert dirty_days(reach({MONDAY: 10}, one), published(*WEEK, by=noon), []) == {MONDAY}
+    assert dirty_days(reach({MONDAY: 10}, noon), published(*WEEK, by=noon), []) == set()
+
+
+def test_day_that_claims_what_lies_before_the_first_arrival_is_dirty() -> None:
+    arrived = coverage(first_arrival=start_of(TUESDAY) + timedelta(hours=1))
+
+    assert dirty_days(reach({MONDAY: 10}, arrived), published(*WEEK), []) == {MONDAY, TUESDAY}
+    assert dirty_days(reach({MONDAY: 10}, arrived), published(*WEEK, by=arrived), []) == set()
+
+
+def test_day_declared_later_is_dirty_until_it_is_claimed() -> None:
+    undeclared = coverage(first_arrival=NOW)
+
+    assert dirty_days(reach({MONDAY: 10}), published(MONDAY, by=undeclared), []) == set(WEEK)
+
+
+def test_day_that_claims_what_a_gap_has_lost_is_dirty() -> None:
+    lost = coverage(gaps=(Gap(None, start_of(TUESDAY) + timedelta(hours=9), start_of(TUESDAY) + timedelta(hours=10)),))
+
+    assert dirty_days(reach({MONDAY: 10}, lost), published(*WEEK), []) == {TUESDAY}
+    assert dirty_days(reach({MONDAY: 10}, lost), published(*WEEK, by=lost), []) == set()
 
 
 def test_day_of_an_earlier_definition_is_dirty() -> None:
-    assert dirty_days(reach({MONDAY: 10}), published(MONDAY, epoch=0), []) == {MONDAY}
+    assert dirty_days(reach({MONDAY: 10}), published(MONDAY, epoch=0) | published(TUESDAY, WEDNESDAY), []) == {MONDAY}
 
 
 def test_conflict_makes_the_day_of_its_first_copy_dirty_too() -> None:
-    days = published(MONDAY, TUESDAY, WEDNESDAY)
-
-    assert dirty_days(reach({MONDAY: 5, WEDNESDAY: 11}), days, [(WEDNESDAY, MONDAY)]) == {MONDAY, WEDNESDAY}
+    assert dirty_days(reach({MONDAY: 5, WEDNESDAY: 11}), published(*WEEK), [(WEDNESDAY, MONDAY)]) == {MONDAY, WEDNESDAY}
 
 
 def test_conflict_that_both_generations_know_makes_nothing_dirty() -> None:
-    assert dirty_days(reach({MONDAY: 5, TUESDAY: 10}), published(MONDAY, TUESDAY), [(TUESDAY, MONDAY)]) == set()
+    assert dirty_days(reach({MONDAY: 5, TUESDAY: 10}), published(*WEEK), [(TUESDAY, MONDAY)]) == set()
 
 
 def test_empty_master_has_no_dirty_days() -> None:
-    assert dirty_days(reach({}), {}, []) == set()
+    assert dirty_days(Reach(1, Coverage({0: NOW}, None, timedelta()), {}), {}, []) == set()
+
+
+def test_of_more_days_than_one_flip_can_publish_the_newest_are_built_first() -> None:
+    days = {date.fromordinal(number) for number in range(1, 10_003)}
+
+    assert newest(all_days(Reach(1, Coverage({0: NOW}, None, timedelta()), {day: {} for day in days}), {})) == sorted(days)[2:]

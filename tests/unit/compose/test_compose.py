@@ -4,8 +4,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from ops.stack.catalogue import SERVICES
 from tally.settings import Settings
-from tests.unit.compose.files import compose, compose_spec, environment, services
+from tests.unit.compose.files import compose, compose_spec, environment, own_services, services
 
 BY_SERVICE = pytest.mark.parametrize("name", services())
 SECRET_WORDS = ("PASSWORD", "SECRET", "KEY", "TOKEN", "SQL_ALCHEMY_CONN")
@@ -44,6 +45,38 @@ def test_only_services_that_end_have_no_health_check() -> None:
     }
 
     assert {name for name, service in services().items() if "healthcheck" not in service} == waited_for
+
+
+@BY_SERVICE
+def test_logs_are_bounded(name: str) -> None:
+    options = services()[name]["logging"]["options"]
+
+    assert set(options) == {"max-size", "max-file"}
+
+
+@BY_SERVICE
+def test_each_service_of_the_local_stack_has_at_least_its_time_to_close_down(name: str) -> None:
+    local = SERVICES.get(name.removesuffix("-1"))
+    grace = services()[name].get("stop_grace_period", "10s")
+    seconds = int(grace[:-1]) * (60 if grace.endswith("m") else 1)
+
+    assert local is None or seconds >= local.stop_seconds
+
+
+@pytest.mark.parametrize("name", [name for name in own_services() if name != "provision"])
+def test_refusal_of_a_process_of_ours_is_held_and_not_repeated(name: str) -> None:
+    service = services()[name]
+
+    assert (service["entrypoint"], service["init"]) == (["python", "-m", "runtime.container"], True)
+
+
+@pytest.mark.parametrize("name", ["normaliser", "speed", "receipts", "master"])
+def test_job_without_http_is_healthy_by_the_age_of_its_heartbeat(name: str) -> None:
+    service = services()[name]
+    file = environment(service)["TALLY_HEARTBEAT_FILE"]
+
+    assert service["healthcheck"]["test"] == ["CMD", "python", "-m", "runtime.heartbeat", file, "60"]
+    assert any(file.startswith(mount.partition(":")[0]) for mount in service["tmpfs"])
 
 
 @BY_SERVICE

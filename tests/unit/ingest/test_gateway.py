@@ -2,16 +2,18 @@
 
 import asyncio
 import json
+import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient, Response
 
 from ingest.gateway.app import build_app
-from ingest.gateway.outbox import Outbox
+from ingest.gateway.backlog import Waiting, Watch
+from ingest.gateway.outbox import Outbox, Room
 from tests.unit.ingest.messages import MILK, POS, RULES, TRAFFIC, encoded, pos, with_line
 
 JSON, NDJSON = "application/json", "application/x-ndjson"
@@ -58,10 +60,29 @@ def producer() -> StandInProducer:
 
 
 @pytest.fixture
-def client(producer: StandInProducer) -> Iterator[Client]:
-    outbox = Outbox(producer, most_under_way=100)
-    yield Client(build_app(outbox, RULES, lambda: (producer.error is None, "told so")))
+def watch(producer: StandInProducer) -> Watch:
+    """Looked once; the brokers answer as long as the producer has no error."""
+
+    def look() -> Waiting:
+        if producer.error:
+            raise KafkaException(producer.error)
+        return Waiting(3, None)
+
+    watch = Watch(look, lambda _waiting: None)
+    watch.look()
+    return watch
+
+
+@pytest.fixture
+def outbox(producer: StandInProducer) -> Iterator[Outbox]:
+    outbox = Outbox(lambda _note: producer, Room(messages=100, bytes=100_000))
+    yield outbox
     outbox.close(0)
+
+
+@pytest.fixture
+def client(outbox: Outbox, watch: Watch) -> Client:
+    return Client(build_app(outbox, RULES, watch))
 
 
 def post(client: Client, body: bytes, media_type: str = JSON, path: str = "/v1/events/pos") -> Response:
@@ -130,11 +151,12 @@ def test_unacknowledged_message_answers_503_and_when_to_come_back(client: Client
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
 
 
-def test_too_much_under_way_answers_429_and_stores_nothing(producer: StandInProducer) -> None:
-    outbox = Outbox(producer, most_under_way=100)
-    outbox._under_way = 90
-    answer = post(Client(build_app(outbox, RULES, lambda: (True, ""))), b"\n".join([encoded(POS)] * 20), NDJSON)
-    outbox.close(0)
+@pytest.mark.parametrize(("messages", "size"), [(90, 0), (1, 99_000)])
+def test_too_much_under_way_answers_429_and_stores_nothing(
+    client: Client, outbox: Outbox, producer: StandInProducer, messages: int, size: int
+) -> None:
+    outbox._messages, outbox._bytes = messages, size
+    answer = post(client, b"\n".join([encoded(POS)] * 20), NDJSON)
 
     assert (answer.status_code, answer.headers["retry-after"], producer.stored) == (429, "1", [])
 
@@ -145,14 +167,16 @@ def test_thousand_good_lines_are_taken_in_one_request(client: Client, producer: 
     assert (answer.json()["accepted"], len(producer.stored)) == (1000, 1000)
 
 
-def test_health_and_readiness(client: Client, producer: StandInProducer) -> None:
+def test_health_and_readiness(client: Client, watch: Watch, producer: StandInProducer) -> None:
     ready = client.request("GET", "/readyz")
     producer.error = REFUSED
+    watch.look()
     unready = client.request("GET", "/readyz")
 
+    checks = {"kafka": {"ok": True, "detail": "reachable"}, "backlog": {"ok": True, "detail": "3 messages wait to be read"}}
     assert client.request("GET", "/healthz").json() == {"status": "ok"}
-    assert (ready.status_code, ready.json()) == (200, {"ready": True, "checks": {"kafka": {"ok": True, "detail": "told so"}}})
-    assert (unready.status_code, unready.json()["ready"]) == (503, False)
+    assert (ready.status_code, ready.json()) == (200, {"ready": True, "checks": checks})
+    assert (unready.status_code, unready.json()["checks"]["kafka"]) == (503, {"ok": False, "detail": "no broker"})
 
 
 @pytest.mark.parametrize(("path", "method", "status"), [("/v1/nothing", "GET", 404), ("/v1/events/pos", "GET", 405)])
@@ -167,3 +191,48 @@ def test_api_description_names_the_message_schema(client: Client) -> None:
 
     assert body["content"][JSON]["schema"]["title"] == "POS receipt as stores send it"
     assert json.dumps(body).count("vendor_fiscal_module") >= 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([pos(operation_id=store) for store in range(65)], "more than 64 stores"),
+        (
+            [pos(happened_at=f"2017-{1 + day // 28:02}-{1 + day % 28:02}T12:00:00Z", transaction_id=day) for day in range(65)],
+            "more than 64 days",
+        ),
+    ],
+    ids=["stores", "days"],
+)
+def test_a_request_is_of_few_stores_and_few_days(client: Client, producer: StandInProducer, lines: list[Any], said: str) -> None:
+    refused, taken = post(client, ndjson(*lines), NDJSON), post(client, ndjson(*lines[:64]), NDJSON)
+
+    assert (refused.status_code, said in refused.json()["detail"]) == (413, True)
+    assert (taken.json()["accepted"], len(producer.stored)) == (64, 64)
+
+
+def test_of_many_rejected_lines_the_first_hundred_are_told_and_all_counted(client: Client) -> None:
+    answer = post(client, b"{}\n" * 10_000 + encoded(POS), NDJSON)
+    refused = post(client, b"{}\n" * 9_999 + encoded(POS), NDJSON)
+
+    assert answer.status_code == 413
+    assert (refused.json()["accepted"], refused.json()["rejected_count"], len(refused.json()["rejected"])) == (1, 9_999, 100)
+    assert len(refused.content) <= 64 * 1024
+
+
+def test_long_names_and_values_do_not_make_a_long_answer(client: Client) -> None:
+    bad = {**POS, "happened_at": "\U0001f600" * 10_000}
+    answer = post(client, ndjson(*[bad] * 30), NDJSON)
+
+    assert (answer.status_code, len(answer.content) <= 64 * 1024) == (422, True)
+
+
+@pytest.mark.parametrize("body", [b"x" + b"\n" * 5_000_000, b"{}\n" * 1_700_000], ids=["empty lines", "empty objects"])
+def test_lines_are_counted_before_anything_is_made_of_them(client: Client, body: bytes) -> None:
+    tracemalloc.start()
+    answer = post(client, body, NDJSON)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert (answer.status_code, "at most 10,000" in answer.json()["detail"]) == (413, True)
+    assert peak < 40_000_000

@@ -1,17 +1,17 @@
 """Where one transaction ends and the next begins, and what is redone. Consumer and delivery are stand-ins; no Kafka."""
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Event
 from typing import Any
 
 from confluent_kafka import TopicPartition
 
 from ingest.processor.alignment import Limits
-from ingest.processor.batch import Batch
+from ingest.processor.bookmarks import Lane
 from ingest.processor.faults import Faults
-from ingest.processor.intake import Reading, generation_of
-from ingest.processor.loop import Pace, Processor
+from ingest.processor.intake import Intake, Reading, generation_of
+from ingest.processor.loop import Pace, Processor, Step
 from ingest.processor.record import Input, Output
 from ingest.processor.transaction import Aborted
 from tally.errors import OutcomeUnknown
@@ -50,9 +50,6 @@ class OnePartition:
     def assignment(self) -> list[TopicPartition]:
         return [TopicPartition("in", 0)]
 
-    def committed(self, _partitions: Any, _timeout: float) -> list[TopicPartition]:
-        return [TopicPartition("in", 0, self.committed_offset)]
-
     def assign(self, starts: list[TopicPartition]) -> None:
         self.position = max(0, starts[0].offset)
 
@@ -61,6 +58,19 @@ class OnePartition:
 
     def consumer_group_metadata(self) -> bytes:
         return b"CGMDv2:" + struct.pack("=i", 7)
+
+
+class Positions:
+    """Positions of the consumer's, without bookmarks."""
+
+    def __init__(self, consumer: OnePartition) -> None:
+        self._consumer = consumer
+
+    def starts(self, _partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        return [TopicPartition("in", 0, self._consumer.committed_offset)]
+
+    def after(self, last: Mapping[Lane, Input]) -> list[TopicPartition]:
+        return [TopicPartition(*lane, record.offset + 1) for lane, record in last.items()]
 
 
 class Recorded:
@@ -76,12 +86,12 @@ class Recorded:
         if self.renewals <= self._slow:
             raise OutcomeUnknown("no broker")
 
-    def deliver(self, batch: Batch, metadata_now: Callable[[], Any]) -> None:
+    def deliver(self, outputs: Sequence[Output], positions: Sequence[TopicPartition], metadata_now: Callable[[], Any]) -> None:
         assert generation_of(metadata_now()) == 7
         if self._errors:
             raise self._errors.pop(0)
-        self.batches.append([float(output.value or b"") for output in batch.outputs])
-        self._consumer.committed_offset = batch.positions["in", 0]
+        self.batches.append([float(output.value or b"") for output in outputs])
+        [self._consumer.committed_offset] = [at.offset for at in positions]
 
 
 def delivered(hours: Sequence[float], pace: Pace, errors: Sequence[Exception] = (), slow_brokers: int = 0) -> Recorded:
@@ -98,7 +108,8 @@ def delivered(hours: Sequence[float], pace: Pace, errors: Sequence[Exception] = 
                 stopped.set()
 
     reading = Reading(("in",), lambda record: float(record.value or b"") * HOUR, Limits(600))
-    Processor(consumer, reading, copy, delivery, pace).run(stopped, StopAtEnd(), Faults())
+    intake = Intake(consumer, reading, Positions(consumer))
+    Processor(intake, Step(copy), delivery, pace).run(stopped, StopAtEnd(), Faults())
     return delivery
 
 

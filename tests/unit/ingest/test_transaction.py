@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from ingest.processor.faults import Faults
 from ingest.processor.record import Output
@@ -56,7 +56,7 @@ def steps(producer: FailingProducer) -> list[str]:
 
 
 def send(producer: FailingProducer, deadline_seconds: float = 5.0, metadata_now: Callable[[], Any] = object) -> None:
-    transaction(producer, deadline_seconds).send([OUTPUT], {("in", 0): 8}, metadata_now)
+    transaction(producer, deadline_seconds).send([OUTPUT], [TopicPartition("in", 0, 8)], metadata_now)
 
 
 @pytest.mark.parametrize(("error", "expected"), [(FENCED, "fenced"), (FATAL, "fatal"), (RETRIABLE, "retry"), (ABORTABLE, "abort")], ids=str)

@@ -10,7 +10,8 @@ REPORT: dict[str, Any] = {
     "name": "sales", "runId": "r1", "batchId": 7, "timestamp": "2026-11-21T10:12:11.348Z", "numInputRows": 5,
     "durationMs": {"addBatch": 900, "triggerExecution": 1000}, "eventTime": {"watermark": "2017-01-01T03:33:19.000Z"},
     "stateOperators": [{"numRowsDroppedByWatermark": 2, "memoryUsedBytes": 10}],
-    "sources": [{"endOffset": {"sales": {"0": 12, "1": 3}}}], "observedMetrics": {"floor": {"below_floor": 4}},
+    "sources": [{"endOffset": {"sales": {"0": 12, "1": 3}}}],
+    "observedMetrics": {"left_out": {"below_floor": 4, "unreadable": 3, "repeats": 1}},
 }  # fmt: skip
 
 
@@ -18,7 +19,7 @@ def test_line_has_what_demo_and_audit_read() -> None:
     assert progress_line(REPORT) == {
         "query": "sales", "run_id": "r1", "batch_id": 7, "timestamp": "2026-11-21T10:12:11.348Z", "input_rows": 5,
         "duration_ms": {"addBatch": 900, "triggerExecution": 1000}, "watermark": "2017-01-01T03:33:19.000Z", "dropped": 2,
-        "below_floor": 4, "state_bytes": 10, "until": {"0": 12, "1": 3},
+        "below_floor": 4, "unreadable": 3, "repeats": 1, "state_bytes": 10, "until": {"0": 12, "1": 3},
     }  # fmt: skip
 
 

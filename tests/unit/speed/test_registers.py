@@ -1,11 +1,13 @@
 import re
+from datetime import UTC, datetime
 
 import pytest
 
 from schemas.loader import table_statements
 from speed_layer.receipts import COLUMNS, TABLE
-from speed_layer.sink.rows import LONGEST_TTL_SECONDS, insert_statement, register, row_columns, seconds_to_live
+from speed_layer.sink.rows import LAST_EXPIRY, LONGEST_TTL_SECONDS, insert_statement, register, row_columns, seconds_to_live
 from tally.families import FAMILIES, Family
+from tally.settings import Settings
 
 DAY = 86_400
 WINDOW_END = 900
@@ -38,12 +40,41 @@ def test_register_orders_by_epoch_then_by_events() -> None:
     assert sorted(ascending, key=lambda pair: register(*pair)) == ascending
 
 
-def test_row_lives_from_its_windows_end_for_the_retention() -> None:
-    assert seconds_to_live(0, retention_days=1, now_seconds=WINDOW_END + 10) == DAY - 10
+NOW = datetime.now(UTC)
+AGES = [datetime(1, 1, 1, tzinfo=UTC), datetime(2000, 2, 29, 23, 45, tzinfo=UTC), datetime(2017, 9, 19, 12, tzinfo=UTC), NOW]
 
 
-def test_row_older_than_the_retention_has_no_time_to_live() -> None:
-    assert seconds_to_live(0, retention_days=1, now_seconds=WINDOW_END + DAY) == 0
+def millis(instant: datetime) -> int:
+    """Milliseconds since 1970, on the minute."""
+    return int(instant.timestamp()) // 60 * 60_000
+
+
+@pytest.mark.parametrize("window", AGES, ids=lambda instant: str(instant.year))
+@pytest.mark.parametrize("days", [1, Settings().speed_retention_days, 7300])
+def test_row_of_any_age_written_now_lives_as_long_as_cassandra_can_store(window: datetime, days: int) -> None:
+    now = NOW.timestamp()
+    lives = seconds_to_live(millis(window), days, now)
+
+    assert 0 < lives <= LONGEST_TTL_SECONDS and now + lives <= LAST_EXPIRY < 2**31 - 2
+    assert lives >= days * DAY - 60 or now + lives > LAST_EXPIRY - 60
+
+
+def test_row_of_an_open_window_lives_from_the_windows_end() -> None:
+    assert seconds_to_live(0, retention_days=1, now_seconds=WINDOW_END - 10) == DAY + 10
+
+
+def test_row_of_a_closed_window_lives_from_its_writing() -> None:
+    assert seconds_to_live(0, retention_days=1, now_seconds=WINDOW_END + 400 * DAY) == DAY
+
+
+@pytest.mark.parametrize("now", [datetime(2036, 12, 31, tzinfo=UTC), datetime(2037, 12, 31, tzinfo=UTC), datetime(2038, 1, 18, tzinfo=UTC)])
+def test_near_the_last_expiry_that_cassandra_stores_rows_end_there(now: datetime) -> None:
+    assert now.timestamp() + seconds_to_live(millis(now), retention_days=400, now_seconds=now.timestamp()) == LAST_EXPIRY
+
+
+@pytest.mark.parametrize("now", [datetime(2038, 1, 19, tzinfo=UTC), datetime(2050, 1, 1, tzinfo=UTC)])
+def test_beyond_it_rows_are_written_without_an_end(now: datetime) -> None:
+    assert seconds_to_live(millis(now), retention_days=400, now_seconds=now.timestamp()) == 0
 
 
 def test_time_to_live_never_exceeds_what_cassandra_takes() -> None:

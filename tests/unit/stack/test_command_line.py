@@ -20,7 +20,7 @@ def test_status_of_a_stack_that_was_never_up(tmp_path: Path) -> None:
 
     services = json.loads(answer.stdout)["services"]
     assert answer.returncode == 1
-    assert list(services) == ["kafka", "cassandra", "normaliser", "gateway", "speed", "master", "api", "airflow"]
+    assert list(services) == ["kafka", "cassandra", "normaliser", "gateway", "speed", "receipts", "master", "api", "airflow"]
     assert {key: services["speed"][key] for key in ("state", "pid", "address")} == {
         "state": "stopped",
         "pid": None,

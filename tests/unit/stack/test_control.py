@@ -77,7 +77,7 @@ def test_needs_are_started_too_in_start_order() -> None:
 def test_no_name_means_every_service() -> None:
     names = [service.name for service in catalogue.named(())]
 
-    assert names == ["kafka", "cassandra", "normaliser", "gateway", "speed", "master", "api", "airflow"]
+    assert names == ["kafka", "cassandra", "normaliser", "gateway", "speed", "receipts", "master", "api", "airflow"]
 
 
 def test_unknown_name_is_refused_with_the_known_ones() -> None:

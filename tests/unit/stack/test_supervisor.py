@@ -6,7 +6,7 @@ import signal
 import psutil
 import pytest
 
-from ops.stack import control, processes, supervisor
+from ops.stack import control, processes, states
 from ops.stack.processes import Record
 from ops.stack.service import Service, Site
 from tally.errors import StackError
@@ -20,7 +20,7 @@ def up(site: Site, *services: Service) -> list[str]:
 
 
 def pid_of(site: Site, service: Service) -> int:
-    pid = supervisor.status_of(site, service).pid
+    pid = states.status_of(site, service).pid
     assert pid is not None
     return pid
 
@@ -32,7 +32,7 @@ def kill(pid: int) -> None:
 
 
 def test_service_never_started_is_stopped(site: Site, service: MakeService) -> None:
-    status = supervisor.status_of(site, service())
+    status = states.status_of(site, service())
 
     assert (status.state, status.pid) == ("stopped", None)
 
@@ -42,7 +42,7 @@ def test_service_that_is_up_is_running(site: Site, service: MakeService) -> None
 
     told = up(site, job)
 
-    assert supervisor.status_of(site, job).state == "running"
+    assert states.status_of(site, job).state == "running"
     assert told[0] == "job: starting" and told[1].startswith("job: ready after ")
 
 
@@ -62,11 +62,11 @@ def test_killed_service_is_failed_and_up_brings_it_back(site: Site, service: Mak
     before = pid_of(site, job)
     kill(before)
 
-    failed = supervisor.status_of(site, job)
+    failed = states.status_of(site, job)
     up(site, job)
 
     assert (failed.state, failed.pid) == ("failed", None)
-    assert supervisor.status_of(site, job).state == "running" and pid_of(site, job) != before
+    assert states.status_of(site, job).state == "running" and pid_of(site, job) != before
 
 
 def test_up_ends_the_child_of_a_killed_service_before_it_starts_it_again(site: Site, service: MakeService) -> None:
@@ -88,7 +88,7 @@ def test_spark_driver_without_its_jvm_has_failed_though_its_python_lives(site: S
     [jvm] = python.children()
     kill(jvm.pid)
 
-    failed = supervisor.status_of(site, driver).state
+    failed = states.status_of(site, driver).state
     lived_on = not processes.has_ended(python)
     told = up(site, driver)
 
@@ -105,7 +105,7 @@ def test_down_ends_the_child_of_a_killed_service(site: Site, service: MakeServic
     control.down(site, [driver], print)
 
     assert processes.has_ended(orphan)
-    assert supervisor.status_of(site, driver).state == "stopped"
+    assert states.status_of(site, driver).state == "stopped"
 
 
 def test_down_ends_a_service_that_ignores_the_polite_signal(site: Site, service: MakeService, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +124,7 @@ def test_another_process_with_the_recorded_pid_is_neither_running_nor_killed(sit
     site.run("job.json").parent.mkdir(parents=True)
     processes.write_record(site.run("job.json"), Record(os.getpid(), create_time=1.0, argv=("old",), ready=True))
 
-    state = supervisor.status_of(site, job).state
+    state = states.status_of(site, job).state
     control.down(site, [job], print)
 
     assert state == "failed" and psutil.Process().is_running()
@@ -164,4 +164,4 @@ def test_service_that_never_gets_ready_meets_its_deadline(site: Site, service: M
 
     with pytest.raises(StackError, match=r"job: not ready after 0 s; see .*job.log"):
         up(site, silent)
-    assert supervisor.status_of(site, silent).state == "starting"
+    assert states.status_of(site, silent).state == "starting"

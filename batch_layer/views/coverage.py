@@ -1,0 +1,120 @@
+"""What a generation may claim of a day: from which window to which, and up to which arrival."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+
+from cassandra.cluster import Session
+
+from runtime.backfill import declared_backfills
+from schemas.loader import topics
+from tally.families import Family
+from tally.windows import MOST_DAYS, WINDOW, window_start
+
+NO_LIMIT = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Windows in [covered_from, covered_until) are covered: without a row nothing happened in them. through: by partition the
+    instant up to which every record that had arrived is counted."""
+
+    covered_from: datetime
+    covered_until: datetime
+    through: Mapping[int, datetime]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Records that were gone before they were read, and when they had arrived.
+
+    partition: of the family's canonical topic, whose stores alone it concerns; None: raw records, of any store.
+    """
+
+    partition: int | None
+    first_arrival: datetime
+    last_arrival: datetime
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What a rebuild could claim now. tolerance: how far ahead of its arrival an event may lie; backfills: spans of days, inclusive."""
+
+    through: Mapping[int, datetime]
+    first_arrival: datetime | None
+    tolerance: timedelta
+    backfills: Sequence[tuple[date, date]] = ()
+    gaps: Sequence[Gap] = ()
+
+    def days(self) -> set[date]:
+        """The days of which something is claimed, with records or without, at most the newest MOST_DAYS of each span."""
+        until = window_start(min(self.through.values()))
+        spans = [*self.backfills]
+        if self.first_arrival is not None and self.first_arrival < until:
+            spans.append((self.first_arrival.date(), (until - WINDOW).date()))
+        return {date.fromordinal(number) for first, last in spans for number in _ordinals(first, last)}
+
+    def claim(self, day: date) -> Claim:
+        """What a generation of the day claims."""
+        through = {number: min([instant, *self._limits(day, number)]) for number, instant in self.through.items()}
+        covered_from = self._covered_from(day)
+        if covered_from is None:
+            return Claim(start_of(day), start_of(day), through)
+        return Claim(covered_from, window_start(min(through.values())), through)
+
+    def limit(self, day: date) -> datetime:
+        """What no claim on the day may pass, however much arrives yet."""
+        if self._covered_from(day) is None:
+            return start_of(day)
+        return min([NO_LIMIT, *map(window_start, self._limits(day))])
+
+    def _covered_from(self, day: date) -> datetime | None:
+        """None of a day before the first arrival: a till whose clock was wrong, or an old receipt; what else happened nobody knows."""
+        if any(first <= day <= last for first, last in self.backfills):
+            return start_of(day)
+        if self.first_arrival is None or day < self.first_arrival.date():
+            return None
+        return max(start_of(day), _next_window(self.first_arrival))
+
+    def _limits(self, day: date, partition: int | None = None) -> list[datetime]:
+        """Arrivals at which gaps begin that may have held records of the day; of one partition, or of all."""
+        start = start_of(day)
+        return [
+            gap.first_arrival
+            for gap in self.gaps
+            if start < gap.last_arrival + self.tolerance and (partition is None or gap.partition in (None, partition))
+        ]
+
+
+def read_gaps(session: Session, family: Family) -> list[Gap]:
+    """The accepted gaps in the family's topics."""
+    found = []
+    for topic, is_raw in ((topics()[family.topic]["raw"], True), (family.topic, False)):
+        for row in session.execute("SELECT partition, first_arrival, last_arrival FROM gap WHERE topic = %s", [topic]):
+            first, last = (instant.replace(tzinfo=UTC) for instant in row[1:])
+            found.append(Gap(None if is_raw else row[0], first, last))
+    return found
+
+
+def backfilled_days(session: Session, family: Family) -> list[tuple[date, date]]:
+    """The declared spans of days of the family."""
+    return [(declared.first, declared.last) for declared in declared_backfills(session, family.name)]
+
+
+def start_of(day: date) -> datetime:
+    """Midnight that begins the day, UTC."""
+    return datetime.combine(day, time(), UTC)
+
+
+def end_of(day: date) -> datetime:
+    """Midnight that ends the day, UTC."""
+    return NO_LIMIT if day == date.max else start_of(day) + timedelta(days=1)
+
+
+def _next_window(instant: datetime) -> datetime:
+    start = window_start(instant)
+    return start if start == instant else start + WINDOW
+
+
+def _ordinals(first: date, last: date) -> range:
+    return range(max(first.toordinal(), last.toordinal() - MOST_DAYS + 1), last.toordinal() + 1)

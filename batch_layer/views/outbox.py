@@ -1,0 +1,64 @@
+"""Windows that a rebuild changed, kept under its token until they are told: a crash after the flip leaves nobody untold."""
+
+from collections.abc import Iterator
+from datetime import UTC, date
+from zlib import crc32
+
+from cassandra.cluster import Session
+
+from batch_layer.views.notices import Notices, Restatement
+from batch_layer.views.pointer import PointerTable
+from tally.families import Family
+from tally.instants import instant_text
+
+_BUCKETS = 16
+KEEP_WINDOW = (
+    "INSERT INTO restated_window (family, generation, bucket, store_id, window_start, earlier_generation) VALUES (?, ?, ?, ?, ?, ?)"
+)
+
+
+def bucket_of(store_id: str) -> int:
+    """Which of a generation's partitions of restated_window takes the store's windows."""
+    return crc32(store_id.encode()) % _BUCKETS
+
+
+class Outbox:
+    """The restatements of one family that are kept and not yet sent."""
+
+    def __init__(self, session: Session, family: Family) -> None:
+        self._session, self._family = session, family.name
+
+    def open(self, generation: int, day: date) -> None:
+        """Note, before the first window is kept, that the generation has some; `day`: any day that it will publish."""
+        insert = "INSERT INTO restatement_run (family, generation, day) VALUES (%s, %s, %s)"
+        self._session.execute(insert, [self._family, generation, day])
+
+    def send(self, generation: int, notices: Notices) -> None:
+        """Tell every kept window of a published generation, then forget them; a crash in between tells some once more."""
+        notices.restate(self._windows(generation))
+        self._forget(generation)
+
+    def send_left(self, table: PointerTable, notices: Notices) -> None:
+        """Tell what earlier runs published and did not tell; what they can no longer publish is forgotten."""
+        runs = self._session.execute("SELECT generation, day FROM restatement_run WHERE family = %s", [self._family])
+        for run in list(runs):
+            has_flipped = table.has_flipped(run.generation, run.day.date())
+            if has_flipped:
+                self.send(run.generation, notices)
+            elif has_flipped is False:
+                self._forget(run.generation)
+
+    def _windows(self, generation: int) -> Iterator[Restatement]:
+        select = (
+            "SELECT store_id, window_start, earlier_generation FROM restated_window WHERE family = %s AND generation = %s AND bucket = %s"
+        )
+        for bucket in range(_BUCKETS):
+            for row in self._session.execute(select, [self._family, generation, bucket]):
+                start = instant_text(row.window_start.replace(tzinfo=UTC))
+                yield Restatement.of(self._family, row.store_id, start, row.earlier_generation, generation)
+
+    def _forget(self, generation: int) -> None:
+        for bucket in range(_BUCKETS):
+            delete = "DELETE FROM restated_window WHERE family = %s AND generation = %s AND bucket = %s"
+            self._session.execute(delete, [self._family, generation, bucket])
+        self._session.execute("DELETE FROM restatement_run WHERE family = %s AND generation = %s", [self._family, generation])

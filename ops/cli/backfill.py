@@ -1,0 +1,62 @@
+"""`tally backfill`: which past days somebody has sent whole, so that their empty windows are true zeros."""
+
+from typing import Annotated
+
+import typer
+
+from ops.cli.output import note, print_json
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the command line."""
+    verbs = typer.Typer(help="Declare past days as sent whole: only then are their empty windows zeros.", no_args_is_help=True)
+    verbs.command("declare")(declare)
+    verbs.command("list")(listed)
+    app.add_typer(verbs, name="backfill")
+
+
+def declare(
+    family: Annotated[str, typer.Argument(help="view family, e.g. sales")],
+    days: Annotated[str, typer.Option(help="UTC days A..B, both inclusive")],
+    source: Annotated[str, typer.Option(help="where the events came from, in your words")],
+    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
+    """Declare that all events of these days have been sent; the next rebuild covers the days, also those without any."""
+    from dataclasses import asdict
+
+    from runtime.backfill import declare_backfill
+    from tally.connect import cassandra_session
+    from tally.families import FAMILIES
+    from tally.settings import Settings
+    from tally.windows import parse_days
+
+    if family not in FAMILIES:
+        raise typer.BadParameter(f"family {family!r}: one of {', '.join(FAMILIES)}")
+    try:
+        span = parse_days(days)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    with cassandra_session(Settings.load()) as session:
+        declared = declare_backfill(session, family, span, source)
+    if json:
+        print_json(asdict(declared))
+    else:
+        note(f"{family}: {declared.first} to {declared.last} declared; `tally rebuild` covers them")
+
+
+def listed(json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False) -> None:
+    """Every declared backfill."""
+    from dataclasses import asdict
+
+    from runtime.backfill import declared_backfills
+    from tally.connect import cassandra_session
+    from tally.families import FAMILIES
+    from tally.settings import Settings
+
+    with cassandra_session(Settings.load()) as session:
+        found = [declared for family in FAMILIES for declared in declared_backfills(session, family)]
+    if json:
+        print_json({"backfills": [asdict(declared) for declared in found]})
+        return
+    for declared in found:
+        print(f"{declared.family}  {declared.first}..{declared.last}  {declared.source}")

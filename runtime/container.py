@@ -1,0 +1,43 @@
+"""A command as the work of a container that is started again whenever it ends: a refusal is held, not repeated.
+
+`python -m runtime.container COMMAND…`. A held container is unhealthy and its log ends with the reason; a restart by hand tries again.
+"""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from types import FrameType
+
+from runtime.job import DONE, REFUSED
+
+_STOPS = (signal.SIGTERM, signal.SIGINT)
+_BY_SIGNAL = 128
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code of the command, 128 + the signal's number if one ended it; after a refusal DONE, but only once told to stop."""
+    command = list(sys.argv[1:] if argv is None else argv)
+    process = subprocess.Popen(command)
+    for number in _STOPS:
+        signal.signal(number, lambda number, frame: process.send_signal(number))
+    code = process.wait()
+    if code == REFUSED:
+        print(f"{' '.join(command)}: refused and not started again; correct what is named above, then restart this container", flush=True)
+        _wait_for_the_stop()
+        return DONE
+    return code if code >= 0 else _BY_SIGNAL - code
+
+
+def _wait_for_the_stop() -> None:
+    for number in _STOPS:
+        signal.signal(number, _leave)
+    signal.pause()
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(DONE)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

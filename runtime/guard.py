@@ -1,0 +1,129 @@
+"""What stands before every application: known hosts, no foreign pages, headers for browsers, a bound on bodies in memory."""
+
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_WILDCARDS = ("0.0.0.0", "::", "")
+_SAFE = ("GET", "HEAD", "OPTIONS")
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+STRICT_POLICY = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+
+
+class Guard:
+    """Refuses a name that is not ours (DNS rebinding, 400) and what a foreign page started (403); adds headers for browsers."""
+
+    def __init__(self, app: ASGIApp, hosts: Iterable[str], page_policy: str = STRICT_POLICY) -> None:
+        self._app = app
+        self._hosts = frozenset(hosts)
+        self._page_policy = page_policy
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes on what is allowed."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+        elif refusal := self._refusal(scope):
+            await _refuse(scope, receive, self._with_headers(send), refusal)
+        else:
+            await self._app(scope, receive, self._with_headers(send) if scope["type"] == "http" else send)
+
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        headers = Headers(scope=scope)
+        names = headers.getlist("host")
+        if len(names) != 1 or not self._is_ours(_host_of(names[0])):
+            return 400, "This name is not served here; TALLY_ALLOWED_HOSTS lists further names."
+        if self._is_foreign(scope, headers):
+            return 403, "Requests that another site's page makes are refused."
+        return None
+
+    def _is_ours(self, host: str) -> bool:
+        return "*" in self._hosts or host in self._hosts
+
+    def _is_foreign(self, scope: Scope, headers: Headers) -> bool:
+        is_harmless = scope["type"] == "http" and scope["method"] in _SAFE
+        origin = headers.get("origin")
+        if origin is not None and not is_harmless and urlsplit(origin).netloc.lower() != headers["host"].lower():
+            return True
+        # A link from another site may be followed; its scripts, images and forms may not come here.
+        is_visit = is_harmless and headers.get("sec-fetch-mode") == "navigate"
+        return headers.get("sec-fetch-site") in ("cross-site", "same-site") and not is_visit
+
+    def _with_headers(self, send: Send) -> Send:
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+                is_page = headers.get("content-type", "").startswith("text/html")
+                headers.setdefault("Content-Security-Policy", self._page_policy if is_page else STRICT_POLICY)
+            await send(message)
+
+        return sent
+
+
+class BodyBudget:
+    """Bounds the request bodies in memory over all requests, in bytes; one more byte than that answers 503."""
+
+    def __init__(self, app: ASGIApp, most_bytes: int) -> None:
+        self._app = app
+        self._most_bytes = most_bytes
+        self._bytes = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Counts what is received until the request has ended."""
+        taken = 0
+
+        async def counted() -> Message:
+            nonlocal taken
+            message = await receive()
+            size = len(message.get("body", b""))
+            taken += size
+            self._bytes += size
+            if self._bytes > self._most_bytes:
+                raise HTTPException(503, "too many requests are being read; send again later", {"Retry-After": "1", "Connection": "close"})
+            return message
+
+        try:
+            await self._app(scope, counted if scope["type"] == "http" else receive, send)
+        except ClientDisconnect:
+            # Hung up, or ended at its deadline: there is nobody to answer, and nothing of ours has failed.
+            return
+        finally:
+            self._bytes -= taken
+
+
+def known_hosts(address: str, allowed: str) -> frozenset[str]:
+    """Names under which host:port may be asked: loopback, its own host, and those listed with commas (`*`: any)."""
+    own = address.rsplit(":", 1)[0].strip("[]").lower()
+    listed = (name.strip().strip("[]").lower() for name in allowed.split(","))
+    return frozenset(name for name in (*_LOOPBACK, own, *listed) if name not in _WILDCARDS)
+
+
+def _host_of(value: str) -> str:
+    """Host of a Host header without its port; "" for what is none."""
+    try:
+        return (urlsplit(f"//{value}").hostname or "") if "@" not in value and "/" not in value else ""
+    except ValueError:
+        return ""
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send, refusal: tuple[int, str]) -> None:
+    status, reason = refusal
+    if scope["type"] == "websocket":
+        # Closed before it is accepted: the server answers 403.
+        await receive()
+        await send({"type": "websocket.close", "code": 1008, "reason": reason})
+        return
+    await PlainTextResponse(reason, status, {"Connection": "close"})(scope, receive, send)

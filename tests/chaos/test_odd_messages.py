@@ -1,0 +1,35 @@
+"""A hundred thousand mutations: one half through the gateway, the other straight onto the raw topic."""
+
+from collections.abc import Iterator
+
+import pytest
+from cassandra.cluster import Session
+
+from ops.stack import catalogue
+from tally.connect import cassandra_session
+from tests.loop import Loop, running_loop
+from tests.odd_suite import OddSuite
+from tests.support.gateway_client import GatewayClient
+
+
+class TestHundredThousandMutations(OddSuite):
+    mutations = 50_000
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def loop(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
+        with running_loop(tmp_path_factory.mktemp("odd"), *(name for name in catalogue.SERVICES if name != "airflow")) as running:
+            yield running
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def session(cls, loop: Loop) -> Iterator[Session]:
+        with cassandra_session(loop.settings) as opened:
+            yield opened
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def gateway(cls, loop: Loop) -> Iterator[GatewayClient]:
+        client = GatewayClient(loop.settings.gateway)
+        yield client
+        client.close()

@@ -1,0 +1,1 @@
+"""What is wrong on purpose: each shows what happens without a guard."""

@@ -1,0 +1,31 @@
+from collections.abc import Iterator
+
+import pytest
+from cassandra.cluster import Session
+
+from ops.stack import catalogue
+from tally.connect import cassandra_session
+from tests.loop import Loop, running_loop
+from tests.support.gateway_client import GatewayClient
+
+# Everything but the scheduler: a test says itself when it wants a rebuild.
+SERVICES = [name for name in catalogue.SERVICES if name != "airflow"]
+
+
+@pytest.fixture(scope="package")
+def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
+    with running_loop(tmp_path_factory.mktemp("today"), *SERVICES) as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
+def session(loop: Loop) -> Iterator[Session]:
+    with cassandra_session(loop.settings) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="package")
+def gateway(loop: Loop) -> Iterator[GatewayClient]:
+    client = GatewayClient(loop.settings.gateway)
+    yield client
+    client.close()

@@ -1,0 +1,7 @@
+"""The named odd messages and some thousands of mutations, beside the receipts of the last nine days."""
+
+from tests.odd_suite import OddSuite
+
+
+class TestOddMessages(OddSuite):
+    mutations = 1_500

@@ -1,0 +1,89 @@
+"""The real parts that a story of rebuilds runs on: broker, node, Spark, master dataset."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+from cassandra.cluster import Session
+from pyspark.sql import SparkSession
+
+from batch_layer.master.ingest import start_ingest
+from batch_layer.views.pointer import PointerTable
+from batch_layer.views.publication import Job
+from batch_layer.views.rebuild import Report, rebuild
+from batch_layer.views.scope import Wanted
+from tally.connect import kafka_consumer
+from tally.families import FAMILIES, SALES, Family
+from tally.settings import Settings
+from tests.canonical import send
+
+FIELDS = ("events", "receipts", "gross_minor", "excluded_receipts", "excluded_gross_minor")
+Cells = dict[tuple[str, datetime], tuple[int, ...]]
+
+
+def at(day: date, hour: int, minute: int = 0) -> datetime:
+    """An instant of the day, UTC."""
+    return datetime(day.year, day.month, day.day, hour, minute, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What stood after one rebuild."""
+
+    report: Report
+    days: dict[date, int]
+    cells: Cells
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The real parts that the story runs on."""
+
+    spark: SparkSession
+    session: Session
+    settings: Settings
+
+    def append(self, *records: Any) -> None:
+        """Send canonical receipts and take them into the master."""
+        send(self.settings, "sales", records)
+        query = start_ingest(self.spark, self.session, self.settings)
+        query.processAllAvailable()
+        query.stop()
+
+    def rebuild(self, mode: Any = "dirty", dry_run: bool = False, families: Sequence[Family] = (SALES,)) -> Report:
+        """Run the job's own function in the test's Spark session."""
+        return rebuild(Job(self.spark, self.session, self.settings, Wanted(mode), dry_run, families))
+
+    def stage(self, mode: str = "dirty") -> Stage:
+        """Rebuild, and look at what is served then."""
+        report = self.rebuild(mode, families=[*FAMILIES.values()])
+        days = self.days()
+        return Stage(report, days, self.cells(days))
+
+    def days(self, family: str = "sales") -> dict[date, int]:
+        """The generation that serves each day."""
+        return {day: pointer.generation for day, pointer in PointerTable(self.session, family).current().items()}
+
+    def cells(self, days: dict[date, int]) -> Cells:
+        """The rows of the given generations."""
+        rows = self.session.execute("SELECT * FROM batch_sales_15min")
+        served = [row for row in rows if days.get(row.day.date()) == row.generation]
+        return {(row.store_id, row.window_start.replace(tzinfo=UTC)): tuple(getattr(row, name) for name in FIELDS) for row in served}
+
+
+def last_token(session: Session) -> int:
+    return int(session.execute("SELECT last_token FROM batch_pointer WHERE family = 'sales' LIMIT 1").one().last_token)
+
+
+def topic_values(settings: Settings, topic: str) -> list[bytes]:
+    """Every value of the topic, read from its beginning to the end as it is now."""
+    consumer = kafka_consumer(settings, "restatements-test", {"enable.partition.eof": True})
+    consumer.subscribe([topic])
+    values, ended = list[bytes](), 0
+    while ended < settings.partitions:
+        for message in consumer.consume(1000, timeout=30):
+            ended += message.error() is not None
+            values += [message.value() or b""] if message.error() is None else []
+    consumer.close()
+    return values

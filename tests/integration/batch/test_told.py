@@ -1,0 +1,140 @@
+"""What a rebuild tells and notes beside its rows: each thing once, also when it dies on the way."""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, write_deltalake
+from pyspark.sql import SparkSession
+
+from batch_layer.master.positions import Held, held_by
+from batch_layer.views.notices import Notices
+from ops.stack.service import Site
+from tally.connect import cassandra_session
+from tally.families import TRAFFIC
+from tests.canonical import interval, receipt, send
+from tests.integration.batch.parts import Parts, at, topic_values
+
+MONDAY, WEDNESDAY = date(2017, 3, 6), date(2017, 3, 8)
+
+
+@pytest.fixture(scope="module")
+def parts(spark: SparkSession, own_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parts]:
+    settings = own_site.settings.model_copy(update={"home": tmp_path_factory.mktemp("told"), "ingest_trigger_seconds": 0.0})
+    with cassandra_session(settings) as session:
+        parts = Parts(spark, session, settings)
+        parts.append(*(receipt("1", number, at(MONDAY, 10), 100, "EUR" if number > 40 else "USD") for number in range(60)))
+        parts.rebuild()
+        yield parts
+
+
+def restatements(parts: Parts) -> Counter[tuple[str, str, int]]:
+    told = [msgspec.json.decode(value) for value in topic_values(parts.settings, "restatements")]
+    return Counter((notice["store_id"], notice["window_start"], notice["generation"]) for notice in told)
+
+
+def test_restatements_of_a_run_that_died_after_its_flip_are_sent_once_by_the_next(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    parts.append(receipt("1", 100, at(MONDAY, 10, 3)), receipt("1", 101, at(MONDAY, 11)))
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Notices, "restate", die)
+        parts.rebuild()
+    untold, generation = restatements(parts), parts.days()[MONDAY]
+
+    parts.rebuild()
+    parts.rebuild()
+
+    assert untold == Counter()
+    assert restatements(parts) == Counter({("1", f"2017-03-06T{hour}:00:00.000Z", generation): 1 for hour in (10, 11)})
+    assert (
+        list(parts.session.execute("SELECT * FROM restatement_run")) == list(parts.session.execute("SELECT * FROM restated_window")) == []
+    )
+
+
+def test_restatements_of_a_run_that_died_before_its_flip_are_never_sent(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = restatements(parts)
+    parts.append(receipt("1", 102, at(MONDAY, 12)))
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr("batch_layer.views.publication.PointerTable.flip", die)
+        parts.rebuild()
+
+    parts.rebuild()
+    parts.rebuild()
+
+    told = restatements(parts) - before
+    assert told == Counter({("1", "2017-03-06T12:00:00.000Z", parts.days()[MONDAY]): 1})
+    assert list(parts.session.execute("SELECT * FROM restated_window")) == []
+
+
+def test_conflict_is_told_once_however_often_its_day_is_rebuilt(parts: Parts) -> None:
+    before = len(topic_values(parts.settings, "dead-letters"))
+    parts.append(receipt("1", 1, at(MONDAY, 10), 111))
+    parts.rebuild()
+    parts.append(receipt("1", 2, at(MONDAY, 10), 222))
+
+    for _ in range(3):
+        parts.rebuild("full")
+
+    assert len(topic_values(parts.settings, "dead-letters")) - before == 2
+
+
+def test_tills_numbers_that_begin_again_are_noted_until_the_share_of_conflicts_is_small(parts: Parts) -> None:
+    def findings() -> list[tuple[Any, ...]]:
+        rows = parts.session.execute(
+            "SELECT store_id, till_id, day, records, conflicts FROM till_finding WHERE family = 'sales' ALLOW FILTERING"
+        )
+        return [(row.store_id, row.till_id, str(row.day), row.records, row.conflicts) for row in rows]
+
+    parts.append(*(receipt("1", number, at(WEDNESDAY, 10), 500) for number in range(30)))
+    parts.rebuild()
+    found = findings()
+    parts.append(*(receipt("1", 1000 + number, at(WEDNESDAY, 11)) for number in range(300)))
+    parts.rebuild()
+
+    assert found == [("1", "1", "2017-03-08", 30, 30)]
+    assert findings() == [("1", "1", "2017-03-08", 0, 0)]
+
+
+def test_currencies_of_a_store_are_noted_with_their_days(parts: Parts) -> None:
+    rows = parts.session.execute("SELECT currency, first_day, last_day FROM store_currency WHERE family = 'sales' AND store_id = '1'")
+
+    assert {tuple(map(str, row)) for row in rows} == {("EUR", "2017-03-06", "2017-03-06"), ("USD", "2017-03-06", "2017-03-08")}
+
+
+def test_traffic_has_no_currency_and_is_rebuilt_all_the_same(parts: Parts) -> None:
+    send(parts.settings, "traffic", [interval("1", "door", at(MONDAY, 10), 3)])
+    parts.append()
+
+    assert parts.rebuild(families=[TRAFFIC]).rows == 1
+
+
+def test_unreadable_record_of_the_master_is_told_with_its_coordinates_and_stands_in_the_ledger(parts: Parts) -> None:
+    before = len(topic_values(parts.settings, "dead-letters"))
+    now = datetime.now(UTC)
+    columns = {
+        "source": pa.array(["sales"]), "event_date": pa.array([now.date()]), "store_id": pa.array([None], pa.string()),
+        "event_id": pa.array([None], pa.string()), "happened_at": pa.array([None], pa.timestamp("us", "UTC")),
+        "fingerprint": pa.array([None], pa.string()), "partition": pa.array([3], pa.int32()), "offset": pa.array([10**6], pa.int64()),
+        "committed_at": pa.array([now], pa.timestamp("us", "UTC")), "value": pa.array(["{no json, ann@example.org"]),
+    }  # fmt: skip
+    held = held_by(parts.settings.master_path)
+    until = {**held.until, "sales": {**held.until["sales"], 3: 10**6 + 1}}
+    note = CommitProperties(custom_metadata={"userMetadata": Held(held.topic_ids, until).as_metadata()})
+    write_deltalake(str(parts.settings.master_path), pa.table(columns), mode="append", commit_properties=note)
+
+    report = parts.rebuild("full")
+    parts.rebuild("full")
+
+    letters = topic_values(parts.settings, "dead-letters")
+    lines = parts.session.execute("SELECT unreadable FROM batch_ledger WHERE family = 'sales' AND generation = %s", [report.generation])
+    assert len(letters) == before + 1 and b"{no json, [redacted]" in letters
+    assert sum(line.unreadable for line in lines) == 1

@@ -1,0 +1,101 @@
+"""The gateway as a process on a real broker, among clients that mean harm or do not know better: honest senders go on."""
+
+import asyncio
+import subprocess
+from collections.abc import Iterator
+
+import psutil
+import pytest
+from confluent_kafka import TopicPartition
+
+from ops.stack.probes import is_healthy
+from tally.connect import NORMALISER_GROUP, kafka_consumer
+from tally.settings import Settings
+from tests import hostile
+from tests.hostile import Attack, bombs, p99, posted, slowest_health
+from tests.integration.ingest.conftest import Start, starter, wait_until
+from tests.unit.ingest.messages import encoded, pos
+
+GONE_SECONDS = 60.0
+MOST_GROWTH = 64 * 1024 * 1024
+# What a machine with other work to do keeps from the loop is not there in each of three tries.
+TRIES = 3
+
+
+@pytest.fixture(scope="module")
+def begin(kafka: str) -> Iterator[Start]:
+    """Starts processes on the shared broker."""
+    with starter({"TALLY_KAFKA": kafka}) as begin:
+        yield begin
+
+
+@pytest.fixture
+def gateway(begin: Start, settings: Settings) -> Iterator[tuple["subprocess.Popen[str]", tuple[str, int]]]:
+    """A running gateway and its address."""
+    process = begin("ingest.gateway", TALLY_GATEWAY=settings.gateway)
+    wait_until(lambda: is_healthy(settings.gateway))
+    yield process, _address(settings)
+    process.kill()
+    process.wait()
+
+
+def test_whoever_holds_connections_is_gone_and_honest_senders_do_not_feel_it(
+    gateway: tuple["subprocess.Popen[str]", tuple[str, int]],
+) -> None:
+    found = asyncio.run(hostile.measured(gateway[1], Attack(half_open=200, trickled=50, idle=50), GONE_SECONDS))
+
+    print(
+        f"gone within {max(found.lived):.1f} s; p99 of {len(found.alone)} requests alone {p99(found.alone) * 1000:.0f} ms,"
+        f" of {len(found.attacked)} beside 300 hostile connections {p99(found.attacked) * 1000:.0f} ms"
+    )
+    assert found.failed == []
+    assert max(found.lived) < GONE_SECONDS
+    assert p99(found.attacked) < 3 * p99(found.alone)
+
+
+@pytest.mark.parametrize("name", bombs())
+def test_a_bomb_is_answered_while_the_loop_goes_on(gateway: tuple["subprocess.Popen[str]", tuple[str, int]], name: str) -> None:
+    process, address = gateway
+    media_type, body = bombs()[name]
+    asyncio.run(posted(address, encoded(pos(operation_id="warm"))))
+    before = psutil.Process(process.pid).memory_info().rss
+    blocked = []
+    for _ in range(TRIES):
+        status, seconds = asyncio.run(slowest_health(address, posted(address, body, media_type)))
+        assert status in (202, 400, 413, 422)
+        blocked.append(seconds)
+    growth = psutil.Process(process.pid).memory_info().rss - before
+
+    shown = [round(one * 1000) for one in blocked]
+    print(f"{name}: {status}, /healthz at most {min(shown)} ms of {shown}, {growth / 2**20:+.0f} MB")
+    assert min(blocked) <= 0.1
+    assert growth <= MOST_GROWTH
+
+
+def test_nothing_more_is_taken_while_what_was_taken_is_not_read(begin: Start, kafka: str, settings: Settings) -> None:
+    begin("ingest.gateway", TALLY_GATEWAY=settings.gateway, TALLY_RAW_BACKLOG_SECONDS="4")
+    wait_until(lambda: is_healthy(settings.gateway))
+
+    def send() -> int:
+        return asyncio.run(posted(_address(settings), encoded(pos(operation_id="backlog"))))
+
+    _read_all(settings)
+    wait_until(lambda: send() == 202)
+
+    wait_until(lambda: send() == 503, 30)
+    _read_all(settings)
+    wait_until(lambda: send() == 202, 30)
+
+
+def _address(settings: Settings) -> tuple[str, int]:
+    host, port = settings.gateway.rsplit(":", 1)
+    return host, int(port)
+
+
+def _read_all(settings: Settings) -> None:
+    """Commits the ends of the raw topics, as a normaliser does that has read everything."""
+    consumer = kafka_consumer(settings, NORMALISER_GROUP)
+    places = [TopicPartition(topic, n) for topic in ("posTransactionTopic", "raw-traffic") for n in range(settings.partitions)]
+    ends = [TopicPartition(one.topic, one.partition, consumer.get_watermark_offsets(one, timeout=10)[1]) for one in places]
+    consumer.commit(offsets=ends, asynchronous=False)
+    consumer.close()

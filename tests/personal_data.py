@@ -1,0 +1,73 @@
+"""Messages with personal data planted in them, good and broken ones."""
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from tally.instants import instant_text
+
+STORE = "privacy"
+MARK = "harmless-mark-7c1f"
+# Each is found as it is written here, if it is kept anywhere.
+PLANTED = {
+    "loyalty id": "LOY-31198570044",
+    "card": "4111111111111111",
+    "card with spaces": "5500 0000 0000 0004",
+    "IBAN": "DE89370400440532013000",
+    "IBAN with spaces": "GB82 WEST 1234 5698 7654 32",
+    "phone": "+49 170 1234567",
+    "MAC": "3c:22:fb:9a:7e:01",
+    "e-mail": "ann.smith@example.org",
+}  # fmt: skip
+
+
+def good_messages(at: datetime) -> Iterator[bytes]:
+    """Receipts that are taken, each value once in an unknown field, in an item, and in a name of an unknown field."""
+    for number, (name, value) in enumerate(PLANTED.items()):
+        if name == "loyalty id":
+            yield encoded(at, f"{number}-own", loyalty_id=value)
+            yield encoded(at, f"{number}-deep", customer={"loyalty_id": value})
+            continue
+        yield encoded(at, f"{number}-note", note=f"for {value}, thanks")
+        yield encoded(at, f"{number}-name", customer={value: [{"contact": value}]})
+        yield encoded(at, f"{number}-item", transactions=[_line(f"gift for {value}")])
+
+
+def broken_messages(at: datetime) -> Iterator[bytes]:
+    """Messages that become dead letters, all values in each, broken in different ways and places."""
+    whole = encoded(at, "broken", loyalty_id=PLANTED["loyalty id"], customer=PLANTED, note=" ".join(PLANTED.values()))
+    yield whole[:-2]
+    yield whole.replace(b'"operation_id"', b'"shop"', 1)
+    yield whole.replace(b'"amount": 1', b'"amount": true', 1)
+    yield whole.replace(b"Milk", b"M\xff", 1)
+    yield whole.removesuffix(b"}") + b', "note": "again"}'
+    yield whole.removesuffix(b"}") + b', "deep": ' + b"[" * 100 + b"]" * 100 + b"}"
+    yield whole.replace(instant_text(at).encode(), b"2106-01-01T00:00:00Z", 1)
+    yield whole.replace(b'"loyalty_id": "', b'"loyalty_id":\n\t\t"', 1).replace(b'"operation_id"', b'"shop"', 1)
+    yield whole.replace(b'"loyalty_id"', b'"loyalty\\u005fid"', 1).replace(b'"operation_id"', b'"shop"', 1)
+    yield json.dumps([json.loads(whole)]).encode()
+    yield b"\xef\xbb\xbf" + whole
+
+
+def keys() -> list[bytes]:
+    """Kafka keys that say who was there."""
+    return [value.encode() for value in PLANTED.values() if value != PLANTED["loyalty id"]]
+
+
+def codes_message(at: datetime, number: int, codes: list[str]) -> bytes:
+    """A receipt of articles, each by its code as item and as item id."""
+    return encoded(at, f"codes-{number}", transactions=[{**_line(code), "item_id": code} for code in codes])
+
+
+def encoded(at: datetime, number: str, **fields: Any) -> bytes:
+    """A receipt of the store, with the harmless mark."""
+    base = {
+        "happened_at": instant_text(at), "operation_id": STORE, "vendor_fiscal_module": 1, "transaction_id": number,
+        "transactions": [_line("Milk")], "mark": MARK,
+    }  # fmt: skip
+    return json.dumps({**base, **fields}).encode()
+
+
+def _line(item: str) -> dict[str, Any]:
+    return {"item": item, "price": 0.99, "amount": 1, "category": MARK}

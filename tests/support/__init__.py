@@ -1,0 +1,1 @@
+"""Material that several tiers of tests share."""

@@ -1,0 +1,42 @@
+"""A producer that can send nothing any more ends its process, so that whoever watches starts a new one."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.unit.ingest.messages import POS
+
+
+@pytest.mark.parametrize("where", ["produce", "report", "callback"])
+def test_a_fatal_error_of_the_producer_ends_the_gateway_with_one(tmp_path: Path, where: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    environment = {**os.environ, "TALLY_HOME": str(tmp_path), "TALLY_GATEWAY": address, "TALLY_KAFKA": "127.0.0.1:9"}
+    command = [sys.executable, "-m", "tests.unit.ingest.doomed_gateway", where]
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    try:
+        _wait_until_served(address)
+        assert httpx.post(f"http://{address}/v1/events/pos", json=POS).status_code == 503
+        assert process.wait(20) == 1
+        assert process.stderr is not None
+        assert "gateway: sequence is out of order; start the gateway again" in process.stderr.read()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _wait_until_served(address: str) -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            httpx.get(f"http://{address}/healthz").raise_for_status()
+            return
+        except httpx.TransportError:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)

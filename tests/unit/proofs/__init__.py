@@ -1,0 +1,1 @@
+"""The instruments of the proofs, shown to find what is planted."""

@@ -1,0 +1,1 @@
+"""What every process shares: heartbeat, end of a job, web server."""

@@ -1,0 +1,30 @@
+"""What the tests of the watcher and of the states share."""
+
+import signal
+
+from ops.stack import processes, states, supervisor, watching
+from ops.stack.failing import Patience
+from ops.stack.service import Service, Site
+from ops.stack.states import Status
+
+SOON = Patience(first_seconds=0.05, most_seconds=0.2, tries=3, steady_seconds=0.3)
+REFUSES = """printf '{"code": 78, "reason": "sales-0 has a hole"}' > $TALLY_EXIT_FILE; exit 78"""
+
+
+def kill(site: Site, service: Service) -> int:
+    """SIGKILL to the service; the pid that it had."""
+    process = supervisor.at_work(site, service)
+    assert process is not None
+    process.send_signal(signal.SIGKILL)
+    processes.wait_until_ended([process], 5)
+    return process.pid
+
+
+def as_if_watched(site: Site) -> None:
+    """A process that does nothing stands as the watcher, until `down`."""
+    idle = processes.start_detached(("/bin/sleep", "60"), {}, site.log("watcher"))
+    processes.write_record(watching.record_file(site), idle)
+
+
+def status(site: Site, service: Service) -> Status:
+    return states.status_of(site, service)
