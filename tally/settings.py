@@ -99,6 +99,9 @@ class Settings(BaseModel):
     )
     floor: bool = Field(True, description="whether a query without checkpoint leaves windows it cannot know whole to batch")
 
+    final_patience_seconds: float = Field(
+        3600.0, gt=0, description="seconds without word that the master has read everything, after which no answer is final"
+    )
     ingest_trigger_seconds: float = Field(30.0, ge=0, description="seconds between two appends to the master; longer makes larger files")
     checkpoints: Path | None = Field(None, description="folder of the streaming checkpoints; default TALLY_HOME/data/checkpoints")
     default_currency: str = Field("USD", description="currency of a store that names none, ISO 4217")
