@@ -17,6 +17,8 @@ REQUEST_TIMEOUT_SECONDS = 30.0
 CQL_DATE_ZERO = 1 << 31
 # The consumer group of the normaliser: its committed positions say which raw records have become canonical ones.
 NORMALISER_GROUP = "normaliser"
+# Beside the group's position in this topic, which nobody deletes, lie the ids of the topics that it reads.
+NORMALISER_ANCHOR = "dead-letters"
 
 
 @contextmanager

@@ -4,10 +4,10 @@ A record's identity is (topic id, partition, offset): each append starts where t
 """
 
 import json
-import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -15,15 +15,19 @@ from pathlib import Path
 
 import structlog
 from cassandra.cluster import Session
-from confluent_kafka import KafkaException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from batch_layer.master.positions import Held, Until, held_by, kept_offsets, starting_offsets, topic_ids
-from batch_layer.master.progress import note_days, note_position
+from batch_layer.master.positions import Held, Until, held_by, kept_offsets, newest_snapshot, refuse_other_log, starting_offsets
+from batch_layer.master.progress import last_marks, note_days, note_position, read_days
 from batch_layer.master.table import append, create_table, master_records
+from batch_layer.master.watch import Running, Watch
 from batch_layer.session import build_session
+from runtime.gaps import Gap, past_gaps, read_gaps
+from runtime.job import run_job
+from runtime.jvm_lock import exclusive_in_jvm
+from runtime.marks import read_marks, topic_ids
 from tally.connect import cassandra_session
 from tally.errors import DataLoss, TallyError
 from tally.families import FAMILIES
@@ -31,8 +35,15 @@ from tally.lock import exclusive
 from tally.settings import Settings
 
 QUERY = "master"
-WATCH_SECONDS = 0.5
 log = structlog.get_logger()
+
+
+@dataclass
+class Seen:
+    """What the query has come to: how far it has read, and the refusal that ended it."""
+
+    reached: Until
+    refusal: TallyError | None = None
 
 
 @dataclass(frozen=True)
@@ -43,47 +54,70 @@ class Ingest:
     session: Session
     settings: Settings
     ids: Mapping[str, str]
+    gaps: Sequence[Gap]
+    seen: Seen
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0 after SIGTERM or SIGINT, 1 when the query failed or could not start."""
+    """Exit code: 0 after SIGTERM or SIGINT, 1 when the query failed, 78 when records are missing or the settings are wrong."""
     if list(sys.argv[1:] if argv is None else argv):
         print("usage: python -m batch_layer.master.ingest (it takes no arguments)", file=sys.stderr)
         return 2
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-    stop, ready = threading.Event(), os.environ.get("TALLY_READY_FILE")
+    stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    settings = Settings.load()
-    try:
-        with exclusive(settings.master_path), cassandra_session(settings) as session:
-            query = start_ingest(build_session(settings, "tally-master"), session, settings)
-            if ready:
-                Path(ready).touch()
-            _watch(query, stop)
-    except TallyError as error:
-        print(f"master ingest: {error}", file=sys.stderr)
-        return 1
-    except KafkaException as error:
-        print(f"master ingest: Kafka: {error.args[0].str()}; `tally doctor` looks for the cause", file=sys.stderr)
-        return 1
-    return 0
+    return run_job("master ingest", lambda: _ingest(Settings.load(), stop))
 
 
-def start_ingest(spark: SparkSession, session: Session, settings: Settings, **options: str) -> StreamingQuery:
+def _ingest(settings: Settings, stop: threading.Event) -> None:
+    with exclusive(settings.master_path):
+        spark = build_session(settings, "tally-master")
+        with exclusive_in_jvm(spark, settings.master_path), cassandra_session(settings) as session:
+            running = start_ingest(spark, session, settings)
+            if settings.ready_file:
+                settings.ready_file.touch()
+            Watch(settings, session).until_stopped(running, stop)
+
+
+def start_ingest(spark: SparkSession, session: Session, settings: Settings, **options: str) -> Running:
     """The running query over all canonical topics; `options` go to the Kafka source.
 
-    Raises DataLoss when Kafka no longer keeps what the table lacks, or a topic was made anew.
+    Raises DataLoss when Kafka no longer keeps what the table lacks, or a log is not the one that the table's records came from.
     """
     topics = [family.topic for family in FAMILIES.values()]
     create_table(spark, settings.master_path)
-    ids = topic_ids(settings, topics)
-    starting = starting_offsets(held_by(settings.master_path), ids, kept_offsets(settings, topics))
-    ingest = Ingest(spark, session, settings, ids)
+    held, ids, kept = held_by(settings.master_path), topic_ids(settings, topics), kept_offsets(settings, topics)
+    refuse_other_log(held, kept, read_marks(settings, held.last_places()))
+    gaps = [gap for gap in read_gaps(session) if gap.topic in topics]
+    wanted = past_gaps(held.until, gaps)
+    starting = starting_offsets(Held(held.topic_ids, wanted), ids, kept)
+    if wanted != held.until:
+        _leave_behind(settings.checkpoint(QUERY))
+    ingest = Ingest(spark, session, settings, ids, gaps, Seen(starting))
+    ingest.seen.reached = _already_read(ingest, starting)
+    return Running(_query(ingest, starting, options), lambda: ingest.seen.reached, lambda: ingest.seen.refusal)
+
+
+def _already_read(ingest: Ingest, starting: Until) -> Until:
+    """How far the query has read before: beyond the table's end where nothing but markers of transactions follows it."""
+    checkpoint = ingest.settings.checkpoint(QUERY)
+    done = max((int(file.name) for file in checkpoint.glob("commits/*") if file.name.isdigit()), default=None)
+    before = {} if done is None else _offsets_in(checkpoint / "offsets" / str(done))
+
+    def reached(topic: str, partition: int, wanted: int) -> int:
+        offset = before.get(topic, {}).get(partition, 0)
+        return offset if offset > wanted and not _committed_between(ingest, topic, partition, (wanted, offset)) else wanted
+
+    return {topic: {number: reached(topic, number, wanted) for number, wanted in spans.items()} for topic, spans in starting.items()}
+
+
+def _query(ingest: Ingest, starting: Until, options: Mapping[str, str]) -> StreamingQuery:
+    settings = ingest.settings
     records = (
-        spark.readStream.format("kafka")
+        ingest.spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", settings.kafka)
-        .option("subscribe", ",".join(topics))
+        .option("subscribe", ",".join(starting))
         .option("startingOffsets", json.dumps(_text_keys(starting)))
         .option("kafka.isolation.level", "read_committed")
         .option("failOnDataLoss", "true")
@@ -91,23 +125,43 @@ def start_ingest(spark: SparkSession, session: Session, settings: Settings, **op
         .load()
     )
     writer = records.writeStream.queryName(QUERY).option("checkpointLocation", str(settings.checkpoint(QUERY)))
-    writer = writer.foreachBatch(lambda batch, number: append_batch(ingest, batch, number))
+    writer = writer.foreachBatch(lambda batch, number: _append_or_tell(ingest, batch, number))
     return writer.trigger(processingTime=f"{settings.ingest_trigger_seconds} seconds").start()
+
+
+def _leave_behind(checkpoint: Path) -> None:
+    """A checkpoint from before a gap is moved aside: it would ask for what is gone, and each append starts where the table ends."""
+    if checkpoint.exists():
+        checkpoint.rename(checkpoint.with_name(f"{checkpoint.name}-before-gap-{int(time.time())}"))
+
+
+def _append_or_tell(ingest: Ingest, batch: DataFrame, number: int) -> None:
+    # Spark wraps what is raised here: the refusal itself decides whether a new start may heal it.
+    try:
+        append_batch(ingest, batch, number)
+    except TallyError as error:
+        ingest.seen.refusal = error
+        raise
 
 
 def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
     """Append what the table lacks of one micro-batch. Raises DataLoss when records between the table and the batch are missing."""
-    held = held_by(ingest.settings.master_path)
+    # What is held, and the version that says so: another ingester may append at any moment after.
+    snapshot = newest_snapshot(ingest.settings.master_path)
+    held = snapshot.held
     start, end = _planned(ingest, number)
-    _refuse_hole(ingest, held.until, start)
+    _refuse_hole(ingest, past_gaps(held.until, ingest.gaps), start)
     fresh = master_records(batch.where(reduce(Column.__or__, list(_at_or_above(held.until, end))))).persist()
     try:
+        days = read_days(fresh)
         # Before the append: a crash between the two must leave a day dirty, never clean with records that no generation has.
-        rows = note_days(ingest.session, fresh)
-        if rows:
-            append(fresh, ingest.settings.master_path, Held(ingest.ids, _furthest(held.until, end)))
+        note_days(ingest.session, days)
+        if days:
+            marks = {topic: {**held.marks.get(topic, {}), **last_marks(days).get(topic, {})} for topic in end}
+            append(fresh, ingest.settings.master_path, snapshot, Held(ingest.ids, _furthest(held.until, end), marks))
         note_position(ingest.session, end)
-        log.info("append", micro_batch=number, rows=rows, until=end)
+        ingest.seen.reached = end
+        log.info("append", micro_batch=number, rows=sum(day["rows"] for day in days), until=end)
     finally:
         fresh.unpersist()
 
@@ -164,13 +218,6 @@ def _furthest(until: Until, end: Until) -> dict[str, dict[int, int]]:
 
 def _text_keys(offsets: Until) -> dict[str, dict[str, int]]:
     return {topic: {str(number): offset for number, offset in partitions.items()} for topic, partitions in offsets.items()}
-
-
-def _watch(query: StreamingQuery, stop: threading.Event) -> None:
-    while not stop.wait(WATCH_SECONDS):
-        if not query.isActive:
-            raise TallyError(f"query {query.name} failed: {' '.join(str(query.exception()).split())[:600]}")
-    query.stop()
 
 
 if __name__ == "__main__":

@@ -1,16 +1,18 @@
 """The Delta table of the master dataset: created once, appended to, never changed."""
 
-import json
+from functools import reduce
 from pathlib import Path
 
 from deltalake import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from batch_layer.master.positions import Held
+from batch_layer.master.positions import Held, Snapshot, held_by
 from schemas.loader import master_schema
-from tally.errors import DataLoss
+from tally.errors import AlreadyRunning
+from tally.families import FAMILIES
+from tally.frames import readable
 
 APP_ID = "tally-master-ingest"
 _IDENTITY = T.StructType([T.StructField(name, T.StringType()) for name in ("store_id", "event_id", "happened_at", "fingerprint")])
@@ -29,35 +31,46 @@ def create_table(spark: SparkSession, path: Path) -> None:
 
 
 def master_records(kafka: DataFrame) -> DataFrame:
-    """Canonical records as the master keeps them.
+    """Canonical records as the master keeps them; one that no layer can read has null identity, and lies on the day of its arrival.
 
-    In:  the Kafka source's columns (topic, partition, offset, timestamp, value binary).
-    Out: the columns of schemas/master/events.json.
+    In:  the Kafka source's columns (topic, partition, offset, timestamp, value binary): any bytes, or none.
+    Out: the columns of schemas/master/events.json, and sha256 (hex) of the record's bytes.
     """
     text = F.col("value").cast("string")
-    parsed = kafka.select("*", text.alias("json"), F.from_json(text, _IDENTITY).alias("event"))
-    happened_at = F.col("event.happened_at").cast("timestamp")
+    parsed = kafka.select("*", _is_readable(text).alias("is_readable"), F.from_json(text, _IDENTITY).alias("event"))
+    happened_at = _if_readable(F.col("event.happened_at").try_cast("timestamp"))
+    identity = [_if_readable(F.col(f"event.{name}")).alias(name) for name in ("store_id", "event_id")]
     return parsed.select(
-        F.col("topic").alias("source"), F.to_date(happened_at).alias("event_date"), "event.store_id", "event.event_id",
-        happened_at.alias("happened_at"), "event.fingerprint", "partition", "offset", F.col("timestamp").alias("committed_at"),
-        F.col("json").alias("value"),
+        F.col("topic").alias("source"), F.to_date(F.coalesce(happened_at, "timestamp")).alias("event_date"), *identity,
+        happened_at.alias("happened_at"), _if_readable(F.col("event.fingerprint")).alias("fingerprint"), "partition", "offset",
+        F.col("timestamp").alias("committed_at"), F.make_valid_utf8(text).alias("value"),
+        F.sha2(F.coalesce("value", F.lit(b"")), 256).alias("sha256"),
     )  # fmt: skip
 
 
-def append(records: DataFrame, path: Path, after: Held) -> None:
-    """Append records that the table does not hold, and what it holds after them, in one commit.
+def _is_readable(text: Column) -> Column:
+    of_its_family = [(F.col("topic") == family.topic) & readable(text, family) for family in FAMILIES.values()]
+    return reduce(Column.__or__, of_its_family)
 
-    The fixed application id makes two ingesters conflict; its version is the table's, so that Delta never skips an append in
-    silence. Raises DataLoss when the commit is not there afterwards: another ingester was at work.
+
+def _if_readable(value: Column) -> Column:
+    return F.when(F.col("is_readable"), value)
+
+
+def append(records: DataFrame, path: Path, seen: Snapshot, after: Held) -> None:
+    """Append records that the table lacked when it was `seen`, and what it holds after them, in one commit.
+
+    The fixed application id makes two ingesters conflict, and its version is one above that of the snapshot: Delta skips the append
+    if another ingester has committed since. Raises AlreadyRunning when it has: a new start goes on where the table ends by then.
     """
-    version = DeltaTable(str(path)).version()
     note = after.as_metadata()
     # One file a day: the rows of a day go to one task.
-    writer = records.repartition("source", "event_date").write.format("delta").mode("append")
-    writer.option("userMetadata", note).option("txnAppId", APP_ID).option("txnVersion", version + 1).save(str(path))
-    newest = DeltaTable(str(path)).history(1)[0]
-    if newest["version"] != version + 1 or json.loads(newest.get("userMetadata") or "null") != json.loads(note):
-        raise DataLoss(f"master dataset {path}: version {version + 1} is not this append; stop the other ingester and start again")
+    writer = records.drop("sha256").repartition("source", "event_date").write.format("delta").mode("append")
+    writer.option("userMetadata", note).option("txnAppId", APP_ID).option("txnVersion", seen.version + 1).save(str(path))
+    if held_by(path) != after:
+        raise AlreadyRunning(
+            f"master dataset {path}: another ingester has appended since version {seen.version}; stop it, then start again"
+        )
 
 
 def read_version(spark: SparkSession, path: Path, version: int) -> DataFrame:

@@ -15,7 +15,7 @@ from ingest.processor.build import Job, build_processor
 from ingest.processor.faults import Faults
 from runtime.heartbeat import Heartbeat
 from runtime.job import run_job
-from tally.connect import NORMALISER_GROUP
+from tally.connect import NORMALISER_ANCHOR, NORMALISER_GROUP
 from tally.settings import Settings
 
 
@@ -38,7 +38,9 @@ def run(settings: Settings, faults: Faults, stopped: Event, ready: Event) -> Non
     """Normalise, and delete raw messages that are read and past their retention, until stopped."""
     topics = raw_topics()
     normaliser = Normaliser(Rules.of(settings), settings.partitions, topics)
-    job = Job(NORMALISER_GROUP, tuple(topics), normaliser.process, normaliser.event_time)
+    job = Job(
+        NORMALISER_GROUP, tuple(topics), normaliser.process, normaliser.event_time, forget=normaliser.forget, anchor=NORMALISER_ANCHOR
+    )
     processor, consumer = build_processor(settings, job, faults)
     Thread(target=Janitor(settings, job.group, job.topics).run, args=(stopped,), name="janitor", daemon=True).start()
     try:

@@ -24,7 +24,8 @@ _MAX_MESSAGE_BYTES = 6_000_000
 class Job:
     """What a processor does: the group is also its name; a slot is one process of it, with a stable identity for the brokers.
 
-    `forget` takes back what `process` remembers of records whose transaction does not count.
+    `forget` takes back what `process` remembers of records whose transaction does not count; `anchor` names a durable topic beside
+    whose position the ids of the topics are kept.
     """
 
     group: str
@@ -33,6 +34,7 @@ class Job:
     event_time: EventTime
     slot: int = 0
     forget: Callable[[], None] = lambda: None
+    anchor: str = ""
 
     @property
     def identity(self) -> str:
@@ -45,7 +47,7 @@ def build_processor(settings: Settings, job: Job, faults: Faults) -> tuple[Proce
     consumer = job_consumer(settings, job)
     reading = Reading(job.topics, job.event_time, Limits(settings.alignment_seconds))
     pace = Pace(settings.transaction_records, settings.transaction_span_seconds)
-    intake = Intake(consumer, reading, KafkaBookmarks(settings, consumer))
+    intake = Intake(consumer, reading, KafkaBookmarks(settings, consumer, job.anchor))
     return Processor(intake, Step(job.process, job.forget), _delivery(settings, job, consumer, faults), pace), consumer
 
 

@@ -10,9 +10,10 @@ import structlog
 from confluent_kafka import KafkaError, Message, TopicPartition
 
 from ingest.processor.alignment import Alignment, Limits
-from ingest.processor.bookmarks import Bookmarks, way_out
+from ingest.processor.bookmarks import Bookmarks
 from ingest.processor.record import EventTime, Input
 from ingest.processor.transaction import Aborted
+from runtime.bookmarks import way_out
 from tally.errors import DataLoss, TallyError
 
 _METADATA_PREFIX = b"CGMDv2:"
@@ -115,7 +116,7 @@ class Intake:
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
             place = f"topic {message.topic()}, partition {message.partition()}"
             lost = f"records were deleted before they were read ({error.str()})"
-            raise DataLoss(f"{place}: {lost}; {way_out((message.topic(), message.partition()))}")
+            raise DataLoss(f"{place}: {lost}; {way_out(str(message.topic()), message.partition())}")
         elif error.code() == KafkaError._FATAL or error.fatal():
             raise TallyError(f"consumer: {error.str()}; start the process again")
         else:

@@ -9,7 +9,7 @@ import typer
 from tally.errors import TallyError
 
 # One module of ops/cli each, with `register(app)`. They import what they need inside their commands, so that --help is quick.
-VERBS = ("stack", "replay", "rebuild", "audit", "backfill", "query", "dead_letters", "demo")
+VERBS = ("stack", "replay", "rebuild", "audit", "backfill", "query", "dead_letters", "gaps", "demo")
 
 DONE, FAILED = 0, 1
 

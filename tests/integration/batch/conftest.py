@@ -31,7 +31,7 @@ def ingest(spark: SparkSession, session: Session, batch_settings: Settings) -> I
     """Everything that is committed now, appended; options go to the Kafka source."""
 
     def run(**options: str) -> None:
-        query = start_ingest(spark, session, batch_settings, **options)
+        query = start_ingest(spark, session, batch_settings, **options).query
         try:
             query.processAllAvailable()
         finally:

@@ -47,7 +47,7 @@ class Parts:
     def append(self, *records: Any) -> None:
         """Send canonical receipts and take them into the master."""
         send(self.settings, "sales", records)
-        query = start_ingest(self.spark, self.session, self.settings)
+        query = start_ingest(self.spark, self.session, self.settings).query
         query.processAllAvailable()
         query.stop()
 

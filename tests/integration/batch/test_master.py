@@ -2,15 +2,19 @@
 
 import shutil
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
+from cassandra.cluster import Session
 from deltalake import DeltaTable
+from msgspec.structs import replace
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from batch_layer.master.ingest import QUERY
-from batch_layer.master.positions import Held, held_by
-from batch_layer.master.table import append, read_version
+from batch_layer.master.ingest import QUERY, start_ingest
+from batch_layer.master.positions import Held, Snapshot, held_by, kept_offsets
+from batch_layer.master.table import append
+from batch_layer.master.watch import Watch
 from ops.audit.topics import committed_counts
 from tally.connect import kafka_producer
 from tally.errors import DataLoss
@@ -33,6 +37,10 @@ def master_coordinates(settings: Settings) -> list[tuple[int, int]]:
 def assert_each_committed_record_once(settings: Settings) -> None:
     coordinates = master_coordinates(settings)
     assert len(coordinates) == len(set(coordinates)) == sum(committed_counts(settings, "sales").values()) > 0
+
+
+def ends(settings: Settings, topic: str) -> dict[int, int]:
+    return {number: end for number, (_, end) in kept_offsets(settings, [topic])[topic].items()}
 
 
 def test_checkpoint_deleted_the_master_holds_each_record_once(ingest: Ingest, batch_settings: Settings) -> None:
@@ -90,12 +98,7 @@ def test_table_lost_in_a_first_micro_batch_that_began_behind_it_is_refused(inges
 
 
 def test_aborted_records_are_not_in_the_master(ingest: Ingest, batch_settings: Settings) -> None:
-    producer = kafka_producer(batch_settings, {"transactional.id": "aborting", "message.timeout.ms": 5000, "transaction.timeout.ms": 10000})
-    producer.init_transactions(10)
-    producer.begin_transaction()
-    producer.produce("sales", b"{}", "1", 0)
-    producer.flush(10)
-    producer.abort_transaction(10)
+    abort_one(batch_settings)
     send_receipts(batch_settings, 300, 5)
 
     ingest()
@@ -103,23 +106,42 @@ def test_aborted_records_are_not_in_the_master(ingest: Ingest, batch_settings: S
     assert_each_committed_record_once(batch_settings)
 
 
-def test_second_ingester_whose_append_delta_skips_ends_instead_of_losing_records(
-    ingest: Ingest, batch_settings: Settings, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+def test_append_between_reading_the_table_and_appending_is_noticed_and_nothing_is_held_twice(
+    ingest: Ingest, batch_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send_receipts(batch_settings, 500, 5)
     ingest()
-    path, held = batch_settings.master_path, held_by(batch_settings.master_path)
-    newest = DeltaTable(str(path)).version()
-    records = read_version(spark, path, newest)
-    # What the other one saw just before this append was committed.
-    monkeypatch.setattr(DeltaTable, "version", lambda _table: newest - 1)
+    path = batch_settings.master_path
+    send_receipts(batch_settings, 510, 5)
 
-    with pytest.raises(DataLoss, match="stop the other ingester"):
-        append(records, path, Held(held.topic_ids, {"sales": {0: 10**6}}))
+    def another_appends_first(records: DataFrame, path: Path, seen: Snapshot, after: Held) -> None:
+        append(records, path, seen, after)
+        # The other one's commit bears another note: it read to another end.
+        append(records, path, seen, Held(after.topic_ids, after.until, {}))
+
+    monkeypatch.setattr("batch_layer.master.ingest.append", another_appends_first)
+    with pytest.raises(StreamingQueryException, match="another ingester has appended since version"):
+        ingest()
 
     monkeypatch.undo()
     assert_each_committed_record_once(batch_settings)
-    assert held_by(path) == held
+    ingest()
+    assert_each_committed_record_once(batch_settings)
+    assert held_by(path).until["sales"] == ends(batch_settings, "sales")
+
+
+def test_log_that_was_cut_and_has_grown_again_stops_the_ingest(
+    ingest: Ingest, batch_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send_receipts(batch_settings, 600, 5)
+    ingest()
+    held = held_by(batch_settings.master_path)
+    # As it looks after a cut: the offsets are there, with other records than those that were appended.
+    other = {topic: {at: replace(mark, sha256="00") for at, mark in marks.items()} for topic, marks in held.marks.items()}
+    monkeypatch.setattr("batch_layer.master.ingest.held_by", lambda _path: Held(held.topic_ids, held.until, other))
+
+    with pytest.raises(DataLoss, match="is not the one that the master dataset holds"):
+        ingest()
 
 
 def test_nothing_can_be_deleted_from_the_master(ingest: Ingest, batch_settings: Settings, spark: SparkSession) -> None:
@@ -128,3 +150,32 @@ def test_nothing_can_be_deleted_from_the_master(ingest: Ingest, batch_settings: 
 
     with pytest.raises(Exception, match="DELTA_CANNOT_MODIFY_APPEND_ONLY"):
         spark.sql(f"DELETE FROM delta.`{batch_settings.master_path}` WHERE source = 'sales'")
+
+
+def test_ingest_started_again_behind_an_aborted_transaction_is_current_at_once(
+    ingest: Ingest, batch_settings: Settings, spark: SparkSession, session: Session
+) -> None:
+    send_receipts(batch_settings, 700, 5)
+    abort_one(batch_settings)
+    ingest()
+    begun = datetime.now(UTC)
+
+    running = start_ingest(spark, session, batch_settings)
+    try:
+        watch = Watch(batch_settings, session)
+        watch.look(running.reached())
+    finally:
+        running.query.stop()
+
+    current = {row.family: row.current_at.replace(tzinfo=UTC) for row in session.execute("SELECT family, current_at FROM master_current")}
+    assert current.keys() == {"sales", "traffic"} and min(current.values()) >= begun.replace(microsecond=begun.microsecond // 1000 * 1000)
+
+
+def abort_one(settings: Settings) -> None:
+    """A transaction with one canonical record, aborted."""
+    producer = kafka_producer(settings, {"transactional.id": "aborting", "message.timeout.ms": 5000, "transaction.timeout.ms": 10000})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    producer.produce("sales", b"{}", "1", 0)
+    producer.flush(10)
+    producer.abort_transaction(10)

@@ -25,7 +25,7 @@ def copy_job(group: str, source: str, target: str, slot: int = 0) -> Job:
     def copy(record: Input) -> Sequence[Output]:
         return (Output(target, record.key, record.value),)
 
-    return Job(group, (source,), copy, lambda record: record.timestamp_ms / 1000, slot)
+    return Job(group, (source,), copy, lambda record: record.timestamp_ms / 1000, slot, anchor="dead-letters")
 
 
 class _Announced(Event):

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
-from ingest.processor.bookmarks import Bookmark
 from ops.stack.probes import admin_client
+from runtime.bookmarks import Bookmark
 from runtime.marks import Mark
 from tally.settings import Settings
-from tests.integration.ingest.conftest import Start, committed_values, send_values, stop, wait_until_read, wait_until_ready
+from tests.integration.ingest.conftest import Start, committed_values, send_values, stop, wait_until, wait_until_read, wait_until_ready
 
 COPIER = "tests.integration.ingest.copier"
 VALUES = [f"v{number:03d}" for number in range(40)]
@@ -30,7 +30,8 @@ def delete_below(admin: AdminClient, topic: str, bounds: Sequence[int]) -> None:
 
 def committed(admin: AdminClient, group: str) -> list[TopicPartition]:
     found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30)
-    return sorted(found.topic_partitions, key=lambda at: at.partition)
+    # Beside those of its topic the group keeps a position in the anchor.
+    return sorted((at for at in found.topic_partitions if at.topic == group), key=lambda at: at.partition)
 
 
 def commit(admin: AdminClient, group: str, positions: list[TopicPartition]) -> None:
@@ -92,8 +93,21 @@ def bookmark(start: Start, settings: Settings, topics: tuple[str, str], admin: A
     copied(start, settings, topics)
     [first, *_] = [at for at in committed(admin, topics[0]) if at.offset > 0]
     book = Bookmark.read(first.metadata)
-    assert book is not None and book.last.offset == first.offset - 1
+    assert book is not None and book.last is not None and book.last.offset == first.offset - 1
     return first, book
+
+
+def test_topic_made_anew_is_noticed_though_its_positions_went_with_it(
+    start: Start, settings: Settings, topics: tuple[str, str], admin: AdminClient
+) -> None:
+    send_values(settings, topics[0], VALUES)
+    copied(start, settings, topics)
+    admin.delete_topics([topics[0]])[topics[0]].result(30)
+    wait_until(lambda: topics[0] not in admin.list_topics(timeout=10).topics)
+    admin.create_topics([NewTopic(topics[0], settings.partitions, 1)])[topics[0]].result(30)
+    send_values(settings, topics[0], 3 * VALUES)
+
+    assert "deleted and created anew" in refused(start, topics)
 
 
 def test_log_of_another_topic_id_is_noticed_though_offsets_and_records_fit(
@@ -110,7 +124,7 @@ def test_log_that_was_cut_and_has_grown_again_is_noticed(
 ) -> None:
     at, book = bookmark
     # As it looks after a cut: the offset is there, with a record that is not the one that was read.
-    other = Bookmark(book.topic_id, Mark(book.last.offset, book.last.timestamp_ms - 1, book.last.sha256))
+    other = Bookmark(book.topic_id, Mark(at.offset - 1, 0, ""))
     commit(admin, topics[0], [TopicPartition(at.topic, at.partition, at.offset, metadata=other.text)])
 
     assert f"the record at offset {at.offset - 1} is not the one that was read there" in refused(start, topics)

@@ -1,12 +1,15 @@
 """What the master dataset says that it holds, version by version, and what is refused when Kafka does not fit it."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, write_deltalake
 
-from batch_layer.master.positions import NOTHING_HELD, Held, held_by, starting_offsets
+from batch_layer.master.positions import NOTHING_HELD, Held, Snapshot, held_by, newest_snapshot, refuse_other_log, starting_offsets
+from runtime.gaps import Gap, past_gaps
+from runtime.marks import Mark
 from tally.errors import DataLoss
 
 ROW = pa.table({"a": [1]})
@@ -51,3 +54,53 @@ def test_records_that_kafka_does_not_hold_stop_the_ingest(earliest: int, end: in
 def test_topic_created_anew_stops_the_ingest() -> None:
     with pytest.raises(DataLoss, match="deleted and created anew"):
         starting_offsets(FIRST, {"sales": "id-2"}, KEPT)
+
+
+LAST = Mark(4, 1_500_000_000_000, "aa")
+MARKED = Held({"sales": "id-1"}, {"sales": {0: 5}}, {"sales": {0: LAST}})
+
+
+def test_snapshot_is_a_version_and_what_that_version_holds(tmp_path: Path) -> None:
+    for held in (FIRST, MARKED, None):
+        append(tmp_path, held)
+
+    assert newest_snapshot(tmp_path) == Snapshot(2, MARKED)
+
+
+def test_same_last_record_is_the_same_log() -> None:
+    refuse_other_log(MARKED, KEPT, {("sales", 0, 4): LAST})
+
+
+@pytest.mark.parametrize("found", [None, Mark(4, 1_500_000_000_000, "bb"), Mark(4, 1_500_000_000_001, "aa")])
+def test_another_last_record_stops_the_ingest(found: Mark | None) -> None:
+    with pytest.raises(DataLoss, match="the record at offset 4 is not the one that the master dataset holds"):
+        refuse_other_log(MARKED, KEPT, {("sales", 0, 4): found})
+
+
+def test_last_record_that_kafka_has_let_go_by_its_retention_tells_nothing() -> None:
+    refuse_other_log(MARKED, {"sales": {0: (5, 20)}}, {("sales", 0, 4): None})
+
+
+def gap(from_offset: int, until_offset: int) -> Gap:
+    instant = datetime(2017, 1, 1, tzinfo=UTC)
+    return Gap("sales", 0, from_offset, until_offset, instant, instant, instant, "test")
+
+
+@pytest.mark.parametrize(("gaps", "wanted"), [
+    ([], 5), ([gap(5, 9)], 9), ([gap(3, 9)], 9), ([gap(6, 9)], 5), ([gap(1, 5)], 5), ([gap(9, 12), gap(5, 9)], 12),
+])  # fmt: skip
+def test_accepted_gap_is_passed_and_no_other_record(gaps: list[Gap], wanted: int) -> None:
+    assert past_gaps(FIRST.until, gaps) == {"sales": {0: wanted}}
+
+
+def test_gap_at_the_very_beginning_is_passed_by_a_master_that_holds_nothing() -> None:
+    assert past_gaps({}, [gap(0, 6)]) == {"sales": {0: 6}}
+
+
+def test_gap_of_another_topic_changes_nothing() -> None:
+    assert past_gaps({"traffic": {0: 5}}, [gap(5, 9)]) == {"traffic": {0: 5}}
+
+
+def test_hole_names_the_command_that_accepts_it() -> None:
+    with pytest.raises(DataLoss, match="`tally gaps accept sales 0`"):
+        starting_offsets(FIRST, {"sales": "id-1"}, {"sales": {0: (6, 20)}})

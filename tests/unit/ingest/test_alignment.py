@@ -101,3 +101,17 @@ def test_new_assignment_forgets_everything() -> None:
     alignment.add(record(0, 7), 30)
 
     assert alignment.is_empty()
+
+
+def test_reader_is_behind_until_each_partition_has_ended_and_is_empty() -> None:
+    alignment = aligned({0: [1.0], 1: []})
+    seen = [alignment.is_behind()]
+    end_all(alignment, 0, 1)
+    seen.append(alignment.is_behind())
+    taken(alignment)
+
+    assert [*seen, alignment.is_behind()] == [True, True, False]
+
+
+def test_reader_without_partitions_is_not_behind() -> None:
+    assert aligned({}).is_behind() is False

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingest.processor.bookmarks import Bookmark, Log, what_is_lost
+from runtime.bookmarks import Bookmark, Log, TopicIds, what_is_lost
 from runtime.marks import Mark, mark
 
 LAST = Mark(9, 1_500_000_000_000, "aa")
@@ -33,6 +33,11 @@ def test_another_log_is_refused(log: Log, told: str) -> None:
     assert told in str(what_is_lost(10, BOOK, log))
 
 
+def test_topic_made_anew_before_anything_was_read_is_refused_too() -> None:
+    assert "deleted and created anew" in str(what_is_lost(0, Bookmark("id-1"), Log("id-2", 0, 20)))
+    assert what_is_lost(0, Bookmark("id-1"), Log("id-1", 0, 20)) is None
+
+
 def test_position_without_a_bookmark_is_judged_by_its_offset_alone() -> None:
     assert what_is_lost(10, None, Log("id-1", 10, 20)) is None
     assert what_is_lost(10, None, Log("id-1", 11, 20)) is not None
@@ -41,6 +46,12 @@ def test_position_without_a_bookmark_is_judged_by_its_offset_alone() -> None:
 def test_bookmark_is_read_back_from_metadata_and_anything_else_is_none() -> None:
     assert Bookmark.read(BOOK.text) == BOOK
     assert [Bookmark.read(text) for text in (None, "", "by hand", "{}", "[1]")] == [None] * 5
+
+
+def test_topic_ids_are_read_back_and_anything_else_is_none() -> None:
+    kept = TopicIds({"posTransactionTopic": "id-1"})
+    assert TopicIds.read(kept.text) == kept
+    assert [TopicIds.read(text) for text in (None, "", "by hand", "[1]")] == [TopicIds()] * 4
 
 
 def test_null_value_has_the_mark_of_an_empty_one() -> None:

@@ -14,6 +14,7 @@ from ingest.processor.intake import Intake, Reading, generation_of
 from ingest.processor.loop import Pace, Processor, Step
 from ingest.processor.record import Input, Output
 from ingest.processor.transaction import Aborted
+from runtime.heartbeat import Heartbeat
 from tally.errors import OutcomeUnknown
 
 HOUR = 3600.0
@@ -79,6 +80,9 @@ class Recorded:
     def __init__(self, consumer: OnePartition, errors: Sequence[Exception] = (), slow_brokers: int = 0) -> None:
         self.batches: list[list[float]] = []
         self.renewals = 0
+        self.beats = Beats()
+        # How many batches had been delivered each time that the step had to forget.
+        self.forgotten: list[int] = []
         self._consumer, self._errors, self._slow = consumer, list(errors), slow_brokers
 
     def renew(self) -> None:
@@ -92,6 +96,17 @@ class Recorded:
             raise self._errors.pop(0)
         self.batches.append([float(output.value or b"") for output in outputs])
         [self._consumer.committed_offset] = [at.offset for at in positions]
+
+
+class Beats(Heartbeat):
+    """A heartbeat that keeps what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.told: list[object] = []
+
+    def beat(self, progress: object, is_behind: bool) -> None:
+        self.told.append(progress)
 
 
 def delivered(hours: Sequence[float], pace: Pace, errors: Sequence[Exception] = (), slow_brokers: int = 0) -> Recorded:
@@ -109,7 +124,8 @@ def delivered(hours: Sequence[float], pace: Pace, errors: Sequence[Exception] = 
 
     reading = Reading(("in",), lambda record: float(record.value or b"") * HOUR, Limits(600))
     intake = Intake(consumer, reading, Positions(consumer))
-    Processor(intake, Step(copy), delivery, pace).run(stopped, StopAtEnd(), Faults())
+    step = Step(copy, lambda: delivery.forgotten.append(len(delivery.batches)))
+    Processor(intake, step, delivery, pace).run(stopped, StopAtEnd(), Faults(), delivery.beats)
     return delivery
 
 
@@ -137,3 +153,14 @@ def test_unknown_outcome_takes_a_new_producer_and_redoes() -> None:
 
 def test_producer_is_asked_for_until_the_brokers_answer() -> None:
     assert delivered([1], Pace(100, HOUR), slow_brokers=3).renewals == 4
+
+
+def test_step_forgets_at_each_assignment_and_when_its_transaction_does_not_count() -> None:
+    assert delivered([1, 3], Pace(100, HOUR)).forgotten == [0]
+    assert delivered([1, 3, 5], Pace(100, HOUR), [Aborted("group changed")]).forgotten == [0, 0]
+
+
+def test_loop_beats_with_each_delivery_as_progress_and_while_it_waits_for_the_brokers() -> None:
+    beats = delivered([1, 3, 5], Pace(100, HOUR), slow_brokers=2).beats.told
+
+    assert beats[:2] == [0, 0] and beats[-1] == 3

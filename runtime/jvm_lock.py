@@ -1,4 +1,4 @@
-"""The JVM of a driver holds its checkpoints too: it outlives a killed Python for some seconds and writes meanwhile."""
+"""The JVM of a driver holds its folder too: it outlives a killed Python for some seconds and writes meanwhile."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,19 +15,19 @@ _JVM_SECONDS = 20.0
 
 
 @contextmanager
-def exclusive_in_jvm(spark: SparkSession, checkpoint: Path) -> Iterator[None]:
-    """Holds the checkpoint for this driver's JVM, until the block or the JVM ends.
+def exclusive_in_jvm(spark: SparkSession, folder: Path) -> Iterator[None]:
+    """Holds the folder (a checkpoint, the master dataset) for this driver's JVM, until the block or the JVM ends.
 
     Waits for the JVM of an earlier, killed driver to end. Raises AlreadyRunning if it does not.
     """
-    # Beside the checkpoint, not inside: moving it away must not take the lock with it.
-    file = checkpoint.with_name(f"{checkpoint.name}.jvm-lock")
+    # Beside the folder, not inside: moving it away must not take the lock with it.
+    file = folder.with_name(f"{folder.name}.jvm-lock")
     jvm = spark.sparkContext._jvm
     assert jvm is not None  # only a Spark Connect session has none
     opened = jvm.java.io.RandomAccessFile(str(file.absolute()), "rw")
     try:
         if not _taken(opened.getChannel().tryLock):
-            raise AlreadyRunning(f"checkpoint {checkpoint}: the JVM of an earlier driver still runs; end it first")
+            raise AlreadyRunning(f"{folder}: the JVM of an earlier driver still runs; end it first")
         yield
     finally:
         # A JVM that has ended holds nothing.
