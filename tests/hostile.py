@@ -52,6 +52,9 @@ async def measured(address: tuple[str, int], attack: Attack, most_seconds: float
     result = Measured()
     before: list[float] = []
     after: list[float] = []
+    # The producer's first words with the brokers are nobody's everyday.
+    for number in range(20):
+        await posted(address, encoded(pos(operation_id=f"warm-{number}")))
     await _with_senders(address, senders, before, result.failed, asyncio.sleep(8))
     held = asyncio.gather(*(_held(address, first, more, most_seconds) for first, more in attack.clients()))
     await _with_senders(address, senders, result.attacked, result.failed, held)
