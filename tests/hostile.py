@@ -16,6 +16,8 @@ HALF_BODY = b"POST /v1/events/pos HTTP/1.1\r\nHost: localhost\r\nContent-Type: a
 WHOLE = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 TRICKLE_SECONDS = 1.0
 PACE_SECONDS = 0.5
+# As fast as one process opens connections and still gives its honest senders their turn.
+OPENED_A_SECOND = 500
 _RECEIPTS = count(1)
 
 
@@ -52,10 +54,13 @@ async def measured(address: tuple[str, int], attack: Attack, most_seconds: float
     result = Measured()
     before: list[float] = []
     after: list[float] = []
+    # The producer's first words with the brokers are nobody's everyday.
+    for number in range(20):
+        await posted(address, encoded(pos(operation_id=f"warm-{number}")))
     await _with_senders(address, senders, before, result.failed, asyncio.sleep(8))
-    held = asyncio.gather(*(_held(address, first, more, most_seconds) for first, more in attack.clients()))
-    await _with_senders(address, senders, result.attacked, result.failed, held)
-    result.lived = held.result()
+    holding = asyncio.gather(*(held(address, n / OPENED_A_SECOND, kind, most_seconds) for n, kind in enumerate(attack.clients())))
+    await _with_senders(address, senders, result.attacked, result.failed, holding)
+    result.lived = holding.result()
     await _with_senders(address, senders, after, result.failed, asyncio.sleep(8))
     # The machine has other work too: the worse of the two is what honest senders have alone.
     result.alone = max(before, after, key=p99)
@@ -106,8 +111,10 @@ async def asked(address: tuple[str, int], request: bytes) -> tuple[int, bytes]:
     return (int(head.split()[1]) if head else 0), body
 
 
-async def _held(address: tuple[str, int], first: bytes, more: bytes, most_seconds: float) -> float:
-    """Seconds until the server ended the connection."""
+async def held(address: tuple[str, int], after: float, kind: tuple[bytes, bytes], most_seconds: float) -> float:
+    """Seconds until the server ended a connection that was opened `after` seconds."""
+    first, more = kind
+    await asyncio.sleep(after)
     reader, writer = await asyncio.open_connection(*address)
     began = time.monotonic()
     writer.write(first)
