@@ -133,7 +133,7 @@ def _of_the_normaliser(settings: Settings, topic: str, partition: int) -> tuple[
 
 def _of_the_master(settings: Settings, session: Session, topic: str, partition: int) -> tuple[int, Bookmark | None]:
     # What the ingest itself goes by, gaps that were accepted before included.
-    note = next(_notes(settings), {"until": {}, "marks": {}})
+    note: dict[str, Any] = next(_notes(settings), {"until": {}, "marks": {}})
     until = note["until"].get(topic, {}).get(str(partition), 0)
     mark = note.get("marks", {}).get(topic, {}).get(str(partition))
     book = Bookmark(note["topic_ids"][topic], Mark(**mark)) if mark else None
