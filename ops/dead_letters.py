@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from hashlib import sha256
 from typing import Any
 from uuid import uuid4
 
@@ -13,6 +12,7 @@ from schemas import loader
 from tally.connect import kafka_consumer, kafka_producer
 from tally.errors import TallyError
 from tally.instants import from_millis, instant_text
+from tally.keys import digest_key, keyed_digest
 from tally.settings import Settings
 
 TOPIC = "dead-letters"
@@ -96,10 +96,14 @@ def _original(settings: Settings, letter: DeadLetter) -> Message:
         message = consumer.poll(_SECONDS)
     finally:
         consumer.close()
-    if message is None or message.error() or sha256(message.value() or b"").hexdigest() != letter.sha256:
+    if message is None or message.error() or not _is_original(settings, letter, message):
         kept = f"kept {settings.raw_retention_seconds} s"
         raise TallyError(f"{letter.id}: the original is no longer in Kafka ({kept}); give its corrected content with --fix FILE")
     return message
+
+
+def _is_original(settings: Settings, letter: DeadLetter, message: Message) -> bool:
+    return keyed_digest(digest_key(settings.home), message.value() or b"") == letter.sha256
 
 
 def _send(settings: Settings, topic: str, key: Any, value: bytes, headers: list[tuple[str, bytes]]) -> str:

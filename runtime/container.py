@@ -18,9 +18,15 @@ _BY_SIGNAL = 128
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code of the command, 128 + the signal's number if one ended it; after a refusal DONE, but only once told to stop."""
     command = list(sys.argv[1:] if argv is None else argv)
+    # Ready to be stopped before there is a command: one that nobody could tell to end would outlive its container.
+    stops = list[int]()
+    for number in _STOPS:
+        signal.signal(number, lambda number, frame: stops.append(number))
     process = subprocess.Popen(command)
     for number in _STOPS:
         signal.signal(number, lambda number, frame: process.send_signal(number))
+    for early in stops:
+        process.send_signal(early)
     code = process.wait()
     if code == REFUSED:
         print(f"{' '.join(command)}: refused and not started again; correct what is named above, then restart this container", flush=True)

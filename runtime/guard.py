@@ -19,6 +19,7 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
+_FREE_BYTES = 16 * 1024
 STRICT_POLICY = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
 
@@ -74,7 +75,10 @@ class Guard:
 
 
 class BodyBudget:
-    """Bounds the request bodies in memory over all requests, in bytes; one more byte than that answers 503."""
+    """Bounds the request bodies in memory over all requests, in bytes; one more byte than that answers 503.
+
+    The first bytes of each are free, so that a till's receipt gets in while others fill the budget with large bodies.
+    """
 
     def __init__(self, app: ASGIApp, most_bytes: int) -> None:
         self._app = app
@@ -83,15 +87,15 @@ class BodyBudget:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Counts what is received until the request has ended."""
-        taken = 0
+        read = taken = 0
 
         async def counted() -> Message:
-            nonlocal taken
+            nonlocal read, taken
             message = await receive()
-            size = len(message.get("body", b""))
-            taken += size
-            self._bytes += size
-            if self._bytes > self._most_bytes:
+            before, read = max(0, read - _FREE_BYTES), read + len(message.get("body", b""))
+            taken = max(0, read - _FREE_BYTES)
+            self._bytes += taken - before
+            if taken and self._bytes > self._most_bytes:
                 raise HTTPException(503, "too many requests are being read; send again later", {"Retry-After": "1", "Connection": "close"})
             return message
 

@@ -104,7 +104,8 @@ class BoundedProtocol(HttpToolsProtocol):
             # What was written is not read: there is nobody to wait for.
             self.transport.abort()
             return
-        self._end(408, "The request took too long.")
+        is_answering = self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
+        self._end(*((503, "The answer took too long.") if is_answering else (408, "The request took too long.")))
 
     def _allow(self, seconds: float) -> None:
         self.deadline = self.loop.time() + seconds

@@ -1,7 +1,6 @@
 """Where a query without a checkpoint begins, and below which window it must not write (the floor, docs/guarantees.md)."""
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,8 +9,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from speed_layer.checkpoint import keep_whole
 from speed_layer.source import Offsets
-from tally.errors import DataLoss, TallyError
+from tally.errors import BadSettings, TallyError
 from tally.instants import instant_text
 from tally.windows import WINDOW, window_start
 
@@ -38,14 +38,8 @@ def kept_handover(checkpoint: Path) -> Handover | None:
 
 def keep_handover(checkpoint: Path, handover: Handover) -> None:
     """The record kept with the checkpoint: whole or not at all, and before the query's first micro-batch."""
-    checkpoint.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"starting": dict(handover.starting), "floor": instant_text(handover.floor) if handover.floor else None})
-    arriving = checkpoint / f"{FILE}.arriving"
-    with arriving.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    arriving.rename(checkpoint / FILE)
+    keep_whole(checkpoint / FILE, text)
 
 
 def floor_above(master: DataFrame, family: str, starting: Offsets) -> datetime | None:
@@ -62,13 +56,13 @@ def floor_above(master: DataFrame, family: str, starting: Offsets) -> datetime |
 
 
 def refuse_unknown_past(family: str, starting: Offsets, reached: Mapping[int, int]) -> None:
-    """Nothing if the master holds every record below the starting offsets. Raises DataLoss: the floor could not be told.
+    """Nothing if the master holds every record below the starting offsets. Raises TallyError: the floor cannot be told yet.
 
     `reached`: first offset that the master does not hold yet, by partition.
     """
     for partition, offset in sorted(starting.items()):
         if offset > reached.get(partition, 0):
-            raise DataLoss(
+            raise TallyError(
                 f"{family} partition {partition}: a query begun at offset {offset} has to know the records below it, the master "
                 f"dataset holds them up to {reached.get(partition, 0)}; let `tally up master` catch up, or start at lower offsets"
             )
@@ -80,7 +74,7 @@ def given_offsets(text: str, family: str, partitions: int) -> Offsets | None:
         offsets = json.loads(text).get(family)
         given = None if offsets is None else {int(partition): int(offset) for partition, offset in offsets.items()}
     except (ValueError, AttributeError, TypeError) as error:
-        raise TallyError(f'--starting-offsets: {error}; give JSON such as {{"sales": {{"0": 12}}}}') from error
+        raise BadSettings(f'--starting-offsets: {error}; give JSON such as {{"sales": {{"0": 12}}}}') from error
     if given is not None and not set(given) <= set(range(partitions)):
-        raise TallyError(f"--starting-offsets: {family} has partitions 0 to {partitions - 1}, got {sorted(given)}")
+        raise BadSettings(f"--starting-offsets: {family} has partitions 0 to {partitions - 1}, got {sorted(given)}")
     return None if given is None else {partition: given.get(partition, 0) for partition in range(partitions)}

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from speed_layer.checkpoint import has_begun
 from speed_layer.floor import FILE, Handover, floor_above, given_offsets, keep_handover, kept_handover, refuse_unknown_past
 from speed_layer.source import Offsets
-from tally.errors import TallyError
+from tally.errors import Refused
 from tally.families import Family
 from tally.settings import Settings
 
@@ -27,13 +27,13 @@ class Driver:
 def settle_handover(driver: Driver, query: str, family: Family | None, earliest: Offsets) -> Handover:
     """The record that the query goes by, kept with its checkpoint before the first micro-batch.
 
-    Raises TallyError when a checkpoint has lost its record, DataLoss when the master cannot tell the floor.
+    Raises Refused when a checkpoint has lost its record, TallyError when the master cannot tell the floor yet.
     """
     checkpoint = driver.settings.checkpoint(query)
     kept = kept_handover(checkpoint)
     if has_begun(checkpoint):
         if kept is None:
-            raise TallyError(f"checkpoint {checkpoint}: {FILE} is missing; restore the whole folder, or move it away to begin anew")
+            raise Refused(f"checkpoint {checkpoint}: {FILE} is missing; restore the whole folder, or move it away to begin anew")
         return kept
     # A record without a micro-batch is not kept: Kafka and the master may have moved on since.
     starting = _starting(driver, query, earliest)

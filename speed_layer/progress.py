@@ -1,30 +1,47 @@
 """How far each query is: to Cassandra for readers and lag, and as JSON lines for people and measurements."""
 
 import json
+import time
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import structlog
 from cassandra.cluster import PreparedStatement, Session
+from cassandra.query import Statement
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from speed_layer.checkpoint import Position
-from speed_layer.sink.writer import write_all
+from speed_layer.handover import Driver
+from speed_layer.lastread import Memory
+from speed_layer.sink.writer import Unacknowledged, write_all
 from speed_layer.view import LEFT_OUT
-from tally.settings import Settings
 
+# Some hours of micro-batches; with the file before it twice as much.
+MOST_LINES_BYTES = 16 << 20
+WRITE_AGAIN_SECONDS = 5.0
+BEGINNING = "1970-01-01T00:00:00Z"
+log = structlog.get_logger()
 Report = Mapping[str, Any]
 
 
 class Progress:
-    """Writes every micro-batch's report of one query once; reports of queries that keep no view go to the lines only."""
+    """Passes on every micro-batch's report of one query once; reports of queries that keep no view go to the lines only.
 
-    def __init__(self, settings: Settings, session: Session, query: StreamingQuery, family: str | None) -> None:
-        self._session, self._query, self._family = session, query, family
-        self._file = progress_file(settings.home, query.name)
+    What Cassandra does not take is kept and tried again: its absence ends no query that could go on.
+    """
+
+    def __init__(self, driver: Driver, query: StreamingQuery, family: str | None, memory: Memory) -> None:
+        session = driver.session
+        self._session, self._query, self._family, self._memory = session, query, family, memory
+        self._file = progress_file(driver.settings.home, query.name)
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        self._seen, self._batch = "", -1
+        self._seen, self.batch = "", -1
+        self.position: Position | None = None
+        self._waiting: list[Statement] = []
+        self._next_write = 0.0
         self._reach = _prepare(
             session,
             f"INSERT INTO {session.keyspace}.speed_progress (family, partition, until, watermark) VALUES (?, ?, ?, ?) USING TIMESTAMP ?",
@@ -34,38 +51,60 @@ class Progress:
         )
 
     def take(self) -> None:
-        """Everything that the query has reported since the last call."""
+        """Everything that the query has reported since the last call, and what waits."""
         last = self._query.lastProgress
-        if last is None or last["timestamp"] == self._seen:
+        if last is not None and last["timestamp"] != self._seen:
+            self._read(last)
+        self._write()
+
+    def reached(self, position: Position) -> None:
+        """Where the query is now: first offset not yet in the view, by partition. A max-register by that offset."""
+        self.position = position
+        if self._family is None:
             return
+        for partition, until in position.until.items():
+            self._waiting.append(self._reach.bind((self._family, partition, until, position.watermark, until)))
+
+    def _read(self, last: StreamingQueryProgress) -> None:
         # Turning a hundred kept reports into Python takes as long as a micro-batch: only when one was missed.
-        missed = last["batchId"] > self._batch + 1
+        missed = last["batchId"] > self.batch + 1
         for report in self._query.recentProgress if missed else [last]:
             if report["timestamp"] > self._seen:
                 self._keep(json.loads(report.json))
                 self._seen = report["timestamp"]
-
-    def reached(self, position: Position) -> None:
-        """Where the query is now: first offset not yet in the view, by partition. A max-register by that offset."""
-        if self._family is None:
-            return
-        rows = [(self._family, partition, until, position.watermark, until) for partition, until in position.until.items()]
-        write_all(self._session, [self._reach.bind(row) for row in rows])
 
     def _keep(self, report: Report) -> None:
         if "addBatch" not in report["durationMs"]:
             # A report of an idle query: no micro-batch ran.
             return
         line = progress_line(report)
-        self._batch = line["batch_id"]
+        self.batch = line["batch_id"]
         if position := position_of(report):
             self.reached(position)
-        if line["dropped"]:
+        self._memory.note(report)
+        if line["dropped"] and self._family:
             recorded_at = datetime.fromisoformat(line["timestamp"])
-            late = (self._family, line["run_id"], line["batch_id"], recorded_at, line["dropped"])
-            write_all(self._session, [self._late.bind(late)])
-        with self._file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+            self._waiting.append(self._late.bind((self._family, line["run_id"], line["batch_id"], recorded_at, line["dropped"])))
+        append_line(self._file, json.dumps(line))
+
+    def _write(self) -> None:
+        if not self._waiting or time.monotonic() < self._next_write:
+            return
+        try:
+            write_all(self._session, self._waiting, seconds=0)
+        except Unacknowledged as error:
+            self._next_write = time.monotonic() + WRITE_AGAIN_SECONDS
+            log.warning("progress waits", query=self._query.name, reason=str(error))
+            return
+        self._waiting = []
+
+
+def append_line(file: Path, line: str, most_bytes: int = MOST_LINES_BYTES) -> None:
+    """The line at the end of the file; one that has grown too large becomes the one before, and that one goes."""
+    if file.exists() and file.stat().st_size > most_bytes:
+        file.replace(file.with_suffix(".1.jsonl"))
+    with file.open("a", encoding="utf-8") as opened:
+        opened.write(line + "\n")
 
 
 def progress_file(home: Path, query: str) -> Path:
@@ -77,22 +116,23 @@ def progress_line(report: Report) -> dict[str, Any]:
     """One report as it is kept: micro-batch, records read, milliseconds by step, watermark, and what was left out."""
     operators = report["stateOperators"]
     observed = report.get("observedMetrics", {}).get(LEFT_OUT, {})
+    left_out = {name: observed.get(name, 0) for name in ("below_floor", "unreadable", "repeats", "ahead")}
     return {
         "query": report["name"], "run_id": report["runId"], "batch_id": report["batchId"], "timestamp": report["timestamp"],
         "input_rows": report["numInputRows"], "duration_ms": report["durationMs"], "watermark": _watermark(report),
-        "dropped": sum(operator["numRowsDroppedByWatermark"] for operator in operators),
-        "below_floor": observed.get("below_floor", 0), "unreadable": observed.get("unreadable", 0),
-        "repeats": observed.get("repeats", 0), "state_bytes": sum(operator["memoryUsedBytes"] for operator in operators),
-        "until": _until(report),
+        "dropped": sum(operator["numRowsDroppedByWatermark"] for operator in operators), **left_out,
+        "state_bytes": sum(operator["memoryUsedBytes"] for operator in operators), "until": _until(report),
     }  # fmt: skip
 
 
 def position_of(report: Report) -> Position | None:
-    """First offset not read and watermark after a micro-batch; None for a report that names no offsets."""
-    until, watermark = _until(report), _watermark(report)
-    if until is None or watermark is None:
+    """First offset not read and watermark (of a query without one: 1970) after a micro-batch; None for a report without offsets."""
+    until = _until(report)
+    if until is None:
         return None
-    return Position({int(partition): offset for partition, offset in until.items()}, datetime.fromisoformat(watermark))
+    return Position(
+        {int(partition): offset for partition, offset in until.items()}, datetime.fromisoformat(_watermark(report) or BEGINNING)
+    )
 
 
 def _watermark(report: Report) -> str | None:

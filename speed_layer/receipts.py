@@ -1,19 +1,23 @@
 """The query of the raw receipts: each as it arrived, the first by offset wins; stateless, with a checkpoint of its own."""
 
 from collections.abc import Iterable, Iterator
-from functools import cache
-from itertools import groupby, islice
+from functools import cache, reduce
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
 from cassandra.cluster import PreparedStatement, Session
-from pyspark.sql import DataFrame
+from cassandra.query import BoundStatement
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.streaming.query import StreamingQuery
 
 from speed_layer.sink.rows import for_workers, worker_session
-from speed_layer.sink.writer import one_partition, write_all
+from speed_layer.sink.writer import write_partitions
+from speed_layer.view import LEFT_OUT
+from tally.families import MOST_TEXT_BYTES, SALES
+from tally.frames import readable
 from tally.settings import Settings
 
 QUERY = "receipts"
@@ -22,8 +26,8 @@ COLUMNS = (
     "year_day", "operation_id", "happened_at", "vendor_fiscal_module", "transaction_id", "numbering_epoch", "transactions",
     "kind", "currency", "event_id", "source_partition", "source_offset",
 )  # fmt: skip
-_BATCHES_AT_ONCE = 500
-_RECEIPTS_A_BATCH = 50
+KEYS = ("year_day", "operation_id", "happened_at", "vendor_fiscal_module", "transaction_id", "numbering_epoch")
+_BATCH_BYTES = 1 << 16
 _ACKS = "receipts bigint"
 _ACK_TYPES = pa.schema([("receipts", pa.int64())])
 
@@ -31,34 +35,47 @@ Row = tuple[Any, ...]
 
 
 def receipts(records: DataFrame) -> DataFrame:
-    """One row per canonical receipt, in the columns of raw_pos_transaction_byday.
+    """One row per canonical receipt that can be counted, in the columns of raw_pos_transaction_byday.
 
-    In:  value string (canonical JSON), partition int, offset bigint.
-    Out: COLUMNS; happened_at bigint (milliseconds, UTC), transactions array of string: each line as its JSON text.
+    In:  value string (canonical JSON, or anything else), partition int, offset bigint.
+    Out: COLUMNS; happened_at bigint (milliseconds, UTC), transactions array of string: each line as its JSON text. The others
+    are counted (observed metric `unreadable`).
     """
     texts = ("store_id", "happened_at", "till_id", "transaction_id", "numbering_epoch", "kind", "currency", "event_id")
     # Lines read as strings keep their JSON text.
     fields = [T.StructField(name, T.StringType()) for name in texts]
     wire = T.StructType([*fields, T.StructField("lines", T.ArrayType(T.StringType()))])
-    parsed = records.select(F.from_json("value", wire).alias("receipt"), "partition", "offset")
-    happened_at = F.col("receipt.happened_at").cast("timestamp")
-    return parsed.select(
+    parsed = records.select(F.from_json("value", wire).alias("receipt"), readable(F.col("value"), SALES).alias("is_readable"), "*")
+    happened_at = F.col("receipt.happened_at").try_cast("timestamp")
+    rows = parsed.select(
         F.date_format(happened_at, "yyyy-MM-dd").alias("year_day"), F.col("receipt.store_id").alias("operation_id"),
         F.unix_millis(happened_at).alias("happened_at"), F.col("receipt.till_id").alias("vendor_fiscal_module"),
-        "receipt.transaction_id", "receipt.numbering_epoch", F.col("receipt.lines").alias("transactions"), "receipt.kind",
+        "receipt.transaction_id", "receipt.numbering_epoch", _texts("receipt.lines").alias("transactions"), "receipt.kind",
         "receipt.currency", "receipt.event_id",
-        F.col("partition").alias("source_partition"), F.col("offset").alias("source_offset"),
+        F.col("partition").alias("source_partition"), F.col("offset").alias("source_offset"), "is_readable",
     )  # fmt: skip
+    told = rows.withColumn("is_kept", F.col("is_readable") & _has_keys())
+    return told.observe(LEFT_OUT, F.count_if(~F.col("is_kept")).alias("unreadable")).where("is_kept").select(*COLUMNS)
+
+
+def _has_keys() -> Column:
+    fits = (F.octet_length(F.col(key).cast("string")) <= MOST_TEXT_BYTES for key in KEYS)
+    return F.coalesce(reduce(Column.__and__, fits), F.lit(False))
+
+
+def _texts(lines: str) -> Column:
+    # A list in Cassandra holds no null.
+    return F.transform(lines, lambda line: F.coalesce(line, F.lit("null")))
 
 
 def start_receipts(records: DataFrame, settings: Settings) -> StreamingQuery:
     """The running query."""
 
     def write(batch: DataFrame, number: int) -> None:
-        write_receipts(receipts(batch), settings)
+        write_receipts(batch, settings)
 
-    query = records.writeStream.queryName(QUERY).option("checkpointLocation", str(settings.checkpoint(QUERY))).foreachBatch(write)
-    return query.trigger(processingTime=f"{settings.receipts_trigger_seconds} seconds").start()
+    query = receipts(records).writeStream.queryName(QUERY).option("checkpointLocation", str(settings.checkpoint(QUERY)))
+    return query.foreachBatch(write).trigger(processingTime=f"{settings.receipts_trigger_seconds} seconds").start()
 
 
 def write_receipts(rows: DataFrame, settings: Settings) -> int:
@@ -84,23 +101,19 @@ class ReceiptSink:
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> int:
         """How many receipts were acknowledged. Rows come sorted by store and day."""
-        rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
-        batches_of_one_partition = (some for _, group in groupby(rows, key=lambda row: row[:2]) for some in _cut(group))
         written = 0
-        while some := list(islice(batches_of_one_partition, _BATCHES_AT_ONCE)):
-            write_all(self._session, [one_partition([self._insert.bind(_values(row)) for row in group]) for group in some])
-            written += sum(map(len, some))
+
+        def bound(rows: Iterable[Row]) -> Iterator[list[BoundStatement]]:
+            nonlocal written
+            for row in rows:
+                written += 1
+                # A min-register: the lower the offset, the higher the write timestamp.
+                yield [self._insert.bind((*row, -row[-1]))]
+
+        rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
+        partitions = (bound(group) for _, group in groupby(rows, key=lambda row: row[:2]))
+        write_partitions(self._session, partitions, _BATCH_BYTES)
         return written
-
-
-def _cut(rows: Iterator[Row]) -> Iterator[list[Row]]:
-    while some := list(islice(rows, _RECEIPTS_A_BATCH)):
-        yield some
-
-
-def _values(row: Row) -> tuple[Any, ...]:
-    # A min-register: the lower the offset, the higher the write timestamp.
-    return (*row, -row[-1])
 
 
 @cache

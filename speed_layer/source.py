@@ -1,18 +1,19 @@
 """A canonical topic as a stream: committed records only, from explicit offsets, stopping when records are gone."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 
 from tally.connect import kafka_consumer
-from tally.errors import DataLoss, StackError
+from tally.errors import BadSettings, DataLoss, StackError
 from tally.frames import canonical_records
 from tally.settings import Settings
 
-_TIMEOUT_SECONDS = 30.0
+TIMEOUT_SECONDS, HASTE_SECONDS = 30.0, 5.0
 # A fetch left open at the end of one micro-batch holds up the next one for as long; Kafka's default is half a second.
 FETCH_WAIT_MILLIS = 20
 Offsets = Mapping[int, int]
@@ -27,23 +28,42 @@ class Retained:
 
 
 def retained(settings: Settings, topic: str) -> Retained:
-    """What the topic holds. Raises StackError if its partition count is not the settings' one."""
+    """What the topic holds. Raises BadSettings if its partition count is not the settings' one, StackError if it is not there."""
     consumer = kafka_consumer(settings, "speed-offsets")
     try:
-        ranges = _ranges(consumer, topic)
+        ranges = _ranges(consumer, topic, TIMEOUT_SECONDS)
     finally:
         consumer.close()
+    if not ranges:
+        raise StackError(f"topic {topic} is not there, or has no leader yet; run `tally up kafka`")
     if len(ranges) != settings.partitions:
-        raise StackError(
+        raise BadSettings(
             f"topic {topic} has {len(ranges)} partitions, TALLY_PARTITIONS is {settings.partitions}: a window's events would lie "
             f"in two partitions; set TALLY_PARTITIONS={len(ranges)} or run `tally up kafka`"
         )
     return Retained({number: low for number, (low, _) in ranges.items()}, {number: high for number, (_, high) in ranges.items()})
 
 
-def _ranges(consumer: Consumer, topic: str) -> dict[int, tuple[int, int]]:
-    partitions = [TopicPartition(topic, number) for number in consumer.list_topics(topic, _TIMEOUT_SECONDS).topics[topic].partitions]
-    return {part.partition: consumer.get_watermark_offsets(part, timeout=_TIMEOUT_SECONDS) for part in partitions}
+def ends(settings: Settings, topics: Iterable[str]) -> dict[str, Offsets]:
+    """First offset not yet committed of each topic, by partition; asked in haste. Raises KafkaException."""
+    consumer = kafka_consumer(settings, "speed-offsets")
+    try:
+        found = {topic: _ranges(consumer, topic, HASTE_SECONDS) for topic in topics}
+    finally:
+        consumer.close()
+    return {topic: {number: end for number, (_, end) in ranges.items()} for topic, ranges in found.items()}
+
+
+def topic_id(settings: Settings, topic: str) -> str:
+    """Id of the topic: one that is deleted and created anew has another one."""
+    admin = AdminClient({"bootstrap.servers": settings.kafka})
+    described = admin.describe_topics(TopicCollection([topic]), request_timeout=TIMEOUT_SECONDS)
+    return str(described[topic].result(TIMEOUT_SECONDS).topic_id)
+
+
+def _ranges(consumer: Consumer, topic: str, seconds: float) -> dict[int, tuple[int, int]]:
+    partitions = [TopicPartition(topic, number) for number in consumer.list_topics(topic, seconds).topics[topic].partitions]
+    return {part.partition: consumer.get_watermark_offsets(part, timeout=seconds) for part in partitions}
 
 
 def refuse_data_loss(needed: Offsets, topic: str, held: Retained) -> None:
@@ -57,11 +77,14 @@ def refuse_data_loss(needed: Offsets, topic: str, held: Retained) -> None:
             )
 
 
-def canonical_stream(spark: SparkSession, settings: Settings, topic: str, starting: Offsets) -> DataFrame:
-    """Canonical records (tally.frames.canonical_records) of a topic, from these offsets on if there is no checkpoint."""
+def canonical_stream(spark: SparkSession, settings: Settings, topic: str, starting: Offsets, most_records: int = 0) -> DataFrame:
+    """Canonical records (tally.frames.canonical_records) of a topic, from these offsets on if there is no checkpoint.
+
+    `most_records` bounds a micro-batch; only a query without a watermark may have a bound, 0 is none.
+    """
     offsets = {str(partition): offset for partition, offset in starting.items()}
-    # minPartitions, maxRecordsPerPartition and maxOffsetsPerTrigger stay unset: the first would split a partition over tasks
-    # (then not the first copy by offset wins), the last would let partitions drift apart in event time.
+    # minPartitions and maxRecordsPerPartition stay unset, for they would split a partition over tasks (then not the first copy
+    # by offset wins). With a bound partitions drift apart in event time.
     stream = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", settings.kafka)
@@ -71,4 +94,5 @@ def canonical_stream(spark: SparkSession, settings: Settings, topic: str, starti
         .option("kafka.fetch.max.wait.ms", str(FETCH_WAIT_MILLIS))
         .option("failOnDataLoss", "true")
     )
+    stream = stream.option("maxOffsetsPerTrigger", str(most_records)) if most_records else stream
     return canonical_records(stream.load())

@@ -1,9 +1,10 @@
 """The query of one view family: canonical records to view rows, in one stateful operator."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import reduce
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -15,21 +16,26 @@ from tally.settings import Settings
 
 # The observed metrics of a micro-batch: what it has left out, and why.
 LEFT_OUT = "left_out"
+# The normaliser lets through minutes. One event of a year to come would close every window before it, for good.
+MOST_AHEAD = timedelta(days=1)
 
 
 def rows(records: DataFrame, family: Family, floor: datetime | None, lateness_seconds: int) -> DataFrame:
     """The view rows of each window that a micro-batch changed.
 
     In:  canonical records of a stream. Out: window_rows(). Left out and counted as observed metrics: `unreadable` records,
-    `repeats` (exact copies, which add nothing to a window but to its state), and what lies `below_floor` and is left to batch.
+    `repeats` (exact copies, which add nothing to a window but to its state), and, left to batch, what lies `below_floor` or `ahead`
+    of the clock by more than a day.
     """
     events = contributions(records, family)
-    unreadable, repeat = ~F.col("is_readable"), F.col("is_readable") & F.col("is_repeat")
-    below = F.col("happened_at") < F.lit(floor) if floor else F.lit(False)
-    counts = {"unreadable": unreadable, "repeats": repeat, "below_floor": F.col("is_readable") & below}
+    left_out = {
+        "repeats": F.col("is_repeat"), "below_floor": F.col("happened_at") < F.lit(floor) if floor else F.lit(False),
+        "ahead": F.col("happened_at") > F.col("committed_at") + F.lit(MOST_AHEAD),
+    }  # fmt: skip
+    counts = {"unreadable": ~F.col("is_readable")} | {name: F.col("is_readable") & reason for name, reason in left_out.items()}
     events = events.observe(LEFT_OUT, *(F.count_if(condition).alias(name) for name, condition in counts.items()))
     # Ahead of the watermark: a query without one would take anything, however old, in its first micro-batches.
-    events = events.where(F.col("is_readable") & ~F.col("is_repeat") & ~below)
+    events = events.where(F.col("is_readable") & ~reduce(Column.__or__, left_out.values()))
     members = members_per_window(events.withWatermark("happened_at", f"{lateness_seconds} seconds"), family)
     # Here and not once a micro-batch: building these expressions takes Python a quarter of a second.
     return window_rows(members, family)

@@ -67,6 +67,10 @@ class BadQuery(TallyError):
         self.nearest = nearest
 
 
+class AnswerMoved(TallyError):
+    """Raised when a generation was published between two pages of an answer; it has to be asked for from the start."""
+
+
 class UnknownName(TallyError):
     """Raised when a store, metric or report does not exist; `field` names the parameter."""
 

@@ -51,6 +51,7 @@ class CanonicalReceipt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=
     voids: VoidedReceipt | None = None
     loyalty_hash: str | None = None
     extra: dict[str, Any] | None = None
+    repeat: bool = False
 
 
 class CanonicalInterval(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -71,3 +72,4 @@ class CanonicalInterval(msgspec.Struct, frozen=True, omit_defaults=True, kw_only
     # Structs with omit_defaults leave out default values: counts have none, so that a zero is written.
     passers_by: int
     extra: dict[str, Any] | None = None
+    repeat: bool = False

@@ -27,18 +27,19 @@ def canonical_records(kafka: DataFrame) -> DataFrame:
 def contributions(records: DataFrame, family: Family) -> DataFrame:
     """What each record adds to its window.
 
-    In:  value string (canonical JSON, or anything else), partition int, offset bigint.
-    Out: one row per record: store_id, event_id, happened_at timestamp (UTC), fingerprint, partition, offset, the
-         family's axes (string) and parts (bigint: minor units, thousandths, counts); is_readable boolean: as readable(),
-         without it the other columns mean nothing; is_repeat boolean: marked by the normaliser as an exact copy.
+    In:  value string (canonical JSON, or anything else), partition int, offset bigint; optional committed_at timestamp.
+    Out: one row per record: store_id, event_id, happened_at timestamp (UTC), fingerprint, partition, offset, committed_at if it
+         was there, the family's axes (string) and parts (bigint: minor units, thousandths, counts); is_readable boolean: as
+         readable(), without it the other columns mean nothing; is_repeat boolean: marked by the normaliser as an exact copy.
     """
     # inline(array(…)) and not the bare struct: the filter that window() brings along would else be pushed down to the source
     # and parse each record a second time (ADR 001).
-    parsed = records.select(F.inline(F.array(_parsed("value", family))), _is_utf8("value").alias("is_utf8"), "partition", "offset")
+    placed = [name for name in ("partition", "offset", "committed_at") if name in records.columns]
+    parsed = records.select(F.inline(F.array(_parsed("value", family))), _is_utf8("value").alias("is_utf8"), *placed)
     is_readable = F.col("is_utf8") & _is_complete(family, F.col)
     return parsed.select(
         "store_id", "event_id", _instant(F.col("happened_at")).alias("happened_at"), "fingerprint",
-        "partition", "offset", *family.axes, *family.parts,
+        *placed, *family.axes, *family.parts,
         is_readable.alias("is_readable"), F.coalesce("repeat", F.lit(False)).alias("is_repeat"),
     )  # fmt: skip
 

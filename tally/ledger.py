@@ -21,7 +21,7 @@ class RawLedger:
 
 @dataclass(frozen=True)
 class CanonicalLedger:
-    """Canonical topic-partition: committed = counted + duplicate + conflict + erased, and the master holds each once."""
+    """Canonical topic-partition: committed = counted + duplicate + conflict + erased + unreadable; the master holds each once."""
 
     topic: str
     partition: int
@@ -31,11 +31,12 @@ class CanonicalLedger:
     duplicate: int
     conflict: int
     erased: int
+    unreadable: int
 
     @property
     def difference(self) -> int:
         """Records without a fate; 0 when the ledger holds."""
-        return self.committed - self.counted - self.duplicate - self.conflict - self.erased
+        return self.committed - self.counted - self.duplicate - self.conflict - self.erased - self.unreadable
 
     @property
     def holds(self) -> bool:

@@ -1,34 +1,34 @@
 """Money and quantities as integers: minor units of a currency, thousandths of a unit."""
 
+import json
 from decimal import ROUND_HALF_EVEN, Context, Decimal
+from pathlib import Path
 
-# ISO 4217 currencies whose minor unit is not a hundredth.
-_EXPONENTS = {
-    **dict.fromkeys(["BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "UYI", "VND"], 0),
-    **dict.fromkeys(["VUV", "XAF", "XOF", "XPF"], 0),
-    **dict.fromkeys(["BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"], 3),
-}
+_FILE = Path(__file__).parents[1] / "schemas" / "currencies.json"
+# ISO 4217 code to its decimals: those in use, and those of receipts that may still have to be kept. Codes without money behind
+# them (XXX, XTS, metals) are not among them.
+CURRENCIES: dict[str, int] = {code: digits for group in json.loads(_FILE.read_text("utf-8")).values() for code, digits in group.items()}
 _WHOLE = Decimal(1)
 # Wide enough for the product of any two accepted numbers, so that rounding happens once, at the minor unit.
 EXACT = Context(prec=80, rounding=ROUND_HALF_EVEN)
 
 
 def minor_digits(currency: str) -> int:
-    """Decimals of a currency: 2 for most.
+    """Decimals of a currency: 2 for most, and for what is none.
 
-    >>> minor_digits("EUR"), minor_digits("JPY")
-    (2, 0)
+    >>> minor_digits("EUR"), minor_digits("JPY"), minor_digits("CLF")
+    (2, 0, 4)
     """
-    return _EXPONENTS.get(currency, 2)
+    return CURRENCIES.get(currency, 2)
 
 
 def minor_units(amount: Decimal, currency: str) -> int:
-    """Amount in minor units, rounded half to even.
+    """Amount in minor units of a currency of CURRENCIES, rounded half to even.
 
     >>> minor_units(Decimal("0.125"), "USD"), minor_units(Decimal("7"), "JPY")
     (12, 7)
     """
-    return int(amount.scaleb(_EXPONENTS.get(currency, 2), EXACT).quantize(_WHOLE, ROUND_HALF_EVEN, EXACT))
+    return int(amount.scaleb(CURRENCIES[currency], EXACT).quantize(_WHOLE, ROUND_HALF_EVEN, EXACT))
 
 
 def thousandths(amount: Decimal) -> int:

@@ -1,34 +1,169 @@
-"""Bytes with card numbers and e-mail addresses blacked out, fit to be stored in a dead letter."""
+"""Texts and messages with what is personal blacked out, fit to be stored; the cost is linear in their length."""
 
 import re
+from functools import lru_cache
 
-_EMAIL = re.compile(rb"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{1,253}\.[A-Za-z]{2,}")
-_MANY_DIGITS = re.compile(r"\d[\d -]{11,}\d", re.ASCII)
-_CARD = re.compile(rb"(?<![\d.])\d(?:[ -]?\d){12,18}(?!\d)")
+from tally.personal import MOST_FINDS, is_barcode, names_barcode, without_personal_data
+
+MARK = "[redacted]"
+# Names whose values are personal whatever they look like. After those of the first group a name may go on, those of the second
+# are whole words, and `name` is the whole name: an item_name is nobody's.
+_PERSONAL = (
+    r"(?:(?:loyalty|customer|cardholder|phone|mobile|msisdn|mail|iban|passport|birth|address|street|bank_?account|account_?(?:no|num)"
+    r"|card_?(?:no|num)|credit_?card|(?:first|last|full|user|given|family|middle|holder)[ _.-]{0,2}name|surname)[\w .-]{0,40}+"
+    r"|(?<![a-z0-9])(?:mac|pan|tel|cvv|cvc|dob|ssn|bic)|(?<![\w.-])name)"
+)
+_NAME = re.compile(rf"{_PERSONAL}\Z", re.ASCII)
+# The same names in front of a value: in JSON and in JSON inside a text with their closing quote, in a broken message in any way.
+_QUOTED_KEY = re.compile(rf"""{_PERSONAL}\\*["']\s*+:\s*+""", re.ASCII)
+_ANY_KEY = re.compile(rf"""{_PERSONAL}\\*["']?\s*+[:=]\s*+""", re.ASCII)
+_STEMS = ("loyalty", "customer", "card", "phone", "mobile", "msisdn", "mail", "iban", "passport", "birth", "address", "street", "account",
+          "name", "mac", "pan", "tel", "cvv", "cvc", "dob", "ssn", "bic")  # fmt: skip
+_OPENING = re.compile(r"""(\\*)(["'])""")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+_LITERAL = re.compile(r"(?:-?\d[\d.eE+-]*|null|true|false)(?=[\s,}\]]|\Z)", re.ASCII)
+_UNQUOTED = re.compile(r"""[^,;&}\]\r\n"]*""")
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
+_MOST_BRACKETS = 1_000
+# A value of so many characters is looked for in the rest of the message too; a shorter one may be part of anything.
+_LEAST_TELLING, _MOST_TELLING, _MOST_VALUES = 6, 256, 32
+# Whether there is anything to look at closely: cheap enough for every line of every receipt.
+_SUSPECT = re.compile(
+    r"""[@"'0-9:.-](?:(?<=[@"'])|(?<=\d)(?<!\d\d)(?:\D{0,3}\d){6}|(?<=[0-9A-Fa-f]{2}[:-])[0-9A-Fa-f]{2}[:-]"""
+    r"""|(?<=[0-9A-Fa-f]{4}\.)[0-9A-Fa-f]{4}\.)""",
+    re.ASCII,
+)
+# Escapes of ASCII, but for the quote and the backslash: without them a text stays one text.
+_ESCAPED = {
+    form: chr(code) for code in range(0x20, 0x7F) if code not in (0x22, 0x5C) for form in {f"{code:02x}", f"{code:02X}"}
+}  # fmt: skip
 
 
 def redacted(message: bytes) -> bytes:
-    """The message with what looks like a payment card number (13 to 19 digits) or an e-mail address replaced.
+    """The message, JSON or not, without what is personal: by the names of its fields, and by what looks like it.
 
-    >>> redacted(b'{"item": "gift for ann@example.org, card 4111 1111 1111 1111"}')
-    b'{"item": "gift for [redacted], card [redacted]"}'
+    >>> redacted(b'{"loyalty_id": "ann", "item": "gift for ann@example.org, card 4111 1111 1111 1111"}')
+    b'{"loyalty_id": "[redacted]", "item": "gift for [redacted], card [redacted]"}'
     """
-    return _CARD.sub(b"[redacted]", _EMAIL.sub(b"[redacted]", message))
+    read = _unescaped(message.replace(b"\0", b"").decode("latin-1"))
+    clean = without_personal_data(_without_named(read, _ANY_KEY), MARK)
+    return message if clean == read else clean.encode("latin-1")
 
 
 def redacted_text(text: str) -> str:
-    """The text with what looks like a payment card number or an e-mail address replaced.
+    """The text of one field without what is personal.
 
     >>> redacted_text("gift for ann@example.org")
     'gift for [redacted]'
     """
-    return redacted(text.encode()).decode()
+    if _SUSPECT.search(text) is None:
+        return text
+    read = text.encode("utf-8", "backslashreplace").decode("latin-1")
+    return without_personal_data(_without_named(read, _QUOTED_KEY), MARK).encode("latin-1").decode("utf-8", "replace")
 
 
+def redacted_value(name: str, text: str) -> str:
+    """The text of the field of this name: nothing of it if the name is personal, all of it if it is a barcode as the name says.
+
+    >>> redacted_value("ean", "4006381333931"), redacted_value("phone", "7")
+    ('4006381333931', '[redacted]')
+    """
+    if is_personal(name):
+        return MARK
+    return text if names_barcode(name) and is_barcode(text) else redacted_text(text)
+
+
+@lru_cache(4096)
+def is_personal(name: str) -> bool:
+    """Whether the values of a field of this name are personal whatever they are.
+
+    >>> is_personal("Loyalty-ID"), is_personal("deviceMac"), is_personal("item_name")
+    (True, True, False)
+    """
+    return _NAME.search(_lower(name)) is not None
+
+
+@lru_cache(16_384)
 def is_sensitive(text: str) -> bool:
-    """Whether redacted_text() might change the text; quick, and may err to the safe side.
+    """Whether redacted_text() might change the text; quick for short texts that come again, and may err to the safe side.
 
     >>> is_sensitive("Milk 1l"), is_sensitive("card 4111111111111111")
     (False, True)
     """
-    return "@" in text or _MANY_DIGITS.search(text) is not None
+    return _SUSPECT.search(text) is not None
+
+
+def _lower(name: str) -> str:
+    """In lower case, and the humps of camelCase apart."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def _unescaped(text: str) -> str:
+    """The text with \\u00XX of printable ASCII as the character, also where it is escaped twice."""
+    if "\\u00" not in text:
+        return text
+    while "\\\\u00" in text:
+        text = text.replace("\\\\u00", "\\u00")
+    first, *others = text.split("\\u00")
+    return first + "".join([_ESCAPED[rest[:2]] + rest[2:] if rest[:2] in _ESCAPED else "\\u00" + rest for rest in others])
+
+
+def _without_named(text: str, key: re.Pattern[str]) -> str:
+    """The text without the values behind personal names; one that stands alone is not left in another field either."""
+    if ":" not in text and "=" not in text:
+        return text
+    lower = text.encode("latin-1").lower().decode("latin-1")
+    if not any(stem in lower for stem in _STEMS):
+        return text
+    pieces, end, finds = [], 0, 0
+    values: dict[str, None] = {}
+    while found := key.search(lower, end):
+        finds += 1
+        stop, shown = _value(text, found.end()) if finds < MOST_FINDS else (len(text), MARK)
+        pieces += [text[end : found.end()], shown]
+        if _LEAST_TELLING <= stop - found.end() <= _MOST_TELLING and len(values) < _MOST_VALUES:
+            values[text[found.end() : stop].strip("\"'\\ ")] = None
+        end = stop
+    clean = "".join([*pieces, text[end:]])
+    for value in values:
+        if len(value) >= _LEAST_TELLING and value not in MARK:
+            clean = clean.replace(value, MARK)
+    return clean
+
+
+def _value(text: str, start: int) -> tuple[int, str]:
+    """Where the value that begins here ends, also when the message is cut, and what stands for it."""
+    if opening := _OPENING.match(text, start):
+        return _quoted(text, start, opening)
+    if text[start : start + 1] in ("{", "["):
+        return _bracketed(text, start), f'"{MARK}"'
+    if literal := _LITERAL.match(text, start):
+        return literal.end(), f'"{MARK}"'
+    unquoted = _UNQUOTED.match(text, start)
+    end = unquoted.end() if unquoted else len(text)
+    return end, MARK if end > start else ""
+
+
+def _quoted(text: str, start: int, opening: re.Match[str]) -> tuple[int, str]:
+    quote = opening[0]
+    if quote == '"':
+        found = _STRING.match(text, start)
+        end = found.end() if found else len(text)
+        closed = end - start > 1 and text[end - 1] == '"'
+    else:
+        place = text.find(quote, opening.end())
+        while place > 0 and len(quote) > 1 and text[place - 1] == "\\":
+            place = text.find(quote, place + 1)
+        closed, end = place >= 0, len(text) if place < 0 else place + len(quote)
+    return end, quote + MARK + (quote if closed else "")
+
+
+def _bracketed(text: str, start: int) -> int:
+    depth = 0
+    for number, found in enumerate(_BRACKETS.finditer(text, start)):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found[0], 0)
+        if depth == 0:
+            return found.end()
+        if number > _MOST_BRACKETS:
+            break
+    return len(text)

@@ -99,11 +99,16 @@ class Settings(BaseModel):
     )
     floor: bool = Field(True, description="whether a query without checkpoint leaves windows it cannot know whole to batch")
 
+    final_patience_seconds: float = Field(
+        3600.0, gt=0, description="seconds without word that the master has read everything, after which no answer is final"
+    )
     ingest_trigger_seconds: float = Field(30.0, ge=0, description="seconds between two appends to the master; longer makes larger files")
     checkpoints: Path | None = Field(None, description="folder of the streaming checkpoints; default TALLY_HOME/data/checkpoints")
     default_currency: str = Field("USD", description="currency of a store that names none, ISO 4217")
     default_timezone: str = Field("UTC", description="time zone of a store that names none, IANA name")
-    stores_file: Path | None = Field(None, description="YAML with name, tz, currency by store id; absent stores take the defaults")
+    stores_file: Path | None = Field(
+        None, description="YAML with name, tz, currency, numbering by store id; absent stores take the defaults"
+    )
     loyalty_key: SecretStr = Field(SecretStr(""), description="secret key of the loyalty hash; without it no loyalty id is kept")
 
     @classmethod

@@ -169,6 +169,9 @@ def bombs() -> dict[str, tuple[str, bytes]]:
         "many lines": (ndjson, _lines([pos(transaction_id=n, transactions=[line] * 20_000) for n in range(5)])),
         "deep": (json_type, b'{"a":' * 150_000 + b"1" + b"}" * 150_000),
         "wide": (json_type, json.dumps({**pos(), **{f"f{n}": n for n in range(60_000)}}).encode()),
+        "long item": (json_type, encoded(pos(transactions=[{**line, "item": mail}]))),
+        "long ids": (json_type, encoded(pos(operation_id=mail))),
+        "long loyalty id": (json_type, encoded(pos(loyalty_id=mail, happened_at=mail))),
         "long number": (json_type, encoded(pos())[:-1] + b',"n":' + b"9" * 900_000 + b"}"),
     }
 

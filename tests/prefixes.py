@@ -5,7 +5,7 @@ An answer that names how far it reaches (`through`) owes at least what had arriv
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import uuid4
@@ -93,9 +93,9 @@ def unread(told: Iterable[Told]) -> set[Seen]:
     return {Seen(*one, source="speed", through=None) for one in told}
 
 
-def committed_steps(settings: Settings) -> Steps:
-    """The steps of every window of sales, from the raw topic as it stands."""
-    return steps_of(arrivals(settings, RAW_SALES))
+def committed_steps(settings: Settings, stores: Collection[str] = ()) -> Steps:
+    """The steps of every window of sales, from the raw topic as it stands; of some stores only, if they are named."""
+    return steps_of(arrivals(settings, RAW_SALES, stores))
 
 
 def steps_of(arrived: Iterable[Arrived]) -> Steps:
@@ -120,8 +120,9 @@ def _added(sums: Sums, event: Event) -> Sums:
     return sums[0] + receipts, sums[1] + gross - returns - voids
 
 
-def arrivals(settings: Settings, topic: str) -> Iterator[Arrived]:
+def arrivals(settings: Settings, topic: str, keys: Collection[str] = ()) -> Iterator[Arrived]:
     """Each committed message of a raw topic that became no dead letter, with its arrival; in offset order within its partition."""
+    wanted = {key.encode() for key in keys}
     dead = {(letter.partition, letter.offset) for letter in dead_letters(settings) if letter.topic == topic}
     consumer = kafka_consumer(settings, f"prefixes-{uuid4()}", {"enable.partition.eof": True})
     try:
@@ -133,7 +134,7 @@ def arrivals(settings: Settings, topic: str) -> Iterator[Arrived]:
                 if (error := message.error()) is not None:
                     assert error.name() == "_PARTITION_EOF", error
                     ended.add(message.partition())
-                elif (message.partition(), message.offset()) not in dead:
+                elif (message.partition(), message.offset()) not in dead and (not wanted or message.key() in wanted):
                     yield from_millis(message.timestamp()[1]), event_of(message.value() or b"")
     finally:
         consumer.close()

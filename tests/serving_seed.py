@@ -51,8 +51,9 @@ def _sales(chance: random.Random, store: str, day: date) -> Iterator[Stored]:
 
 def _flip(day: date) -> Published:
     flipped = datetime.combine(REBUILT[-1] + timedelta(days=1), datetime.min.time(), UTC) + timedelta(hours=2)
-    everywhere = range(PARTITIONS)
-    return Published(day, GENERATION, 1, 12, flipped, flipped, dict.fromkeys(everywhere, 39_000), dict.fromkeys(everywhere, flipped))
+    everywhere, start = range(PARTITIONS), datetime.combine(day, datetime.min.time(), UTC)
+    pinned, through = dict.fromkeys(everywhere, 39_000), dict.fromkeys(everywhere, flipped)
+    return Published(day, GENERATION, 1, start, start + timedelta(days=1), 12, flipped, pinned, through)
 
 
 def main() -> int:

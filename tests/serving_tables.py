@@ -4,7 +4,7 @@ from typing import Any
 
 from cassandra.cluster import Session
 
-from tally.families import Family
+from tally.families import FAMILIES, Family
 from tests.serving_world import Stored, World
 
 
@@ -15,13 +15,15 @@ def insert_world(session: Session, world: World) -> None:
     for family, one in sorted(world.pointers, key=lambda pointer: pointer[1].generation):
         row = {
             "family": family.name, "day": one.day, "generation": one.generation, "epoch": one.epoch, "table_version": one.table_version,
-            "covered_until": one.covered_until, "flipped_at": one.flipped_at, "pinned": dict(one.pinned), "through": dict(one.through),
+            "covered_from": one.covered_from, "covered_until": one.covered_until,
+            "flipped_at": one.flipped_at, "pinned": dict(one.pinned), "through": dict(one.through),
         }  # fmt: skip
         _insert(session, "batch_pointer", row)
         _insert(session, "batch_pointer_history", row)
     for family, day, partition, until in world.master:
         _insert(session, "master_progress", {"family": family.name, "day": day, "partition": partition, "until": until})
     _insert_speed(session, world)
+    _insert_state(session, world)
 
 
 def _insert_speed(session: Session, world: World) -> None:
@@ -32,6 +34,18 @@ def _insert_speed(session: Session, world: World) -> None:
         _insert(session, "speed_late", late)
     for family, activity in world.activity:
         _insert(session, "store_activity", {"family": family.name, **activity._asdict()})
+
+
+def _insert_state(session: Session, world: World) -> None:
+    for family in FAMILIES.values():
+        for span in world.currencies(family):
+            _insert(session, "store_currency", {"family": family.name, **span._asdict()})
+        if world.master_current:
+            _insert(session, "master_current", {"family": family.name, "current_at": world.master_current})
+    for family, store_id, found in world.findings:
+        _insert(session, "till_finding", {"family": family.name, "store_id": store_id, "generation": 1, **found._asdict()})
+    for gap in world.gaps:
+        _insert(session, "gap", {**gap._asdict(), "noted_at": gap.last_arrival})
 
 
 def _view_row(stored: Stored) -> tuple[str, dict[str, Any]]:

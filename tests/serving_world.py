@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from serving.merge.views import Activity, Published, ViewRow
+from serving.merge.views import Activity, Covering, CurrencySpan, Finding, Gap, Published, Span, ViewRow
 from tally.errors import ViewsUnreachable
 from tally.families import SALES, TRAFFIC, Family
 
@@ -36,6 +36,18 @@ class World:
     speed: list[tuple[Family, int, int]] = field(default_factory=list)
     late: list[tuple[Family, datetime, int]] = field(default_factory=list)
     activity: list[tuple[Family, Activity]] = field(default_factory=list)
+    findings: list[tuple[Family, str, Finding]] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    # None: it never said; the default is a master that keeps up.
+    master_current: datetime | None = field(default_factory=lambda: datetime.now(UTC))
+
+    def currencies(self, family: Family) -> list[CurrencySpan]:
+        """What the layers note of the rows that they write."""
+        days: dict[tuple[str, str], list[date]] = defaultdict(list)
+        for one in self.rows:
+            if one.family is family and family.axes:
+                days[one.store_id, one.row.axes[0]].append(one.row.window_start.date())
+        return [CurrencySpan(*key, min(found), max(found)) for key, found in days.items()]
 
 
 def at(text: str) -> datetime:
@@ -59,13 +71,14 @@ def counted(store: str, start: str, events: int, entries: int, generation: int |
     return Stored(TRAFFIC, store, row, generation)
 
 
-def flip(day: str, generation: int, flipped_at: str, pin: int, covered_until: str | None = None) -> Published:
-    """A generation of a day that covers it whole unless said otherwise; pinned at one offset in every partition."""
-    covered = at(covered_until) if covered_until else at(f"{day}T00:00") + timedelta(days=1)
+def flip(day: str, generation: int, flipped_at: str, pin: int, **covered: str) -> Published:
+    """A generation of a day, pinned at one offset in every partition; it covers it whole, or covered_from, covered_until."""
     everywhere = range(PARTITIONS)
+    end = at(f"{day}T00:00") + timedelta(days=1)
     return Published(
-        date.fromisoformat(day), generation, 1, generation, covered, at(flipped_at),
-        dict.fromkeys(everywhere, pin), dict.fromkeys(everywhere, at(flipped_at)),
+        date.fromisoformat(day), generation, 1,
+        at(covered.get("covered_from", f"{day}T00:00")), at(covered["covered_until"]) if "covered_until" in covered else end,
+        generation, at(flipped_at), dict.fromkeys(everywhere, pin), dict.fromkeys(everywhere, at(flipped_at)),
     )  # fmt: skip
 
 
@@ -77,6 +90,13 @@ class MemoryViews:
 
     async def published(self, family: Family, days: Sequence[date]) -> dict[date, Published]:
         return {day: found[-1] for day, found in (await self.history(family, days)).items()}
+
+    async def newest(self, family: Family, first: date, last: date) -> int:
+        await self.check()
+        return max((one.generation for of, one in self.world.pointers if of is family and first <= one.day <= last), default=0)
+
+    async def coverings(self, family: Family, days: Sequence[date]) -> dict[date, list[Covering]]:
+        return {day: [*found] for day, found in (await self.history(family, days)).items()}
 
     async def history(self, family: Family, days: Sequence[date]) -> dict[date, list[Published]]:
         await self.check()
@@ -92,6 +112,14 @@ class MemoryViews:
     async def batch_rows(self, family: Family, store_id: str, generations: Mapping[date, int]) -> list[ViewRow]:
         return await self._rows(family, store_id, dict(generations))
 
+    async def batch_span(self, family: Family, store_id: str, span: Span) -> list[ViewRow]:
+        rows = await self._rows(family, store_id, dict.fromkeys(span.days, span.generation))
+        return [row for row in rows if span.start <= row.window_start < span.end]
+
+    async def findings(self, family: Family, store_id: str, days: Sequence[date]) -> list[Finding]:
+        await self.check()
+        return [one for of, store, one in self.world.findings if (of, store) == (family, store_id) and one.day in days]
+
     async def _rows(self, family: Family, store_id: str, generations: Mapping[date, int | None]) -> list[ViewRow]:
         await self.check()
         return [
@@ -105,17 +133,29 @@ class MemoryViews:
         await self.check()
         return {(day, partition): until for of, day, partition, until in self.world.master if of is family and day in days}
 
+    async def master_current(self, family: Family) -> datetime | None:
+        await self.check()
+        return self.world.master_current
+
+    async def gaps(self, topics: Sequence[str]) -> list[Gap]:
+        await self.check()
+        return [one for one in self.world.gaps if one.topic in topics]
+
     async def speed_until(self, family: Family) -> dict[int, int]:
         await self.check()
         return {partition: until for of, partition, until in self.world.speed if of is family}
 
-    async def late_since(self, family: Family, since: datetime) -> int:
+    async def late_since(self, family: Family, since: datetime) -> int | None:
         await self.check()
         return sum(dropped for of, recorded_at, dropped in self.world.late if of is family and recorded_at > since)
 
     async def activity(self) -> list[Activity]:
         await self.check()
         return [activity for _, activity in self.world.activity]
+
+    async def currencies(self, family: Family) -> list[CurrencySpan]:
+        await self.check()
+        return self.world.currencies(family)
 
     async def check(self) -> None:
         if self.is_down:

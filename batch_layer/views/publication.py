@@ -99,7 +99,8 @@ def _pinned(job: Job, family: Family, table: PointerTable) -> _Pinned:
     pin, master = pin_master(job.spark, job.settings, family, brokers_now(job.settings))
     current = table.current()
     pin = pin.with_earlier(current.values())
-    first = master.agg(F.unix_millis(F.min("committed_at")).alias("millis")).collect()[0]["millis"]
+    # Of what can be read: garbage is no arrival of the family's data.
+    first = master.where("event_id IS NOT NULL").agg(F.unix_millis(F.min("committed_at")).alias("millis")).collect()[0]["millis"]
     coverage = Coverage(
         through=pin.through,
         first_arrival=None if first is None else from_millis(first),

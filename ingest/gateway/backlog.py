@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tally.connect import NORMALISER_GROUP, kafka_consumer
 from tally.settings import Settings
@@ -60,6 +60,8 @@ class Backlog:
     def _unread(self) -> Iterator[tuple[Place, int, int]]:
         places = [TopicPartition(topic, number) for topic in self._topics for number in self._partitions(topic)]
         for done in self._consumer.committed(places, timeout=_ASK_SECONDS):
+            if done.error is not None:
+                raise KafkaException(done.error)
             low, end = self._consumer.get_watermark_offsets(TopicPartition(done.topic, done.partition), timeout=_ASK_SECONDS)
             yield (done.topic, done.partition), min(max(done.offset, low), end), end
 
@@ -146,6 +148,7 @@ class Watch:
         return not self._thread.is_alive()
 
     def _go_on(self) -> None:
+        self.look()
         while not self._ended.wait(_EVERY_SECONDS):
             self.look()
 
@@ -154,7 +157,8 @@ class Watch:
         try:
             self.waiting = self._look()
         except KafkaException as error:
-            self._unreachable = str(error.args[0].str())
+            # What the code means; the text of the error itself names addresses.
+            self._unreachable = KafkaError(error.args[0].code()).str()
             return
         self._refused, self._unreachable, self._seen_at = self._refusal(self.waiting), None, time.monotonic()
 

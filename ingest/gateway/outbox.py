@@ -71,9 +71,8 @@ class Outbox:
             try:
                 self._producer.produce(topic, value, key, on_delivery=lambda error, _message: self._acknowledged(request, error))
             except (BufferError, KafkaException) as error:
-                self._not_taken(error)
                 # The messages before it are on their way, so the request ends with them, as a failure.
-                request.fail(str(error))
+                request.fail(self._not_taken(error))
                 for _ in messages[number:]:
                     self._acknowledged(request, None)
                 break
@@ -104,9 +103,11 @@ class Outbox:
             self._sent_messages += messages
             self._sent_bytes += size
 
-    def _not_taken(self, error: BufferError | KafkaException) -> None:
-        if isinstance(error, KafkaException):
-            self.note(error.args[0])
+    def _not_taken(self, error: BufferError | KafkaException) -> str:
+        if isinstance(error, BufferError):
+            return str(error)
+        self.note(error.args[0])
+        return str(error.args[0].str())
 
     def _acknowledged(self, request: "_Request", error: KafkaError | None) -> None:
         with self._lock:

@@ -38,7 +38,9 @@ def run(settings: Settings, faults: Faults, stopped: Event, ready: Event) -> Non
     """Normalise, and delete raw messages that are read and past their retention, until stopped."""
     topics = raw_topics()
     normaliser = Normaliser(Rules.of(settings), settings.partitions, topics)
-    job = Job(NORMALISER_GROUP, tuple(topics), normaliser.process, normaliser.event_time, anchor=NORMALISER_ANCHOR)
+    job = Job(
+        NORMALISER_GROUP, tuple(topics), normaliser.process, normaliser.event_time, forget=normaliser.forget, anchor=NORMALISER_ANCHOR
+    )
     processor, consumer = build_processor(settings, job, faults)
     Thread(target=Janitor(settings, job.group, job.topics).run, args=(stopped,), name="janitor", daemon=True).start()
     try:

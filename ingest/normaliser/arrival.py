@@ -1,15 +1,40 @@
 """What the normaliser knows of a message besides its bytes: how it arrived, and the rules that hold here."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
-import yaml
-
+from runtime.stores import store_entries, zone_of
+from tally.errors import BadSettings
 from tally.instants import instant_text
+from tally.keys import digest_key
+from tally.money import CURRENCIES
 from tally.settings import Settings
+
+FIRST_EPOCH = "0"
+# Characters of a local date that name the run of numbers.
+_DATE_CHARACTERS = {"daily": 10, "yearly": 4}
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """How often a store's receipt numbers begin again, and by which clock."""
+
+    rule: str
+    zone: ZoneInfo
+
+    def epoch_at(self, happened_at: datetime) -> str:
+        """The local day or year that names the run of numbers in which a receipt was made."""
+        try:
+            local = happened_at.astimezone(self.zone)
+        except OverflowError:
+            # Before the year 1 over there: the UTC day is as good a name.
+            local = happened_at
+        return local.date().isoformat()[: _DATE_CHARACTERS[self.rule]]
 
 
 @dataclass(frozen=True)
@@ -19,23 +44,45 @@ class Rules:
     max_bytes: int
     future_tolerance: timedelta
     default_currency: str
-    currencies: dict[str, str]
+    currencies: Mapping[str, str]
     loyalty_key: bytes
+    numberings: Mapping[str, Numbering] = field(default_factory=dict)
+    home: Path = Path(".tally")
 
     @classmethod
     def of(cls, settings: Settings) -> "Rules":
-        """The rules of these settings; reads the stores file once."""
+        """The rules of these settings; reads the stores file once. Raises BadSettings that names what does not fit."""
+        if settings.default_currency not in CURRENCIES:
+            raise BadSettings(f"TALLY_DEFAULT_CURRENCY: {settings.default_currency!r} is no currency of ISO 4217, e.g. EUR")
+        default_zone = zone_of(settings.default_timezone, "TALLY_DEFAULT_TIMEZONE:")
+        stores = store_entries(settings.stores_file)
         return cls(
             max_bytes=settings.max_message_bytes,
             future_tolerance=timedelta(seconds=settings.future_tolerance_seconds),
             default_currency=settings.default_currency,
-            currencies=_currencies(settings.stores_file),
+            currencies={store_id: store.currency for store_id, store in stores.items() if store.currency},
             loyalty_key=_hash_key(settings.loyalty_key.get_secret_value()),
+            numberings={
+                store_id: Numbering(store.numbering, ZoneInfo(store.tz) if store.tz else default_zone)
+                for store_id, store in stores.items()
+                if store.numbering
+            },
+            home=settings.home,
         )
 
     def currency_of(self, store_id: str) -> str:
         """Currency of a store's receipts that name none."""
         return self.currencies.get(store_id, self.default_currency)
+
+    def epoch_of(self, store_id: str, happened_at: datetime) -> str:
+        """Numbering epoch of a store's receipts that name none."""
+        numbering = self.numberings.get(store_id)
+        return numbering.epoch_at(happened_at) if numbering else FIRST_EPOCH
+
+    @cached_property
+    def digest_key(self) -> bytes:
+        """The installation's key of dead letters' digests; made when the first one is wanted."""
+        return digest_key(self.home)
 
 
 @dataclass(frozen=True)
@@ -55,8 +102,3 @@ class Arrival:
 def _hash_key(secret: str) -> bytes:
     # blake2b takes keys of at most 64 bytes: a digest lets the secret be of any length.
     return blake2b(secret.encode()).digest() if secret else b""
-
-
-def _currencies(stores_file: Path | None) -> dict[str, str]:
-    stores = yaml.safe_load(stores_file.read_text("utf-8")) if stores_file else {}
-    return {str(store): entry["currency"] for store, entry in (stores or {}).items() if "currency" in entry}

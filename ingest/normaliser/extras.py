@@ -1,11 +1,21 @@
-"""Unknown fields of a message: kept, redacted, never an error."""
+"""Unknown fields of a message: kept without what is personal, within bounds that every reader of the canonical record takes."""
 
 from collections.abc import Collection
 from decimal import Decimal
 from typing import Any
 
-from ingest.normaliser.wire import JsonObject
-from tally.redact import redacted_text
+import msgspec
+
+from ingest.normaliser.wire import JsonObject, pointer
+from tally.errors import RejectedEvent
+from tally.redact import MARK, is_personal, redacted_text, redacted_value
+
+MOST_BYTES = 16_384
+MOST_NAME = 256
+# Numbers beyond are kept as their text: readers of JSON refuse numbers by their length, or read them as something else.
+_MOST_DIGITS = 34
+_MOST_EXPONENT = 300
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
 def unknown_fields(fields: JsonObject, known: Collection[str]) -> JsonObject:
@@ -13,19 +23,52 @@ def unknown_fields(fields: JsonObject, known: Collection[str]) -> JsonObject:
     return {name: value for name, value in fields.items() if name not in known}
 
 
-def redacted_extra(value: Any) -> Any:
-    """The JSON value with card numbers and e-mail addresses in its texts and names replaced."""
-    if isinstance(value, str):
-        return redacted_text(value)
-    if isinstance(value, dict):
-        return {redacted_text(name): redacted_extra(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [redacted_extra(inner) for inner in value]
-    return _plain_number(value) if type(value) in (int, Decimal) else value
+def kept_extra(extra: JsonObject) -> JsonObject | None:
+    """The unknown fields as the canonical record carries them; None if there are none. Raises RejectedEvent too_large."""
+    if not extra:
+        return None
+    kept = {_kept_name(name, name): _kept(value, name, name) for name, value in extra.items()}
+    if len(_ENCODER.encode(kept)) > MOST_BYTES:
+        raise _too_large(max(kept, key=lambda name: len(_ENCODER.encode(kept[name])) + len(name)))
+    return kept
 
 
-def _plain_number(number: int | Decimal) -> int | Decimal | str:
-    """The number, or its redacted text if it may be a card number or is beyond what readers of JSON take."""
+def _too_large(top: str) -> RejectedEvent:
+    at = pointer(top)
+    return RejectedEvent("too_large", at, f"{at}: all unknown fields together may have {MOST_BYTES:,} bytes; send what is needed only")
+
+
+def _kept(value: Any, name: str, top: str) -> Any:
+    """The value of a field of this name, inside the unknown field `top`."""
+    if type(value) is dict:
+        if is_personal(name):
+            return MARK
+        return {_kept_name(inner, top): _kept(one, inner, top) for inner, one in value.items()}
+    if type(value) is list:
+        return MARK if is_personal(name) else [_kept(one, name, top) for one in value]
+    if type(value) is str:
+        # Looked at only if it can be kept: a search through a megabyte keeps every other thread waiting.
+        if len(value) > MOST_BYTES and not is_personal(name):
+            raise _too_large(top)
+        return redacted_value(name, value)
+    if is_personal(name):
+        return MARK
+    return _plain_number(value, name) if type(value) in (int, Decimal) else value
+
+
+def _kept_name(name: str, top: str) -> str:
+    if len(name) > MOST_NAME:
+        at = pointer(top)
+        raise RejectedEvent("too_large", at, f"{at}: names of at most {MOST_NAME} characters are taken, got {len(name):,}")
+    return redacted_text(name)[:MOST_NAME]
+
+
+def _plain_number(number: int | Decimal, name: str) -> int | Decimal | str:
+    """The number, or its text if it may be a card number or is beyond what readers of JSON take."""
+    if isinstance(number, int):
+        bounded = -(2**63) <= number < 2**63
+    else:
+        bounded = abs(number.adjusted()) <= _MOST_EXPONENT and len(number.as_tuple().digits) <= _MOST_DIGITS
     written = str(number)
-    bounded = -(2**63) <= number < 2**63 if isinstance(number, int) else abs(number.adjusted()) < 300
-    return number if bounded and redacted_text(written) == written else redacted_text(written)
+    clean = redacted_value(name, written)
+    return number if bounded and clean == written else clean

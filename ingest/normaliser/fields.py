@@ -8,7 +8,7 @@ from typing import Any
 from ingest.normaliser.wire import pointer
 from tally.errors import RejectedEvent
 from tally.identity import IDENTIFIER
-from tally.money import EXACT, thousandths
+from tally.money import CURRENCIES, EXACT, thousandths
 
 MAX_TEXT = 256
 # |number| stays below this, so that a window's sums cannot overflow 64 bits.
@@ -19,7 +19,6 @@ _LEAST_EXPONENT = -25
 _MAX_DIGITS = 34
 _BOUNDED = Context(prec=_MAX_DIGITS, traps=[Inexact])
 _DECIMAL_TEXT = re.compile(r"-?[0-9]{1,9}(\.[0-9]{1,10})?", re.ASCII)
-_CURRENCY = re.compile(r"[A-Z]{3}", re.ASCII)
 _ZERO = Decimal(0)
 
 Fields = Mapping[str, Any]
@@ -40,7 +39,7 @@ def identifier(value: Any, at: str) -> str:
     if type(value) is not str:
         raise RejectedEvent("wrong_type", at, f"{at}: an identifier is text or a whole number, got {_shown(value)}")
     if IDENTIFIER.fullmatch(value) is None:
-        raise RejectedEvent("out_of_range", at, f"{at}: {_shown(value)} is not 1 to 64 of A-Z a-z 0-9 . _ : -")
+        raise RejectedEvent("out_of_range", at, f"{at}: {_shown(value)} is not 1 to 64 of A-Z a-z 0-9 . _ : -, nor may it be . or ..")
     return value
 
 
@@ -104,11 +103,11 @@ def whole_number(value: Any, at: str, least: int, most: int) -> int:
 
 
 def currency_code(value: Any, at: str) -> str:
-    """Three capital letters (ISO 4217)."""
+    """A code of ISO 4217 with money behind it."""
     if type(value) is not str:
         raise RejectedEvent("wrong_type", at, f"{at}: text is wanted, got {_shown(value)}")
-    if _CURRENCY.fullmatch(value) is None:
-        raise RejectedEvent("out_of_range", at, f"{at}: {_shown(value)} is not a currency code of ISO 4217 like USD")
+    if value not in CURRENCIES:
+        raise RejectedEvent("out_of_range", at, f"{at}: {_shown(value)} is no currency of ISO 4217, e.g. USD")
     return value
 
 

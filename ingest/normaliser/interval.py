@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from ingest.normaliser import fields as read
 from ingest.normaliser.arrival import Arrival, Rules
-from ingest.normaliser.extras import redacted_extra, unknown_fields
+from ingest.normaliser.extras import kept_extra, unknown_fields
 from ingest.normaliser.receipt import happened
 from ingest.normaliser.wire import parsed
 from tally.errors import RejectedEvent
@@ -31,12 +31,11 @@ def normalised_interval(message: bytes | None, arrival: Arrival, rules: Rules) -
     passers_by = read.whole_number(tree.get("passers_by", 0), "/passers_by", 0, MAX_PERSONS)
     instant = instant_text(happened_at)
     event_id = interval_id(store_id, device_id, instant)
-    extra = unknown_fields(tree, _FIELDS)
     return CanonicalInterval(
         schema_version=SCHEMA_VERSION, event_id=event_id, store_id=store_id, happened_at=instant,
         received_at=arrival.received_text, fingerprint=fingerprint([event_id, seconds, entries, exits, passers_by]),
         raw_partition=arrival.partition, raw_offset=arrival.offset, device_id=device_id, interval_seconds=seconds,
-        entries=entries, exits=exits, passers_by=passers_by, extra=redacted_extra(extra) if extra else None,
+        entries=entries, exits=exits, passers_by=passers_by, extra=kept_extra(unknown_fields(tree, _FIELDS)),
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Raw record to canonical record or dead letter: the function that the normaliser gives to the processor loop."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -9,6 +9,7 @@ from ingest.normaliser.arrival import Arrival, Rules
 from ingest.normaliser.dead_letter import dead_letter
 from ingest.normaliser.interval import normalised_interval
 from ingest.normaliser.receipt import normalised_receipt
+from ingest.normaliser.repeats import Repeats
 from ingest.processor.record import Input, Output
 from schemas import loader
 from tally.errors import RejectedEvent
@@ -43,6 +44,7 @@ class Normaliser:
     rules: Rules
     partitions: int
     topics: dict[str, str]
+    repeats: Repeats = field(default_factory=Repeats)
 
     def process(self, record: Input) -> Sequence[Output]:
         """The canonical record, in the store's partition and keyed by the store, or the dead letter."""
@@ -51,9 +53,15 @@ class Normaliser:
         try:
             event = CONVERSIONS[family](record.value, arrival, self.rules)
         except RejectedEvent as error:
-            return (dead_letter(record, error),)
+            return (dead_letter(record, error, self.rules.digest_key),)
+        if self.repeats.seen(event.fingerprint):
+            event = msgspec.structs.replace(event, repeat=True)
         store = event.store_id
         return (Output(family, store.encode(), _ENCODER.encode(event), partition_of(store, self.partitions)),)
+
+    def forget(self) -> None:
+        """No record counts as written: the processor begins again at the committed positions."""
+        self.repeats.forget()
 
     def event_time(self, record: Input) -> float | None:
         """happened_at in seconds since 1970; None if it cannot be read or lies in the future, for that record becomes a dead letter."""

@@ -10,14 +10,15 @@ import msgspec
 
 from ingest.normaliser import fields as read
 from ingest.normaliser.arrival import Arrival, Rules
-from ingest.normaliser.extras import redacted_extra, unknown_fields
+from ingest.normaliser.extras import kept_extra, unknown_fields
 from ingest.normaliser.wire import JsonObject, parsed
 from tally.errors import RejectedEvent
 from tally.events import SCHEMA_VERSION, CanonicalReceipt, Line, VoidedReceipt
+from tally.families import MOST_PART
 from tally.identity import fingerprint, receipt_id
 from tally.instants import instant_text, parse_instant
 from tally.money import minor_units
-from tally.redact import is_sensitive, redacted_text
+from tally.redact import is_sensitive, redacted_value
 
 KINDS = ("sale", "return", "void")
 MAX_LINES = 1000
@@ -48,10 +49,11 @@ def normalised_receipt(message: bytes | None, arrival: Arrival, rules: Rules) ->
     store_id = read.identifier(read.required(tree, "operation_id"), "/operation_id")
     till_id = read.identifier(read.required(tree, "vendor_fiscal_module"), "/vendor_fiscal_module")
     transaction_id = read.identifier(read.required(tree, "transaction_id"), "/transaction_id")
-    epoch = read.identifier(tree.get("numbering_epoch", "0"), "/numbering_epoch")
+    usual_epoch = rules.epoch_of(store_id, happened_at)
+    epoch = read.identifier(tree.get("numbering_epoch", usual_epoch), "/numbering_epoch")
     kind = _kind(tree)
     own_currency = read.currency_code(tree["currency"], "/currency") if "currency" in tree else None
-    voids = _voided(tree)
+    voids = _voided(tree, usual_epoch)
     loyalty_hash = _loyalty_hash(tree, rules.loyalty_key)
     source = _source_lines(tree)
     currency = own_currency or rules.currency_of(store_id)
@@ -63,7 +65,7 @@ def normalised_receipt(message: bytes | None, arrival: Arrival, rules: Rules) ->
         schema_version=SCHEMA_VERSION, event_id=event_id, store_id=store_id, happened_at=instant,
         received_at=arrival.received_text,
         # Before enrichment: neither arrival nor the store's currency nor the rotating loyalty key changes it.
-        fingerprint=fingerprint([event_id, instant, kind, own_currency, voids, source]),
+        fingerprint=fingerprint([event_id, store_id, till_id, epoch, transaction_id, instant, kind, own_currency, voids, source]),
         raw_partition=arrival.partition, raw_offset=arrival.offset, till_id=till_id, transaction_id=transaction_id,
         numbering_epoch=epoch, kind=kind, currency=currency, receipts=parts[0], gross_minor=parts[1], returns_minor=parts[2],
         voids_minor=parts[3], units_milli=parts[4], lines=lines, voids=voids, loyalty_hash=loyalty_hash, extra=_extra(tree),
@@ -92,7 +94,7 @@ def _kind(tree: JsonObject) -> str:
     return kind
 
 
-def _voided(tree: JsonObject) -> VoidedReceipt | None:
+def _voided(tree: JsonObject, usual_epoch: str) -> VoidedReceipt | None:
     if "voids" not in tree:
         return None
     voids = tree["voids"]
@@ -101,16 +103,22 @@ def _voided(tree: JsonObject) -> VoidedReceipt | None:
     return VoidedReceipt(
         till_id=read.identifier(read.required(voids, "vendor_fiscal_module", "/voids"), "/voids/vendor_fiscal_module"),
         transaction_id=read.identifier(read.required(voids, "transaction_id", "/voids"), "/voids/transaction_id"),
-        numbering_epoch=read.identifier(voids.get("numbering_epoch", "0"), "/voids/numbering_epoch"),
+        numbering_epoch=read.identifier(voids.get("numbering_epoch", usual_epoch), "/voids/numbering_epoch"),
     )
 
 
 def _loyalty_hash(tree: JsonObject, key: bytes) -> str | None:
     if "loyalty_id" not in tree:
         return None
+    if type(tree["loyalty_id"]) is not str:
+        # What was sent is nobody's to read, not in an error either.
+        raise RejectedEvent("wrong_type", "/loyalty_id", "/loyalty_id: text is wanted")
     loyalty_id = read.text(tree["loyalty_id"], "/loyalty_id", shortest=1)
-    # Without a key a hash could be guessed, so then nothing of the id is kept.
-    return blake2b(loyalty_id.encode(), key=key, digest_size=16).hexdigest() if key else None
+    if not key:
+        # Without a key a hash could be guessed, so then nothing of the id is kept.
+        return None
+    # The key's own digest before it tells a new key from a new customer.
+    return f"{blake2b(key, digest_size=4).hexdigest()}:{blake2b(loyalty_id.encode(), key=key, digest_size=16).hexdigest()}"
 
 
 def _source_lines(tree: JsonObject) -> list[_SourceLine]:
@@ -137,9 +145,8 @@ def _source_line(line: Any, at: str) -> _SourceLine:
 
 def _line(line: _SourceLine, currency: str) -> Line:
     item, item_id, category = line.item, line.item_id, line.category
-    if is_sensitive(item) or (category and is_sensitive(category)):
-        item_id = redacted_text(item_id) if item_id == item else item_id
-        item, category = redacted_text(item), redacted_text(category) if category else category
+    if is_sensitive(item) or (item_id is not item and is_sensitive(item_id)) or (category and is_sensitive(category)):
+        item, item_id, category = _impersonal("item", item), _impersonal("item_id", item_id), category and _impersonal("category", category)
     return Line(
         item=item,
         item_id=item_id,
@@ -150,8 +157,20 @@ def _line(line: _SourceLine, currency: str) -> Line:
     )
 
 
+def _impersonal(name: str, text: str) -> str:
+    return redacted_value(name, text)[: read.MAX_TEXT]
+
+
 def _parts(kind: str, lines: Sequence[Line]) -> tuple[int, int, int, int, int]:
-    """receipts, gross_minor, returns_minor, voids_minor, units_milli of one receipt."""
+    """receipts, gross_minor, returns_minor, voids_minor, units_milli of one receipt. Raises RejectedEvent out_of_range."""
+    parts = _signed_parts(kind, lines)
+    if max(map(abs, parts)) > MOST_PART:
+        most = f"{MOST_PART:,} minor units or thousandths of a unit"
+        raise RejectedEvent("out_of_range", "/transactions", f"/transactions: all lines of a receipt together are at most {most}")
+    return parts
+
+
+def _signed_parts(kind: str, lines: Sequence[Line]) -> tuple[int, int, int, int, int]:
     if kind == "sale":
         returned = sum([-abs(line.total_minor) for line in lines if line.amount_milli < 0 or line.total_minor < 0])
         gross = sum([line.total_minor for line in lines if line.amount_milli >= 0 and line.total_minor >= 0])
@@ -168,4 +187,4 @@ def _extra(tree: JsonObject) -> dict[str, Any] | None:
     if any(line.keys() - _LINE_FIELDS for line in tree["transactions"]):
         by_line = {str(position): unknown_fields(line, _LINE_FIELDS) for position, line in enumerate(tree["transactions"])}
         extra["transactions"] = {position: unknown for position, unknown in by_line.items() if unknown}
-    return redacted_extra(extra) if extra else None
+    return kept_extra(extra)

@@ -52,7 +52,14 @@ def _unreadable(message: bytes, error: Exception) -> RejectedEvent:
         message.decode()
     except UnicodeDecodeError as bad:
         return RejectedEvent("not_utf8", "", f"the message is not UTF-8: {bad.reason} at byte {bad.start}")
-    return RejectedEvent("not_json", "", f"the message is not JSON: {error}")
+    return RejectedEvent("not_json", "", f"the message is not JSON: {error}{_hint(message)}")
+
+
+def _hint(message: bytes) -> str:
+    """What the decoder's own words do not say."""
+    if message.startswith(b"\xef\xbb\xbf"):
+        return "; it begins with a byte order mark: send UTF-8 without one"
+    return "; a \\u escape of a lone surrogate is no text" if b"\\ud" in message.lower() else ""
 
 
 def _too_deep() -> RejectedEvent:
@@ -76,8 +83,11 @@ def _refuse_duplicate_fields(message: bytes) -> None:
                 raise RejectedEvent("duplicate_field", pointer(name), f"the field {name[:60]!r} occurs twice in one object")
             seen.add(name)
 
-    # Numbers are not looked at here: their readers may not limit what the first decoder took.
-    json.loads(message, object_pairs_hook=check, parse_int=str, parse_float=str)
+    try:
+        # Numbers are not looked at here: their readers may not limit what the first decoder took.
+        json.loads(message, object_pairs_hook=check, parse_int=str, parse_float=str)
+    except ValueError as error:
+        raise RejectedEvent("not_json", "", f"the message is not JSON: {error}") from error
 
 
 def pointer(*names: str | int) -> str:

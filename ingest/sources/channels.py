@@ -15,8 +15,8 @@ RAW_TOPIC = "posTransactionTopic"
 _GATEWAY_PATH = "/v1/events/pos"
 _FLUSH_SECONDS = 120.0
 _RETRY_SECONDS = 60.0
-# Well below the gateway's limits of 10,000 lines and 5 MiB.
-_MOST_LINES, _MOST_BYTES = 2_000, 2_000_000
+# The gateway takes messages of at most 64 stores and 64 days at once, and 5 MiB: with no more lines than that they fit, whatever they hold.
+_MOST_LINES, _MOST_BYTES = 64, 2_000_000
 _TRY_LATER = (429, 503)
 _TAKEN = (202, 422)
 

@@ -1,13 +1,17 @@
-"""The conservation ledger, from what Kafka, the master dataset and the views hold now."""
+"""The conservation ledger, from what Kafka, the master dataset and the views hold."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cassandra.cluster import Session
 
-from ops.audit.master import Master
-from ops.audit.served import Key, batch_windows, speed_windows
-from ops.audit.topics import DeadLetter, committed_counts, dead_letters
+from ops.audit.against_master import generation_differences
+from ops.audit.cut import Cut, settled_cut
+from ops.audit.findings import Gap, TillFinding, read_gaps, read_tills
+from ops.audit.master import Fates, Master
+from ops.audit.served import Key, published_claims, speed_windows
+from ops.audit.topics import DeadLetter, committed_spans, dead_letters
 from ops.oracle.complete_journey import Scope
 from schemas.loader import topics
 from tally.families import FAMILIES, SALES
@@ -17,10 +21,10 @@ from tally.settings import Settings
 
 @dataclass(frozen=True)
 class Ledgers:
-    """Every ledger line, and beside them what the speed layer does not (yet) show.
+    """Every ledger line, and beside them what the views do not (yet) show.
 
-    late_pending: events of sales that the master holds and the speed rows lack; unserved: the same of the published
-    generation and the speed rows together, 0 after a rebuild that covers everything. Both over `windows` windows.
+    late_pending: events of sales that the master holds and the speed rows lack, of `events` events in `windows` windows.
+    unserved: windows of published generations, of all families, that are not what the master holds up to their pins: 0.
     """
 
     raw: list[RawLedger]
@@ -30,57 +34,59 @@ class Ledgers:
     windows: int
     late_pending: int
     unserved: int
+    gaps: Sequence[Gap]
+    tills: Sequence[TillFinding]
 
     @property
     def ok(self) -> bool:
-        """Whether every committed record has exactly one fate and the master holds each once."""
-        return all(line.difference == 0 for line in self.raw) and all(line.holds for line in self.canonical)
+        """Whether every committed record has exactly one fate, the master holds each once, and the generations hold their sums."""
+        return all(line.difference == 0 for line in self.raw) and all(line.holds for line in self.canonical) and self.unserved == 0
 
 
 def read_ledgers(settings: Settings, session: Session) -> Ledgers:
-    """The ledgers of all topic-partitions as they stand."""
+    """The ledgers of all topic-partitions, of what had arrived at the call and Kafka still keeps."""
+    cut = settled_cut(settings, session)
+    # Before the master is opened: it then holds everything that they say.
+    claims = {name: published_claims(session, family) for name, family in FAMILIES.items()}
     master, letters = Master(settings), dead_letters(settings)
     considered = master.window_events(SALES.name)
-    pending, unserved = _pending(session, considered)
     return Ledgers(
-        raw=_raw_ledgers(settings, master, letters),
-        canonical=_canonical_ledgers(settings, master),
+        raw=_raw_ledgers(settings, master, letters, cut),
+        canonical=_canonical_ledgers(settings, master, cut),
         dead_letters=dict(sorted(Counter(letter.reason for letter in letters).items())),
         events=sum(considered.values()),
         windows=len(considered),
-        late_pending=pending,
-        unserved=unserved,
+        late_pending=_late_pending(session, considered),
+        unserved=sum(len(generation_differences(session, master, FAMILIES[name], of)) for name, of in claims.items()),
+        gaps=read_gaps(session),
+        tills=read_tills(session),
     )
 
 
-def _raw_ledgers(settings: Settings, master: Master, letters: set[DeadLetter]) -> list[RawLedger]:
-    raw_topic = {name: topics()[name]["raw"] for name in FAMILIES}
-    dead = Counter((letter.topic, letter.partition) for letter in letters)
-    canonical = master.canonical_of_raw()
-    return [
-        RawLedger(topic, partition, committed, canonical.get((family, partition), 0), dead[topic, partition])
-        for family, topic in raw_topic.items()
-        for partition, committed in committed_counts(settings, topic).items()
-    ]
-
-
-def _canonical_ledgers(settings: Settings, master: Master) -> list[CanonicalLedger]:
-    fates, rows = master.fates(), master.rows()
+def _raw_ledgers(settings: Settings, master: Master, letters: set[DeadLetter], cut: Cut) -> list[RawLedger]:
     lines = []
-    for family in FAMILIES.values():
-        for partition, committed in committed_counts(settings, family.topic).items():
-            fate = fates.get((family.name, partition))
-            counted, duplicate, conflict = (fate.counted, fate.duplicate, fate.conflict) if fate else (0, 0, 0)
-            held = rows.get((family.name, partition), 0)
-            lines.append(CanonicalLedger(family.topic, partition, committed, held, counted, duplicate, conflict, erased=0))
+    for family in FAMILIES:
+        topic = topics()[family]["raw"]
+        spans = committed_spans(settings, topic, cut.raw[topic])
+        canonical = master.canonical_of_raw(family, spans)
+        coordinates = {(letter.partition, letter.offset) for letter in letters if letter.topic == topic}
+        dead = Counter(number for number, offset in coordinates if spans[number].first <= offset < spans[number].until)
+        lines += [RawLedger(topic, number, span.committed, canonical.get(number, 0), dead[number]) for number, span in spans.items()]
     return lines
 
 
-def _pending(session: Session, considered: dict[Key, int]) -> tuple[int, int]:
-    """(late_pending, unserved) over all windows of sales."""
-    whole = Scope()
-    speed = {key: state.events for key, state in speed_windows(session, whole).items()}
-    batch = {key: state.events for key, state in batch_windows(session, whole).items()}
-    pending = sum(late_pending(events, speed.get(key, 0)) for key, events in considered.items())
-    unserved = sum(late_pending(events, max(speed.get(key, 0), batch.get(key, 0))) for key, events in considered.items())
-    return pending, unserved
+def _canonical_ledgers(settings: Settings, master: Master, cut: Cut) -> list[CanonicalLedger]:
+    lines = []
+    for family in FAMILIES.values():
+        spans = committed_spans(settings, family.topic, cut.canonical[family.topic])
+        fates, rows = master.fates(family.name, spans), master.rows(family.name, spans)
+        for number, span in spans.items():
+            fate = fates.get(number, Fates())
+            sums = {"counted": fate.counted, "duplicate": fate.duplicate, "conflict": fate.conflict, "unreadable": fate.unreadable}
+            lines.append(CanonicalLedger(family.topic, number, span.committed, rows.get(number, 0), erased=0, **sums))
+    return lines
+
+
+def _late_pending(session: Session, considered: Mapping[Key, int]) -> int:
+    speed = speed_windows(session, Scope())
+    return sum(late_pending(events, speed[key].events if key in speed else 0) for key, events in considered.items())

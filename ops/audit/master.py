@@ -1,44 +1,64 @@
 """The master dataset as it is on disk, read by DuckDB: no code of the pipeline takes part."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import duckdb
 from deltalake import DeltaTable
 
+from ops.audit.topics import Span
 from tally.errors import TallyError
+from tally.families import Family
+from tally.merge import Axes, Parts
 from tally.settings import Settings
 from tally.windows import WINDOW
 
-_SECONDS = int(WINDOW.total_seconds())
+Key = tuple[str, datetime]
+# By (day, partition): first offset that is left out.
+Pins = Mapping[tuple[date, int], int]
 
-# First by offset wins; the same fingerprint again is a duplicate, another one a conflict.
-_FATES = """
-    WITH records AS (SELECT *, first_value(fingerprint) OVER identity AS kept, row_number() OVER identity AS copy
-                     FROM (SELECT DISTINCT source, store_id, event_id, fingerprint, "partition", "offset" FROM master)
-                     WINDOW identity AS (PARTITION BY source, store_id, event_id ORDER BY "offset"))
-    SELECT source, "partition", count(*), count(*) FILTER (copy = 1),
-           count(*) FILTER (copy > 1 AND fingerprint = kept), count(*) FILTER (copy > 1 AND fingerprint <> kept)
-    FROM records GROUP BY ALL ORDER BY ALL
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SECONDS = int(WINDOW.total_seconds())
+_WINDOW = f"CAST(floor(epoch(happened_at) / {_SECONDS}) AS BIGINT) * {_SECONDS}"
+
+# First by offset wins; the same fingerprint again is a duplicate, another one a conflict; without an identity it is unreadable.
+_COPIES = """
+    WITH copies AS (SELECT *, first_value(fingerprint) OVER identity AS kept, row_number() OVER identity AS copy
+                    FROM (SELECT DISTINCT ON ("partition", "offset") * FROM master WHERE source = ?)
+                    WINDOW identity AS (PARTITION BY store_id, event_id ORDER BY "offset"))
 """
-_ROWS = 'SELECT source, "partition", count(*) FROM master GROUP BY ALL'
+_FATES = f"""{_COPIES}
+    SELECT "partition", count(*) FILTER (event_id IS NOT NULL AND copy = 1),
+           count(*) FILTER (event_id IS NOT NULL AND copy > 1 AND fingerprint = kept),
+           count(*) FILTER (event_id IS NOT NULL AND copy > 1 AND fingerprint <> kept), count(*) FILTER (event_id IS NULL)
+    FROM copies JOIN span USING ("partition") WHERE "offset" >= first AND "offset" < until GROUP BY ALL
+"""
+_ROWS = """
+    SELECT "partition", count(*) FROM master JOIN span USING ("partition")
+    WHERE source = ? AND "offset" >= first AND "offset" < until GROUP BY ALL
+"""
 _CANONICAL_OF_RAW = """
-    SELECT source, CAST(json_extract(value, '$.raw_partition') AS INTEGER), count(*) FROM master GROUP BY ALL
+    WITH readable AS (SELECT DISTINCT ON ("partition", "offset") CAST(json_extract(value, '$.raw_partition') AS INTEGER) AS raw,
+                             CAST(json_extract(value, '$.raw_offset') AS BIGINT) AS raw_offset
+                      FROM master WHERE source = ? AND event_id IS NOT NULL)
+    SELECT raw, count(*) FROM readable JOIN span ON raw = span."partition" WHERE raw_offset >= first AND raw_offset < until GROUP BY ALL
 """
 _WINDOW_EVENTS = f"""
-    SELECT store_id, CAST(floor(epoch(happened_at) / {_SECONDS}) AS BIGINT) * {_SECONDS} AS window_epoch, count(DISTINCT event_id)
-    FROM master WHERE source = ? GROUP BY ALL
-"""  # no input in it
+    SELECT store_id, {_WINDOW} AS window_epoch, count(DISTINCT event_id)
+    FROM master LEFT JOIN pin USING (event_date, "partition")
+    WHERE source = ? AND event_id IS NOT NULL AND (NOT ? OR "offset" < pinned) GROUP BY ALL
+"""
 
 
 @dataclass(frozen=True)
 class Fates:
     """Distinct records of one canonical topic-partition in the master dataset, and what became of them."""
 
-    distinct: int
-    counted: int
-    duplicate: int
-    conflict: int
+    counted: int = 0
+    duplicate: int = 0
+    conflict: int = 0
+    unreadable: int = 0
 
 
 class Master:
@@ -52,26 +72,63 @@ class Master:
         self._database = duckdb.connect()
         self._database.execute("SET TimeZone = 'UTC'")
         self._database.execute(
-            "CREATE VIEW master AS SELECT * FROM read_parquet($files, hive_partitioning = true)".replace("$files", _listed(table))
+            "CREATE VIEW master AS SELECT * FROM read_parquet($files, hive_partitioning = true, hive_types = {'event_date': DATE})".replace(
+                "$files", _listed(table)
+            )
         )
+        self._database.execute('CREATE TABLE span ("partition" INTEGER, first BIGINT, until BIGINT)')
+        self._database.execute('CREATE TABLE pin (event_date DATE, "partition" INTEGER, pinned BIGINT)')
 
-    def fates(self) -> dict[tuple[str, int], Fates]:
-        """By (family, partition): counted, duplicate, conflict."""
-        rows = self._database.execute(_FATES).fetchall()
-        return {(source, partition): Fates(*counts) for source, partition, *counts in rows}
+    def fates(self, family: str, spans: Mapping[int, Span]) -> dict[int, Fates]:
+        """By partition what became of the records in the spans of the canonical topic."""
+        return {partition: Fates(*counts) for partition, *counts in self._of_spans(_FATES, family, spans)}
 
-    def rows(self) -> dict[tuple[str, int], int]:
-        """Rows by (family, partition), repeated coordinates included."""
-        return {(source, partition): count for source, partition, count in self._database.execute(_ROWS).fetchall()}
+    def rows(self, family: str, spans: Mapping[int, Span]) -> dict[int, int]:
+        """Rows by partition of the canonical topic, repeated coordinates included."""
+        return {row[0]: row[1] for row in self._of_spans(_ROWS, family, spans)}
 
-    def canonical_of_raw(self) -> dict[tuple[str, int], int]:
-        """Canonical records by (family, partition of the raw record)."""
-        return {(source, partition): count for source, partition, count in self._database.execute(_CANONICAL_OF_RAW).fetchall()}
+    def canonical_of_raw(self, family: str, spans: Mapping[int, Span]) -> dict[int, int]:
+        """Canonical records by partition of the raw record; the spans are of the raw topic."""
+        return {row[0]: row[1] for row in self._of_spans(_CANONICAL_OF_RAW, family, spans)}
 
-    def window_events(self, family: str) -> dict[tuple[str, datetime], int]:
-        """Distinct events by (store, window start): what a rebuild of this version considers."""
-        rows = self._database.execute(_WINDOW_EVENTS, [family]).fetchall()
-        return {(store, datetime.fromtimestamp(start, UTC)): events for store, start, events in rows}
+    def window_events(self, family: str, pins: Pins | None = None) -> dict[Key, int]:
+        """Distinct events by (store, window start): what a rebuild of these records considers. Without pins, of all records."""
+        self._fill("pin", [(*place, offset) for place, offset in (pins or {}).items()])
+        rows = self._database.execute(_WINDOW_EVENTS, [family, pins is not None]).fetchall()
+        return {(store, _EPOCH + timedelta(seconds=start)): events for store, start, events in rows}
+
+    def window_values(self, family: Family, pins: Pins | None = None) -> dict[Key, dict[Axes, Parts]]:
+        """Parts by axes of the first copies, by (store, window start): what must be served of these records."""
+        self._fill("pin", [(*place, offset) for place, offset in (pins or {}).items()])
+        rows = self._database.execute(_values_query(family), [family.name, pins is not None]).fetchall()
+        found: dict[Key, dict[Axes, Parts]] = {}
+        for store, start, *cells in rows:
+            axes, parts = cells[: len(family.axes)], cells[len(family.axes) :]
+            window = found.setdefault((store, _EPOCH + timedelta(seconds=start)), {})
+            window[tuple(axes)] = dict(zip(family.parts, map(int, parts), strict=True))
+        return found
+
+    def _of_spans(self, query: str, family: str, spans: Mapping[int, Span]) -> Sequence[tuple[int, ...]]:
+        self._fill("span", [(partition, span.first, span.until) for partition, span in spans.items()])
+        return self._database.execute(query, [family]).fetchall()
+
+    def _fill(self, table: str, rows: Iterable[tuple[object, ...]]) -> None:
+        self._database.execute(f"DELETE FROM {table}")
+        listed = list(rows)
+        if listed:
+            marks = ", ".join("?" * len(listed[0]))
+            self._database.executemany(f"INSERT INTO {table} VALUES ({marks})", listed)
+
+
+def _values_query(family: Family) -> str:
+    # The names come from tally/families.py.
+    axes = [f"json_extract_string(value, '$.{axis}') AS {axis}" for axis in family.axes]
+    parts = [f"sum(CAST(json_extract(value, '$.{part}') AS HUGEINT))" for part in family.parts]
+    return f"""{_COPIES}
+        SELECT {", ".join(["store_id", f"{_WINDOW} AS window_epoch", *axes, *parts])}
+        FROM copies LEFT JOIN pin USING (event_date, "partition")
+        WHERE event_id IS NOT NULL AND copy = 1 AND (NOT ? OR "offset" < pinned) GROUP BY ALL
+    """
 
 
 def _listed(table: DeltaTable) -> str:

@@ -4,11 +4,12 @@ import random
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import date, datetime
 from typing import Any
 
 import httpx
 
-from ops.audit.served import Key, totals
+from ops.audit.served import Claim, Key, totals
 from ops.oracle.complete_journey import Totals, stores_in
 from tally.errors import TallyError
 from tally.instants import instant_text
@@ -17,6 +18,14 @@ from tally.windows import WINDOW
 
 METRICS = {"transactions": "receipts", "revenue": "minor"}
 _READERS = 4
+
+
+@dataclass(frozen=True)
+class Sample:
+    """How many windows to ask for, and the seed that chooses them."""
+
+    count: int
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -66,24 +75,39 @@ def _differences(key: Key, expected: Totals, got: Totals) -> Iterator[Difference
             yield Difference(key[0], instant_text(key[1]), metric, getattr(expected, name), getattr(got, name))
 
 
-def compare_http(api: str, expected: Mapping[Key, Totals], count: int, seed: int) -> Comparison:
-    """`count` seeded random windows asked of the API: half of them with receipts, half anywhere in the same days."""
-    keys = _random_windows(expected, count, random.Random(seed))  # a sample, not a secret
+def compare_http(api: str, expected: Mapping[Key, Totals], sample: Sample, claims: Mapping[date, Claim]) -> Comparison:
+    """Random windows asked of the API: half of them with receipts, half anywhere in the same days.
+
+    Beside the value: what the answer calls complete is covered by a generation, and what one covers is not missing.
+    """
+    keys = _random_windows(expected, sample.count, random.Random(sample.seed))  # a sample, not a secret
     with httpx.Client(base_url=f"http://{api}", timeout=30) as client, ThreadPoolExecutor(_READERS) as readers:
         answers = list(readers.map(lambda key: {metric: _ask(client, metric, key) for metric in METRICS}, keys))
-    wrong = [
-        Difference(store, instant_text(start), metric, getattr(expected.get((store, start), Totals()), name), answer[metric])
-        for (store, start), answer in zip(keys, answers, strict=True)
-        for metric, name in METRICS.items()
-        if answer[metric] != getattr(expected.get((store, start), Totals()), name)
-    ]
+    wrong: list[Difference] = []
+    for (store, start), answer in zip(keys, answers, strict=True):
+        where = store, instant_text(start)
+        for metric, name in METRICS.items():
+            should, row = getattr(expected.get((store, start), Totals()), name), answer[metric]
+            if row["value"] != should:
+                wrong.append(Difference(*where, metric, should, row["value"]))
+            if not is_honest(row, start, claims):
+                wrong.append(Difference(*where, f"{metric}: {row['source']}, {row['status']}", should, row["value"]))
     return Comparison(
         windows=len(keys),
         equal=len(keys) - len({(difference.store, difference.start) for difference in wrong}),
-        receipts=sum(answer["transactions"] or 0 for answer in answers),
-        minor=sum(answer["revenue"] or 0 for answer in answers),
+        receipts=sum(answer["transactions"]["value"] or 0 for answer in answers),
+        minor=sum(answer["revenue"]["value"] or 0 for answer in answers),
         differences=wrong,
     )
+
+
+def is_honest(row: Mapping[str, Any], start: datetime, claims: Mapping[date, Claim]) -> bool:
+    """Whether the answer claims for a window what the generation of its day does: complete only if covered, then never missing."""
+    claim = claims.get(start.date())
+    is_covered = claim is not None and claim.covers(start)
+    if row["complete"] or row["status"] in ("final", "restated"):
+        return is_covered and row["source"] == "batch"
+    return not (is_covered and row["source"] == "missing")
 
 
 def _random_windows(expected: Mapping[Key, Totals], count: int, chance: random.Random) -> list[Key]:
@@ -96,13 +120,12 @@ def _random_windows(expected: Mapping[Key, Totals], count: int, chance: random.R
     return anywhere + [chance.choice(filled) for _ in range(count - len(anywhere))]
 
 
-def _ask(client: httpx.Client, metric: str, key: Key) -> int | None:
-    """The API's value of one window; None when it says `missing`. Raises TallyError on any other answer than 200."""
+def _ask(client: httpx.Client, metric: str, key: Key) -> dict[str, Any]:
+    """The API's row of one window. Raises TallyError on any other answer than 200."""
     store, start = key
     asked = {"store": store, "from": instant_text(start), "to": instant_text(start + WINDOW), "grain": "15m"}
     answer = client.get(f"/v1/metrics/{metric}", params=asked)
     if answer.status_code != httpx.codes.OK:
         raise TallyError(f"audit: {answer.request.url} answered {answer.status_code}: {answer.text[:200]}")
     row: dict[str, Any] = answer.json()["rows"][0]
-    value: int | None = row["value"]
-    return value
+    return row

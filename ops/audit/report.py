@@ -1,18 +1,21 @@
 """The whole audit: its parts, its verdict, and how it is shown to a person and to a machine."""
 
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from ops.audit.against_master import compare_with_master
 from ops.audit.ledgers import Ledgers, read_ledgers
-from ops.audit.oracle import Comparison, compare_http, compare_rows
-from ops.audit.served import merged_windows
+from ops.audit.master import Master
+from ops.audit.oracle import Comparison, Sample, compare_http, compare_rows
+from ops.audit.served import merged_windows, published_claims
 from ops.oracle.complete_journey import Scope, window_totals
 from tally.connect import cassandra_session
+from tally.families import SALES
 from tally.settings import Settings
 
 _SHOWN = 20
@@ -20,13 +23,14 @@ _SHOWN = 20
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to audit: the scope of the oracle, how many windows to ask by HTTP with which seed, and which halves."""
+    """What to audit: the scope, how many windows to ask by HTTP with which seed, which halves, and against what."""
 
     scope: Scope
     http: int
     seed: int
     ledger: bool
     oracle: bool
+    against_master: bool = False
 
 
 @dataclass(frozen=True)
@@ -37,11 +41,13 @@ class Audit:
     rows: Comparison | None
     http: Comparison | None
     seconds: float
+    families: Mapping[str, Comparison] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
         """Whether each half that was asked for holds."""
-        return all(part.ok for part in (self.ledgers, self.rows, self.http) if part is not None)
+        compared = [self.rows, self.http, *(one for one in self.families.values() if one.windows)]
+        return all(part.ok for part in (self.ledgers, *compared) if part is not None)
 
 
 def run_audit(settings: Settings, wanted: Wanted, say: Callable[[str], None]) -> Audit:
@@ -52,14 +58,15 @@ def run_audit(settings: Settings, wanted: Wanted, say: Callable[[str], None]) ->
         if wanted.ledger:
             say("audit: reading every committed record of Kafka and the master dataset")
             ledgers = read_ledgers(settings, session)
-        if wanted.oracle:
+        families = compare_with_master(session, Master(settings), wanted.scope) if wanted.against_master else {}
+        if wanted.oracle and not wanted.against_master:
             say("audit: comparing every served window with the oracle")
             expected = window_totals(wanted.scope)
             rows = compare_rows(expected, merged_windows(session, wanted.scope))
             if wanted.http:
                 say(f"audit: asking the API for {wanted.http:,} random windows")
-                http = compare_http(settings.api, expected, wanted.http, wanted.seed)
-    return Audit(ledgers, rows, http, round(time.monotonic() - started, 1))
+                http = compare_http(settings.api, expected, Sample(wanted.http, wanted.seed), published_claims(session, SALES))
+    return Audit(ledgers, rows, http, round(time.monotonic() - started, 1), families)
 
 
 def as_json(audit: Audit) -> dict[str, Any]:
@@ -68,9 +75,12 @@ def as_json(audit: Audit) -> dict[str, Any]:
     if audit.ledgers is not None:
         beside = asdict(audit.ledgers)
         answer["ledgers"] = [*beside["raw"], *beside["canonical"]]
-        answer["beside"] = {name: beside[name] for name in ("dead_letters", "events", "windows", "late_pending", "unserved")}
+        answer["beside"] = {
+            name: beside[name] for name in ("dead_letters", "events", "windows", "late_pending", "unserved", "gaps", "tills")
+        }
     for name, comparison in (("oracle", audit.rows), ("http", audit.http)):
         answer[name] = asdict(comparison) if comparison is not None else None
+    answer["master"] = {family: asdict(comparison) for family, comparison in audit.families.items()} or None
     return answer
 
 
@@ -78,9 +88,11 @@ def show(audit: Audit, console: Console) -> None:
     """Print the ledgers, the comparisons with how many cells they compared, and the verdict."""
     if audit.ledgers is not None:
         _show_ledgers(audit.ledgers, console)
-    for name, comparison in (("merge over all rows", audit.rows), ("random windows by HTTP", audit.http)):
+    for name, comparison in (("oracle, merge over all rows", audit.rows), ("oracle, random windows by HTTP", audit.http)):
         if comparison is not None:
             _show_comparison(name, comparison, console)
+    for family, comparison in audit.families.items():
+        _show_comparison(f"master, {family}", comparison, console)
     console.print(f"audit {'holds' if audit.ok else 'FAILED'} after {audit.seconds} s")
 
 
@@ -90,18 +102,24 @@ def _show_ledgers(ledgers: Ledgers, console: Console) -> None:
     for line in ledgers.raw:
         raw.add_row(line.topic, *_numbers(line.partition, line.committed, line.canonical, line.dead_letter, line.difference))
     console.print(raw)
-    fates_of = ("topic", "partition", "committed", "master", "counted", "duplicate", "conflict", "erased", "difference")
-    canonical = Table(*fates_of, title="committed = counted + duplicate + conflict + erased; master = committed")
+    fates_of = ("topic", "partition", "committed", "master", "counted", "duplicate", "conflict", "erased", "unreadable", "difference")
+    canonical = Table(*fates_of, title="committed = counted + duplicate + conflict + erased + unreadable; master = committed")
     for entry in ledgers.canonical:
-        fates = (entry.counted, entry.duplicate, entry.conflict, entry.erased, entry.difference)
+        fates = (entry.counted, entry.duplicate, entry.conflict, entry.erased, entry.unreadable, entry.difference)
         canonical.add_row(entry.topic, *_numbers(entry.partition, entry.committed, entry.master, *fates))
     console.print(canonical)
     reasons = ", ".join(f"{reason} {count:,}" for reason, count in ledgers.dead_letters.items()) or "none"
     console.print(f"dead letters: {sum(ledgers.dead_letters.values()):,} ({reasons})")
     console.print(
         f"late_pending: {ledgers.late_pending:,} of {ledgers.events:,} events in {ledgers.windows:,} windows are not in the speed rows; "
-        f"unserved: {ledgers.unserved:,}"
+        f"unserved: {ledgers.unserved:,} differences between published generations and the master"
     )
+    for gap in ledgers.gaps:
+        where = f"{gap.topic} partition {gap.partition} offsets {gap.from_offset:,} to {gap.until_offset:,}"
+        console.print(f"gap: {where}, arrived {gap.first_arrival} to {gap.last_arrival}: {gap.reason}")
+    for till in ledgers.tills:
+        where = f"store {till.store_id} till {till.till_id} {till.day}"
+        console.print(f"numbers begin again: {where}, {till.conflicts:,} conflicts of {till.records:,}; set `numbering` in the stores file")
 
 
 def _numbers(*values: int) -> list[str]:
@@ -110,7 +128,7 @@ def _numbers(*values: int) -> list[str]:
 
 def _show_comparison(name: str, comparison: Comparison, console: Console) -> None:
     console.print(
-        f"oracle, {name}: {comparison.equal:,} of {comparison.windows:,} windows equal; "
+        f"{name}: {comparison.equal:,} of {comparison.windows:,} windows equal; "
         f"{comparison.receipts:,} receipts, {comparison.minor:,} cents"
     )
     for difference in comparison.differences[:_SHOWN]:

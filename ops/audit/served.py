@@ -1,37 +1,72 @@
 """What the serving tables answer, window by window: all rows of both layers, merged by the rule of tally/merge.py."""
 
 from collections import defaultdict
-from collections.abc import Iterable
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
 from typing import Any
 
 from cassandra.cluster import Session
 
 from ops.oracle.complete_journey import Scope, Totals
-from tally.families import SALES
+from tally.families import SALES, Family
 from tally.merge import Axes, MergedWindow, Parts, WindowState, merge_window
+from tally.windows import WINDOW
 
 Key = tuple[str, datetime]
 _FETCH = 10_000
 
 
-def merged_windows(session: Session, scope: Scope) -> dict[Key, MergedWindow]:
-    """Every (store, window) of sales that either layer holds, merged as a reader would see it."""
-    speed, batch = speed_windows(session, scope), batch_windows(session, scope)
+@dataclass(frozen=True)
+class Claim:
+    """What the pointer says of one day: its generation, the windows that it covers, and by partition the first offset left out."""
+
+    generation: int
+    covered_from: datetime
+    covered_until: datetime
+    pinned: Mapping[int, int]
+
+    def covers(self, start: datetime) -> bool:
+        """Whether the window that begins then is covered: without a row it is a zero."""
+        return self.covered_from <= start and start + WINDOW <= self.covered_until
+
+
+def merged_windows(session: Session, scope: Scope, family: Family = SALES) -> dict[Key, MergedWindow]:
+    """Every (store, window) that either layer holds, merged as a reader would see it."""
+    speed, batch = speed_windows(session, scope, family), batch_windows(session, scope, family)
     return {key: merge_window(speed.get(key), batch.get(key), covered=False) for key in speed.keys() | batch.keys()}
 
 
-def speed_windows(session: Session, scope: Scope) -> dict[Key, WindowState]:
+def speed_windows(session: Session, scope: Scope, family: Family = SALES) -> dict[Key, WindowState]:
     """The speed layer's rows by (store, window)."""
-    return _states(_all_rows(session, SALES.speed_table), scope)
+    return _states(_all_rows(session, family.speed_table), scope, family)
 
 
-def batch_windows(session: Session, scope: Scope) -> dict[Key, WindowState]:
-    """The published generation's rows by (store, window); rows of other generations are not served and left out."""
-    pointers = session.execute("SELECT day, generation FROM batch_pointer WHERE family = %s", [SALES.name])
-    published = {(str(row.day), row.generation) for row in pointers}
-    rows = _all_rows(session, SALES.batch_table)
-    return _states((row for row in rows if (str(row.day), row.generation) in published), scope)
+def batch_windows(
+    session: Session, scope: Scope, family: Family = SALES, claims: Mapping[date, Claim] | None = None
+) -> dict[Key, WindowState]:
+    """The published generations' rows by (store, window), by the claims if given; rows of other generations are not served."""
+    published = published_claims(session, family) if claims is None else claims
+    rows = _all_rows(session, family.batch_table)
+    return _states((row for row in rows if _is_served(row, published)), scope, family)
+
+
+def published_claims(session: Session, family: Family) -> dict[date, Claim]:
+    """What the pointer says of each day."""
+    columns = "day, generation, covered_from, covered_until, pinned"
+    rows = session.execute(f"SELECT {columns} FROM batch_pointer WHERE family = %s", [family.name])
+    return {row.day.date(): _claim(row) for row in rows if row.day is not None}
+
+
+def _claim(row: Any) -> Claim:
+    day = datetime.combine(row.day.date(), time(), UTC)
+    covered_from = row.covered_from.replace(tzinfo=UTC) if row.covered_from else day
+    return Claim(row.generation, covered_from, row.covered_until.replace(tzinfo=UTC), dict(row.pinned or {}))
+
+
+def _is_served(row: Any, published: Mapping[date, Claim]) -> bool:
+    claim = published.get(row.day.date())
+    return claim is not None and claim.generation == row.generation
 
 
 def totals(window: MergedWindow) -> Totals:
@@ -50,18 +85,22 @@ def _all_rows(session: Session, table: str) -> Iterable[Any]:
     return session.execute(statement, timeout=None)  # type: ignore[no-any-return]
 
 
-def _states(rows: Iterable[Any], scope: Scope) -> dict[Key, WindowState]:
+def _states(rows: Iterable[Any], scope: Scope, family: Family) -> dict[Key, WindowState]:
     by_window: dict[Key, list[Any]] = defaultdict(list)
     for row in rows:
         key = (row.store_id, row.window_start.replace(tzinfo=UTC))
         if scope.holds(*key):
             by_window[key].append(row)
-    return {key: _state(window) for key, window in by_window.items()}
+    return {key: _state(window, family) for key, window in by_window.items()}
 
 
-def _state(rows: list[Any]) -> WindowState:
-    """The rows of one window (one for each currency) as one state; speed rows have no excluded columns."""
-    values: dict[Axes, Parts] = {(row.currency,): {part: getattr(row, part) for part in SALES.parts} for row in rows}
-    pairs = list(zip(SALES.parts, SALES.excluded_parts, strict=True))
-    excluded: dict[Axes, Parts] = {(row.currency,): {part: getattr(row, name, 0) for part, name in pairs} for row in rows}
+def _state(rows: list[Any], family: Family) -> WindowState:
+    """The rows of one window (one for each axes value) as one state; speed rows have no excluded columns."""
+    pairs = list(zip(family.parts, family.excluded_parts, strict=True))
+    values: dict[Axes, Parts] = {}
+    excluded: dict[Axes, Parts] = {}
+    for row in rows:
+        axes = tuple(getattr(row, axis) for axis in family.axes)
+        values[axes] = {part: getattr(row, part) for part in family.parts}
+        excluded[axes] = {part: getattr(row, name, 0) for part, name in pairs}
     return WindowState(rows[0].epoch, rows[0].events, values, excluded)

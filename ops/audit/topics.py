@@ -1,7 +1,8 @@
 """What Kafka itself holds: committed records counted by reading them, and the dead letters."""
 
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -16,6 +17,15 @@ _BATCH = 10_000
 
 
 @dataclass(frozen=True)
+class Span:
+    """Offsets [first, until) of one partition, and how many committed records Kafka keeps of them."""
+
+    first: int
+    until: int
+    committed: int
+
+
+@dataclass(frozen=True)
 class DeadLetter:
     """One dead letter: why, and the coordinates of the original."""
 
@@ -23,6 +33,21 @@ class DeadLetter:
     topic: str
     partition: int
     offset: int
+
+
+def committed_spans(settings: Settings, topic: str, until: Mapping[int, int]) -> dict[int, Span]:
+    """The committed records before the given offsets that Kafka still keeps, counted by reading (markers do not count)."""
+    counts: Counter[int] = Counter()
+    firsts: dict[int, int] = {}
+
+    def count(message: Message) -> None:
+        partition, offset = int(message.partition() or 0), int(message.offset() or 0)
+        if offset < until.get(partition, 0):
+            counts[partition] += 1
+            firsts.setdefault(partition, offset)
+
+    _each_message(settings, topic, count)
+    return {partition: Span(firsts.get(partition, end), end, counts[partition]) for partition, end in until.items()}
 
 
 def committed_counts(settings: Settings, topic: str) -> dict[int, int]:
@@ -50,7 +75,7 @@ def _each_message(settings: Settings, topic: str, handle: Callable[[Message], ob
     try:
         partitions = _partitions(consumer, topic)
         consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-        for message in _until_end(consumer, len(partitions)):
+        for message in _until_end(consumer, topic, len(partitions)):
             handle(message)
         return partitions
     finally:
@@ -64,10 +89,15 @@ def _partitions(consumer: Consumer, topic: str) -> list[int]:
     return sorted(metadata.partitions)
 
 
-def _until_end(consumer: Consumer, partitions: int) -> Iterator[Message]:
+def _until_end(consumer: Consumer, topic: str, partitions: int) -> Iterator[Message]:
     ended: set[int] = set()
+    heard = time.monotonic()
     while len(ended) < partitions:
         messages = consumer.consume(_BATCH, timeout=1.0)
+        if messages:
+            heard = time.monotonic()
+        elif time.monotonic() - heard > _TIMEOUT_SECONDS:
+            raise TallyError(f"topic {topic}: Kafka has not answered for {_TIMEOUT_SECONDS:.0f} s; `tally doctor` looks for the cause")
         for message in messages:
             error = message.error()
             if error is None:

@@ -23,7 +23,10 @@ def demo(
     once: Annotated[bool, typer.Option("--once", help="stop everything at the end; the default without a terminal")] = False,
     speed: Annotated[float, typer.Option(help="replay so many times faster than real time; 0 is as fast as it goes")] = 100_000,
 ) -> None:
-    """Replay a year of real receipts through the whole system in a fresh folder, rebuild, and audit; exit with the audit's code."""
+    """Replay a year of real receipts through the whole system in a fresh folder, rebuild, audit, and serve a receipt of this second.
+
+    Exits with the audit's code, and with 1 when the receipt is not served within a minute.
+    """
     from ops.demo.run import Demo, DemoPlan, show_result
     from ops.stack.airflow import NEW_DAGS_ARE_PAUSED
     from tally.settings import Settings
@@ -58,5 +61,5 @@ def _stay(home: Path) -> None:
 
     api = Settings.load({"TALLY_HOME": str(home)}).api
     note(f"\nThe dashboard is at http://{api}/ and the API at http://{api}/v1/metrics. In another terminal: export TALLY_HOME={home}")
-    note("Ctrl-C stops everything.")
+    note("The live receipt is none of the year's: a further audit is `tally audit --days 2017-01-01..2018-01-01`. Ctrl-C stops everything.")
     signal.pause()

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 TIMEOUT_SECONDS = 120.0
+# Times that a question of several pages is asked when rebuilds publish in between.
+TRIES = 5
+# What every page of one answer says alike, and the lists that each page has its own part of.
+ALIKE = ("metric", "unit", "currency", "store", "from", "to", "grain", "tz", "by", "as_of")
+LISTED = ("gaps", "numbering")
 MISSING = "–"
 NUMBERS = ("value", "events")
 SHOWN = ("start", "end", "value", "numerator", "denominator", "events", "source", "status")
@@ -52,20 +57,36 @@ def query(
 
 
 def ask(api: str, question: Question) -> dict[str, Any]:
-    """The API's answer with the rows of all pages joined, weakest state of them all. Raises TallyError with the API's own words."""
+    """The API's answer with the rows of all pages joined, weakest state of them all. Raises TallyError with the API's own words.
+
+    Pages of two generations are no answer: when a rebuild publishes in between, the question is asked anew.
+    """
     import httpx
 
+    from tally.errors import TallyError
+
     with httpx.Client(base_url=f"http://{api}", timeout=TIMEOUT_SECONDS) as client:
-        whole = _get(client, httpx.URL(f"/v1/metrics/{question.metric}", params={"limit": "10000", **question.parameters}))
-        address = whole["next"]
-        while address:
-            page = _get(client, httpx.URL(address))
-            _join(whole, page)
-            address = page["next"]
-    return {**whole, "next": None}
+        start = httpx.URL(f"/v1/metrics/{question.metric}", params={"limit": "10000", **question.parameters})
+        for _ in range(TRIES):
+            whole = _whole(client, start)
+            if whole is not None:
+                return whole
+    raise TallyError(f"query: a rebuild published between the pages {TRIES} times; ask again, or for less")
 
 
-def _get(client: Any, address: Any) -> dict[str, Any]:
+def _whole(client: Any, start: Any) -> dict[str, Any] | None:
+    """Every page joined; None when the generation moved between two of them."""
+    whole = _get(client, start)
+    while whole is not None and (address := whole["next"]):
+        page = _get(client, address)
+        if page is None:
+            return None
+        _join(whole, page)
+    return whole
+
+
+def _get(client: Any, address: Any) -> dict[str, Any] | None:
+    """One page; None when it says that it does not belong to the pages before it."""
     import httpx
 
     from tally.errors import TallyError
@@ -74,6 +95,8 @@ def _get(client: Any, address: Any) -> dict[str, Any]:
         answer = client.get(address)
     except httpx.TransportError as error:
         raise TallyError(f"query: no answer from the API at {client.base_url} ({error}); start it with `tally up api`") from error
+    if answer.status_code == httpx.codes.CONFLICT:
+        return None
     if answer.status_code != httpx.codes.OK:
         problem = answer.json() if "json" in answer.headers.get("content-type", "") else {}
         raise TallyError(f"query: {answer.status_code} {problem.get('detail') or answer.text[:200]}")
@@ -82,6 +105,7 @@ def _get(client: Any, address: Any) -> dict[str, Any]:
 
 def _join(whole: dict[str, Any], page: dict[str, Any]) -> None:
     """A page added to those before it; what the whole says of itself holds for every page."""
+    _check_alike(whole, page)
     if "rows" in whole:
         whole["rows"] += page["rows"]
     else:
@@ -95,6 +119,19 @@ def _join(whole: dict[str, Any], page: dict[str, Any]) -> None:
     whole["source"] = whole["source"] if whole["source"] == page["source"] else "mixed"
     whole["status"] = next((one for one in ("provisional", "restated") if one in (whole["status"], page["status"])), "final")
     whole["through"] = min(whole["through"], page["through"]) if whole["through"] and page["through"] else None
+    for name in LISTED:
+        whole[name] += [one for one in page[name] if one not in whole[name]]
+    behind = [one["master_behind_since"] for one in (whole, page) if one["master_behind_since"]]
+    whole["master_behind_since"] = min(behind) if behind else None
+    whole["next"] = page["next"]
+
+
+def _check_alike(whole: dict[str, Any], page: dict[str, Any]) -> None:
+    from tally.errors import TallyError
+
+    for name in ALIKE:
+        if page[name] != whole[name]:
+            raise TallyError(f"query: a page has {name} {page[name]!r}, those before it {whole[name]!r}: they do not add up; ask again")
 
 
 def _show(answer: dict[str, Any]) -> None:
@@ -107,6 +144,22 @@ def _show(answer: dict[str, Any]) -> None:
         console.print(_table(f"{title}, store {series['store']}", series["rows"]))
     through = f"every record that had arrived by {answer['through']} is counted" if answer["through"] else "not every day has been rebuilt"
     note(f"{answer['status']}, from {answer['source']}; {through}")
+    for caveat in _caveats(answer):
+        note(caveat)
+
+
+def _caveats(answer: dict[str, Any]) -> list[str]:
+    """What keeps the answer from being final, a line each."""
+    behind = answer["master_behind_since"]
+    lines = [f"the master has not said since {behind} that it holds everything: nothing is final"] if behind else []
+    for gap in answer["gaps"]:
+        lines.append(f"{gap['until_offset'] - gap['from_offset']} records of {gap['topic']}-{gap['partition']} are gone: {gap['reason']}")
+    for till in answer["numbering"]:
+        lines.append(
+            f"store {till['store']}, till {till['till']}, {till['day']}: {till['conflicts']} of {till['records']} records bear numbers "
+            "used before; `numbering: daily` or `yearly` in the stores file if they begin again"
+        )
+    return lines
 
 
 def _table(title: str, rows: list[dict[str, Any]]) -> "Table":

@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 from cassandra import DriverException
 
-from ops.stack import artifacts, catalogue, kafka_tools, machine, probes, states, supervisor, watching
+from ops.stack import artifacts, catalogue, kafka_tools, machine, pipeline, probes, states, supervisor, watching
 from ops.stack.addresses import variable
 from ops.stack.service import Service, Site
 from ops.stack.states import Status
@@ -44,6 +44,10 @@ def checks(site: Site) -> Iterator[tuple[str, Check]]:
         yield "transactions", _outcome(lambda: _transactions(site))
     if supervisor.is_alive(site, catalogue.SERVICES["cassandra"]):
         yield "cassandra guardrails", _outcome(lambda: _guardrails(site))
+        yield "gaps", _outcome(lambda: pipeline.gaps(site.settings))
+        yield "tills", _outcome(lambda: pipeline.tills(site.settings))
+    if all(supervisor.is_alive(site, catalogue.SERVICES[name]) for name in ("kafka", "cassandra")):
+        yield "lag", _outcome(lambda: pipeline.lag(site.settings))
 
 
 def _outcome(look: Callable[[], str]) -> Check:

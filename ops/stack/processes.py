@@ -135,9 +135,15 @@ def send(process: psutil.Process, number: signal.Signals) -> None:
         return
 
 
-def _reap(pid: int) -> None:
-    """Takes the exit code of a child of ours, so that it does not stay in the process table."""
+def reap_children() -> None:
+    """No child of this process that has ended stays in the process table."""
+    while _reap(-1):
+        pass
+
+
+def _reap(pid: int) -> bool:
+    """Takes the exit code of a child of ours (-1: of any) that has ended; whether there was one."""
     try:
-        os.waitpid(pid, os.WNOHANG)
+        return os.waitpid(pid, os.WNOHANG)[0] != 0
     except ChildProcessError:
-        return
+        return False

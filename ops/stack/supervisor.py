@@ -15,6 +15,7 @@ from ops.stack.service import Launch, Service, Site
 from tally.errors import StackError
 
 LOG_LINES = 3
+LOG_BYTES = 16_384
 # What a run of a service leaves beside its record, by the ending of the file's name; gone before the next start.
 READY, HEARTBEAT, EXIT, SILENT = "ready", "heartbeat", "exit", "silent"
 # What the watcher keeps over several runs: `up` and `down` by hand end it.
@@ -96,7 +97,11 @@ def why_ended(site: Site, service: Service) -> tuple[int | None, str]:
 def last_words(site: Site, service: Service) -> str:
     """The end of the service's log, on one line."""
     log = site.log(service.name)
-    lines = log.read_text("utf-8", errors="replace").splitlines() if log.exists() else []
+    if not log.exists():
+        return "nothing logged"
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - LOG_BYTES))
+        lines = file.read().decode("utf-8", errors="replace").splitlines()
     return " | ".join([line.strip() for line in lines if line.strip()][-LOG_LINES:]) or "nothing logged"
 
 

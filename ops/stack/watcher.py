@@ -45,6 +45,8 @@ def watch(site: Site) -> None:
                 logs.rotate(site.home / "logs")
         except (OSError, TallyError, psutil.Error) as error:
             log.error("%s; looking again", error)
+        # What it has started is its child, also when somebody else stops it.
+        processes.reap_children()
         looks += 1
         time.sleep(LOOK_EVERY_SECONDS)
 

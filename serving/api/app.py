@@ -1,26 +1,29 @@
 """The HTTP API: questions checked, answered from the views, encoded; every error a problem document."""
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 import msgspec
+import structlog
 from fastapi import FastAPI, Query, Request, Response
 
-from serving.api import catalogue, problems
-from serving.api.answer import Answerer, Asked, one_or_series
+from serving.api import catalogue, cursor, problems
+from serving.api.answer import Answerer
 from serving.api.explain import ExplainQuery, explanation
 from serving.api.instants import shown
 from serving.api.known_stores import KnownStores
-from serving.api.paging import next_address, page_of
-from serving.api.question import MetricQuery, PageQuery, StoreSlots, as_of_instant, dimensions, store_ids, stretches
+from serving.api.pages import Pages
+from serving.api.question import MetricQuery, PageQuery
 from serving.api.stores import StoreBook
 from serving.api.telemetry import RequestCounts, Telemetry
 from serving.merge.views import ViewReader
-from tally.errors import BadQuery, ViewsUnreachable
+from tally.errors import ViewsUnreachable
+from tally.families import FAMILIES
 from tally.settings import Settings
 
+log = structlog.get_logger()
 READY_SECONDS = 5.0
 
 
@@ -29,51 +32,46 @@ class Api:
     """What the routes work with."""
 
     views: ViewReader
-    book: StoreBook
+    settings: Settings
     stores: KnownStores
-    answerer: Answerer
-    partitions: int
-
-    async def metric(self, metric_id: str, query: MetricQuery, request: Request) -> dict[str, Any]:
-        """The envelope of one page of a metric's values. Raises BadQuery, UnknownName, ViewsUnreachable."""
-        metric = catalogue.metric(metric_id)
-        named, by, as_of = store_ids(query), dimensions(query, metric.entry["by"]), as_of_instant(query)
-        stretches(query, "", self.book)
-        ids = named if named is not None else await self.stores.all_ids()
-        await self.stores.check(ids)
-        if not ids:
-            raise BadQuery("store", "store: all, but there is no store yet; send receipts first")
-        asked = [stretches(query, store_id, self.book) for store_id in ids]
-        page, after = page_of(asked, query.after, query.limit)
-        if not page:
-            raise BadQuery("after", f"after: {query.after} lies beyond the last row")
-        answer = await self.answerer.answer(Asked(metric, page, by, as_of))
-        return {
-            "metric": metric_id, "name": metric.entry["name"], "unit": metric.entry["unit"], **_span(query, asked),
-            "grain": query.grain, "tz": query.tz, "by": by, "as_of": query.as_of, "store": ids[0] if _is_single(named) else None,
-            **one_or_series(answer, _is_single(named)),
-            "next": next_address(request.url.path, request.query_params.multi_items(), after),
-        }  # fmt: skip
+    pages: Pages
 
     async def explain(self, query: ExplainQuery) -> dict[str, Any]:
         """Both layers' rows of one window and which side won. Raises BadQuery, UnknownName, ViewsUnreachable."""
         await self.stores.check([query.store])
-        return await explanation(self.views, query, self.partitions)
+        return await explanation(self.views, query, self.settings)
 
     async def ready(self) -> dict[str, Any]:
-        """`ready`, and each check with what it found."""
+        """`ready`, and each check with what it found. A master that is behind makes answers provisional, and none impossible."""
         try:
-            await asyncio.wait_for(self.views.check(), READY_SECONDS)
+            current = await asyncio.wait_for(self._current(), READY_SECONDS)
         except (ViewsUnreachable, TimeoutError) as error:
             detail = str(error) or f"no answer within {READY_SECONDS:.0f} s"
+            log.warning("views unreachable", path="/readyz", reason=str(error.__cause__ or detail))
             return {"ready": False, "checks": {"views": {"ok": False, "detail": detail}}}
-        return {"ready": True, "checks": {"views": {"ok": True, "detail": "tables and pointers can be read"}}}
+        return {
+            "ready": True,
+            "checks": {"views": {"ok": True, "detail": "tables and pointers can be read"}, "master": self._master(current)},
+        }
+
+    async def _current(self) -> datetime | None:
+        """When every family's master was current last; None without any."""
+        await self.views.check()
+        found = await asyncio.gather(*(self.views.master_current(family) for family in FAMILIES.values()))
+        return min((at for at in found if at is not None), default=None)
+
+    def _master(self, current_at: datetime | None) -> dict[str, Any]:
+        if current_at is None:
+            return {"ok": False, "detail": "the master ingest has never said how far it is; no answer is final"}
+        is_behind = datetime.now(UTC) - current_at > timedelta(seconds=self.settings.final_patience_seconds)
+        return {"ok": not is_behind, "detail": f"had read everything at {shown(current_at)}{'; no answer is final' if is_behind else ''}"}
 
 
 def create_app(settings: Settings, views: ViewReader) -> FastAPI:
     """The application over these views."""
     book = StoreBook.load(settings)
-    api = Api(views, book, KnownStores(views, book), Answerer(views, book, settings.partitions), settings.partitions)
+    stores = KnownStores(views, book)
+    api = Api(views, settings, stores, Pages(book, stores, Answerer(views, book, settings)))
     # No /docs page: its scripts would come from elsewhere.
     app = FastAPI(title="Tally", summary="Retail metrics by store and quarter hour.", version="1", docs_url=None, redoc_url=None)
     counts = RequestCounts()
@@ -103,40 +101,37 @@ def _add_state_routes(app: FastAPI, api: Api, counts: RequestCounts) -> None:
 def _add_list_routes(app: FastAPI, api: Api) -> None:
     @app.get("/v1/stores", summary="Stores with events, and those of the stores file")
     async def stores(query: Annotated[PageQuery, Query()], request: Request) -> Response:
-        return _json(_page("stores", await api.stores.entries(), query, request))
+        return _json(_page("stores", "store_id", await api.stores.entries(), (query, request)))
 
     @app.get("/v1/metrics", summary="The metric catalogue")
     async def metric_list(query: Annotated[PageQuery, Query()], request: Request) -> Response:
-        return _json(_page("metrics", catalogue.entries(), query, request))
+        return _json(_page("metrics", "id", catalogue.entries(), (query, request)))
 
 
 def _add_metric_routes(app: FastAPI, api: Api) -> None:
-    @app.get("/v1/metrics/{metric_id}", summary="Values of a metric by store and stretch of time")
+    moved: dict[int | str, dict[str, Any]] = {
+        409: {"description": "a rebuild has published since the first page; its `next` is the address to begin anew at"}
+    }
+
+    @app.get("/v1/metrics/{metric_id}", summary="Values of a metric by store and stretch of time", responses=moved)
     async def metric(metric_id: str, query: Annotated[MetricQuery, Query()], request: Request) -> Response:
-        return _json(await api.metric(metric_id, query, request))
+        body = await api.pages.page(metric_id, query, request)
+        return await asyncio.to_thread(_json, body)
 
     @app.get("/v1/explain", summary="Why one window is answered as it is")
     async def explain(query: Annotated[ExplainQuery, Query()]) -> Response:
         return _json(await api.explain(query))
 
 
-def _page(name: str, entries: list[dict[str, Any]], query: PageQuery, request: Request) -> dict[str, Any]:
-    end = query.after + query.limit
-    after = end if end < len(entries) else None
-    address = next_address(request.url.path, request.query_params.multi_items(), after)
-    return {name: entries[query.after : end], "next": address}
-
-
-def _span(query: MetricQuery, asked: Sequence[StoreSlots]) -> dict[str, str]:
-    """`from` and `to` as instants of the zone; as they were asked where each store has a zone of its own."""
-    if len({store.zone.key for store in asked}) > 1:
-        return {"from": query.from_, "to": query.to}
-    zone, slots = asked[0].zone, asked[0].slots
-    return {"from": shown(slots[0][0], zone), "to": shown(slots[-1][1], zone)}
-
-
-def _is_single(named: list[str] | None) -> bool:
-    return named is not None and len(named) == 1
+def _page(name: str, key: str, entries: list[dict[str, Any]], asked: tuple[PageQuery, Request]) -> dict[str, Any]:
+    """The entries after the cursor's, which ascend by their key."""
+    query, request = asked
+    last = cursor.cursor_of(query.after, cursor.Entry)
+    left = [entry for entry in entries if last is None or entry[key] > last.entry]
+    page = left[: query.limit]
+    following = cursor.Entry(page[-1][key]) if len(left) > len(page) else None
+    address = cursor.address(request.url.path, request.query_params.multi_items(), following) if following else None
+    return {name: page, "next": address}
 
 
 def _json(body: Any, status: int = 200) -> Response:

@@ -5,10 +5,14 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
+from tally.errors import BadQuery
 from tally.windows import WINDOW, window_start
 
 GRAINS = ("15m", "1h", "1d", "1w")
 HOUR = timedelta(hours=1)
+# Quarter hours that are looked at for a full local hour; no change of clocks moves it by more.
+MOST_QUARTERS = 8
+_DAYS = {"1d": 1, "1w": 7}
 Slot = tuple[datetime, datetime]
 
 
@@ -17,15 +21,25 @@ def on_grid(instant: datetime, grain: str, zone: ZoneInfo) -> bool:
     if window_start(instant) != instant:
         return False
     local = instant.astimezone(zone)
-    return grain == "15m" or (local.minute == 0 if grain == "1h" else _first_of_day(instant, zone) and _first_day(local, grain))
+    return grain == "15m" or (_is_full_hour(local) if grain == "1h" else _first_of_day(instant, zone) and _first_day(local, grain))
 
 
 def nearest(instant: datetime, grain: str, zone: ZoneInfo) -> Slot:
-    """The slot that the instant lies in: its start and end are the nearest values on the grid."""
-    start = window_start(instant)
-    while not on_grid(start, grain, zone):
-        start -= WINDOW
+    """The slot that the instant lies in: its start and end are the nearest values on the grid. Raises BadQuery: there is none."""
+    start = next((one for one in _candidates(instant, grain, zone) if one <= instant and on_grid(one, grain, zone)), None)
+    if start is None:
+        raise _no_grid(instant, grain, zone)
     return start, _next(start, grain, zone)
+
+
+def _candidates(instant: datetime, grain: str, zone: ZoneInfo) -> Iterator[datetime]:
+    """Where a slot may begin that the instant lies in, latest first; few, however strange the zone."""
+    if grain in ("15m", "1h"):
+        return (window_start(instant) - back * WINDOW for back in range(MOST_QUARTERS))
+    today = instant.astimezone(zone).replace(tzinfo=None, fold=0, hour=0, minute=0, second=0, microsecond=0)
+    first = today - timedelta(days=today.weekday()) if grain == "1w" else today
+    # Where clocks go back over midnight, or a day is left out, the slot begins one earlier.
+    return (midnight(first - timedelta(days=back * _DAYS[grain]), zone) for back in range(3))
 
 
 @lru_cache(maxsize=256)
@@ -47,20 +61,35 @@ def _walk(start: datetime, end: datetime, grain: str, zone: ZoneInfo) -> Iterato
 
 
 def _next(start: datetime, grain: str, zone: ZoneInfo) -> datetime:
+    """Where the slot ends that begins at start. Raises BadQuery where that is on no quarter hour."""
     if grain == "15m":
         return start + WINDOW
     if grain == "1h":
         return _next_hour(start, zone)
     day = start.astimezone(zone).replace(tzinfo=None, fold=0, hour=0, minute=0)
-    return midnight(day + timedelta(days=7 if grain == "1w" else 1), zone)
+    following = midnight(day + timedelta(days=_DAYS[grain]), zone)
+    if following <= start or window_start(following) != following:
+        raise _no_grid(following, grain, zone)
+    return following
 
 
 def _next_hour(start: datetime, zone: ZoneInfo) -> datetime:
-    following = start + HOUR
     # Only where clocks change by half an hour (Lord Howe) is the next full local hour not an hour away.
-    while not on_grid(following, "1h", zone):
-        following += WINDOW
-    return following
+    for more in range(MOST_QUARTERS):
+        following = start + HOUR + more * WINDOW
+        if _is_full_hour(following.astimezone(zone)):
+            return following
+    raise _no_grid(start, "1h", zone)
+
+
+def _no_grid(instant: datetime, grain: str, zone: ZoneInfo) -> BadQuery:
+    day = instant.astimezone(zone).date()
+    return BadQuery("tz", f"tz: about {day} no {grain} of {zone.key} begins on a quarter hour of UTC; ask with grain=15m or tz=UTC")
+
+
+def _is_full_hour(local: datetime) -> bool:
+    # Seconds too: the offset of Monrovia was 44 minutes and 30 seconds.
+    return local.minute == 0 and local.second == 0
 
 
 def _first_of_day(instant: datetime, zone: ZoneInfo) -> bool:

@@ -1,6 +1,7 @@
 """Which stores exist: those with rows, and those of the stores file."""
 
 import re
+import time
 from datetime import date
 from typing import Any
 
@@ -8,6 +9,8 @@ from serving.api.stores import StoreBook
 from serving.merge.views import Activity, ViewReader
 from tally.errors import UnknownName
 
+# An id that nobody knows is looked up again after so long: a reader of such ids costs one read of all stores a second.
+UNKNOWN_SECONDS = 1.0
 _STORE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}\Z", re.ASCII)
 
 
@@ -17,13 +20,19 @@ class KnownStores:
     def __init__(self, views: ViewReader, book: StoreBook) -> None:
         self._views, self._book = views, book
         self._seen: set[str] = set(book.listed)
+        self._read_at = float("-inf")
 
     async def check(self, store_ids: list[str]) -> None:
         """Nothing when all are known. Raises UnknownName, ViewsUnreachable."""
         for store_id in store_ids:
             # Also what could never be an id is asked of nobody.
-            if not _STORE_ID.match(store_id) or (store_id not in self._seen and store_id not in await self.all_ids()):
+            if not _STORE_ID.match(store_id) or not await self._is_known(store_id):
                 raise UnknownName("store", f"there is no store {store_id[:64]!r}: no event of it has arrived yet (GET /v1/stores)")
+
+    async def _is_known(self, store_id: str) -> bool:
+        if store_id not in self._seen and time.monotonic() - self._read_at > UNKNOWN_SECONDS:
+            await self._active()
+        return store_id in self._seen
 
     async def all_ids(self) -> list[str]:
         """Every known id, ascending."""
@@ -37,6 +46,7 @@ class KnownStores:
     async def _active(self) -> dict[str, Activity]:
         active = {store.store_id: store for store in await self._views.activity()}
         self._seen |= active.keys()
+        self._read_at = time.monotonic()
         return active
 
     def _entry(self, store_id: str, active: Activity | None) -> dict[str, Any]:

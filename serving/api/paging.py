@@ -1,41 +1,52 @@
-"""Pages: which of all rows one answer holds, and the address of the next one."""
+"""Pages: which of all stretches one answer holds, and where the next one begins."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
-from urllib.parse import urlencode
+from dataclasses import replace
+from datetime import datetime
 
+from serving.api.cursor import Place, not_of_this
 from serving.api.grains import Slot
 from serving.api.question import StoreSlots
 from tally.windows import WINDOW
 
 # Each window of an answer is read and merged, however long its rows are: this bounds what one question costs.
-MOST_WINDOWS = 100_000
+MOST_WINDOWS = 40_000
+End = tuple[str, datetime]
 
 
-def page_of(asked: Sequence[StoreSlots], after: int, limit: int) -> tuple[list[StoreSlots], int | None]:
-    """The stretches `after` to `after + limit` of all stores in order, and the next `after`; fewer where they are long."""
+def page_of(asked: Sequence[StoreSlots], place: Place | None, limit: int) -> tuple[list[StoreSlots], End | None]:
+    """The stretches after the place, of all stores in order, that make at most `limit` rows (but one stretch at least), and
+    store and end of the last one, None if none is left. Fewer where stretches are long. Raises BadQuery: no such place."""
     page: list[StoreSlots] = []
-    passed, room, windows = 0, limit, 0
-    for store in asked:
-        first = max(0, after - passed)
-        some = store.slots[first : first + room]
-        affordable = _affordable(some, MOST_WINDOWS - windows, is_first=not page)
-        if affordable:
-            page.append(StoreSlots(store.store_id, store.zone, some[:affordable]))
-            room -= affordable
-            windows += sum((end - start) // WINDOW for start, end in some[:affordable])
-        if affordable < len(some) or room == 0:
-            break
-        passed += len(store.slots)
-    done = after + limit - room
-    total = sum(len(store.slots) for store in asked)
-    return page, done if done < total else None
+    room, windows = limit, MOST_WINDOWS
+    number, first = _located(asked, place)
+    for store in asked[number:]:
+        some = store.slots[first : first + max(room // store.rows_each, 0 if page else 1)]
+        some = some[: _affordable(some, windows, is_first=not page)]
+        if some:
+            page.append(replace(store, slots=some))
+        if first + len(some) < len(store.slots):
+            return page, (page[-1].store_id, page[-1].slots[-1][1])
+        room -= len(some) * store.rows_each
+        windows -= sum((end - start) // WINDOW for start, end in some)
+        first = 0
+    if not page:
+        raise not_of_this()
+    return page, None
 
 
-def next_address(path: str, parameters: Sequence[tuple[str, str]], after: int | None) -> str | None:
-    """Path and query of the next page, with the parameters of this one; None when there is none."""
-    if after is None:
-        return None
-    return f"{path}?{urlencode([*((name, value) for name, value in parameters if name != 'after'), ('after', str(after))])}"
+def _located(asked: Sequence[StoreSlots], place: Place | None) -> tuple[int, int]:
+    """Numbers of the store and of its stretch at which the page begins. The place is that of the last stretch before: a store
+    that has appeared since takes its turn behind it."""
+    if place is None:
+        return 0, 0
+    for number, store in enumerate(asked):
+        if store.store_id == place.store:
+            before = bisect_left(store.slots, place.instant, key=lambda slot: slot[1])
+            if before < len(store.slots) and store.slots[before][1] == place.instant:
+                return (number, before + 1) if before + 1 < len(store.slots) else (number + 1, 0)
+    raise not_of_this()
 
 
 def _affordable(slots: Sequence[Slot], windows: int, is_first: bool) -> int:

@@ -9,16 +9,18 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from tally.errors import BadQuery, TallyError, UnknownName, ViewsUnreachable
+from serving.api import cursor
+from tally.errors import AnswerMoved, BadQuery, TallyError, UnknownName, ViewsUnreachable
 
 log = structlog.get_logger()
+RETRY_SECONDS = 5
 
 
-def problem(request: Request, status: int, detail: str, errors: list[dict[str, Any]] | None = None) -> Response:
-    """A problem document: type, title, status, detail, instance, errors [{field, message, nearest?}]."""
+def problem(request: Request, status: int, detail: str, errors: list[dict[str, Any]] | None = None, **more: str) -> Response:
+    """A problem document: type, title, status, detail, instance, errors [{field, message, nearest?}]; `next` of a 409."""
     body = {
         "type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail,
-        "instance": request.url.path, "errors": errors or [],
+        "instance": request.url.path, "errors": errors or [], **more,
     }  # fmt: skip
     return Response(msgspec.json.encode(body), status, media_type="application/problem+json")
 
@@ -26,7 +28,7 @@ def problem(request: Request, status: int, detail: str, errors: list[dict[str, A
 def install(app: FastAPI) -> None:
     """Every error of the application answers with a problem document."""
     for kind, handler in (
-        (BadQuery, _bad_query), (UnknownName, _unknown), (ViewsUnreachable, _unreachable), (TallyError, _failed),
+        (BadQuery, _bad_query), (AnswerMoved, _moved), (UnknownName, _unknown), (ViewsUnreachable, _unreachable), (TallyError, _failed),
         (RequestValidationError, _invalid), (HTTPException, _http), (Exception, _failed),
     ):  # fmt: skip
         app.add_exception_handler(kind, handler)
@@ -38,6 +40,10 @@ async def _bad_query(request: Request, error: Exception) -> Response:
     return problem(request, 422, error.message, [{"field": error.field, "message": error.message, **nearest}])
 
 
+async def _moved(request: Request, error: Exception) -> Response:
+    return problem(request, 409, str(error), next=cursor.address(request.url.path, request.query_params.multi_items(), None))
+
+
 async def _unknown(request: Request, error: Exception) -> Response:
     assert isinstance(error, UnknownName)
     return problem(request, 404, error.message, [{"field": error.field, "message": error.message}])
@@ -46,7 +52,9 @@ async def _unknown(request: Request, error: Exception) -> Response:
 async def _unreachable(request: Request, error: Exception) -> Response:
     # The cause names addresses and classes: it is for the log.
     log.warning("views unreachable", path=request.url.path, reason=str(error.__cause__ or error))
-    return problem(request, 503, str(error))
+    answer = problem(request, 503, str(error))
+    answer.headers["Retry-After"] = str(RETRY_SECONDS)
+    return answer
 
 
 async def _failed(request: Request, error: Exception) -> Response:

@@ -1,7 +1,8 @@
 """A question to the API, checked: what is asked of which stores, over which stretches of time."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -17,6 +18,7 @@ from tally.instants import parse_instant
 LONGEST_DAYS = {"15m": 400, "1h": 1_600, "1d": 10_000, "1w": 10_000}
 MOST_STORES = 1_000
 STORE_ZONE = "store"
+EARLIEST, LATEST = datetime(1971, 1, 2, tzinfo=UTC), datetime(2169, 11, 13, tzinfo=UTC)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 # An offset's + that was not escaped in the address arrives as a space.
 _UNESCAPED_OFFSET = re.compile(r"(?<=\d) (\d\d:\d\d)\Z", re.ASCII)
@@ -27,7 +29,7 @@ class PageQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     limit: Annotated[int, Field(1_000, ge=1, le=10_000, description="most entries of one answer")]
-    after: Annotated[int, Field(0, ge=0, le=10**12, description="entries to pass over; `next` sets it")]
+    after: Annotated[str, Field("", max_length=1_000, description="cursor of a page; taken from `next`, and nothing else is one")]
 
 
 class MetricQuery(PageQuery):
@@ -44,11 +46,12 @@ class MetricQuery(PageQuery):
 
 @dataclass(frozen=True)
 class StoreSlots:
-    """One store, its zone, and the stretches that are asked of it."""
+    """One store, its zone, the stretches that are asked of it, and how many rows of the answer each of them is."""
 
     store_id: str
     zone: ZoneInfo
     slots: tuple[grains.Slot, ...]
+    rows_each: int = 1
 
 
 def store_ids(query: MetricQuery) -> list[str] | None:
@@ -68,9 +71,27 @@ def dimensions(query: MetricQuery, allowed: list[str]) -> list[str]:
     return asked
 
 
+def all_stretches(query: MetricQuery, store_ids: Sequence[str], book: StoreBook) -> list[StoreSlots]:
+    """The stretches of each store; of every zone once. Raises BadQuery as `stretches`."""
+    by_zone: dict[str, StoreSlots] = {}
+    found = []
+    for store_id in store_ids:
+        key = book.store(store_id).tz if query.tz == STORE_ZONE else query.tz
+        if key not in by_zone:
+            by_zone[key] = stretches(query, store_id, book)
+        found.append(replace(by_zone[key], store_id=store_id))
+    return found
+
+
 def stretches(query: MetricQuery, store_id: str, book: StoreBook) -> StoreSlots:
     """The stretches of one store. Raises BadQuery: unknown zone, unreadable or off-grid instant, from not before to, too long."""
     zone = _zone(book.store(store_id).tz if query.tz == STORE_ZONE else query.tz)
+    start, end = check_span(query, zone)
+    return StoreSlots(store_id, zone, grains.slots(start, end, query.grain, zone))
+
+
+def check_span(query: MetricQuery, zone: ZoneInfo) -> grains.Slot:
+    """From and to in UTC. Raises BadQuery."""
     start, end = instant(query.from_, "from", zone), instant(query.to, "to", zone)
     if start >= end:
         raise BadQuery("from", f"from: {query.from_} is not before to: {query.to}")
@@ -78,7 +99,7 @@ def stretches(query: MetricQuery, store_id: str, book: StoreBook) -> StoreSlots:
         raise BadQuery("to", f"to: at most {LONGEST_DAYS[query.grain]} days of {query.grain}; ask for less, or for a coarser grain")
     for field, value in (("from", start), ("to", end)):
         _check_grid(field, value, query.grain, zone)
-    return StoreSlots(store_id, zone, grains.slots(start, end, query.grain, zone))
+    return start, end
 
 
 def instant(text: str, field: str, zone: ZoneInfo) -> datetime:
@@ -96,9 +117,14 @@ def as_of_instant(query: MetricQuery) -> datetime | None:
     return None if query.as_of is None else instant(query.as_of, "as_of", ZoneInfo("UTC"))
 
 
+def check_years(field: str, value: datetime) -> None:
+    """Nothing for an instant of the years that can be asked for. Raises BadQuery."""
+    if not EARLIEST < value < LATEST:
+        raise BadQuery(field, f"{field}: {value.isoformat()} lies outside of 1971 to 2169")
+
+
 def _check_grid(field: str, value: datetime, grain: str, zone: ZoneInfo) -> None:
-    if not timedelta(days=366) < value - datetime(1970, 1, 1, tzinfo=UTC) < timedelta(days=365 * 200):
-        raise BadQuery(field, f"{field}: {shown(value, zone)} lies outside of 1971 to 2169")
+    check_years(field, value)
     if not grains.on_grid(value, grain, zone):
         nearest = tuple(shown(near, zone) for near in grains.nearest(value, grain, zone))
         detail = f"{field}: {shown(value, zone)} is off the {grain} grid of {zone.key}; nearest {' and '.join(nearest)}"

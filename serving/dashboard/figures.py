@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, time
 from itertools import takewhile
 from typing import Literal
 from zoneinfo import ZoneInfo
@@ -51,7 +51,7 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Card:
-    """One number of the period, and its change in per cent against the period before: None if that was 0 or is not known."""
+    """One number of the period, and the change in per cent of its compared part: None if that part was 0 or is not known before."""
 
     metric: str
     value: Value
@@ -60,7 +60,8 @@ class Card:
 
 @dataclass(frozen=True)
 class Figures:
-    """Everything that the page shows of one store and period. `heat`: mean receipts of [weekday][hour], Monday first."""
+    """Everything that the page shows of one store and period. `heat`: mean receipts of [weekday][hour], Monday first.
+    `compared_quarters`: how many quarter hours of the period are compared with the one before, None if it is all of them."""
 
     currency: str
     other_currencies: tuple[str, ...]
@@ -68,6 +69,16 @@ class Figures:
     days: tuple[Day, ...]
     heat: tuple[tuple[float | None, ...], ...]
     coverage: Coverage
+    compared_quarters: int | None = None
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The quarter hours of a period and of the one before that are compared; `is_whole` if these are all."""
+
+    now: Sequence[cells.Cell]
+    before: Sequence[cells.Cell]
+    is_whole: bool
 
 
 @dataclass(frozen=True)
@@ -82,10 +93,30 @@ class Stretch:
 def figures(now: Stretch, before: Stretch, zone: ZoneInfo, currency: str) -> Figures:
     """The figures of a period; money of `currency` alone, since currencies do not add up."""
     others = cells.currencies([*now.found, *before.found]) - {currency}
+    compared = comparable(now, before, zone)
     return Figures(
-        currency, tuple(sorted(others)), tuple(_card(metric, now, before, currency) for metric in METRICS),
-        _days(now, zone, currency), _heat(now.found, zone), _coverage(now),
+        currency, tuple(sorted(others)), tuple(_card(metric, now, compared, currency) for metric in METRICS),
+        _days(now, zone, currency), _heat(now.found, zone), _coverage(now), None if compared.is_whole else len(compared.now),
     )  # fmt: skip
+
+
+def comparable(now: Stretch, before: Stretch, zone: ZoneInfo) -> Compared:
+    """What of two periods may be compared: all of it if it is complete, else the quarter hours of the same place in both (day of
+    the period and local time) that are complete in both. Of a period that is not over this is its part so far."""
+    if all(_is_complete(cell) for cell in (*now.found, *before.found)):
+        return Compared(now.found, before.found, True)
+    places, earlier = _complete_places(now, zone), _complete_places(before, zone)
+    both = [place for place in places if place in earlier]
+    return Compared([places[place] for place in both], [earlier[place] for place in both], False)
+
+
+def _complete_places(stretch: Stretch, zone: ZoneInfo) -> dict[tuple[int, time, int], cells.Cell]:
+    local = [(cell, cell.slot[0].astimezone(zone)) for cell in stretch.found if _is_complete(cell)]
+    return {((at.date() - stretch.days[0]).days, at.time(), at.fold): cell for cell, at in local}
+
+
+def _is_complete(cell: cells.Cell) -> bool:
+    return cells.status_of(cell.statuses) != "provisional"
 
 
 def main_currency(found: Sequence[cells.Cell], default: str) -> str:
@@ -101,9 +132,9 @@ def change_percent(value: Value, previous: Value) -> float | None:
     return round(100 * (value - previous) / previous, 1)
 
 
-def _card(metric_id: str, now: Stretch, before: Stretch, currency: str) -> Card:
-    value, previous = (_total(metric_id, stretch.found, currency) for stretch in (now, before))
-    return Card(metric_id, value, change_percent(value, previous))
+def _card(metric_id: str, now: Stretch, compared: Compared, currency: str) -> Card:
+    part, previous = (_total(metric_id, found, currency) for found in (compared.now, compared.before))
+    return Card(metric_id, _total(metric_id, now.found, currency), change_percent(part, previous))
 
 
 def _total(metric_id: str, found: Sequence[cells.Cell], currency: str) -> Value:
@@ -147,7 +178,7 @@ def _mean(sums: dict[tuple[int, int], float], hours: dict[tuple[int, int], set[d
 
 def _coverage(stretch: Stretch) -> Coverage:
     missing = sum(cell.is_missing for cell in stretch.found)
-    complete = sum(cells.status_of(cell.statuses) != "provisional" for cell in stretch.found)
-    settled = list(takewhile(lambda cell: cells.status_of(cell.statuses) != "provisional", stretch.found))
+    complete = sum(_is_complete(cell) for cell in stretch.found)
+    settled = list(takewhile(_is_complete, stretch.found))
     until = settled[-1].slot[1] if settled else None
     return Coverage(complete, len(stretch.found) - missing - complete, missing, stretch.through, until)

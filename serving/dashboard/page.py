@@ -119,7 +119,7 @@ def _body(figures: Figures, chosen: StoreChoice, period: Period) -> None:
                 f"<article class='t-card'><h2>{wording.TITLES[card.metric]}</h2>"
                 f"<div class='t-value'>{wording.value_text(card, figures.currency)}"
                 f"<span class='t-unit'>{escape(wording.unit_text(card, figures.currency))}</span></div>"
-                f"<div class='t-change'>{wording.change_text(card, period)}</div></article>"
+                f"<div class='t-change'>{wording.change_text(card, period, figures.compared_quarters)}</div></article>"
             )
     with ui.element("section").classes("t-panels"):
         _panel("Revenue by day", charts.describe_days(figures.days), charts.revenue_by_day(figures, chosen.store.tz))

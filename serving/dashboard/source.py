@@ -35,7 +35,7 @@ class Source:
     def __init__(self, settings: Settings, views: ViewReader) -> None:
         self._book = StoreBook.load(settings)
         self._stores = KnownStores(views, self._book)
-        self._answerer = Answerer(views, self._book, settings.partitions)
+        self._answerer = Answerer(views, self._book, settings)
 
     async def stores(self) -> list[StoreChoice]:
         """Every store with events or in the stores file; numbers in their order. Raises ViewsUnreachable."""

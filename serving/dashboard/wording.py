@@ -31,19 +31,29 @@ def unit_text(card: Card, currency: str) -> str:
     return {"revenue": currency, "average_basket": f"{currency} a receipt", "units": "units"}.get(card.metric, "receipts")
 
 
-def change_text(card: Card, period: Period) -> str:
-    """The change in words and with a sign, so that it does not hang on a colour.
+def change_text(card: Card, period: Period, compared_quarters: int | None = None) -> str:
+    """The change in words and with a sign, so that it does not hang on a colour; and of which part, if not of the whole period.
 
     >>> from datetime import date
     >>> change_text(Card("units", 3, -12.5), Period(date(2017, 1, 7), 7))
     '▼ 12.5 % vs the 7 days before'
+    >>> change_text(Card("units", 3, -12.5), Period(date(2017, 1, 7), 7), 4 * 96 + 42)
+    '▼ 12.5 % vs the same 4 days 10.5 h of the 7 days before'
     """
+    days = f"the {period.length} days before"
     if card.change_percent is None:
-        return f"nothing to compare with in the {period.length} days before"
+        return f"nothing to compare with in {days}"
+    against = days if compared_quarters is None else f"the same {_duration(compared_quarters)} of {days}"
     if card.change_percent == 0:
-        return f"unchanged vs the {period.length} days before"
+        return f"unchanged vs {against}"
     sign = "▲" if card.change_percent > 0 else "▼"
-    return f"{sign} {abs(card.change_percent):,.1f} % vs the {period.length} days before"
+    return f"{sign} {abs(card.change_percent):,.1f} % vs {against}"
+
+
+def _duration(quarters: int) -> str:
+    days, rest = divmod(quarters, 96)
+    parts = [f"{days} day{'' if days == 1 else 's'}" if days else "", f"{rest / 4:g} h" if rest else ""]
+    return " ".join(part for part in parts if part)
 
 
 def coverage_text(coverage: Coverage) -> str:

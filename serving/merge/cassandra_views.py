@@ -3,17 +3,22 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime
-from typing import Any
+from datetime import UTC, date, datetime, time
+from typing import Any, TypeVar
 
 from serving.merge import statements
 from serving.merge.connection import Connection, Row
-from serving.merge.views import Activity, Published, ViewRow
+from serving.merge.offload import computed
+from serving.merge.views import Activity, Covering, CurrencySpan, Finding, Gap, Published, Span, ViewRow
 from tally.families import FAMILIES, TOTAL_DIM, Family
 from tally.settings import Settings
 
 # Partitions that one SELECT names with IN: few requests for a long span, and none that one coordinator has to gather for long.
 DAYS_AT_ONCE = 16
+# What the speed layer dropped is counted over at most so many of its micro-batches: the oldest question must not read years of them.
+MOST_LATE_ROWS = 5_000
+
+_One = TypeVar("_One", bound=Covering)
 
 
 class CassandraViews:
@@ -32,18 +37,26 @@ class CassandraViews:
         found = [_published(row) for row in rows]
         return {one.day: one for one in found if one.day in asked}
 
+    async def newest(self, family: Family, first: date, last: date) -> int:
+        """One SELECT from one partition, SERIAL."""
+        rows = await self._connection.rows(statements.NEWEST, (family.name, first, last), is_serial=True)
+        return int(rows[0][0] or 0)
+
+    async def coverings(self, family: Family, days: Sequence[date]) -> dict[date, list[Covering]]:
+        """As history, without the maps."""
+        rows = await self._gather(statements.COVERINGS, ((family.name, some) for some in _chunks(days)))
+        return _by_day(Covering(**_covering(row)) for row in rows)
+
     async def history(self, family: Family, days: Sequence[date]) -> dict[date, list[Published]]:
         """The history is copied from the pointers after a flip, so it may lack the newest one for a moment."""
-        by_day: dict[date, list[Published]] = defaultdict(list)
-        for row in await self._gather(statements.HISTORY, ((family.name, some) for some in _chunks(days))):
-            one = _published(row)
-            by_day[one.day].append(one)
-        return {day: sorted(found, key=lambda one: one.generation) for day, found in by_day.items()}
+        rows = await self._gather(statements.HISTORY, ((family.name, some) for some in _chunks(days)))
+        return _by_day(_published(row) for row in rows)
 
     async def speed_rows(self, family: Family, store_id: str, days: Sequence[date]) -> list[ViewRow]:
         """Rows of (store, day) partitions; each is read whole, so no window of it is seen half written."""
         statement = statements.speed_statement(family, self._settings)
-        return _view_rows(family, await self._gather(statement, ((store_id, some) for some in _chunks(days))))
+        rows = await self._gather(statement, ((store_id, some) for some in _chunks(days)))
+        return await computed(len(rows), _view_rows, family, rows)
 
     async def batch_rows(self, family: Family, store_id: str, generations: Mapping[date, int]) -> list[ViewRow]:
         """Rows of (store, day, generation) partitions."""
@@ -51,22 +64,43 @@ class CassandraViews:
         for day, generation in generations.items():
             by_generation[generation].append(day)
         asked = ((store_id, some, generation) for generation, days in by_generation.items() for some in _chunks(days))
-        return _view_rows(family, await self._gather(statements.batch_statement(family), asked))
+        rows = await self._gather(statements.batch_statement(family), asked)
+        return await computed(len(rows), _view_rows, family, rows)
+
+    async def batch_span(self, family: Family, store_id: str, span: Span) -> list[ViewRow]:
+        """Slices of (store, day, generation) partitions."""
+        asked = ((store_id, some, span.generation, span.start, span.end) for some in _chunks(span.days))
+        return _view_rows(family, await self._gather(statements.span_statement(family), asked))
+
+    async def findings(self, family: Family, store_id: str, days: Sequence[date]) -> list[Finding]:
+        """A till whose conflicts a later rebuild found gone is none."""
+        rows = await self._gather(statements.FINDINGS, ((family.name, some, store_id) for some in _chunks(days)))
+        return sorted(Finding(day.date(), till, records, conflicts) for day, till, records, conflicts in rows if conflicts)
 
     async def master_until(self, family: Family, days: Sequence[date]) -> dict[tuple[date, int], int]:
         """Positions by (day, partition)."""
         rows = await self._gather(statements.MASTER_UNTIL, ((family.name, some) for some in _chunks(days)))
         return {(day.date(), partition): until for day, partition, until in rows}
 
+    async def master_current(self, family: Family) -> datetime | None:
+        """The max-register of the ingest."""
+        rows = await self._connection.rows(statements.MASTER_CURRENT, (family.name,))
+        return _utc(rows[0][0]) if rows and rows[0][0] else None
+
+    async def gaps(self, topics: Sequence[str]) -> list[Gap]:
+        """All rows of the topics: somebody has typed each of them."""
+        rows = await self._gather(statements.GAPS, ((topic,) for topic in topics))
+        return [Gap(*row[:4], *(_utc(instant) for instant in row[4:6]), *row[6:]) for row in rows]
+
     async def speed_until(self, family: Family) -> dict[int, int]:
         """Positions by partition."""
         rows: list[Row] = await self._connection.rows(statements.SPEED_UNTIL, (family.name,))
         return {row[0]: row[1] for row in rows}
 
-    async def late_since(self, family: Family, since: datetime) -> int:
+    async def late_since(self, family: Family, since: datetime) -> int | None:
         """Sum of the micro-batches' counters; a cross-check, not a ledger."""
-        rows = await self._connection.rows(statements.LATE, (family.name, since))
-        return int(rows[0][0] or 0)
+        rows = await self._connection.rows(statements.LATE, (family.name, since, MOST_LATE_ROWS))
+        return None if len(rows) == MOST_LATE_ROWS else sum(row[0] for row in rows)
 
     async def activity(self) -> list[Activity]:
         """Stores of all families together."""
@@ -77,6 +111,11 @@ class CassandraViews:
             known = spans.get(store_id, Activity(store_id, first, last))
             spans[store_id] = Activity(store_id, min(first, known.first_day), max(last, known.last_day))
         return list(spans.values())
+
+    async def currencies(self, family: Family) -> list[CurrencySpan]:
+        """One partition for each family, a row for each store and currency."""
+        rows = await self._connection.rows(statements.CURRENCIES, (family.name,))
+        return [CurrencySpan(row[0], row[1], row[2].date(), row[3].date()) for row in rows if row[2] and row[3]]
 
     async def check(self) -> None:
         """One read of each kind."""
@@ -95,10 +134,24 @@ def _chunks(days: Sequence[date]) -> Iterator[list[date]]:
     return (list(days[first : first + DAYS_AT_ONCE]) for first in range(0, len(days), DAYS_AT_ONCE))
 
 
+def _by_day(found: Iterable[_One]) -> dict[date, list[_One]]:
+    by_day: dict[date, list[_One]] = defaultdict(list)
+    for one in found:
+        by_day[one.day].append(one)
+    return {day: sorted(of, key=lambda one: one.generation) for day, of in by_day.items()}
+
+
 def _published(row: Row) -> Published:
-    day, generation, epoch, version, covered_until, flipped_at, pinned, through = row
+    version, flipped_at, pinned, through = row[5:]
     instants = {partition: _utc(instant) for partition, instant in (through or {}).items()}
-    return Published(day.date(), generation, epoch, version, _utc(covered_until), _utc(flipped_at), dict(pinned or {}), instants)
+    return Published(**_covering(row), table_version=version, flipped_at=_utc(flipped_at), pinned=dict(pinned or {}), through=instants)
+
+
+def _covering(row: Row) -> dict[str, Any]:
+    day, generation, epoch, covered_from, covered_until = row[0].date(), *row[1:5]
+    # A row of before the column was there covers its day from the start.
+    start = _utc(covered_from) if covered_from else datetime.combine(day, time.min, UTC)
+    return {"day": day, "generation": generation, "epoch": epoch, "covered_from": start, "covered_until": _utc(covered_until)}
 
 
 def _view_rows(family: Family, rows: Iterable[tuple[Any, ...]]) -> list[ViewRow]:

@@ -6,8 +6,9 @@ from typing import Any
 
 from cassandra import ConsistencyLevel, DriverException
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, NoHostAvailable, Session
+from cassandra.connection import ConnectionBusy, ConnectionException, ProtocolError
 from cassandra.policies import ConstantReconnectionPolicy
-from cassandra.protocol import ErrorMessage
+from cassandra.protocol import ErrorMessage, InternalError
 from cassandra.query import PreparedStatement, tuple_factory
 
 from tally.connect import cassandra_cluster
@@ -19,7 +20,10 @@ TIMEOUT_SECONDS = 10.0
 RECONNECT_SECONDS = 1.0
 # Requests on their way at once: a long question does not flood the node, nor the driver's 32,768 stream ids.
 IN_FLIGHT = 128
-_FAILURES = (DriverException, ErrorMessage, NoHostAvailable, OSError)
+# The driver's errors have no class in common.
+_FAILURES = (
+    DriverException, ErrorMessage, NoHostAvailable, ConnectionException, ConnectionBusy, ProtocolError, InternalError, OSError,
+)  # fmt: skip
 
 
 class Connection:

@@ -3,25 +3,35 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 
-from serving.merge.served import FamilyReading, window_states
-from serving.merge.views import Published, ViewReader
+from serving.merge.firsts import First, first_to_cover, spans
+from serving.merge.offload import computed
+from serving.merge.served import FamilyReading, Windows, window_states
+from serving.merge.views import Published, Span, ViewReader
 from tally.families import Family
 
 UntilByDay = Mapping[tuple[date, int], int]
+# When the master was last current, if it has never said so.
+NOBODY_KNOWS = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True)
 class Pointers:
-    """Which generation answers for each day of a family, the first one that ever did where that is another, and how far the
-    master reaches by (day, partition). `reads_speed` is False for a question about the past."""
+    """Which generation answers for each day of a family, the older ones that first covered windows of it, and how far the master
+    reaches by (day, partition). `master_behind_since` is None while it keeps up; `reads_speed` is False in a question about the past."""
 
     family: Family
     published: Mapping[date, Published]
-    first: Mapping[date, Published]
+    firsts: Mapping[date, Sequence[First]]
     master_until: UntilByDay
+    master_behind_since: datetime | None = None
     reads_speed: bool = True
+
+    @property
+    def newest(self) -> int:
+        """The highest generation among them, 0 without one."""
+        return max((one.generation for one in self.published.values()), default=0)
 
 
 @dataclass(frozen=True)
@@ -33,24 +43,31 @@ class StoreDays:
     days: Sequence[date]
 
 
-async def read_pointers(views: ViewReader, family: Family, days: Sequence[date]) -> Pointers:
-    """The pointers as they are now. Raises ViewsUnreachable."""
+async def read_pointers(views: ViewReader, family: Family, days: Sequence[date], patience_seconds: float) -> Pointers:
+    """The pointers as they are now; the master is behind once it has not been current for `patience_seconds`.
+
+    Raises ViewsUnreachable.
+    """
+    asked_at = datetime.now(UTC)
     published = await views.published(family, days)
-    history, master = await asyncio.gather(views.history(family, [*published]), views.master_until(family, [*published]))
-    first = {day: rows[0] for day, rows in history.items() if day in published and rows[0].generation < published[day].generation}
-    return Pointers(family, published, first, master)
+    history, master, current_at = await asyncio.gather(
+        views.coverings(family, [*published]), views.master_until(family, [*published]), views.master_current(family)
+    )
+    firsts = {day: first_to_cover(rows, published[day]) for day, rows in history.items() if day in published}
+    since = current_at or NOBODY_KNOWS
+    is_behind = asked_at - since > timedelta(seconds=patience_seconds)
+    return Pointers(family, published, firsts, master, since if is_behind else None)
 
 
 async def read_pointers_as_of(views: ViewReader, family: Family, days: Sequence[date], instant: datetime) -> Pointers:
-    """The pointers as they were at the instant; the speed layer keeps no history, so what only it knew then is missing.
-
-    A day counts as dirty by what the master holds today: that says that the answer was not the last word. Raises ViewsUnreachable.
+    """The pointers as they were at the instant. Speed and master keep no history: such an answer is a generation's own, and how
+    sure it was of itself; what the layers have learned since does not change it. Raises ViewsUnreachable.
     """
-    history, master = await asyncio.gather(views.history(family, days), views.master_until(family, days))
+    history = await views.history(family, days)
     earlier = {day: [one for one in rows if one.flipped_at <= instant] for day, rows in history.items()}
     published = {day: rows[-1] for day, rows in earlier.items() if rows}
-    first = {day: rows[0] for day, rows in earlier.items() if len(rows) > 1}
-    return Pointers(family, published, first, master, reads_speed=False)
+    firsts = {day: first_to_cover(earlier[day], serving) for day, serving in published.items()}
+    return Pointers(family, published, firsts, {}, reads_speed=False)
 
 
 async def read_store(views: ViewReader, pointers: Pointers, wanted: StoreDays) -> FamilyReading:
@@ -58,24 +75,31 @@ async def read_store(views: ViewReader, pointers: Pointers, wanted: StoreDays) -
 
     Raises ViewsUnreachable when either layer cannot be read.
     """
-    family = pointers.family
-    published, first = _of_days(pointers.published, wanted.days), _of_days(pointers.first, wanted.days)
-    speed, batch, before = await asyncio.gather(
-        views.speed_rows(family, wanted.store_id, wanted.days if pointers.reads_speed else ()),
-        views.batch_rows(family, wanted.store_id, {day: one.generation for day, one in published.items()}),
-        views.batch_rows(family, wanted.store_id, {day: one.generation for day, one in first.items()}),
+    family, store_id = pointers.family, wanted.store_id
+    published = {day: pointers.published[day] for day in wanted.days if day in pointers.published}
+    firsts = {day: pointers.firsts[day] for day in wanted.days if day in pointers.firsts}
+    now = wanted.days if pointers.reads_speed else ()
+    speed, batch, before, findings = await asyncio.gather(
+        views.speed_rows(family, store_id, now),
+        views.batch_rows(family, store_id, {day: one.generation for day, one in published.items()}),
+        _read_spans(views, family, store_id, spans(one for some in firsts.values() for one in some)),
+        views.findings(family, store_id, [day for day in now if day in published]),
     )
+    windows = await computed(len(speed) + len(batch), lambda: (window_states(family, speed), window_states(family, batch)))
     return FamilyReading(
         family,
         wanted.partition,
         published,
-        batch=window_states(family, batch),
-        speed=window_states(family, speed),
-        first=window_states(family, before),
-        first_published=first,
+        batch=windows[1],
+        speed=windows[0],
+        firsts=firsts,
+        first=before,
         master_until={day: pointers.master_until.get((day, wanted.partition), 0) for day in wanted.days},
+        findings=findings,
+        is_master_behind=pointers.master_behind_since is not None,
     )
 
 
-def _of_days(published: Mapping[date, Published], days: Sequence[date]) -> dict[date, Published]:
-    return {day: published[day] for day in days if day in published}
+async def _read_spans(views: ViewReader, family: Family, store_id: str, asked: Sequence[Span]) -> dict[int, Windows]:
+    rows = await asyncio.gather(*(views.batch_span(family, store_id, span) for span in asked))
+    return {span.generation: window_states(family, found) for span, found in zip(asked, rows, strict=True)}

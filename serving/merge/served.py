@@ -3,13 +3,13 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Literal
 
-from serving.merge.views import Published, ViewRow
+from serving.merge.firsts import First, covers
+from serving.merge.views import Covering, Finding, Published, ViewRow
 from tally.families import Family
 from tally.merge import MISSING, MergedWindow, WindowState, merge_window
-from tally.windows import WINDOW
 
 Status = Literal["final", "restated", "provisional"]
 Windows = Mapping[datetime, WindowState]
@@ -17,17 +17,19 @@ Windows = Mapping[datetime, WindowState]
 
 @dataclass(frozen=True)
 class FamilyReading:
-    """Everything read of one family for one store and some days. `first` holds the windows as the first generation of each
-    day served them, for days that have had more than one; master_until is of the store's partition."""
+    """Everything read of one family for one store and some days. `firsts`: the older generations that first covered windows of
+    a day, `first` their windows by generation; master_until is of the store's partition, empty in a question about the past."""
 
     family: Family
     partition: int
     published: Mapping[date, Published]
     batch: Windows
     speed: Windows = field(default_factory=dict)
-    first: Windows = field(default_factory=dict)
-    first_published: Mapping[date, Published] = field(default_factory=dict)
+    firsts: Mapping[date, Sequence[First]] = field(default_factory=dict)
+    first: Mapping[int, Windows] = field(default_factory=dict)
     master_until: Mapping[date, int] = field(default_factory=dict)
+    findings: Sequence[Finding] = ()
+    is_master_behind: bool = False
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,6 @@ class ServedWindow:
     complete: bool
 
 
-NEVER = datetime.min.replace(tzinfo=UTC)
 UNKNOWN = ServedWindow(MISSING, "provisional", False)
 
 
@@ -59,17 +60,12 @@ def _window_state(family: Family, rows: Sequence[ViewRow]) -> WindowState:
     return WindowState(epoch, events, values, excluded)
 
 
-def batch_side(published: Published | None, states: Windows, start: datetime) -> WindowState | None:
+def batch_side(published: Covering | None, states: Windows, start: datetime) -> WindowState | None:
     """A generation's state of one window; a covered window without a row is an empty one, of the generation's epoch."""
     state = states.get(start)
     if state is None and published is not None and covers(published, start):
         return WindowState(published.epoch, 0, {})
     return state
-
-
-def covers(published: Published, start: datetime) -> bool:
-    """Whether the generation holds everything that was committed for the window when it was made."""
-    return start + WINDOW <= published.covered_until
 
 
 def is_dirty(reading: FamilyReading, day: date) -> bool:
@@ -78,29 +74,34 @@ def is_dirty(reading: FamilyReading, day: date) -> bool:
     return published is None or reading.master_until.get(day, 0) > published.pinned.get(reading.partition, 0)
 
 
+def is_settled(reading: FamilyReading, day: date) -> bool:
+    """Whether the day's generation is the last word: the master holds no more and is not behind, no till began its numbers anew."""
+    return not (reading.is_master_behind or is_dirty(reading, day) or any(one.day == day for one in reading.findings))
+
+
 def serve_windows(reading: FamilyReading, starts: Sequence[datetime]) -> list[ServedWindow]:
     """Each window as served, in the order asked; starts are UTC and on the grid."""
     days = {start.date() for start in starts}
-    dirty = {day: is_dirty(reading, day) for day in days}
+    settled = {day: is_settled(reading, day) for day in days}
     # Most quarter hours of most stores are empty, and all those of a day are served alike.
-    filled = {*reading.speed, *reading.batch, *reading.first}
-    empty = {day: _empty(reading.published.get(day), dirty[day]) for day in days}
-    return [_serve(reading, start, dirty) if start in filled else _served_empty(empty[start.date()], start) for start in starts]
+    filled = {*reading.speed, *reading.batch, *(start for windows in reading.first.values() for start in windows)}
+    empty = {day: _zero(settled[day]) for day in days}
+    return [
+        _serve(reading, start, settled) if start in filled else _served_empty(reading.published.get(start.date()), start, empty)
+        for start in starts
+    ]
 
 
-def _empty(published: Published | None, is_dirty: bool) -> tuple[datetime, ServedWindow]:
-    """Until when a day's quarter hours are covered, and what a covered one without any row is: a true zero."""
-    if published is None:
-        return NEVER, UNKNOWN
-    return published.covered_until, ServedWindow(MergedWindow("batch", 0, {}), "provisional" if is_dirty else "final", True)
+def _zero(is_settled: bool) -> ServedWindow:
+    """What a covered window without any row is: a true zero."""
+    return ServedWindow(MergedWindow("batch", 0, {}), "final" if is_settled else "provisional", True)
 
 
-def _served_empty(day: tuple[datetime, ServedWindow], start: datetime) -> ServedWindow:
-    covered_until, zero = day
-    return zero if start + WINDOW <= covered_until else UNKNOWN
+def _served_empty(published: Published | None, start: datetime, empty: Mapping[date, ServedWindow]) -> ServedWindow:
+    return empty[start.date()] if published is not None and covers(published, start) else UNKNOWN
 
 
-def _serve(reading: FamilyReading, start: datetime, dirty: Mapping[date, bool]) -> ServedWindow:
+def _serve(reading: FamilyReading, start: datetime, settled: Mapping[date, bool]) -> ServedWindow:
     day = start.date()
     published = reading.published.get(day)
     batch = batch_side(published, reading.batch, start)
@@ -108,7 +109,7 @@ def _serve(reading: FamilyReading, start: datetime, dirty: Mapping[date, bool]) 
     if merged.source != "batch":
         return UNKNOWN if merged is MISSING else ServedWindow(merged, "provisional", False)
     complete = published is not None and covers(published, start)
-    return ServedWindow(merged, _status(reading, start, complete and not dirty[day]), complete)
+    return ServedWindow(merged, _status(reading, start, complete and settled[day]), complete)
 
 
 def _status(reading: FamilyReading, start: datetime, is_settled: bool) -> Status:
@@ -119,12 +120,12 @@ def _status(reading: FamilyReading, start: datetime, is_settled: bool) -> Status
 
 def _has_changed(reading: FamilyReading, start: datetime) -> bool:
     """Whether the values differ from those of the first generation that covered the window."""
-    first = reading.first_published.get(start.date())
-    if first is None or not covers(first, start):
+    day = start.date()
+    first = next((one.covering for one in reading.firsts.get(day, ()) if covers(one.covering, start)), None)
+    if first is None:
         return False
-    before = batch_side(first, reading.first, start)
-    now = batch_side(reading.published[start.date()], reading.batch, start)
-    return _counted(before) != _counted(now)
+    before = batch_side(first, reading.first.get(first.generation, {}), start)
+    return _counted(before) != _counted(batch_side(reading.published[day], reading.batch, start))
 
 
 def _counted(state: WindowState | None) -> dict[tuple[str, ...], dict[str, int]]:

@@ -3,13 +3,21 @@
 from tally.families import Family
 from tally.settings import Settings
 
-POINTER_COLUMNS = "day, generation, epoch, table_version, covered_until, flipped_at, pinned, through"
+COVERING_COLUMNS = "day, generation, epoch, covered_from, covered_until"
+POINTER_COLUMNS = f"{COVERING_COLUMNS}, table_version, flipped_at, pinned, through"
 PUBLISHED = f"SELECT {POINTER_COLUMNS} FROM batch_pointer WHERE family = ? AND day >= ? AND day <= ?"
+NEWEST = "SELECT MAX(generation) FROM batch_pointer WHERE family = ? AND day >= ? AND day <= ?"
+# The maps of a pointer are long and every generation has a row here: an answer of now reads what covered what, and no more.
+COVERINGS = f"SELECT {COVERING_COLUMNS} FROM batch_pointer_history WHERE family = ? AND day IN ?"
 HISTORY = f"SELECT {POINTER_COLUMNS} FROM batch_pointer_history WHERE family = ? AND day IN ?"
 MASTER_UNTIL = "SELECT day, partition, until FROM master_progress WHERE family = ? AND day IN ?"
+MASTER_CURRENT = "SELECT current_at FROM master_current WHERE family = ?"
+FINDINGS = "SELECT day, till_id, records, conflicts FROM till_finding WHERE family = ? AND day IN ? AND store_id = ?"
+GAPS = "SELECT topic, partition, from_offset, until_offset, first_arrival, last_arrival, reason FROM gap WHERE topic = ?"
 SPEED_UNTIL = "SELECT partition, until FROM speed_progress WHERE family = ?"
-LATE = "SELECT SUM(dropped) FROM speed_late WHERE family = ? AND recorded_at > ?"
+LATE = "SELECT dropped FROM speed_late WHERE family = ? AND recorded_at > ? LIMIT ?"
 ACTIVITY = "SELECT store_id, first_day, last_day FROM store_activity WHERE family = ?"
+CURRENCIES = "SELECT store_id, currency, first_day, last_day FROM store_currency WHERE family = ?"
 
 
 def speed_statement(family: Family, settings: Settings) -> str:
@@ -24,6 +32,11 @@ def batch_statement(family: Family) -> str:
     """Batch rows of one store and generation on some days: key, events, parts, epoch, then excluded parts."""
     excluded = ", ".join(family.excluded_parts)
     return f"SELECT {_columns(family)}, epoch, {excluded} FROM {family.batch_table} WHERE store_id = ? AND day IN ? AND generation = ?"
+
+
+def span_statement(family: Family) -> str:
+    """As batch_statement, of the windows that begin between two instants."""
+    return f"{batch_statement(family)} AND window_start >= ? AND window_start < ?"
 
 
 def _columns(family: Family) -> str:

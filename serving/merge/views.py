@@ -21,18 +21,34 @@ class ViewRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Published:
-    """One generation of one day: pinned is the first offset of each partition that it does not include, through the instant
-    up to which every record of the partition that had arrived is counted; windows that end at or before covered_until are covered."""
+class Covering:
+    """One generation of one day, by what it covers: the windows that begin at or after covered_from and end by covered_until."""
 
     day: date
     generation: int
     epoch: int
-    table_version: int
+    covered_from: datetime
     covered_until: datetime
+
+
+@dataclass(frozen=True)
+class Published(Covering):
+    """A generation whole: pinned is the first offset of each partition that it does not include, through the instant up to
+    which every record of the partition that had arrived is counted."""
+
+    table_version: int
     flipped_at: datetime
     pinned: Mapping[int, int]
     through: Mapping[int, datetime]
+
+
+class Span(NamedTuple):
+    """Days of one generation, and the instants [start, end) between which its rows are asked for."""
+
+    generation: int
+    days: tuple[date, ...]
+    start: datetime
+    end: datetime
 
 
 class Activity(NamedTuple):
@@ -43,6 +59,36 @@ class Activity(NamedTuple):
     last_day: date
 
 
+class CurrencySpan(NamedTuple):
+    """First and last UTC day of which a store's events name a currency."""
+
+    store_id: str
+    currency: str
+    first_day: date
+    last_day: date
+
+
+class Gap(NamedTuple):
+    """Records of a topic-partition that were gone before they were read; they arrived between the two instants."""
+
+    topic: str
+    partition: int
+    from_offset: int
+    until_offset: int
+    first_arrival: datetime
+    last_arrival: datetime
+    reason: str
+
+
+class Finding(NamedTuple):
+    """A till of the asked store whose receipt numbers seem to have begun again on a day."""
+
+    day: date
+    till_id: str
+    records: int
+    conflicts: int
+
+
 class ViewReader(Protocol):
     """Reads of the serving tables. Every method raises ViewsUnreachable rather than answer in part."""
 
@@ -50,8 +96,16 @@ class ViewReader(Protocol):
         """The generation that serves each day now, in one linearizable read; days without one are absent."""
         ...
 
+    async def newest(self, family: Family, first: date, last: date) -> int:
+        """The highest generation that serves a day of the span now, linearizable; 0 without one."""
+        ...
+
+    async def coverings(self, family: Family, days: Sequence[date]) -> dict[date, list[Covering]]:
+        """What every generation that ever served a day covered of it, in the order of their flips; days without one are absent."""
+        ...
+
     async def history(self, family: Family, days: Sequence[date]) -> dict[date, list[Published]]:
-        """Every generation that ever served each day, in the order of their flips; days without one are absent."""
+        """The same, each generation whole."""
         ...
 
     async def speed_rows(self, family: Family, store_id: str, days: Sequence[date]) -> list[ViewRow]:
@@ -62,20 +116,40 @@ class ViewReader(Protocol):
         """Rows of one generation a day, in no order."""
         ...
 
+    async def batch_span(self, family: Family, store_id: str, span: Span) -> list[ViewRow]:
+        """Rows of one generation that begin in the span, in no order."""
+        ...
+
+    async def findings(self, family: Family, store_id: str, days: Sequence[date]) -> list[Finding]:
+        """The store's tills whose numbers seem to have begun again, by day and till."""
+        ...
+
     async def master_until(self, family: Family, days: Sequence[date]) -> dict[tuple[date, int], int]:
         """First offset not yet in the master dataset, by (day of the event, partition)."""
+        ...
+
+    async def master_current(self, family: Family) -> datetime | None:
+        """When the master ingest last had read everything that was committed; None if it never said."""
+        ...
+
+    async def gaps(self, topics: Sequence[str]) -> list[Gap]:
+        """Every accepted gap of the topics, in no order."""
         ...
 
     async def speed_until(self, family: Family) -> dict[int, int]:
         """First offset that the speed layer has not read, by partition."""
         ...
 
-    async def late_since(self, family: Family, since: datetime) -> int:
-        """Records that the speed layer has dropped as late after an instant, of all stores."""
+    async def late_since(self, family: Family, since: datetime) -> int | None:
+        """Records that the speed layer has dropped as late after an instant, of all stores; None if that is too much to count."""
         ...
 
     async def activity(self) -> list[Activity]:
         """Every store that ever had events, in no order."""
+        ...
+
+    async def currencies(self, family: Family) -> list[CurrencySpan]:
+        """The currencies that each store's events name, in no order."""
         ...
 
     async def check(self) -> None:

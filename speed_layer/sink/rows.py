@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from speed_layer.sink.activity import StoreActivity
 from speed_layer.sink.updates import ViewUpdates
-from speed_layer.sink.writer import cut_by_bytes, one_partition, write_all
+from speed_layer.sink.writer import write_partitions
 from tally.connect import CQL_DATE_ZERO, cassandra_cluster
 from tally.families import Family
 from tally.settings import Settings
@@ -82,7 +82,12 @@ def write_rows(rows: DataFrame, settings: Settings, family: Family) -> Acks:
     known = for_workers(settings)
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        acks = worker_sink(known, family).write(batches)
+        try:
+            acks = worker_sink(known, family).write(batches)
+        except Exception:
+            # A producer may have failed for good, and this worker outlives the query: the next try gets new ones.
+            worker_sink.cache_clear()
+            raise
         yield pa.RecordBatch.from_pylist([acks._asdict()], schema=_ACK_TYPES)
 
     # As plain integers the columns need no conversion on their way into CQL's wire format.
@@ -134,8 +139,7 @@ class RowSink:
 
     def _write_partitions(self, partitions: Sequence[list[Row]]) -> Acks:
         now = time.time()
-        batches = (batch for rows in partitions for batch in cut_by_bytes(self._windows(rows, now)))
-        write_all(self._session, [one_partition(batch) for batch in batches])
+        write_partitions(self._session, (self._windows(rows, now) for rows in partitions))
         written = [row for rows in partitions for row in rows]
         windows = self._announce(written)
         self._activity.note(written)

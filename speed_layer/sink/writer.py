@@ -1,7 +1,7 @@
 """Statements written to Cassandra until each is acknowledged, or the micro-batch fails."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias, TypeVar
 
 from cassandra import OperationTimedOut, Timeout, Unavailable
 from cassandra.cluster import NoHostAvailable, Session
@@ -17,11 +17,15 @@ _CONCURRENCY = 32
 BATCH_BYTES = 1 << 20
 # Of a bound statement beside its values: lengths, the statement's id.
 _STATEMENT_BYTES = 64
+# What one call keeps in memory; a batch counts as so much at least, for its Python objects.
+_AT_ONCE_BYTES, _LEAST_BYTES = 32 << 20, 32 << 10
 RETRY_SECONDS = 90.0
 # Outcomes after which a statement may or may not have been applied; written again it changes nothing.
-_TRANSIENT = (OperationTimedOut, Timeout, Unavailable, NoHostAvailable, ConnectionException)
+TRANSIENT = (OperationTimedOut, Timeout, Unavailable, NoHostAvailable, ConnectionException)
 
 Statements: TypeAlias = Sequence[Statement]
+Partition: TypeAlias = Iterable[Sequence[BoundStatement]]
+Item = TypeVar("Item")
 
 
 class Unacknowledged(TallyError):
@@ -48,25 +52,35 @@ def write_all(session: Session, statements: Iterable[Statement], seconds: float 
                 raise Unacknowledged(f"Cassandra: {len(waiting)} writes were not acknowledged ({reason}); look into its log")
 
 
-def cut_by_bytes(groups: Iterable[Sequence[BoundStatement]], most_bytes: int = BATCH_BYTES) -> Iterator[list[BoundStatement]]:
-    """Groups joined, in order, up to so many serialised bytes; none is cut but one that is larger by itself.
+def write_partitions(session: Session, partitions: Iterable[Partition], most_bytes: int = BATCH_BYTES) -> None:
+    """Nothing, once every statement is acknowledged: those of one partition together, up to so many serialised bytes.
 
-    A single statement above the bound stays alone.
+    A partition comes as groups; none is cut but one that is larger by itself. A single larger statement goes alone.
     """
-    held: list[BoundStatement] = []
-    size = 0
-    for part in (part for group in groups for part in _indivisible(group, most_bytes)):
-        if held and size + _bytes(part) > most_bytes:
+    batches = (batch for groups in partitions for batch in batches_of(groups, most_bytes))
+    for some in _cut(batches, lambda batch: max(_bytes(batch), _LEAST_BYTES), _AT_ONCE_BYTES):
+        write_all(session, [one_partition(batch) for batch in some])
+
+
+def batches_of(groups: Partition, most_bytes: int = BATCH_BYTES) -> Iterator[list[BoundStatement]]:
+    """The groups of one partition joined, in order, up to so many bytes; as write_partitions()."""
+    parts = (part for group in groups for part in ([group] if _bytes(group) <= most_bytes else [[one] for one in group]))
+    for some in _cut(parts, _bytes, most_bytes):
+        yield [statement for part in some for statement in part]
+
+
+def _cut(items: Iterable[Item], weight: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
+    held: list[Item] = []
+    total = 0
+    for item in items:
+        weighs = weight(item)
+        if held and total + weighs > most:
             yield held
-            held, size = [], 0
-        held += part
-        size += _bytes(part)
+            held, total = [], 0
+        held.append(item)
+        total += weighs
     if held:
         yield held
-
-
-def _indivisible(group: Sequence[BoundStatement], most_bytes: int) -> Iterable[Sequence[BoundStatement]]:
-    return [group] if _bytes(group) <= most_bytes else [[statement] for statement in group]
 
 
 def _bytes(statements: Sequence[BoundStatement]) -> int:
@@ -89,6 +103,6 @@ def _without_answer(session: Session, statements: Statements) -> tuple[list[Stat
     outcomes = zip(statements, results, strict=True)
     failed = [(statement, result.result_or_exc) for statement, result in outcomes if not result.success]
     for _, error in failed:
-        if not isinstance(error, _TRANSIENT):
+        if not isinstance(error, TRANSIENT):
             raise error
     return [statement for statement, _ in failed], failed[0][1] if failed else None

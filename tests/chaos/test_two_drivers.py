@@ -92,8 +92,9 @@ def two_drivers(loop: Loop, day: DenseDay, folder: Path) -> None:
         everything_read_by(loop, second)
         resume(frozen)
         wait_until(lambda: old.micro_batches()[1] >= planned, 60, "the resumed driver has written its old micro-batch")
-        # Before it reads on: nobody writes those rows again.
+        # Before it reads on: nobody writes those rows again, and nobody starts it again.
         old.kill()
+        loop.down("speed")
 
 
 def everything_read_by(loop: Loop, driver: SpeedDriver) -> None:

@@ -22,6 +22,8 @@ BAD_RECEIPTS = [
     pos(happened_at="2017-09-19T22:48:03"),
     pos(happened_at=7),
     pos(operation_id="a b"),
+    pos(operation_id="."),
+    pos(vendor_fiscal_module=".."),
     pos(operation_id=-1),
     pos(operation_id=True),
     pos(kind="gift"),
@@ -76,3 +78,9 @@ def test_bad_interval_is_bad_for_both(message: dict[str, Any]) -> None:
     assert not schema("raw-traffic").is_valid(message)
     with pytest.raises(RejectedEvent):
         interval(message)
+
+
+def test_a_marked_copy_follows_the_schema_too() -> None:
+    for name, made in (("sales", receipt(POS)), ("traffic", interval(TRAFFIC))):
+        marked = msgspec.structs.replace(made, repeat=True)
+        assert list(schema(name).iter_errors(msgspec.json.decode(msgspec.json.encode(marked)))) == []

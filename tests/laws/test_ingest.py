@@ -11,6 +11,9 @@ from ingest.sources.sendings import Plan, Receipt, Sending, sendings
 from schemas import loader
 from tally.errors import RejectedEvent
 from tally.events import CanonicalReceipt
+from tests.unit.ingest.bounds import beyond_bounds
+from tests.unit.ingest.bounds import outcome as outcome_now
+from tests.unit.ingest.bounds import written as canonical_bytes
 from tests.unit.ingest.messages import interval, receipt
 
 JSON = st.recursive(
@@ -55,6 +58,31 @@ def test_any_line_is_taken_or_rejected_for_a_known_reason(price: Any, amount: An
     message = json.dumps({**NEAR, "transactions": [line]}).encode()
 
     assert outcome(receipt, message) in ("taken", *loader.dead_letter_reasons())
+
+
+DIGITS = st.integers(1, 4000).map(lambda count: "7" * count)
+NUMBER = st.one_of(
+    DIGITS, DIGITS.map(lambda digits: "0." + digits), st.integers(-999, 999).map(lambda power: f"1e{power}"), DIGITS.map("-{}.5e9".format)
+)
+TEXT = st.tuples(st.text(max_size=4), st.integers(0, 6000)).map(lambda drawn: json.dumps(drawn[0] * drawn[1]))
+NAME = st.tuples(st.text(min_size=1, max_size=3), st.integers(1, 200)).map(lambda drawn: json.dumps(drawn[0] * drawn[1]))
+LARGE = st.recursive(
+    NUMBER | TEXT,
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda of: f"[{','.join(of)}]") | st.tuples(NAME, inner).map(lambda of: f"{{{of[0]}:{of[1]}}}")
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=150)
+@given(NAME, LARGE, NAME, LARGE)
+def test_whatever_is_accepted_keeps_the_bounds_of_every_reader(name: str, value: str, line_name: str, line_value: str) -> None:
+    line = f'{{"item": "a", "price": 1, "amount": 1, {line_name}: {line_value}}}'
+    message = f'{json.dumps(NEAR)[:-1]}, "transactions": [{line}], {name}: {value}}}'.encode()
+
+    if outcome_now("pos", message) == "accepted":
+        assert beyond_bounds("sales", canonical_bytes("pos", message)) == []
 
 
 def written(lines: list[tuple[int, int]], number: str, order: int, space: str) -> bytes:

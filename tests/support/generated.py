@@ -19,6 +19,11 @@ DEVICES = ("door-1", "door-2")
 DISORDER = timedelta(minutes=5)
 # Far more than any allowed lateness: the speed layer has closed such a window.
 LATE_BY = timedelta(days=1)
+# Receipts of long ago come late too: the turn of a century, a leap day, the hours around both clock changes, with their offsets.
+OLD = (
+    "2000-01-01T00:00:00+00:00", "2000-02-29T23:59:59.999+00:00", "2017-03-26T01:59:59.999+01:00", "2017-03-26T03:00:00+02:00",
+    "2017-10-29T02:30:00+02:00", "2017-10-29T02:30:00+01:00",
+)  # fmt: skip
 PATHS = {"pos": "/v1/events/pos", "traffic": "/v1/events/traffic"}
 
 
@@ -77,7 +82,13 @@ def load(seed: int, now: datetime, scale: Scale = Scale()) -> Load:
             continue
         on_time.append((sent_at, source, fields))
         on_time += [(sent_at + delay, source, again) for delay, again in _again(chance, source, fields, scale)]
+    late += [old for number, text in enumerate(OLD * 3) if (old := _old(chance, number, text))[0] < now - LATE_BY]
     return Load(_ordered(on_time, now), _ordered(late, now))
+
+
+def _old(chance: random.Random, number: int, happened_at: str) -> tuple[datetime, str, dict[str, Any]]:
+    instant = datetime.fromisoformat(happened_at)
+    return instant, "pos", {**receipt(chance, "n-eur", f"old-{number}", instant), "happened_at": happened_at}
 
 
 def _ordered(planned: Sequence[tuple[datetime, str, dict[str, Any]]], now: datetime) -> list[Sending]:

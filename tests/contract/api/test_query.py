@@ -3,6 +3,8 @@
 import json
 import threading
 from collections.abc import Iterator
+from datetime import datetime
+from typing import ClassVar
 
 import pytest
 import uvicorn
@@ -10,17 +12,43 @@ from tenacity import retry, stop_after_delay, wait_fixed
 from typer.testing import CliRunner
 
 from ops.cli.app import build_app
-from ops.cli.query import Question, ask
+from ops.cli.query import ALIKE, Question, _caveats, _join, ask
 from serving.api.app import create_app
 from tally.errors import TallyError
+from tally.families import SALES, Family
 from tally.settings import Settings
 from tests.serving_example import NEW, SETTLED, example
-from tests.serving_world import MemoryViews
+from tests.serving_world import MemoryViews, flip
+
+LONG = {"from": "2017-06-01", "to": "2017-09-20"}
+
+
+class FlippingViews(MemoryViews):
+    """A rebuild publishes at the end of so many of the readers' first pages."""
+
+    left: ClassVar = [0]
+
+    async def late_since(self, family: Family, since: datetime) -> int | None:
+        if self.left[0]:
+            self.left[0] -= 1
+            newest = max(one.generation for _, one in self.world.pointers)
+            self.world.pointers.append((SALES, flip(SETTLED, newest + 1, "2017-09-23T00:00", pin=100)))
+        return await super().late_since(family, since)
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    app = create_app(Settings(), MemoryViews(example()))
+    yield from serving(MemoryViews(example()))
+
+
+@pytest.fixture(scope="module")
+def flipping() -> Iterator[tuple[str, list[int]]]:
+    for address in serving(FlippingViews(example())):
+        yield address, FlippingViews.left
+
+
+def serving(views: MemoryViews) -> Iterator[str]:
+    app = create_app(Settings(), views)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -52,6 +80,36 @@ def test_pages_are_joined(address: str) -> None:
     answer = ask(address, Question("transactions", {"store": ",".join(stores), "from": "2017-06-01", "to": "2017-09-20"}))
     assert [(one["store"], len(one["rows"])) for one in answer["series"]] == [(store, 111 * 96) for store in stores]
     assert (answer["status"], answer["source"], answer["next"]) == ("provisional", "mixed", None)
+
+
+def test_question_is_asked_anew_when_a_rebuild_publishes_between_its_pages(flipping: tuple[str, list[int]]) -> None:
+    address, left = flipping
+    left[0] = 2
+    answer = ask(address, Question("transactions", {"store": "367,406", **LONG}))
+    assert [(one["store"], len(one["rows"])) for one in answer["series"]] == [(store, 111 * 96) for store in ("367", "406")]
+    assert left == [0]
+
+
+def test_question_that_rebuilds_overtake_each_time_is_given_up_in_words(flipping: tuple[str, list[int]]) -> None:
+    address, left = flipping
+    left[0] = 99
+    with pytest.raises(TallyError, match="a rebuild published between the pages 5 times"):
+        ask(address, Question("transactions", {"store": "367,406", **LONG}))
+
+
+def test_pages_that_are_unlike_are_not_joined() -> None:
+    euros, dollars = (dict.fromkeys(ALIKE, currency) for currency in ("EUR", "USD"))
+    with pytest.raises(TallyError, match="they do not add up"):
+        _join(euros, dollars)
+
+
+def test_what_keeps_an_answer_from_being_final_is_noted() -> None:
+    gap = {"topic": "sales", "partition": 1, "from_offset": 7, "until_offset": 12, "reason": "deleted"}
+    till = {"store": "367", "till": "4", "day": "2017-09-19", "conflicts": 40, "records": 200}
+    first, second, third = _caveats({"master_behind_since": "2017-09-19T00:00:00Z", "gaps": [gap], "numbering": [till]})
+    assert "nothing is final" in first
+    assert second == "5 records of sales-1 are gone: deleted"
+    assert "till 4" in third
 
 
 def test_refusal_is_the_apis_own_sentence(address: str) -> None:

@@ -119,6 +119,7 @@ def test_openapi_lists_every_parameter(ask: Ask) -> None:
     operation = ask("/openapi.json").json()["paths"]["/v1/metrics/{metric_id}"]["get"]
     names = {parameter["name"] for parameter in operation["parameters"]}
     assert names == {"metric_id", "store", "from", "to", "grain", "tz", "by", "as_of", "limit", "after"}
+    assert "begin anew" in operation["responses"]["409"]["description"]
 
 
 def test_metrics_list_has_the_first_ids_and_their_shape(ask: Ask) -> None:

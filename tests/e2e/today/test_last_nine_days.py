@@ -8,10 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
+from zoneinfo import ZoneInfo
 
+import httpx
 import pytest
 from cassandra.cluster import Session
 
+from tally.instants import instant_text
 from tests.loop import Loop, wait_until
 from tests.support.answers import Span, asked_rows, expected_values, served, values
 from tests.support.gateway_client import GatewayClient
@@ -43,8 +46,9 @@ class Story:
         return f"{self.span[0].date()}..{self.span[1].date() - timedelta(days=2)}"
 
     def expected(self, metric: str) -> dict[Cell, int]:
-        """What the API has to say of everything that was sent."""
-        return expected_values(metric, self.load.expected(METRICS[metric], *self.later))
+        """What the API has to say of everything that was sent of these days."""
+        values = expected_values(metric, self.load.expected(METRICS[metric], *self.later))
+        return {cell: value for cell, value in values.items() if self.span[0] <= cell[1] < self.span[1]}
 
 
 def now() -> datetime:
@@ -130,6 +134,18 @@ class TestLastNineDays:
 
         assert differences(values(rows), declared.expected(metric)) == {}
         assert worth_of_the_past(declared, rows) == {("final", True)}
+
+    @pytest.mark.parametrize(("day", "hours"), [("2017-03-26", 23), ("2017-10-29", 25)])
+    def test_local_day_of_a_clock_change_has_its_hours_and_all_its_receipts(self, loop: Loop, rebuilt: Story, day: str, hours: int) -> None:
+        start = datetime.fromisoformat(day).replace(tzinfo=ZoneInfo("Europe/Berlin")).astimezone(UTC)
+        after = start + timedelta(hours=hours)
+        of_the_day = rebuilt.load.expected("pos")
+
+        asked = {"store": "n-eur", "from": instant_text(start), "to": instant_text(after), "grain": "1d", "tz": "Europe/Berlin"}
+        (row,) = httpx.get(f"http://{loop.settings.api}/v1/metrics/transactions", params=asked).raise_for_status().json()["rows"]
+
+        assert row["value"] == sum(parts[0] for (_, at, _), parts in of_the_day.items() if start <= at < after) > 0
+        assert datetime.fromisoformat(row["end"]) - datetime.fromisoformat(row["start"]) == timedelta(hours=hours)
 
     def test_value_that_changed_between_the_second_and_the_third_generation_is_restated(
         self, loop: Loop, declared: Story, changed: Sending

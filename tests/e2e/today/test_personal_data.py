@@ -35,7 +35,7 @@ class TestPersonalData:
     @pytest.fixture(scope="class")
     @classmethod
     def planted(cls, loop: Loop, gateway: GatewayClient) -> Planted:
-        """Good ones through the gateway, broken ones offered to it and put onto the raw topic with telling keys; a rebuild."""
+        """Good ones through the gateway, broken ones offered to it and put onto the raw topic with telling keys."""
         at, chance = datetime.now(UTC), random.Random(1)
         gateway.post(PATHS["pos"], [*good_messages(at), *(codes_message(at, n, CODES[n * 100 : n * 100 + 100]) for n in range(10))])
         answers = [gateway.offer(PATHS["pos"], body, "application/json") for body in broken_messages(at)]
@@ -44,7 +44,6 @@ class TestPersonalData:
             producer.produce(RAW[0], body, chance.choice(keys()))
         assert producer.flush(30) == 0
         loop.catch_up()
-        loop.json("rebuild", "--dirty")
         return Planted(at, [answer.text for answer in answers if answer.status_code != 202])
 
     def test_planted_values_are_in_the_raw_topic_and_in_no_other(self, loop: Loop, planted: Planted) -> None:

@@ -36,6 +36,9 @@ class LosingOneAnswer:
     def prepare(self, statement: str) -> Any:
         return self._session.prepare(statement)
 
+    def execute_async(self, *given: Any, **named: Any) -> Any:
+        return self._session.execute_async(*given, **named)
+
     def execute(self, statement: Any, values: Any = None) -> Any:
         if self.lost or not (isinstance(statement, BatchStatement) or " IF " in statement.query_string):
             return self._session.execute(statement, values)

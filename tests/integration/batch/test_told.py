@@ -13,13 +13,15 @@ from pyspark.sql import SparkSession
 
 from batch_layer.master.positions import Held, held_by
 from batch_layer.views.notices import Notices
+from batch_layer.views.pointer import PointerTable
 from ops.stack.service import Site
+from runtime.backfill import declare_backfill
 from tally.connect import cassandra_session
 from tally.families import TRAFFIC
 from tests.canonical import interval, receipt, send
 from tests.integration.batch.parts import Parts, at, topic_values
 
-MONDAY, WEDNESDAY = date(2017, 3, 6), date(2017, 3, 8)
+WEEK = MONDAY, TUESDAY, WEDNESDAY = date(2017, 3, 6), date(2017, 3, 7), date(2017, 3, 8)
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +117,28 @@ def test_traffic_has_no_currency_and_is_rebuilt_all_the_same(parts: Parts) -> No
     parts.append()
 
     assert parts.rebuild(families=[TRAFFIC]).rows == 1
+
+
+def test_declared_days_are_covered_by_the_next_rebuild_and_a_gap_bounds_what_they_claim(parts: Parts) -> None:
+    table = PointerTable(parts.session, "sales")
+    undeclared = table.current()[MONDAY]
+    declare_backfill(parts.session, "sales", (MONDAY, WEDNESDAY), "the test")
+    parts.rebuild()
+    declared = table.current()
+    insert = "INSERT INTO gap (topic, partition, from_offset, until_offset, first_arrival, last_arrival) VALUES (%s, 0, 5, 9, %s, %s)"
+    parts.session.execute(
+        insert,
+        ["posTransactionTopic", at(TUESDAY, 12, 10), at(WEDNESDAY, 1)],
+    )
+
+    parts.rebuild()
+
+    bounded = table.current()
+    assert undeclared.covered_from == undeclared.covered_until == at(MONDAY, 0)
+    assert all(declared[day].covered_from == at(day, 0) and declared[day].covered_until > at(WEDNESDAY, 23) for day in WEEK)
+    # Monday ends before what was lost; Wednesday's conflicts with it make it dirty, all the same.
+    assert [bounded[day].covered_until for day in WEEK] == [at(TUESDAY, 12)] * 3
+    assert set(bounded[TUESDAY].through.values()) == {at(TUESDAY, 12, 10)}
 
 
 def test_unreadable_record_of_the_master_is_told_with_its_coordinates_and_stands_in_the_ledger(parts: Parts) -> None:

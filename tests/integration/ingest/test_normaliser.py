@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from datetime import date, datetime
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ import pytest
 from ingest.sources.bad import SPOILERS
 from ingest.sources.complete_journey import Scope, extent
 from tally.connect import kafka_producer
+from tally.keys import digest_key, keyed_digest
 from tally.partitions import partition_of
 from tally.settings import Settings
 from tests.integration.ingest.conftest import (
@@ -87,7 +87,8 @@ def test_every_raw_message_becomes_one_record_or_one_dead_letter(begin: Start, b
     assert [record["event_id"] for record in canonical(broker, "traffic")] == ["traffic:367:door-1:2017-09-19T22:45:00.000Z"]
     letters = dead_letter_headers(broker)
     assert Counter(letter["reason"] for letter in letters) == Counter([*bad, "not_json"])
-    assert {letter["sha256"] for letter in letters} == {sha256(value or b"").hexdigest() for value in (*bad.values(), None)}
+    key = digest_key(broker.home)
+    assert {letter["sha256"] for letter in letters} == {keyed_digest(key, value or b"") for value in (*bad.values(), None)}
     assert {message.key() for message in committed_messages(broker, "dead-letters")} == {b"any key [redacted]"}
 
 

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from speed_layer.floor import Handover, floor_above, kept_handover
 from speed_layer.handover import Driver, settle_handover
-from tally.errors import DataLoss
+from tally.errors import TallyError
 from tally.families import SALES
 from tally.partitions import partition_of
 from tests.integration.speed.query import NOON, WEEK, SpeedQuery
@@ -75,7 +75,7 @@ def test_handover_looks_the_floor_up_in_the_master_and_is_kept_with_the_checkpoi
 
 
 def test_past_that_the_master_does_not_hold_is_refused(query: SpeedQuery) -> None:
-    with pytest.raises(DataLoss, match=r"sales partition 3: .* offset 9 .* master dataset holds them up to 0"):
+    with pytest.raises(TallyError, match=r"sales partition 3: .* offset 9 .* master dataset holds them up to 0"):
         settled(query, "{}", {0: 0, 1: 0, 2: 0, 3: 9})
 
 

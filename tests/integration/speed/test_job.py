@@ -1,5 +1,6 @@
 """The job as a process: starts, stops, survives, refuses."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -13,10 +14,13 @@ import pytest
 from cassandra.cluster import Session
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
+from ops.stack import provision
 from ops.stack.service import Site
+from runtime.heartbeat import stalled
+from runtime.job import REFUSED
 from tally.connect import cassandra_session
 from tally.settings import Settings
-from tests.canonical import receipt, send
+from tests.canonical import interval, receipt, send
 from tests.integration.speed.query import NOON
 
 ROOT = Path(__file__).parents[3]
@@ -30,11 +34,11 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> None:
 
 
 @contextmanager
-def job(site: Site) -> Iterator["subprocess.Popen[str]"]:
+def job(site: Site, module: str = "speed_layer.job", **variables: str) -> Iterator["subprocess.Popen[str]"]:
     """The running, ready job; killed at the end if it still runs."""
     ready = site.home / f"ready-{uuid4()}"
-    environment = {**site.environment, "TALLY_READY_FILE": str(ready), "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen([sys.executable, "-m", "speed_layer.job"], env=environment, stderr=subprocess.PIPE, text=True)
+    environment = {**site.environment, "TALLY_READY_FILE": str(ready), "PYTHONPATH": str(ROOT), **variables}
+    process = subprocess.Popen([sys.executable, "-m", module], env=environment, stderr=subprocess.PIPE, text=True)
     try:
         wait_until(lambda: ready.exists() or process.poll() is not None, START_SECONDS)
         yield process
@@ -56,6 +60,12 @@ def views(own_site: Site) -> Iterator[Session]:
 def receipts_of(session: Session, store: str) -> int:
     """Receipts in the store's speed rows of the day."""
     text = "SELECT SUM(receipts) FROM sales_15min WHERE store_id = %s AND day = '2017-09-19'"
+    return int(session.execute(text, [store]).one()[0])
+
+
+def entries_of(session: Session, store: str) -> int:
+    """Persons in the store's speed rows of the day."""
+    text = "SELECT SUM(\"entries\") FROM traffic_15min WHERE store_id = %s AND day = '2017-09-19'"
     return int(session.execute(text, [store]).one()[0])
 
 
@@ -88,9 +98,37 @@ def test_job_ends_with_one_line_when_its_jvm_is_killed(own_site: Site) -> None:
 
 
 def test_job_refuses_a_topic_with_another_partition_count(own_site: Site) -> None:
-    environment = {**own_site.environment, "TALLY_PARTITIONS": "5", "PYTHONPATH": str(ROOT)}
+    exit_file = own_site.home / "exit"
+    environment = {**own_site.environment, "TALLY_PARTITIONS": "5", "PYTHONPATH": str(ROOT), "TALLY_EXIT_FILE": str(exit_file)}
 
     done = subprocess.run([sys.executable, "-m", "speed_layer.job"], env=environment, capture_output=True, text=True, check=False)
 
-    assert done.returncode == 1
+    assert (done.returncode, json.loads(exit_file.read_text())["code"]) == (REFUSED, REFUSED)
     assert done.stderr.splitlines()[-1].startswith("speed layer: topic sales has 4 partitions, TALLY_PARTITIONS is 5")
+
+
+def test_failing_query_leaves_the_other_running_and_comes_back_by_itself(own_site: Site, views: Session) -> None:
+    store = uuid4().hex
+    heartbeat = own_site.home / "heartbeat"
+    with job(own_site, TALLY_HEARTBEAT_FILE=str(heartbeat)) as process:
+        views.execute("DROP TABLE traffic_15min", timeout=60)
+        send(own_site.settings, "traffic", [interval(store, "door", NOON, 3)])
+        sell(own_site.settings, store, 3)
+        wait_until(lambda: receipts_of(views, store) == 3, ROWS_SECONDS)
+        provision.create_tables(own_site.settings)
+        wait_until(lambda: entries_of(views, store) == 3, ROWS_SECONDS)
+
+        assert process.poll() is None
+        assert stalled(heartbeat, own_site.settings.stalled_after_seconds) is None
+
+
+def test_receipts_are_kept_by_a_job_of_their_own(own_site: Site, views: Session) -> None:
+    store, heartbeat = uuid4().hex, own_site.home / "heartbeat-receipts"
+    sell(own_site.settings, store, 3)
+    text = "SELECT COUNT(*) FROM raw_pos_transaction_byday WHERE year_day = '2017-09-19' AND operation_id = %s"
+    with job(own_site, "speed_layer.receipts_job", TALLY_HEARTBEAT_FILE=str(heartbeat)) as process:
+        wait_until(lambda: views.execute(text, [store]).one()[0] == 3, ROWS_SECONDS)
+        wait_until(heartbeat.exists, ROWS_SECONDS)
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait(STOP_SECONDS) == 0

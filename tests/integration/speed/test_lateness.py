@@ -1,8 +1,10 @@
 """Lateness belongs to the window, and a micro-batch is judged by the watermark of the data before it."""
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
+from speed_layer.handover import Driver
+from speed_layer.lastread import Memory, Remembered
 from speed_layer.progress import Progress, progress_file
 from tests.integration.speed.query import NOON, Report, SpeedQuery
 
@@ -37,6 +39,13 @@ def test_late_filter_uses_the_watermark_of_all_data_before_the_batch_and_none_of
     assert (query.totals()[0], dropped(reports)) == ((2, 200), [0, 0, 1])
 
 
+def test_event_of_a_year_to_come_closes_no_window(query: SpeedQuery) -> None:
+    reports = query.batches([query.sale(1)], [query.sale(2, datetime(9999, 12, 31, 23, 50, tzinfo=UTC))], [query.sale(3)])
+
+    assert (query.totals()[0], dropped(reports)) == ((2, 200), [0, 0, 0])
+    assert [report["observedMetrics"]["left_out"]["ahead"] for report in reports] == [0, 1, 0]
+
+
 def test_closed_window_leaves_the_state(query: SpeedQuery) -> None:
     reports = query.batches([query.sale(1)], [query.sale(2, NOON + 24 * HOUR)], [query.sale(3, NOON + 24 * HOUR)])
 
@@ -46,7 +55,8 @@ def test_closed_window_leaves_the_state(query: SpeedQuery) -> None:
 def test_late_records_and_the_reached_offsets_are_kept_for_readers(query: SpeedQuery) -> None:
     settings = query.settings.model_copy(update={"keyspace": query.session.keyspace})
     with query.running() as running:
-        progress = Progress(settings, query.session, running, "sales")
+        memory = Memory(query.checkpoint, Remembered("", {}))
+        progress = Progress(Driver(query.spark, query.session, settings), running, "sales", memory)
         for records in ([query.sale(1)], [query.sale(2, CLOSES_NOON)], [query.sale(3)]):
             query.send(*records)
             running.processAllAvailable()

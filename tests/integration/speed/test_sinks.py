@@ -1,4 +1,4 @@
-"""What a micro-batch leaves beside the view rows: view updates, store activity, raw receipts."""
+"""What a micro-batch leaves beside the view rows: view updates, activity and currencies of stores."""
 
 import json
 from datetime import UTC, date, datetime, time, timedelta
@@ -8,9 +8,7 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import TopicPartition
 
-from speed_layer.receipts import start_receipts
 from speed_layer.sink.updates import TOPIC
-from speed_layer.source import canonical_stream
 from tally.connect import kafka_consumer
 from tally.families import SALES
 from tally.partitions import partition_of
@@ -76,23 +74,3 @@ def test_rows_carry_the_register_of_their_window(query: SpeedQuery) -> None:
     query.run()
 
     assert query.rows("WRITETIME(gross_minor)") == [(SALES.epoch * 2**40 + 2,)]
-
-
-def test_raw_receipts_are_kept_as_they_arrived_and_the_first_by_offset_wins(query: SpeedQuery) -> None:
-    query.send(query.sale(1, cents=150), query.sale(1, cents=999), query.sale(2, cents=7))
-    records = canonical_stream(query.spark, query.settings, query.topic, dict.fromkeys(range(query.settings.partitions), 0))
-
-    running = start_receipts(records, query.settings)
-    running.processAllAvailable()
-    running.stop()
-
-    text = "SELECT * FROM raw_pos_transaction_byday WHERE year_day = '2017-09-19' AND operation_id = %s"
-    rows = list(query.session.execute(text, [query.store]))
-    assert [(row.transaction_id, row.source_offset, row.kind, row.currency) for row in rows] == [
-        ("1", 0, "sale", "USD"),
-        ("2", 2, "sale", "USD"),
-    ]
-    assert [json.loads(line) for line in rows[0].transactions] == [
-        {"item": "Milk", "item_id": "m1", "price": "1.5", "amount_milli": 1000, "total_minor": 150}
-    ]
-    assert rows[0].happened_at.replace(tzinfo=UTC) == NOON

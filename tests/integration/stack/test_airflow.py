@@ -82,6 +82,13 @@ def test_new_dag_is_on_and_a_triggered_run_of_it_runs_its_task(running: Site, fo
     assert (final_state(running, run), (folder / "done").exists()) == ("success", True)
 
 
+def test_database_and_logs_of_the_task_are_their_owners_alone(running: Site) -> None:
+    found = [path for path in running.home.rglob("*") if not path.is_symlink() and path.is_file()]
+    by_airflow = [path for path in found if path.is_relative_to(running.home / "data")]
+
+    assert len(by_airflow) > 2 and [path for path in by_airflow if path.stat().st_mode & 0o077] == []
+
+
 def test_every_listener_is_on_loopback(running: Site) -> None:
     own = {process.pid for process in processes.marked_processes(f"{running.home}:airflow")}
 

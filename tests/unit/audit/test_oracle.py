@@ -2,7 +2,10 @@
 
 from datetime import UTC, date, datetime
 
-from ops.audit.oracle import Difference, compare_rows
+import pytest
+
+from ops.audit.oracle import Difference, compare_rows, is_honest
+from ops.audit.served import Claim
 from ops.oracle.complete_journey import Scope, Totals, window_totals
 from tally.merge import MergedWindow
 
@@ -54,3 +57,31 @@ def test_window_that_is_not_served_is_a_difference() -> None:
 
 def test_comparing_nothing_is_no_proof() -> None:
     assert not compare_rows({}, {}).ok
+
+
+NINE = datetime(2017, 9, 19, 9, tzinfo=UTC)
+CLAIMS = {date(2017, 9, 19): Claim(3, datetime(2017, 9, 19, 8, tzinfo=UTC), datetime(2017, 9, 19, 10, tzinfo=UTC), {})}
+
+
+@pytest.mark.parametrize(
+    ("start", "source", "status", "complete", "honest"),
+    [
+        (NINE, "batch", "final", True, True),
+        (NINE, "batch", "restated", True, True),
+        (NINE, "batch", "provisional", False, True),
+        (NINE, "speed", "provisional", False, True),
+        (NINE, "speed", "final", True, False),
+        (NINE, "missing", "provisional", False, False),
+        (NINE.replace(hour=7, minute=45), "batch", "final", False, False),
+        (NINE.replace(hour=7, minute=45), "batch", "provisional", False, True),
+        (NINE.replace(hour=9, minute=45), "batch", "final", True, True),
+        (NINE.replace(hour=10), "batch", "provisional", True, False),
+        (NINE.replace(hour=10), "missing", "provisional", False, True),
+        (NINE.replace(day=20), "batch", "final", True, False),
+        (NINE.replace(day=20), "missing", "provisional", False, True),
+    ],
+)
+def test_answer_may_claim_what_the_generation_of_its_day_does(
+    start: datetime, source: str, status: str, complete: bool, honest: bool
+) -> None:
+    assert is_honest({"source": source, "status": status, "complete": complete}, start, CLAIMS) is honest

@@ -84,6 +84,14 @@ def test_whatever_the_dockerfile_copies_from_the_repository_is_there() -> None:
     assert copied and [path for path in copied if not (ROOT / path).exists()] == []
 
 
+def test_whatever_the_dockerfile_copies_from_the_repository_is_sent_to_the_build() -> None:
+    lines = [line.split()[1:-1] for line in DOCKERFILE.read_text().splitlines() if line.startswith("COPY ")]
+    copied = {path.rstrip("/") for paths in lines for path in paths if not paths[0].startswith("--from")}
+    sent = {line[1:] for line in DOCKERFILE.with_name("Dockerfile.dockerignore").read_text().splitlines() if line.startswith("!")}
+
+    assert copied - sent == set()
+
+
 def tag_of(image: str) -> str:
     """The tag of an image, "" if it has none."""
     return image.rsplit(":", 1)[1] if ":" in image else ""

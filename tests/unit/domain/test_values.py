@@ -106,7 +106,7 @@ def test_what_looks_personal_is_redacted_and_the_rest_kept(message: bytes, expec
 def test_removing_a_record_from_any_bin_breaks_the_ledger() -> None:
     assert RawLedger("posTransactionTopic", 0, committed=10, canonical=9, dead_letter=1).difference == 0
     assert RawLedger("posTransactionTopic", 0, committed=10, canonical=8, dead_letter=1).difference == 1
-    whole = {"committed": 10, "master": 10, "counted": 7, "duplicate": 2, "conflict": 1, "erased": 0}
+    whole = {"committed": 10, "master": 10, "counted": 7, "duplicate": 2, "conflict": 1, "erased": 0, "unreadable": 0}
     assert CanonicalLedger("sales", 0, **whole).holds
     assert not any(CanonicalLedger("sales", 0, **{**whole, name: whole[name] + 1}).holds for name in whole)
 

@@ -63,7 +63,7 @@ def test_what_is_known_holds_while_the_brokers_are_silent_for_a_moment_and_not_f
     watch = Watch(look, lambda waiting: None)
     watch.look()
     watch.look()
-    assert (watch.refusal(), watch.kafka()) == (None, (False, "no broker"))
+    assert (watch.refusal(), watch.kafka()) == (None, (False, "Local: Broker transport failure"))
 
     monkeypatch.setattr(backlog, "_PATIENCE_SECONDS", -1.0)
     assert watch.refusal() == "it is not known how much waits to be read; Kafka does not answer"

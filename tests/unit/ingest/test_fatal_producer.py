@@ -10,15 +10,32 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.unit.ingest.messages import POS
+from ingest.gateway.app import build_app
+from ingest.gateway.backlog import Waiting, Watch
+from ingest.gateway.outbox import Outbox, Room
+from tests.unit.ingest.doomed_gateway import DoomedProducer
+from tests.unit.ingest.messages import POS, RULES, encoded
+from tests.unit.ingest.test_gateway import Client, post
 
 
 @pytest.mark.parametrize("where", ["produce", "report", "callback"])
-def test_a_fatal_error_of_the_producer_ends_the_gateway_with_one(tmp_path: Path, where: str) -> None:
+def test_a_fatal_error_is_noticed_wherever_the_client_library_tells_it(where: str) -> None:
+    outbox = Outbox(lambda note: DoomedProducer(where, {"error_cb": note}), Room(10, 10_000))
+    watch = Watch(lambda: Waiting(0, None), lambda _waiting: None)
+    client = Client(build_app(outbox, RULES, watch))
+
+    assert client.request("GET", "/healthz").status_code == 200
+    assert post(client, encoded(POS)).status_code == 503
+    outbox.close(0)
+    assert outbox.fatal == "sequence is out of order"
+    assert client.request("GET", "/healthz").status_code == 503
+
+
+def test_the_gateway_then_ends_with_one(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     environment = {**os.environ, "TALLY_HOME": str(tmp_path), "TALLY_GATEWAY": address, "TALLY_KAFKA": "127.0.0.1:9"}
-    command = [sys.executable, "-m", "tests.unit.ingest.doomed_gateway", where]
+    command = [sys.executable, "-m", "tests.unit.ingest.doomed_gateway", "report"]
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     try:
         _wait_until_served(address)

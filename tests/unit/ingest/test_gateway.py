@@ -14,6 +14,7 @@ from httpx import ASGITransport, AsyncClient, Response
 from ingest.gateway.app import build_app
 from ingest.gateway.backlog import Waiting, Watch
 from ingest.gateway.outbox import Outbox, Room
+from ingest.gateway.telemetry import LoopLag
 from tests.unit.ingest.messages import MILK, POS, RULES, TRAFFIC, encoded, pos, with_line
 
 JSON, NDJSON = "application/json", "application/x-ndjson"
@@ -176,7 +177,19 @@ def test_health_and_readiness(client: Client, watch: Watch, producer: StandInPro
     checks = {"kafka": {"ok": True, "detail": "reachable"}, "backlog": {"ok": True, "detail": "3 messages wait to be read"}}
     assert client.request("GET", "/healthz").json() == {"status": "ok"}
     assert (ready.status_code, ready.json()) == (200, {"ready": True, "checks": checks})
-    assert (unready.status_code, unready.json()["checks"]["kafka"]) == (503, {"ok": False, "detail": "no broker"})
+    assert (unready.status_code, unready.json()["checks"]["kafka"]) == (503, {"ok": False, "detail": "Local: Message timed out"})
+
+
+def test_lateness_of_the_event_loop_is_told(client: Client) -> None:
+    lag = LoopLag()
+    for seconds in (0.001, 0.03, 0.2, 5.0):
+        lag.add(seconds)
+    text = lag.text()
+
+    assert 'lag_seconds_bucket{le="0.01"} 1\n' in text
+    assert 'lag_seconds_bucket{le="0.1"} 2\n' in text
+    assert 'lag_seconds_bucket{le="+Inf"} 4\n' in text
+    assert "tally_gateway_unread_messages 3" in client.request("GET", "/metrics").text
 
 
 @pytest.mark.parametrize(("path", "method", "status"), [("/v1/nothing", "GET", 404), ("/v1/events/pos", "GET", 405)])

@@ -107,6 +107,31 @@ def test_card_numbers_and_addresses_in_texts_are_blacked_out() -> None:
     assert made.extra == {"note": {"[redacted]": "[redacted]"}}
 
 
+def test_a_new_key_is_told_from_a_new_customer() -> None:
+    hashes = [receipt(pos(loyalty_id=name), replace(RULES, loyalty_key=key)).loyalty_hash or "" for key in (b"k1", b"k2") for name in "ab"]
+
+    assert len({made.split(":")[0] for made in hashes}) == 2 < len(set(hashes)) == 4
+
+
+def test_fields_of_personal_names_are_blacked_out_wherever_they_lie() -> None:
+    personal = {"customer": {"name": "Xaver1"}, "Phone": 8675309, "notes": [{"e-mail": "Xaver1"}, {"IBAN": ["Xaver1"]}], "mac": "Xaver1"}
+    made = receipt(pos(**personal, cashier={"no": 7}, transactions=[{**MILK, "loyaltyId": "Xaver1"}]))
+
+    assert made.extra == {
+        "customer": "[redacted]", "Phone": "[redacted]", "notes": [{"e-mail": "[redacted]"}, {"IBAN": "[redacted]"}], "mac": "[redacted]",
+        "cashier": {"no": 7}, "transactions": {"0": {"loyaltyId": "[redacted]"}},
+    }  # fmt: skip
+
+
+def test_barcodes_are_kept_as_items_and_cards_are_not() -> None:
+    codes = ["4006381333931", "4000417025005", "10012345678902", "96385074", "036000291452"]
+    made = receipt(pos(ean=codes[0], transactions=[{**MILK, "item": code, "item_id": code} for code in codes]))
+
+    assert [(line.item, line.item_id) for line in made.lines] == [(code, code) for code in codes]
+    assert made.extra == {"ean": codes[0]}
+    assert receipt(with_line(item="4111111111111111", item_id="5555555555554444")).lines[0].item_id == "[redacted]"
+
+
 def test_receipt_number_that_looks_like_a_card_is_left_alone() -> None:
     assert receipt(pos(transaction_id=4111111111111111)).transaction_id == "4111111111111111"
 

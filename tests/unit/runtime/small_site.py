@@ -1,5 +1,6 @@
 """`python -m tests.unit.runtime.small_site HOST:PORT`: a small application on the real server, with limits of a second."""
 
+import asyncio
 import sys
 from typing import Any
 
@@ -15,7 +16,7 @@ LIMITS = Limits(
 
 
 def build() -> FastAPI:
-    """Echoes the length of a body; a page; a websocket; an answer larger than any socket buffer."""
+    """Echoes the length of a body; a page; a websocket; an answer larger than any socket buffer, and one that never comes."""
     app = FastAPI()
 
     @app.post("/length")
@@ -29,6 +30,10 @@ def build() -> FastAPI:
     @app.get("/large")
     async def large() -> PlainTextResponse:
         return PlainTextResponse("x" * 50_000_000)
+
+    @app.get("/never")
+    async def never() -> None:
+        await asyncio.sleep(3600)
 
     @app.websocket("/socket")
     async def talk(socket: WebSocket) -> None:

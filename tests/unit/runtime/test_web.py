@@ -91,11 +91,12 @@ def heard(client: socket.socket) -> bytes:
         (b"", b"408"),
         (HALF, b"408"),
         (b"POST /length HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nabc", b"408"),
+        (b"GET /never HTTP/1.1\r\nHost: localhost\r\n\r\n", b"503"),
         (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"200"),
         (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HTTP/1.1\r\nX-Half", b"200"),
         (b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nabc", b"405"),
     ],
-    ids=["silent", "half a header", "half a body", "idle", "half of a second request", "half a body that nobody reads"],
+    ids=["silent", "half a header", "half a body", "no answer", "idle", "half of a second request", "half a body that nobody reads"],
 )
 def test_whoever_does_not_go_on_is_ended(port: int, sent: bytes, status: bytes) -> None:
     assert heard(opened(port, sent)).split()[1] == status
@@ -167,6 +168,7 @@ def test_beyond_the_most_connections_one_is_told_to_come_back(port: int) -> None
 def test_bodies_in_memory_are_bounded_over_all_requests(port: int) -> None:
     headers = b"POST /length HTTP/1.1\r\nHost: localhost\r\nContent-Length: 250000\r\n\r\n"
     waiting = [opened(port, headers + b"x" * 140_000) for _ in range(3)]
+    assert status_of(port, "POST", "/length", body=b"x" * 10_000) == 200
     answers = [heard(client).split()[1] for client in waiting]
 
     assert sorted(answers) == [b"408", b"408", b"503"]

@@ -31,7 +31,7 @@ def quarter(start: str, window: ServedWindow) -> Cell:
 
 def shown(*found: Cell, before: tuple[Cell, ...] = (), days: int = 2) -> Figures:
     now = Stretch(Period(MONDAY + timedelta(days=days - 1), days).days, found, at("2017-09-20T02:00"))
-    return figures(now, Stretch([], before, None), ROME, "USD")
+    return figures(now, Stretch(Period(MONDAY + timedelta(days=days - 8), days).days, before, None), ROME, "USD")
 
 
 def test_revenue_of_a_day_is_split_by_the_layer_that_answered() -> None:
@@ -60,6 +60,40 @@ def test_cards_are_sums_and_the_basket_is_a_ratio_of_sums() -> None:
     assert found.cards == (
         Card("revenue", 400, 100.0), Card("transactions", 4, 100.0), Card("average_basket", 100.0, 0.0), Card("units", 3.0, 100.0),
     )  # fmt: skip
+
+
+def week(windows: dict[str, ServedWindow], last: date, other: ServedWindow) -> Stretch:
+    """Seven days of Rome in which every other quarter hour is `other`."""
+    slots = Period(last, 7).quarter_hours("367", ROME).slots
+    known = {at(start): window for start, window in windows.items()}
+    return Stretch(Period(last, 7).days, cells(slots, [(known.get(start, other),) for start, _ in slots]), None)
+
+
+def test_period_that_is_not_over_is_compared_with_the_same_part_of_the_one_before() -> None:
+    now = week({"2017-09-18T08:00": sold(300), "2017-09-19T08:00": SPEED, "2017-09-17T22:00": EMPTY}, date(2017, 9, 24), UNKNOWN)
+    before = week({"2017-09-11T08:00": sold(200), "2017-09-12T08:00": sold(5_000)}, date(2017, 9, 17), EMPTY)
+
+    found = figures(now, before, ROME, "USD")
+
+    assert (found.cards[0], found.compared_quarters) == (Card("revenue", 370, 50.0), 2)
+
+
+def test_period_that_is_over_is_compared_whole_also_when_clocks_have_changed() -> None:
+    now, before = (week({}, last, sold(10)) for last in (date(2017, 11, 5), date(2017, 10, 29)))
+
+    found = figures(now, before, ROME, "USD")
+
+    assert (len(now.found), len(before.found), found.compared_quarters) == (672, 676, None)
+    assert found.cards[0] == Card("revenue", 6720, change_percent(6720, 6760))
+
+
+def test_part_that_is_missing_before_is_left_out_of_the_comparison() -> None:
+    now = week({"2017-09-18T08:00": sold(300), "2017-09-19T08:00": sold(900)}, date(2017, 9, 24), EMPTY)
+    before = week({"2017-09-11T08:00": sold(200)}, date(2017, 9, 17), UNKNOWN)
+
+    found = figures(now, before, ROME, "USD")
+
+    assert (found.cards[0], found.compared_quarters) == (Card("revenue", 1200, 50.0), 1)
 
 
 def test_nothing_known_is_no_zero() -> None:

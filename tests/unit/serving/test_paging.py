@@ -1,11 +1,15 @@
+from dataclasses import replace
 from zoneinfo import ZoneInfo
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.api import paging
+from serving.api import cursor, paging
+from serving.api.cursor import Place
 from serving.api.grains import slots
 from serving.api.question import StoreSlots
+from tally.errors import BadQuery
 from tests.serving_world import at
 
 UTC = ZoneInfo("UTC")
@@ -19,13 +23,18 @@ def flat(page: list[StoreSlots]) -> list[tuple[str, object]]:
     return [(store.store_id, slot) for store in page for slot in store.slots]
 
 
-@given(st.integers(1, 4), st.integers(1, 9), st.integers(1, 40))
-def test_pages_hold_every_row_once_and_never_more_than_the_limit(stores: int, days: int, limit: int) -> None:
-    whole, found = asked(stores, days), list[tuple[str, object]]()
-    after: int | None = 0
-    while after is not None:
-        page, after = paging.page_of(whole, after, limit)
-        assert 1 <= len(flat(page)) <= limit
+def place(end: paging.End) -> Place:
+    return Place(end[0], int(end[1].timestamp()), {})
+
+
+@given(st.integers(1, 4), st.integers(1, 9), st.integers(1, 40), st.integers(1, 3))
+def test_pages_hold_every_stretch_once_and_never_more_rows_than_the_limit(stores: int, days: int, limit: int, rows_each: int) -> None:
+    whole = [replace(store, rows_each=rows_each) for store in asked(stores, days)]
+    page, end = paging.page_of(whole, None, limit)
+    found = flat(page)
+    while end is not None:
+        assert 1 <= len(flat(page)) <= max(1, limit // rows_each)
+        page, end = paging.page_of(whole, place(end), limit)
         found += flat(page)
     assert found == flat(whole)
 
@@ -33,14 +42,27 @@ def test_pages_hold_every_row_once_and_never_more_than_the_limit(stores: int, da
 def test_page_of_long_rows_ends_where_it_would_cost_too_much() -> None:
     weeks = paging.MOST_WINDOWS // (7 * 96)
     whole = [StoreSlots("1", UTC, slots(at("2010-01-04"), at("2018-01-01"), "1w", UTC))]
-    page, after = paging.page_of(whole, 0, 10_000)
-    assert (len(flat(page)), after) == (weeks, weeks)
+    page, end = paging.page_of(whole, None, 10_000)
+    assert (len(flat(page)), end) == (weeks, ("1", whole[0].slots[weeks - 1][1]))
 
 
-def test_page_beyond_the_end_is_empty() -> None:
-    assert paging.page_of(asked(2, 3), 6, 10) == ([], None)
+@pytest.mark.parametrize("place", [Place("9", 1483401600, {}), Place("0", 1483401601, {}), Place("0", 0, {}), Place("1", 1483574400, {})])
+def test_place_that_is_not_there_is_refused(place: Place) -> None:
+    with pytest.raises(BadQuery, match="no cursor of this question"):
+        paging.page_of(asked(2, 3), place, 10)
 
 
-def test_next_address_keeps_the_other_parameters() -> None:
+def test_address_of_a_page_keeps_the_other_parameters() -> None:
     parameters = [("store", "a,b"), ("after", "5"), ("tz", "Europe/Rome")]
-    assert paging.next_address("/v1/metrics/revenue", parameters, 10) == "/v1/metrics/revenue?store=a%2Cb&tz=Europe%2FRome&after=10"
+    found = cursor.address("/v1/metrics/revenue", parameters, Place("a", 0, {"sales": 7}))
+    before, after = found.split("&after=")
+    assert before == "/v1/metrics/revenue?store=a%2Cb&tz=Europe%2FRome"
+    assert cursor.cursor_of(after, Place) == Place("a", 0, {"sales": 7})
+
+
+@given(st.text(max_size=80))
+def test_text_is_a_cursor_or_refused(text: str) -> None:
+    try:
+        assert isinstance(cursor.cursor_of(text, Place), Place | None)
+    except BadQuery as error:
+        assert error.field == "after"

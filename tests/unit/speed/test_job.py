@@ -2,7 +2,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from speed_layer import job
+from speed_layer.keeper import failure as failed
 from tally.errors import DataLoss
 from tally.lock import exclusive
 from tally.settings import Settings
@@ -11,14 +11,14 @@ from tally.settings import Settings
 def test_failure_names_the_workers_error_on_one_line() -> None:
     text = "[STREAM_FAILED] Query\n terminated\n Traceback ...\nspeed_layer.sink.writer.Unacknowledged: Cassandra: 3 writes\nSQLSTATE: 1"
 
-    failure = str(job.failure("sales", text))
+    failure = str(failed("sales", text))
 
     assert "\n" not in failure
     assert failure.startswith("query sales failed: speed_layer.sink.writer.Unacknowledged: Cassandra: 3 writes")
 
 
 def test_lost_records_are_told_as_data_loss() -> None:
-    failure = job.failure("sales", "Some data may have been lost because they are not available in Kafka any more")
+    failure = failed("sales", "Some data may have been lost because they are not available in Kafka any more")
 
     assert isinstance(failure, DataLoss) and "move its checkpoint folder away" in str(failure)
 

@@ -2,14 +2,18 @@
 
 import json
 import signal
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ops.stack import control, processes, supervisor, watching
+import psutil
+import pytest
+
+from ops.stack import catalogue, control, processes, supervisor, watching
 from ops.stack.failing import Failing, Patience, read_failing
 from ops.stack.service import Service, Site
-from ops.stack.watcher import Watcher
+from ops.stack.watcher import Watcher, watch
 from tests.unit.stack.conftest import READY, READY_WITH_JVM, MakeService
 from tests.unit.stack.watched import REFUSES, SOON, as_if_watched, kill, status
 
@@ -191,6 +195,32 @@ def test_steady_work_begins_the_count_anew(site: Site, service: MakeService) -> 
     until(lambda: read_failing(site, job) is None, watcher)
 
     assert counted is not None and counted.tries == 1
+
+
+def test_watching_goes_on_after_an_error_and_ends_when_no_watcher_is_recorded(
+    site: Site, service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = service()
+    monkeypatch.setattr(catalogue, "SERVICES", {"job": job})
+    monkeypatch.setattr("ops.stack.watcher.LOOK_EVERY_SECONDS", 0.02)
+    control.up(site, [job], print)
+    (lock := site.run("lock")).rename(hidden := site.run("hidden"))
+    own = psutil.Process()
+    processes.write_record(watching.record_file(site), processes.Record(own.pid, own.create_time(), ("watcher",)))
+    watching_thread = threading.Thread(target=watch, args=(site,))
+    watching_thread.start()
+    try:
+        kill(site, job)
+        hidden.rename(lock)
+        deadline = time.monotonic() + 20
+        while status(site, job).state != "running":
+            assert time.monotonic() < deadline, "it never came back"
+            time.sleep(0.05)
+    finally:
+        watching.record_file(site).unlink()
+        watching_thread.join(10)
+
+    assert not watching_thread.is_alive()
 
 
 def test_watcher_process_begins_with_the_first_service_and_ends_with_the_last(site: Site, service: MakeService, tmp_path: Path) -> None:

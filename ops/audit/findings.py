@@ -1,0 +1,48 @@
+"""What rebuilds and operators have noted and an audit names: accepted gaps, tills whose numbers begin again."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC
+
+from cassandra.cluster import Session
+
+from tally.instants import instant_text
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Records [from_offset, until_offset) that were gone before they were read; arrivals of their neighbours."""
+
+    topic: str
+    partition: int
+    from_offset: int
+    until_offset: int
+    first_arrival: str
+    last_arrival: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class TillFinding:
+    """A till whose receipt numbers seem to have begun again on a day; cure: `numbering` in the stores file."""
+
+    family: str
+    store_id: str
+    till_id: str
+    day: str
+    records: int
+    conflicts: int
+
+
+def read_gaps(session: Session) -> Sequence[Gap]:
+    """Every accepted gap."""
+    rows = session.execute("SELECT topic, partition, from_offset, until_offset, first_arrival, last_arrival, reason FROM gap")
+    texts = [(*row[:4], *(instant_text(instant.replace(tzinfo=UTC)) for instant in row[4:6]), row[6]) for row in rows]
+    return [Gap(*text) for text in texts]
+
+
+def read_tills(session: Session) -> Sequence[TillFinding]:
+    """Every till and day with a finding that still stands."""
+    rows = session.execute("SELECT family, store_id, till_id, day, records, conflicts FROM till_finding")
+    found = [TillFinding(row.family, row.store_id, row.till_id, str(row.day), row.records, row.conflicts) for row in rows if row.conflicts]
+    return sorted(found, key=lambda one: (one.family, one.day, one.store_id, one.till_id))

@@ -1,0 +1,71 @@
+"""A receipt of this very second: sent to the gateway as a till sends it, and asked of the API until it is served."""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+from tenacity import RetryError, retry, retry_if_result, stop_after_delay, wait_fixed
+
+from tally.errors import StackError
+from tally.instants import instant_text
+from tally.settings import Settings
+from tally.windows import WINDOW, window_start
+
+# A store of its own: the audit compares the others with what the package of receipts holds.
+STORE = "live"
+LINES = ({"item": "Milk 1l", "price": 0.99, "amount": 2}, {"item": "Bread", "price": 2.49, "amount": 1})
+DEADLINE_SECONDS = 60.0
+_POLL_SECONDS = 0.1
+
+
+def serve_one(settings: Settings, say: Callable[[str], None], now: datetime | None = None) -> float:
+    """Seconds from before the receipt was sent until the API served it. Raises StackError when it does not within a minute."""
+    now = now or datetime.now(UTC)
+    receipt = live_receipt(now)
+    started = time.monotonic()
+    with httpx.Client(timeout=DEADLINE_SECONDS) as client:
+        before = _served(client, settings, now) or 0
+        answer = client.post(f"http://{settings.gateway}/v1/events/pos", json=receipt)
+        if answer.status_code != httpx.codes.ACCEPTED:
+            raise StackError(f"demo: the gateway answered {answer.status_code} to a receipt: {answer.text[:200]}; see its log")
+        taken = time.monotonic() - started
+        _wait_until(lambda: (_served(client, settings, now) or 0) > before)
+    seconds = time.monotonic() - started
+    say(f"a receipt of store {STORE} at {receipt['happened_at']}: taken after {taken:.2f} s, served after {seconds:.1f} s")
+    return seconds
+
+
+def live_receipt(now: datetime) -> dict[str, Any]:
+    """A receipt of the instant; its number is the instant's, so that another run's is another receipt."""
+    number = int(now.timestamp() * 1000)
+    return {
+        "happened_at": instant_text(now),
+        "operation_id": STORE,
+        "vendor_fiscal_module": "demo",
+        "transaction_id": number,
+        "transactions": list(LINES),
+    }
+
+
+def _served(client: httpx.Client, settings: Settings, now: datetime) -> int | None:
+    """Transactions of the receipt's window as the API tells them; None while it knows nothing of the store or the window."""
+    start = window_start(now)
+    asked = {"store": STORE, "from": instant_text(start), "to": instant_text(start + WINDOW)}
+    answer = client.get(f"http://{settings.api}/v1/metrics/transactions", params=asked)
+    if answer.status_code != httpx.codes.OK:
+        return None
+    (row,) = answer.json()["rows"]
+    value: int | None = row["value"]
+    return value
+
+
+def _wait_until(served: Callable[[], bool]) -> None:
+    again = retry(retry=retry_if_result(lambda done: not done), stop=stop_after_delay(DEADLINE_SECONDS), wait=wait_fixed(_POLL_SECONDS))
+    try:
+        again(served)()
+    except RetryError as error:
+        raise StackError(
+            f"demo: the receipt was taken and is not served after {DEADLINE_SECONDS:.0f} s; `tally status` and `tally doctor` say why"
+        ) from error

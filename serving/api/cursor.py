@@ -1,0 +1,60 @@
+"""Where the next page begins, as an opaque text that only this API makes and reads."""
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+
+from tally.errors import BadQuery
+
+
+class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the pages before held: up to which store and end of a stretch (seconds since 1970), of which generation by family."""
+
+    store: Annotated[str, msgspec.Meta(max_length=64)]
+    until: Annotated[int, msgspec.Meta(ge=0, le=10**10)]
+    generations: Mapping[str, int]
+
+    @property
+    def instant(self) -> datetime:
+        """The end of the last stretch."""
+        return datetime.fromtimestamp(self.until, UTC)
+
+
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The last entry of a list that the page before held."""
+
+    entry: Annotated[str, msgspec.Meta(max_length=64)]
+
+
+_Cursor = TypeVar("_Cursor", Place, Entry)
+
+
+def text_of(cursor: Place | Entry) -> str:
+    """The cursor as text."""
+    return base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode().rstrip("=")
+
+
+def cursor_of(text: str, kind: type[_Cursor]) -> _Cursor | None:
+    """The cursor of a text, None of the empty one. Raises BadQuery for a text that is none."""
+    if not text:
+        return None
+    try:
+        return msgspec.json.decode(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True), type=kind)
+    except (binascii.Error, msgspec.DecodeError, ValueError) as error:
+        raise not_of_this() from error
+
+
+def not_of_this() -> BadQuery:
+    """What is said of a cursor that does not belong to the question."""
+    return BadQuery("after", "after: no cursor of this question; take the whole address from `next`, or leave `after` out to begin")
+
+
+def address(path: str, parameters: Sequence[tuple[str, str]], cursor: Place | Entry | None) -> str:
+    """Path and query of the page that begins at the cursor (at the start without one), with the other parameters as they are."""
+    kept = [(name, value) for name, value in parameters if name != "after"]
+    return f"{path}?{urlencode([*kept, *([('after', text_of(cursor))] if cursor else [])])}"

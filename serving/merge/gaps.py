@@ -1,0 +1,29 @@
+"""Gaps of the topics that a question's numbers are made from: records that nobody has counted, and nobody will."""
+
+from collections.abc import Collection, Iterable
+from datetime import UTC, datetime, time, timedelta
+
+from schemas import loader
+from serving.merge.views import Gap
+from tally.families import Family
+
+
+def topics_of(family: Family) -> list[str]:
+    """The topics that the family is made from: the canonical one, and the raw one before it."""
+    return [family.topic, loader.topics()[family.topic]["raw"]]
+
+
+def touching(gaps: Iterable[Gap], span: tuple[datetime, datetime], partitions: Collection[int], tolerance_seconds: int) -> list[Gap]:
+    """The gaps, in order, whose records may have happened in the span, [start, end), in a store of these canonical partitions.
+
+    What is gone may have happened on any day up to its arrival, and so much later as clocks may be ahead; it is missing from
+    everything that was counted later than its first arrival. A raw record may be of any store.
+    """
+    day = datetime.combine(span[0].astimezone(UTC).date(), time.min, UTC)
+    return sorted(
+        gap
+        for gap in gaps
+        if day < gap.last_arrival + timedelta(seconds=tolerance_seconds)
+        and span[1] > gap.first_arrival
+        and (loader.topics()[gap.topic]["kind"] == "raw" or gap.partition in partitions)
+    )

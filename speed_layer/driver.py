@@ -1,0 +1,98 @@
+"""One Spark driver with its streaming queries, from the locks to the last micro-batch; the jobs say which queries."""
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+
+import structlog
+from pyspark.sql import SparkSession
+
+from runtime.job import run_job
+from runtime.jvm_lock import exclusive_in_jvm
+from speed_layer.handover import Driver
+from speed_layer.keeper import JVM_GONE, Keeper, Planned
+from speed_layer.liveness import Liveness
+from speed_layer.session import build_session
+from tally.connect import cassandra_session
+from tally.errors import TallyError
+from tally.lock import exclusive
+from tally.settings import Settings
+
+WATCH_SECONDS = 0.2
+log = structlog.get_logger()
+
+
+def main(title: str, planned: Sequence[Planned], given: str = "{}", adapted: Callable[[Settings], Settings] = lambda own: own) -> int:
+    """Exit code of a job that keeps these queries running until SIGTERM or SIGINT (runtime/job.py).
+
+    `given` is the text of --starting-offsets, `adapted` what the job makes of the settings.
+    """
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+
+    def work() -> None:
+        with _stop_signals() as stop:
+            run(adapted(Settings.load()), planned, given, stop)
+
+    return run_job(title, work)
+
+
+def run(settings: Settings, planned: Sequence[Planned], given: str, stop: threading.Event) -> None:
+    """Returns once `stop` is set. Raises TallyError when a query cannot start, refuses, or fails again and again."""
+    with ExitStack() as held:
+        for one in planned:
+            held.enter_context(exclusive(settings.checkpoint(one.name)))
+        session = held.enter_context(cassandra_session(settings))
+        driver = Driver(held.enter_context(_spark(settings)), session, settings, given)
+        for one in planned:
+            held.enter_context(exclusive_in_jvm(driver.spark, settings.checkpoint(one.name)))
+        keepers = [held.enter_context(_running(driver, one)) for one in planned]
+        if settings.ready_file:
+            settings.ready_file.touch()
+        log.info("ready")
+        watch(keepers, Liveness(driver, keepers), stop)
+
+
+def watch(keepers: Sequence[Keeper], liveness: Liveness, stop: threading.Event) -> None:
+    """Looks after the queries until `stop` is set. Raises TallyError with the first that cannot go on."""
+    try:
+        while not stop.wait(WATCH_SECONDS):
+            for keeper in keepers:
+                keeper.look()
+            liveness.beat()
+    except JVM_GONE as error:
+        raise TallyError(f"the JVM of the driver has ended ({error}); start the job again") from error
+
+
+@contextmanager
+def _running(driver: Driver, planned: Planned) -> Iterator[Keeper]:
+    keeper = Keeper(driver, planned)
+    try:
+        keeper.start()
+        yield keeper
+    finally:
+        keeper.stop()
+
+
+@contextmanager
+def _spark(settings: Settings) -> Iterator[SparkSession]:
+    spark = build_session(settings)
+    try:
+        yield spark
+    finally:
+        with suppress(*JVM_GONE):
+            spark.stop()
+
+
+@contextmanager
+def _stop_signals() -> Iterator[threading.Event]:
+    """Set by SIGTERM and SIGINT inside the block."""
+    stop = threading.Event()
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in numbers}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,130 @@
+"""One streaming query kept running: a failure is waited out and the query started again, while the others go on."""
+
+import re
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import structlog
+from confluent_kafka import KafkaException
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from speed_layer.checkpoint import Position, committed_position
+from speed_layer.floor import Handover
+from speed_layer.handover import Driver, settle_handover
+from speed_layer.lastread import checked_memory, with_marks
+from speed_layer.progress import Progress
+from speed_layer.sink.writer import TRANSIENT
+from speed_layer.source import canonical_stream, refuse_data_loss, retained
+from tally.errors import DataLoss, Refused, TallyError
+from tally.families import Family
+
+LOST = ("data loss", "data was lost", "may have been lost", "KAFKA_DATA_LOSS", "OffsetOutOfRange")
+# A JVM that has died has stopped its queries.
+JVM_GONE = (Py4JError, ConnectionError)
+BEGINNING = datetime.fromtimestamp(0, UTC)
+# Half a minute of waiting in all, beside the time that each try takes; then the process ends, and a new one may do better.
+TRIES, LONGEST_WAIT_SECONDS = 5, 16.0
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One query to start: its name (also of its checkpoint), its topic, the family whose view it keeps if any, how to start it.
+
+    `most_records` bounds a micro-batch, 0 is none.
+    """
+
+    name: str
+    topic: str
+    family: Family | None
+    start: Callable[[Driver, DataFrame, Handover], StreamingQuery]
+    most_records: int = 0
+
+
+class Keeper:
+    """Starts the query, passes on its progress, starts it again after a failure."""
+
+    def __init__(self, driver: Driver, planned: Planned) -> None:
+        self._driver, self.planned = driver, planned
+        self._query: StreamingQuery | None = None
+        self._progress: Progress | None = None
+        self._failures, self._next_try = 0, 0.0
+
+    @property
+    def position(self) -> Position | None:
+        """First offset not yet in a committed micro-batch; None before the first start."""
+        return self._progress.position if self._progress else None
+
+    def start(self) -> None:
+        """The query runs, from where its checkpoint ends. Raises TallyError when it may not."""
+        driver, planned = self._driver, self.planned
+        checkpoint, held = driver.settings.checkpoint(planned.name), retained(driver.settings, planned.topic)
+        begins = settle_handover(driver, planned.name, planned.family, held.earliest)
+        position = committed_position(checkpoint) or Position(begins.starting, BEGINNING)
+        refuse_data_loss(position.until, planned.topic, held)
+        memory = checked_memory(driver.settings, planned.topic, checkpoint, held)
+        log.info("query", name=planned.name, floor=begins.floor, from_offsets=position.until)
+        driver.spark.sparkContext.setLocalProperty("spark.scheduler.pool", planned.name)
+        records = canonical_stream(driver.spark, driver.settings, planned.topic, begins.starting, planned.most_records)
+        self._query = planned.start(driver, with_marks(records, driver.settings.partitions), begins)
+        self._progress = Progress(driver, self._query, planned.family.name if planned.family else None, memory)
+        self._progress.reached(position)
+
+    def look(self) -> None:
+        """Progress is passed on; a query that has failed is started again when its time has come.
+
+        Raises TallyError when it refuses to go on, or has failed too often without a micro-batch between.
+        """
+        try:
+            self._look()
+        except KafkaException as error:
+            self._failed(TallyError(f"query {self.planned.name}: Kafka: {error.args[0].str()}; `tally doctor` looks for the cause"))
+        except TRANSIENT as error:
+            self._failed(TallyError(f"query {self.planned.name}: Cassandra: {error}; `tally doctor` looks for the cause"))
+        except TallyError as error:
+            self._failed(error)
+
+    def stop(self) -> None:
+        """The query has ended, if its JVM is there to end it."""
+        if self._query is not None:
+            with suppress(*JVM_GONE):
+                self._query.stop()
+
+    def _look(self) -> None:
+        if self._query is None:
+            if time.monotonic() >= self._next_try:
+                self.start()
+            return
+        assert self._progress is not None
+        self._progress.take()
+        if self._progress.batch >= 0:
+            self._failures = 0
+        if not self._query.isActive:
+            raise failure(self.planned.name, str(self._query.exception()))
+
+    def _failed(self, error: TallyError) -> None:
+        if isinstance(error, Refused) or self._failures >= TRIES:
+            raise error
+        self.stop()
+        self._query, wait = None, min(2.0**self._failures, LONGEST_WAIT_SECONDS)
+        self._failures, self._next_try = self._failures + 1, time.monotonic() + wait
+        log.warning("failing", query=self.planned.name, failures=self._failures, next_try_seconds=wait, reason=str(error))
+
+
+def failure(name: str, reason: str) -> TallyError:
+    """Why a query has ended, as one line, with what to do when records are gone."""
+    text = " ".join(reason.split())
+    if any(sign.lower() in text.lower() for sign in LOST):
+        return DataLoss(f"query {name}: Kafka no longer holds what it needs; move its checkpoint folder away: {text[:500]}")
+    return TallyError(f"query {name} failed: {_cause(text)}; start again once that is mended: the batch is repeated")
+
+
+def _cause(text: str) -> str:
+    # The Python error at the end of a worker's traceback says more than Spark's wrapping of it.
+    found = re.findall(r"((?:\w+\.)*\w*(?:Error|Exception|Unacknowledged|UpdatesNotSent): .{0,300})", text)
+    return str(found[-1]) if found else text[:300]

@@ -1,0 +1,56 @@
+"""The heartbeat of a driver: what its queries and its Spark tasks have done, and whether records wait for them."""
+
+import time
+from collections.abc import Sequence
+
+from confluent_kafka import KafkaException
+from pyspark.sql import SparkSession
+
+from runtime.heartbeat import Heartbeat
+from speed_layer.handover import Driver
+from speed_layer.keeper import Keeper
+from speed_layer.source import ends
+
+BEAT_SECONDS, LOOK_SECONDS = 1.0, 5.0
+
+
+class Liveness:
+    """Beats from the driver's own loop."""
+
+    def __init__(self, driver: Driver, keepers: Sequence[Keeper]) -> None:
+        self._driver, self._keepers = driver, keepers
+        self._heartbeat = Heartbeat(driver.settings.heartbeat_file)
+        self._next_beat = self._next_look = 0.0
+        self._is_behind = True
+
+    def beat(self) -> None:
+        """A sign of life, at most once a second; whether records wait is asked of the brokers every few seconds."""
+        now = time.monotonic()
+        if now < self._next_beat:
+            return
+        if now >= self._next_look:
+            self._is_behind = self._behind()
+            self._next_look = time.monotonic() + LOOK_SECONDS
+        self._heartbeat.beat((self._positions(), work_done(self._driver.spark)), self._is_behind)
+        self._next_beat = now + BEAT_SECONDS
+
+    def _positions(self) -> list[dict[int, int]]:
+        return [dict(keeper.position.until) for keeper in self._keepers if keeper.position]
+
+    def _behind(self) -> bool:
+        """Whether any topic holds more than its query has read; who cannot ask cannot say that nothing waits."""
+        try:
+            held = ends(self._driver.settings, {keeper.planned.topic for keeper in self._keepers})
+        except KafkaException:
+            return True
+        return any(dict(keeper.position.until) != held[keeper.planned.topic] for keeper in self._keepers if keeper.position)
+
+
+def work_done(spark: SparkSession) -> list[tuple[int, ...]]:
+    """By running stage: tasks that have ended, records read, taken from and given to a shuffle. It changes while a task works."""
+    stages = spark.sparkContext._jsc.sc().statusStore().activeStages()
+    some = (stages.apply(number) for number in range(stages.size()))
+    return [
+        (stage.stageId(), stage.numCompleteTasks(), stage.inputRecords(), stage.shuffleReadRecords(), stage.shuffleWriteRecords())
+        for stage in some
+    ]

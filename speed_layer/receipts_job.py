@@ -1,0 +1,30 @@
+"""`python -m speed_layer.receipts_job`: the raw receipts, in a Spark application of their own.
+
+A failure or the slowness of one never touches the views.
+"""
+
+import sys
+
+from speed_layer import driver
+from speed_layer.keeper import Planned
+from speed_layer.receipts import QUERY, start_receipts
+from tally.families import SALES
+from tally.settings import Settings
+
+# It keeps no state, and a micro-batch of so many fits into this heap.
+MEMORY, MOST_RECORDS = "1g", 100_000
+RECEIPTS = Planned(QUERY, SALES.topic, None, lambda own, records, begins: start_receipts(records, own.settings), MOST_RECORDS)
+
+
+def main() -> int:
+    """Exit code of the job (runtime/job.py)."""
+    return driver.main("receipts", [RECEIPTS], adapted=with_own_heap)
+
+
+def with_own_heap(settings: Settings) -> Settings:
+    """The settings with the heap that the receipts need."""
+    return settings.model_copy(update={"spark_memory": MEMORY})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+"""A broker that has lost the end of a log writes other records at the offsets that a query has read."""
+
+import zlib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from ops.stack import catalogue, control
+from ops.stack.service import Site
+from speed_layer.lastread import Remembered, checked_memory, keep_memory
+from speed_layer.source import refuse_data_loss, retained, topic_id
+from tally.errors import DataLoss
+from tally.partitions import partition_of
+from tests.canonical import receipt, send
+from tests.integration.speed.query import NOON
+
+STORE, TOPIC = "7", "sales"
+SOLD = [receipt(STORE, number, NOON) for number in range(12)]
+OFFSET_AND_LENGTH = 12
+
+
+def cut(log: Path, records: int) -> None:
+    """The last batches of a log gone, as after a loss of power; each batch holds one record."""
+    content, end = log.read_bytes(), 0
+    for _ in range(records):
+        end += OFFSET_AND_LENGTH + int.from_bytes(content[end + 8 : end + OFFSET_AND_LENGTH], "big")
+    assert end < len(content)
+    log.write_bytes(content[:end])
+
+
+def test_log_that_was_cut_and_has_grown_beyond_the_position_is_refused(own_site: Site, tmp_path: Path) -> None:
+    settings, place = own_site.settings, partition_of(STORE, own_site.settings.partitions)
+    for sold in SOLD[:6]:
+        send(settings, TOPIC, [sold])
+    keep_memory(tmp_path, Remembered(topic_id(settings, TOPIC), {place: (5, zlib.crc32(msgspec.json.encode(SOLD[5])))}))
+    control.down(own_site, catalogue.named(()), print)
+    (log,) = settings.home.rglob(f"{TOPIC}-{place}/00000000000000000000.log")
+    cut(log, 3)
+    control.up(own_site, catalogue.named(["kafka"]), print)
+    for sold in SOLD[6:]:
+        send(settings, TOPIC, [sold])
+    held = retained(settings, TOPIC)
+
+    # The offset alone tells nothing: the log is as long as before, and longer.
+    refuse_data_loss({place: 6}, TOPIC, held)
+    with pytest.raises(DataLoss, match=rf"topic sales partition {place}: at offset 5 lies another record than the query has read"):
+        checked_memory(settings, TOPIC, tmp_path, held)

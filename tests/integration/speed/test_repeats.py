@@ -1,0 +1,45 @@
+"""A receipt sent over and over: exact copies that the normaliser has marked leave no trace in the state."""
+
+import json
+from pathlib import Path
+
+import msgspec
+
+from tally.connect import kafka_producer
+from tally.partitions import partition_of
+from tests.integration.speed.query import SpeedQuery
+
+COPIES, CONTROL_COPIES, BOUND_BYTES = 200_000, 20_000, 50_000
+
+
+def storm(query: SpeedQuery, copies: int, marked: bool) -> None:
+    """One receipt, and its copies right behind it."""
+    first = msgspec.json.encode(query.sale(1))
+    copy = json.dumps(json.loads(first) | {"repeat": True}).encode() if marked else first
+    producer = kafka_producer(query.settings, {"queue.buffering.max.messages": 1_000_000})
+    for number in range(copies + 1):
+        producer.produce(query.topic, copy if number else first, query.store, partition_of(query.store, query.settings.partitions))
+    assert producer.flush(120) == 0
+
+
+def state_bytes(checkpoint: Path) -> int:
+    """Everything that the state store has written."""
+    return sum(file.stat().st_size for file in (checkpoint / "state").rglob("*") if file.is_file())
+
+
+def test_storm_of_marked_copies_leaves_the_state_as_it_was(query: SpeedQuery) -> None:
+    storm(query, COPIES, marked=True)
+
+    report = query.run()
+
+    assert (query.totals(), report["observedMetrics"]["left_out"]["repeats"]) == ([(1, 100)], COPIES)
+    assert state_bytes(query.checkpoint) < BOUND_BYTES
+
+
+def test_negative_control_copies_without_marks_grow_the_state(query: SpeedQuery) -> None:
+    storm(query, CONTROL_COPIES, marked=False)
+
+    query.run()
+
+    assert query.totals() == [(1, 100)]
+    assert state_bytes(query.checkpoint) > BOUND_BYTES

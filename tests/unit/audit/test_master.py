@@ -1,0 +1,94 @@
+"""What DuckDB makes of a master dataset, unreadable rows, odd years and repeated coordinates among it."""
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from ops.audit.against_master import compare_values
+from ops.audit.master import Fates, Master
+from ops.audit.topics import Span
+from tally.families import SALES, TRAFFIC
+from tally.settings import Settings
+from tests.canonical import Canonical, interval, receipt
+
+MONDAY = datetime(2017, 3, 6, 10, tzinfo=UTC)
+TODAY = datetime.now(UTC).replace(hour=10, minute=1, second=0, microsecond=0)
+YEAR_1 = datetime(1, 1, 1, 12, tzinfo=UTC)
+Row = dict[str, object]
+
+
+def row(offset: int, record: Canonical | None, value: str | None = None, source: str = "sales") -> Row:
+    happened_at = datetime.fromisoformat(record.happened_at) if record else None
+    return {
+        "source": source, "event_date": (happened_at or MONDAY).date(), "store_id": record.store_id if record else None,
+        "event_id": record.event_id if record else None, "happened_at": happened_at,
+        "fingerprint": record.fingerprint if record else None, "partition": 0, "offset": offset,
+        "value": msgspec.json.encode(record).decode() if record else value,
+    }  # fmt: skip
+
+
+FIRST = receipt("1", 1, MONDAY, 100)
+ROWS = [
+    row(0, FIRST), row(1, FIRST), row(2, receipt("1", 1, MONDAY, 111)), row(2, receipt("1", 1, MONDAY, 111)),
+    row(3, receipt("1", 2, MONDAY, 50, "EUR")), row(4, receipt("1", 3, TODAY, 7)), row(5, receipt("1", 4, YEAR_1, 1)),
+    row(6, None, None), row(7, None, "{no json"), row(8, None, "[" * 2000), row(9, receipt("1", 1, TODAY, 100)),
+    row(0, interval("1", "door", MONDAY, 3), source="traffic"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def master(tmp_path: Path) -> Master:
+    schema = pa.schema(
+        {
+            **dict.fromkeys(("source", "store_id", "event_id", "fingerprint", "value"), pa.string()), "event_date": pa.date32(),
+            "happened_at": pa.timestamp("us", "UTC"), "partition": pa.int32(), "offset": pa.int64(),
+        }.items()
+    )  # fmt: skip
+    settings = Settings(home=tmp_path)
+    write_deltalake(str(settings.master_path), pa.Table.from_pylist(ROWS, schema=schema), partition_by=["source", "event_date"])
+    return Master(settings)
+
+
+def test_each_record_within_the_span_has_one_fate(master: Master) -> None:
+    assert master.fates("sales", {0: Span(0, 10, 10)}) == {0: Fates(counted=4, duplicate=1, conflict=2, unreadable=3)}
+    assert master.fates("sales", {0: Span(1, 3, 2)}) == {0: Fates(counted=0, duplicate=1, conflict=1, unreadable=0)}
+    assert master.rows("sales", {0: Span(0, 10, 10)}) == {0: 11}
+
+
+def test_canonical_records_are_told_by_the_offsets_of_their_raw_ones(master: Master) -> None:
+    assert master.canonical_of_raw("sales", {0: Span(0, 1, 1)}) == {0: 7}
+    assert master.canonical_of_raw("sales", {0: Span(1, 9, 1)}) == {}
+
+
+def test_values_are_those_of_the_first_copies_by_axes(master: Master) -> None:
+    def cents(window: tuple[str, datetime]) -> dict[tuple[str, ...], int]:
+        return {axes: parts["gross_minor"] for axes, parts in found[window].items()}
+
+    found = master.window_values(SALES)
+
+    assert cents(("1", MONDAY)) == {("USD",): 100, ("EUR",): 50}
+    assert cents(("1", YEAR_1)) == {("USD",): 1} and cents(("1", TODAY.replace(minute=0))) == {("USD",): 7}
+    assert master.window_events("sales")["1", TODAY.replace(minute=0)] == 2
+    assert master.window_values(TRAFFIC) == {("1", MONDAY): {(): {"entries": 3, "exits": 0, "passers_by": 0}}}
+
+
+def test_pins_leave_out_what_a_generation_does_not_include(master: Master) -> None:
+    pins = {(MONDAY.date(), 0): 3, (date(2017, 3, 7), 0): 9}
+
+    assert master.window_events("sales", pins) == {("1", MONDAY): 1}
+    assert {axes: parts["gross_minor"] for axes, parts in master.window_values(SALES, pins)["1", MONDAY].items()} == {("USD",): 100}
+    assert master.window_events("sales", {}) == {}
+
+
+def test_one_part_too_much_in_one_currency_is_a_difference(master: Master) -> None:
+    expected = master.window_values(SALES)
+    served = {**expected, ("1", MONDAY): {**expected["1", MONDAY], ("EUR",): {**expected["1", MONDAY]["EUR",], "gross_minor": 51}}}
+
+    found = compare_values(SALES, expected, served)
+
+    assert compare_values(SALES, expected, expected).ok
+    assert [(one.metric, one.expected, one.got) for one in found.differences] == [("gross_minor EUR", 50, 51)]

@@ -1,0 +1,55 @@
+"""The bounds that every accepted message keeps, as a reader of the canonical topic would find them broken."""
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from ingest.normaliser.arrival import Arrival
+from ingest.normaliser.normalise import CONVERSIONS, Normaliser
+from ingest.processor.record import Input
+from tally.errors import RejectedEvent
+from tally.families import FAMILIES, MOST_PART
+from tests.support.odd_messages import ACCEPTED
+from tests.unit.ingest.messages import RULES
+
+NOW = datetime.now(UTC)
+TOPICS = {"pos": "posTransactionTopic", "traffic": "raw-traffic"}
+FAMILY = {"posTransactionTopic": "sales", "raw-traffic": "traffic"}
+MOST_CANONICAL_BYTES = 2_500_000
+MOST_DIGITS, MOST_NAME = 1000, 256
+STRING, NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"'), re.compile(rb"[-+.0-9eE]+")
+
+
+def outcome(kind: str, body: bytes) -> str:
+    """`accepted`, or the reason of the rejection."""
+    try:
+        CONVERSIONS[FAMILY[TOPICS[kind]]](body, Arrival(NOW, 0, 0), RULES)
+    except RejectedEvent as error:
+        return error.reason
+    return ACCEPTED
+
+
+def written(kind: str, body: bytes) -> bytes:
+    """The canonical bytes of an accepted message."""
+    normaliser = Normaliser(RULES, 4, FAMILY)
+    (output,) = normaliser.process(Input(TOPICS[kind], 0, 0, int(NOW.timestamp() * 1000), None, body))
+    return output.value or b""
+
+
+def beyond_bounds(family: str, value: bytes) -> list[str]:
+    """What of a canonical record a reader may refuse."""
+    record = json.loads(value)
+    numbers = NUMBER.findall(STRING.sub(b"", value))
+    found = [f"number of {len(number)} characters" for number in numbers if len(number) > MOST_DIGITS]
+    found += [f"name of {len(name)} characters" for name in names(record) if len(name) > MOST_NAME]
+    found += [f"{part} is {record[part]}" for part in FAMILIES[family].parts if abs(int(record[part])) > MOST_PART]
+    return found + ([f"{len(value)} bytes"] if len(value) > MOST_CANONICAL_BYTES else [])
+
+
+def names(tree: Any) -> Iterator[str]:
+    if isinstance(tree, dict):
+        yield from tree
+    for inner in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
+        yield from names(inner)

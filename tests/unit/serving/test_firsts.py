@@ -1,0 +1,50 @@
+from datetime import date, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from serving.merge.firsts import First, covers, first_to_cover, spans
+from serving.merge.views import Covering
+from tally.windows import window_starts
+from tests.serving_world import at
+
+DAY, START = date(2026, 11, 21), at("2026-11-21T00:00")
+minutes = st.integers(0, 24 * 60)
+
+
+def covering(generation: int, span: tuple[int, int]) -> Covering:
+    first, last = (START + timedelta(minutes=of) for of in span)
+    return Covering(DAY, generation, 1, first, last)
+
+
+histories = st.lists(st.tuples(minutes, minutes), min_size=1, max_size=6).map(
+    lambda found: [covering(number, span) for number, span in enumerate(found, 1)]
+)
+
+
+@given(histories)
+def test_first_of_a_window_is_the_first_generation_that_covered_it_and_its_rows_are_asked_for(history: list[Covering]) -> None:
+    *older, serving = history
+    found = first_to_cover(history, serving)
+
+    for start in window_starts(START, START + timedelta(days=1)):
+        expected = next((one for one in older if covers(one, start)), None)
+        first = next((one for one in found if covers(one.covering, start)), None)
+        assert (first and first.covering) == expected
+        assert first is None or first.start <= start < first.end
+
+
+def test_generation_that_covered_nothing_new_is_not_read() -> None:
+    history = [covering(number, span) for number, span in enumerate([(0, 60), (0, 60), (0, 120), (30, 90), (0, 1440), (0, 1440)], 1)]
+
+    found = first_to_cover(history, history[-1])
+
+    assert [(one.covering.generation, (one.end - one.start) / timedelta(minutes=1)) for one in found] == [(1, 60), (3, 60), (5, 1320)]
+
+
+def test_days_of_one_generation_are_read_together() -> None:
+    one, other = covering(1, (0, 60)), Covering(date(2026, 11, 22), 1, 1, at("2026-11-22T00:00"), at("2026-11-22T01:00"))
+
+    (span,) = spans([First(one, one.covered_from, one.covered_until), First(other, other.covered_from, other.covered_until)])
+
+    assert span == (1, (DAY, date(2026, 11, 22)), START, at("2026-11-22T01:00"))
