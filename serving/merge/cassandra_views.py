@@ -40,7 +40,7 @@ class CassandraViews:
     async def newest(self, family: Family, first: date, last: date) -> int:
         """One SELECT from one partition, SERIAL."""
         rows = await self._connection.rows(statements.NEWEST, (family.name, first, last), is_serial=True)
-        return int(rows[0][0] or 0)
+        return max((row[0] for row in rows), default=0)
 
     async def coverings(self, family: Family, days: Sequence[date]) -> dict[date, list[Covering]]:
         """As history, without the maps."""

@@ -6,7 +6,7 @@ from tally.settings import Settings
 COVERING_COLUMNS = "day, generation, epoch, covered_from, covered_until"
 POINTER_COLUMNS = f"{COVERING_COLUMNS}, table_version, flipped_at, pinned, through"
 PUBLISHED = f"SELECT {POINTER_COLUMNS} FROM batch_pointer WHERE family = ? AND day >= ? AND day <= ?"
-NEWEST = "SELECT MAX(generation) FROM batch_pointer WHERE family = ? AND day >= ? AND day <= ?"
+NEWEST = "SELECT generation FROM batch_pointer WHERE family = ? AND day >= ? AND day <= ?"
 # The maps of a pointer are long and every generation has a row here: an answer of now reads what covered what, and no more.
 COVERINGS = f"SELECT {COVERING_COLUMNS} FROM batch_pointer_history WHERE family = ? AND day IN ?"
 HISTORY = f"SELECT {POINTER_COLUMNS} FROM batch_pointer_history WHERE family = ? AND day IN ?"
