@@ -96,7 +96,8 @@ class MemoryViews:
         return max((one.generation for of, one in self.world.pointers if of is family and first <= one.day <= last), default=0)
 
     async def coverings(self, family: Family, days: Sequence[date]) -> dict[date, list[Covering]]:
-        return {day: [*found] for day, found in (await self.history(family, days)).items()}
+        history = await self.history(family, days)
+        return {day: [_covering(one) for one in found] for day, found in history.items()}
 
     async def history(self, family: Family, days: Sequence[date]) -> dict[date, list[Published]]:
         await self.check()
@@ -160,3 +161,7 @@ class MemoryViews:
     async def check(self) -> None:
         if self.is_down:
             raise ViewsUnreachable("the serving tables cannot be read; look at `tally status` and ask again")
+
+
+def _covering(one: Published) -> Covering:
+    return Covering(one.day, one.generation, one.epoch, one.covered_from, one.covered_until)

@@ -70,7 +70,8 @@ def _ordered(answer: object) -> object:
 def test_pointer_of_before_coverage_had_a_beginning_covers_its_day_from_the_start(module_settings: Settings) -> None:
     with cassandra_session(module_settings) as session:
         session.execute(
-            "INSERT INTO batch_pointer (family, day, generation, epoch, covered_until) VALUES ('sales', '2017-01-05', 9, 1, '2017-01-06')"
+            "INSERT INTO batch_pointer (family, day, generation, epoch, covered_until, flipped_at) "
+            "VALUES ('sales', '2017-01-05', 9, 1, '2017-01-06', '2017-01-06')"
         )
     views = CassandraViews(module_settings)
     found = asyncio.run(views.published(SALES, [date(2017, 1, 5)]))
