@@ -12,7 +12,7 @@ MARK = "harmless-mark-7c1f"
 # Each is found as it is written here, if it is kept anywhere.
 PLANTED = {
     "loyalty id": "LOY-31198570044",
-    "card": "4111111111111111",
+    "card": "5105105105105100",
     "card with spaces": "5500 0000 0000 0004",
     "IBAN": "DE89370400440532013000",
     "IBAN with spaces": "GB82 WEST 1234 5698 7654 32",

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC
-from hashlib import sha256
 from typing import Any, Self
 
 import msgspec
@@ -13,12 +12,14 @@ from batch_layer.views.fates import CONFLICT
 from tally.errors import TallyError
 from tally.families import Family
 from tally.instants import instant_text
+from tally.keys import keyed_digest
 from tally.partitions import partition_of
 from tally.redact import redacted
 
 DEAD_LETTERS, RESTATEMENTS = "dead-letters", "restatements"
-# As it stands a record that cannot be read may be larger than the topic takes.
+# What is kept of a record that cannot be read: it may be larger than the topic takes. Headers and key come on top.
 _MOST_BYTES = 1_000_000
+MOST_MESSAGE_BYTES = 2 * _MOST_BYTES
 _FLUSH_SECONDS = 60.0
 
 
@@ -45,8 +46,8 @@ class Restatement:
 class Notices:
     """Sends records and waits for every acknowledgement."""
 
-    def __init__(self, producer: Producer, partitions: int) -> None:
-        self._producer, self._partitions = producer, partitions
+    def __init__(self, producer: Producer, partitions: int, digest_key: bytes) -> None:
+        self._producer, self._partitions, self._digest_key = producer, partitions, digest_key
         self._failed: list[KafkaError] = []
 
     def uncounted(self, family: Family, found: Iterable[Mapping[str, Any]]) -> int:
@@ -56,7 +57,7 @@ class Notices:
             value = str(record["value"] or "").encode()
             store_id = record["store_id"]
             partition = record["partition"] if store_id is None else partition_of(store_id, self._partitions)
-            self._send(DEAD_LETTERS, (store_id, partition), redacted(value)[:_MOST_BYTES], _headers(family, record, value))
+            self._send(DEAD_LETTERS, (store_id, partition), redacted(value)[:_MOST_BYTES], self._headers(family, record, value))
             sent += 1
         self._flush(DEAD_LETTERS)
         return sent
@@ -83,19 +84,18 @@ class Notices:
         if left or failed:
             raise TallyError(f"topic {topic}: {left + len(failed)} records were not sent; look into the broker's log and rebuild again")
 
+    def _headers(self, family: Family, record: Mapping[str, Any], value: bytes) -> list[tuple[str, str | bytes | None]]:
+        is_conflict = record["fate"] == CONFLICT
+        message = f"{record['event_id']} came before with another content; the first by offset counts" if is_conflict else (
+            "the canonical record cannot be read, or a count in it is out of bounds; only the normaliser may write this topic"
+        )  # fmt: skip
+        texts = {
+            "reason": record["fate"], "field": "", "message": message,
+            "topic": family.topic, "partition": str(record["partition"]), "offset": str(record["offset"]), "attempts": "1",
+            "first_seen": instant_text(record["committed_at"].astimezone(UTC)), "sha256": keyed_digest(self._digest_key, value),
+        }  # fmt: skip
+        return [(name, text.encode()) for name, text in texts.items()]
+
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._failed.append(error)
-
-
-def _headers(family: Family, record: Mapping[str, Any], value: bytes) -> list[tuple[str, str | bytes | None]]:
-    is_conflict = record["fate"] == CONFLICT
-    message = f"{record['event_id']} came before with another content; the first by offset counts" if is_conflict else (
-        "the canonical record cannot be read, or a count in it is out of bounds; only the normaliser may write this topic"
-    )  # fmt: skip
-    texts = {
-        "reason": record["fate"], "field": "", "message": message,
-        "topic": family.topic, "partition": str(record["partition"]), "offset": str(record["offset"]), "attempts": "1",
-        "first_seen": instant_text(record["committed_at"].astimezone(UTC)), "sha256": sha256(value).hexdigest(),
-    }  # fmt: skip
-    return [(name, text.encode()) for name, text in texts.items()]

@@ -13,7 +13,7 @@ from batch_layer.views.check import unequal_windows
 from batch_layer.views.coverage import Coverage, backfilled_days, read_gaps
 from batch_layer.views.fates import UNREADABLE, expected_windows, ledger, record_fates, touched_days, untold, window_members
 from batch_layer.views.held import held_rows
-from batch_layer.views.notices import Notices
+from batch_layer.views.notices import MOST_MESSAGE_BYTES, Notices
 from batch_layer.views.outbox import Outbox
 from batch_layer.views.pin import Pin, pin_master
 from batch_layer.views.pointer import Generation, Pointer, PointerTable
@@ -27,6 +27,7 @@ from tally.errors import TallyError
 from tally.families import FAMILIES, Family
 from tally.frames import window_rows
 from tally.instants import from_millis, instant_text
+from tally.keys import digest_key
 from tally.settings import Settings
 
 _SHOWN = 3
@@ -195,7 +196,9 @@ def _tell_uncounted(job: Job, family: Family, chosen: DataFrame, which: DataFram
 
 
 def _notices(job: Job) -> Notices:
-    return Notices(kafka_producer(job.settings), job.settings.partitions)
+    settings = job.settings
+    producer = kafka_producer(settings, {"message.max.bytes": MOST_MESSAGE_BYTES})
+    return Notices(producer, settings.partitions, digest_key(settings.home))
 
 
 def _say(text: str) -> None:

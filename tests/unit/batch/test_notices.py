@@ -40,7 +40,7 @@ class FullProducer:
 
 
 def notices(producer: Any) -> Notices:
-    return Notices(producer, 4)
+    return Notices(producer, 4, b"key")
 
 
 def restated(number: int) -> Restatement:
