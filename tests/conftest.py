@@ -93,8 +93,28 @@ def topic(kafka: str, settings: Settings) -> Iterator[str]:
     name = f"test-{uuid4().hex}"
     admin = admin_client(settings)
     admin.create_topics([NewTopic(name, num_partitions=settings.partitions, replication_factor=1)])[name].result(30)
+    _wait_for_leaders(settings, name)
     yield name
     admin.delete_topics([name])[name].result(30)
+
+
+def _wait_for_leaders(settings: Settings, topic: str) -> None:
+    """A broker says that a topic is made a moment before it leads each of its partitions."""
+    from confluent_kafka import KafkaException, TopicPartition
+    from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
+
+    from tally.connect import kafka_consumer
+
+    @retry(retry=retry_if_exception_type(KafkaException), stop=stop_after_delay(30), wait=wait_fixed(0.1), reraise=True)
+    def led() -> None:
+        for number in range(settings.partitions):
+            consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)
+
+    consumer = kafka_consumer(settings, "test-leaders")
+    try:
+        led()
+    finally:
+        consumer.close()
 
 
 @pytest.fixture(scope="module")
