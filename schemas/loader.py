@@ -1,6 +1,7 @@
 """The files of schemas/ as plain Python values; read once, no logic."""
 
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -51,6 +52,23 @@ def table_statements() -> tuple[str, ...]:
     """Every CREATE TABLE of schemas/views, without keyspace and without the closing semicolon."""
     texts = [file.read_text("utf-8") for file in sorted((FOLDER / "views").glob("*.cql"))]
     return tuple(part.strip() for text in texts for part in _without_comments(text).split(";") if part.strip())
+
+
+def table_name(statement: str) -> str:
+    """Name of the table that a statement creates."""
+    return statement.partition("(")[0].split()[-1]
+
+
+def table_columns(statement: str) -> dict[str, str]:
+    """Column name to CQL type of the table that a statement creates, in order.
+
+    >>> table_columns("CREATE TABLE IF NOT EXISTS t (a text, \\"b\\" frozen<map<int, bigint>>, PRIMARY KEY (a))")
+    {'a': 'text', 'b': 'frozen<map<int, bigint>>'}
+    """
+    body = statement.partition("(")[2].rpartition("PRIMARY KEY")[0]
+    # A comma inside of <…> parts no columns.
+    definitions = (" ".join(part.split()) for part in re.split(r",(?![^<]*>)", body))
+    return {name.strip('"'): kind for name, _, kind in (one.partition(" ") for one in definitions if one)}
 
 
 def _without_comments(text: str) -> str:

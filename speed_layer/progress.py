@@ -69,9 +69,10 @@ class Progress:
         # Turning a hundred kept reports into Python takes as long as a micro-batch: only when one was missed.
         missed = last["batchId"] > self.batch + 1
         for report in self._query.recentProgress if missed else [last]:
-            if report["timestamp"] > self._seen:
+            # By number: the clock by which reports are stamped may be set back.
+            if report["batchId"] > self.batch:
                 self._keep(json.loads(report.json))
-                self._seen = report["timestamp"]
+        self._seen = last["timestamp"]
 
     def _keep(self, report: Report) -> None:
         if "addBatch" not in report["durationMs"]:

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from cassandra import ConsistencyLevel
+from cassandra import ConsistencyLevel, DriverException
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable, Session
+from cassandra.connection import ConnectionException
 from cassandra.policies import DCAwareRoundRobinPolicy, RetryPolicy, TokenAwarePolicy
 from confluent_kafka import Consumer, Producer
 
@@ -13,6 +14,8 @@ from tally.errors import StackError
 from tally.settings import Settings
 
 REQUEST_TIMEOUT_SECONDS = 30.0
+# What the driver raises when nodes do not answer: two of these are no DriverException.
+CASSANDRA_AWAY = (DriverException, NoHostAvailable, ConnectionException)
 # CQL's date on the wire: days, with 1970-01-01 in the middle of 32 bits.
 CQL_DATE_ZERO = 1 << 31
 # The consumer group of the normaliser: its committed positions say which raw records have become canonical ones.

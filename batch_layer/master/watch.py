@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from threading import Event
 
 import structlog
-from cassandra import DriverException
 from cassandra.cluster import Session
 from confluent_kafka import KafkaException
 from pyspark.sql.streaming.query import StreamingQuery
@@ -15,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from batch_layer.master.positions import Until, kept_offsets
 from batch_layer.master.progress import note_current
 from runtime.heartbeat import Heartbeat
+from tally.connect import CASSANDRA_AWAY
 from tally.errors import TallyError
 from tally.families import FAMILIES
 from tally.settings import Settings
@@ -91,5 +91,5 @@ class Watch:
         # Neither a broker nor a node that does not answer ends a query that still runs: it says so itself if it must.
         try:
             call()
-        except (KafkaException, DriverException) as error:
+        except (KafkaException, *CASSANDRA_AWAY) as error:
             log.warning("how current the master is remains unsaid", reason=str(error))

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from contextlib import closing
 from pathlib import Path
 from threading import Event, Thread
 
@@ -13,9 +14,11 @@ from ingest.normaliser.janitor import Janitor
 from ingest.normaliser.normalise import Normaliser, raw_topics
 from ingest.processor.build import Job, build_processor
 from ingest.processor.faults import Faults
+from ingest.processor.rivals import fenced_or_late
 from runtime.heartbeat import Heartbeat
 from runtime.job import run_job
 from tally.connect import NORMALISER_ANCHOR, NORMALISER_GROUP
+from tally.errors import Fenced
 from tally.settings import Settings
 
 
@@ -44,9 +47,10 @@ def run(settings: Settings, faults: Faults, stopped: Event, ready: Event) -> Non
     processor, consumer = build_processor(settings, job, faults)
     Thread(target=Janitor(settings, job.group, job.topics).run, args=(stopped,), name="janitor", daemon=True).start()
     try:
-        processor.run(stopped, ready, faults, Heartbeat(settings.heartbeat_file))
-    finally:
-        consumer.close()
+        with closing(consumer):
+            processor.run(stopped, ready, faults, Heartbeat(settings.heartbeat_file))
+    except Fenced as error:
+        raise fenced_or_late(settings, job.group, error) from error
 
 
 def _touch_when_ready(ready: Event, file: Path | None) -> None:

@@ -70,7 +70,7 @@ def _normalised(settings: Settings, raw: Offsets) -> Offsets:
         asked = [TopicPartition(topic, number) for topic, of in raw.items() for number in of]
         reached: dict[str, dict[int, int]] = {}
         for part in consumer.committed(asked, timeout=_TIMEOUT_SECONDS):
-            reached.setdefault(part.topic, {})[part.partition] = part.offset
+            reached.setdefault(part.topic, {})[part.partition] = max(0, part.offset)
         return reached
     finally:
         consumer.close()

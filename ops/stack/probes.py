@@ -7,7 +7,7 @@ import socket
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from tally.connect import cassandra_session
+from tally.connect import CASSANDRA_AWAY, cassandra_session
 from tally.errors import StackError
 from tally.settings import Settings
 
@@ -54,7 +54,7 @@ def cassandra_answers(settings: Settings) -> bool:
     try:
         with cassandra_session(settings, "") as session:
             return session.execute("SELECT release_version FROM system.local").one() is not None
-    except StackError:
+    except (StackError, *CASSANDRA_AWAY):
         return False
 
 

@@ -68,7 +68,7 @@ def topic_configuration(kind: str, settings: Settings) -> dict[str, str]:
         "min.insync.replicas": str(max(1, settings.replication - 1)),
     }
     # The time of arrival is the broker's: a till's clock must not decide what is in the future.
-    by_the_broker = {"message.timestamp.type": "LogAppendTime"} if kind in ("raw", "clock") else {}
+    by_the_broker = {"message.timestamp.type": "LogAppendTime"} if kind in ("raw", "canonical", "clock") else {}
     return configuration | by_the_broker | ({"segment.ms": str(_raw_segment(settings))} if kind == "raw" else {})
 
 
@@ -90,20 +90,23 @@ def create_tables(settings: Settings) -> None:
 
 
 def _create_missing(session: Session, settings: Settings) -> None:
-    # Asked first: each CREATE, also one that changes nothing, is agreed upon by all nodes.
-    rows = session.execute("SELECT table_name FROM system_schema.tables WHERE keyspace_name = %s", [settings.keyspace])
-    present = {row.table_name for row in rows}
+    """Tables that are not there, and columns that a table of an earlier version lacks."""
+    # Asked first: each change of the schema, also one that changes nothing, is agreed upon by all nodes.
+    rows = session.execute("SELECT table_name, column_name FROM system_schema.columns WHERE keyspace_name = %s", [settings.keyspace])
+    present: dict[str, set[str]] = {}
+    for row in rows:
+        present.setdefault(row.table_name, set()).add(row.column_name)
     for statement in loader.table_statements():
-        name = _table_name(statement)
+        name = loader.table_name(statement)
         try:
             if name not in present:
                 session.execute(statement)
+                continue
+            for column, kind in loader.table_columns(statement).items():
+                if column not in present[name]:
+                    session.execute(f'ALTER TABLE {name} ADD "{column}" {kind}')
         except (DriverException, ErrorMessage) as error:
             raise StackError(f"table {name}: {error}; correct its file in schemas/views") from error
-
-
-def _table_name(statement: str) -> str:
-    return statement.partition("(")[0].split()[-1]
 
 
 def _check_partitions(topic: str, partitions: int, settings: Settings) -> None:

@@ -10,12 +10,14 @@ import time
 from collections.abc import Iterable, Mapping
 
 import psutil
+from confluent_kafka import KafkaException
 
 from ops.stack import catalogue, control, failing, logs, processes, supervisor, watching
 from ops.stack.failing import Failing, Patience
 from ops.stack.processes import Record
 from ops.stack.service import Service, Site
 from runtime.job import REFUSED, run_job
+from tally.connect import CASSANDRA_AWAY
 from tally.errors import TallyError
 from tally.settings import Settings
 
@@ -43,7 +45,7 @@ def watch(site: Site) -> None:
                 watcher.ask()
             if looks % ROTATE_EVERY_LOOKS == 0:
                 logs.rotate(site.home / "logs")
-        except (OSError, TallyError, psutil.Error) as error:
+        except (OSError, TallyError, psutil.Error, KafkaException, *CASSANDRA_AWAY) as error:
             log.error("%s; looking again", error)
         # What it has started is its child, also when somebody else stops it.
         processes.reap_children()

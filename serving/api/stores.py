@@ -2,11 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-import yaml
-
-from tally.errors import TallyError
+from runtime.stores import StoreEntry, store_entries, zone_of
 from tally.settings import Settings
 
 
@@ -29,26 +26,15 @@ class StoreBook:
 
     @classmethod
     def load(cls, settings: Settings) -> "StoreBook":
-        """The book of these settings. Raises TallyError for a time zone that does not exist."""
-        file = settings.stores_file
-        entries = (yaml.safe_load(file.read_text("utf-8")) if file else None) or {}
+        """The book of these settings. Raises BadSettings for a stores file or a time zone that does not fit."""
+        zone_of(settings.default_timezone, "TALLY_DEFAULT_TIMEZONE:")
         book = cls({}, settings.default_timezone, settings.default_currency)
-        listed = {str(store_id): book._store(str(store_id), entry or {}) for store_id, entry in entries.items()}
-        for store in (*listed.values(), book.store("default")):
-            _check_zone(store, str(file or "TALLY_DEFAULT_TIMEZONE"))
+        listed = {store_id: book._store(store_id, entry) for store_id, entry in store_entries(settings.stores_file).items()}
         return cls(listed, settings.default_timezone, settings.default_currency)
 
     def store(self, store_id: str) -> Store:
         """The store as listed, or with the defaults and its id for a name."""
-        return self.listed.get(store_id) or self._store(store_id, {})
+        return self.listed.get(store_id) or self._store(store_id, StoreEntry())
 
-    def _store(self, store_id: str, entry: Mapping[str, str]) -> Store:
-        name, tz, currency = entry.get("name", store_id), entry.get("tz", self._tz), entry.get("currency", self._currency)
-        return Store(store_id, str(name), tz, currency)
-
-
-def _check_zone(store: Store, where: str) -> None:
-    try:
-        ZoneInfo(store.tz)
-    except (ZoneInfoNotFoundError, ValueError) as error:
-        raise TallyError(f"{where}: store {store.store_id}: tz {store.tz!r} is no IANA time zone, e.g. Europe/Rome") from error
+    def _store(self, store_id: str, entry: StoreEntry) -> Store:
+        return Store(store_id, entry.name or store_id, entry.tz or self._tz, entry.currency or self._currency)

@@ -11,6 +11,7 @@ from serving.api.known_stores import KnownStores
 from serving.api.stores import Store, StoreBook
 from serving.dashboard.figures import Figures, Stretch, figures, main_currency
 from serving.dashboard.period import Period
+from serving.merge.offload import computed
 from serving.merge.views import ViewReader
 from tally.settings import Settings
 
@@ -46,7 +47,8 @@ class Source:
         """The figures of one store's period against the one before. Raises ViewsUnreachable."""
         zone = ZoneInfo(store.tz)
         now, before = await asyncio.gather(self._stretch(store, period), self._stretch(store, period.moved(-1)))
-        return figures(now, before, zone, main_currency(now.found, store.currency))
+        currency = main_currency(now.found, store.currency)
+        return await computed(len(now.found) + len(before.found), figures, now, before, zone, currency)
 
     async def _stretch(self, store: Store, period: Period) -> Stretch:
         asked = period.quarter_hours(store.store_id, ZoneInfo(store.tz))

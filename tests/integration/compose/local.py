@@ -47,7 +47,8 @@ def _spark_master(address: str) -> Service:
 
 def _spark_worker(spark: str) -> Service:
     address = free_address()
-    own = {"SPARK_WORKER_PORT": address.split(":")[1], "SPARK_WORKER_MEMORY": "3g"}
+    # One worker in place of two: the jobs of the compose file all have their cores.
+    own = {"SPARK_WORKER_PORT": address.split(":")[1], "SPARK_WORKER_CORES": "8", "SPARK_WORKER_MEMORY": "4g"}
     return _spark(WORKER, address, own, ("spark-master",), spark)
 
 

@@ -107,11 +107,12 @@ def test_port_fixed_by_a_setting_and_busy_is_told(tmp_path: Path) -> None:
             control.up(site, catalogue.named(["kafka"]), print)
 
 
-def test_doctor_of_a_healthy_stack_finds_nothing_wrong(running: Site) -> None:
+def test_doctor_of_a_healthy_stack_finds_nothing_wrong_but_that_nobody_watches(running: Site) -> None:
     found = dict(doctor.checks(running))
 
-    assert [name for name, check in found.items() if not check.ok] == []
-    assert found["topics"].detail == "7 with 4 partitions each"
+    # Nobody typed `tally up` here, so nobody watches.
+    assert [name for name, check in found.items() if not check.ok] == ["watcher"]
+    assert found["topics"].detail == "8 with 4 partitions each"
     assert found["transactions"].detail == "none hangs, 0 open"
 
 
