@@ -61,3 +61,15 @@ def test_second_creation_changes_nothing(settings: Settings, keyspace: str) -> N
 
     with cassandra_session(settings, keyspace) as session:
         assert session.execute("SELECT store_id FROM store_activity").one().store_id == "1"
+
+
+def test_column_that_a_table_of_an_earlier_version_lacks_is_added(settings: Settings, keyspace: str) -> None:
+    with cassandra_session(settings, keyspace) as session:
+        session.execute("ALTER TABLE batch_pointer DROP covered_from")
+        session.execute("INSERT INTO batch_pointer (family, day, generation) VALUES ('sales', '2017-03-06', 7)")
+
+    provision.create_tables(settings.model_copy(update={"keyspace": keyspace}))
+
+    with cassandra_session(settings, keyspace) as session:
+        row = session.execute("SELECT generation, covered_from FROM batch_pointer WHERE family = 'sales' AND day = '2017-03-06'").one()
+        assert (row.generation, row.covered_from) == (7, None)
