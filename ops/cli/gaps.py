@@ -50,7 +50,7 @@ def accept_gap(
     reason: Annotated[str, typer.Option(help="why they are gone, kept with the gap")] = "",
     json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """Go on without the records that one partition has lost. What they may have touched is never complete again."""
+    """Go on without the records that one partition has lost. The windows of that time are never complete again."""
     from ops.gaps import accept, hole, readable_topics
     from tally.connect import cassandra_session
 

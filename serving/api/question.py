@@ -113,8 +113,13 @@ def instant(text: str, field: str, zone: ZoneInfo) -> datetime:
 
 
 def as_of_instant(query: MetricQuery) -> datetime | None:
-    """The instant whose answer is wanted, None for now. Raises BadQuery."""
-    return None if query.as_of is None else instant(query.as_of, "as_of", ZoneInfo("UTC"))
+    """The instant whose answer is wanted, None for now. Raises BadQuery, also for one that has not come: its answer is not known."""
+    if query.as_of is None:
+        return None
+    asked = instant(query.as_of, "as_of", ZoneInfo("UTC"))
+    if asked > datetime.now(UTC):
+        raise BadQuery("as_of", f"as_of: {query.as_of[:40]} has not come yet; leave it out for the answer of now")
+    return asked
 
 
 def check_years(field: str, value: datetime) -> None:

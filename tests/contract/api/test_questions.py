@@ -42,6 +42,7 @@ def problem(answer: httpx.Response) -> tuple[int, str]:
         ({"limit": "many"}, "limit"),
         ({"after": "96"}, "after"),
         ({"as_of": "then"}, "as_of"),
+        ({"as_of": "2126-01-01T00:00:00Z"}, "as_of"),
         ({"store": ","}, "store"),
         ({"colour": "red"}, "colour"),
     ],
