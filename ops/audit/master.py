@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 import duckdb
+import pyarrow as pa
 from deltalake import DeltaTable
 
 from ops.audit.topics import Span
@@ -22,6 +23,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS = int(WINDOW.total_seconds())
 _WINDOW = f"CAST(floor(epoch(happened_at) / {_SECONDS}) AS BIGINT) * {_SECONDS}"
 
+_VIEW = """
+    CREATE VIEW master AS SELECT * FROM read_parquet([{files}], hive_partitioning = true, hive_types = {{'event_date': DATE}})
+"""
 # First by offset wins; the same fingerprint again is a duplicate, another one a conflict; without an identity it is unreadable.
 _COPIES = """
     WITH copies AS (SELECT *, first_value(fingerprint) OVER identity AS kept, row_number() OVER identity AS copy
@@ -71,11 +75,11 @@ class Master:
         self.version = table.version()
         self._database = duckdb.connect()
         self._database.execute("SET TimeZone = 'UTC'")
-        self._database.execute(
-            "CREATE VIEW master AS SELECT * FROM read_parquet($files, hive_partitioning = true, hive_types = {'event_date': DATE})".replace(
-                "$files", _listed(table)
-            )
-        )
+        if files := table.file_uris():
+            self._database.execute(_VIEW.format(files=_quoted(files)))
+        else:
+            # Nothing has arrived yet.
+            self._database.register("master", pa.schema(table.schema().to_arrow()).empty_table())
         self._database.execute('CREATE TABLE span ("partition" INTEGER, first BIGINT, until BIGINT)')
         self._database.execute('CREATE TABLE pin (event_date DATE, "partition" INTEGER, pinned BIGINT)')
 
@@ -131,6 +135,5 @@ def _values_query(family: Family) -> str:
     """
 
 
-def _listed(table: DeltaTable) -> str:
-    quoted = ", ".join("'" + uri.removeprefix("file://").replace("'", "''") + "'" for uri in table.file_uris())
-    return f"[{quoted}]"
+def _quoted(uris: Iterable[str]) -> str:
+    return ", ".join("'" + uri.removeprefix("file://").replace("'", "''") + "'" for uri in uris)

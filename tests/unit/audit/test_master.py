@@ -40,17 +40,28 @@ ROWS = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-def master(tmp_path: Path) -> Master:
+def opened(home: Path, rows: list[Row]) -> Master:
     schema = pa.schema(
         {
             **dict.fromkeys(("source", "store_id", "event_id", "fingerprint", "value"), pa.string()), "event_date": pa.date32(),
             "happened_at": pa.timestamp("us", "UTC"), "partition": pa.int32(), "offset": pa.int64(),
         }.items()
     )  # fmt: skip
-    settings = Settings(home=tmp_path)
-    write_deltalake(str(settings.master_path), pa.Table.from_pylist(ROWS, schema=schema), partition_by=["source", "event_date"])
+    settings = Settings(home=home)
+    write_deltalake(str(settings.master_path), pa.Table.from_pylist(rows, schema=schema), partition_by=["source", "event_date"])
     return Master(settings)
+
+
+@pytest.fixture
+def master(tmp_path: Path) -> Master:
+    return opened(tmp_path, ROWS)
+
+
+def test_dataset_that_nothing_has_reached_yet_has_no_records(tmp_path: Path) -> None:
+    empty = opened(tmp_path, [])
+
+    assert (empty.fates("sales", {0: Span(0, 9, 9)}), empty.rows("sales", {0: Span(0, 9, 9)})) == ({}, {})
+    assert (empty.canonical_of_raw("sales", {0: Span(0, 9, 9)}), empty.window_events("sales"), empty.window_values(SALES)) == ({}, {}, {})
 
 
 def test_each_record_within_the_span_has_one_fate(master: Master) -> None:
