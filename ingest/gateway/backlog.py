@@ -116,7 +116,8 @@ class Bounds:
         """Why nothing more is taken, None while there is room."""
         age = max(0.0, time.time() - waiting.oldest_at) if waiting.oldest_at is not None else 0.0
         size = waiting.messages * ordinary_bytes
-        if age > self.seconds:
+        # The answer holds until the next look has ended: by then the limit must not have been passed either.
+        if age > self.seconds - min(2 * _EVERY_SECONDS, self.seconds / 4):
             return f"messages wait to be read for {age:,.0f} s, at most {self.seconds:,.0f} s are allowed; start the normaliser"
         if size > self.bytes:
             return f"about {size:,.0f} bytes wait to be read, at most {self.bytes:,.0f} are allowed; start the normaliser, or wait for it"

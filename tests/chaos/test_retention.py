@@ -105,7 +105,7 @@ def test_nothing_that_was_acknowledged_is_lost(site: "Site", begin: Start, outag
 
 
 def test_gateway_refuses_before_its_limit_is_passed(outage: Sent) -> None:
-    assert outage.refused_after and min(outage.refused_after) <= LIMIT_SECONDS + 5
+    assert outage.refused_after and min(outage.refused_after) <= LIMIT_SECONDS
     print(f"first 503 after {min(outage.refused_after):.0f} s of the outage; limit {LIMIT_SECONDS} s")
 
 

@@ -23,7 +23,8 @@ BOUNDS = Bounds(seconds=60, bytes=10_000, folder=Path("/"))
     [
         (0, None, None),
         (10, 0, None),
-        (10, 59, None),
+        (10, 57, None),
+        (10, 59, "messages wait to be read for 59 s, at most 60 s"),
         (10, 61, "messages wait to be read for 61 s, at most 60 s"),
         (10, -3600, None),
         (11, 0, "about 11,000 bytes wait to be read, at most 10,000"),
