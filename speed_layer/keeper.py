@@ -1,6 +1,5 @@
 """One streaming query kept running: a failure is waited out and the query started again, while the others go on."""
 
-import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,6 +12,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
+from runtime.causes import root_cause
 from speed_layer.checkpoint import Position, committed_position
 from speed_layer.floor import Handover
 from speed_layer.handover import Driver, settle_handover
@@ -121,10 +121,4 @@ def failure(name: str, reason: str) -> TallyError:
     text = " ".join(reason.split())
     if any(sign.lower() in text.lower() for sign in LOST):
         return DataLoss(f"query {name}: Kafka no longer holds what it needs; move its checkpoint folder away: {text[:500]}")
-    return TallyError(f"query {name} failed: {_cause(text)}; start again once that is mended: the batch is repeated")
-
-
-def _cause(text: str) -> str:
-    # The Python error at the end of a worker's traceback says more than Spark's wrapping of it.
-    found = re.findall(r"((?:\w+\.)*\w*(?:Error|Exception|Unacknowledged|UpdatesNotSent): .{0,300})", text)
-    return str(found[-1]) if found else text[:300]
+    return TallyError(f"query {name} failed: {root_cause(reason)}; start again once that is mended: the batch is repeated")

@@ -66,7 +66,9 @@ async def measured(address: tuple[str, int], attack: Attack, most_seconds: float
         gc.unfreeze()
 
 
-async def _measured(address: tuple[str, int], attack: Attack, most_seconds: float, senders: int, elsewhere: ProcessPoolExecutor) -> Measured:
+async def _measured(
+    address: tuple[str, int], attack: Attack, most_seconds: float, senders: int, elsewhere: ProcessPoolExecutor
+) -> Measured:
     result = Measured()
     before: list[float] = []
     after: list[float] = []

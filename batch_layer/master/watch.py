@@ -13,6 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from batch_layer.master.positions import Until, kept_offsets
 from batch_layer.master.progress import note_current
+from runtime.causes import root_cause
 from runtime.heartbeat import Heartbeat
 from tally.connect import CASSANDRA_AWAY
 from tally.errors import TallyError
@@ -61,9 +62,7 @@ class Watch:
         """Watch until told to stop. Raises the query's refusal, or TallyError when it failed."""
         while not stop.wait(WATCH_SECONDS):
             if not running.query.isActive:
-                raise running.refusal() or TallyError(
-                    f"query {running.query.name} failed: {' '.join(str(running.query.exception()).split())[:600]}"
-                )
+                raise running.refusal() or TallyError(f"query {running.query.name} failed: {root_cause(str(running.query.exception()))}")
             self.look(running.reached())
         running.query.stop()
 
