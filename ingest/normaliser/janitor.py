@@ -24,7 +24,7 @@ class Janitor:
     """Sweeps the topics of one group, behind its committed positions."""
 
     def __init__(self, settings: Settings, group: str, topics: Sequence[str], now: Callable[[], float] = time.time) -> None:
-        self._admin: Any = AdminClient({"bootstrap.servers": settings.kafka, "log_level": SYSLOG_ERROR})
+        self._admin: Any = None
         self._settings = settings
         self._group = group
         self._topics = frozenset(topics)
@@ -41,6 +41,8 @@ class Janitor:
 
     def sweep(self) -> None:
         """Delete what is both read and past its retention. Raises KafkaException or TimeoutError when the brokers do not do it."""
+        # Anew each time: after a change of leaders an old one goes on asking with the epoch that it knows, and is refused.
+        self._admin = AdminClient({"bootstrap.servers": self._settings.kafka, "log_level": SYSLOG_ERROR})
         read = {place: offset - _KEPT for place, offset in self._committed().items() if offset > _KEPT}
         old = self._first_younger(read) if read else {}
         bounds = [TopicPartition(*place, min(offset, old[place])) for place, offset in read.items() if min(offset, old[place]) > 0]

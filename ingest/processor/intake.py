@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import structlog
-from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from ingest.processor.alignment import Alignment, Limits
 from ingest.processor.bookmarks import Bookmarks
@@ -18,6 +18,9 @@ from tally.errors import DataLoss, TallyError
 
 _METADATA_PREFIX = b"CGMDv2:"
 _NO_GENERATION = -1
+# Longer than any rebalance takes: it waits for `max.poll.interval.ms` at most, a minute, for a member that has gone.
+MOST_SECONDS_WITHOUT = 75.0
+_ASK_SECONDS = 5.0
 
 log = structlog.get_logger()
 
@@ -42,6 +45,8 @@ class Intake:
         self.forget: Callable[[], None] = lambda: None
         self._metadata: bytes | None = None
         self.assigned = False
+        # Since when the group has said nothing of what is ours; a monotonic time.
+        self._without_since: float | None = None
         self.alignments = {topic: Alignment(reading.limits) for topic in reading.topics}
 
     @property
@@ -51,6 +56,7 @@ class Intake:
 
     def subscribe(self) -> None:
         """Join the group. The producer must be ready before: positions are read on assignment."""
+        self._without_since = time.monotonic()
         self._consumer.subscribe(list(self._reading.topics), on_assign=self._assign, on_revoke=self._lose, on_lost=self._lose)
 
     def poll(self, wait_seconds: float) -> int:
@@ -60,6 +66,8 @@ class Intake:
         if received:
             self._remember_generation()
         self._pause_and_resume()
+        if self._without_since is not None and time.monotonic() - self._without_since > MOST_SECONDS_WITHOUT:
+            self._give_up_unless_kafka_is_away()
         return received
 
     def metadata_now(self) -> Any:
@@ -71,14 +79,18 @@ class Intake:
 
     @property
     def is_behind(self) -> bool:
-        """Whether something is buffered, or a partition has not been read to its end."""
-        return any(alignment.is_behind() for alignment in self.alignments.values())
+        """Whether something is buffered, a partition has not been read to its end, or nobody knows yet which ones are ours."""
+        return self._without_since is not None or any(alignment.is_behind() for alignment in self.alignments.values())
 
     def rewind(self) -> None:
         """Forget everything read and go back to what the brokers say is committed."""
-        self._assign(self._consumer, self._consumer.assignment())
+        self._begin(self._consumer.assignment())
 
     def _assign(self, _consumer: Any, partitions: Sequence[TopicPartition]) -> None:
+        self._begin(partitions)
+        self._without_since = None
+
+    def _begin(self, partitions: Sequence[TopicPartition]) -> None:
         self._drop()
         starts = self.bookmarks.starts(partitions)
         # A pause outlives an assignment, and the buffers that it was for are gone. After it, the two could overtake each other.
@@ -95,7 +107,18 @@ class Intake:
         self._drop()
         for alignment in self.alignments.values():
             alignment.assign((), 0.0)
+        self._without_since = time.monotonic()
         log.info("partitions given up")
+
+    def _give_up_unless_kafka_is_away(self) -> None:
+        """The client library can wait for ever for its turn when the group's coordinator moves while it joins (seen)."""
+        self._without_since = time.monotonic()
+        try:
+            self._consumer.list_topics(self._reading.topics[0], _ASK_SECONDS)
+        except KafkaException as error:
+            log.warning("waiting for Kafka", reason=error.args[0].str())
+            return
+        raise TallyError(f"no partitions for {MOST_SECONDS_WITHOUT:.0f} s though the brokers answer; start the process again")
 
     def _drop(self) -> None:
         self._metadata = None

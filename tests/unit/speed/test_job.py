@@ -9,7 +9,7 @@ from tally.settings import Settings
 
 
 def test_failure_names_the_workers_error_on_one_line() -> None:
-    traceback = "Traceback (most recent call last):\n  File \"speed_layer/sink/writer.py\", line 1, in write\n    raise"
+    traceback = 'Traceback (most recent call last):\n  File "speed_layer/sink/writer.py", line 1, in write\n    raise'
     text = f"[STREAM_FAILED] Query\n terminated\n {traceback}\nspeed_layer.sink.writer.Unacknowledged: Cassandra: 3 writes\nSQLSTATE: 1"
 
     failure = str(failed("sales", text))

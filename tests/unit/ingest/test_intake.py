@@ -1,0 +1,129 @@
+"""A member of the group that waits for its partitions: not for ever, and not as if it had nothing to do."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from ingest.processor.alignment import Limits
+from ingest.processor.intake import MOST_SECONDS_WITHOUT, Intake, Reading
+from tally.errors import TallyError
+
+
+class SilentGroup:
+    """A consumer that is given nothing, of brokers that answer or do not; a test calls what it subscribed with."""
+
+    def __init__(self) -> None:
+        self.on_assign: Callable[..., None] = lambda *_: None
+        self.on_lost: Callable[..., None] = lambda *_: None
+        self.is_away = False
+
+    def subscribe(self, _topics: list[str], on_assign: Callable[..., None], on_lost: Callable[..., None], **_others: Any) -> None:
+        self.on_assign, self.on_lost = on_assign, on_lost
+
+    def consume(self, _count: int, _timeout: float) -> list[Any]:
+        return []
+
+    def list_topics(self, _topic: str, _timeout: float) -> None:
+        if self.is_away:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+    def assignment(self) -> list[TopicPartition]:
+        return []
+
+    def assign(self, _starts: list[TopicPartition]) -> None: ...
+
+    def resume(self, _partitions: list[TopicPartition]) -> None: ...
+
+
+class NoPositions:
+    """Bookmarks of nothing."""
+
+    def starts(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        return list(partitions)
+
+    def after(self, last: object) -> list[TopicPartition]:
+        raise AssertionError(last)
+
+
+class Clock:
+    """A monotonic clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr("ingest.processor.intake.time.monotonic", made)
+    return made
+
+
+@pytest.fixture
+def group() -> SilentGroup:
+    return SilentGroup()
+
+
+@pytest.fixture
+def intake(group: SilentGroup, clock: Clock) -> Intake:
+    made = Intake(group, Reading(("in",), lambda _record: 0.0, Limits(600)), NoPositions())
+    made.subscribe()
+    return made
+
+
+def test_group_that_gives_nothing_back_ends_the_process_after_any_rebalance_would_have_ended(
+    intake: Intake, group: SilentGroup, clock: Clock
+) -> None:
+    group.on_assign(group, [])
+    group.on_lost(group, [])
+    clock.now += MOST_SECONDS_WITHOUT
+    intake.poll(0)
+
+    clock.now += 1
+    with pytest.raises(TallyError, match="no partitions for 75 s though the brokers answer"):
+        intake.poll(0)
+
+
+def test_first_assignment_is_not_waited_for_for_ever_either(intake: Intake, clock: Clock) -> None:
+    clock.now += MOST_SECONDS_WITHOUT + 1
+    with pytest.raises(TallyError, match="no partitions"):
+        intake.poll(0)
+
+
+def test_going_back_to_what_is_committed_is_no_assignment(intake: Intake, group: SilentGroup, clock: Clock) -> None:
+    group.on_lost(group, [])
+    intake.rewind()
+    clock.now += MOST_SECONDS_WITHOUT + 1
+    with pytest.raises(TallyError, match="no partitions"):
+        intake.poll(0)
+
+
+def test_brokers_that_are_away_are_waited_for(intake: Intake, group: SilentGroup, clock: Clock) -> None:
+    group.is_away = True
+    for _ in range(20):
+        clock.now += MOST_SECONDS_WITHOUT + 1
+        assert intake.poll(0) == 0
+
+    group.is_away = False
+    assert intake.poll(0) == 0
+
+
+def test_an_empty_share_is_an_answer(intake: Intake, group: SilentGroup, clock: Clock) -> None:
+    group.on_assign(group, [])
+    clock.now += 10 * MOST_SECONDS_WITHOUT
+
+    assert intake.poll(0) == 0
+
+
+def test_who_does_not_know_its_partitions_is_behind(intake: Intake, group: SilentGroup) -> None:
+    told = [intake.is_behind]
+    for event in (group.on_assign, group.on_lost, group.on_assign):
+        event(group, [])
+        told.append(intake.is_behind)
+
+    assert told == [True, False, True, False]
