@@ -1,4 +1,4 @@
-"""A hundred thousand mutations: one half through the gateway, the other straight onto the raw topic."""
+"""A hundred thousand mutations through the gateway, and as many others straight onto the raw topic."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from tests.support.gateway_client import GatewayClient
 
 
 class TestHundredThousandMutations(OddSuite):
-    mutations = 50_000
+    mutations = 100_000
 
     @pytest.fixture(scope="class")
     @classmethod
