@@ -38,8 +38,8 @@ class FaultSuite:
         load, rebuilds, outcomes = LiveLoad(loop.settings.gateway), Rebuilds(loop), []
         today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         questions = Questions(STORES, (today - timedelta(days=1), today + timedelta(days=2)), days=1)
-        with reading(loop.settings.api, questions, readers=4, pause_seconds=0.1) as readings, load.selling(), rebuilds.repeated():
-            wait_until(lambda: rebuilds.codes[0] > 0, 180, "the first rebuild has succeeded")
+        with reading(loop.settings.api, questions, readers=4, pause_seconds=0.5) as readings, load.selling(), rebuilds.repeated():
+            wait_until(lambda: rebuilds.codes[0] > 0, 300, "the first rebuild has succeeded")
             for service, fault in random.Random(SEED).sample(cls.faults, len(cls.faults)):
                 done = rebuild_suffered(loop, load, rebuilds, fault) if service == "rebuild" else suffered(loop, load, service, fault)
                 print(done, flush=True)
