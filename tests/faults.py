@@ -99,17 +99,23 @@ def suffered(loop: Loop, load: LiveLoad, service: str, fault: str) -> Outcome:
 
 
 def rebuild_suffered(loop: Loop, load: LiveLoad, rebuilds: Rebuilds, fault: str) -> Outcome:
-    """The fault done to a running rebuild; the next one has to succeed."""
-    wait_until(lambda: rebuilds.running is not None and rebuilds.running.poll() is None, 60, "a rebuild runs")
-    assert rebuilds.running is not None
+    """The fault done to a running rebuild; a later one has to succeed."""
+    struck = rebuild_under_way(rebuilds)
     before = rebuilds.codes[0]
-    # Late enough that it computes, and early enough that it has not ended.
-    pause(8.0)
-    if rebuilds.running.poll() is None:
-        strike(rebuilds.running.pid, fault)
+    strike(struck.pid, fault)
     started = time.monotonic()
     wait_until(lambda: rebuilds.codes[0] > before, BACK_SECONDS, f"a rebuild succeeds after {fault} of one")
     return Outcome("rebuild", fault, time.monotonic() - started, seconds_until_served(loop, load))
+
+
+def rebuild_under_way(rebuilds: Rebuilds) -> "subprocess.Popen[str]":
+    """A rebuild that began some seconds ago: late enough that it computes, and early enough that it has not ended."""
+    before = rebuilds.running
+    wait_until(lambda: rebuilds.running is not before, BACK_SECONDS, "another rebuild begins")
+    found = rebuilds.running
+    pause(8.0)
+    assert found is not None and found.poll() is None, "the rebuild has ended before it could be struck"
+    return found
 
 
 def is_back(loop: Loop, service: str, old: int | None) -> bool:

@@ -87,13 +87,15 @@ def start_ingest(spark: SparkSession, session: Session, settings: Settings, **op
     """
     topics = [family.topic for family in FAMILIES.values()]
     create_table(spark, settings.master_path)
-    held, ids, kept = held_by(settings.master_path), topic_ids(settings, topics), kept_offsets(settings, topics)
-    refuse_other_log(held, kept, read_marks(settings, held.last_places()))
+    held, ids = held_by(settings.master_path), topic_ids(settings, topics)
+    # Marks before offsets: what is deleted between the two is then known to be kept no longer.
+    marks, kept = read_marks(settings, held.last_places()), kept_offsets(settings, topics)
     gaps = [gap for gap in read_gaps(session) if gap.topic in topics]
     wanted = past_gaps(held.until, gaps)
     starting = starting_offsets(Held(held.topic_ids, wanted), ids, kept)
+    refuse_other_log(held, kept, marks)
     if wanted != held.until:
-        _leave_behind(settings.checkpoint(QUERY))
+        _leave_behind_if_before(settings.checkpoint(QUERY), wanted)
     ingest = Ingest(spark, session, settings, ids, gaps, Seen(starting))
     ingest.seen.reached = _already_read(ingest, starting)
     return Running(_query(ingest, starting, options), lambda: ingest.seen.reached, lambda: ingest.seen.refusal)
@@ -101,9 +103,7 @@ def start_ingest(spark: SparkSession, session: Session, settings: Settings, **op
 
 def _already_read(ingest: Ingest, starting: Until) -> Until:
     """How far the query has read before: beyond the table's end where nothing but markers of transactions follows it."""
-    checkpoint = ingest.settings.checkpoint(QUERY)
-    done = max((int(file.name) for file in checkpoint.glob("commits/*") if file.name.isdigit()), default=None)
-    before = {} if done is None else _offsets_in(checkpoint / "offsets" / str(done))
+    before = _committed_offsets(ingest.settings.checkpoint(QUERY))
 
     def reached(topic: str, partition: int, wanted: int) -> int:
         offset = before.get(topic, {}).get(partition, 0)
@@ -129,9 +129,17 @@ def _query(ingest: Ingest, starting: Until, options: Mapping[str, str]) -> Strea
     return writer.trigger(processingTime=f"{settings.ingest_trigger_seconds} seconds").start()
 
 
-def _leave_behind(checkpoint: Path) -> None:
+def _committed_offsets(checkpoint: Path) -> dict[str, dict[int, int]]:
+    """Where the last micro-batch that ended did so; empty before the first."""
+    done = max((int(file.name) for file in checkpoint.glob("commits/*") if file.name.isdigit()), default=None)
+    return {} if done is None else _offsets_in(checkpoint / "offsets" / str(done))
+
+
+def _leave_behind_if_before(checkpoint: Path, wanted: Until) -> None:
     """A checkpoint from before a gap is moved aside: it would ask for what is gone, and each append starts where the table ends."""
-    if checkpoint.exists():
+    done = _committed_offsets(checkpoint)
+    is_before = any(done.get(topic, {}).get(number, 0) < offset for topic, spans in wanted.items() for number, offset in spans.items())
+    if is_before and checkpoint.exists():
         checkpoint.rename(checkpoint.with_name(f"{checkpoint.name}-before-gap-{int(time.time())}"))
 
 

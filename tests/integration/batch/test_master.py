@@ -1,8 +1,10 @@
 """The master dataset holds each committed record once, whatever happens to the checkpoint."""
 
+import fcntl
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event
 
 import pytest
 from cassandra.cluster import Session
@@ -11,13 +13,15 @@ from msgspec.structs import replace
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from batch_layer.master import ingest as ingest_module
 from batch_layer.master.ingest import QUERY, start_ingest
 from batch_layer.master.positions import Held, Snapshot, held_by, kept_offsets
 from batch_layer.master.table import append
 from batch_layer.master.watch import Watch
 from ops.audit.topics import committed_counts
+from runtime import jvm_lock
 from tally.connect import kafka_producer
-from tally.errors import DataLoss
+from tally.errors import AlreadyRunning, DataLoss
 from tally.settings import Settings
 from tests.canonical import receipt, send
 from tests.integration.batch.conftest import Ingest
@@ -142,6 +146,23 @@ def test_log_that_was_cut_and_has_grown_again_stops_the_ingest(
 
     with pytest.raises(DataLoss, match="is not the one that the master dataset holds"):
         ingest()
+
+
+def test_ingest_waits_for_the_jvm_of_a_killed_one_and_begins_nothing_beside_it(
+    batch_settings: Settings, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jvm_lock, "_JVM_SECONDS", 1.0)
+    monkeypatch.setattr(ingest_module, "build_session", lambda _settings, _name: spark)
+    stop = Event()
+    stop.set()
+    folder = batch_settings.master_path
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{folder.name}.jvm-lock").open("w") as held:
+        # As another process sees it, this is the lock that a JVM takes.
+        fcntl.lockf(held, fcntl.LOCK_EX)
+
+        with pytest.raises(AlreadyRunning, match="the JVM of an earlier driver still runs"):
+            ingest_module._ingest(batch_settings, stop)
 
 
 def test_nothing_can_be_deleted_from_the_master(ingest: Ingest, batch_settings: Settings, spark: SparkSession) -> None:
