@@ -14,19 +14,10 @@ from tally.errors import DataLoss
 from tally.partitions import partition_of
 from tests.canonical import receipt, send
 from tests.integration.speed.query import NOON
+from tests.support.cut_log import cut
 
 STORE, TOPIC = "7", "sales"
 SOLD = [receipt(STORE, number, NOON) for number in range(12)]
-OFFSET_AND_LENGTH = 12
-
-
-def cut(log: Path, records: int) -> None:
-    """The last batches of a log gone, as after a loss of power; each batch holds one record."""
-    content, end = log.read_bytes(), 0
-    for _ in range(records):
-        end += OFFSET_AND_LENGTH + int.from_bytes(content[end + 8 : end + OFFSET_AND_LENGTH], "big")
-    assert end < len(content)
-    log.write_bytes(content[:end])
 
 
 def test_log_that_was_cut_and_has_grown_beyond_the_position_is_refused(own_site: Site, tmp_path: Path) -> None:
