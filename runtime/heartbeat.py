@@ -16,6 +16,7 @@ class Heartbeat:
     """Written at most once a second, by the loop that does the work and never by a thread beside it. Without a file, nothing."""
 
     def __init__(self, file: Path | None) -> None:
+        self.beats = 0
         self._file = file
         self._written = float("-inf")
         self._progress: object = None
@@ -24,6 +25,7 @@ class Heartbeat:
 
     def beat(self, progress: object, is_behind: bool) -> None:
         """Alive now. `progress` is unequal to the one before when work was done since; `is_behind`: there is work to do."""
+        self.beats += 1
         now = time.monotonic()
         if progress != self._progress or not is_behind:
             self._progress, self._moved_at = progress, now

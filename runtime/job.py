@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 from confluent_kafka import KafkaException
 
@@ -29,6 +30,11 @@ def run_job(name: str, work: Callable[[], None]) -> int:
     except KafkaException as error:
         return _ended(name, FAILED, f"Kafka: {error.args[0].str()}; `tally doctor` looks for the cause")
     return DONE
+
+
+def end_now(name: str, reason: str) -> NoReturn:
+    """Ends the process as FAILED from whichever thread calls, nothing closed: for one whose main thread does not come back."""
+    os._exit(_ended(name, FAILED, reason))
 
 
 def _ended(name: str, code: int, reason: str) -> int:

@@ -35,10 +35,13 @@ def mark(offset: int, timestamp_ms: int, value: bytes | None) -> Mark:
 
 
 def topic_ids(settings: Settings, topics: Iterable[str]) -> dict[str, str]:
-    """Id of each topic: a topic that is deleted and created anew has another one."""
+    """Id of each topic: a topic that is deleted and created anew has another one. Raises KafkaException, or StackError without answer."""
     admin = AdminClient({"bootstrap.servers": settings.kafka, "log_level": 3})
     described = admin.describe_topics(TopicCollection(list(topics)), request_timeout=TIMEOUT_SECONDS)
-    return {name: str(found.result(TIMEOUT_SECONDS).topic_id) for name, found in described.items()}
+    try:
+        return {name: str(found.result(TIMEOUT_SECONDS).topic_id) for name, found in described.items()}
+    except TimeoutError as error:
+        raise StackError(f"kafka at {settings.kafka}: no answer about its topics in {TIMEOUT_SECONDS:.0f} s") from error
 
 
 def read_marks(settings: Settings, places: Iterable[Place]) -> dict[Place, Mark | None]:

@@ -12,8 +12,9 @@ from confluent_kafka import KafkaError, TopicPartition
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from runtime.marks import topic_ids
 from speed_layer.checkpoint import keep_whole
-from speed_layer.source import TIMEOUT_SECONDS, Retained, topic_id
+from speed_layer.source import TIMEOUT_SECONDS, Retained
 from tally.connect import kafka_consumer
 from tally.errors import DataLoss, StackError
 from tally.settings import Settings
@@ -84,7 +85,7 @@ class Memory:
 
 def checked_memory(settings: Settings, topic: str, checkpoint: Path, held: Retained) -> Memory:
     """The memory of a query that may go on. Raises DataLoss when the topic is not the one that it has read."""
-    now = topic_id(settings, topic)
+    now = topic_ids(settings, [topic])[topic]
     kept = kept_memory(checkpoint) or Remembered(now, {})
     if kept.topic_id != now:
         raise DataLoss(

@@ -4,8 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
 from tally.connect import kafka_consumer
@@ -52,13 +51,6 @@ def ends(settings: Settings, topics: Iterable[str]) -> dict[str, Offsets]:
     finally:
         consumer.close()
     return {topic: {number: end for number, (_, end) in ranges.items()} for topic, ranges in found.items()}
-
-
-def topic_id(settings: Settings, topic: str) -> str:
-    """Id of the topic: one that is deleted and created anew has another one."""
-    admin = AdminClient({"bootstrap.servers": settings.kafka})
-    described = admin.describe_topics(TopicCollection([topic]), request_timeout=TIMEOUT_SECONDS)
-    return str(described[topic].result(TIMEOUT_SECONDS).topic_id)
 
 
 def _ranges(consumer: Consumer, topic: str, seconds: float) -> dict[int, tuple[int, int]]:

@@ -17,6 +17,7 @@ from ingest.processor.faults import Faults
 from ingest.processor.rivals import fenced_or_late
 from runtime.heartbeat import Heartbeat
 from runtime.job import run_job
+from runtime.watchdog import Watchdog
 from tally.connect import NORMALISER_ANCHOR, NORMALISER_GROUP
 from tally.errors import Fenced
 from tally.settings import Settings
@@ -46,9 +47,11 @@ def run(settings: Settings, faults: Faults, stopped: Event, ready: Event) -> Non
     )
     processor, consumer = build_processor(settings, job, faults)
     Thread(target=Janitor(settings, job.group, job.topics).run, args=(stopped,), name="janitor", daemon=True).start()
+    heartbeat = Heartbeat(settings.heartbeat_file)
+    Watchdog("normaliser", heartbeat).begin(stopped)
     try:
         with closing(consumer):
-            processor.run(stopped, ready, faults, Heartbeat(settings.heartbeat_file))
+            processor.run(stopped, ready, faults, heartbeat)
     except Fenced as error:
         raise fenced_or_late(settings, job.group, error) from error
 

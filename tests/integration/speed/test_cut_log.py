@@ -8,8 +8,9 @@ import pytest
 
 from ops.stack import catalogue, control
 from ops.stack.service import Site
+from runtime.marks import topic_ids
 from speed_layer.lastread import Remembered, checked_memory, keep_memory
-from speed_layer.source import refuse_data_loss, retained, topic_id
+from speed_layer.source import refuse_data_loss, retained
 from tally.errors import DataLoss
 from tally.partitions import partition_of
 from tests.canonical import receipt, send
@@ -24,7 +25,7 @@ def test_log_that_was_cut_and_has_grown_beyond_the_position_is_refused(own_site:
     settings, place = own_site.settings, partition_of(STORE, own_site.settings.partitions)
     for sold in SOLD[:6]:
         send(settings, TOPIC, [sold])
-    keep_memory(tmp_path, Remembered(topic_id(settings, TOPIC), {place: (5, zlib.crc32(msgspec.json.encode(SOLD[5])))}))
+    keep_memory(tmp_path, Remembered(topic_ids(settings, [TOPIC])[TOPIC], {place: (5, zlib.crc32(msgspec.json.encode(SOLD[5])))}))
     control.down(own_site, catalogue.named(()), print)
     (log,) = settings.home.rglob(f"{TOPIC}-{place}/00000000000000000000.log")
     cut(log, 3)

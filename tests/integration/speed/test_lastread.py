@@ -11,8 +11,9 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 from ops.stack.probes import admin_client
+from runtime.marks import topic_ids
 from speed_layer.lastread import Memory, Remembered, checked_memory, keep_memory, kept_memory, marks_of, with_marks
-from speed_layer.source import canonical_stream, retained, topic_id
+from speed_layer.source import canonical_stream, retained
 from tally.errors import DataLoss
 from tally.partitions import partition_of
 from tally.settings import Settings
@@ -28,7 +29,7 @@ def checkpoint(settings: Settings, topic: str, tmp_path: Path) -> Iterator[Path]
     """Of a query that has read three records of the store."""
     send(settings, topic, SOLD[:3])
     place = partition_of(STORE, settings.partitions)
-    keep_memory(tmp_path, Remembered(topic_id(settings, topic), {place: (2, zlib.crc32(msgspec.json.encode(SOLD[2])))}))
+    keep_memory(tmp_path, Remembered(topic_ids(settings, [topic])[topic], {place: (2, zlib.crc32(msgspec.json.encode(SOLD[2])))}))
     yield tmp_path
 
 
@@ -75,7 +76,7 @@ def test_record_that_kafka_no_longer_keeps_is_not_asked_for(settings: Settings, 
 def test_checkpoint_of_an_earlier_version_takes_the_topic_as_it_is(settings: Settings, topic: str, tmp_path: Path) -> None:
     check(settings, topic, tmp_path)
 
-    assert kept_memory(tmp_path) == Remembered(topic_id(settings, topic), {})
+    assert kept_memory(tmp_path) == Remembered(topic_ids(settings, [topic])[topic], {})
 
 
 def test_mark_of_a_micro_batch_is_the_last_value_of_each_partition(query: SpeedQuery) -> None:
