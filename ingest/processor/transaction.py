@@ -2,6 +2,8 @@
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from threading import Thread
 from typing import Any, Literal
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
@@ -14,6 +16,8 @@ from tally.errors import Fenced, OutcomeUnknown, TallyError
 MESSAGE_TIMEOUT_MS = 10_000
 TRANSACTION_TIMEOUT_MS = 15_000
 CALL_SECONDS = 5.0
+# After its own time-out a call has had its chance.
+HANG_SECONDS = 2 * CALL_SECONDS
 
 Verdict = Literal["fenced", "fatal", "abort", "retry"]
 
@@ -75,11 +79,28 @@ class TransactionalProducer:
             self._abort()
             raise
         self._faults.reach(BEFORE_OFFSETS)
-        # Once only: made again after a retriable error (a broker that died), this call never returned (librdkafka 2.16.0).
-        self._guarded(lambda: self._producer.send_offsets_to_transaction(list(positions), metadata, CALL_SECONDS), repeats=False)
+        # Once only, and not waited for without end: after a broker died it ignores its time-out (librdkafka issues 5456 and 5511).
+        self._guarded(lambda: self._send_offsets(list(positions), metadata), repeats=False)
         self._faults.reach(AFTER_OFFSETS)
         self._faults.reach(BEFORE_COMMIT)
         self._guarded(lambda: self._producer.commit_transaction(CALL_SECONDS))
+
+    def _send_offsets(self, positions: list[TopicPartition], metadata: Any) -> None:
+        """The call, from a thread of its own. Raises OutcomeUnknown when it hangs: its producer is left to it, the next one fences it."""
+        producer, answer = self._producer, Future[None]()
+
+        def call() -> None:
+            try:
+                answer.set_result(producer.send_offsets_to_transaction(positions, metadata, CALL_SECONDS))
+            except Exception as error:  # raised where the answer is waited for
+                answer.set_exception(error)
+
+        Thread(target=call, name="offsets", daemon=True).start()
+        try:
+            answer.result(HANG_SECONDS)
+        except TimeoutError as error:
+            self._producer = None
+            raise OutcomeUnknown(f"{self._name}: no answer from Kafka about positions in {HANG_SECONDS:.0f} s") from error
 
     def _produce(self, outputs: Sequence[Output]) -> None:
         for output in outputs:

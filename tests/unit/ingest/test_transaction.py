@@ -1,6 +1,7 @@
 """What each error of a transactional call leads to. The producer is a stand-in that fails as told."""
 
 from collections.abc import Callable
+from threading import Event
 from typing import Any
 
 import pytest
@@ -78,6 +79,25 @@ def test_retriable_error_repeats_the_same_call(step: str) -> None:
 
     assert producer.calls.count(step) == 3
     assert "abort_transaction" not in steps(producer)
+
+
+def test_positions_that_are_never_answered_are_not_waited_for_and_the_next_producer_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ingest.processor.transaction.HANG_SECONDS", 0.1)
+    hanging, after = FailingProducer(), FailingProducer()
+    never = Event()
+    vars(hanging)["send_offsets_to_transaction"] = lambda *_: never.wait(30)
+    made = TransactionalProducer(handing_out(hanging, after), "test", Faults())
+    made.renew()
+    with pytest.raises(OutcomeUnknown, match="no answer from Kafka about positions"):
+        made.send([OUTPUT], [], object)
+
+    made.renew()
+    made.send([OUTPUT], [], object)
+
+    never.set()
+    # Nothing is asked of a producer in which a call hangs.
+    assert steps(hanging) == ["init_transactions", "begin_transaction", "produce"]
+    assert steps(after) == ["init_transactions", "begin_transaction", "produce", "send_offsets_to_transaction", "commit_transaction"]
 
 
 @pytest.mark.parametrize("step", ["begin_transaction", "produce", "flush", "send_offsets_to_transaction", "commit_transaction"])
