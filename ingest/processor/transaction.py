@@ -92,8 +92,11 @@ class TransactionalProducer:
         def call() -> None:
             try:
                 answer.set_result(producer.send_offsets_to_transaction(positions, metadata, CALL_SECONDS))
-            except Exception as error:  # raised where the answer is waited for
+            except KafkaException as error:
                 answer.set_exception(error)
+            finally:
+                # Without effect once there is an answer; any other error is shown by this thread and ends the wait.
+                answer.cancel()
 
         Thread(target=call, name="offsets", daemon=True).start()
         try:
