@@ -13,7 +13,7 @@ _EVERY_SECONDS = 1.0
 
 
 class Heartbeat:
-    """Written at most once a second, by the loop that does the work and never by a thread beside it. Without a file, nothing."""
+    """Written at most once a second, by the loop that does the work and never by a thread beside it. Without a file only counted."""
 
     def __init__(self, file: Path | None) -> None:
         self.beats = 0

@@ -3,6 +3,7 @@
 Seen with librdkafka 2.16.0: a transactional call that is under way when the broker dies can ignore its time-out.
 """
 
+import time
 from threading import Event, Thread
 
 from runtime.heartbeat import Heartbeat
@@ -30,7 +31,7 @@ class Watchdog:
         # Looks are counted, not seconds: a process that was frozen as a whole has its turn first.
         beats, looks = self._heartbeat.beats, 0
         while looks < self._most_looks:
-            Event().wait(self._look_seconds)
+            time.sleep(self._look_seconds)
             looks = looks + 1 if stopped.is_set() or beats == self._heartbeat.beats else 0
             beats = self._heartbeat.beats
         end_now(self._name, f"no sign of life for {self._most_looks * self._look_seconds:.0f} s; start the process again")

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from threading import Thread
 from typing import Any, Literal
 
@@ -87,18 +88,9 @@ class TransactionalProducer:
 
     def _send_offsets(self, positions: list[TopicPartition], metadata: Any) -> None:
         """The call, from a thread of its own. Raises OutcomeUnknown when it hangs: its producer is left to it, the next one fences it."""
-        producer, answer = self._producer, Future[None]()
-
-        def call() -> None:
-            try:
-                answer.set_result(producer.send_offsets_to_transaction(positions, metadata, CALL_SECONDS))
-            except KafkaException as error:
-                answer.set_exception(error)
-            finally:
-                # Without effect once there is an answer; any other error is shown by this thread and ends the wait.
-                answer.cancel()
-
-        Thread(target=call, name="offsets", daemon=True).start()
+        answer = Future[None]()
+        offer = partial(self._producer.send_offsets_to_transaction, positions, metadata, CALL_SECONDS)
+        Thread(target=_answer, args=(answer, offer), name="offsets", daemon=True).start()
         try:
             answer.result(HANG_SECONDS)
         except TimeoutError as error:
@@ -151,6 +143,18 @@ class TransactionalProducer:
         if verdict(problem) == "fenced":
             return Fenced(f"{self._name}: a newer instance has taken over ({problem.str()}); this one must exit")
         return TallyError(f"{self._name}: {problem.str()}; start the process again, it goes on from what Kafka has committed")
+
+
+def _answer(answer: Future[None], call: Callable[[], None]) -> None:
+    """The call's end, or what it raises, is the answer."""
+    try:
+        call()
+        answer.set_result(None)
+    except KafkaException as error:
+        answer.set_exception(error)
+    finally:
+        # Without effect once there is an answer; any other error is shown by this thread and ends the wait.
+        answer.cancel()
 
 
 def produce(producer: Any, output: Output, **options: Any) -> None:

@@ -12,7 +12,7 @@ from ops.stack import catalogue, control, supervisor
 from tally.connect import kafka_consumer
 from tests.conftest import make_site
 from tests.faults import strike
-from tests.integration.ingest.conftest import send_values, wait_until
+from tests.integration.ingest.conftest import send_values, spans, wait_until
 
 if TYPE_CHECKING:
     from ops.stack.service import Site
@@ -28,18 +28,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Site"]:
     control.down(made, catalogue.named(()), print)
 
 
-def spans(site: "Site") -> list[tuple[int, int]]:
-    """First offset kept and end of each partition."""
-    consumer = kafka_consumer(site.settings, "test-spans")
-    found = [consumer.get_watermark_offsets(TopicPartition(RAW, number), timeout=10) for number in range(site.settings.partitions)]
-    consumer.close()
-    return found
-
-
 def has_read_all(site: "Site") -> bool:
     """Whether the group's positions are the ends now; its coordinator may still be loading them."""
     consumer = kafka_consumer(site.settings, GROUP)
-    ends = [TopicPartition(RAW, number, end) for number, (_, end) in enumerate(spans(site))]
+    ends = [TopicPartition(RAW, number, end) for number, (_, end) in enumerate(spans(site.settings, RAW))]
     try:
         consumer.commit(offsets=ends, asynchronous=False)
     except KafkaException:
@@ -54,14 +46,14 @@ def test_read_messages_are_deleted_before_and_after(site: "Site") -> None:
     send_values(site.settings, RAW, [f"v{number:03d}" for number in range(40)])
     wait_until(lambda: has_read_all(site))
     janitor.sweep()
-    swept = [end - first for first, end in spans(site)]
+    swept = [end - first for first, end in spans(site.settings, RAW)]
     broker = supervisor.at_work(site, catalogue.SERVICES["kafka"])
     assert broker is not None
 
     strike(broker.pid, "SIGSTOP")
 
-    wait_until(lambda: sum(end for _, end in spans(site)) == 40)
+    wait_until(lambda: sum(end for _, end in spans(site.settings, RAW)) == 40)
     send_values(site.settings, RAW, [f"w{number:03d}" for number in range(40)])
     wait_until(lambda: has_read_all(site))
     janitor.sweep()
-    assert [end - first for first, end in spans(site)] == swept == [1] * site.settings.partitions
+    assert [end - first for first, end in spans(site.settings, RAW)] == swept == [1] * site.settings.partitions

@@ -106,6 +106,14 @@ def committed_values(settings: Settings, topic: str) -> list[str]:
     return sorted((message.value() or b"").decode() for message in committed_messages(settings, topic))
 
 
+def spans(settings: Settings, topic: str) -> list[tuple[int, int]]:
+    """First offset kept and end of each partition."""
+    consumer = kafka_consumer(settings, "test-spans")
+    found = [consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10) for partition in range(settings.partitions)]
+    consumer.close()
+    return found
+
+
 def wait_until(condition: Callable[[], Any], seconds: float = WAIT_SECONDS) -> Any:
     """The condition's first true answer; fails after the deadline."""
     return retry(retry=retry_if_result(lambda value: not value), stop=stop_after_delay(seconds), wait=wait_fixed(0.1))(condition)()

@@ -11,7 +11,7 @@ from ops.stack.probes import admin_client
 from tally.connect import kafka_consumer
 from tally.settings import Settings
 from tests.controls.clock_janitor import ClockJanitor
-from tests.integration.ingest.conftest import send_values
+from tests.integration.ingest.conftest import send_values, spans
 
 VALUES = [f"v{number:03d}" for number in range(40)]
 LATER = 3600.0
@@ -26,14 +26,6 @@ def admin(kafka: str, settings: Settings) -> AdminClient:
 def short(settings: Settings) -> Settings:
     """Settings with a retention of a minute."""
     return settings.model_copy(update={"raw_retention_seconds": 60})
-
-
-def spans(settings: Settings, topic: str) -> list[tuple[int, int]]:
-    """First offset kept and end of each partition."""
-    consumer = kafka_consumer(settings, "test-spans")
-    found = [consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10) for partition in range(settings.partitions)]
-    consumer.close()
-    return found
 
 
 def read_up_to(settings: Settings, topic: str, share: float) -> list[int]:
