@@ -15,7 +15,11 @@ from tenacity import RetryError, retry, retry_if_result, stop_after_delay, wait_
 
 from ops.demo.run import wait_until_caught_up
 from ops.lag import Lag, read_lag
+from speed_layer.checkpoint import committed_position
+from speed_layer.receipts import QUERY
+from speed_layer.source import retained
 from tally.connect import cassandra_session
+from tally.families import SALES
 from tally.settings import Settings
 from tally.sparkconf import SHORT_RUN_JAVA
 
@@ -80,6 +84,11 @@ class Loop:
         with cassandra_session(self.settings) as session:
             wait_until_caught_up(lambda: read_lag(self.settings, session), print, CATCH_UP_SECONDS)
 
+    def write_out_receipts(self) -> None:
+        """Wait until the raw receipts are written as well: they come after the views, and no lag counts them."""
+        checkpoint, end = self.settings.checkpoint(QUERY), dict(retained(self.settings, SALES.topic).end)
+        wait_until(lambda: has_reached(checkpoint, end), 120, "the raw receipts are written")
+
     def lag(self, session: Session) -> Lag:
         """The lag now."""
         return read_lag(self.settings, session)
@@ -100,6 +109,12 @@ def running_loop(home: Path, *services: str, overrides: Mapping[str, str] | None
         yield loop
     finally:
         loop.run("down")
+
+
+def has_reached(checkpoint: Path, end: Mapping[int, int]) -> bool:
+    """Whether the query of a checkpoint has committed everything up to these offsets, by partition."""
+    position = committed_position(checkpoint)
+    return position is not None and dict(position.until) == dict(end)
 
 
 def jvm_of(pid: int) -> psutil.Process:

@@ -12,9 +12,8 @@ from pathlib import Path
 import psutil
 
 from ops.stack.processes import send
-from speed_layer.checkpoint import committed_position
 from speed_layer.source import retained
-from tests.loop import Loop, wait_until
+from tests.loop import Loop, has_reached, wait_until
 
 QUERY = "sales"
 
@@ -38,8 +37,7 @@ class SpeedDriver:
 
     def has_read_all(self, loop: Loop) -> bool:
         """Whether everything committed to the canonical topic lies in its committed micro-batches."""
-        position = committed_position(self.checkpoint)
-        return position is not None and dict(position.until) == dict(retained(loop.settings, QUERY).end)
+        return has_reached(self.checkpoint, retained(loop.settings, QUERY).end)
 
     def freeze_in_a_micro_batch(self) -> list[psutil.Process]:
         """Stop the driver (SIGSTOP) once its next micro-batch is planned and before it is committed; what was stopped."""
