@@ -82,7 +82,7 @@ def topic_values(settings: Settings, topic: str) -> list[bytes]:
     consumer.subscribe([topic])
     values, ended = list[bytes](), 0
     while ended < settings.partitions:
-        for message in consumer.consume(1000, timeout=30):
+        for message in consumer.consume(1000, timeout=1.0):
             ended += message.error() is not None
             values += [message.value() or b""] if message.error() is None else []
     consumer.close()
