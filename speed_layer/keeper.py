@@ -13,12 +13,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from runtime.causes import root_cause
+from runtime.writes import TRANSIENT
 from speed_layer.checkpoint import Position, committed_position
 from speed_layer.floor import Handover
 from speed_layer.handover import Driver, settle_handover
 from speed_layer.lastread import checked_memory, with_marks
 from speed_layer.progress import Progress
-from speed_layer.sink.writer import TRANSIENT
 from speed_layer.source import canonical_stream, refuse_data_loss, retained
 from tally.errors import DataLoss, Refused, TallyError
 from tally.families import Family

@@ -13,10 +13,10 @@ from cassandra.query import Statement
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
+from runtime.writes import Unacknowledged, write_all
 from speed_layer.checkpoint import Position
 from speed_layer.handover import Driver
 from speed_layer.lastread import Memory
-from speed_layer.sink.writer import Unacknowledged, write_all
 from speed_layer.view import LEFT_OUT
 
 # Some hours of micro-batches; with the file before it twice as much.

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from functools import cache, reduce
-from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -13,8 +12,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.streaming.query import StreamingQuery
 
+from runtime.writes import write_groups
 from speed_layer.sink.rows import for_workers, worker_session
-from speed_layer.sink.writer import write_partitions
 from speed_layer.view import LEFT_OUT
 from tally.families import MOST_TEXT_BYTES, SALES
 from tally.frames import readable
@@ -27,7 +26,6 @@ COLUMNS = (
     "kind", "currency", "event_id", "source_partition", "source_offset",
 )  # fmt: skip
 KEYS = ("year_day", "operation_id", "happened_at", "vendor_fiscal_module", "transaction_id", "numbering_epoch")
-_BATCH_BYTES = 1 << 16
 _ACKS = "receipts bigint"
 _ACK_TYPES = pa.schema([("receipts", pa.int64())])
 
@@ -93,26 +91,25 @@ def write_receipts(rows: DataFrame, settings: Settings) -> int:
 
 
 class ReceiptSink:
-    """Writes receipts, those of one store and day together."""
+    """Writes receipts, many together."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._insert = _prepared(session)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> int:
-        """How many receipts were acknowledged. Rows come sorted by store and day."""
+        """How many receipts were acknowledged."""
         written = 0
 
-        def bound(rows: Iterable[Row]) -> Iterator[list[BoundStatement]]:
+        def bound() -> Iterator[list[BoundStatement]]:
             nonlocal written
-            for row in rows:
-                written += 1
-                # A min-register: the lower the offset, the higher the write timestamp.
-                yield [self._insert.bind((*row, -row[-1]))]
+            for batch in batches:
+                for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                    written += 1
+                    # A min-register: the lower the offset, the higher the write timestamp.
+                    yield [self._insert.bind((*row, -row[-1]))]
 
-        rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
-        partitions = (bound(group) for _, group in groupby(rows, key=lambda row: row[:2]))
-        write_partitions(self._session, partitions, _BATCH_BYTES)
+        write_groups(self._session, bound())
         return written
 
 

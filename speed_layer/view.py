@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from speed_layer.sink.counter import CounterSink
-from speed_layer.sink.rows import write_rows
+from speed_layer.sink.rows import written
 from tally.families import Family
 from tally.frames import contributions, members_per_window, window_rows
 from tally.settings import Settings
@@ -43,19 +43,19 @@ def rows(records: DataFrame, family: Family, floor: datetime | None, lateness_se
 
 def start_view(records: DataFrame, family: Family, floor: datetime | None, settings: Settings) -> StreamingQuery:
     """The running query of one family, with its own checkpoint and watermark."""
-    sink = view_sink(settings, family)
+    changed, take = with_sink(rows(records, family, floor, settings.lateness_seconds(family.name)), family, settings)
 
-    def write(changed: DataFrame, batch: int) -> None:
+    def act(batch: DataFrame, number: int) -> None:
         # Exactly one full action: state is committed by the tasks that are read to their end, once.
-        sink(changed)
+        take(batch)
 
-    query = rows(records, family, floor, settings.lateness_seconds(family.name)).writeStream.queryName(family.name)
-    query = query.outputMode("update").option("checkpointLocation", str(settings.checkpoint(family.name))).foreachBatch(write)
+    query = changed.writeStream.queryName(family.name)
+    query = query.outputMode("update").option("checkpointLocation", str(settings.checkpoint(family.name))).foreachBatch(act)
     return query.trigger(processingTime=f"{settings.trigger_seconds} seconds").start()
 
 
-def view_sink(settings: Settings, family: Family) -> Callable[[DataFrame], object]:
-    """What a micro-batch's rows are given to: the register, or the counter that the tests show to be wrong."""
+def with_sink(changed: DataFrame, family: Family, settings: Settings) -> tuple[DataFrame, Callable[[DataFrame], object]]:
+    """The stream with its sink, and what reads a micro-batch of it: the register, or the counter that the tests show to be wrong."""
     if settings.sink_register == "counter":
-        return CounterSink(settings, family).add
-    return lambda rows: write_rows(rows, settings, family)
+        return changed, CounterSink(settings, family).add
+    return written(changed, settings, family), DataFrame.collect

@@ -1,23 +1,20 @@
 """Rows of a new generation into Cassandra, from the executors."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cache
-from itertools import groupby, islice
 from typing import Any
 
 import pyarrow as pa
 from cassandra.cluster import Session
-from cassandra.concurrent import execute_concurrent
-from cassandra.query import BatchStatement, BatchType
+from cassandra.query import BoundStatement
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from runtime.writes import write_groups
 from tally.connect import CQL_DATE_ZERO, cassandra_cluster
 from tally.families import Family
 from tally.settings import Settings
 
-_PARTITIONS_AT_ONCE = 1_000
-_ROWS_A_BATCH = 50
 CONCURRENCY = 32
 
 Row = tuple[Any, ...]
@@ -56,21 +53,17 @@ class GenerationWriter:
         self._insert.is_idempotent = True
 
     def write(self, rows: Iterator[Row]) -> int:
-        """How many rows, all acknowledged. They come sorted by store and day; day in days and window_start in milliseconds since 1970."""
+        """How many rows, all acknowledged; day in days and window_start in milliseconds since 1970."""
         count = 0
-        partitions = (list(group) for _, group in groupby(rows, key=lambda row: row[:2]))
-        while some := list(islice(partitions, _PARTITIONS_AT_ONCE)):
-            batches = [self._batch(group[i : i + _ROWS_A_BATCH]) for group in some for i in range(0, len(group), _ROWS_A_BATCH)]
-            execute_concurrent(self._session, [(batch, None) for batch in batches], concurrency=CONCURRENCY, raise_on_first_error=True)
-            count += sum(map(len, some))
-        return count
 
-    def _batch(self, rows: Sequence[Row]) -> BatchStatement:
-        batch = BatchStatement(batch_type=BatchType.UNLOGGED)
-        batch.is_idempotent = True
-        for store_id, day, *values in rows:
-            batch.add(self._insert, (store_id, day + CQL_DATE_ZERO, *values, self._generation))
-        return batch
+        def bound() -> Iterator[list[BoundStatement]]:
+            nonlocal count
+            for store_id, day, *values in rows:
+                count += 1
+                yield [self._insert.bind((store_id, day + CQL_DATE_ZERO, *values, self._generation))]
+
+        write_groups(self._session, bound())
+        return count
 
 
 @cache

@@ -1,12 +1,12 @@
 """First and last day of each store's events, and of each currency of a store: two registers by day number each."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from cassandra.cluster import Session
 from cassandra.query import BoundStatement, PreparedStatement
 
-from speed_layer.sink.writer import write_all
+from runtime.writes import write_groups
 from tally.connect import CQL_DATE_ZERO
 from tally.families import Family
 
@@ -47,16 +47,16 @@ class DaySpans:
             first, last = spans.get(key) or self._spans.get(key, (day, day))
             spans[key] = (min(first, day), max(last, day))
         changed = {key: span for key, span in spans.items() if self._spans.get(key) != span}
-        write_all(self._session, [one for key, span in changed.items() for one in self._writes(key, span)])
+        write_groups(self._session, ([write] for key, span in changed.items() for write in self._writes(key, span)))
         self._spans.update(changed)
 
-    def _writes(self, key: Key, span: tuple[int, int]) -> tuple[BoundStatement, BoundStatement]:
+    def _writes(self, key: Key, span: tuple[int, int]) -> Iterator[BoundStatement]:
         # The earlier first day has the higher write timestamp and wins; likewise the later last day.
-        first, last = span
-        return (
-            self._first.bind((self._family.name, *key, first + CQL_DATE_ZERO, -first)),
-            self._last.bind((self._family.name, *key, last + CQL_DATE_ZERO, last)),
-        )
+        (first, last), (known_first, known_last) = span, self._spans.get(key, (None, None))
+        if first != known_first:
+            yield self._first.bind((self._family.name, *key, first + CQL_DATE_ZERO, -first))
+        if last != known_last:
+            yield self._last.bind((self._family.name, *key, last + CQL_DATE_ZERO, last))
 
     def _prepare(self, text: str) -> PreparedStatement:
         statement = self._session.prepare(text)

@@ -1,7 +1,7 @@
 """View rows into Cassandra, from the executors: a max-register by write timestamp (epoch, events)."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from itertools import groupby, islice
@@ -14,9 +14,9 @@ from cassandra.query import BoundStatement
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from runtime.writes import write_groups
 from speed_layer.sink.activity import StoreActivity
 from speed_layer.sink.updates import ViewUpdates
-from speed_layer.sink.writer import write_partitions
 from tally.connect import CQL_DATE_ZERO, cassandra_cluster
 from tally.families import Family
 from tally.settings import Settings
@@ -27,7 +27,7 @@ DAY_SECONDS = 86_400
 # Cassandra refuses a longer time to live, 20 years, and one that ends after 2038-01-19 (31 bits); a day is left for clocks that differ.
 LONGEST_TTL_SECONDS = 630_720_000
 LAST_EXPIRY = 2_147_483_646 - DAY_SECONDS
-_PARTITIONS_AT_ONCE = 1_000
+_WINDOWS_AT_ONCE = 10_000
 ACKS = "rows bigint, windows bigint"
 _ACK_TYPES = pa.schema([("rows", pa.int64()), ("windows", pa.int64())])
 
@@ -73,10 +73,11 @@ def seconds_to_live(window_start_millis: int, retention_days: int, now_seconds: 
     return max(0, min(LONGEST_TTL_SECONDS, int(ends - now_seconds)))
 
 
-def write_rows(rows: DataFrame, settings: Settings, family: Family) -> Acks:
-    """Rows of window_rows() written and announced by the executors: the one action of a micro-batch.
+def written(rows: DataFrame, settings: Settings, family: Family) -> DataFrame:
+    """The acks of rows that the executors write and announce while they are read; no more of Python runs a micro-batch in the driver.
 
-    Raises what the first failed task raised; nothing is acknowledged then and the micro-batch is repeated.
+    In: window_rows(), of a stream or not; the rows of one window follow each other. Out: ACKS, one row a task. What the first
+    failed task raised ends the action that reads them; nothing is acknowledged then and the micro-batch is repeated.
     """
 
     known = for_workers(settings)
@@ -93,10 +94,7 @@ def write_rows(rows: DataFrame, settings: Settings, family: Family) -> Acks:
     # As plain integers the columns need no conversion on their way into CQL's wire format.
     day, start = F.unix_date("day").alias("day"), F.unix_millis("window_start").alias("window_start")
     columns = [{"day": day, "window_start": start}.get(name, F.col(name)) for name in row_columns(family)]
-    # Sorted: a partition's rows follow each other, and the rows of one window with them.
-    sorted_rows = rows.select(*columns).sortWithinPartitions("store_id", "day", "window_start")
-    acks = [Acks(*ack) for ack in sorted_rows.mapInArrow(write, ACKS).collect()]
-    return Acks(*(sum(column) for column in zip(*acks, strict=True))) if acks else Acks()
+    return rows.select(*columns).mapInArrow(write, ACKS)
 
 
 def for_workers(settings: Settings) -> Settings:
@@ -128,33 +126,24 @@ class RowSink:
         self._activity = StoreActivity(family, session)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Acks:
-        """Everything acknowledged by Cassandra, then by Kafka. Rows come sorted by store, day, window."""
+        """Everything acknowledged by Cassandra, then by Kafka. The rows of one window follow each other."""
         rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
-        partitions = (list(group) for _, group in groupby(rows, key=lambda row: row[:2]))
+        # The rows of one window count together: who sees one of its currencies sees the others as new.
+        windows = (list(group) for _, group in groupby(rows, key=lambda row: row[:3]))
         acks = Acks()
-        while some := list(islice(partitions, _PARTITIONS_AT_ONCE)):
-            acks = acks.plus(self._write_partitions(some))
+        while some := list(islice(windows, _WINDOWS_AT_ONCE)):
+            acks = acks.plus(self._write_windows(some))
         self._updates.flush()
         return acks
 
-    def _write_partitions(self, partitions: Sequence[list[Row]]) -> Acks:
+    def _write_windows(self, windows: Sequence[list[Row]]) -> Acks:
         now = time.time()
-        write_partitions(self._session, (self._windows(rows, now) for rows in partitions))
-        written = [row for rows in partitions for row in rows]
-        windows = self._announce(written)
+        write_groups(self._session, ([self._bound(row, now) for row in rows] for rows in windows))
+        for store_id, _, start, *others in (rows[0] for rows in windows):
+            self._updates.announce(self._family, store_id, datetime.fromtimestamp(start / 1000, UTC), others[self._events - 3])
+        written = [row for rows in windows for row in rows]
         self._activity.note(written)
-        return Acks(len(written), windows)
-
-    def _windows(self, rows: Sequence[Row], now: float) -> Iterator[list[BoundStatement]]:
-        # The rows of one window count together: who sees one of its currencies sees the others as new.
-        for _, window in groupby(rows, key=lambda row: row[2]):
-            yield [self._bound(row, now) for row in window]
-
-    def _announce(self, rows: Iterable[Row]) -> int:
-        windows = {(row[0], row[2]): row[self._events] for row in rows}
-        for (store_id, start), events in windows.items():
-            self._updates.announce(self._family, store_id, datetime.fromtimestamp(start / 1000, UTC), events)
-        return len(windows)
+        return Acks(len(written), len(windows))
 
     def _bound(self, row: Row, now: float) -> BoundStatement:
         store_id, day, *others = row

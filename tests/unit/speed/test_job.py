@@ -9,13 +9,13 @@ from tally.settings import Settings
 
 
 def test_failure_names_the_workers_error_on_one_line() -> None:
-    traceback = 'Traceback (most recent call last):\n  File "speed_layer/sink/writer.py", line 1, in write\n    raise'
-    text = f"[STREAM_FAILED] Query\n terminated\n {traceback}\nspeed_layer.sink.writer.Unacknowledged: Cassandra: 3 writes\nSQLSTATE: 1"
+    traceback = 'Traceback (most recent call last):\n  File "runtime/writes.py", line 1, in write\n    raise'
+    text = f"[STREAM_FAILED] Query\n terminated\n {traceback}\nruntime.writes.Unacknowledged: Cassandra: 3 writes\nSQLSTATE: 1"
 
     failure = str(failed("sales", text))
 
     assert "\n" not in failure
-    assert failure.startswith("query sales failed: speed_layer.sink.writer.Unacknowledged: Cassandra: 3 writes; start again")
+    assert failure.startswith("query sales failed: runtime.writes.Unacknowledged: Cassandra: 3 writes; start again")
 
 
 def test_lost_records_are_told_as_data_loss() -> None:

@@ -15,7 +15,7 @@ from speed_layer.progress import Progress
 from tally.errors import DataLoss, TallyError
 from tally.families import SALES
 
-FAILURE = "speed_layer.sink.writer.Unacknowledged: Cassandra: 3 writes"
+FAILURE = "runtime.writes.Unacknowledged: Cassandra: 3 writes"
 LOSS = "Some data may have been lost because they are not available in Kafka any more"
 
 

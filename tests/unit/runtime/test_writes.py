@@ -7,8 +7,8 @@ from cassandra import InvalidRequest, OperationTimedOut
 from cassandra.cluster import Session
 from cassandra.concurrent import ExecutionResult
 
-from speed_layer.sink import writer
-from speed_layer.sink.writer import Unacknowledged, write_all
+from runtime import writes
+from runtime.writes import Unacknowledged, write_all
 
 PATIENCE = 5.0
 
@@ -30,7 +30,7 @@ class Cassandra:
 def cassandra(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Cassandra:
     """The stand-in in the writer's place."""
     stand_in = Cassandra(*request.param)
-    monkeypatch.setattr(writer, "execute_concurrent", stand_in)
+    monkeypatch.setattr(writes, "execute_concurrent", stand_in)
     return stand_in
 
 

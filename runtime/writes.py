@@ -1,20 +1,24 @@
-"""Statements written to Cassandra until each is acknowledged, or the micro-batch fails."""
+"""Statements written to Cassandra until each is acknowledged, put together into few batches: the one way to write rows."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
 from cassandra import OperationTimedOut, Timeout, Unavailable
 from cassandra.cluster import NoHostAvailable, Session
 from cassandra.concurrent import execute_concurrent
 from cassandra.connection import ConnectionException
+from cassandra.metadata import Metadata
 from cassandra.query import BatchStatement, BatchType, BoundStatement, Statement
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 from tally.errors import TallyError
 
 _CONCURRENCY = 32
-# Cassandra refuses a batch above 16 MiB, and one that large holds up its neighbours long before.
-BATCH_BYTES = 1 << 20
+# Of one batch. Cassandra refuses one over several partitions above 50 KiB as it counts, about twice what travels.
+BATCH_STATEMENTS, BATCH_BYTES = 60, 20_000
+# Of a group that is larger by itself, a batch of its own: Cassandra refuses any above 16 MiB, and a large one holds up its neighbours.
+GROUP_BYTES = 1 << 20
 # Of a bound statement beside its values: lengths, the statement's id.
 _STATEMENT_BYTES = 64
 # What one call keeps in memory; a batch counts as so much at least, for its Python objects.
@@ -24,12 +28,12 @@ RETRY_SECONDS = 90.0
 TRANSIENT = (OperationTimedOut, Timeout, Unavailable, NoHostAvailable, ConnectionException)
 
 Statements: TypeAlias = Sequence[Statement]
-Partition: TypeAlias = Iterable[Sequence[BoundStatement]]
+Group: TypeAlias = Sequence[BoundStatement]
 Item = TypeVar("Item")
 
 
 class Unacknowledged(TallyError):
-    """Raised when Cassandra did not acknowledge a write in time; the micro-batch fails and is repeated after a restart."""
+    """Raised when Cassandra did not acknowledge a write in time; written again later it changes nothing."""
 
 
 def write_all(session: Session, statements: Iterable[Statement], seconds: float = RETRY_SECONDS) -> None:
@@ -52,21 +56,60 @@ def write_all(session: Session, statements: Iterable[Statement], seconds: float 
                 raise Unacknowledged(f"Cassandra: {len(waiting)} writes were not acknowledged ({reason}); look into its log")
 
 
-def write_partitions(session: Session, partitions: Iterable[Partition], most_bytes: int = BATCH_BYTES) -> None:
-    """Nothing, once every statement is acknowledged: those of one partition together, up to so many serialised bytes.
+def write_groups(session: Session, groups: Iterable[Group]) -> None:
+    """Nothing, once every statement is acknowledged. The statements of a group, all of one partition, are seen together.
 
-    A partition comes as groups; none is cut but one that is larger by itself. A single larger statement goes alone.
+    Groups of the same replicas travel together (batches_of()). Statements as for write_all().
     """
-    batches = (batch for groups in partitions for batch in batches_of(groups, most_bytes))
+    batches = batches_of(groups, session.cluster.metadata)
     for some in _cut(batches, lambda batch: max(_bytes(batch), _LEAST_BYTES), _AT_ONCE_BYTES):
-        write_all(session, [one_partition(batch) for batch in some])
+        write_all(session, [unlogged(batch) for batch in some])
 
 
-def batches_of(groups: Partition, most_bytes: int = BATCH_BYTES) -> Iterator[list[BoundStatement]]:
-    """The groups of one partition joined, in order, up to so many bytes; as write_partitions()."""
-    parts = (part for group in groups for part in ([group] if _bytes(group) <= most_bytes else [[one] for one in group]))
-    for some in _cut(parts, _bytes, most_bytes):
-        yield [statement for part in some for statement in part]
+def batches_of(groups: Iterable[Group], nodes: Metadata) -> Iterator[list[BoundStatement]]:
+    """The groups joined into batches of partitions that the same nodes hold, within BATCH_STATEMENTS and BATCH_BYTES.
+
+    The node that takes such a batch holds all of it. No group is parted but one above GROUP_BYTES by itself; one above the
+    smaller limits is a batch of its own. A single larger statement goes alone.
+    """
+    waiting: dict[Hashable, _Waiting] = {}
+    for group in groups:
+        for part in _parts(group):
+            place = _replicas(part[0], nodes)
+            held = waiting.setdefault(place, _Waiting())
+            if not held.takes(part):
+                yield held.statements
+                held = waiting[place] = _Waiting()
+            held.add(part)
+    yield from (held.statements for held in waiting.values())
+
+
+@dataclass
+class _Waiting:
+    """A batch that grows."""
+
+    statements: list[BoundStatement] = field(default_factory=list)
+    bytes: int = 0
+
+    def takes(self, part: Group) -> bool:
+        fits = len(self.statements) + len(part) <= BATCH_STATEMENTS and self.bytes + _bytes(part) <= BATCH_BYTES
+        return fits or not self.statements
+
+    def add(self, part: Group) -> None:
+        self.statements += part
+        self.bytes += _bytes(part)
+
+
+def _parts(group: Group) -> Iterator[Group]:
+    return iter([group]) if _bytes(group) <= GROUP_BYTES else ([one] for one in group)
+
+
+def _replicas(statement: BoundStatement, nodes: Metadata) -> Hashable:
+    if len(nodes.all_hosts()) == 1:
+        return None
+    found = nodes.get_replicas(statement.keyspace, statement.routing_key)
+    # Where nobody knows the placement, a partition travels by itself.
+    return frozenset(host.endpoint for host in found) if found else statement.routing_key
 
 
 def _cut(items: Iterable[Item], weight: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
@@ -83,12 +126,12 @@ def _cut(items: Iterable[Item], weight: Callable[[Item], int], most: int) -> Ite
         yield held
 
 
-def _bytes(statements: Sequence[BoundStatement]) -> int:
+def _bytes(statements: Group) -> int:
     return sum(_STATEMENT_BYTES + sum(len(value) for value in statement.values if value) for statement in statements)
 
 
-def one_partition(statements: Sequence[BoundStatement]) -> BatchStatement:
-    """The statements, all of one partition, as one batch: applied and seen together, for the price of one write."""
+def unlogged(statements: Statements) -> BatchStatement:
+    """The statements as one batch: of each partition applied and seen together, for the price of one write."""
     batch = BatchStatement(batch_type=BatchType.UNLOGGED)
     for statement in statements:
         batch.add(statement)
