@@ -28,7 +28,7 @@ from rich.table import Table
 from ops.stack import catalogue, control
 from ops.stack.addresses import settings_with_addresses
 from ops.stack.service import Site
-from speed_layer.session import build_session
+from speed_layer.session import build_streaming_session
 from speed_layer.source import retained
 from tally.families import SALES
 from tally.frames import canonical_records, contributions, members_per_window, window_rows
@@ -223,7 +223,7 @@ def main() -> int:
     options = parser.parse_args()
     with own_broker(os.environ) as settings:
         expected = fill_topic(settings, options.records)
-        spark = build_session(settings.model_copy(update={"spark_master": "local[2]"}))
+        spark = build_streaming_session(settings.model_copy(update={"spark_master": "local[2]"}))
         runs: dict[str, list[Run]] = {shape.name: [] for shape in SHAPES}
         for number in range(options.runs + 1):
             for shape in SHAPES:

@@ -14,7 +14,7 @@ from runtime.jvm_lock import exclusive_in_jvm
 from speed_layer.handover import Driver
 from speed_layer.keeper import JVM_GONE, Keeper, Planned
 from speed_layer.liveness import Liveness
-from speed_layer.session import build_session
+from speed_layer.session import build_streaming_session
 from tally.connect import cassandra_session
 from tally.errors import TallyError
 from tally.lock import exclusive
@@ -77,7 +77,7 @@ def _running(driver: Driver, planned: Planned) -> Iterator[Keeper]:
 
 @contextmanager
 def _spark(settings: Settings) -> Iterator[SparkSession]:
-    spark = build_session(settings)
+    spark = build_streaming_session(settings)
     try:
         yield spark
     finally:

@@ -1,14 +1,10 @@
-"""The Spark session of the speed layer, with Python workers that run this very Python and find this repository."""
-
-import sys
-from pathlib import Path
+"""The Spark session of the speed layer."""
 
 from pyspark.sql import SparkSession
 
+from runtime.spark import build_session
 from tally.settings import Settings
-from tally.sparkconf import spark_conf
 
-REPOSITORY = Path(__file__).parents[1]
 # What a running session can be given too.
 STREAMING = {
     "spark.sql.streaming.stopTimeout": "15s",
@@ -22,18 +18,6 @@ STREAMING = {
 _POOLS = {"spark.scheduler.mode": "FAIR"}
 
 
-def build_session(settings: Settings) -> SparkSession:
+def build_streaming_session(settings: Settings) -> SparkSession:
     """A session for streaming. Raises TallyError when the JVM parts are not there."""
-    configuration = {**spark_conf(settings), **STREAMING, **_POOLS}
-    spark = SparkSession.builder.appName("tally-speed").config(map={**configuration}).getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    return with_own_python(spark)
-
-
-def with_own_python(spark: SparkSession) -> SparkSession:
-    """The session; its Python workers use the driver's interpreter and import this repository's packages."""
-    # Set on the context, not by the environment: which `python3` the PATH names must not matter.
-    context = spark.sparkContext
-    context.pythonExec = sys.executable
-    context.environment["PYTHONPATH"] = str(REPOSITORY)
-    return spark
+    return build_session(settings, "tally-speed", {**STREAMING, **_POOLS})

@@ -5,7 +5,6 @@ TALLY_TEST_STACK_HOME=<a TALLY_HOME> takes a stack that runs already and leaves 
 
 import gc
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +13,8 @@ from uuid import uuid4
 import hypothesis
 import pytest
 
+from runtime.sparkconf import SHORT_RUN_JAVA
 from tally.settings import Settings
-from tally.sparkconf import SHORT_RUN_JAVA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -154,16 +153,9 @@ def own_site(site: "Site", keyspace: str, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture(scope="session")
 def spark(settings: Settings) -> Iterator["SparkSession"]:
     """A Spark session on two cores with Delta and the Kafka source, as the jobs have it."""
-    from pyspark.sql import SparkSession
-
-    from tally.sparkconf import spark_conf
+    from runtime.spark import build_session
 
     quick = {"spark_master": "local[2]", "spark_memory": "1g", "spark_java_options": SHORT_RUN_JAVA}
-    configuration = spark_conf(settings.model_copy(update=quick))
-    session = SparkSession.builder.appName("tests").config(map={**configuration}).getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    # As in the jobs: Python workers that run this Python and find this repository.
-    session.sparkContext.pythonExec = sys.executable
-    session.sparkContext.environment["PYTHONPATH"] = str(Path(__file__).parents[1])
+    session = build_session(settings.model_copy(update=quick), "tests")
     yield session
     session.stop()

@@ -15,13 +15,13 @@ from tenacity import RetryError, retry, retry_if_result, stop_after_delay, wait_
 
 from ops.demo.run import wait_until_caught_up
 from ops.lag import Lag, read_lag
+from runtime.sparkconf import SHORT_RUN_JAVA
 from speed_layer.checkpoint import committed_position
 from speed_layer.receipts import QUERY
 from speed_layer.source import retained
 from tally.connect import cassandra_session
 from tally.families import SALES
 from tally.settings import Settings
-from tally.sparkconf import SHORT_RUN_JAVA
 
 SERVICES = ("normaliser", "speed", "master", "api")
 CATCH_UP_SECONDS = 600

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from uuid import uuid4
 
-from batch_layer.session import build_session
 from batch_layer.views.publication import Job, publish
 from batch_layer.views.scope import Wanted
 from runtime.job import run_job
+from runtime.spark import build_session
+from runtime.sparkconf import SHORT_RUN_JAVA
 from tally.connect import cassandra_session
 from tally.families import FAMILIES
 from tally.settings import Settings
-from tally.sparkconf import SHORT_RUN_JAVA
 from tally.windows import parse_days
 
 

@@ -29,8 +29,8 @@ def demo(
     """
     from ops.demo.run import Demo, DemoPlan, show_result
     from ops.stack.airflow import NEW_DAGS_ARE_PAUSED
+    from runtime.sparkconf import SHORT_RUN_JAVA
     from tally.settings import Settings
-    from tally.sparkconf import SHORT_RUN_JAVA
 
     once = once or os.environ.get("DEMO") == "once" or not sys.stdout.isatty()
     home = Path(os.environ.get("TALLY_HOME", HOME)).absolute()

@@ -1,4 +1,4 @@
-"""The JVM parts of Tally: fetched by the Ivy that PySpark ships, verified against artifacts.lock, kept in the user's cache.
+"""The JVM parts of Tally: fetched by the Ivy that PySpark ships, verified against artifacts.lock, kept in the user's cache; and our own.
 
 `python -m ops.stack.artifacts` brings what is missing; a broken run is continued, since Ivy keeps finished downloads.
 `--record` writes artifacts.lock anew after a change of ivy.xml.
@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ops.cli.output import Advance, note, progress
-from ops.stack.machine import check_folder, check_java
+from ops.stack.compiled import compile_classes
+from ops.stack.machine import check_folder, check_java, java_command
 from tally.errors import StackError, TallyError
 from tally.settings import Settings
 
@@ -38,7 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments.add_argument("--record", action="store_true", help="write artifacts.lock from what Ivy resolves now")
     asked = arguments.parse_args(argv)
     try:
-        fetch_parts(Settings.load().cache.absolute(), record=asked.record)
+        cache = Settings.load().cache.absolute()
+        fetch_parts(cache, record=asked.record)
+        compile_classes(java_command(os.environ), _spark_jars(), cache)
     except TallyError as error:
         note(f"setup: {error}")
         return 1
@@ -159,11 +162,15 @@ def _ivy_lines(fetch: _Fetch) -> Iterator[str]:
 
 
 def _ivy_jar() -> Path:
-    """The Ivy that PySpark ships; looked up without importing PySpark, which takes longer than all else here."""
+    return next(_spark_jars().glob("ivy-*.jar"))
+
+
+def _spark_jars() -> Path:
+    """The jars that PySpark ships; looked up without importing PySpark, which takes longer than all else here."""
     pyspark = importlib.util.find_spec("pyspark")
     if pyspark is None or pyspark.origin is None:
         raise StackError("PySpark is not installed; run `make setup`")
-    return next(Path(pyspark.origin).parent.glob("jars/ivy-*.jar"))
+    return Path(pyspark.origin).parent / "jars"
 
 
 def _verify(folder: Path, locked: dict[str, str], cache: Path) -> None:

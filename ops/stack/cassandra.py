@@ -6,7 +6,7 @@ from ops.stack import probes, provision
 from ops.stack.artifacts import class_path
 from ops.stack.machine import check_java, java_version
 from ops.stack.service import Launch, Service, Site
-from tally.sparkconf import SHORT_RUN_JAVA
+from runtime.sparkconf import SHORT_RUN_JAVA
 
 CONFIG = Path(__file__).with_name("config")
 JVM = ("-Xms1g", "-Xmx1g", SHORT_RUN_JAVA)

@@ -9,8 +9,8 @@ from ops.stack import probes, provision
 from ops.stack.artifacts import class_path
 from ops.stack.machine import check_java
 from ops.stack.service import Launch, Service, Site
+from runtime.sparkconf import SHORT_RUN_JAVA
 from tally.errors import StackError
-from tally.sparkconf import SHORT_RUN_JAVA
 
 CONFIG = Path(__file__).with_name("config")
 JVM = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", SHORT_RUN_JAVA)

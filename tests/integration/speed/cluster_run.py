@@ -5,7 +5,7 @@ A process of its own, because a test process has one Spark session and that one 
 
 import sys
 
-from speed_layer.session import build_session
+from speed_layer.session import build_streaming_session
 from speed_layer.source import canonical_stream
 from speed_layer.view import start_view
 from tally.families import SALES
@@ -15,7 +15,7 @@ from tally.settings import Settings
 def main(topic: str) -> int:
     """Exit code 0 once everything on the topic is in Cassandra."""
     settings = Settings.load()
-    spark = build_session(settings)
+    spark = build_streaming_session(settings)
     records = canonical_stream(spark, settings, topic, dict.fromkeys(range(settings.partitions), 0))
     query = start_view(records, SALES, None, settings)
     query.processAllAvailable()

@@ -7,7 +7,7 @@ import pytest
 from cassandra.cluster import Session
 from pyspark.sql import SparkSession
 
-from speed_layer.session import STREAMING, with_own_python
+from speed_layer.session import STREAMING
 from tally.connect import cassandra_session
 from tally.settings import Settings
 from tests.integration.speed.query import SpeedQuery
@@ -25,7 +25,7 @@ def speed_spark(spark: SparkSession) -> SparkSession:
     """The run's session as the speed layer configures it."""
     for name, value in STREAMING.items():
         spark.conf.set(name, value)
-    return with_own_python(spark)
+    return spark
 
 
 @pytest.fixture

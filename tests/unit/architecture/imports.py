@@ -29,8 +29,8 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "schemas": ("yaml",),
     "dags": ("airflow",),
 }
-# tally.frames brings PySpark along.
-NEVER: dict[str, tuple[str, ...]] = {"serving": ("pyspark", "delta", "tally.frames"), "dags": ("pyspark", "delta")}
+# tally.frames and runtime.spark bring PySpark along.
+NEVER: dict[str, tuple[str, ...]] = {"serving": ("pyspark", "delta", "tally.frames", "runtime.spark"), "dags": ("pyspark", "delta")}
 
 
 def forbidden_imports(module: str, tree: ast.Module) -> list[str]:

@@ -1,5 +1,6 @@
 """Spark's configuration as data, the same for both layers."""
 
+from runtime.forkless import forkless_conf
 from tally.errors import TallyError
 from tally.settings import Settings
 
@@ -17,6 +18,7 @@ def spark_conf(settings: Settings) -> dict[str, str]:
     if not jars:
         raise TallyError(f"no Spark jars in {settings.cache / 'jars' / 'spark'}; run `make setup`")
     return {
+        **forkless_conf(settings.cache),
         "spark.master": settings.spark_master,
         "spark.driver.memory": settings.spark_memory,
         "spark.driver.extraJavaOptions": settings.spark_java_options,

@@ -1,0 +1,39 @@
+"""The JVM classes of Tally's own, compiled by the Scala compiler that Spark ships: no JDK is needed."""
+
+import subprocess
+import tempfile
+from pathlib import Path
+
+from ops.cli.output import note
+from runtime.forkless import SOURCE, classes_folder
+from tally.errors import StackError
+
+COMPILER = "scala.tools.nsc.Main"
+SECONDS = 300
+
+
+def compile_classes(java: str, spark_jars: Path, cache: Path) -> None:
+    """The classes of runtime/forkless in their folder. Raises StackError. Does nothing if they are there."""
+    final = classes_folder(cache)
+    if final.is_dir():
+        return
+    note(f"JVM parts: compiling {SOURCE.name}")
+    final.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=final.parent, prefix=".forkless.") as arriving:
+        classes = Path(arriving) / "classes"
+        classes.mkdir()
+        command = [java, "-cp", str(spark_jars / "*"), COMPILER, "-usejavacp", "-deprecation", "-Werror", "-d", str(classes), str(SOURCE)]
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+        if answer.returncode:
+            said = (answer.stdout + answer.stderr).strip()[-500:]
+            raise StackError(f"JVM parts: {SOURCE} was not compiled ({said}); run `make setup` again")
+        _put(classes, final)
+
+
+def _put(classes: Path, final: Path) -> None:
+    try:
+        classes.rename(final)
+    except OSError:
+        # The set-up of another checkout was faster, with the same source.
+        if not final.is_dir():
+            raise

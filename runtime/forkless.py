@@ -1,0 +1,31 @@
+"""Hadoop's local file system without a child process for each file (ADR 004): where its classes lie, how Spark takes them.
+
+Compiled from forkless.scala by `make setup` (ops/stack/compiled.py), once for each version of that source.
+"""
+
+import hashlib
+from pathlib import Path
+
+from tally.errors import TallyError
+
+SOURCE = Path(__file__).with_suffix(".scala")
+PACKAGE = "tally.forkless"
+
+
+def classes_folder(cache: Path) -> Path:
+    """The folder of the compiled classes, named by the digest of their source; it is there whole or not at all."""
+    return cache / "jars" / f"forkless-{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]}"
+
+
+def forkless_conf(cache: Path) -> dict[str, str]:
+    """Spark's settings for the `file:` scheme alone. Raises TallyError when the set-up has not run."""
+    classes = classes_folder(cache)
+    if not classes.is_dir():
+        raise TallyError(f"no classes in {classes}; run `make setup`")
+    return {
+        # Not spark.jars: Hadoop looks for a file system on the class path that the JVM began with.
+        "spark.driver.extraClassPath": str(classes),
+        "spark.executor.extraClassPath": str(classes),
+        "spark.hadoop.fs.file.impl": f"{PACKAGE}.FileSystem",
+        "spark.hadoop.fs.AbstractFileSystem.file.impl": f"{PACKAGE}.Fs",
+    }

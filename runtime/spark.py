@@ -1,0 +1,34 @@
+"""The Spark session of every job: workers that run this very Python and find this repository, a driver that makes no child processes."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from runtime.sparkconf import spark_conf
+from tally.settings import Settings
+
+REPOSITORY = Path(__file__).parents[1]
+
+
+def build_session(settings: Settings, name: str, more: Mapping[str, str] | None = None) -> SparkSession:
+    """A session named `name`, with more settings of its own. Raises TallyError when the JVM parts are not there."""
+    configuration = {**spark_conf(settings), **(more or {})}
+    spark = SparkSession.builder.appName(name).config(map={**configuration}).getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    _with_own_python(spark)
+    _deleting_in_jvm(spark)
+    return spark
+
+
+def _with_own_python(spark: SparkSession) -> None:
+    # Set on the context, not by the environment: which `python3` the PATH names must not matter.
+    spark.sparkContext.pythonExec = sys.executable
+    spark.sparkContext.environment["PYTHONPATH"] = str(REPOSITORY)
+
+
+def _deleting_in_jvm(spark: SparkSession) -> None:
+    # Else Spark runs `rm -rf` for each folder, as a state store does every few micro-batches (ADR 004).
+    assert spark._jvm is not None
+    spark._jvm.java.lang.Class.forName("org.apache.spark.network.util.JavaUtils").getField("isUnix").setBoolean(None, False)
