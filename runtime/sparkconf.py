@@ -37,8 +37,7 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
         "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
-        # One stateful operator a query: a record is late by the watermark fixed just before its own micro-batch.
-        "spark.sql.streaming.statefulOperator.allowMultiple": "false",
+        "spark.python.daemon.module": "runtime.workers",
         "spark.speculation": "false",
         # Delta replays its log in that many tasks for each new version; the default of 50 is made for clusters.
         "spark.databricks.delta.snapshotPartitions": "2",

@@ -2,20 +2,11 @@
 
 import json
 import os
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from pathlib import Path
 
-from speed_layer.source import Offsets
+from speed_layer.source import TopicOffsets
 from tally.errors import Refused
-
-
-@dataclass(frozen=True)
-class Position:
-    """The last committed micro-batch: first offset not read, by partition, and the watermark that it was given."""
-
-    until: Offsets
-    watermark: datetime
 
 
 def has_begun(checkpoint: Path) -> bool:
@@ -23,8 +14,8 @@ def has_begun(checkpoint: Path) -> bool:
     return bool(_numbers(checkpoint / "offsets"))
 
 
-def committed_position(checkpoint: Path) -> Position | None:
-    """The position after the last committed micro-batch; None before the first. Raises Refused if it is damaged."""
+def committed_position(checkpoint: Path) -> TopicOffsets | None:
+    """First offset after the last committed micro-batch, by topic and partition; None before the first. Raises Refused if it is damaged."""
     committed = _numbers(checkpoint / "commits")
     if not committed:
         return None
@@ -49,11 +40,15 @@ def keep_whole(file: Path, text: str) -> None:
     arriving.rename(file)
 
 
-def _position(text: str) -> Position:
+def _position(text: str) -> TopicOffsets:
     # Spark's offset log: version, metadata, then one line a source: {topic: {partition: first offset not in the batch}}.
-    _, metadata, source = text.splitlines()
-    until = {int(partition): int(offset) for offsets in json.loads(source).values() for partition, offset in offsets.items()}
-    return Position(until, datetime.fromtimestamp(json.loads(metadata)["batchWatermarkMs"] / 1000, UTC))
+    _, _, source = text.splitlines()
+    return offsets_by_topic(json.loads(source))
+
+
+def offsets_by_topic(told: Mapping[str, Mapping[str, int]]) -> TopicOffsets:
+    """Offsets as Spark tells them: JSON has no numbers as names."""
+    return {topic: {int(partition): offset for partition, offset in places.items()} for topic, places in told.items()}
 
 
 def _numbers(folder: Path) -> list[int]:

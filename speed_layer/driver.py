@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from runtime.job import run_job
 from runtime.jvm_lock import exclusive_in_jvm
-from speed_layer.handover import Driver
+from speed_layer.handover import Begin, Driver
 from speed_layer.keeper import JVM_GONE, Keeper, Planned
 from speed_layer.liveness import Liveness
 from speed_layer.session import build_streaming_session
@@ -24,27 +24,29 @@ WATCH_SECONDS = 0.2
 log = structlog.get_logger()
 
 
-def main(title: str, planned: Sequence[Planned], given: str = "{}", adapted: Callable[[Settings], Settings] = lambda own: own) -> int:
+def main(
+    title: str, planned: Sequence[Planned], begin: Begin = Begin(), adapted: Callable[[Settings], Settings] = lambda own: own
+) -> int:
     """Exit code of a job that keeps these queries running until SIGTERM or SIGINT (runtime/job.py).
 
-    `given` is the text of --starting-offsets, `adapted` what the job makes of the settings.
+    `adapted` is what the job makes of the settings.
     """
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 
     def work() -> None:
         with _stop_signals() as stop:
-            run(adapted(Settings.load()), planned, given, stop)
+            run(adapted(Settings.load()), planned, begin, stop)
 
     return run_job(title, work)
 
 
-def run(settings: Settings, planned: Sequence[Planned], given: str, stop: threading.Event) -> None:
+def run(settings: Settings, planned: Sequence[Planned], begin: Begin, stop: threading.Event) -> None:
     """Returns once `stop` is set. Raises TallyError when a query cannot start, refuses, or fails again and again."""
     with ExitStack() as held:
         for one in planned:
             held.enter_context(exclusive(settings.checkpoint(one.name)))
         session = held.enter_context(cassandra_session(settings))
-        driver = Driver(held.enter_context(_spark(settings)), session, settings, given)
+        driver = Driver(held.enter_context(_spark(settings)), session, settings, begin)
         for one in planned:
             held.enter_context(exclusive_in_jvm(driver.spark, settings.checkpoint(one.name)))
         keepers = [held.enter_context(_running(driver, one)) for one in planned]

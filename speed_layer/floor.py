@@ -1,45 +1,48 @@
 """Where a query without a checkpoint begins, and below which window it must not write (the floor, docs/guarantees.md)."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from speed_layer.checkpoint import keep_whole
-from speed_layer.source import Offsets
+from speed_layer.checkpoint import keep_whole, offsets_by_topic
+from speed_layer.source import Offsets, TopicOffsets
 from tally.errors import BadSettings, TallyError
 from tally.instants import instant_text
 from tally.windows import WINDOW, window_start
 
 FILE = "tally-handover.json"
+# By family the first window that the query may write (UTC); None: every window.
+Floors = Mapping[str, datetime | None]
 
 
 @dataclass(frozen=True)
 class Handover:
-    """Starting offset by partition, and the first window the query may write (UTC); None: every window."""
+    """Starting offset by topic and partition, and the floors of the families whose views the query keeps."""
 
-    starting: Offsets
-    floor: datetime | None
+    starting: TopicOffsets
+    floors: Floors
 
 
-def kept_handover(checkpoint: Path) -> Handover | None:
-    """The record that this checkpoint's query began with; None if there is none."""
+def kept_handover(checkpoint: Path, topics: Sequence[str]) -> Handover | None:
+    """The record that this checkpoint's query of the topics began with; None if there is none."""
     file = checkpoint / FILE
     if not file.is_file():
         return None
-    kept = json.loads(file.read_text("utf-8"))
-    starting = {int(partition): int(offset) for partition, offset in kept["starting"].items()}
-    return Handover(starting, datetime.fromisoformat(kept["floor"]) if kept["floor"] else None)
+    kept = _as_now(json.loads(file.read_text("utf-8")), topics)
+    floors = {family: datetime.fromisoformat(floor) if floor else None for family, floor in kept["floors"].items()}
+    return Handover(offsets_by_topic(kept["starting"]), floors)
 
 
 def keep_handover(checkpoint: Path, handover: Handover) -> None:
     """The record kept with the checkpoint: whole or not at all, and before the query's first micro-batch."""
-    text = json.dumps({"starting": dict(handover.starting), "floor": instant_text(handover.floor) if handover.floor else None})
-    keep_whole(checkpoint / FILE, text)
+    floors = {family: instant_text(floor) if floor else None for family, floor in handover.floors.items()}
+    keep_whole(checkpoint / FILE, json.dumps({"starting": {**handover.starting}, "floors": floors}))
 
 
 def floor_above(master: DataFrame, family: str, starting: Offsets) -> datetime | None:
@@ -68,13 +71,18 @@ def refuse_unknown_past(family: str, starting: Offsets, reached: Mapping[int, in
             )
 
 
-def given_offsets(text: str, family: str, partitions: int) -> Offsets | None:
-    """Starting offsets of one family out of --starting-offsets '{"sales": {"0": 12}}'; None if it is not named there."""
+def given_offsets(text: str, topic: str, partitions: int) -> Offsets | None:
+    """Starting offsets of one topic out of --starting-offsets '{"sales": {"0": 12}}'; None if it is not named there."""
     try:
-        offsets = json.loads(text).get(family)
+        offsets = json.loads(text).get(topic)
         given = None if offsets is None else {int(partition): int(offset) for partition, offset in offsets.items()}
     except (ValueError, AttributeError, TypeError) as error:
         raise BadSettings(f'--starting-offsets: {error}; give JSON such as {{"sales": {{"0": 12}}}}') from error
     if given is not None and not set(given) <= set(range(partitions)):
-        raise BadSettings(f"--starting-offsets: {family} has partitions 0 to {partitions - 1}, got {sorted(given)}")
+        raise BadSettings(f"--starting-offsets: {topic} has partitions 0 to {partitions - 1}, got {sorted(given)}")
     return None if given is None else {partition: given.get(partition, 0) for partition in range(partitions)}
+
+
+def _as_now(kept: dict[str, Any], topics: Sequence[str]) -> dict[str, Any]:
+    # An earlier version had a query for each topic, and wrote "floor" and the offsets without their topic.
+    return kept if "floors" in kept else {"starting": {topics[0]: kept["starting"]}, "floors": {}}

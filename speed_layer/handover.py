@@ -1,56 +1,70 @@
 """How a query begins: by its own record if it has one, else by a new one that is looked up in the master dataset."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeAlias
 
 from cassandra.cluster import Session
 from pyspark.sql import SparkSession
 
 from speed_layer.checkpoint import has_begun
 from speed_layer.floor import FILE, Handover, floor_above, given_offsets, keep_handover, kept_handover, refuse_unknown_past
-from speed_layer.source import Offsets
+from speed_layer.source import Offsets, TopicOffsets
 from tally.errors import Refused
 from tally.families import Family
 from tally.settings import Settings
 
+FindFloor: TypeAlias = "Callable[[Driver, Family, Offsets], datetime | None]"
+
+
+def floor_of(driver: "Driver", family: Family, starting: Offsets) -> datetime | None:
+    """The floor of a family's view for a query that begins there. Raises TallyError when the master cannot tell it yet."""
+    if not any(starting.values()):
+        return None
+    rows = driver.session.execute("SELECT partition, until FROM master_position WHERE family = %s", [family.name])
+    refuse_unknown_past(family.name, starting, {row.partition: row.until for row in rows})
+    master = driver.spark.read.format("delta").load(str(driver.settings.master_path))
+    return floor_above(master, family.name, starting)
+
+
+@dataclass(frozen=True)
+class Begin:
+    """How queries without a checkpoint begin; `given` is the text of --starting-offsets."""
+
+    given: str = "{}"
+    find_floor: FindFloor = floor_of
+
 
 @dataclass(frozen=True)
 class Driver:
-    """What one speed driver works with; `given` is the text of --starting-offsets."""
+    """What one speed driver works with."""
 
     spark: SparkSession
     session: Session
     settings: Settings
-    given: str = "{}"
+    begin: Begin = Begin()
 
 
-def settle_handover(driver: Driver, query: str, family: Family | None, earliest: Offsets) -> Handover:
-    """The record that the query goes by, kept with its checkpoint before the first micro-batch.
+def settle_handover(driver: Driver, query: str, families: Sequence[Family], earliest: TopicOffsets) -> Handover:
+    """The record that the query of these topics goes by, kept with its checkpoint before the first micro-batch.
 
-    Raises Refused when a checkpoint has lost its record, TallyError when the master cannot tell the floor yet.
+    `earliest` are the first offsets that the topics hold, `families` those whose views the query keeps. A topic that a begun query
+    has not had before begins there, as Spark does. Raises Refused when a checkpoint has lost its record, TallyError when the master
+    cannot tell a floor yet.
     """
     checkpoint = driver.settings.checkpoint(query)
-    kept = kept_handover(checkpoint)
-    if has_begun(checkpoint):
-        if kept is None:
-            raise Refused(f"checkpoint {checkpoint}: {FILE} is missing; restore the whole folder, or move it away to begin anew")
-        return kept
+    kept, begun = kept_handover(checkpoint, [*earliest]), has_begun(checkpoint)
+    if begun and kept is None:
+        raise Refused(f"checkpoint {checkpoint}: {FILE} is missing; restore the whole folder, or move it away to begin anew")
     # A record without a micro-batch is not kept: Kafka and the master may have moved on since.
-    starting = _starting(driver, query, earliest)
-    new = Handover(starting, _floor(driver, family, starting) if family else None)
-    keep_handover(checkpoint, new)
-    return new
-
-
-def _starting(driver: Driver, query: str, earliest: Offsets) -> Offsets:
-    return given_offsets(driver.given, query, driver.settings.partitions) or earliest
-
-
-def _floor(driver: Driver, family: Family, starting: Offsets) -> datetime | None:
-    settings = driver.settings
-    if not settings.floor or not any(starting.values()):
-        return None
-    rows = driver.session.execute("SELECT partition, until FROM master_position WHERE family = %s", [family.name])
-    refuse_unknown_past(family.name, starting, {row.partition: row.until for row in rows})
-    master = driver.spark.read.format("delta").load(str(settings.master_path))
-    return floor_above(master, family.name, starting)
+    known = kept if begun and kept else Handover({}, {})
+    added = {topic: first for topic, first in earliest.items() if topic not in known.starting}
+    if not added:
+        return known
+    given = {} if begun else {topic: given_offsets(driver.begin.given, topic, driver.settings.partitions) for topic in added}
+    starting = {topic: given.get(topic) or first for topic, first in added.items()}
+    floors = {family.name: driver.begin.find_floor(driver, family, starting[family.topic]) for family in families if family.topic in starting}
+    settled = Handover({**known.starting, **starting}, {**known.floors, **floors})
+    keep_handover(checkpoint, settled)
+    return settled

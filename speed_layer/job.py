@@ -1,28 +1,34 @@
-"""`python -m speed_layer.job`: one Spark application with a streaming query for the view of each family."""
+"""`python -m speed_layer.job`: one Spark application with one streaming query for the views of all families."""
 
 import argparse
 import sys
 from collections.abc import Sequence
 
 from speed_layer import driver
+from speed_layer.handover import Begin, FindFloor, floor_of
 from speed_layer.keeper import Planned
-from speed_layer.view import start_view
-from tally.families import FAMILIES, Family
+from speed_layer.sink.rows import MakeSink, RowSink
+from speed_layer.views import QUERY, start_views
+from tally.families import FAMILIES
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code of the job (runtime/job.py)."""
+def main(argv: Sequence[str] | None = None, sink: MakeSink = RowSink, find_floor: FindFloor = floor_of) -> int:
+    """Exit code of the job (runtime/job.py). `sink` and `find_floor` are the seams at which tests put in what is wrong."""
     parser = argparse.ArgumentParser(prog="python -m speed_layer.job", description=__doc__)
     parser.add_argument(
         "--starting-offsets", default="{}", metavar="JSON",
         help='where a query without a checkpoint begins, e.g. {"sales": {"0": 12}}; default: the earliest records kept',
     )  # fmt: skip
-    return driver.main("speed layer", [_view(family) for family in FAMILIES.values()], parser.parse_args(argv).starting_offsets)
+    begin = Begin(parser.parse_args(argv).starting_offsets, find_floor)
+    return driver.main("speed layer", [_views(sink)], begin)
 
 
-def _view(family: Family) -> Planned:
+def _views(sink: MakeSink) -> Planned:
+    families = tuple(FAMILIES.values())
     return Planned(
-        family.name, family.topic, family, lambda own, records, begins: start_view(records, family, begins.floor, own.settings)
+        QUERY, tuple(family.topic for family in families), families,
+        lambda own, records, begins: start_views(records, families, begins.floors, own.settings, sink),
+        lambda settings: settings.micro_batch_records,
     )  # fmt: skip
 
 

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import structlog
 from confluent_kafka import KafkaException
@@ -14,19 +13,19 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from runtime.causes import root_cause
 from runtime.writes import TRANSIENT
-from speed_layer.checkpoint import Position, committed_position
+from speed_layer.checkpoint import committed_position
 from speed_layer.floor import Handover
 from speed_layer.handover import Driver, settle_handover
-from speed_layer.lastread import checked_memory, with_marks
+from speed_layer.lastread import checked_memory
 from speed_layer.progress import Progress
-from speed_layer.source import canonical_stream, refuse_data_loss, retained
+from speed_layer.source import TopicOffsets, canonical_stream, refuse_data_loss, retained
 from tally.errors import DataLoss, Refused, TallyError
 from tally.families import Family
+from tally.settings import Settings
 
 LOST = ("data loss", "data was lost", "may have been lost", "KAFKA_DATA_LOSS", "OffsetOutOfRange")
 # A JVM that has died has stopped its queries.
 JVM_GONE = (Py4JError, ConnectionError)
-BEGINNING = datetime.fromtimestamp(0, UTC)
 # Half a minute of waiting in all, beside the time that each try takes; then the process ends, and a new one may do better.
 TRIES, LONGEST_WAIT_SECONDS = 5, 16.0
 log = structlog.get_logger()
@@ -34,16 +33,16 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class Planned:
-    """One query to start: its name (also of its checkpoint), its topic, the family whose view it keeps if any, how to start it.
+    """One query to start: its name (also of its checkpoint), its topics, the families whose views it keeps, how to start it.
 
-    `most_records` bounds a micro-batch, 0 is none.
+    `most_records` is by the settings the most that one micro-batch takes.
     """
 
     name: str
-    topic: str
-    family: Family | None
+    topics: tuple[str, ...]
+    families: tuple[Family, ...]
     start: Callable[[Driver, DataFrame, Handover], StreamingQuery]
-    most_records: int = 0
+    most_records: Callable[[Settings], int]
 
 
 class Keeper:
@@ -56,23 +55,24 @@ class Keeper:
         self._failures, self._next_try = 0, 0.0
 
     @property
-    def position(self) -> Position | None:
-        """First offset not yet in a committed micro-batch; None before the first start."""
-        return self._progress.position if self._progress else None
+    def position(self) -> TopicOffsets:
+        """First offset not yet in a committed micro-batch; empty before the first start."""
+        return self._progress.position if self._progress else {}
 
     def start(self) -> None:
         """The query runs, from where its checkpoint ends. Raises TallyError when it may not."""
         driver, planned = self._driver, self.planned
-        checkpoint, held = driver.settings.checkpoint(planned.name), retained(driver.settings, planned.topic)
-        begins = settle_handover(driver, planned.name, planned.family, held.earliest)
-        position = committed_position(checkpoint) or Position(begins.starting, BEGINNING)
-        refuse_data_loss(position.until, planned.topic, held)
-        memory = checked_memory(driver.settings, planned.topic, checkpoint, held)
-        log.info("query", name=planned.name, floor=begins.floor, from_offsets=position.until)
-        driver.spark.sparkContext.setLocalProperty("spark.scheduler.pool", planned.name)
-        records = canonical_stream(driver.spark, driver.settings, planned.topic, begins.starting, planned.most_records)
-        self._query = planned.start(driver, with_marks(records, driver.settings.partitions), begins)
-        self._progress = Progress(driver, self._query, planned.family.name if planned.family else None, memory)
+        settings, checkpoint = driver.settings, driver.settings.checkpoint(planned.name)
+        held = {topic: retained(settings, topic) for topic in planned.topics}
+        begins = settle_handover(driver, planned.name, planned.families, {topic: one.earliest for topic, one in held.items()})
+        position = {**begins.starting, **(committed_position(checkpoint) or {})}
+        for topic, needed in position.items():
+            refuse_data_loss(needed, topic, held[topic])
+        memory = checked_memory(settings, checkpoint, held)
+        log.info("query", name=planned.name, floors=begins.floors, from_offsets=position)
+        records = canonical_stream(driver.spark, settings, begins.starting, planned.most_records(settings))
+        self._query = planned.start(driver, records, begins)
+        self._progress = Progress(driver, self._query, planned.families, memory)
         self._progress.reached(position)
 
     def look(self) -> None:

@@ -1,18 +1,16 @@
-"""What a query remembers of its topic: enough to notice that the topic was made anew, or cut and grown again."""
+"""What a query remembers of its topics: enough to notice that one was made anew, or cut and grown again."""
 
 import json
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from confluent_kafka import KafkaError, TopicPartition
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from runtime.marks import topic_ids
+from speed_layer.acks import NO_CRC, Ack
 from speed_layer.checkpoint import keep_whole
 from speed_layer.source import TIMEOUT_SECONDS, Retained
 from tally.connect import kafka_consumer
@@ -20,84 +18,73 @@ from tally.errors import DataLoss, StackError
 from tally.settings import Settings
 
 FILE = "tally-topic.json"
-LAST_READ = "last_read"
 Mark = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Remembered:
-    """The topic's id, and (offset, CRC-32) of the last record read of each partition; a null value leaves no mark."""
+    """A topic's id, and (offset, CRC-32) of the last record read of each partition; a null value leaves no mark."""
 
     topic_id: str
     last: Mapping[int, Mark]
 
 
-def with_marks(records: DataFrame, partitions: int) -> DataFrame:
-    """The records, observed: offset and CRC-32 of the last value of each partition (observed metrics).
-
-    In: canonical records of a stream: a partition's records are read by one task, in order.
-    """
-    crc = F.crc32(F.col("value").cast("binary"))
-    return records.observe(LAST_READ, *(mark for number in range(partitions) for mark in _marks(number, crc)))
+# By topic.
+Memories = Mapping[str, Remembered]
 
 
-def _marks(number: int, crc: Column) -> tuple[Column, Column]:
-    is_its = (F.col("partition") == number) & F.col("value").isNotNull()
-    offset, checked = (F.last(F.when(is_its, one), ignorenulls=True) for one in (F.col("offset"), crc))
-    return offset.alias(f"offset_{number}"), checked.alias(f"crc32_{number}")
-
-
-def marks_of(report: Mapping[str, Any]) -> dict[int, Mark]:
-    """The marks of one micro-batch's report, by partition; absent where it has read none."""
-    observed = report.get("observedMetrics", {}).get(LAST_READ, {})
-    numbers = [int(name.removeprefix("offset_")) for name, value in observed.items() if name.startswith("offset_") and value is not None]
-    return {number: (observed[f"offset_{number}"], observed[f"crc32_{number}"]) for number in numbers}
-
-
-def kept_memory(checkpoint: Path) -> Remembered | None:
-    """What lies beside the checkpoint; None if nothing does: an earlier version kept none."""
+def kept_memory(checkpoint: Path, topics: Sequence[str]) -> dict[str, Remembered]:
+    """What lies beside the checkpoint of a query of the topics; of a topic that it has not had before nothing does."""
     file = checkpoint / FILE
-    if not file.is_file():
-        return None
-    kept = json.loads(file.read_text("utf-8"))
-    return Remembered(kept["topic_id"], {int(number): (offset, crc) for number, (offset, crc) in kept["last"].items()})
+    kept = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    # An earlier version had a query for each topic.
+    kept = {topics[0]: kept} if "topic_id" in kept else kept
+    return {
+        topic: Remembered(one["topic_id"], {int(number): (offset, crc) for number, (offset, crc) in one["last"].items()})
+        for topic, one in kept.items()
+    }
 
 
-def keep_memory(checkpoint: Path, memory: Remembered) -> None:
-    """It lies beside the checkpoint, whole or as it was before."""
-    text = json.dumps({"topic_id": memory.topic_id, "last": dict(memory.last)})
-    keep_whole(checkpoint / FILE, text)
+def keep_memory(checkpoint: Path, memories: Memories) -> None:
+    """They lie beside the checkpoint, whole or as they were before."""
+    kept = {topic: {"topic_id": one.topic_id, "last": dict(one.last)} for topic, one in memories.items()}
+    keep_whole(checkpoint / FILE, json.dumps(kept))
 
 
 class Memory:
-    """What one running query remembers; grows with its reports."""
+    """What one running query remembers of its topics; grows with its acks."""
 
-    def __init__(self, checkpoint: Path, remembered: Remembered) -> None:
-        self._checkpoint, self._remembered = checkpoint, remembered
-        keep_memory(checkpoint, remembered)
+    def __init__(self, checkpoint: Path, memories: Memories) -> None:
+        self._checkpoint, self._memories = checkpoint, dict(memories)
+        keep_memory(checkpoint, memories)
 
-    def note(self, report: Mapping[str, Any]) -> None:
-        """What the micro-batch of the report has read last is kept."""
-        if marks := marks_of(report):
-            self._remembered = replace(self._remembered, last={**self._remembered.last, **marks})
-            keep_memory(self._checkpoint, self._remembered)
+    def note(self, acks: Iterable[Ack]) -> None:
+        """What the micro-batch of the acks has read last is kept."""
+        marks = {(ack.topic, ack.partition): (ack.offset, ack.crc) for ack in acks if ack.crc != NO_CRC}
+        for (topic, partition), mark in marks.items():
+            known = self._memories[topic]
+            self._memories[topic] = replace(known, last={**known.last, partition: mark})
+        if marks:
+            keep_memory(self._checkpoint, self._memories)
 
 
-def checked_memory(settings: Settings, topic: str, checkpoint: Path, held: Retained) -> Memory:
-    """The memory of a query that may go on. Raises DataLoss when the topic is not the one that it has read."""
-    now = topic_ids(settings, [topic])[topic]
-    kept = kept_memory(checkpoint) or Remembered(now, {})
-    if kept.topic_id != now:
-        raise DataLoss(
-            f"topic {topic}: it was made anew, its id is {now}, the query has read {kept.topic_id}; {_WAY_OUT.format(checkpoint)}"
-        )
-    for partition, (offset, crc) in sorted(kept.last.items()):
-        if held.earliest[partition] <= offset and _crc_at(settings, TopicPartition(topic, partition, offset)) != crc:
+def checked_memory(settings: Settings, checkpoint: Path, held: Mapping[str, Retained]) -> Memory:
+    """The memory of a query that may go on with what the topics hold. Raises DataLoss when one is not the one that it has read."""
+    ids, kept = topic_ids(settings, held), kept_memory(checkpoint, [*held])
+    memories = {topic: kept.get(topic, Remembered(ids[topic], {})) for topic in held}
+    for topic, memory in memories.items():
+        if memory.topic_id != ids[topic]:
             raise DataLoss(
-                f"topic {topic} partition {partition}: at offset {offset} lies another record than the query has read, the log was "
-                f"cut and has grown again; {_WAY_OUT.format(checkpoint)}"
+                f"topic {topic}: it was made anew, its id is {ids[topic]}, the query has read {memory.topic_id}; "
+                f"{_WAY_OUT.format(checkpoint)}"
             )
-    return Memory(checkpoint, kept)
+        for partition, (offset, crc) in sorted(memory.last.items()):
+            if held[topic].earliest[partition] <= offset and _crc_at(settings, TopicPartition(topic, partition, offset)) != crc:
+                raise DataLoss(
+                    f"topic {topic} partition {partition}: at offset {offset} lies another record than the query has read, the log "
+                    f"was cut and has grown again; {_WAY_OUT.format(checkpoint)}"
+                )
+    return Memory(checkpoint, memories)
 
 
 _WAY_OUT = "move the checkpoint folder {} away: the query then begins anew with a floor, batch serves what lies below"

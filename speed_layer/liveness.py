@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from runtime.heartbeat import Heartbeat
 from speed_layer.handover import Driver
 from speed_layer.keeper import Keeper
-from speed_layer.source import ends
+from speed_layer.source import TopicOffsets, ends
 
 BEAT_SECONDS, LOOK_SECONDS = 1.0, 5.0
 
@@ -34,16 +34,16 @@ class Liveness:
         self._heartbeat.beat((self._positions(), work_done(self._driver.spark)), self._is_behind)
         self._next_beat = now + BEAT_SECONDS
 
-    def _positions(self) -> list[dict[int, int]]:
-        return [dict(keeper.position.until) for keeper in self._keepers if keeper.position]
+    def _positions(self) -> list[TopicOffsets]:
+        return [keeper.position for keeper in self._keepers]
 
     def _behind(self) -> bool:
         """Whether any topic holds more than its query has read; who cannot ask cannot say that nothing waits."""
         try:
-            held = ends(self._driver.settings, {keeper.planned.topic for keeper in self._keepers})
+            held = ends(self._driver.settings, {topic for keeper in self._keepers for topic in keeper.planned.topics})
         except KafkaException:
             return True
-        return any(dict(keeper.position.until) != held[keeper.planned.topic] for keeper in self._keepers if keeper.position)
+        return any(places != held[topic] for keeper in self._keepers for topic, places in keeper.position.items())
 
 
 def work_done(spark: SparkSession) -> list[tuple[int, ...]]:

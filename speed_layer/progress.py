@@ -2,8 +2,8 @@
 
 import json
 import time
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,32 +14,37 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from runtime.writes import Unacknowledged, write_all
-from speed_layer.checkpoint import Position
+from speed_layer.acks import LEFT_OUT, Ack, acks_of
+from speed_layer.checkpoint import offsets_by_topic
 from speed_layer.handover import Driver
 from speed_layer.lastread import Memory
-from speed_layer.view import LEFT_OUT
+from speed_layer.source import TopicOffsets
+from tally.families import Family
 
 # Some hours of micro-batches; with the file before it twice as much.
 MOST_LINES_BYTES = 16 << 20
 WRITE_AGAIN_SECONDS = 5.0
-BEGINNING = "1970-01-01T00:00:00Z"
+BEGINNING = datetime.fromtimestamp(0, UTC)
 log = structlog.get_logger()
 Report = Mapping[str, Any]
 
 
 class Progress:
-    """Passes on every micro-batch's report of one query once; reports of queries that keep no view go to the lines only.
+    """Passes on every micro-batch's report of one query once; of a query that keeps no views it goes to the lines only.
 
     What Cassandra does not take is kept and tried again: its absence ends no query that could go on.
     """
 
-    def __init__(self, driver: Driver, query: StreamingQuery, family: str | None, memory: Memory) -> None:
+    def __init__(self, driver: Driver, query: StreamingQuery, families: Sequence[Family], memory: Memory) -> None:
         session = driver.session
-        self._session, self._query, self._family, self._memory = session, query, family, memory
+        self._session, self._query, self._memory = session, query, memory
+        self._families = {family.topic: family for family in families}
+        self._lateness = {family.topic: driver.settings.lateness_seconds(family.name) for family in families}
+        self._watermarks: dict[tuple[str, int], datetime] = {}
         self._file = progress_file(driver.settings.home, query.name)
         self._file.parent.mkdir(parents=True, exist_ok=True)
         self._seen, self.batch = "", -1
-        self.position: Position | None = None
+        self.position: TopicOffsets = {}
         self._waiting: list[Statement] = []
         self._next_write = 0.0
         self._reach = _prepare(
@@ -57,13 +62,14 @@ class Progress:
             self._read(last)
         self._write()
 
-    def reached(self, position: Position) -> None:
-        """Where the query is now: first offset not yet in the view, by partition. A max-register by that offset."""
-        self.position = position
-        if self._family is None:
-            return
-        for partition, until in position.until.items():
-            self._waiting.append(self._reach.bind((self._family, partition, until, position.watermark, until)))
+    def reached(self, position: TopicOffsets) -> None:
+        """Where the query is now: first offset not yet in the views. A max-register by that offset."""
+        before, self.position = self.position, position
+        for topic, family in self._families.items():
+            for partition, until in position[topic].items():
+                if before.get(topic, {}).get(partition) != until:
+                    watermark = self._watermarks.get((topic, partition), BEGINNING)
+                    self._waiting.append(self._reach.bind((family.name, partition, until, watermark, until)))
 
     def _read(self, last: StreamingQueryProgress) -> None:
         # Turning a hundred kept reports into Python takes as long as a micro-batch: only when one was missed.
@@ -78,15 +84,23 @@ class Progress:
         if "addBatch" not in report["durationMs"]:
             # A report of an idle query: no micro-batch ran.
             return
-        line = progress_line(report)
+        acks, line = acks_of(report), progress_line(report)
         self.batch = line["batch_id"]
-        if position := position_of(report):
-            self.reached(position)
-        self._memory.note(report)
-        if line["dropped"] and self._family:
-            recorded_at = datetime.fromisoformat(line["timestamp"])
-            self._waiting.append(self._late.bind((self._family, line["run_id"], line["batch_id"], recorded_at, line["dropped"])))
+        for ack in acks:
+            if ack.frontier is not None and ack.topic in self._families:
+                seconds = max(0.0, ack.frontier / 1000 - self._lateness[ack.topic])
+                self._watermarks[ack.topic, ack.partition] = datetime.fromtimestamp(seconds, UTC)
+        if line["until"] is not None:
+            self.reached(offsets_by_topic(line["until"]))
+        self._memory.note(acks)
+        self._note_late(acks, line)
         append_line(self._file, json.dumps(line))
+
+    def _note_late(self, acks: Sequence[Ack], line: Report) -> None:
+        recorded_at = datetime.fromisoformat(line["timestamp"])
+        for topic, family in self._families.items():
+            if late := sum(ack.late for ack in acks if ack.topic == topic):
+                self._waiting.append(self._late.bind((family.name, line["run_id"], line["batch_id"], recorded_at, late)))
 
     def _write(self) -> None:
         if not self._waiting or time.monotonic() < self._next_write:
@@ -114,37 +128,15 @@ def progress_file(home: Path, query: str) -> Path:
 
 
 def progress_line(report: Report) -> dict[str, Any]:
-    """One report as it is kept: micro-batch, records read, milliseconds by step, watermark, and what was left out."""
-    operators = report["stateOperators"]
-    observed = report.get("observedMetrics", {}).get(LEFT_OUT, {})
-    left_out = {name: observed.get(name, 0) for name in ("below_floor", "unreadable", "repeats", "ahead")}
+    """One report as it is kept: micro-batch, records read by topic, milliseconds by step, late records, and what was left out."""
+    acks, offsets = acks_of(report), report["sources"][0]
+    left_out = {name: sum(getattr(ack, name) for ack in acks) for name in LEFT_OUT[1:]}
     return {
         "query": report["name"], "run_id": report["runId"], "batch_id": report["batchId"], "timestamp": report["timestamp"],
-        "input_rows": report["numInputRows"], "duration_ms": report["durationMs"], "watermark": _watermark(report),
-        "dropped": sum(operator["numRowsDroppedByWatermark"] for operator in operators), **left_out,
-        "state_bytes": sum(operator["memoryUsedBytes"] for operator in operators), "until": _until(report),
+        "input_rows": report["numInputRows"], "duration_ms": report["durationMs"], "late": sum(ack.late for ack in acks), **left_out,
+        "rows": sum(ack.rows for ack in acks), "state_bytes": sum(one["memoryUsedBytes"] for one in report["stateOperators"]),
+        "until": offsets["endOffset"],
     }  # fmt: skip
-
-
-def position_of(report: Report) -> Position | None:
-    """First offset not read and watermark (of a query without one: 1970) after a micro-batch; None for a report without offsets."""
-    until = _until(report)
-    if until is None:
-        return None
-    return Position(
-        {int(partition): offset for partition, offset in until.items()}, datetime.fromisoformat(_watermark(report) or BEGINNING)
-    )
-
-
-def _watermark(report: Report) -> str | None:
-    # A query without state has no event time.
-    watermark: str | None = report.get("eventTime", {}).get("watermark")
-    return watermark
-
-
-def _until(report: Report) -> dict[str, int] | None:
-    offsets = report["sources"][0]["endOffset"]
-    return None if offsets is None else next(iter(offsets.values()))
 
 
 def _prepare(session: Session, text: str) -> PreparedStatement:

@@ -5,6 +5,7 @@ from functools import cache, reduce
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from cassandra.cluster import PreparedStatement, Session
 from cassandra.query import BoundStatement
 from pyspark.sql import Column, DataFrame
@@ -13,8 +14,9 @@ from pyspark.sql import types as T
 from pyspark.sql.streaming.query import StreamingQuery
 
 from runtime.writes import write_groups
+from speed_layer import acks
+from speed_layer.acks import Ack, last_read
 from speed_layer.sink.rows import for_workers, worker_session
-from speed_layer.view import LEFT_OUT
 from tally.families import MOST_TEXT_BYTES, SALES
 from tally.frames import readable
 from tally.settings import Settings
@@ -26,18 +28,16 @@ COLUMNS = (
     "kind", "currency", "event_id", "source_partition", "source_offset",
 )  # fmt: skip
 KEYS = ("year_day", "operation_id", "happened_at", "vendor_fiscal_module", "transaction_id", "numbering_epoch")
-_ACKS = "receipts bigint"
-_ACK_TYPES = pa.schema([("receipts", pa.int64())])
 
 Row = tuple[Any, ...]
 
 
 def receipts(records: DataFrame) -> DataFrame:
-    """One row per canonical receipt that can be counted, in the columns of raw_pos_transaction_byday.
+    """One row for each record, in the columns of raw_pos_transaction_byday.
 
-    In:  value string (canonical JSON, or anything else), partition int, offset bigint.
-    Out: COLUMNS; happened_at bigint (milliseconds, UTC), transactions array of string: each line as its JSON text. The others
-    are counted (observed metric `unreadable`).
+    In:  canonical records of a stream.
+    Out: COLUMNS; happened_at bigint (milliseconds, UTC), transactions array of string: each line as its JSON text; then is_kept
+         boolean (it can be counted, else the columns before mean nothing), topic, partition, offset, crc (of its value).
     """
     texts = ("store_id", "happened_at", "till_id", "transaction_id", "numbering_epoch", "kind", "currency", "event_id")
     # Lines read as strings keep their JSON text.
@@ -51,9 +51,9 @@ def receipts(records: DataFrame) -> DataFrame:
         "receipt.transaction_id", "receipt.numbering_epoch", _texts("receipt.lines").alias("transactions"), "receipt.kind",
         "receipt.currency", "receipt.event_id",
         F.col("partition").alias("source_partition"), F.col("offset").alias("source_offset"), "is_readable",
+        "topic", "partition", "offset", acks.crc_of("value"),
     )  # fmt: skip
-    told = rows.withColumn("is_kept", F.col("is_readable") & _has_keys())
-    return told.observe(LEFT_OUT, F.count_if(~F.col("is_kept")).alias("unreadable")).where("is_kept").select(*COLUMNS)
+    return rows.select(*COLUMNS, (F.col("is_readable") & _has_keys()).alias("is_kept"), "topic", "partition", "offset", "crc")
 
 
 def _has_keys() -> Column:
@@ -68,26 +68,21 @@ def _texts(lines: str) -> Column:
 
 def start_receipts(records: DataFrame, settings: Settings) -> StreamingQuery:
     """The running query."""
-
-    def write(batch: DataFrame, number: int) -> None:
-        write_receipts(batch, settings)
-
-    query = receipts(records).writeStream.queryName(QUERY).option("checkpointLocation", str(settings.checkpoint(QUERY)))
-    return query.foreachBatch(write).trigger(processingTime=f"{settings.receipts_trigger_seconds} seconds").start()
+    query = acks.observed(written(receipts(records), settings)).writeStream.queryName(QUERY).format("noop")
+    query = query.option("checkpointLocation", str(settings.checkpoint(QUERY)))
+    return query.trigger(processingTime=f"{settings.receipts_trigger_seconds} seconds").start()
 
 
-def write_receipts(rows: DataFrame, settings: Settings) -> int:
-    """Receipts written and acknowledged by the executors, in one action; how many."""
+def written(rows: DataFrame, settings: Settings) -> DataFrame:
+    """The acks of receipts() that the executors write while they are read: all that a partition brought is acknowledged by Cassandra."""
 
     known = for_workers(settings)
 
-    def write(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        written = ReceiptSink(worker_session(known)).write(batches)
-        yield pa.RecordBatch.from_pylist([{"receipts": written}], schema=_ACK_TYPES)
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        sink = ReceiptSink(worker_session(known))
+        yield acks.batch_of([ack for batch in batches if batch.num_rows for ack in sink.write(pa.Table.from_batches([batch]))])
 
-    sorted_rows = rows.sortWithinPartitions("operation_id", "year_day")
-    acks = sorted_rows.mapInArrow(write, _ACKS).collect()
-    return sum(ack.receipts for ack in acks)
+    return rows.mapInArrow(write, acks.SCHEMA)
 
 
 class ReceiptSink:
@@ -97,20 +92,20 @@ class ReceiptSink:
         self._session = session
         self._insert = _prepared(session)
 
-    def write(self, batches: Iterable[pa.RecordBatch]) -> int:
-        """How many receipts were acknowledged."""
-        written = 0
+    def write(self, rows: pa.Table) -> Iterator[Ack]:
+        """An ack for each partition of the rows, once all that can be kept are acknowledged."""
+        kept = rows.filter(rows["is_kept"]).select(COLUMNS)
+        # Those of a partition of the table follow each other.
+        columns = (column.to_pylist() for column in kept.sort_by([("operation_id", "ascending"), ("year_day", "ascending")]).columns)
+        write_groups(self._session, ([self._bound(row)] for row in zip(*columns, strict=True)))
+        for partition in pc.unique(rows["partition"]).to_pylist():
+            own = rows.filter(pc.equal(rows["partition"], partition))
+            count = pc.sum(own["is_kept"]).as_py()
+            yield Ack(own["topic"][0].as_py(), partition, count, *last_read(own), unreadable=own.num_rows - count)
 
-        def bound() -> Iterator[list[BoundStatement]]:
-            nonlocal written
-            for batch in batches:
-                for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                    written += 1
-                    # A min-register: the lower the offset, the higher the write timestamp.
-                    yield [self._insert.bind((*row, -row[-1]))]
-
-        write_groups(self._session, bound())
-        return written
+    def _bound(self, row: Row) -> BoundStatement:
+        # A min-register: the lower the offset, the higher the write timestamp.
+        return self._insert.bind((*row, -row[-1]))
 
 
 @cache

@@ -13,7 +13,9 @@ from tally.settings import Settings
 
 # It keeps no state, and a micro-batch of so many fits into this heap.
 MEMORY, MOST_RECORDS = "1g", 100_000
-RECEIPTS = Planned(QUERY, SALES.topic, None, lambda own, records, begins: start_receipts(records, own.settings), MOST_RECORDS)
+RECEIPTS = Planned(
+    QUERY, (SALES.topic,), (), lambda own, records, begins: start_receipts(records, own.settings), lambda settings: MOST_RECORDS
+)
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""A canonical topic as a stream: committed records only, from explicit offsets, stopping when records are gone."""
+"""Canonical topics as a stream: committed records only, from explicit offsets, stopping when records are gone."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,9 @@ from tally.settings import Settings
 TIMEOUT_SECONDS, HASTE_SECONDS = 30.0, 5.0
 # A fetch left open at the end of one micro-batch holds up the next one for as long; Kafka's default is half a second.
 FETCH_WAIT_MILLIS = 20
+# By partition, and by topic and partition.
 Offsets = Mapping[int, int]
+TopicOffsets = Mapping[str, Offsets]
 
 
 @dataclass(frozen=True)
@@ -69,22 +71,21 @@ def refuse_data_loss(needed: Offsets, topic: str, held: Retained) -> None:
             )
 
 
-def canonical_stream(spark: SparkSession, settings: Settings, topic: str, starting: Offsets, most_records: int = 0) -> DataFrame:
-    """Canonical records (tally.frames.canonical_records) of a topic, from these offsets on if there is no checkpoint.
+def canonical_stream(spark: SparkSession, settings: Settings, starting: TopicOffsets, most_records: int) -> DataFrame:
+    """Canonical records (tally.frames.canonical_records) of the topics, from these offsets on if there is no checkpoint.
 
-    `most_records` bounds a micro-batch; only a query without a watermark may have a bound, 0 is none.
+    `most_records` bounds a micro-batch; what waits is shared out by how much of it each partition has.
     """
-    offsets = {str(partition): offset for partition, offset in starting.items()}
-    # minPartitions and maxRecordsPerPartition stay unset, for they would split a partition over tasks (then not the first copy
-    # by offset wins). With a bound partitions drift apart in event time.
+    offsets = {topic: {str(partition): offset for partition, offset in places.items()} for topic, places in starting.items()}
+    # minPartitions and maxRecordsPerPartition stay unset: they would split a partition over tasks.
     stream = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", settings.kafka)
-        .option("subscribe", topic)
-        .option("startingOffsets", json.dumps({topic: offsets}))
+        .option("subscribe", ",".join(starting))
+        .option("startingOffsets", json.dumps(offsets))
         .option("kafka.isolation.level", "read_committed")
         .option("kafka.fetch.max.wait.ms", str(FETCH_WAIT_MILLIS))
         .option("failOnDataLoss", "true")
+        .option("maxOffsetsPerTrigger", str(most_records))
     )
-    stream = stream.option("maxOffsetsPerTrigger", str(most_records)) if most_records else stream
     return canonical_records(stream.load())

@@ -3,7 +3,7 @@
 Any change of what they compute needs a higher `epoch` in tally/families.py.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
@@ -16,32 +16,45 @@ WINDOW = "15 minutes"
 
 
 def canonical_records(kafka: DataFrame) -> DataFrame:
-    """Canonical records of one topic.
+    """Canonical records of some topics.
 
-    In:  the Kafka source's columns (value binary, partition, offset, timestamp).
-    Out: value string (JSON), partition int, offset bigint, committed_at timestamp (UTC, the Kafka timestamp).
+    In:  the Kafka source's columns (topic, value binary, partition, offset, timestamp).
+    Out: topic string, value string (JSON), partition int, offset bigint, committed_at timestamp (UTC, the Kafka timestamp).
     """
-    return kafka.select(F.col("value").cast("string").alias("value"), "partition", "offset", F.col("timestamp").alias("committed_at"))
+    value = F.col("value").cast("string").alias("value")
+    return kafka.select("topic", value, "partition", "offset", F.col("timestamp").alias("committed_at"))
 
 
-def contributions(records: DataFrame, family: Family) -> DataFrame:
+def contributions(records: DataFrame, *families: Family) -> DataFrame:
     """What each record adds to its window.
 
-    In:  value string (canonical JSON, or anything else), partition int, offset bigint; optional committed_at timestamp.
-    Out: one row per record: store_id, event_id, happened_at timestamp (UTC), fingerprint, partition, offset, committed_at if it
-         was there, the family's axes (string) and parts (bigint: minor units, thousandths, counts); is_readable boolean: as
-         readable(), without it the other columns mean nothing; is_repeat boolean: marked by the normaliser as an exact copy.
+    In:  value string (canonical JSON, or anything else), partition int, offset bigint; optional topic, committed_at, crc. Where
+         there are several families the topic tells which one the record is of.
+    Out: one row per record: store_id, event_id, happened_at timestamp (UTC), fingerprint, what was there of partition, offset and
+         the optional columns, the families' axes (string) and parts (bigint: minor units, thousandths, counts), null where they are
+         another family's; is_readable boolean: as readable(), without it the other columns mean nothing; is_repeat boolean: marked by
+         the normaliser as an exact copy.
     """
     # inline(array(…)) and not the bare struct: the filter that window() brings along would else be pushed down to the source
     # and parse each record a second time (ADR 001).
-    placed = [name for name in ("partition", "offset", "committed_at") if name in records.columns]
-    parsed = records.select(F.inline(F.array(_parsed("value", family))), _is_utf8("value").alias("is_utf8"), *placed)
-    is_readable = F.col("is_utf8") & _is_complete(family, F.col)
+    placed = [name for name in ("topic", "partition", "offset", "committed_at", "crc") if name in records.columns]
+    parsed = records.select(F.inline(F.array(_parsed("value", *families))), _is_utf8("value").alias("is_utf8"), *placed)
+    is_readable = F.col("is_utf8") & by_topic(families, lambda family: _is_complete(family, F.col))
     return parsed.select(
         "store_id", "event_id", _instant(F.col("happened_at")).alias("happened_at"), "fingerprint",
-        *placed, *family.axes, *family.parts,
+        *placed, *_all("axes", families), *_all("parts", families),
         is_readable.alias("is_readable"), F.coalesce("repeat", F.lit(False)).alias("is_repeat"),
     )  # fmt: skip
+
+
+def by_topic(families: Sequence[Family], column: Callable[[Family], Column]) -> Column:
+    """The column of the family that the record is of; of a single family without asking."""
+    last = column(families[-1])
+    return reduce(lambda rest, family: F.when(F.col("topic") == family.topic, column(family)).otherwise(rest), families[:-1], last)
+
+
+def _all(kind: str, families: Sequence[Family]) -> list[str]:
+    return list(dict.fromkeys(name for family in families for name in getattr(family, kind)))
 
 
 def readable(value: Column, family: Family) -> Column:
@@ -53,10 +66,10 @@ def readable(value: Column, family: Family) -> Column:
     return _is_utf8(value) & F.exists(F.array(_parsed(value, family)), lambda event: _is_complete(family, lambda name: event[name]))
 
 
-def _parsed(value: Column | str, family: Family) -> Column:
-    texts = ("store_id", "event_id", "happened_at", "fingerprint", *family.axes)
+def _parsed(value: Column | str, *families: Family) -> Column:
+    texts = ("store_id", "event_id", "happened_at", "fingerprint", *_all("axes", families))
     fields = [T.StructField(name, T.StringType()) for name in texts]
-    fields += [T.StructField(name, T.LongType()) for name in family.parts]
+    fields += [T.StructField(name, T.LongType()) for name in _all("parts", families)]
     return F.from_json(value, T.StructType([*fields, T.StructField("repeat", T.BooleanType())]))
 
 

@@ -86,7 +86,10 @@ class Settings(BaseModel):
 
     sales_lateness_seconds: int = Field(7200, ge=1, description="seconds that the speed layer keeps a sales window open")
     traffic_lateness_seconds: int = Field(7200, ge=1, description="seconds that the speed layer keeps a traffic window open")
-    trigger_seconds: float = Field(1.0, ge=0, description="least seconds between two micro-batches of a view; 0 asks Kafka all the time")
+    trigger_seconds: float = Field(0.0, ge=0, description="least seconds between two micro-batches of the views; 0: each as the last one ends")
+    micro_batch_records: int = Field(
+        50_000, ge=1, le=1_000_000, description="most records in one micro-batch of the views; more wait for the next"
+    )
     receipts_trigger_seconds: float = Field(
         10.0, ge=0, description="least seconds between two micro-batches of the raw receipts; the views come first"
     )
@@ -94,10 +97,6 @@ class Settings(BaseModel):
     speed_retention_days: int = Field(
         400, ge=1, le=7300, description="days that a speed row lives after the later of its window's end and its writing"
     )
-    sink_register: Literal["events", "wall_clock", "counter"] = Field(
-        "events", description="what makes a speed row win; only events is right, the others are negative controls of the tests"
-    )
-    floor: bool = Field(True, description="whether a query without checkpoint leaves windows it cannot know whole to batch")
 
     final_patience_seconds: float = Field(
         3600.0, gt=0, description="seconds without word that the master has read everything, after which no answer is final"

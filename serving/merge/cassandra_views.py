@@ -54,7 +54,7 @@ class CassandraViews:
 
     async def speed_rows(self, family: Family, store_id: str, days: Sequence[date]) -> list[ViewRow]:
         """Rows of (store, day) partitions; each is read whole, so no window of it is seen half written."""
-        statement = statements.speed_statement(family, self._settings)
+        statement = statements.speed_statement(family)
         rows = await self._gather(statement, ((store_id, some) for some in _chunks(days)))
         return await computed(len(rows), _view_rows, family, rows)
 

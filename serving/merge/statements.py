@@ -1,7 +1,6 @@
 """The CQL of the reads, by family; docs/reading-with-cql.md shows the same by hand."""
 
 from tally.families import Family
-from tally.settings import Settings
 
 COVERING_COLUMNS = "day, generation, epoch, covered_from, covered_until"
 POINTER_COLUMNS = f"{COVERING_COLUMNS}, table_version, flipped_at, pinned, through"
@@ -20,11 +19,8 @@ ACTIVITY = "SELECT store_id, first_day, last_day FROM store_activity WHERE famil
 CURRENCIES = "SELECT store_id, currency, first_day, last_day FROM store_currency WHERE family = ?"
 
 
-def speed_statement(family: Family, settings: Settings) -> str:
+def speed_statement(family: Family) -> str:
     """Speed rows of one store on some days: key, events, parts, then epoch."""
-    # Negative control of the tests: the counter table has no epoch, all its rows are of the family's.
-    if settings.sink_register == "counter":
-        return f"SELECT {_columns(family)} FROM {family.speed_table}_counter WHERE store_id = ? AND day IN ?"
     return f"SELECT {_columns(family)}, epoch FROM {family.speed_table} WHERE store_id = ? AND day IN ?"
 
 

@@ -1,18 +1,14 @@
 """View rows into Cassandra, from the executors: a max-register by write timestamp (epoch, events)."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from itertools import groupby, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Protocol, TypeAlias
 
-import pyarrow as pa
 from cassandra.cluster import PreparedStatement, Session
 from cassandra.query import BoundStatement
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from runtime.writes import write_groups
 from speed_layer.sink.activity import StoreActivity
@@ -27,22 +23,10 @@ DAY_SECONDS = 86_400
 # Cassandra refuses a longer time to live, 20 years, and one that ends after 2038-01-19 (31 bits); a day is left for clocks that differ.
 LONGEST_TTL_SECONDS = 630_720_000
 LAST_EXPIRY = 2_147_483_646 - DAY_SECONDS
-_WINDOWS_AT_ONCE = 10_000
-ACKS = "rows bigint, windows bigint"
-_ACK_TYPES = pa.schema([("rows", pa.int64()), ("windows", pa.int64())])
 
-Row = tuple[Any, ...]
-
-
-class Acks(NamedTuple):
-    """What a micro-batch wrote: rows and windows acknowledged."""
-
-    rows: int = 0
-    windows: int = 0
-
-    def plus(self, other: "Acks") -> "Acks":
-        """Both together."""
-        return Acks(self.rows + other.rows, self.windows + other.windows)
+# In the columns of row_columns(); the rows of one window.
+Row: TypeAlias = tuple[Any, ...]
+WindowRows: TypeAlias = tuple[Family, Sequence[Row]]
 
 
 def row_columns(family: Family) -> tuple[str, ...]:
@@ -73,30 +57,6 @@ def seconds_to_live(window_start_millis: int, retention_days: int, now_seconds: 
     return max(0, min(LONGEST_TTL_SECONDS, int(ends - now_seconds)))
 
 
-def written(rows: DataFrame, settings: Settings, family: Family) -> DataFrame:
-    """The acks of rows that the executors write and announce while they are read; no more of Python runs a micro-batch in the driver.
-
-    In: window_rows(), of a stream or not; the rows of one window follow each other. Out: ACKS, one row a task. What the first
-    failed task raised ends the action that reads them; nothing is acknowledged then and the micro-batch is repeated.
-    """
-
-    known = for_workers(settings)
-
-    def write(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        try:
-            acks = worker_sink(known, family).write(batches)
-        except Exception:
-            # A producer may have failed for good, and this worker outlives the query: the next try gets new ones.
-            worker_sink.cache_clear()
-            raise
-        yield pa.RecordBatch.from_pylist([acks._asdict()], schema=_ACK_TYPES)
-
-    # As plain integers the columns need no conversion on their way into CQL's wire format.
-    day, start = F.unix_date("day").alias("day"), F.unix_millis("window_start").alias("window_start")
-    columns = [{"day": day, "window_start": start}.get(name, F.col(name)) for name in row_columns(family)]
-    return rows.select(*columns).mapInArrow(write, ACKS)
-
-
 def for_workers(settings: Settings) -> Settings:
     """The settings without the driver's folders, so that a worker that outlives one query serves the next with one session."""
     return settings.model_copy(update={"home": Path(), "checkpoints": None})
@@ -108,52 +68,68 @@ def worker_session(settings: Settings) -> Session:
     return cassandra_cluster(settings).connect(settings.keyspace)
 
 
+class Sink(Protocol):
+    """Where the rows of windows go."""
+
+    def write(self, windows: Sequence[WindowRows]) -> None:
+        """Nothing, once every row is acknowledged; the windows are on their way to be announced."""
+
+    def flush(self) -> None:
+        """Nothing, once every written window is announced."""
+
+
+MakeSink = Callable[[Settings], Sink]
+
+
 @cache
-def worker_sink(settings: Settings, family: Family) -> "RowSink":
-    """The sink of this Python worker, made on first use."""
-    return RowSink(settings, family, worker_session(settings))
+def worker_sink(make: MakeSink, settings: Settings) -> Sink:
+    """The sink of this Python worker, made on first use: a session does not survive a fork."""
+    return make(settings)
 
 
 class RowSink:
     """Writes rows, then announces their windows, then notes the stores' days."""
 
-    def __init__(self, settings: Settings, family: Family, session: Session) -> None:
-        self._settings, self._family, self._session = settings, family, session
-        self._insert: PreparedStatement = session.prepare(insert_statement(family, settings.keyspace))
-        self._insert.is_idempotent = True
-        self._events = row_columns(family).index("events")
+    def __init__(self, settings: Settings) -> None:
+        self._settings, self._session = settings, worker_session(settings)
         self._updates = ViewUpdates(settings)
-        self._activity = StoreActivity(family, session)
+        self._tables: dict[str, FamilyTable] = {}
 
-    def write(self, batches: Iterable[pa.RecordBatch]) -> Acks:
-        """Everything acknowledged by Cassandra, then by Kafka. The rows of one window follow each other."""
-        rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
-        # The rows of one window count together: who sees one of its currencies sees the others as new.
-        windows = (list(group) for _, group in groupby(rows, key=lambda row: row[:3]))
-        acks = Acks()
-        while some := list(islice(windows, _WINDOWS_AT_ONCE)):
-            acks = acks.plus(self._write_windows(some))
-        self._updates.flush()
-        return acks
-
-    def _write_windows(self, windows: Sequence[list[Row]]) -> Acks:
+    def write(self, windows: Sequence[WindowRows]) -> None:
+        """Everything acknowledged by Cassandra. The rows of a window count together: who sees one of its currencies sees the others as new."""
         now = time.time()
-        write_groups(self._session, ([self._bound(row, now) for row in rows] for rows in windows))
-        for store_id, _, start, *others in (rows[0] for rows in windows):
-            self._updates.announce(self._family, store_id, datetime.fromtimestamp(start / 1000, UTC), others[self._events - 3])
-        written = [row for rows in windows for row in rows]
-        self._activity.note(written)
-        return Acks(len(written), len(windows))
+        write_groups(self._session, ([self._bound(family, row, now) for row in rows] for family, rows in windows))
+        for family, rows in windows:
+            events = self._table(family).events
+            self._updates.announce(family, rows[0][0], datetime.fromtimestamp(rows[0][2] / 1000, UTC), rows[0][events])
+        for family in {family for family, _ in windows}:
+            self._table(family).activity.note([row for other, rows in windows if other == family for row in rows])
 
-    def _bound(self, row: Row, now: float) -> BoundStatement:
+    def flush(self) -> None:
+        """Every written window acknowledged by Kafka. Raises UpdatesNotSent."""
+        self._updates.flush()
+
+    def timestamp(self, family: Family, row: Row) -> int:
+        """The write timestamp of a row."""
+        return register(row[-1], row[self._table(family).events])
+
+    def _bound(self, family: Family, row: Row, now: float) -> BoundStatement:
         store_id, day, *others = row
-        return self._insert.bind((store_id, day + CQL_DATE_ZERO, *others, self._timestamp(row, now), self._ttl(row, now)))
+        ttl = seconds_to_live(row[2], self._settings.speed_retention_days, now)
+        return self._table(family).insert.bind((store_id, day + CQL_DATE_ZERO, *others, self.timestamp(family, row), ttl))
 
-    def _ttl(self, row: Row, now: float) -> int:
-        return seconds_to_live(row[2], self._settings.speed_retention_days, now)
+    def _table(self, family: Family) -> "FamilyTable":
+        found = self._tables.get(family.name)
+        if found is None:
+            found = self._tables[family.name] = FamilyTable(family, self._session, self._settings.keyspace)
+        return found
 
-    def _timestamp(self, row: Row, now: float) -> int:
-        # The clock is a negative control of the tests: a replay or a second driver then overwrites richer rows.
-        if self._settings.sink_register == "wall_clock":
-            return int(now * 1_000_000)
-        return register(row[-1], row[self._events])
+
+class FamilyTable:
+    """What one worker keeps of a family's table: its INSERT, the place of `events` in a row, what it has noted of the stores."""
+
+    def __init__(self, family: Family, session: Session, keyspace: str) -> None:
+        self.insert: PreparedStatement = session.prepare(insert_statement(family, keyspace))
+        self.insert.is_idempotent = True
+        self.events = row_columns(family).index("events")
+        self.activity = StoreActivity(family, session)

@@ -4,7 +4,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,9 @@ from cassandra.cluster import Session
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from speed_layer.sink.rows import MakeSink, RowSink
 from speed_layer.source import Offsets, canonical_stream
-from speed_layer.view import start_view
+from speed_layer.views import QUERY, start_views
 from tally.families import SALES, Family
 from tally.frames import canonical_records, contributions, members_per_window, window_rows
 from tally.settings import Settings
@@ -23,6 +24,18 @@ from tests.canonical import Canonical, receipt, send
 NOON = datetime(2017, 9, 19, 12, tzinfo=UTC)
 WEEK = timedelta(days=7)
 Report = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class OnTopic(Family):
+    """A family on another topic than its own."""
+
+    read_from: str = ""
+
+    @property
+    def topic(self) -> str:
+        """The canonical topic."""
+        return self.read_from
 
 
 def last_report(query: StreamingQuery) -> Report:
@@ -34,7 +47,7 @@ def last_report(query: StreamingQuery) -> Report:
 
 @dataclass(frozen=True)
 class SpeedQuery:
-    """One family's query over one topic. Each test has stores of its own, so that the module's tests may share tables."""
+    """The query of the views over one topic. Each test has stores of its own, so that the module's tests may share tables."""
 
     spark: SparkSession
     session: Session
@@ -43,6 +56,7 @@ class SpeedQuery:
     family: Family = SALES
     starting: Offsets = field(default_factory=dict)
     floor: datetime | None = None
+    sink: MakeSink = RowSink
 
     @property
     def store(self) -> str:
@@ -52,15 +66,11 @@ class SpeedQuery:
     @property
     def checkpoint(self) -> Path:
         """Its checkpoint folder."""
-        return self.settings.checkpoint(self.family.name)
+        return self.settings.checkpoint(QUERY)
 
     def anew(self, checkpoints: Path, **changes: Any) -> "SpeedQuery":
         """A second query over the same topic and tables, without a checkpoint."""
         return replace(self, settings=self.settings.model_copy(update={"checkpoints": checkpoints}), **changes)
-
-    def with_register(self, register: str) -> "SpeedQuery":
-        """The same query with another sink."""
-        return replace(self, settings=self.settings.model_copy(update={"sink_register": register}))
 
     def without_cassandra(self, address: str) -> "SpeedQuery":
         """The same query whose workers cannot reach Cassandra."""
@@ -77,9 +87,10 @@ class SpeedQuery:
     @contextmanager
     def running(self) -> Iterator[StreamingQuery]:
         """The query, started and stopped."""
-        starting = self.starting or dict.fromkeys(range(self.settings.partitions), 0)
-        records = canonical_stream(self.spark, self.settings, self.topic, starting)
-        query = start_view(records, self.family, self.floor, self.settings)
+        starting = {self.topic: self.starting or dict.fromkeys(range(self.settings.partitions), 0)}
+        records = canonical_stream(self.spark, self.settings, starting, self.settings.micro_batch_records)
+        family = OnTopic(**asdict(self.family), read_from=self.topic)
+        query = start_views(records, [family], {family.name: self.floor}, self.settings, self.sink)
         try:
             yield query
         finally:
@@ -131,9 +142,9 @@ class SpeedQuery:
 
     def copy_checkpoint(self, target: Path) -> None:
         """A backup of the checkpoint folder."""
-        shutil.copytree(self.checkpoint, target / self.family.name)
+        shutil.copytree(self.checkpoint, target / QUERY)
 
     def restore_checkpoint(self, backup: Path) -> None:
         """The checkpoint folder as it was."""
         shutil.rmtree(self.checkpoint)
-        shutil.copytree(backup / self.family.name, self.checkpoint)
+        shutil.copytree(backup / QUERY, self.checkpoint)

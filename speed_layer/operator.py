@@ -1,0 +1,135 @@
+"""Spark's stateful operator of the views: the state of each partition, from which its rows are computed, and written."""
+
+from collections.abc import Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import types as T
+from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor, StatefulProcessorHandle
+
+from speed_layer.acks import LEFT_OUT, Ack, batch_of, last_read
+from speed_layer.prefix import NEVER, PageKey, Prefix, WindowRow
+from speed_layer.records import columns_of, unpacked
+from speed_layer.sink.rows import MakeSink, Row, Sink, WindowRows, for_workers, worker_sink
+from tally.families import TOTAL_DIM, TOTAL_DIM_VALUE, Family
+from tally.settings import Settings
+
+DAY_MILLIS = 86_400_000
+# Rows are written in so large lots, each acknowledged before the next.
+WINDOWS_AT_ONCE = 10_000
+_KEPT = msgspec.msgpack.Encoder()
+BYTES = T.StructType([T.StructField("value", T.BinaryType())])
+PAGE_KEY = T.StructType([T.StructField("start", T.LongType()), T.StructField("number", T.IntegerType())])
+
+
+class Kept(msgspec.Struct, array_like=True):
+    """What is kept of a partition beside its pages: its frontier, and which pages there are."""
+
+    frontier: int = NEVER
+    pages: list[PageKey] = []
+
+
+class WindowOperator(StatefulProcessor):
+    """Takes the records of a partition in order of offset (speed_layer/prefix.py); its rows are acknowledged when the task ends."""
+
+    def __init__(self, families: Sequence[Family], settings: Settings, sink: MakeSink) -> None:
+        self._families = {family.topic: family for family in families}
+        self._lateness = {family.topic: 1000 * settings.lateness_seconds(family.name) for family in families}
+        self._settings, self._make_sink = for_workers(settings), sink
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """The two variables of the state. Their schemas are objects, for each text would cost a question to the JVM."""
+        self._kept = handle.getValueState("partition", BYTES)
+        self._pages = _Pages(handle.getMapState("pages", PAGE_KEY, BYTES))
+        self._waiting: list[WindowRows] = []
+
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+        """One ack (speed_layer/acks.py) of the partition `key`, (topic, partition), whose packed records are the `rows`."""
+        topic, partition = key
+        table = unpacked(stream for frame in rows for stream in frame["records"])
+        prefix = self._prefix(topic)
+        count = self._take(self._families[topic], prefix, table.filter(pc.equal(table["left_out"], 0)))
+        self._kept.update((_KEPT.encode(Kept(prefix.frontier, sorted(prefix.held))),))
+        ack = Ack(topic, int(partition), count, *last_read(table), *_left_out(table), late=prefix.late, frontier=prefix.frontier)
+        yield batch_of([ack]).to_pandas()
+
+    def close(self) -> None:
+        """Nothing, once all rows of the task are acknowledged and announced. Spark calls it before it keeps the task's state."""
+        if self._waiting:
+            self._write_out()
+            with self._sink() as sink:
+                sink.flush()
+
+    def _prefix(self, topic: str) -> Prefix:
+        value = self._kept.get()
+        kept = msgspec.msgpack.decode(value[0], type=Kept) if value else Kept()
+        return Prefix(self._lateness[topic], self._pages, kept.frontier, set(kept.pages))
+
+    def _take(self, family: Family, prefix: Prefix, table: pa.Table) -> int:
+        """How many rows the records have changed; they are written, or wait for others that are written with them."""
+        count = 0
+        rows = prefix.take(columns_of(table, family)) if table.num_rows else iter(())
+        for _, window in groupby(rows, key=lambda row: (row.store, row.start)):
+            self._waiting.append((family, [_columns(family, row) for row in window]))
+            count += len(self._waiting[-1][1])
+            if len(self._waiting) >= WINDOWS_AT_ONCE:
+                self._write_out()
+        return count
+
+    def _write_out(self) -> None:
+        with self._sink() as sink:
+            sink.write(self._waiting)
+        self._waiting = []
+
+    @contextmanager
+    def _sink(self) -> Iterator[Sink]:
+        try:
+            yield worker_sink(self._make_sink, self._settings)
+        except Exception:
+            # A producer may have failed for good, and this worker outlives the query: the next try gets new ones.
+            worker_sink.cache_clear()
+            raise
+
+
+class _Pages(MutableMapping[PageKey, bytes]):
+    """The pages as the state keeps them."""
+
+    def __init__(self, state: MapState) -> None:
+        self._state = state
+
+    def __getitem__(self, key: PageKey) -> bytes:
+        value = self._state.getValue(key)
+        if value is None:
+            raise KeyError(key)
+        return bytes(value[0])
+
+    def __setitem__(self, key: PageKey, value: bytes) -> None:
+        self._state.updateValue(key, (value,))
+
+    def __delitem__(self, key: PageKey) -> None:
+        self._state.removeKey(key)
+
+    def __iter__(self) -> Iterator[PageKey]:
+        return iter(self._state.keys())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _columns(family: Family, row: WindowRow) -> Row:
+    """The row in the columns of the family's speed table; day in days and start in milliseconds since 1970."""
+    day = row.start // DAY_MILLIS
+    return (row.store, day, row.start, *row.axes, TOTAL_DIM, TOTAL_DIM_VALUE, row.events, *row.parts, family.epoch)
+
+
+def _left_out(table: pa.Table) -> list[int]:
+    """How many records each reason has left out, in the order of LEFT_OUT."""
+    counts: list[int] = np.bincount(table["left_out"].to_numpy(), minlength=len(LEFT_OUT)).tolist()
+    return counts[1:]
+

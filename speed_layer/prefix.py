@@ -1,0 +1,98 @@
+"""What the records of one partition, taken in order of offset, make of its windows: a function of that prefix alone.
+
+A record is late when an earlier one of its partition has come so far that its window was over by more than the lateness. So what is
+counted of a window is a prefix of its records, and the same one, however the partition was cut into micro-batches, and by whomever.
+"""
+
+from collections.abc import Iterator, MutableMapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+from zlib import crc32
+
+import numpy as np
+
+from speed_layer.records import Axes, Ints, Records, runs_of
+from speed_layer.window import Page, Window, page_of, value_of
+
+WINDOW_MILLIS = 900_000
+# Pages of one instant: who sells in few of many stores reads and writes little of the state.
+PAGES = 16
+NEVER = -(2**62)
+PageKey: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class WindowRow:
+    """One row of a window: start in milliseconds since 1970, distinct events of the window, by part the sum over those of the axes."""
+
+    store: str
+    start: int
+    axes: Axes
+    events: int
+    parts: tuple[int, ...]
+
+
+@dataclass
+class Prefix:
+    """The state of one partition. `pages` are kept elsewhere, by (start of the window, number); `held` says which there are.
+
+    `frontier` is the latest instant of any record so far, `lateness` a span, both in milliseconds.
+    """
+
+    lateness: int
+    pages: MutableMapping[PageKey, bytes]
+    frontier: int = NEVER
+    held: set[PageKey] = field(default_factory=set)
+    late: int = 0
+
+    def take(self, records: Records) -> Iterator[WindowRow]:
+        """The rows of each window that the records change, one window after the other; what has closed is forgotten at the end."""
+        starts = records.at - records.at % WINDOW_MILLIS
+        reached = np.maximum.accumulate(np.concatenate(([self.frontier], records.at)))
+        on_time = starts + WINDOW_MILLIS > reached[:-1] - self.lateness
+        self.frontier, self.late = int(reached[-1]), int((~on_time).sum())
+        yield from self._count(records, starts, np.flatnonzero(on_time))
+        for key in [key for key in self.held if self._has_closed(key)]:
+            del self.pages[key]
+            self.held.remove(key)
+
+    def _count(self, records: Records, starts: Ints, which: Ints) -> Iterator[WindowRow]:
+        for key, stores in _by_page(records, starts, which):
+            page = page_of(self.pages[key]) if key in self.held else {}
+            changed = [store for store, places in stores if page.setdefault(store, Window()).add(records, places)]
+            for store in changed:
+                yield from _rows(store, key[0], page[store])
+            if changed and not self._has_closed(key):
+                self._keep(key, page)
+
+    def _keep(self, key: PageKey, page: Page) -> None:
+        self.pages[key] = value_of(page)
+        self.held.add(key)
+
+    def _has_closed(self, key: PageKey) -> bool:
+        return key[0] + WINDOW_MILLIS <= self.frontier - self.lateness
+
+
+def _rows(store: str, start: int, window: Window) -> Iterator[WindowRow]:
+    for axes, sums in window.sums.items():
+        yield WindowRow(store, start, axes, window.events, tuple(sums))
+
+
+def _by_page(records: Records, starts: Ints, which: Ints) -> Iterator[tuple[PageKey, list[tuple[str, Ints]]]]:
+    """The places of records by page, and in it by store, each in order of offset."""
+    numbers = np.array([crc32(name.encode()) % PAGES for name in records.names], np.int64)
+    keys = np.stack((starts[which], numbers[records.stores[which]], records.stores[which]))
+    # The last key sorts first; ties keep the order of the offsets.
+    order = np.lexsort(keys[::-1])
+    keys, which = keys[:, order], which[order]
+    current: PageKey | None = None
+    stores: list[tuple[str, Ints]] = []
+    for begin, end in runs_of(keys):
+        start, number, store = keys[:, begin].tolist()
+        if current is not None and current != (start, number):
+            yield current, stores
+            stores = []
+        current = (start, number)
+        stores.append((records.names[store], which[begin:end]))
+    if current is not None:
+        yield current, stores

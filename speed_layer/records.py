@@ -1,0 +1,114 @@
+"""Records of one partition on their way into the state: packed into few Arrow streams, and read as columns of numbers."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+
+from tally.families import Family
+
+ID_BYTES = 16
+ID_TYPE = np.dtype(f"S{ID_BYTES}")
+PACKED = "topic string, partition int, records binary"
+Ints: TypeAlias = npt.NDArray[np.int64]
+Axes: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Records:
+    """Some records of one partition in order of offset, one place in each column a record.
+
+    `stores` are places in `names`, `axes` places in `axes_values`; `at` is in milliseconds since 1970; `ids` are identities of 16
+    bytes; `parts` has one column a part.
+    """
+
+    stores: Ints
+    names: Sequence[str]
+    at: Ints
+    ids: npt.NDArray[np.bytes_]
+    axes: Ints
+    axes_values: Sequence[Axes]
+    parts: Ints
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def sums(self, which: Ints) -> Iterator[tuple[Axes, list[int]]]:
+        """By axes the sum of each part over the records at these places."""
+        axes = self.axes[which]
+        for number in np.unique(axes).tolist():
+            yield self.axes_values[number], self.parts[which[axes == number]].sum(axis=0).tolist()
+
+
+def packed(records: DataFrame) -> DataFrame:
+    """The records of each partition in few rows: Spark's stateful operator takes rows one by one in Python.
+
+    In: topic string, partition int, then anything. Out: PACKED; `records` is an Arrow stream of rows that came one after the other.
+    """
+    return records.mapInArrow(_pack, PACKED)
+
+
+def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        topics, partitions = batch.columns[:2]
+        runs = runs_of(np.stack((_places(topics)[1], partitions.to_numpy())))
+        firsts = pa.array([begin for begin, _ in runs])
+        streams = [_stream(batch.slice(begin, end - begin)) for begin, end in runs]
+        columns = [topics.take(firsts), partitions.take(firsts), pa.array(streams, pa.binary())]
+        yield pa.RecordBatch.from_arrays(columns, names=["topic", "partition", "records"])
+
+
+def runs_of(keys: Ints) -> list[tuple[int, int]]:
+    """Begin and end of each run of equal columns."""
+    if keys.shape[1] == 0:
+        return []
+    begins = np.flatnonzero(np.r_[True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)]).tolist()
+    return list(zip(begins, [*begins[1:], keys.shape[1]], strict=True))
+
+
+def _stream(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def unpacked(streams: Iterable[bytes]) -> pa.Table:
+    """The rows of some packed streams of one partition, in order of offset."""
+    return pa.concat_tables(pa.ipc.open_stream(stream).read_all() for stream in streams).sort_by("offset")
+
+
+def columns_of(table: pa.Table, family: Family) -> Records:
+    """The records of a table with the columns of speed_layer.views.told()."""
+    names, stores = _places(table["store_id"].combine_chunks())
+    axes_values, axes = _axes(table, family)
+    parts = [table[part].to_numpy() for part in family.parts]
+    return Records(
+        stores, names, table["at"].to_numpy(), _ids(table["id"]), axes, axes_values,
+        np.column_stack(parts).astype(np.int64, copy=False),
+    )  # fmt: skip
+
+
+def _places(column: pa.Array) -> tuple[list[Any], Ints]:
+    """Distinct values, and where each row's lies among them."""
+    encoded = pc.dictionary_encode(column)
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
+
+
+def _axes(table: pa.Table, family: Family) -> tuple[list[Axes], Ints]:
+    values: list[Axes] = [()]
+    places = np.zeros(table.num_rows, np.int64)
+    for axis in family.axes:
+        names, here = _places(table[axis].combine_chunks())
+        places = places * len(names) + here
+        values = [(*value, name) for value in values for name in names]
+    return values, places
+
+
+def _ids(column: pa.ChunkedArray) -> npt.NDArray[np.bytes_]:
+    return np.frombuffer(b"".join(column.to_pylist()), dtype=ID_TYPE)

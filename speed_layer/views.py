@@ -1,0 +1,73 @@
+"""The query of the views: canonical records of all families to view rows, in one stateful operator keyed by topic and partition."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from speed_layer import acks
+from speed_layer.floor import Floors
+from speed_layer.operator import WindowOperator
+from speed_layer.records import ID_BYTES, packed
+from speed_layer.sink.rows import MakeSink, RowSink
+from tally.families import Family
+from tally.frames import by_topic, contributions
+from tally.settings import Settings
+
+QUERY = "views"
+# The normaliser lets through minutes. One event of a year to come would close every window before it, for good.
+MOST_AHEAD = timedelta(days=1)
+
+
+def start_views(
+    records: DataFrame, families: Sequence[Family], floors: Floors, settings: Settings, sink: MakeSink = RowSink
+) -> StreamingQuery:
+    """The running query. `records` are canonical ones of a stream, of the families' topics; a micro-batch fails as a whole."""
+    operator = WindowOperator(families, settings, sink)
+    keyed = packed(told(records, families, floors)).groupBy("topic", "partition")
+    written = keyed.transformWithStateInPandas(operator, acks.SCHEMA, outputMode="Update", timeMode="None")
+    # The operator has written everything when its acks are read, and the acks travel in the report: nothing is left to be stored.
+    query = acks.observed(written).writeStream.queryName(QUERY).format("noop").outputMode("update")
+    query = query.option("checkpointLocation", str(settings.checkpoint(QUERY)))
+    return query.trigger(processingTime=f"{settings.trigger_seconds} seconds").start()
+
+
+def told(records: DataFrame, families: Sequence[Family], floors: Floors) -> DataFrame:
+    """What the operator is told of each record, in columns that are never null.
+
+    In:  canonical records of a stream.
+    Out: topic, partition int, offset bigint, crc bigint (CRC-32 of the value), left_out int (why it does not count, a place in
+         acks.LEFT_OUT; where it is not 0 the columns that follow mean nothing), store_id, at bigint (milliseconds since 1970), id
+         binary (identity in 16 bytes), the families' axes and parts.
+    """
+    events = contributions(records.withColumn("crc", acks.crc_of("value")), *families)
+    # Two identities with one digest would be counted as one: half of SHA-256 makes that impossible to happen or to be made.
+    digest = F.substring(F.unhex(F.sha2("event_id", 256)), 1, ID_BYTES)
+    columns = {"at": F.unix_millis("happened_at"), "id": digest, "store_id": F.col("store_id")}
+    columns |= {axis: F.col(axis) for family in families for axis in family.axes}
+    columns |= {part: F.col(part) for family in families for part in family.parts}
+    defaults = {"id": F.lit(bytes(ID_BYTES)), "at": F.lit(0)}
+    texts = {"store_id", *(axis for family in families for axis in family.axes)}
+    filled = [
+        F.coalesce(column, F.lit("") if name in texts else defaults.get(name, F.lit(0))).alias(name) for name, column in columns.items()
+    ]
+    return events.select("topic", "partition", "offset", "crc", _left_out(families, floors).alias("left_out"), *filled)
+
+
+def _left_out(families: Sequence[Family], floors: Floors) -> Column:
+    def is_below(family: Family) -> Column:
+        floor = floors.get(family.name)
+        return F.col("happened_at") < F.lit(floor) if floor else F.lit(False)
+
+    reasons = {
+        "unreadable": ~F.col("is_readable"),
+        "repeats": F.col("is_repeat"),
+        "below_floor": by_topic(families, is_below),
+        "ahead": F.col("happened_at") > F.col("committed_at") + F.lit(MOST_AHEAD),
+    }
+    told = F.lit(0)
+    for name in reversed(acks.LEFT_OUT[1:]):
+        told = F.when(reasons[name], acks.LEFT_OUT.index(name)).otherwise(told)
+    return told

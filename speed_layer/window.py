@@ -1,0 +1,65 @@
+"""What is kept of an open window between two micro-batches: which events it has counted, and their sums."""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from speed_layer.records import ID_BYTES, ID_TYPE, Axes, Ints, Records
+from tally.families import MOST_SUM
+
+
+class Window(msgspec.Struct, array_like=True):
+    """One window of one store: identities of its events, 16 bytes each, sorted; by axes the sum of each part."""
+
+    ids: bytes = b""
+    sums: dict[Axes, list[int]] = {}
+
+    @property
+    def events(self) -> int:
+        """Distinct events, before exclusions and conflicts: the register of its rows."""
+        return len(self.ids) // ID_BYTES
+
+    def add(self, records: Records, which: Ints) -> bool:
+        """Whether any of the records, places in order of offset, was new to the window; those that were are counted.
+
+        Of two records of one identity the first counts, whatever the second says.
+        """
+        new = which[self._first_seen(records.ids[which])]
+        for axes, parts in records.sums(new):
+            self.sums[axes] = _total(self.sums.get(axes), parts)
+        return len(new) > 0
+
+    def _first_seen(self, ids: npt.NDArray[np.bytes_]) -> Ints:
+        """Places of the identities that the window did not know, each once; they are known from now on."""
+        distinct, first = np.unique(ids, return_index=True)
+        held = np.frombuffer(self.ids, dtype=ID_TYPE)
+        places = np.searchsorted(held, distinct)
+        if len(held):
+            is_new = held[np.minimum(places, len(held) - 1)] != distinct
+            distinct, first, places = distinct[is_new], first[is_new], places[is_new]
+        if len(distinct):
+            self.ids = np.insert(held, places, distinct).tobytes()
+        return first
+
+
+# The windows of some stores that begin at one instant, by store: what is read and written as one value of the state.
+Page: TypeAlias = dict[str, Window]
+_DECODER, _ENCODER = msgspec.msgpack.Decoder(Page), msgspec.msgpack.Encoder()
+
+
+def page_of(value: bytes) -> Page:
+    """The page that was kept as this value."""
+    return _DECODER.decode(value)
+
+
+def value_of(page: Page) -> bytes:
+    """How a page is kept."""
+    return _ENCODER.encode(page)
+
+
+def _total(sums: Sequence[int] | None, parts: Sequence[int]) -> list[int]:
+    # An overflow would end the query, and each of its restarts.
+    return [max(-MOST_SUM, min(MOST_SUM, one + other)) for one, other in zip(sums or [0] * len(parts), parts, strict=True)]
