@@ -25,4 +25,4 @@ if __name__ == "__main__":
     # Only now: whatever is imported before comes from an archive.
     from pyspark.daemon import manager
 
-    manager()
+    manager()  # type: ignore[no-untyped-call]

@@ -24,9 +24,7 @@ WATCH_SECONDS = 0.2
 log = structlog.get_logger()
 
 
-def main(
-    title: str, planned: Sequence[Planned], begin: Begin = Begin(), adapted: Callable[[Settings], Settings] = lambda own: own
-) -> int:
+def main(title: str, planned: Sequence[Planned], begin: Begin = Begin(), adapted: Callable[[Settings], Settings] = lambda own: own) -> int:
     """Exit code of a job that keeps these queries running until SIGTERM or SIGINT (runtime/job.py).
 
     `adapted` is what the job makes of the settings.

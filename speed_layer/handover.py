@@ -64,7 +64,9 @@ def settle_handover(driver: Driver, query: str, families: Sequence[Family], earl
         return known
     given = {} if begun else {topic: given_offsets(driver.begin.given, topic, driver.settings.partitions) for topic in added}
     starting = {topic: given.get(topic) or first for topic, first in added.items()}
-    floors = {family.name: driver.begin.find_floor(driver, family, starting[family.topic]) for family in families if family.topic in starting}
+    floors = {
+        family.name: driver.begin.find_floor(driver, family, starting[family.topic]) for family in families if family.topic in starting
+    }
     settled = Handover({**known.starting, **starting}, {**known.floors, **floors})
     keep_handover(checkpoint, settled)
     return settled

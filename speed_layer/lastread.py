@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import KafkaError, TopicPartition
 
@@ -38,11 +39,12 @@ def kept_memory(checkpoint: Path, topics: Sequence[str]) -> dict[str, Remembered
     file = checkpoint / FILE
     kept = json.loads(file.read_text("utf-8")) if file.is_file() else {}
     # An earlier version had a query for each topic.
-    kept = {topics[0]: kept} if "topic_id" in kept else kept
-    return {
-        topic: Remembered(one["topic_id"], {int(number): (offset, crc) for number, (offset, crc) in one["last"].items()})
-        for topic, one in kept.items()
-    }
+    by_topic = {topics[0]: kept} if "topic_id" in kept else kept
+    return {topic: _remembered(one) for topic, one in by_topic.items()}
+
+
+def _remembered(kept: Mapping[str, Any]) -> Remembered:
+    return Remembered(kept["topic_id"], {int(number): (offset, crc) for number, (offset, crc) in kept["last"].items()})
 
 
 def keep_memory(checkpoint: Path, memories: Memories) -> None:

@@ -49,14 +49,15 @@ class WindowOperator(StatefulProcessor):
         self._pages = _Pages(handle.getMapState("pages", PAGE_KEY, BYTES))
         self._waiting: list[WindowRows] = []
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
         """One ack (speed_layer/acks.py) of the partition `key`, (topic, partition), whose packed records are the `rows`."""
         topic, partition = key
         table = unpacked(stream for frame in rows for stream in frame["records"])
         prefix = self._prefix(topic)
         count = self._take(self._families[topic], prefix, table.filter(pc.equal(table["left_out"], 0)))
         self._kept.update((_KEPT.encode(Kept(prefix.frontier, sorted(prefix.held))),))
-        ack = Ack(topic, int(partition), count, *last_read(table), *_left_out(table), late=prefix.late, frontier=prefix.frontier)
+        offset, crc = last_read(table)
+        ack = Ack(topic, int(partition), count, offset, crc, late=prefix.late, frontier=prefix.frontier, **_left_out(table))
         yield batch_of([ack]).to_pandas()
 
     def close(self) -> None:
@@ -128,8 +129,7 @@ def _columns(family: Family, row: WindowRow) -> Row:
     return (row.store, day, row.start, *row.axes, TOTAL_DIM, TOTAL_DIM_VALUE, row.events, *row.parts, family.epoch)
 
 
-def _left_out(table: pa.Table) -> list[int]:
-    """How many records each reason has left out, in the order of LEFT_OUT."""
-    counts: list[int] = np.bincount(table["left_out"].to_numpy(), minlength=len(LEFT_OUT)).tolist()
-    return counts[1:]
-
+def _left_out(table: pa.Table) -> dict[str, int]:
+    """How many records each reason has left out."""
+    counts = np.bincount(table["left_out"].to_numpy(), minlength=len(LEFT_OUT)).tolist()
+    return dict(zip(LEFT_OUT[1:], counts[1:], strict=True))

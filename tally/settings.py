@@ -86,7 +86,9 @@ class Settings(BaseModel):
 
     sales_lateness_seconds: int = Field(7200, ge=1, description="seconds that the speed layer keeps a sales window open")
     traffic_lateness_seconds: int = Field(7200, ge=1, description="seconds that the speed layer keeps a traffic window open")
-    trigger_seconds: float = Field(0.0, ge=0, description="least seconds between two micro-batches of the views; 0: each as the last one ends")
+    trigger_seconds: float = Field(
+        0.0, ge=0, description="least seconds between two micro-batches of the views; 0: each as the last one ends"
+    )
     micro_batch_records: int = Field(
         50_000, ge=1, le=1_000_000, description="most records in one micro-batch of the views; more wait for the next"
     )

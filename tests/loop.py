@@ -16,8 +16,8 @@ from tenacity import RetryError, retry, retry_if_result, stop_after_delay, wait_
 from ops.demo.run import wait_until_caught_up
 from ops.lag import Lag, read_lag
 from runtime.sparkconf import SHORT_RUN_JAVA
+from speed_layer import receipts, views
 from speed_layer.checkpoint import committed_position
-from speed_layer.receipts import QUERY
 from speed_layer.source import retained
 from tally.connect import cassandra_session
 from tally.families import SALES
@@ -84,16 +84,16 @@ class Loop:
         with cassandra_session(self.settings) as session:
             wait_until_caught_up(lambda: read_lag(self.settings, session), print, CATCH_UP_SECONDS)
 
-    def write_out_receipts(self) -> None:
-        """Wait until the raw receipts are written as well: they come after the views, and no lag counts them."""
-        checkpoint, end = self.settings.checkpoint(QUERY), dict(retained(self.settings, SALES.topic).end)
-        wait_until(lambda: has_reached(checkpoint, end), 120, "the raw receipts are written")
+    def wait_for_receipts(self) -> None:
+        """Return when the raw receipts are written as well: they come after the views, and no lag counts them."""
+        checkpoint, end = self.settings.checkpoint(receipts.QUERY), retained(self.settings, SALES.topic).end
+        wait_until(lambda: has_reached(checkpoint, SALES.topic, end), 120, "the raw receipts are written")
 
     def lag(self, session: Session) -> Lag:
         """The lag now."""
         return read_lag(self.settings, session)
 
-    def micro_batches(self, query: str = "sales") -> list[dict[str, Any]]:
+    def micro_batches(self, query: str = views.QUERY) -> list[dict[str, Any]]:
         """Progress lines of the speed layer's micro-batches that held records."""
         log = self.home / "logs" / f"speed-progress-{query}.jsonl"
         lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
@@ -111,10 +111,9 @@ def running_loop(home: Path, *services: str, overrides: Mapping[str, str] | None
         loop.run("down")
 
 
-def has_reached(checkpoint: Path, end: Mapping[int, int]) -> bool:
-    """Whether the query of a checkpoint has committed everything up to these offsets, by partition."""
-    position = committed_position(checkpoint)
-    return position is not None and dict(position.until) == dict(end)
+def has_reached(checkpoint: Path, topic: str, end: Mapping[int, int]) -> bool:
+    """Whether the query of a checkpoint has committed everything of the topic up to these offsets, by partition."""
+    return (committed_position(checkpoint) or {}).get(topic) == end
 
 
 def jvm_of(pid: int) -> psutil.Process:

@@ -70,7 +70,7 @@ class Demo:
         code = self._step("audit", lambda: self._tally("audit", check=False))
         # After the audit, which knows the receipts of the package alone.
         live = self._step("a receipt of this very second", lambda: serve_one(self._settings, self._say))
-        return DemoResult(code, live, speed_summary(self._log("speed-progress-sales.jsonl")), self._seconds)
+        return DemoResult(code, live, speed_summary(self._log("speed-progress-views.jsonl")), self._seconds)
 
     def stop(self) -> None:
         """Stop everything that the demo started."""

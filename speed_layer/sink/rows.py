@@ -96,7 +96,10 @@ class RowSink:
         self._tables: dict[str, FamilyTable] = {}
 
     def write(self, windows: Sequence[WindowRows]) -> None:
-        """Everything acknowledged by Cassandra. The rows of a window count together: who sees one of its currencies sees the others as new."""
+        """Everything acknowledged by Cassandra.
+
+        The rows of a window are seen together: who sees one of its currencies sees the others as new.
+        """
         now = time.time()
         write_groups(self._session, ([self._bound(family, row, now) for row in rows] for family, rows in windows))
         for family, rows in windows:

@@ -13,14 +13,14 @@ import psutil
 
 from ops.stack.processes import send
 from speed_layer.source import retained
+from speed_layer.views import QUERY as QUERY
+from tally.families import SALES
 from tests.loop import Loop, has_reached, wait_until
-
-QUERY = "sales"
 
 
 @dataclass(frozen=True)
 class SpeedDriver:
-    """One running speed layer: its processes and the checkpoint of its sales query."""
+    """One running speed layer: its processes and the checkpoint of its views."""
 
     pid: int
     checkpoint: Path
@@ -37,7 +37,7 @@ class SpeedDriver:
 
     def has_read_all(self, loop: Loop) -> bool:
         """Whether everything committed to the canonical topic lies in its committed micro-batches."""
-        return has_reached(self.checkpoint, retained(loop.settings, QUERY).end)
+        return has_reached(self.checkpoint, SALES.topic, retained(loop.settings, SALES.topic).end)
 
     def freeze_in_a_micro_batch(self) -> list[psutil.Process]:
         """Stop the driver (SIGSTOP) once its next micro-batch is planned and before it is committed; what was stopped."""

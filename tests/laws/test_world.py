@@ -35,7 +35,7 @@ def test_histories_reach_what_the_law_is_about() -> None:
         world = play(Rules(), history)
         reached["several writers"] += len(world.writers) > 1
         reached["a floor"] += any(writer.floor > 0 for writer in world.writers)
-        reached["closed windows"] += any(writer.late > 2 for writer in world.writers)
+        reached["closed windows"] += any(writer.frontier > 4 for writer in world.writers)
         reached["writes on their way"] += bool(world.delayed)
         reached["speed rows"] += bool(world.held)
         reached["resends"] += len(world.log) > len(set(world.log))
@@ -54,7 +54,8 @@ def test_histories_reach_what_the_law_is_about() -> None:
         pytest.param(Rules(register="wall_clock"), id="wall clock: an old writer lowers what was served"),
         pytest.param(Rules(register="add"), id="addition: a repeated micro-batch counts twice"),
         pytest.param(Rules(token=False), id="no token: a slow rebuild takes back what a fast one published"),
-        pytest.param(Rules(checkpointed_watermark=False), id="checkpoint without state: the tail of a window as its whole"),
+        pytest.param(Rules(checkpointed_frontier=False), id="checkpoint without state: the tail of a window as its whole"),
+        pytest.param(Rules(late_is="event"), id="each event late by itself: a window with holes"),
     ],
 )
 def test_wrong_rule_is_found(wrong: Rules) -> None:

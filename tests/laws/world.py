@@ -1,4 +1,4 @@
-"""A small world of one partition: its log, speed writers with watermark, floor and checkpoints, a register, and generations.
+"""A small world of one partition: its log, speed writers with frontier, floor and checkpoints, a register, and generations.
 
 The rules are those of docs/guarantees.md, played action by action; of the pipeline it shares the register's timestamp and the merge.
 After every action each window is looked at as a reader would, by `look()`.
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from speed_layer.sink.rows import register
 from tally.merge import WindowState, merge_window
 
-WIDTH, LATENESS, LAST = 2, 2, 9  # of windows, of the watermark, and the last instant at which anything happens
+WIDTH, LATENESS, LAST = 2, 2, 9  # of windows, of late records, and the last instant at which anything happens
 EPOCH = 1
 NEVER = -1_000
 
@@ -26,7 +26,8 @@ class Rules:
     floor: bool = True
     register: str = "events"
     token: bool = True
-    checkpointed_watermark: bool = True
+    checkpointed_frontier: bool = True
+    late_is: str = "window"
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,11 @@ class Record:
 
 @dataclass(frozen=True)
 class Writer:
-    """A speed layer between two micro-batches: what its checkpoint holds. Late is what the watermark of the batch before had passed."""
+    """A speed layer between two micro-batches: what its checkpoint holds. The frontier is the latest instant that it has read."""
 
     position: int
     floor: int = NEVER
-    watermark: int = NEVER
-    late: int = NEVER
+    frontier: int = NEVER
     kept: frozenset[Record] = frozenset()
 
 
@@ -111,9 +111,7 @@ class World:
     def restore(self, which: int, _how: int) -> None:
         """An older checkpoint goes on as one more writer; those that run do not know of it."""
         snapshot = self.snapshots[which % len(self.snapshots)]
-        self.writers.append(
-            snapshot if self.rules.checkpointed_watermark else replace(snapshot, watermark=NEVER, late=NEVER, kept=frozenset())
-        )
+        self.writers.append(snapshot if self.rules.checkpointed_frontier else replace(snapshot, frontier=NEVER, kept=frozenset()))
 
     def begin_anew(self, which: int, _how: int) -> None:
         """A writer without any checkpoint begins somewhere; windows that it cannot know whole it leaves alone."""
@@ -147,14 +145,18 @@ class World:
 
     def _micro_batch(self, writer: Writer, end: int) -> tuple[Writer, list[tuple[int, int, WindowState]]]:
         read = self.log[writer.position : end]
-        taken = {record for record in read if record.window + WIDTH > writer.late and record.window >= writer.floor}
+        frontiers = [max([writer.frontier, *(record.at for record in read[:place])]) for place in range(len(read) + 1)]
+        seen = zip(read, frontiers, strict=False)
+        taken = {record for record, frontier in seen if self._ends(record) > frontier - LATENESS and record.window >= writer.floor}
         kept = writer.kept | taken
         touched = {record.window for record in taken}
         counted = rows_of(read if self.rules.register == "add" else kept)
         rows = [(self._timestamp(row), start, row) for start, row in sorted(counted.items()) if start in touched]
-        watermark = max([writer.watermark, *(record.at - LATENESS for record in read)])
-        open_ones = frozenset(record for record in kept if record.window + WIDTH > writer.watermark)
-        return replace(writer, position=end, late=writer.watermark, watermark=watermark, kept=open_ones), rows
+        open_ones = frozenset(record for record in kept if record.window + WIDTH > frontiers[-1] - LATENESS)
+        return replace(writer, position=end, frontier=frontiers[-1], kept=open_ones), rows
+
+    def _ends(self, record: Record) -> int:
+        return record.window + WIDTH if self.rules.late_is == "window" else record.at + 1
 
     def _timestamp(self, row: WindowState) -> int:
         self.clock += 1

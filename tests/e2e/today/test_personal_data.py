@@ -44,7 +44,7 @@ class TestPersonalData:
             producer.produce(RAW[0], body, chance.choice(keys()))
         assert producer.flush(30) == 0
         loop.catch_up()
-        loop.write_out_receipts()
+        loop.wait_for_receipts()
         return Planted(at, [answer.text for answer in answers if answer.status_code != 202])
 
     def test_planted_values_are_in_the_raw_topic_and_in_no_other(self, loop: Loop, planted: Planted) -> None:

@@ -7,17 +7,18 @@ import sys
 
 from speed_layer.session import build_streaming_session
 from speed_layer.source import canonical_stream
-from speed_layer.view import start_view
+from speed_layer.views import start_views
 from tally.families import SALES
 from tally.settings import Settings
+from tests.integration.speed.query import OnTopic
 
 
 def main(topic: str) -> int:
     """Exit code 0 once everything on the topic is in Cassandra."""
     settings = Settings.load()
     spark = build_streaming_session(settings)
-    records = canonical_stream(spark, settings, topic, dict.fromkeys(range(settings.partitions), 0))
-    query = start_view(records, SALES, None, settings)
+    records = canonical_stream(spark, settings, {topic: dict.fromkeys(range(settings.partitions), 0)}, settings.micro_batch_records)
+    query = start_views(records, [OnTopic.of(SALES, topic)], {}, settings)
     query.processAllAvailable()
     spark.stop()
     return 0

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from cassandra.cluster import Session
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from speed_layer.sink.rows import MakeSink, RowSink
+from speed_layer.sink.rows import MakeSink, RowSink, row_columns
 from speed_layer.source import Offsets, canonical_stream
 from speed_layer.views import QUERY, start_views
 from tally.families import SALES, Family
@@ -31,6 +32,11 @@ class OnTopic(Family):
     """A family on another topic than its own."""
 
     read_from: str = ""
+
+    @classmethod
+    def of(cls, family: Family, topic: str) -> "OnTopic":
+        """The family, read from the topic."""
+        return cls(**asdict(family), read_from=topic)
 
     @property
     def topic(self) -> str:
@@ -56,7 +62,8 @@ class SpeedQuery:
     family: Family = SALES
     starting: Offsets = field(default_factory=dict)
     floor: datetime | None = None
-    sink: MakeSink = RowSink
+    # Called at each start.
+    sink: Callable[[], MakeSink] = lambda: RowSink
 
     @property
     def store(self) -> str:
@@ -71,6 +78,10 @@ class SpeedQuery:
     def anew(self, checkpoints: Path, **changes: Any) -> "SpeedQuery":
         """A second query over the same topic and tables, without a checkpoint."""
         return replace(self, settings=self.settings.model_copy(update={"checkpoints": checkpoints}), **changes)
+
+    def of_at_most(self, records: int) -> "SpeedQuery":
+        """The same query with so many records in a micro-batch."""
+        return replace(self, settings=self.settings.model_copy(update={"micro_batch_records": records}))
 
     def without_cassandra(self, address: str) -> "SpeedQuery":
         """The same query whose workers cannot reach Cassandra."""
@@ -89,8 +100,8 @@ class SpeedQuery:
         """The query, started and stopped."""
         starting = {self.topic: self.starting or dict.fromkeys(range(self.settings.partitions), 0)}
         records = canonical_stream(self.spark, self.settings, starting, self.settings.micro_batch_records)
-        family = OnTopic(**asdict(self.family), read_from=self.topic)
-        query = start_views(records, [family], {family.name: self.floor}, self.settings, self.sink)
+        family = OnTopic.of(self.family, self.topic)
+        query = start_views(records, [family], {family.name: self.floor}, self.settings, self.sink())
         try:
             yield query
         finally:
@@ -127,11 +138,16 @@ class SpeedQuery:
         """Every column of the store's rows with the write timestamp."""
         return self.rows("window_start, currency, events, receipts, gross_minor, units_milli, epoch, WRITETIME(events)")
 
-    def rows_of_prefix(self, records: int) -> DataFrame:
-        """The rows that a query which has read only the first records would write (one store: one partition)."""
+    def write_prefix(self, records: int) -> None:
+        """The rows that a query which has read only the first records would write, written by its sink."""
         kafka = self.spark.read.format("kafka").option("kafka.bootstrap.servers", self.settings.kafka).option("subscribe", self.topic)
         prefix = canonical_records(kafka.load()).where(f"offset < {records}")
-        return window_rows(members_per_window(contributions(prefix, self.family), self.family), self.family)
+        rows = window_rows(members_per_window(contributions(prefix, self.family), self.family), self.family)
+        plain = {"day": F.unix_date("day"), "window_start": F.unix_millis("window_start")}
+        (row,) = rows.select(*(plain.get(name, F.col(name)).alias(name) for name in row_columns(self.family))).collect()
+        sink = self.sink()(self.settings)
+        sink.write([(self.family, [tuple(row)])])
+        sink.flush()
 
     def forget_last_commit(self) -> None:
         """The checkpoint as a crash leaves it: rows written, the micro-batch not committed."""

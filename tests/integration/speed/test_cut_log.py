@@ -25,7 +25,8 @@ def test_log_that_was_cut_and_has_grown_beyond_the_position_is_refused(own_site:
     settings, place = own_site.settings, partition_of(STORE, own_site.settings.partitions)
     for sold in SOLD[:6]:
         send(settings, TOPIC, [sold])
-    keep_memory(tmp_path, Remembered(topic_ids(settings, [TOPIC])[TOPIC], {place: (5, zlib.crc32(msgspec.json.encode(SOLD[5])))}))
+    last = {place: (5, zlib.crc32(msgspec.json.encode(SOLD[5])))}
+    keep_memory(tmp_path, {TOPIC: Remembered(topic_ids(settings, [TOPIC])[TOPIC], last)})
     control.down(own_site, catalogue.named(()), print)
     (log,) = settings.home.rglob(f"{TOPIC}-{place}/00000000000000000000.log")
     cut(log, 3)
@@ -37,4 +38,4 @@ def test_log_that_was_cut_and_has_grown_beyond_the_position_is_refused(own_site:
     # The offset alone tells nothing: the log is as long as before, and longer.
     refuse_data_loss({place: 6}, TOPIC, held)
     with pytest.raises(DataLoss, match=rf"topic sales partition {place}: at offset 5 lies another record than the query has read"):
-        checked_memory(settings, TOPIC, tmp_path, held)
+        checked_memory(settings, tmp_path, {TOPIC: held})

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from speed_layer.acks import acks_of
 from speed_layer.floor import Handover, floor_above, kept_handover
-from speed_layer.handover import Driver, settle_handover
+from speed_layer.handover import Begin, Driver, settle_handover
+from speed_layer.views import QUERY
 from tally.errors import TallyError
-from tally.families import SALES
+from tally.families import SALES, TRAFFIC, Family
 from tally.partitions import partition_of
 from tests.integration.speed.query import NOON, WEEK, SpeedQuery
 
@@ -23,31 +25,35 @@ def master_of(spark: SparkSession, *records: tuple[int, int, datetime]) -> DataF
     return spark.createDataFrame(rows, "source string, partition int, offset bigint, happened_at timestamp")
 
 
-def old_query_and_one_begun_at_offset_1(query: SpeedQuery, second: SpeedQuery) -> list[int]:
-    """The history of a store that flushes late receipts: old1@0, late2@1, x@2, late3@3; below_floor of the second query.
+def old_query_and_one_begun_at_offset_3(query: SpeedQuery, second: SpeedQuery) -> list[int]:
+    """The history of a store that flushes late receipts: old1@0, late2@1, x@2, late3@3, late4@4; below_floor of the second query.
 
-    The first query ends with {old1, late2}: the window has closed for late3. The second would end with {late2, late3}.
+    The first query ends with {old1, late2}: x has closed the window for the others. The second, which has not seen x, would end
+    with {late3, late4}.
     """
-    old1, late2, late3 = query.sale(1, OLD, cents=1), query.sale(2, OLD, cents=1), query.sale(3, OLD, cents=900)
-    query.batches([old1], [late2, query.sale(4)], [late3])
-    return [second.run().get("observedMetrics", {}).get("left_out", {}).get("below_floor", 0)]
+    old = [query.sale(number, OLD, cents=cents) for number, cents in ((1, 1), (2, 1), (3, 450), (5, 450))]
+    query.batches([old[0]], [old[1], query.sale(4)], old[2:])
+    return [sum(ack.below_floor for ack in acks_of(second.run()))]
+
+
+def offset_3(query: SpeedQuery) -> dict[int, int]:
+    """The starting offsets of a query that begins there in the store's partition."""
+    return {partition: 3 * (partition == partition_of(query.store, query.settings.partitions)) for partition in range(4)}
 
 
 def test_query_begun_anew_leaves_windows_below_its_floor_alone(query: SpeedQuery, elsewhere: Path) -> None:
-    starting = {partition: int(partition == partition_of(query.store, query.settings.partitions)) for partition in range(4)}
+    floor = NOON + timedelta(minutes=15)
 
-    below = old_query_and_one_begun_at_offset_1(query, query.anew(elsewhere, starting=starting, floor=OLD_END))
+    below = old_query_and_one_begun_at_offset_3(query, query.anew(elsewhere, starting=offset_3(query), floor=floor))
 
     assert (query.totals(), below) == ([(2, 2), (1, 100)], [2])
 
 
 def test_negative_control_without_a_floor_two_unequal_sets_tie_and_the_row_is_wrong(query: SpeedQuery, elsewhere: Path) -> None:
-    starting = {partition: int(partition == partition_of(query.store, query.settings.partitions)) for partition in range(4)}
-
-    old_query_and_one_begun_at_offset_1(query, query.anew(elsewhere, starting=starting, floor=None))
+    old_query_and_one_begun_at_offset_3(query, query.anew(elsewhere, starting=offset_3(query), floor=None))
 
     # 2 events, but of the other set: Cassandra keeps the larger value of each cell on a tie.
-    assert query.totals() == [(2, 901), (1, 100)]
+    assert query.totals() == [(2, 900), (1, 100)]
 
 
 def test_floor_is_the_end_of_the_latest_window_below_the_starting_offsets(speed_spark: SparkSession) -> None:
@@ -60,9 +66,10 @@ def test_nothing_below_the_starting_offsets_means_no_floor(speed_spark: SparkSes
     assert floor_above(master_of(speed_spark, (0, 3, NOON)), "sales", {0: 3}) is None
 
 
-def settled(query: SpeedQuery, given: str, earliest: dict[int, int]) -> Handover:
-    """The handover that the job settles for the sales query."""
-    return settle_handover(Driver(query.spark, query.session, query.settings, given), "sales", SALES, earliest)
+def settled(query: SpeedQuery, given: str, earliest: dict[int, int], *families: Family) -> Handover:
+    """The handover that the job settles for the query of these families, of sales alone if none is named."""
+    driver, named = Driver(query.spark, query.session, query.settings, Begin(given)), families or (SALES,)
+    return settle_handover(driver, QUERY, named, {family.topic: earliest for family in named})
 
 
 def test_handover_looks_the_floor_up_in_the_master_and_is_kept_with_the_checkpoint(query: SpeedQuery) -> None:
@@ -71,7 +78,7 @@ def test_handover_looks_the_floor_up_in_the_master_and_is_kept_with_the_checkpoi
 
     handover = settled(query, '{"sales": {"0": 1}}', dict.fromkeys(range(4), 0))
 
-    assert handover == Handover({0: 1, 1: 0, 2: 0, 3: 0}, OLD_END) == kept_handover(query.checkpoint)
+    assert handover == Handover({"sales": {0: 1, 1: 0, 2: 0, 3: 0}}, {"sales": OLD_END}) == kept_handover(query.checkpoint, ["sales"])
 
 
 def test_past_that_the_master_does_not_hold_is_refused(query: SpeedQuery) -> None:
@@ -84,4 +91,17 @@ def test_begun_query_keeps_its_floor_whatever_the_topic_holds_now(query: SpeedQu
     query.send(query.sale(1))
     query.run()
 
-    assert settled(query, '{"sales": {"0": 5}}', {0: 5, 1: 5, 2: 5, 3: 5}) == first == Handover(dict.fromkeys(range(4), 0), None)
+    assert settled(query, '{"sales": {"0": 5}}', {0: 5, 1: 5, 2: 5, 3: 5}) == first
+    assert first == Handover({"sales": dict.fromkeys(range(4), 0)}, {"sales": None})
+
+
+def test_family_that_a_begun_query_has_not_had_begins_where_its_topic_does(query: SpeedQuery) -> None:
+    first = settled(query, "{}", dict.fromkeys(range(4), 0))
+    query.send(query.sale(1))
+    query.run()
+
+    both = settled(query, '{"traffic": {"0": 5}}', dict.fromkeys(range(4), 0), SALES, TRAFFIC)
+
+    zeros = dict.fromkeys(range(4), 0)
+    assert both == Handover({**first.starting, "traffic": zeros}, {"sales": None, "traffic": None})
+    assert kept_handover(query.checkpoint, ["sales", "traffic"]) == both

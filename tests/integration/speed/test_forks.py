@@ -5,9 +5,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tests.integration.speed.query import SpeedQuery
+from tests.integration.speed.query import SpeedQuery, last_report
 
-MICRO_BATCHES = 20
+WARM, MICRO_BATCHES = 2, 20
 STOCK = {"fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem", "fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.LocalFs"}
 
 
@@ -19,12 +19,16 @@ def faults_of_ended_children(spark: SparkSession) -> int:
 
 
 def faults_of_micro_batches(query: SpeedQuery) -> int:
-    """Page faults of the child processes during 20 micro-batches, after two that warm the Python workers up."""
-    query.batches([query.sale(1)], [query.sale(2)])
-    before = faults_of_ended_children(query.spark)
-    reports = query.batches(*([query.sale(number)] for number in range(3, 3 + MICRO_BATCHES)))
-    assert len({report["batchId"] for report in reports}) == MICRO_BATCHES
-    return faults_of_ended_children(query.spark) - before
+    """Page faults of the child processes during 20 micro-batches of a running query; its start asks a Python for the state's shape."""
+    faults = []
+    with query.running() as running:
+        for number in range(WARM + MICRO_BATCHES):
+            if number == WARM:
+                faults.append(faults_of_ended_children(query.spark))
+            query.send(query.sale(number))
+            running.processAllAvailable()
+        assert last_report(running)["batchId"] >= MICRO_BATCHES
+        return faults_of_ended_children(query.spark) - faults[0]
 
 
 def test_twenty_micro_batches_make_no_child_process(query: SpeedQuery) -> None:

@@ -1,6 +1,5 @@
 """A topic that was made anew, or cut and grown again, is not the one that a query has read."""
 
-import json
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,8 +11,9 @@ from confluent_kafka.admin import NewTopic
 
 from ops.stack.probes import admin_client
 from runtime.marks import topic_ids
-from speed_layer.lastread import Memory, Remembered, checked_memory, keep_memory, kept_memory, marks_of, with_marks
-from speed_layer.source import canonical_stream, retained
+from speed_layer.acks import acks_of
+from speed_layer.lastread import Memory, Remembered, checked_memory, keep_memory, kept_memory
+from speed_layer.source import retained
 from tally.errors import DataLoss
 from tally.partitions import partition_of
 from tally.settings import Settings
@@ -29,13 +29,14 @@ def checkpoint(settings: Settings, topic: str, tmp_path: Path) -> Iterator[Path]
     """Of a query that has read three records of the store."""
     send(settings, topic, SOLD[:3])
     place = partition_of(STORE, settings.partitions)
-    keep_memory(tmp_path, Remembered(topic_ids(settings, [topic])[topic], {place: (2, zlib.crc32(msgspec.json.encode(SOLD[2])))}))
+    last = {place: (2, zlib.crc32(msgspec.json.encode(SOLD[2])))}
+    keep_memory(tmp_path, {topic: Remembered(topic_ids(settings, [topic])[topic], last)})
     yield tmp_path
 
 
 def check(settings: Settings, topic: str, checkpoint: Path) -> Memory:
     """What a query that goes on with the checkpoint is given."""
-    return checked_memory(settings, topic, checkpoint, retained(settings, topic))
+    return checked_memory(settings, checkpoint, {topic: retained(settings, topic)})
 
 
 def test_topic_that_has_only_grown_is_the_same(settings: Settings, topic: str, checkpoint: Path) -> None:
@@ -56,41 +57,37 @@ def test_topic_made_anew_and_grown_beyond_the_old_position_is_refused(settings: 
 
 
 def test_other_record_at_the_last_offset_read_is_refused(settings: Settings, topic: str, checkpoint: Path) -> None:
-    kept = kept_memory(checkpoint)
-    assert kept is not None
-    ((place, (offset, crc)),) = kept.last.items()
-    keep_memory(checkpoint, Remembered(kept.topic_id, {place: (offset, crc + 1)}))
+    ((place, (offset, crc)),) = kept_memory(checkpoint, [topic])[topic].last.items()
+    plant(checkpoint, topic, {place: (offset, crc + 1)})
 
     with pytest.raises(DataLoss, match=rf"partition {place}: at offset 2 lies another record than the query has read"):
         check(settings, topic, checkpoint)
 
 
+def plant(checkpoint: Path, topic: str, last: dict[int, tuple[int, int]]) -> None:
+    """Other marks than those that were kept."""
+    keep_memory(checkpoint, {topic: replace(kept_memory(checkpoint, [topic])[topic], last=last)})
+
+
 def test_record_that_kafka_no_longer_keeps_is_not_asked_for(settings: Settings, topic: str, checkpoint: Path) -> None:
-    kept, held = kept_memory(checkpoint), retained(settings, topic)
-    assert kept is not None
-    keep_memory(checkpoint, Remembered(kept.topic_id, {place: (offset, crc + 1) for place, (offset, crc) in kept.last.items()}))
+    held = retained(settings, topic)
+    plant(checkpoint, topic, {place: (offset, crc + 1) for place, (offset, crc) in kept_memory(checkpoint, [topic])[topic].last.items()})
 
-    checked_memory(settings, topic, checkpoint, replace(held, earliest=dict.fromkeys(held.earliest, 3)))
+    checked_memory(settings, checkpoint, {topic: replace(held, earliest=dict.fromkeys(held.earliest, 3))})
 
 
-def test_checkpoint_of_an_earlier_version_takes_the_topic_as_it_is(settings: Settings, topic: str, tmp_path: Path) -> None:
+def test_topic_that_the_query_has_not_had_before_is_taken_as_it_is(settings: Settings, topic: str, tmp_path: Path) -> None:
     check(settings, topic, tmp_path)
 
-    assert kept_memory(tmp_path) == Remembered(topic_ids(settings, [topic])[topic], {})
+    assert kept_memory(tmp_path, [topic]) == {topic: Remembered(topic_ids(settings, [topic])[topic], {})}
 
 
 def test_mark_of_a_micro_batch_is_the_last_value_of_each_partition(query: SpeedQuery) -> None:
     sold = [query.sale(1), query.sale(2), receipt("other", 1, NOON)]
     query.send(*sold)
-    records = canonical_stream(query.spark, query.settings, query.topic, dict.fromkeys(range(query.settings.partitions), 0))
-    running = with_marks(records, query.settings.partitions).writeStream.format("noop")
-    started = running.option("checkpointLocation", str(query.checkpoint)).start()
 
-    started.processAllAvailable()
-    started.stop()
+    acks = {ack.partition: ack for ack in acks_of(query.run())}
 
-    marks = marks_of(json.loads(started.recentProgress[-1].json))
     place, other = (partition_of(store, query.settings.partitions) for store in (query.store, "other"))
-    expected = {place: (1, zlib.crc32(msgspec.json.encode(sold[1])))}
-    offset = 2 if other == place else 0
-    assert marks == {**expected, other: (offset, zlib.crc32(msgspec.json.encode(sold[2])))}
+    assert (acks[place].offset, acks[place].crc) == (1 + (place == other), zlib.crc32(msgspec.json.encode(sold[1 + (place == other)])))
+    assert (acks[other].offset, acks[other].crc) == (2 * (place == other), zlib.crc32(msgspec.json.encode(sold[2])))

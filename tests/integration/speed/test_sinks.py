@@ -39,7 +39,7 @@ def test_each_changed_window_is_announced_once_in_its_micro_batch(query: SpeedQu
 
 
 def test_first_and_last_day_of_a_store(query: SpeedQuery) -> None:
-    query.batches([query.sale(1), query.sale(2, NOON - DAY)], [query.sale(3, NOON + DAY)])
+    query.batches([query.sale(2, NOON - DAY), query.sale(1)], [query.sale(3, NOON + DAY)])
 
     text = "SELECT first_day, last_day FROM store_activity WHERE family = 'sales' AND store_id = %s"
     row = query.session.execute(text, [query.store]).one()
@@ -47,7 +47,7 @@ def test_first_and_last_day_of_a_store(query: SpeedQuery) -> None:
 
 
 def test_first_and_last_day_of_each_currency_of_a_store(query: SpeedQuery) -> None:
-    query.batches([query.sale(1), query.sale(2, NOON - DAY, currency="EUR")], [query.sale(3, NOON + DAY, currency="EUR")])
+    query.batches([query.sale(2, NOON - DAY, currency="EUR"), query.sale(1)], [query.sale(3, NOON + DAY, currency="EUR")])
 
     text = "SELECT currency, first_day, last_day FROM store_currency WHERE family = 'sales' AND store_id = %s"
     found = [(row.currency, row.first_day.date(), row.last_day.date()) for row in query.session.execute(text, [query.store])]

@@ -13,7 +13,7 @@ from tally.frames import canonical_records, contributions, members_per_window, r
 from tests.canonical import interval, receipt
 from tests.integration.speed.query import NOON
 
-KAFKA = "value binary, partition int, offset bigint, timestamp timestamp"
+KAFKA = "topic string, value binary, partition int, offset bigint, timestamp timestamp"
 GOOD: dict[str, Any] = json.loads(msgspec.json.encode(receipt("7", 1, NOON)))
 GOOD_INTERVAL: dict[str, Any] = json.loads(msgspec.json.encode(interval("7", "door", NOON)))
 
@@ -76,7 +76,7 @@ UNREADABLE: dict[str, bytes | None] = {
 
 def records(spark: SparkSession, values: list[bytes | None]) -> DataFrame:
     """Canonical records of one partition with these values, as Kafka's source gives them."""
-    return canonical_records(spark.createDataFrame([(value, 0, offset, NOON) for offset, value in enumerate(values)], KAFKA))
+    return canonical_records(spark.createDataFrame([("sales", value, 0, offset, NOON) for offset, value in enumerate(values)], KAFKA))
 
 
 def read(spark: SparkSession, values: list[bytes | None], family: Family = SALES) -> list[Row]:

@@ -1,22 +1,20 @@
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from speed_layer.checkpoint import Position, committed_position, has_begun
+from speed_layer.checkpoint import committed_position, has_begun
 from speed_layer.source import Retained, refuse_data_loss
 from tally.errors import DataLoss, TallyError
 
-NOON = datetime(2017, 9, 19, 12, tzinfo=UTC)
 HELD = Retained(earliest={0: 5}, end={0: 9})
 
 
 def write_offsets(checkpoint: Path, batch: int, until: int) -> None:
     """One entry of Spark's offset log, as Spark 4.1 writes it."""
     (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
-    metadata = json.dumps({"batchWatermarkMs": int(NOON.timestamp() * 1000), "conf": {}})
-    (checkpoint / "offsets" / str(batch)).write_text(f"v1\n{metadata}\n" + json.dumps({"sales": {"0": until}}))
+    metadata = json.dumps({"batchWatermarkMs": 0, "conf": {}})
+    (checkpoint / "offsets" / str(batch)).write_text(f"v1\n{metadata}\n" + json.dumps({"sales": {"0": until}, "traffic": {"0": 3}}))
 
 
 def write_commit(checkpoint: Path, batch: int) -> None:
@@ -31,7 +29,7 @@ def test_position_is_that_of_the_last_committed_batch(tmp_path: Path) -> None:
     for batch in (9, 10):
         write_commit(tmp_path, batch)
 
-    assert committed_position(tmp_path) == Position({0: 80}, NOON)
+    assert committed_position(tmp_path) == {"sales": {0: 80}, "traffic": {0: 3}}
 
 
 def test_planned_batch_without_commit_has_begun_and_has_no_position(tmp_path: Path) -> None:

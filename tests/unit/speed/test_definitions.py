@@ -1,4 +1,4 @@
-"""A change of what tally/frames.py computes, or of a view's columns, needs a higher epoch (tally/families.py)."""
+"""A change of what the layers compute, or of a view's columns, needs a higher epoch (tally/families.py)."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,8 @@ from tally.families import FAMILIES, SALES, Family
 ROOT = Path(__file__).parents[3]
 VIEWS = ROOT / "schemas" / "views"
 RECORDED = VIEWS / "definitions.json"
-TRANSFORMS = (ROOT / "tally" / "frames.py").read_text("utf-8")
+SOURCES = ("tally/frames.py", "speed_layer/records.py", "speed_layer/prefix.py", "speed_layer/window.py")
+TRANSFORMS = "\n".join((ROOT / source).read_text("utf-8") for source in SOURCES)
 
 
 def recorded() -> dict[str, Any]:

@@ -9,16 +9,28 @@ from tally.errors import BadSettings, TallyError
 FLOOR = datetime(2017, 9, 19, 22, 45, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("handover", [Handover({0: 12, 1: 0}, FLOOR), Handover({0: 0, 1: 0}, None)])
-def test_handover_record_is_read_as_it_was_kept(tmp_path: Path, handover: Handover) -> None:
-    keep_handover(tmp_path / "sales", handover)
+HANDOVERS = [
+    Handover({"sales": {0: 12, 1: 0}, "traffic": {0: 0, 1: 7}}, {"sales": FLOOR, "traffic": None}),
+    Handover({"sales": {0: 0}}, {}),
+]
 
-    assert kept_handover(tmp_path / "sales") == handover
-    assert [file.name for file in (tmp_path / "sales").iterdir()] == [FILE]
+
+@pytest.mark.parametrize("handover", HANDOVERS)
+def test_handover_record_is_read_as_it_was_kept(tmp_path: Path, handover: Handover) -> None:
+    keep_handover(tmp_path / "views", handover)
+
+    assert kept_handover(tmp_path / "views", ["sales"]) == handover
+    assert [file.name for file in (tmp_path / "views").iterdir()] == [FILE]
+
+
+def test_record_of_an_earlier_version_is_that_of_its_only_topic(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text('{"starting": {"0": 12, "1": 0}, "floor": null}')
+
+    assert kept_handover(tmp_path, ["sales"]) == Handover({"sales": {0: 12, 1: 0}}, {})
 
 
 def test_checkpoint_without_record_has_none(tmp_path: Path) -> None:
-    assert kept_handover(tmp_path / "sales") is None
+    assert kept_handover(tmp_path / "views", ["sales"]) is None
 
 
 def test_given_offsets_name_their_family_and_leave_other_partitions_at_the_beginning() -> None:

@@ -27,7 +27,7 @@ def test_lost_records_are_told_as_data_loss() -> None:
 def test_second_driver_on_the_same_checkpoint_is_refused_before_anything_starts(tmp_path: Path) -> None:
     settings = Settings(checkpoints=tmp_path)
 
-    with exclusive(settings.checkpoint("sales")):
+    with exclusive(settings.checkpoint("views")):
         second = subprocess.run(
             [sys.executable, "-m", "speed_layer.job"], env={"TALLY_CHECKPOINTS": str(tmp_path), "PATH": ""}, capture_output=True, text=True,
             cwd=Path(__file__).parents[3], check=False,

@@ -44,7 +44,7 @@ class Planted(Keeper):
     """A keeper whose query is a stand-in, made anew by each start."""
 
     def __init__(self, start: Callable[[int], Query], batches: int) -> None:
-        super().__init__(cast(Driver, None), Planned("sales", "sales", SALES, cast(Any, None)))
+        super().__init__(cast(Driver, None), Planned("sales", ("sales",), (SALES,), cast(Any, None), lambda settings: 1))
         self.starts, self._make, self._batches = 0, start, batches
         self.start()
 

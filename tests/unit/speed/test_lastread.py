@@ -1,33 +1,42 @@
 import json
 from pathlib import Path
 
-from speed_layer.lastread import FILE, Memory, Remembered, kept_memory, marks_of
+from speed_layer.acks import NO_CRC, Ack
+from speed_layer.lastread import FILE, Memory, Remembered, kept_memory
 
-REPORT = {"observedMetrics": {"last_read": {"offset_0": 12, "crc32_0": 7, "offset_2": 3, "crc32_2": 9, "offset_3": None}}}
-
-
-def test_marks_are_those_of_the_partitions_that_were_read() -> None:
-    assert marks_of(REPORT) == {0: (12, 7), 2: (3, 9)}
-
-
-def test_report_that_has_observed_nothing_has_no_marks() -> None:
-    assert marks_of({}) == {}
+ACKS = [
+    Ack("sales", 0, rows=1, offset=12, crc=7),
+    Ack("sales", 2, rows=0, offset=3, crc=9),
+    Ack("sales", 3, rows=0),
+    Ack("traffic", 0, 1, 5, 5),
+]
 
 
-def test_checkpoint_of_an_earlier_version_remembers_nothing(tmp_path: Path) -> None:
-    assert kept_memory(tmp_path) is None
+def test_partition_without_a_value_leaves_no_mark() -> None:
+    assert [ack.crc == NO_CRC for ack in ACKS] == [False, False, True, False]
+
+
+def test_new_folder_remembers_nothing(tmp_path: Path) -> None:
+    assert kept_memory(tmp_path, ["sales"]) == {}
 
 
 def test_memory_grows_by_partition_and_is_read_as_it_was_kept(tmp_path: Path) -> None:
-    memory = Memory(tmp_path / "sales", Remembered("id", {0: (1, 1), 1: (5, 5)}))
+    memory = Memory(tmp_path / "views", {"sales": Remembered("id", {0: (1, 1), 1: (5, 5)}), "traffic": Remembered("other", {})})
 
-    memory.note(REPORT)
+    memory.note(ACKS)
 
-    assert kept_memory(tmp_path / "sales") == Remembered("id", {0: (12, 7), 1: (5, 5), 2: (3, 9)})
-    assert [file.name for file in (tmp_path / "sales").iterdir()] == [FILE]
+    sales, traffic = Remembered("id", {0: (12, 7), 1: (5, 5), 2: (3, 9)}), Remembered("other", {0: (5, 5)})
+    assert kept_memory(tmp_path / "views", ["sales", "traffic"]) == {"sales": sales, "traffic": traffic}
+    assert [file.name for file in (tmp_path / "views").iterdir()] == [FILE]
 
 
 def test_memory_is_kept_before_anything_is_read(tmp_path: Path) -> None:
-    Memory(tmp_path, Remembered("id", {}))
+    Memory(tmp_path, {"sales": Remembered("id", {})})
 
-    assert json.loads((tmp_path / FILE).read_text()) == {"topic_id": "id", "last": {}}
+    assert json.loads((tmp_path / FILE).read_text()) == {"sales": {"topic_id": "id", "last": {}}}
+
+
+def test_memory_of_an_earlier_version_is_that_of_its_only_topic(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text('{"topic_id": "id", "last": {"0": [12, 7]}}')
+
+    assert kept_memory(tmp_path, ["sales"]) == {"sales": Remembered("id", {0: (12, 7)})}

