@@ -61,47 +61,60 @@ def write_groups(session: Session, groups: Iterable[Group]) -> None:
 
     Groups of the same replicas travel together (batches_of()). Statements as for write_all().
     """
-    batches = batches_of(groups, session.cluster.metadata)
-    for some in _cut(batches, lambda batch: max(_bytes(batch), _LEAST_BYTES), _AT_ONCE_BYTES):
-        write_all(session, [unlogged(batch) for batch in some])
+    batches = sized_batches_of(groups, session.cluster.metadata)
+    for some in _cut(batches, lambda batch: max(batch.bytes, _LEAST_BYTES), _AT_ONCE_BYTES):
+        write_all(session, [unlogged(batch.statements) for batch in some])
 
 
 def batches_of(groups: Iterable[Group], nodes: Metadata) -> Iterator[list[BoundStatement]]:
+    """The statements of sized_batches_of()."""
+    return (batch.statements for batch in sized_batches_of(groups, nodes))
+
+
+def sized_batches_of(groups: Iterable[Group], nodes: Metadata) -> "Iterator[Batch]":
     """The groups joined into batches of partitions that the same nodes hold, within BATCH_STATEMENTS and BATCH_BYTES.
 
     The node that takes such a batch holds all of it. No group is parted but one above GROUP_BYTES by itself; one above the
     smaller limits is a batch of its own. A single larger statement goes alone.
     """
-    waiting: dict[Hashable, _Waiting] = {}
+    waiting: dict[Hashable, Batch] = {}
     for group in groups:
         for part in _parts(group):
-            place = _replicas(part[0], nodes)
-            held = waiting.setdefault(place, _Waiting())
+            place = _replicas(part.statements[0], nodes)
+            held = waiting.setdefault(place, Batch())
             if not held.takes(part):
-                yield held.statements
-                held = waiting[place] = _Waiting()
+                yield held
+                held = waiting[place] = Batch()
             held.add(part)
-    yield from (held.statements for held in waiting.values())
+    yield from waiting.values()
 
 
 @dataclass
-class _Waiting:
-    """A batch that grows."""
+class Batch:
+    """Statements that travel together, and about how many bytes they are."""
 
     statements: list[BoundStatement] = field(default_factory=list)
     bytes: int = 0
 
-    def takes(self, part: Group) -> bool:
-        fits = len(self.statements) + len(part) <= BATCH_STATEMENTS and self.bytes + _bytes(part) <= BATCH_BYTES
+    @classmethod
+    def of(cls, statements: Group) -> "Batch":
+        """The statements, counted."""
+        return cls([*statements], sum(_STATEMENT_BYTES + sum(len(value) for value in one.values if value) for one in statements))
+
+    def takes(self, part: "Batch") -> bool:
+        """Whether the other one has room in this."""
+        fits = len(self.statements) + len(part.statements) <= BATCH_STATEMENTS and self.bytes + part.bytes <= BATCH_BYTES
         return fits or not self.statements
 
-    def add(self, part: Group) -> None:
-        self.statements += part
-        self.bytes += _bytes(part)
+    def add(self, part: "Batch") -> None:
+        """The other one is part of this."""
+        self.statements += part.statements
+        self.bytes += part.bytes
 
 
-def _parts(group: Group) -> Iterator[Group]:
-    return iter([group]) if _bytes(group) <= GROUP_BYTES else ([one] for one in group)
+def _parts(group: Group) -> Iterator[Batch]:
+    whole = Batch.of(group)
+    return iter([whole]) if whole.bytes <= GROUP_BYTES else (Batch.of([one]) for one in group)
 
 
 def _replicas(statement: BoundStatement, nodes: Metadata) -> Hashable:
@@ -124,10 +137,6 @@ def _cut(items: Iterable[Item], weight: Callable[[Item], int], most: int) -> Ite
         total += weighs
     if held:
         yield held
-
-
-def _bytes(statements: Group) -> int:
-    return sum(_STATEMENT_BYTES + sum(len(value) for value in statement.values if value) for statement in statements)
 
 
 def unlogged(statements: Statements) -> BatchStatement:

@@ -49,7 +49,9 @@ def _remembered(kept: Mapping[str, Any]) -> Remembered:
 
 def keep_memory(checkpoint: Path, memories: Memories) -> None:
     """They lie beside the checkpoint, whole or as they were before."""
-    kept = {topic: {"topic_id": one.topic_id, "last": dict(one.last)} for topic, one in memories.items()}
+    kept = {
+        topic: {"topic_id": one.topic_id, "last": {number: [*mark] for number, mark in one.last.items()}} for topic, one in memories.items()
+    }
     keep_whole(checkpoint / FILE, json.dumps(kept))
 
 

@@ -40,6 +40,10 @@ class Records:
 
     def sums(self, which: Ints) -> Iterator[tuple[Axes, list[int]]]:
         """By axes the sum of each part over the records at these places."""
+        if len(which) == 1:
+            (place,) = which
+            yield self.axes_values[self.axes[place]], self.parts[place].tolist()
+            return
         axes = self.axes[which]
         for number in np.unique(axes).tolist():
             yield self.axes_values[number], self.parts[which[axes == number]].sum(axis=0).tolist()

@@ -27,7 +27,12 @@ class Window(msgspec.Struct, array_like=True):
 
         Of two records of one identity the first counts, whatever the second says.
         """
-        new = which[self._first_seen(records.ids[which])]
+        if not self.ids and len(which) == 1:
+            # Most windows of a small shop: nothing to be compared.
+            self.ids = records.ids[which].tobytes()
+            new = which
+        else:
+            new = which[self._first_seen(records.ids[which])]
         for axes, parts in records.sums(new):
             self.sums[axes] = _total(self.sums.get(axes), parts)
         return len(new) > 0

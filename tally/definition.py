@@ -9,8 +9,8 @@ from tally.families import Family
 def definition_digest(family: Family, transforms: str, views: str) -> str:
     """Digest (128 bits, hex) of the code and the shape of one family's rows.
 
-    `transforms` is the source of what computes them in both layers, `views` the CQL of the family's tables. Comments, docstrings and layout do
-    not change it; anything that could change a stored number does.
+    `transforms` is the source of what computes them in both layers, `views` the CQL of the family's tables. Comments, docstrings
+    and layout do not change it; anything that could change a stored number does.
     """
     shape = repr((family.name, family.axes, family.parts))
     statements = "\n".join(" ".join(line.partition("--")[0].split()) for line in views.splitlines())

@@ -13,7 +13,7 @@ import psutil
 
 from ops.stack.processes import send
 from speed_layer.source import retained
-from speed_layer.views import QUERY as QUERY
+from speed_layer.views import QUERY
 from tally.families import SALES
 from tests.loop import Loop, has_reached, wait_until
 
@@ -68,13 +68,16 @@ def resume(frozen: list[psutil.Process]) -> None:
 
 
 @contextmanager
-def another_driver(loop: Loop, folder: Path, *arguments: str) -> Iterator[SpeedDriver]:
-    """A second speed layer on the same tables, with checkpoints of its own; killed with all its processes at the end."""
+def another_driver(loop: Loop, folder: Path, *arguments: str, module: str = "speed_layer.job") -> Iterator[SpeedDriver]:
+    """A speed layer more on the same tables, with checkpoints of its own; killed with all its processes at the end.
+
+    `module` is the shipped job, or it with something wrong put in (tests/controls).
+    """
     folder.mkdir()
     ready, checkpoints = folder / "ready", folder / "checkpoints"
     environment = {**loop.environment, "TALLY_CHECKPOINTS": str(checkpoints), "TALLY_READY_FILE": str(ready)}
     with (folder / "log").open("wb") as log:
-        started = subprocess.Popen([sys.executable, "-m", "speed_layer.job", *arguments], env=environment, stderr=log, stdout=log)
+        started = subprocess.Popen([sys.executable, "-m", module, *arguments], env=environment, stderr=log, stdout=log)
         driver = SpeedDriver(started.pid, checkpoints / QUERY)
         try:
             wait_until(lambda: ready.exists() or started.poll() is not None, 180, "the other driver is ready")

@@ -14,7 +14,8 @@ import psutil
 import pytest
 
 from ops.stack.processes import has_ended
-from tests.chaos.drivers import QUERY, SpeedDriver, send_to_all
+from speed_layer.views import QUERY
+from tests.chaos.drivers import SpeedDriver, send_to_all
 from tests.loop import Loop, jvm_of, running_loop, wait_until
 from tests.loop_suite import REPLAY
 

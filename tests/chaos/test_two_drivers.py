@@ -1,11 +1,14 @@
 """Two Spark drivers on one table, an old one resumed, a query begun anew without a checkpoint: never above the oracle.
 
-The same scenario with one setting of the shipped code changed has to fail: that is what each negative control shows.
+The same scenario with one part of the shipped job exchanged (tests/controls) has to fail: that is what each negative control shows.
 """
 
 import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -14,7 +17,7 @@ from ops.lag import Lag
 from tally.connect import cassandra_session
 from tally.instants import instant_text
 from tests.chaos.dense import DAY, SPAN, STORES, WINDOW, Cell, DenseDay
-from tests.chaos.drivers import QUERY, SpeedDriver, another_driver, resume
+from tests.chaos.drivers import SpeedDriver, another_driver, resume
 from tests.loop import Loop, running_loop, wait_until
 from tests.prefixes import committed_steps, judged, no_prefix, unread
 from tests.readers import METRICS, Fall, Questions, Seen, Told, reading
@@ -23,6 +26,7 @@ from tests.readers import METRICS, Fall, Questions, Seen, Told, reading
 CUT = 13.3
 CUT_WINDOW = {(store, DAY + int(CUT) * WINDOW) for store in STORES}
 END = 20
+Start = Callable[..., AbstractContextManager[SpeedDriver]]
 
 
 @dataclass(frozen=True)
@@ -42,10 +46,10 @@ class Findings:
         return (self.no_prefix, self.falls, self.wrong_before_rebuild, self.wrong_after_rebuild) == ([], [], CUT_WINDOW, set())
 
 
-def scenario(home: Path, **overrides: str) -> Findings:
-    """What is found with the shipped settings but these."""
-    with running_loop(home / "loop", overrides={"TALLY_INGEST_TRIGGER_SECONDS": "1", **overrides}) as loop:
-        found = three_drivers(loop, home)
+def scenario(home: Path, module: str = "speed_layer.job") -> Findings:
+    """What is found with this job as each of the drivers."""
+    with running_loop(home / "loop", "normaliser", "master", "api", overrides={"TALLY_INGEST_TRIGGER_SECONDS": "1"}) as loop:
+        found = three_drivers(loop, home, partial(another_driver, loop, module=module))
     print(
         f"{found.answers:,} answers, {len(found.no_prefix)} values that are no prefix, {len(found.falls)} falls; "
         f"of {found.windows:,} windows {len(found.wrong_before_rebuild)} differ from the oracle before the rebuild, "
@@ -54,12 +58,12 @@ def scenario(home: Path, **overrides: str) -> Findings:
     return found
 
 
-def three_drivers(loop: Loop, home: Path) -> Findings:
+def three_drivers(loop: Loop, home: Path, driver: Start) -> Findings:
     """An old driver that is frozen and resumed twice with a second one beside it, then a third that begins anew."""
     day = DenseDay(loop.settings)
     with reading(loop.settings.api, Questions(STORES, SPAN, days=1), pause_seconds=0.05) as readings:
-        two_drivers(loop, day, home / "second")
-        with another_driver(loop, home / "anew", "--starting-offsets", position_of_the_master(loop)) as anew:
+        two_drivers(loop, day, home, driver)
+        with driver(home / "anew", "--starting-offsets", position_of_the_master(loop)) as anew:
             day.send_until(END)
             everything_read_by(loop, anew)
             before = served(loop)
@@ -73,14 +77,19 @@ def three_drivers(loop: Loop, home: Path) -> Findings:
     return Findings(len(cells_of(day.told)), readings.answers, unheard, verdict.falls, *wrong)
 
 
-def two_drivers(loop: Loop, day: DenseDay, folder: Path) -> None:
+def two_drivers(loop: Loop, day: DenseDay, home: Path, driver: Start) -> None:
     """Both run, and twice the old one is stopped in a micro-batch until the other has written richer rows; then both are dead."""
-    old = SpeedDriver(loop.pid("speed"), loop.settings.checkpoint(QUERY))
+    with driver(home / "old") as old:
+        old_and_second(loop, day, old, driver(home / "second"))
+
+
+def old_and_second(loop: Loop, day: DenseDay, old: SpeedDriver, starting: AbstractContextManager[SpeedDriver]) -> None:
+    """The old one runs; the second is started while it is stopped."""
     day.send_until(3.3)
     everything_read_by(loop, old)
     day.send_until(6.3)
     frozen = old.freeze_in_a_micro_batch()
-    with another_driver(loop, folder) as second:
+    with starting as second:
         day.send_until(9.3)
         everything_read_by(loop, second)
         resume(frozen)
@@ -94,7 +103,6 @@ def two_drivers(loop: Loop, day: DenseDay, folder: Path) -> None:
         wait_until(lambda: old.micro_batches()[1] >= planned, 60, "the resumed driver has written its old micro-batch")
         # Before it reads on: nobody writes those rows again, and nobody starts it again.
         old.kill()
-        loop.down("speed")
 
 
 def everything_read_by(loop: Loop, driver: SpeedDriver) -> None:
@@ -113,7 +121,7 @@ def position_of_the_master(loop: Loop) -> str:
     wait_until(lambda: lag(loop).master == 0, 120, "the master dataset holds everything")
     with cassandra_session(loop.settings) as session:
         rows = session.execute("SELECT partition, until FROM master_position WHERE family = 'sales'")
-        return json.dumps({QUERY: {str(row.partition): row.until for row in rows}})
+        return json.dumps({"sales": {str(row.partition): row.until for row in rows}})
 
 
 def served(loop: Loop) -> set[Told]:
@@ -136,19 +144,19 @@ def test_two_drivers_one_resumed_and_one_begun_anew_never_serve_above_the_oracle
     assert scenario(tmp_path).hold
 
 
-def test_negative_control_counter_column_counts_twice(tmp_path: Path) -> None:
-    found = scenario(tmp_path, TALLY_SINK_REGISTER="counter")
+def test_negative_control_increments_count_twice(tmp_path: Path) -> None:
+    found = scenario(tmp_path, "tests.controls.adding")
 
     assert (found.hold, bool(found.no_prefix)) == (False, True)
 
 
 def test_negative_control_wall_clock_lets_the_resumed_driver_lower_what_was_served(tmp_path: Path) -> None:
-    found = scenario(tmp_path, TALLY_SINK_REGISTER="wall_clock")
+    found = scenario(tmp_path, "tests.controls.wall_clock")
 
     assert (found.hold, bool(found.wrong_before_rebuild - CUT_WINDOW)) == (False, True)
 
 
 def test_negative_control_without_a_floor_the_tail_of_a_window_is_served_as_its_whole(tmp_path: Path) -> None:
-    found = scenario(tmp_path, TALLY_FLOOR="false")
+    found = scenario(tmp_path, "tests.controls.no_floor")
 
     assert (found.hold, {(cell.store, cell.start) for cell in found.no_prefix}) == (False, CUT_WINDOW)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from hypothesis import given
@@ -74,7 +75,7 @@ def taken(log: Sequence[Sold], cuts: Sequence[int]) -> tuple[Rows, int, Prefix, 
     prefix, late = Prefix(LATENESS, pages), 0
     told: list[WindowRow] = []
     bounds = sorted({0, len(log), *(cut for cut in cuts if cut < len(log))})
-    for begin, end in zip(bounds[:-1], bounds[1:], strict=True):
+    for begin, end in pairwise(bounds):
         prefix = Prefix(LATENESS, dict(prefix.pages), prefix.frontier, set(prefix.held))
         told += prefix.take(records_of(log[begin:end]))
         late += prefix.late
@@ -109,7 +110,7 @@ def test_only_open_windows_are_kept(log: list[Sold]) -> None:
 def test_rows_of_a_window_follow_each_other_with_one_count_of_events(log: list[Sold], cuts: list[int]) -> None:
     told = taken(log, cuts)[3]
 
-    for before, row in zip(told[:-1], told[1:], strict=True):
+    for before, row in pairwise(told):
         if (before.store, before.start) == (row.store, row.start):
             assert before.events <= row.events
 
