@@ -11,12 +11,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
+from typing import TypeAlias
 
+import msgspec
 import psutil
 from cassandra.cluster import Session
 from rich.console import Console
@@ -24,17 +27,25 @@ from rich.table import Table
 
 from ops.stack import catalogue, control, provision
 from ops.stack.addresses import settings_with_addresses
+from ops.stack.probes import admin_client
 from ops.stack.service import Site
 from ops.stack.supervisor import at_work
 from speed_layer.source import retained
-from tally.connect import cassandra_session
+from tally.connect import cassandra_session, kafka_producer
+from tally.events import CanonicalReceipt
 from tally.families import SALES
+from tally.partitions import partition_of
 from tally.settings import Settings
+from tests.canonical import receipt
 
 ROOT = Path(__file__).parents[1]
 READY_SECONDS, LOOK_SECONDS = 180, 0.1
-# By store and start of the window (milliseconds since 1970): receipts and cents.
-Totals = Mapping[tuple[str, int], tuple[int, int]]
+WARM_DAY, WARM_RECORDS, DELETED_SECONDS = datetime(2015, 1, 1, tzinfo=UTC), 20_000, 2.0
+# Store and start of the window (milliseconds since 1970); receipts and cents.
+Key: TypeAlias = tuple[str, int]
+Sold: TypeAlias = tuple[int, int]
+Totals: TypeAlias = Mapping[Key, Sold]
+Load: TypeAlias = Callable[[], Iterable[CanonicalReceipt]]
 
 
 @dataclass(frozen=True)
@@ -53,10 +64,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Run:
-    """One run: records a second from its readiness to its last committed record; seconds of processor time for a million; peak memory.
-
-    `late` records were left out by the contender, and the oracle lets it.
-    """
+    """One run: records a second, by process the seconds of processor time for a million of them, and the peak of its memory in MiB."""
 
     per_second: float
     cpu_seconds: Mapping[str, float]
@@ -65,43 +73,98 @@ class Run:
 
 @dataclass
 class Bench:
-    """A stack of its own, filled once."""
+    """A stack of its own."""
 
     site: Site
     settings: Settings
     environment: Mapping[str, str]
-    records: int = 0
     runs: dict[str, list[Run]] = field(default_factory=dict)
 
-    def measure(self, contender: Contender, expected: Totals, **overrides: str) -> Run:
-        """A run of the contender into a new keyspace. Raises SystemExit when its rows are not the expected ones."""
+    def measure(self, contender: Contender, load: Load, **overrides: str) -> Run:
+        """A run of a contender that is warm, on new topics and into a new keyspace: from the commit of the load to its last record.
+
+        Raises SystemExit when the rows are not those of the oracle.
+        """
         keyspace = f"bench_{time.monotonic_ns()}"
         settings = self.settings.model_copy(update={"keyspace": keyspace})
-        provision.create_tables(settings)
+        self._anew(settings)
         with tempfile.TemporaryDirectory(prefix="bench-checkpoints-") as folder, cassandra_session(settings) as session:
             variables = {"TALLY_KEYSPACE": keyspace, "TALLY_CHECKPOINTS": f"{folder}/checkpoints", "TALLY_READY_FILE": f"{folder}/ready"}
+            expected: dict[Key, Sold] = {}
+            publish(settings, counted(warm_up(), expected))()
             with running(contender, {**self.environment, **variables, **overrides}, Path(folder)) as job:
-                run = self._watch(job, session, settings)
+                wait_until_read(settings, session, job)
+                run = self._timed(job, session, settings, publish(settings, counted(load(), expected)))
             refuse_wrong_rows(contender.name, rows_of(session), expected)
             session.execute(f"DROP KEYSPACE {keyspace}", timeout=60)
         self.runs.setdefault(contender.name, []).append(run)
         return run
 
-    def _watch(self, job: psutil.Process, session: Session, settings: Settings) -> Run:
-        end, began = dict(retained(settings, SALES.topic).end), time.monotonic()
-        others = {service.name: at_work(self.site, service) for service in catalogue.named(["kafka", "cassandra"])}
-        before = {name: cpu_of(process) for name, process in others.items()}
-        peaks: dict[str, float] = {}
-        while reached(session) != end:
-            for name, mib in memory_of(job).items():
-                peaks[name] = max(peaks.get(name, 0.0), mib)
-            if not job.is_running():
-                raise SystemExit("the job has ended")
-            time.sleep(LOOK_SECONDS)
+    def _anew(self, settings: Settings) -> None:
+        provision.create_tables(settings)
+        admin = admin_client(settings)
+        for deleted in admin.delete_topics([SALES.topic]).values():
+            deleted.result(60)
+        time.sleep(DELETED_SECONDS)
+        provision.create_topics(settings)
+
+    def _timed(self, job: psutil.Process, session: Session, settings: Settings, commit: Callable[[], int]) -> Run:
+        processes = {service.name: at_work(self.site, service) for service in catalogue.named(["kafka", "cassandra"])}
+        before = {name: cpu_of(process) for name, process in processes.items()} | job_cpu(job)
+        records, began = commit(), time.monotonic()
+        peaks = wait_until_read(settings, session, job)
         seconds = time.monotonic() - began
-        cpu = {name: cpu_of(process) - before[name] for name, process in others.items()} | job_cpu(job)
-        millions = self.records / 1e6
-        return Run(self.records / seconds, {name: used / millions for name, used in cpu.items()}, peaks)
+        after = {name: cpu_of(process) for name, process in processes.items()} | job_cpu(job)
+        return Run(records / seconds, {name: (after[name] - before[name]) / records * 1e6 for name in after}, peaks)
+
+
+def counted(records: Iterable[CanonicalReceipt], expected: dict[Key, Sold]) -> Iterator[CanonicalReceipt]:
+    """The records, each once; what the rows have to be grows meanwhile."""
+    for one in records:
+        at = int(datetime.fromisoformat(one.happened_at).timestamp())
+        key = one.store_id, (at - at % 900) * 1000
+        count, cents = expected.get(key, (0, 0))
+        expected[key] = count + 1, cents + one.gross_minor
+        yield one
+
+
+def publish(settings: Settings, records: Iterable[CanonicalReceipt]) -> Callable[[], int]:
+    """What makes the records visible, all at once, and says how many they are: they lie in Kafka in an open transaction."""
+    producer = kafka_producer(settings, {"transactional.id": "bench", "transaction.timeout.ms": 120_000})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    count = 0
+    for record in records:
+        count += 1
+        message = SALES.topic, msgspec.json.encode(record), record.store_id, partition_of(record.store_id, settings.partitions)
+        try:
+            producer.produce(*message)
+        except BufferError:
+            producer.flush()
+            producer.produce(*message)
+    producer.flush()
+
+    def commit() -> int:
+        producer.commit_transaction(60)
+        return count
+
+    return commit
+
+
+def warm_up() -> Iterator[CanonicalReceipt]:
+    """Enough records for code to be compiled and connections to be open, of the day before all others."""
+    return (receipt(f"warm-{number % 200}", number, WARM_DAY + number * timedelta(seconds=4), 5) for number in range(WARM_RECORDS))
+
+
+def wait_until_read(settings: Settings, session: Session, job: psutil.Process) -> dict[str, float]:
+    """Peak memory until the view holds everything that is committed. Raises SystemExit when the job has ended."""
+    end, peaks = dict(retained(settings, SALES.topic).end), {"jvm": 0.0, "python": 0.0}
+    while reached(session) != end:
+        peaks = {name: max(peaks[name], mib) for name, mib in memory_of(job).items()}
+        if not job.is_running() or job.status() == psutil.STATUS_ZOMBIE:
+            raise SystemExit("the job has ended")
+        time.sleep(LOOK_SECONDS)
+    return peaks
 
 
 @contextmanager
@@ -143,9 +206,9 @@ def reached(session: Session) -> dict[int, int]:
     return {row.partition: row.until for row in rows}
 
 
-def rows_of(session: Session) -> dict[tuple[str, int], tuple[int, int]]:
+def rows_of(session: Session) -> dict[Key, Sold]:
     """Receipts and cents of every window of the table, over all currencies."""
-    found: dict[tuple[str, int], tuple[int, int]] = {}
+    found: dict[Key, Sold] = {}
     for row in session.execute("SELECT store_id, window_start, receipts, gross_minor FROM sales_15min"):
         key = row.store_id, int(row.window_start.timestamp() * 1000)
         receipts, cents = found.get(key, (0, 0))
@@ -201,7 +264,7 @@ def show(title: str, runs: Mapping[str, Sequence[Run]]) -> None:
 def contenders(against: Sequence[Path]) -> list[Contender]:
     """This checkout's speed layer, the plain loop, and the speed layers of other checkouts."""
     others = [Contender(f"speed layer of {path.name}", "speed_layer.job", path.resolve()) for path in against]
-    return [Contender("speed layer", "speed_layer.job"), *others]
+    return [Contender("speed layer", "speed_layer.job"), Contender("plain loop", "bench.plain_loop"), *others]
 
 
 def arguments(description: str | None, runs: int) -> argparse.ArgumentParser:

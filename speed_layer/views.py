@@ -26,7 +26,9 @@ def start_views(
 ) -> StreamingQuery:
     """The running query. `records` are canonical ones of a stream, of the families' topics; a micro-batch fails as a whole."""
     operator = WindowOperator(families, settings, sink)
-    keyed = packed(told(records, families, floors)).groupBy("topic", "partition")
+    # A task for each partition that has records would cost more than it does, where there are many.
+    few = records.coalesce(settings.shuffle_partitions)
+    keyed = packed(told(few, families, floors)).groupBy("topic", "partition")
     written = keyed.transformWithStateInPandas(operator, acks.SCHEMA, outputMode="Update", timeMode="None")
     # The operator has written everything when its acks are read, and the acks travel in the report: nothing is left to be stored.
     query = acks.observed(written).writeStream.queryName(QUERY).format("noop").outputMode("update")

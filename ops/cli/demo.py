@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     once: Annotated[bool, typer.Option("--once", help="stop everything at the end; the default without a terminal")] = False,
-    speed: Annotated[float, typer.Option(help="replay so many times faster than real time; 0 is as fast as it goes")] = 100_000,
+    speed: Annotated[float, typer.Option(help="replay so many times faster than real time; 0 is as fast as it goes")] = 400_000,
 ) -> None:
     """Replay a year of real receipts through the whole system in a fresh folder, rebuild, audit, and serve a receipt of this second.
 

@@ -30,7 +30,8 @@ def test_spark_reads_fields_of_the_event_schema_with_their_types(kafka_records: 
     read = types_of(contributions(canonical_records(kafka_records), family))
 
     fields = event_schema(family.name)["properties"]
-    added = {"partition": "int", "offset": "bigint", "committed_at": "timestamp", "is_readable": "boolean", "is_repeat": "boolean"}
+    placed = {"topic": "string", "partition": "int", "offset": "bigint", "committed_at": "timestamp"}
+    added = {**placed, "is_readable": "boolean", "is_repeat": "boolean"}
     wire = {name: SPARK_TYPE_OF_JSON[fields[name]["type"]] for name in read if name not in added}
     assert read == {**wire, "happened_at": "timestamp", **added}
 

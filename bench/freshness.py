@@ -1,0 +1,204 @@
+"""How old what a reader sees is: `python -m bench.freshness` sells probe receipts through a whole local stack, under steady load.
+
+Five probes a second, each of a store of its own, beside 0, 100, 500 and 1,000 receipts a second of fifty other stores. Of each probe: when
+the gateway had acknowledged it, when its canonical record could be read, when its window was announced, when the API served it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median, quantiles
+
+import httpx
+from confluent_kafka import TopicPartition
+from rich.console import Console
+from rich.table import Table
+
+from bench.harness import ROOT, Contender, arguments, say
+from tally.connect import kafka_consumer
+from tally.instants import instant_text
+from tally.settings import Settings
+from tally.windows import WINDOW, window_start
+
+SERVICES = ("normaliser", "gateway", "api", "speed", "receipts")
+RATES = (0, 100, 500, 1_000)
+PROBES_A_SECOND, POSTS_A_SECOND, LOAD_STORES = 5, 10, 50
+WARM_SECONDS, PATIENCE_SECONDS = 30.0, 60.0
+STEPS = ("committed", "announced", "served")
+_LINES = [{"item": "Milk 1l", "price": 0.99, "amount": 2}]
+_sold = iter(range(1, sys.maxsize))
+
+
+@dataclass
+class Probe:
+    """One receipt: its store, when it happened, and when (monotonic seconds) it was acknowledged, committed, announced and served."""
+
+    store: str
+    at: datetime
+    acknowledged: float
+    seen: dict[str, float] = field(default_factory=dict)
+
+    def seconds(self, step: str) -> float:
+        """From the acknowledgement on."""
+        return self.seen[step] - self.acknowledged
+
+
+class Prober:
+    """Sends probes, and looks for them at every step."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.probes: dict[str, Probe] = {}
+        self._stop = threading.Event()
+
+    @contextmanager
+    def probing(self) -> Iterator[None]:
+        """Probes are sent while the block runs; at its end those under way are waited for."""
+        watchers = [threading.Thread(target=watch, daemon=True) for watch in (self._watch_topics, self._watch_api)]
+        sender = threading.Thread(target=self._send, daemon=True)
+        for thread in (*watchers, sender):
+            thread.start()
+        yield
+        self._stop.set()
+        sender.join()
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while any("served" not in probe.seen for probe in self.probes.values()) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        lost = [probe.store for probe in self.probes.values() if "served" not in probe.seen]
+        if lost:
+            raise SystemExit(f"{len(lost)} of {len(self.probes)} probes were never served, e.g. store {lost[0]}; no number")
+
+    def _send(self) -> None:
+        with httpx.Client(timeout=30) as client:
+            while not self._stop.wait(1 / PROBES_A_SECOND):
+                store, now = f"probe-{next(_sold)}", datetime.now(UTC)
+                post(client, self._settings, [message(store, now)])
+                self.probes[store] = Probe(store, now, time.monotonic())
+
+    def _watch_topics(self) -> None:
+        consumer = kafka_consumer(self._settings, "bench-probes", {"auto.offset.reset": "latest"})
+        topics = {"sales": "committed", "view-updates": "announced"}
+        consumer.assign([TopicPartition(topic, number) for topic in topics for number in range(self._settings.partitions)])
+        while True:
+            found = consumer.poll(0.05)
+            if found is None or found.error() is not None:
+                continue
+            store = json.loads(found.value() or b"{}").get("store_id", "")
+            if probe := self.probes.get(store):
+                probe.seen.setdefault(topics[str(found.topic())], time.monotonic())
+
+    def _watch_api(self) -> None:
+        with httpx.Client(timeout=30) as client:
+            while True:
+                waiting = [probe for probe in [*self.probes.values()] if "announced" in probe.seen and "served" not in probe.seen]
+                for probe in waiting:
+                    if self._is_served(client, probe):
+                        probe.seen["served"] = time.monotonic()
+                time.sleep(0.02)
+
+    def _is_served(self, client: httpx.Client, probe: Probe) -> bool:
+        start = window_start(probe.at)
+        asked = {"store": probe.store, "from": instant_text(start), "to": instant_text(start + WINDOW)}
+        answer = client.get(f"http://{self._settings.api}/v1/metrics/transactions", params=asked)
+        return answer.status_code == httpx.codes.OK and bool(answer.json()["rows"][0]["value"])
+
+
+@contextmanager
+def load(settings: Settings, rate: int) -> Iterator[None]:
+    """So many receipts a second of other stores, sent all the time."""
+    stop = threading.Event()
+
+    def sell() -> None:
+        with httpx.Client(timeout=30) as client:
+            due = time.monotonic()
+            while not stop.wait(max(0.0, due - time.monotonic())):
+                due += 1 / POSTS_A_SECOND
+                now = datetime.now(UTC)
+                post(client, settings, [message(f"load-{next(_sold) % LOAD_STORES}", now) for _ in range(rate // POSTS_A_SECOND)])
+
+    seller = threading.Thread(target=sell, daemon=True)
+    if rate:
+        seller.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        if rate:
+            seller.join()
+
+
+def message(store: str, now: datetime) -> bytes:
+    """A receipt of now as a till sends it."""
+    till = {"vendor_fiscal_module": "1", "transaction_id": next(_sold), "transactions": _LINES}
+    return json.dumps({"happened_at": instant_text(now), "operation_id": store, **till}).encode()
+
+
+def post(client: httpx.Client, settings: Settings, messages: Sequence[bytes]) -> None:
+    """The messages are acknowledged by the gateway."""
+    body, kind = b"\n".join(messages), {"Content-Type": "application/x-ndjson"}
+    answer = client.post(f"http://{settings.gateway}/v1/events/pos", content=body, headers=kind)
+    if answer.status_code != httpx.codes.ACCEPTED:
+        raise SystemExit(f"the gateway answered {answer.status_code}: {answer.text[:200]}")
+
+
+@contextmanager
+def stack_of(contender: Contender) -> Iterator[Settings]:
+    """The contender's whole local stack, from an empty folder."""
+    with tempfile.TemporaryDirectory(prefix="bench-home-") as home:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("TALLY_") or name == "TALLY_CACHE"}
+        environment = {**kept, "TALLY_HOME": home}
+        tally = str(contender.folder / ".venv" / "bin" / "tally")
+        try:
+            subprocess.run([tally, "up", *SERVICES], env=environment, cwd=contender.folder, check=True, stdout=subprocess.DEVNULL)
+            yield Settings.load(environment)
+        finally:
+            subprocess.run([tally, "down"], env=environment, cwd=contender.folder, check=False, stdout=subprocess.DEVNULL)
+
+
+def measured(settings: Settings, rate: int, seconds: float) -> list[Probe]:
+    """The probes of so many seconds under that load."""
+    prober = Prober(settings)
+    with load(settings, rate), prober.probing():
+        time.sleep(seconds)
+    return list(prober.probes.values())
+
+
+def show(title: str, probes: Sequence[Probe]) -> dict[str, float]:
+    """A table of the seconds from the acknowledgement to each step; the median and the 99th percentile of the last."""
+    table = Table("step", "p50 s", "p90 s", "p99 s", title=f"{title}: {len(probes)} probes")
+    for step in STEPS:
+        found = sorted(probe.seconds(step) for probe in probes)
+        cut = quantiles(found, n=100)
+        table.add_row(f"acknowledged to {step}", *(f"{value:.2f}" for value in (median(found), cut[89], cut[98])))
+    Console().print(table)
+    return {"p50": median(found), "p99": cut[98]}
+
+
+def main() -> int:
+    """Exit code 0 when every probe was served."""
+    parser = arguments(__doc__, runs=1)
+    parser.add_argument("--rates", type=int, nargs="*", default=RATES, help="receipts a second beside the probes")
+    parser.add_argument("--seconds", type=float, default=30.0, help="of probing at each rate")
+    options = parser.parse_args()
+    contenders = [Contender("now", "", ROOT), *(Contender(path.name, "", Path(path).resolve()) for path in options.against)]
+    for number in range(options.runs):
+        for contender in contenders:
+            with stack_of(contender) as settings:
+                say(f"run {number + 1}, {contender.name}: warming up")
+                measured(settings, 300, WARM_SECONDS)
+                for rate in options.rates:
+                    show(f"run {number + 1}, {contender.name}, {rate:,} receipts a second", measured(settings, rate, options.seconds))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

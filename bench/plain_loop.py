@@ -1,0 +1,154 @@
+"""A peer without Spark: `python -m bench.plain_loop` counts sales in one plain, crash-safe Python process.
+
+confluent-kafka, cassandra-driver, its state in Cassandra: what most would write first. It counts what the speed layer counts, of one
+family, with the same rows, batches and register, and commits its position after everything is acknowledged; begun again it finds in
+Cassandra which events a window has. It has no floor, no check of lost records, no announcements, no lateness: what a window has seen is
+kept for ever. One process takes all partitions.
+"""
+
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from hashlib import sha256
+from types import FrameType
+from typing import Any
+
+import msgspec
+from cassandra.cluster import Session
+from cassandra.concurrent import execute_concurrent_with_args
+from cassandra.query import BoundStatement
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from runtime.writes import write_groups
+from speed_layer.sink.rows import insert_statement, register, seconds_to_live
+from tally.connect import CQL_DATE_ZERO, cassandra_session, kafka_consumer
+from tally.families import SALES, TOTAL_DIM, TOTAL_DIM_VALUE
+from tally.settings import Settings
+
+GROUP, AT_ONCE, WAIT_SECONDS = "plain-loop", 10_000, 0.2
+DAY, WINDOW = 86_400_000, 900_000
+_STATE = "CREATE TABLE IF NOT EXISTS plain_state (store_id text, start bigint, ids blob, sums blob, PRIMARY KEY (store_id, start))"
+Key = tuple[str, int]
+
+
+class Sale(msgspec.Struct):
+    """What is counted of a canonical receipt."""
+
+    store_id: str
+    event_id: str
+    happened_at: str
+    currency: str
+    receipts: int
+    gross_minor: int
+    returns_minor: int
+    voids_minor: int
+    units_milli: int
+
+
+class Window:
+    """The events of a window, and by currency the sums of its parts."""
+
+    def __init__(self, ids: bytes = b"", sums: bytes = b"") -> None:
+        self.ids = {ids[place : place + 16] for place in range(0, len(ids), 16)}
+        self.sums: dict[str, list[int]] = msgspec.msgpack.decode(sums) if sums else {}
+
+    def add(self, sale: Sale) -> bool:
+        """Whether the sale was new to the window."""
+        identity = sha256(sale.event_id.encode()).digest()[:16]
+        if identity in self.ids:
+            return False
+        self.ids.add(identity)
+        held = self.sums.setdefault(sale.currency, [0] * len(SALES.parts))
+        for place, part in enumerate(SALES.parts):
+            held[place] += getattr(sale, part)
+        return True
+
+
+class PlainLoop:
+    """Reads, counts, writes, commits."""
+
+    def __init__(self, settings: Settings, session: Session) -> None:
+        session.execute(_STATE)
+        self._settings, self._session = settings, session
+        self._consumer: Consumer = kafka_consumer(settings, GROUP)
+        self._consumer.assign([TopicPartition(SALES.topic, number) for number in range(settings.partitions)])
+        self._decoder = msgspec.json.Decoder(Sale)
+        self._windows: dict[Key, Window] = {}
+        self._insert = self._prepared(insert_statement(SALES, settings.keyspace))
+        self._keep = self._prepared("INSERT INTO plain_state (store_id, start, ids, sums) VALUES (?, ?, ?, ?) USING TIMESTAMP ?")
+        self._find = self._prepared("SELECT ids, sums FROM plain_state WHERE store_id = ? AND start = ?")
+        self._reach = self._prepared("INSERT INTO speed_progress (family, partition, until) VALUES ('sales', ?, ?) USING TIMESTAMP ?")
+
+    def turn(self) -> None:
+        """What has come, counted and acknowledged, then committed."""
+        messages = [message for message in self._consumer.consume(AT_ONCE, WAIT_SECONDS) if message.error() is None]
+        if messages:
+            changed = self._count(messages)
+            write_groups(self._session, self._rows(changed))
+            write_groups(self._session, self._states(changed))
+        positions = self._consumer.position([TopicPartition(SALES.topic, number) for number in range(self._settings.partitions)])
+        reached = [place for place in positions if place.offset >= 0]
+        if messages and reached:
+            self._consumer.commit(offsets=reached, asynchronous=False)
+            write_groups(self._session, ([self._reach.bind((place.partition, place.offset, place.offset))] for place in reached))
+
+    def _count(self, messages: Sequence[Message]) -> set[Key]:
+        sales = [self._decoder.decode(message.value() or b"") for message in messages]
+        keys = [(sale.store_id, _start(sale)) for sale in sales]
+        self._load({key for key in keys if key not in self._windows})
+        return {key for key, sale in zip(keys, sales, strict=True) if self._windows[key].add(sale)}
+
+    def _load(self, keys: set[Key]) -> None:
+        asked = sorted(keys)
+        for key, (_, found) in zip(asked, execute_concurrent_with_args(self._session, self._find, asked), strict=True):
+            row = found.one()
+            self._windows[key] = Window(row.ids, row.sums) if row else Window()
+
+    def _rows(self, changed: set[Key]) -> Iterator[list[BoundStatement]]:
+        now = time.time()
+        for store, start in sorted(changed):
+            window = self._windows[store, start]
+            events, ttl = len(window.ids), seconds_to_live(start, self._settings.speed_retention_days, now)
+            day = start // DAY + CQL_DATE_ZERO
+            rows = [(currency, TOTAL_DIM, TOTAL_DIM_VALUE, events, *sums, SALES.epoch) for currency, sums in window.sums.items()]
+            yield [self._insert.bind((store, day, start, *row, register(SALES.epoch, events), ttl)) for row in rows]
+
+    def _states(self, changed: set[Key]) -> Iterator[list[BoundStatement]]:
+        for store, start in sorted(changed):
+            window = self._windows[store, start]
+            kept = b"".join(window.ids), msgspec.msgpack.encode(window.sums)
+            yield [self._keep.bind((store, start, *kept, len(window.ids)))]
+
+    def _prepared(self, text: str) -> Any:
+        statement = self._session.prepare(text)
+        statement.is_idempotent = True
+        return statement
+
+
+def _start(sale: Sale) -> int:
+    at = int(datetime.fromisoformat(sale.happened_at).timestamp() * 1000)
+    return at - at % WINDOW
+
+
+def main() -> int:
+    """Exit code 0 after SIGTERM."""
+    ended: list[int] = []
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        ended.append(number)
+
+    signal.signal(signal.SIGTERM, end)
+    settings = Settings.load()
+    with cassandra_session(settings) as session:
+        loop = PlainLoop(settings, session)
+        if settings.ready_file:
+            settings.ready_file.touch()
+        while not ended:
+            loop.turn()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
