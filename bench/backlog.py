@@ -1,0 +1,100 @@
+"""Catching up: `python -m bench.backlog` lets five million dense receipts wait, then starts a speed layer of 1 GB heap and kills it thrice.
+
+It prints how long it took, the peak of its memory, and how many receipts were left out as late; a wrong row and there is no number.
+"""
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import psutil
+from cassandra.cluster import Session
+
+from bench.harness import (
+    Bench,
+    Contender,
+    Key,
+    Sold,
+    arguments,
+    contenders,
+    counted,
+    memory_of,
+    own_stack,
+    publish,
+    reached,
+    refuse_wrong_rows,
+    rows_of,
+    running,
+    say,
+)
+from bench.throughput import dense
+from ops.stack import provision
+from speed_layer.source import retained
+from tally.connect import cassandra_session
+from tally.families import SALES
+
+AT_ONCE = 250_000
+KILLED_AT = (0.2, 0.5, 0.8)
+HEAP = "1g"
+
+
+def fill(bench: Bench, count: int) -> dict[Key, Sold]:
+    """The receipts on the topic; what the rows have to be."""
+    expected: dict[Key, Sold] = {}
+    records: Iterator[object] = counted(dense(count), expected)
+    sent = 0
+    while some := publish(bench.settings, islice(records, AT_ONCE))():  # type: ignore[arg-type]
+        sent += some
+        say(f"{sent:,} receipts wait")
+    return expected
+
+
+def caught_up(bench: Bench, contender: Contender, session: Session, folder: Path) -> None:
+    """Starts the contender, kills it at three moments, waits until it has read everything; says what it saw."""
+    end = dict(retained(bench.settings, SALES.topic).end)
+    variables = {"TALLY_CHECKPOINTS": f"{folder}/checkpoints", "TALLY_READY_FILE": f"{folder}/ready", "TALLY_SPARK_MEMORY": HEAP}
+    began, peaks = time.monotonic(), {"jvm": 0.0, "python": 0.0}
+    for share in (*KILLED_AT, 1.0):
+        Path(variables["TALLY_READY_FILE"]).unlink(missing_ok=True)
+        with running(contender, {**bench.environment, **variables}, folder) as job:
+            while not has_read(session, end, share):
+                if not job.is_running() or job.status() == psutil.STATUS_ZOMBIE:
+                    raise SystemExit(f"{contender.name}: it has ended; {(folder / 'log').read_text()[-2000:]}")
+                peaks = {name: max(peaks[name], mib) for name, mib in memory_of(job).items()}
+                time.sleep(0.1)
+        say(f"{contender.name}: {share:.0%} read after {time.monotonic() - began:.0f} s" + (", killed" if share < 1 else ""))
+    late = sum(row.dropped for row in session.execute("SELECT dropped FROM speed_late"))
+    print(
+        f"{contender.name}: {sum(end.values()):,} offsets in {time.monotonic() - began:.0f} s with {len(KILLED_AT)} kills; "
+        f"late {late:,}; peak MiB: jvm {peaks['jvm']:.0f}, python {peaks['python']:.0f}"
+    )
+
+
+def has_read(session: Session, end: dict[int, int], share: float) -> bool:
+    """Whether so much of all partitions together lies in the views."""
+    now = reached(session)
+    return now == end if share == 1 else sum(now.values()) >= share * sum(end.values())
+
+
+def main() -> int:
+    """Exit code 0 when every row is right."""
+    parser = arguments(__doc__, runs=1)
+    parser.add_argument("--receipts", type=int, default=5_000_000)
+    options = parser.parse_args()
+    os.environ.setdefault("TALLY_MICRO_BATCH_RECORDS", "100000")
+    for contender in contenders(options.against):
+        with own_stack() as bench, tempfile.TemporaryDirectory(prefix="bench-checkpoints-") as folder:
+            provision.create_tables(bench.settings)
+            expected = fill(bench, options.receipts)
+            with cassandra_session(bench.settings) as session:
+                caught_up(bench, contender, session, Path(folder))
+                refuse_wrong_rows(contender.name, rows_of(session), expected)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""Ten topics in one query: `python -m bench.topics` sends 20 intervals a second on each, and times them until they are announced.
+
+It prints the seconds from the record's acknowledgement to its `view-updates` record, and the processor time of the idle query.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median, quantiles
+
+import msgspec
+import psutil
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import NewTopic
+
+from bench.harness import cpu_of, own_stack, say
+from ops.stack import provision
+from ops.stack.probes import admin_client
+from speed_layer.session import build_streaming_session
+from speed_layer.sink.updates import TOPIC
+from speed_layer.source import canonical_stream
+from speed_layer.views import start_views
+from tally.connect import kafka_consumer, kafka_producer
+from tally.families import TRAFFIC
+from tally.partitions import partition_of
+from tally.settings import Settings
+from tests.canonical import interval
+from tests.integration.speed.query import OnTopic
+
+TOPICS, RATE, WARM_SECONDS, IDLE_SECONDS = 10, 20, 30, 20
+
+
+class Announced:
+    """When each store's latest window was announced, monotonic seconds."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.seen: dict[tuple[str, int], float] = {}
+        self._consumer = kafka_consumer(settings, "bench-topics", {"auto.offset.reset": "latest"})
+        self._consumer.assign([TopicPartition(TOPIC, number) for number in range(settings.partitions)])
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        while True:
+            found = self._consumer.poll(0.05)
+            if found is not None and found.error() is None:
+                update = json.loads(found.value() or b"{}")
+                self.seen.setdefault((update["store_id"], update["events"]), time.monotonic())
+
+
+def send_for(settings: Settings, seconds: float, begin: int) -> dict[tuple[str, int], float]:
+    """RATE records a second on each topic, each the next event of a store's window; when each was sent."""
+    producer, stop, sent = kafka_producer(settings), time.monotonic() + seconds, dict[tuple[str, int], float]()
+    number = begin
+    while time.monotonic() < stop:
+        tick, number = time.monotonic(), number + 1
+        for topic in range(TOPICS):
+            store = f"s{topic}"
+            value = msgspec.json.encode(interval(store, f"door-{number}", datetime.now(UTC)))
+            producer.produce(f"bench-{topic}", value, store, partition_of(store, settings.partitions))
+            sent[store, number] = time.monotonic()
+        producer.flush()
+        time.sleep(max(0.0, tick + 1 / RATE - time.monotonic()))
+    return sent
+
+
+def main() -> int:
+    """Exit code 0 when every window was announced with its last event."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=40.0)
+    options = parser.parse_args()
+    with own_stack() as bench, tempfile.TemporaryDirectory(prefix="bench-checkpoints-") as folder:
+        settings = bench.settings.model_copy(update={"checkpoints": Path(folder), "spark_master": "local[2]", "spark_memory": "1g"})
+        provision.create_tables(settings)
+        names = [f"bench-{number}" for number in range(TOPICS)]
+        for made in admin_client(settings).create_topics([NewTopic(name, settings.partitions, 1) for name in names]).values():
+            made.result(30)
+        spark = build_streaming_session(settings)
+        starting = {name: dict.fromkeys(range(settings.partitions), 0) for name in names}
+        families = [OnTopic.of(TRAFFIC, name) for name in names]
+        query = start_views(canonical_stream(spark, settings, starting, settings.micro_batch_records), families, {}, settings)
+        announced, warm = Announced(settings), send_for(settings, WARM_SECONDS, 0)
+        query.processAllAvailable()
+        mine = psutil.Process().children(recursive=True)
+        speed = [one for one in mine if "runtime.workers" in " ".join(one.cmdline()) or "SparkSubmit" in " ".join(one.cmdline())]
+        before, began = sum(map(cpu_of, speed)), time.monotonic()
+        time.sleep(IDLE_SECONDS)
+        print(f"idle: {(sum(map(cpu_of, speed)) - before) / (time.monotonic() - began):.2f} of a core, JVM and workers")
+        last = max(number for _, number in warm)
+        sent = send_for(settings, options.seconds, last)
+        query.processAllAvailable()
+        time.sleep(2)
+        waited = sorted(first_at_least(announced, key) - at for key, at in sent.items())
+        cut = quantiles(waited, n=100)
+        print(
+            f"{TOPICS} topics, {RATE} a second each, {len(waited):,} events: p50 {median(waited):.2f} s, p90 {cut[89]:.2f} s, p99 {cut[98]:.2f} s"
+        )
+        say(f"micro-batches: {query.lastProgress['batchId'] if query.lastProgress else 0}")
+        query.stop()
+        spark.stop()
+    os._exit(0)
+
+
+def first_at_least(announced: Announced, key: tuple[str, int]) -> float:
+    """When the store's window was first announced with so many events or more. Raises SystemExit when it never was."""
+    store, number = key
+    found = [at for (other, events), at in announced.seen.items() if other == store and events >= number]
+    if not found:
+        raise SystemExit(f"event {number} of {store} was never announced; no number")
+    return min(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
