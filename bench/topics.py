@@ -79,7 +79,8 @@ def main() -> int:
         settings = bench.settings.model_copy(update={"checkpoints": Path(folder), "spark_master": "local[2]", "spark_memory": "1g"})
         provision.create_tables(settings)
         names = [f"bench-{number}" for number in range(TOPICS)]
-        for made in admin_client(settings).create_topics([NewTopic(name, settings.partitions, 1) for name in names]).values():
+        admin = admin_client(settings)
+        for made in admin.create_topics([NewTopic(name, settings.partitions, 1) for name in names]).values():
             made.result(30)
         spark = build_streaming_session(settings)
         starting = {name: dict.fromkeys(range(settings.partitions), 0) for name in names}
