@@ -3,7 +3,6 @@
 It prints how long it took, the peak of its memory, and how many receipts were left out as late; a wrong row and there is no number.
 """
 
-import os
 import sys
 import tempfile
 import time
@@ -85,7 +84,6 @@ def main() -> int:
     parser = arguments(__doc__, runs=1)
     parser.add_argument("--receipts", type=int, default=5_000_000)
     options = parser.parse_args()
-    os.environ.setdefault("TALLY_MICRO_BATCH_RECORDS", "100000")
     for contender in contenders(options.against):
         with own_stack() as bench, tempfile.TemporaryDirectory(prefix="bench-checkpoints-") as folder:
             provision.create_tables(bench.settings)

@@ -90,7 +90,7 @@ class Settings(BaseModel):
         0.0, ge=0, description="least seconds between two micro-batches of the views; 0: each as the last one ends"
     )
     micro_batch_records: int = Field(
-        50_000, ge=1, le=1_000_000, description="most records in one micro-batch of the views; more wait for the next"
+        100_000, ge=1, le=1_000_000, description="most records in one micro-batch of the views; more wait for the next"
     )
     receipts_trigger_seconds: float = Field(
         10.0, ge=0, description="least seconds between two micro-batches of the raw receipts; the views come first"
