@@ -78,9 +78,9 @@ class Demo:
 
     def stop(self) -> None:
         """Stop everything that the demo started."""
-        if self._starting is not None:
+        if self._starting is not None and self._starting.poll() is None:
             self._starting.terminate()
-            self._starting.communicate()
+            self._starting.wait()
         self._step("stop the stack", lambda: self._tally("down"))
 
     def _start(self) -> None:
