@@ -5,8 +5,17 @@ path anew, in Python: PySpark's own zip files and a jar of thousands of classes,
 """
 
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+
+# Imported once, and there in each worker that is forked: Spark ends a worker that was idle for a minute, and the first receipt
+# after it would wait for all of them.
+FORKED = (
+    "numpy", "pandas", "pyarrow.compute", "pyarrow.ipc", "pyspark.worker", "pyspark.sql.pandas.serializers",
+    "pyspark.sql.streaming.stateful_processor_util", "pyspark.sql.streaming.proto.StateMessage_pb2", "pydantic", "msgspec",
+    "cassandra.cluster", "confluent_kafka",
+)  # fmt: skip
 
 
 def without_archives() -> None:
@@ -24,5 +33,8 @@ if __name__ == "__main__":
     without_archives()
     # Only now: whatever is imported before comes from an archive.
     from pyspark.daemon import manager
+
+    for module in FORKED:
+        import_module(module)
 
     manager()  # type: ignore[no-untyped-call]

@@ -1,0 +1,31 @@
+"""The daemon of Spark's Python workers."""
+
+import subprocess
+import sys
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+
+from runtime.workers import FORKED
+
+ROOT = Path(__file__).parents[3]
+ASKS = "import sys; from pathlib import Path; from runtime.workers import without_archives; without_archives(); import pyspark; "
+
+
+def told(path: str, code: str) -> str:
+    """What a Python with this search path prints."""
+    done = subprocess.run([sys.executable, "-c", ASKS + code], env={"PYTHONPATH": path}, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_archives_leave_the_search_path_and_what_is_installed_is_found(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "pyspark.zip", "w") as archive:
+        archive.writestr("pyspark/__init__.py", "raise ImportError('of the archive')")
+
+    path = told(f"{ROOT}:{tmp_path / 'pyspark.zip'}", "print([entry for entry in sys.path if Path(entry).is_file()], pyspark.__file__)")
+
+    assert path == f"[] {Path(str(find_spec('pyspark').origin))}"  # type: ignore[union-attr]
+
+
+def test_what_is_imported_once_is_there() -> None:
+    assert [module for module in FORKED if find_spec(module) is None] == []
