@@ -9,7 +9,7 @@ from ops.stack.service import Launch, Service, Site
 from runtime.sparkconf import SHORT_RUN_JAVA
 
 CONFIG = Path(__file__).with_name("config")
-JVM = ("-Xms1g", "-Xmx1g", SHORT_RUN_JAVA)
+JVM = ("-Xms1g", "-Xmx1g", *SHORT_RUN_JAVA.split())
 # From Java 18 on a security manager has to be allowed, and Cassandra 5 installs one.
 SECURITY_MANAGER_SINCE = 18
 QUICK_START = (

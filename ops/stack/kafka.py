@@ -13,7 +13,7 @@ from runtime.sparkconf import SHORT_RUN_JAVA
 from tally.errors import StackError
 
 CONFIG = Path(__file__).with_name("config")
-JVM = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", SHORT_RUN_JAVA)
+JVM = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", *SHORT_RUN_JAVA.split())
 
 
 def launch(site: Site) -> Launch:
