@@ -6,11 +6,10 @@ It prints how long it took, the peak of its memory, and how many receipts were l
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
-import psutil
 from cassandra.cluster import Session
 
 from bench.harness import (
@@ -21,8 +20,8 @@ from bench.harness import (
     arguments,
     contenders,
     counted,
-    memory_of,
     own_stack,
+    peaks_until,
     publish,
     reached,
     refuse_wrong_rows,
@@ -44,9 +43,8 @@ HEAP = "1g"
 def fill(bench: Bench, count: int) -> dict[Key, Sold]:
     """The receipts on the topic; what the rows have to be."""
     expected: dict[Key, Sold] = {}
-    records: Iterator[object] = counted(dense(count), expected)
-    sent = 0
-    while some := publish(bench.settings, islice(records, AT_ONCE))():  # type: ignore[arg-type]
+    records, sent = counted(dense(count), expected), 0
+    while some := publish(bench.settings, islice(records, AT_ONCE))():
         sent += some
         say(f"{sent:,} receipts wait")
     return expected
@@ -60,11 +58,8 @@ def caught_up(bench: Bench, contender: Contender, session: Session, folder: Path
     for share in (*KILLED_AT, 1.0):
         Path(variables["TALLY_READY_FILE"]).unlink(missing_ok=True)
         with running(contender, {**bench.environment, **variables}, folder) as job:
-            while not has_read(session, end, share):
-                if not job.is_running() or job.status() == psutil.STATUS_ZOMBIE:
-                    raise SystemExit(f"{contender.name}: it has ended; {(folder / 'log').read_text()[-2000:]}")
-                peaks = {name: max(peaks[name], mib) for name, mib in memory_of(job).items()}
-                time.sleep(0.1)
+            here = peaks_until(partial(has_read, session, end, share), job)
+            peaks = {name: max(peaks[name], mib) for name, mib in here.items()}
         say(f"{contender.name}: {share:.0%} read after {time.monotonic() - began:.0f} s" + (", killed" if share < 1 else ""))
     late = sum(row.dropped for row in session.execute("SELECT dropped FROM speed_late"))
     print(

@@ -5,10 +5,8 @@ the gateway had acknowledged it, when its canonical record could be read, when i
 """
 
 import json
-import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -23,7 +21,7 @@ from confluent_kafka import TopicPartition
 from rich.console import Console
 from rich.table import Table
 
-from bench.harness import ROOT, Contender, arguments, say
+from bench.harness import ROOT, Contender, arguments, own_environment, say
 from tally.connect import kafka_consumer
 from tally.instants import instant_text
 from tally.settings import Settings
@@ -118,6 +116,7 @@ def load(settings: Settings, rate: int) -> Iterator[None]:
     stop = threading.Event()
 
     def sell() -> None:
+        """A tenth of a second's receipts at a time."""
         with httpx.Client(timeout=30) as client:
             due = time.monotonic()
             while not stop.wait(max(0.0, due - time.monotonic())):
@@ -153,9 +152,7 @@ def post(client: httpx.Client, settings: Settings, messages: Sequence[bytes]) ->
 @contextmanager
 def stack_of(contender: Contender) -> Iterator[Settings]:
     """The contender's whole local stack, from an empty folder."""
-    with tempfile.TemporaryDirectory(prefix="bench-home-") as home:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("TALLY_") or name == "TALLY_CACHE"}
-        environment = {**kept, "TALLY_HOME": home}
+    with own_environment() as environment:
         tally = str(contender.folder / ".venv" / "bin" / "tally")
         try:
             subprocess.run([tally, "up", *SERVICES], env=environment, cwd=contender.folder, check=True, stdout=subprocess.DEVNULL)

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -157,9 +157,15 @@ def warm_up() -> Iterator[CanonicalReceipt]:
 
 
 def wait_until_read(settings: Settings, session: Session, job: psutil.Process) -> dict[str, float]:
-    """Peak memory until the view holds everything that is committed. Raises SystemExit when the job has ended."""
-    end, peaks = dict(retained(settings, SALES.topic).end), {"jvm": 0.0, "python": 0.0}
-    while reached(session) != end:
+    """Peak memory until the view holds everything that is committed."""
+    end = dict(retained(settings, SALES.topic).end)
+    return peaks_until(lambda: reached(session) == end, job)
+
+
+def peaks_until(done: Callable[[], bool], job: psutil.Process) -> dict[str, float]:
+    """Peak memory in MiB until it is done. Raises SystemExit when the job has ended."""
+    peaks = {"jvm": 0.0, "python": 0.0}
+    while not done():
         peaks = {name: max(peaks[name], mib) for name, mib in memory_of(job).items()}
         if not job.is_running() or job.status() == psutil.STATUS_ZOMBIE:
             raise SystemExit("the job has ended")
@@ -168,13 +174,19 @@ def wait_until_read(settings: Settings, session: Session, job: psutil.Process) -
 
 
 @contextmanager
-def own_stack() -> Iterator[Bench]:
-    """A broker and a Cassandra for one benchmark only; of TALLY's variables just the cache folder is inherited."""
+def own_environment() -> Iterator[dict[str, str]]:
+    """The variables of a home for one benchmark only; of TALLY's just the cache folder is inherited."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TALLY_") or name == "TALLY_CACHE"}
     with tempfile.TemporaryDirectory(prefix="bench-home-") as home:
-        environment = {**kept, "TALLY_HOME": home}
+        yield {**kept, "TALLY_HOME": home}
+
+
+@contextmanager
+def own_stack(*services: str) -> Iterator[Bench]:
+    """These services, by default a broker and a Cassandra, for one benchmark only."""
+    with own_environment() as environment:
         site = Site.of(settings_with_addresses(environment), environment)
-        control.up(site, catalogue.named(["kafka", "cassandra"]), say)
+        control.up(site, catalogue.named(services or ["kafka", "cassandra"]), say)
         try:
             yield Bench(site, site.settings, environment)
         finally:
@@ -196,7 +208,8 @@ def running(contender: Contender, environment: Mapping[str, str], folder: Path) 
             yield psutil.Process(started.pid)
         finally:
             for process in [psutil.Process(started.pid), *psutil.Process(started.pid).children(recursive=True)]:
-                process.kill()
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
             started.wait(30)
 
 

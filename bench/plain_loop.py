@@ -72,7 +72,7 @@ class PlainLoop:
     def __init__(self, settings: Settings, session: Session) -> None:
         session.execute(_STATE)
         self._settings, self._session = settings, session
-        self._consumer: Consumer = kafka_consumer(settings, GROUP)
+        self._consumer: Consumer = kafka_consumer(settings, GROUP, {"enable.partition.eof": True})
         self._consumer.assign([TopicPartition(SALES.topic, number) for number in range(settings.partitions)])
         self._decoder = msgspec.json.Decoder(Sale)
         self._windows: dict[Key, Window] = {}
@@ -83,16 +83,17 @@ class PlainLoop:
 
     def turn(self) -> None:
         """What has come, counted and acknowledged, then committed."""
-        messages = [message for message in self._consumer.consume(AT_ONCE, WAIT_SECONDS) if message.error() is None]
-        if messages:
-            changed = self._count(messages)
-            write_groups(self._session, self._rows(changed))
-            write_groups(self._session, self._states(changed))
-        positions = self._consumer.position([TopicPartition(SALES.topic, number) for number in range(self._settings.partitions)])
-        reached = [place for place in positions if place.offset >= 0]
-        if messages and reached:
-            self._consumer.commit(offsets=reached, asynchronous=False)
-            write_groups(self._session, ([self._reach.bind((place.partition, place.offset, place.offset))] for place in reached))
+        found = self._consumer.consume(AT_ONCE, WAIT_SECONDS)
+        if not found:
+            return
+        changed = self._count([message for message in found if message.error() is None])
+        write_groups(self._session, self._rows(changed))
+        write_groups(self._session, self._states(changed))
+        # The end of a partition lies behind the marker of its last transaction, which is no message.
+        reached = {message.partition() or 0: (message.offset() or 0) + (message.error() is None) for message in found}
+        places = [TopicPartition(SALES.topic, number, until) for number, until in reached.items()]
+        self._consumer.commit(offsets=places, asynchronous=False)
+        write_groups(self._session, ([self._reach.bind((place.partition, place.offset, place.offset))] for place in places))
 
     def _count(self, messages: Sequence[Message]) -> set[Key]:
         sales = [self._decoder.decode(message.value() or b"") for message in messages]

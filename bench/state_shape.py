@@ -6,13 +6,11 @@ interleaved, and a run whose last rows differ from the expected totals ends the 
 
 import argparse
 import json
-import os
 import random
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from statistics import median
@@ -25,9 +23,7 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
-from ops.stack import catalogue, control
-from ops.stack.addresses import settings_with_addresses
-from ops.stack.service import Site
+from bench.harness import own_stack
 from speed_layer.session import build_streaming_session
 from speed_layer.source import retained
 from tally.families import SALES
@@ -200,20 +196,6 @@ def refuse_wrong_totals(shape: Shape, kept: list[pa.Table], expected: Totals) ->
         raise SystemExit(f"{shape.name}: {wrong} of {len(expected)} windows are wrong; no number")
 
 
-@contextmanager
-def own_broker(inherited: Mapping[str, str]) -> Iterator[Settings]:
-    """Settings of a broker that runs for this benchmark only; of TALLY's variables just the cache folder is inherited."""
-    kept = {name: value for name, value in inherited.items() if not name.startswith("TALLY_") or name == "TALLY_CACHE"}
-    with tempfile.TemporaryDirectory(prefix="state-shape-home-") as home:
-        environment = {**kept, "TALLY_HOME": home}
-        site = Site.of(settings_with_addresses(environment), environment)
-        control.up(site, catalogue.named(["kafka"]), lambda line: print(line, file=sys.stderr))
-        try:
-            yield site.settings
-        finally:
-            control.down(site, catalogue.named(()), lambda line: print(line, file=sys.stderr))
-
-
 def main() -> int:
     """Exit code 0 when every shape gave the expected totals in every run."""
     parser = argparse.ArgumentParser(prog="python -m bench.state_shape", description=__doc__)
@@ -221,7 +203,8 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3, help="measured runs of each shape, after one that is not measured")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout in place of the table")
     options = parser.parse_args()
-    with own_broker(os.environ) as settings:
+    with own_stack("kafka") as bench:
+        settings = bench.settings
         expected = fill_topic(settings, options.records)
         spark = build_streaming_session(settings.model_copy(update={"spark_master": "local[2]"}))
         runs: dict[str, list[Run]] = {shape.name: [] for shape in SHAPES}

@@ -42,7 +42,7 @@ def main() -> int:
     parser.add_argument("--batches", type=int, default=200)
     parser.add_argument("--events", type=int, default=1_000, help="in each micro-batch")
     options = parser.parse_args()
-    for contender in contenders(options.against)[:1]:
+    for contender in contenders([])[:1]:
         with own_stack() as bench, tempfile.TemporaryDirectory(prefix="bench-checkpoints-") as folder:
             provision.create_tables(bench.settings)
             variables = {"TALLY_CHECKPOINTS": f"{folder}/checkpoints", "TALLY_READY_FILE": f"{folder}/ready"}

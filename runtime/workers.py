@@ -32,9 +32,6 @@ def without_archives() -> None:
 if __name__ == "__main__":
     without_archives()
     # Only now: whatever is imported before comes from an archive.
-    from pyspark.daemon import manager
-
     for module in FORKED:
         import_module(module)
-
-    manager()  # type: ignore[no-untyped-call]
+    import_module("pyspark.daemon").manager()

@@ -61,17 +61,12 @@ def write_groups(session: Session, groups: Iterable[Group]) -> None:
 
     Groups of the same replicas travel together (batches_of()). Statements as for write_all().
     """
-    batches = sized_batches_of(groups, session.cluster.metadata)
+    batches = batches_of(groups, session.cluster.metadata)
     for some in _cut(batches, lambda batch: max(batch.bytes, _LEAST_BYTES), _AT_ONCE_BYTES):
         write_all(session, [unlogged(batch.statements) for batch in some])
 
 
-def batches_of(groups: Iterable[Group], nodes: Metadata) -> Iterator[list[BoundStatement]]:
-    """The statements of sized_batches_of()."""
-    return (batch.statements for batch in sized_batches_of(groups, nodes))
-
-
-def sized_batches_of(groups: Iterable[Group], nodes: Metadata) -> "Iterator[Batch]":
+def batches_of(groups: Iterable[Group], nodes: Metadata) -> "Iterator[Batch]":
     """The groups joined into batches of partitions that the same nodes hold, within BATCH_STATEMENTS and BATCH_BYTES.
 
     The node that takes such a batch holds all of it. No group is parted but one above GROUP_BYTES by itself; one above the

@@ -1,6 +1,7 @@
 """Batches to Cassandra: nothing lost or parted, one set of replicas each, and none that Cassandra would refuse."""
 
 import random
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,9 +52,14 @@ def groups(*sizes: tuple[int, ...]) -> list[Batch]:
     return [[Bound(next(numbers), f"store {place}".encode(), (b"x" * size, None)) for size in group] for place, group in enumerate(sizes)]
 
 
-def numbers(batches: list[Batch]) -> list[list[int]]:
+def numbers(batches: Sequence[Sequence[Any]]) -> list[list[int]]:
     """Which statements each batch holds."""
     return [[statement.number for statement in batch] for batch in batches]
+
+
+def statements_of(groups: Sequence[Batch], nodes: Metadata) -> Iterator[Sequence[Any]]:
+    """What each batch carries."""
+    return (batch.statements for batch in batches_of(groups, nodes))
 
 
 def replicas(statement: Bound, nodes: Metadata) -> frozenset[str]:
@@ -68,7 +74,7 @@ def replicas(statement: Bound, nodes: Metadata) -> frozenset[str]:
 def test_all_that_is_given_travels_once_in_whole_groups_to_one_set_of_replicas(sizes: list[tuple[int, ...]], nodes: int) -> None:
     given_groups = groups(*sizes)
 
-    batches = [*batches_of(given_groups, RINGS[nodes])]
+    batches = [*statements_of(given_groups, RINGS[nodes])]
 
     assert sorted(number for batch in numbers(batches) for number in batch) == [*range(sum(map(len, sizes)))]
     carried_by = {number: place for place, batch in enumerate(numbers(batches)) for number in batch}
@@ -78,14 +84,14 @@ def test_all_that_is_given_travels_once_in_whole_groups_to_one_set_of_replicas(s
 
 @given(SIZES)
 def test_batch_over_several_groups_stays_within_its_limits(sizes: list[tuple[int, ...]]) -> None:
-    for batch in batches_of(groups(*sizes), RINGS[3]):
+    for batch in statements_of(groups(*sizes), RINGS[3]):
         is_several = len({one.routing_key for one in batch}) > 1
         assert not is_several or (len(batch) <= BATCH_STATEMENTS and sum(len(one.values[0]) for one in batch) <= BATCH_BYTES)
 
 
 @pytest.mark.parametrize("nodes", [3, 6])
 def test_thousands_of_partitions_make_few_batches_and_none_spans_two_sets_of_replicas(nodes: int) -> None:
-    batches = [*batches_of(groups(*[(50,)] * 5_000), RINGS[nodes])]
+    batches = [*statements_of(groups(*[(50,)] * 5_000), RINGS[nodes])]
 
     sets = [{replicas(one, RINGS[nodes]) for one in batch} for batch in batches]
     print(f"{nodes} nodes: 5,000 partitions in {len(batches)} batches over {len(set.union(*sets))} sets of replicas")
@@ -104,22 +110,22 @@ def test_partition_of_unknown_place_travels_by_itself() -> None:
     unknown.keyspaces.clear()
     unknown.token_map.remove_keyspace(KEYSPACE)
 
-    assert numbers([*batches_of(groups((10,), (10, 10)), unknown)]) == [[0], [1, 2]]
+    assert numbers([*statements_of(groups((10,), (10, 10)), unknown)]) == [[0], [1, 2]]
 
 
 def test_group_that_no_longer_fits_begins_a_batch() -> None:
-    assert numbers([*batches_of(groups((9_000,), (9_000,), (9_000, 10)), RINGS[1])]) == [[0, 1], [2, 3]]
+    assert numbers([*statements_of(groups((9_000,), (9_000,), (9_000, 10)), RINGS[1])]) == [[0, 1], [2, 3]]
 
 
 def test_group_larger_than_a_batch_travels_alone_and_whole() -> None:
-    batches = numbers([*batches_of(groups((10,), (9_000,) * 5, (10,)), RINGS[1])])
+    batches = numbers([*statements_of(groups((10,), (9_000,) * 5, (10,)), RINGS[1])])
 
     assert sorted(batches) == [[0], [1, 2, 3, 4, 5], [6]]
 
 
 @pytest.mark.parametrize("sizes", [[800_000] * 20, [1_600_000] * 20, [6_000_000] * 3, [200] * 9_000, [1] * 5 + [15_000_000]])
 def test_group_that_cassandra_would_refuse_is_parted(sizes: list[int]) -> None:
-    batches = [*batches_of(groups(tuple(sizes)), RINGS[1])]
+    batches = [*statements_of(groups(tuple(sizes)), RINGS[1])]
 
     for batch in batches:
         size = sum(len(statement.values[0]) for statement in batch)
@@ -128,4 +134,4 @@ def test_group_that_cassandra_would_refuse_is_parted(sizes: list[int]) -> None:
 
 
 def test_nothing_is_no_batch() -> None:
-    assert [*batches_of([], RINGS[1])] == []
+    assert [*statements_of([], RINGS[1])] == []

@@ -24,7 +24,8 @@ def test_archives_leave_the_search_path_and_what_is_installed_is_found(tmp_path:
 
     path = told(f"{ROOT}:{tmp_path / 'pyspark.zip'}", "print([entry for entry in sys.path if Path(entry).is_file()], pyspark.__file__)")
 
-    assert path == f"[] {Path(str(find_spec('pyspark').origin))}"  # type: ignore[union-attr]
+    installed = find_spec("pyspark")
+    assert installed is not None and path == f"[] {installed.origin}"
 
 
 def test_what_is_imported_once_is_there() -> None:
