@@ -2,6 +2,9 @@
 SHELL := /bin/sh
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
+# Tests wait more than they work: three files at a time on two cores. Each worker has a stack of its own.
+WORKERS ?= 3
+SIDE_BY_SIDE := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -20,13 +23,13 @@ check: setup ## lint, format, types, lock file
 	$(BIN)/uv lock --check
 
 test: setup ## every tier but chaos: unit, laws, contract, integration, DAGs, end to end, docs
-	$(PYTEST) --tiers unit,laws,docs,contract,integration,dags,e2e $(ARGS)
+	$(PYTEST) --tiers unit,laws,docs,contract,integration,dags,e2e $(SIDE_BY_SIDE) $(ARGS)
 
 test-fast: setup ## unit, laws and docs: no JVM, under a minute
-	$(PYTEST) --tiers unit,laws,docs $(ARGS)
+	$(PYTEST) --tiers unit,laws,docs $(SIDE_BY_SIDE) $(ARGS)
 
 test-integration: setup ## with the real Kafka, Cassandra and Spark
-	$(PYTEST) --tiers contract,integration,dags $(ARGS)
+	$(PYTEST) --tiers contract,integration,dags $(SIDE_BY_SIDE) $(ARGS)
 
 test-chaos: setup ## faults at seeded moments
 	$(PYTEST) --tiers chaos $(ARGS)
