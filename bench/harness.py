@@ -267,11 +267,16 @@ def show(title: str, runs: Mapping[str, Sequence[Run]]) -> None:
     """The medians of the interleaved runs, lowest and highest beside them."""
     table = Table("contender", "records/s", "lowest to highest", "CPU s a million: jvm, python, cassandra, kafka", "peak MiB", title=title)
     for name, some in runs.items():
-        rates = [run.per_second for run in some]
+        rates, least_to_most = interval([run.per_second for run in some], 0)
         cpu = ", ".join(f"{median(run.cpu_seconds.get(part, 0.0) for run in some):.0f}" for part in ("jvm", "python", "cassandra", "kafka"))
         peak = ", ".join(f"{part} {max(run.peak_mib.get(part, 0.0) for run in some):.0f}" for part in ("jvm", "python"))
-        table.add_row(name, f"{median(rates):,.0f}", f"{min(rates):,.0f} to {max(rates):,.0f}", cpu, peak)
+        table.add_row(name, rates, least_to_most, cpu, peak)
     Console().print(table)
+
+
+def interval(values: Sequence[float], digits: int) -> tuple[str, str]:
+    """The median; the lowest to the highest."""
+    return f"{median(values):,.{digits}f}", f"{min(values):,.{digits}f} to {max(values):,.{digits}f}"
 
 
 def contenders(against: Sequence[Path]) -> list[Contender]:

@@ -20,10 +20,11 @@ def main(argv: Sequence[str] | None = None, sink: MakeSink = RowSink, find_floor
         help='where a query without a checkpoint begins, e.g. {"sales": {"0": 12}}; default: the earliest records kept',
     )  # fmt: skip
     begin = Begin(parser.parse_args(argv).starting_offsets, find_floor)
-    return driver.main("speed layer", [_views(sink)], begin)
+    return driver.main("speed layer", [planned_views(sink)], begin)
 
 
-def _views(sink: MakeSink) -> Planned:
+def planned_views(sink: MakeSink = RowSink) -> Planned:
+    """The query of the views of all families, for a driver."""
     families = tuple(FAMILIES.values())
     return Planned(
         QUERY, tuple(family.topic for family in families), families,

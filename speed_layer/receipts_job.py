@@ -3,6 +3,7 @@
 A failure or the slowness of one never touches the views.
 """
 
+import os
 import sys
 
 from speed_layer import driver
@@ -13,6 +14,8 @@ from tally.settings import Settings
 
 # It keeps no state, and a micro-batch of so many fits into this heap.
 MEMORY, MOST_RECORDS = "1g", 100_000
+# Where processors are short the views come first: nobody waits for the raw receipts.
+NICENESS = 10
 RECEIPTS = Planned(
     QUERY, (SALES.topic,), (), lambda own, records, begins: start_receipts(records, own.settings), lambda settings: MOST_RECORDS
 )
@@ -20,6 +23,7 @@ RECEIPTS = Planned(
 
 def main() -> int:
     """Exit code of the job (runtime/job.py)."""
+    os.nice(NICENESS)
     return driver.main("receipts", [RECEIPTS], adapted=with_own_heap)
 
 

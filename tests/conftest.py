@@ -6,6 +6,7 @@ TALLY_TEST_STACK_HOME=<a TALLY_HOME> takes a stack that runs already and leaves 
 import gc
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -85,6 +86,20 @@ def cassandra(site: "Site") -> str:
 @pytest.fixture
 def topic(kafka: str, settings: Settings) -> Iterator[str]:
     """Name of a new, empty topic with the settings' partition count, gone after the test."""
+    with made_topic(settings) as name:
+        yield name
+
+
+@pytest.fixture
+def second_topic(kafka: str, settings: Settings) -> Iterator[str]:
+    """A topic beside `topic`, as new and as empty."""
+    with made_topic(settings) as name:
+        yield name
+
+
+@contextmanager
+def made_topic(settings: Settings) -> Iterator[str]:
+    """Name of a new, empty topic, which is gone after the block."""
     from confluent_kafka.admin import NewTopic
 
     from ops.stack.probes import admin_client

@@ -43,7 +43,13 @@ def run(settings: Settings, faults: Faults, stopped: Event, ready: Event) -> Non
     topics = raw_topics()
     normaliser = Normaliser(Rules.of(settings), settings.partitions, topics)
     job = Job(
-        NORMALISER_GROUP, tuple(topics), normaliser.process, normaliser.event_time, forget=normaliser.forget, anchor=NORMALISER_ANCHOR
+        NORMALISER_GROUP,
+        tuple(topics),
+        normaliser.process,
+        normaliser.event_time,
+        slot=settings.normaliser_slot,
+        forget=normaliser.forget,
+        anchor=NORMALISER_ANCHOR,
     )
     processor, consumer = build_processor(settings, job, faults)
     Thread(target=Janitor(settings, job.group, job.topics).run, args=(stopped,), name="janitor", daemon=True).start()
@@ -53,7 +59,7 @@ def run(settings: Settings, faults: Faults, stopped: Event, ready: Event) -> Non
         with closing(consumer):
             processor.run(stopped, ready, faults, heartbeat)
     except Fenced as error:
-        raise fenced_or_late(settings, job.group, error) from error
+        raise fenced_or_late(settings, job, error) from error
 
 
 def _touch_when_ready(ready: Event, file: Path | None) -> None:

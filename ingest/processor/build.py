@@ -54,6 +54,8 @@ def build_processor(settings: Settings, job: Job, faults: Faults) -> tuple[Proce
 def job_consumer(settings: Settings, job: Job) -> Consumer:
     """A member of the job's group. Not a static one: after a crash of the broker the client fences itself (seen)."""
     overrides = {
+        # By it the group tells the processes of one slot from the others.
+        "client.id": job.identity,
         # The broker's least: so long the successor of a killed process waits for its partitions.
         "session.timeout.ms": 6_000,
         "heartbeat.interval.ms": 1_500,

@@ -4,6 +4,7 @@ import time
 
 from confluent_kafka.admin import AdminClient
 
+from ingest.processor.build import Job
 from tally.errors import Fenced, TallyError
 from tally.settings import Settings
 
@@ -12,14 +13,14 @@ _SECONDS = 30.0
 PATIENCE_SECONDS = 8.0
 
 
-def fenced_or_late(settings: Settings, group: str, error: Fenced) -> TallyError:
-    """The error itself when another process works in the group; one that a new start heals when there is none.
+def fenced_or_late(settings: Settings, job: Job, error: Fenced) -> TallyError:
+    """The error itself when another process works in the same slot; one that a new start heals when there is none.
 
     For a process that has left its group. Raises KafkaException when the brokers do not answer.
     """
     time.sleep(PATIENCE_SECONDS)
     admin = AdminClient({"bootstrap.servers": settings.kafka})
-    members = admin.describe_consumer_groups([group], request_timeout=_SECONDS)[group].result(_SECONDS).members
-    if members:
+    members = admin.describe_consumer_groups([job.group], request_timeout=_SECONDS)[job.group].result(_SECONDS).members
+    if any(member.client_id == job.identity for member in members):
         return error
-    return TallyError(f"{group}: a transaction was open for too long and was ended by the brokers; start the process again")
+    return TallyError(f"{job.identity}: a transaction was open for too long and was ended by the brokers; start the process again")

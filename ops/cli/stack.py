@@ -27,8 +27,9 @@ def up(names: Names = None) -> None:
     """Start what does not run, with all it needs, and return when it is ready."""
     from ops.stack import catalogue, control
 
-    chosen = catalogue.with_needs(catalogue.named(names or ()))
     site = _site()
+    services = catalogue.services_of(site)
+    chosen = catalogue.with_needs(catalogue.named(names or (), services), services)
     try:
         control.up(site, chosen, note)
     finally:
@@ -40,7 +41,8 @@ def down(names: Names = None) -> None:
     """Stop what `up` started; data stays."""
     from ops.stack import catalogue, control
 
-    control.down(_site(), catalogue.named(names or ()), note)
+    site = _site()
+    control.down(site, catalogue.named(names or (), catalogue.services_of(site)), note)
 
 
 def status(as_json: AsJson = False) -> None:
@@ -50,7 +52,7 @@ def status(as_json: AsJson = False) -> None:
     from ops.stack import catalogue, control, watching
 
     site = _site()
-    states = control.status(site, catalogue.named(()))
+    states = control.status(site, catalogue.named((), catalogue.services_of(site)))
     if as_json:
         print_json({"services": {name: asdict(state) for name, state in states.items()}, "watcher": watching.runs(site)})
     else:

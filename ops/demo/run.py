@@ -14,7 +14,8 @@ from ops.demo.airflow import run_rebuild
 from ops.demo.live import serve_one
 from ops.demo.progress import SpeedSummary, speed_summary
 from ops.lag import Lag, read_lag
-from ops.stack.catalogue import SERVICES
+from ops.stack.catalogue import services_of
+from ops.stack.service import Site
 from tally.connect import cassandra_session
 from tally.errors import StackError
 from tally.settings import Settings
@@ -84,7 +85,7 @@ class Demo:
         self._step("stop the stack", lambda: self._tally("down"))
 
     def _start(self) -> None:
-        self._tally("up", *(name for name in SERVICES if name != LAST))
+        self._tally("up", *(name for name in services_of(Site.of(self._settings, self._environment)) if name != LAST))
         # It takes longest, and is needed last.
         command = [sys.executable, "-m", "ops.cli", "up", LAST]
         self._starting = subprocess.Popen(command, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

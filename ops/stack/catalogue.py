@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from ops.stack import probes
@@ -18,6 +19,18 @@ def python_module(module: str, site: Site) -> Launch:
     """A module of this repository, run by this Python from wherever `tally` was called."""
     path = ":".join(part for part in (str(REPOSITORY), site.environment.get("PYTHONPATH", "")) if part)
     return Launch((sys.executable, "-m", module), {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1"})
+
+
+def _normaliser(slot: int) -> Service:
+    """One of several; each has an identity of its own for the brokers."""
+    name = f"normaliser-{slot + 1}" if slot else "normaliser"
+    service = _job(name, "ingest.normaliser", ("kafka",), secrets=("TALLY_LOYALTY_KEY",))
+
+    def launch(site: Site) -> Launch:
+        launched = service.launch(site)
+        return Launch(launched.argv, {**launched.environment, "TALLY_NORMALISER_SLOT": str(slot)})
+
+    return replace(service, launch=launch)
 
 
 def _job(name: str, module: str, needs: tuple[str, ...], *, spark_driver: bool = False, secrets: tuple[str, ...] = ()) -> Service:
@@ -50,7 +63,7 @@ SERVICES: dict[str, Service] = {
     for service in (
         KAFKA,
         CASSANDRA,
-        _job("normaliser", "ingest.normaliser", ("kafka",), secrets=("TALLY_LOYALTY_KEY",)),
+        _normaliser(0),
         _web("gateway", "ingest.gateway", ("kafka",)),
         _job("speed", "speed_layer.job", ("kafka", "cassandra"), spark_driver=True),
         _job("receipts", "speed_layer.receipts_job", ("kafka", "cassandra"), spark_driver=True),
@@ -59,6 +72,13 @@ SERVICES: dict[str, Service] = {
         AIRFLOW,
     )
 }
+
+
+def services_of(site: Site) -> dict[str, Service]:
+    """Every service of this site: a normaliser for each slot that its settings want, or that was started and not stopped."""
+    begun = [int(record.stem.rpartition("-")[2]) for record in site.run("").glob("normaliser-[0-9]*.json")]
+    more = [_normaliser(slot) for slot in range(1, max(site.settings.normalisers, *begun, 1))]
+    return {**SERVICES, **{service.name: service for service in more}}
 
 
 def named(names: Iterable[str], services: dict[str, Service] = SERVICES) -> list[Service]:

@@ -37,7 +37,7 @@ def checks(site: Site) -> Iterator[tuple[str, Check]]:
     yield "versions", Check(True, _versions())
     yield "jvm parts", _outcome(lambda: _parts(site))
     yield "disk and folder", _outcome(lambda: _folder(site))
-    for service in catalogue.SERVICES.values():
+    for service in catalogue.services_of(site).values():
         yield service.name, _service(site, service)
     yield "watcher", _watcher(site)
     if supervisor.is_alive(site, catalogue.SERVICES["kafka"]):

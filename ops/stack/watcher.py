@@ -36,10 +36,11 @@ def main() -> int:
 
 def watch(site: Site) -> None:
     """Returns when another watcher is recorded, or none, as after `down` and when the home is gone."""
-    watcher = Watcher(site, catalogue.SERVICES.values())
+    watcher = Watcher(site)
     looks = 0
     while not looks or _is_recorded(site):
         try:
+            watcher.know(catalogue.services_of(site).values())
             watcher.look()
             if looks % ASK_EVERY_LOOKS == 0:
                 watcher.ask()
@@ -61,13 +62,18 @@ def _is_recorded(site: Site) -> bool:
 class Watcher:
     """What one watcher remembers of the services of one site: since when each works, and the environment of its process."""
 
-    def __init__(self, site: Site, services: Iterable[Service], patience: Patience | None = None) -> None:
+    def __init__(self, site: Site, services: Iterable[Service] = (), patience: Patience | None = None) -> None:
         self._site = site
-        self._services = {service.name: service for service in services}
+        self._services: dict[str, Service] = {}
+        self.know(services)
         self._patience = patience or Patience()
         # Nowhere else, and on no disk: an environment may hold secrets.
         self._met: dict[str, tuple[Record, Mapping[str, str]]] = {}
         self._steady_since: dict[str, float] = {}
+
+    def know(self, services: Iterable[Service]) -> None:
+        """These services too: settings may have grown since the watcher began."""
+        self._services.update({service.name: service for service in services})
 
     def look(self) -> None:
         """One look at every service that was started and not stopped; nothing is begun while somebody holds the stack's lock."""

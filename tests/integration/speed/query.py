@@ -62,6 +62,8 @@ class SpeedQuery:
     family: Family = SALES
     starting: Offsets = field(default_factory=dict)
     floor: datetime | None = None
+    # More families that the same query reads, each from a topic.
+    beside: tuple["OnTopic", ...] = ()
     # Called at each start.
     sink: Callable[[], MakeSink] = lambda: RowSink
 
@@ -98,10 +100,11 @@ class SpeedQuery:
     @contextmanager
     def running(self) -> Iterator[StreamingQuery]:
         """The query, started and stopped."""
-        starting = {self.topic: self.starting or dict.fromkeys(range(self.settings.partitions), 0)}
+        first = dict.fromkeys(range(self.settings.partitions), 0)
+        families = [OnTopic.of(self.family, self.topic), *self.beside]
+        starting = {self.topic: self.starting or first, **{family.topic: first for family in self.beside}}
         records = canonical_stream(self.spark, self.settings, starting, self.settings.micro_batch_records)
-        family = OnTopic.of(self.family, self.topic)
-        query = start_views(records, [family], {family.name: self.floor}, self.settings, self.sink())
+        query = start_views(records, families, {self.family.name: self.floor}, self.settings, self.sink())
         try:
             yield query
         finally:

@@ -1,0 +1,19 @@
+"""`python -m bench.one_driver`: the raw receipts, capped, in the driver of the views. What Tally does not do; to be measured beside it."""
+
+import sys
+from dataclasses import replace
+
+from speed_layer import driver
+from speed_layer.job import planned_views
+from speed_layer.receipts_job import RECEIPTS
+
+MOST_RECORDS = 2_000
+
+
+def main() -> int:
+    """Exit code of the job (runtime/job.py)."""
+    return driver.main("speed layer", [planned_views(), replace(RECEIPTS, most_records=lambda settings: MOST_RECORDS)])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""The raw receipts both ways: `python -m bench.receipts` measures the views beside them, in one application and in two.
+
+Of both: how old what a reader sees is, processor seconds of the speed layer for a million receipts, and its memory.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+from bench.freshness import WARM_SECONDS, measured, show
+from bench.harness import ROOT, Contender, arguments, interval, job_cpu, memory_of, own_environment, running, say
+from tally.settings import Settings
+
+RATE = 500
+# Both keep pace with this trigger; one driver needs it so that the receipts do not hold both cores for seconds.
+BESIDE = {"TALLY_RECEIPTS_TRIGGER_SECONDS": "2"}
+WAYS: dict[str, tuple[tuple[str, ...], Mapping[str, str]]] = {
+    "no receipts": (("speed_layer.job",), {}),
+    "own application, low priority": (("speed_layer.job", "speed_layer.receipts_job"), {}),
+    "one application, capped": (("bench.one_driver",), BESIDE),
+}
+Numbers = dict[str, float]
+
+
+def one_way(name: str, seconds: float) -> Numbers:
+    """The numbers of one way, on a stack of its own."""
+    modules, variables = WAYS[name]
+    with own_environment() as inherited, ExitStack() as held:
+        environment = {**inherited, **variables}
+        tally = str(ROOT / ".venv" / "bin" / "tally")
+        held.callback(subprocess.run, [tally, "down"], env=environment, check=False, stdout=subprocess.DEVNULL)
+        subprocess.run([tally, "up", "normaliser", "gateway", "api"], env=environment, check=True, stdout=subprocess.DEVNULL)
+        settings = Settings.load(environment)
+        jobs = [held.enter_context(_started(module, environment)) for module in modules]
+        measured(settings, RATE, WARM_SECONDS)
+        before, began = _cpu(jobs), time.monotonic()
+        found = show(f"{name}, {RATE} receipts a second", measured(settings, RATE, seconds))
+        sold = RATE * (time.monotonic() - began)
+        memory = sum(sum(memory_of(job).values()) for job in jobs)
+        return {**found, "cpu": (_cpu(jobs) - before) / sold * 1e6, "mib": memory}
+
+
+def _started(module: str, environment: Mapping[str, str]) -> AbstractContextManager[psutil.Process]:
+    folder = Path(environment["TALLY_HOME"]) / module
+    folder.mkdir(parents=True)
+    return running(Contender(module, module), {**environment, "TALLY_READY_FILE": str(folder / "ready")}, folder)
+
+
+def _cpu(jobs: list[psutil.Process]) -> float:
+    return sum(sum(job_cpu(job).values()) for job in jobs)
+
+
+def main() -> int:
+    """Exit code 0 when every probe was served."""
+    parser = arguments(__doc__, runs=3)
+    parser.add_argument("--seconds", type=float, default=30.0, help="of probing, each run")
+    options = parser.parse_args()
+    runs: dict[str, list[Numbers]] = {name: [] for name in WAYS}
+    for number in range(options.runs):
+        for name in WAYS:
+            say(f"run {number + 1}: {name}")
+            runs[name].append(one_way(name, options.seconds))
+    table = Table("raw receipts", "p50 s", "p99 s", "CPU s a million", "MiB", title=f"medians of {options.runs} runs, {RATE} a second")
+    for name, found in runs.items():
+        columns = (interval([one[key] for one in found], digits) for key, digits in WANTED.items())
+        table.add_row(name, *(f"{middle} ({reach})" for middle, reach in columns))
+    Console().print(table)
+    return 0
+
+
+WANTED = {"p50": 2, "p99": 2, "cpu": 0, "mib": 0}
+
+if __name__ == "__main__":
+    sys.exit(main())
