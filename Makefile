@@ -2,8 +2,8 @@
 SHELL := /bin/sh
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
-# Tests wait more than they work: three files at a time on two cores. Each worker has a stack of its own.
-WORKERS ?= 3
+# Files side by side, each worker with a stack of its own: two cores are busy with two.
+WORKERS ?= 2
 SIDE_BY_SIDE := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 ARGS ?=
 

@@ -16,13 +16,14 @@ _WINDOW_MICROS = int(WINDOW.total_seconds() * 1e6)
 def record_fates(master: DataFrame) -> DataFrame:
     """The fate of each record, over all days: a day's own records cannot tell whether an identity was seen before.
 
-    In:  master records of one family: store_id, event_id, fingerprint, happened_at timestamp, event_date, partition, offset.
+    In:  master records of one family: store_id, event_id, fingerprint, happened_at timestamp, event_date, partition, offset,
+         committed_at timestamp.
     Out: one row per distinct (partition, offset): the same columns, window_start, fate, first_date (day of the first copy),
          elsewhere boolean (the first copy lies in another window: counts in `events` here, not in the values).
     Rule: identity is (source, store_id, event_id); the first by offset is counted; the same fingerprint again is a duplicate.
           Unreadable is what the master holds without an event_id.
     """
-    columns = ("store_id", "event_id", "fingerprint", "happened_at", "event_date", "partition", "offset")
+    columns = ("store_id", "event_id", "fingerprint", "happened_at", "event_date", "partition", "offset", "committed_at")
     records = master.select(*columns).dropDuplicates(["partition", "offset"]).withColumn("window_start", _window_start("happened_at"))
     is_unreadable = F.col("event_id").isNull()
     # Each unreadable record is an identity of its own, else a flood of them would be sorted by one task.
@@ -73,12 +74,6 @@ def untold(fates: DataFrame, pinned: DataFrame) -> DataFrame:
     uncounted = fates.where(F.col("fate").isin(CONFLICT, UNREADABLE))
     known = uncounted.join(F.broadcast(pinned), on=["event_date", "partition"], how="left")
     return known.where(F.col("offset") >= F.coalesce("pinned", F.lit(0))).select("partition", "offset", "fate")
-
-
-def ledger(fates: DataFrame) -> DataFrame:
-    """Out: one row per partition: committed, counted, duplicate, conflict, unreadable (bigint)."""
-    counts = [F.count_if(F.col("fate") == fate).alias(fate) for fate in FATES]
-    return fates.groupBy("partition").agg(F.count(F.lit(1)).alias("committed"), *counts)
 
 
 def expected_windows(master: DataFrame, fates: DataFrame, family: Family) -> DataFrame:

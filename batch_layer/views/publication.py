@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from batch_layer.views.check import unequal_windows
 from batch_layer.views.coverage import Coverage, backfilled_days, read_gaps
-from batch_layer.views.fates import UNREADABLE, expected_windows, ledger, record_fates, touched_days, untold, window_members
+from batch_layer.views.fates import UNREADABLE, expected_windows, record_fates, touched_days, untold, window_members
 from batch_layer.views.held import held_rows
 from batch_layer.views.notices import MOST_MESSAGE_BYTES, Notices
 from batch_layer.views.outbox import Outbox
@@ -20,6 +20,7 @@ from batch_layer.views.pointer import Generation, Pointer, PointerTable
 from batch_layer.views.registers import note_activity, note_currencies, note_ledger
 from batch_layer.views.rows import write_generation
 from batch_layer.views.scope import Reach, Wanted, all_days, days_between, dirty_days, newest
+from batch_layer.views.survey import Survey
 from batch_layer.views.tills import note_tills, suspect_tills
 from runtime.clock import brokers_now
 from tally.connect import kafka_producer
@@ -62,6 +63,7 @@ class _Pinned:
     pin: Pin
     master: DataFrame
     fates: DataFrame
+    survey: Survey
     current: Mapping[date, Pointer]
     coverage: Coverage
 
@@ -89,7 +91,8 @@ def publish(job: Job, family: Family) -> Published:
         generation = Generation(family.name, token, family.epoch, pinned.pin.version, pinned.pin.until, brokers_now(job.settings))
         table.flip({day: pinned.coverage.claim(day) for day in days}, generation)
         outbox.send(token, _notices(job))
-        note_activity(job.session, family, pinned.fates)
+        if pinned.survey.lines:
+            note_activity(job.session, family, pinned.fates)
         _say(f"{family.name}: generation {token} published, {changed:,} windows changed")
         return Published(len(days), rows, changed, token)
     finally:
@@ -100,30 +103,29 @@ def _pinned(job: Job, family: Family, table: PointerTable) -> _Pinned:
     pin, master = pin_master(job.spark, job.settings, family, brokers_now(job.settings))
     current = table.current()
     pin = pin.with_earlier(current.values())
-    # Of what can be read: garbage is no arrival of the family's data.
-    first = master.where("event_id IS NOT NULL").agg(F.unix_millis(F.min("committed_at")).alias("millis")).collect()[0]["millis"]
+    fates = record_fates(master).persist()
+    survey = Survey.of(fates)
     coverage = Coverage(
         through=pin.through,
-        first_arrival=None if first is None else from_millis(first),
+        first_arrival=survey.first_arrival,
         tolerance=timedelta(seconds=job.settings.future_tolerance_seconds),
         backfills=backfilled_days(job.session, family),
         gaps=read_gaps(job.session, family),
     )
-    return _Pinned(pin, master, record_fates(master).persist(), current, coverage)
+    return _Pinned(pin, master, fates, survey, current, coverage)
 
 
 def _days(wanted: Wanted, family: Family, pinned: _Pinned) -> list[date]:
     """The days to rebuild, ascending."""
     if wanted.mode == "days" and wanted.first and wanted.last:
         return days_between(wanted.first, wanted.last)
-    fates = pinned.fates
-    until: dict[date, dict[int, int]] = {}
-    for row in fates.groupBy("event_date", "partition").agg((F.max("offset") + 1).alias("until")).toLocalIterator():
-        until.setdefault(row["event_date"], {})[row["partition"]] = row["until"]
-    reach = Reach(family.epoch, pinned.coverage, until)
+    reach = Reach(family.epoch, pinned.coverage, pinned.survey.until())
     if wanted.mode == "full":
         return newest(all_days(reach, pinned.current))
-    conflicts = [(row[0], row[1]) for row in fates.where("elsewhere").select("event_date", "first_date").distinct().toLocalIterator()]
+    conflicts: list[tuple[date, date]] = []
+    if pinned.survey.count("elsewhere"):
+        both = pinned.fates.where("elsewhere").select("event_date", "first_date").distinct()
+        conflicts = [(row[0], row[1]) for row in both.toLocalIterator()]
     return newest(dirty_days(reach, pinned.current, conflicts))
 
 
@@ -132,6 +134,20 @@ def _write(job: Job, family: Family, pinned: _Pinned, days: list[date], token: i
 
     Nothing is served from it yet.
     """
+    chosen, fates = (_of_days(records, days) for records in (pinned.master, pinned.fates))
+    rows, changed = _write_rows(job, family, pinned, days, token) if pinned.survey.count("committed", days=days) else (0, 0)
+    uncounted = pinned.survey.uncounted(days)
+    suspects = note_tills(job.session, family, token, days, suspect_tills(chosen, fates).toLocalIterator() if uncounted else ())
+    if uncounted:
+        _tell_uncounted(job, family, chosen, untold(fates, _pins(job, pinned)))
+    note_ledger(job.session, family, token, pinned.survey.ledger())
+    if suspects:
+        _say(f"{family.name}: {suspects} tills and days whose receipt numbers seem to have begun again; `tally audit` lists them")
+    return rows, changed
+
+
+def _write_rows(job: Job, family: Family, pinned: _Pinned, days: list[date], token: int) -> tuple[int, int]:
+    """(rows, changed windows) of the days, written under the token and checked against what Cassandra then holds."""
     chosen, fates = (_of_days(records, days) for records in (pinned.master, pinned.fates))
     rows = write_generation(window_rows(window_members(chosen, fates, family), family), job.settings, family, token)
     _say(f"{family.name}: {rows:,} rows written under generation {token}")
@@ -143,11 +159,6 @@ def _write(job: Job, family: Family, pinned: _Pinned, days: list[date], token: i
         note_currencies(job.session, family, held)
     finally:
         held.unpersist()
-    suspects = note_tills(job.session, family, token, days, suspect_tills(chosen, fates))
-    _tell_uncounted(job, family, chosen, untold(fates, _pins(job, pinned)))
-    note_ledger(job.session, family, token, [row.asDict() for row in ledger(pinned.fates).collect()])
-    if suspects:
-        _say(f"{family.name}: {suspects} tills and days whose receipt numbers seem to have begun again; `tally audit` lists them")
     return rows, changed
 
 

@@ -1,11 +1,11 @@
 """Tills whose receipt numbers seem to have begun again: too many of a day's records are conflicts."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import date
 
 from cassandra.cluster import Session
 from cassandra.concurrent import execute_concurrent_with_args
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from batch_layer.views.fates import CONFLICT
@@ -34,12 +34,12 @@ def suspect_tills(master: DataFrame, fates: DataFrame) -> DataFrame:
     return counted.where((F.col("conflicts") >= LEAST_CONFLICTS) & share)
 
 
-def note_tills(session: Session, family: Family, generation: int, days: Collection[date], found: DataFrame) -> int:
+def note_tills(session: Session, family: Family, generation: int, days: Collection[date], found: Iterable[Row]) -> int:
     """How many findings were written for the rebuilt days; earlier ones that the records no longer show become 0 conflicts.
 
-    In: found: suspect_tills().
+    In: found: the rows of suspect_tills().
     """
-    rows = {(row["day"], row["store_id"], row["till_id"]): (row["records"], row["conflicts"]) for row in found.toLocalIterator()}
+    rows = {(row["day"], row["store_id"], row["till_id"]): (row["records"], row["conflicts"]) for row in found}
     count = len(rows)
     for key in _noted(session, family, days) - rows.keys():
         rows[key] = (0, 0)

@@ -8,14 +8,16 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from batch_layer.views.check import unequal_windows
-from batch_layer.views.fates import expected_windows, ledger, record_fates, touched_days, untold, window_members
+from batch_layer.views.fates import expected_windows, record_fates, touched_days, untold, window_members
+from batch_layer.views.survey import Survey
 from batch_layer.views.tills import suspect_tills
 from tally.families import SALES
 from tally.frames import window_rows
 from tests.canonical import Canonical, receipt
 
 MASTER = (
-    "store_id string, event_id string, fingerprint string, happened_at timestamp, event_date date, partition int, offset long, value string"
+    "store_id string, event_id string, fingerprint string, happened_at timestamp, event_date date, partition int, offset long, "
+    "value string, committed_at timestamp"
 )
 HELD = f"store_id string, window_start long, currency string, events long, {' long, '.join(SALES.parts)} long"
 MONDAY, WEDNESDAY = date(2017, 3, 6), date(2017, 3, 8)
@@ -41,7 +43,7 @@ RECORDS = [
 def master_row(offset: int, record: Canonical) -> tuple[Any, ...]:
     happened_at = datetime.fromisoformat(record.happened_at)
     value = msgspec.json.encode(record).decode()
-    return (record.store_id, record.event_id, record.fingerprint, happened_at, happened_at.date(), 0, offset, value)
+    return (record.store_id, record.event_id, record.fingerprint, happened_at, happened_at.date(), 0, offset, value, happened_at)
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +68,7 @@ def test_first_by_offset_is_counted_the_same_again_is_a_duplicate_another_payloa
 
 
 def test_each_record_has_one_fate_in_the_ledger(fates: DataFrame) -> None:
-    found = [row.asDict() for row in ledger(fates).collect()]
-
-    assert found == [{"partition": 0, "committed": 7, "counted": 4, "duplicate": 1, "conflict": 2, "unreadable": 0}]
+    assert Survey.of(fates).ledger() == [{"partition": 0, "committed": 7, "counted": 4, "duplicate": 1, "conflict": 2, "unreadable": 0}]
 
 
 def test_conflict_counts_as_event_in_its_own_window_and_its_values_are_excluded_there(master: DataFrame, fates: DataFrame) -> None:
@@ -130,7 +130,7 @@ def unreadable(spark: SparkSession) -> DataFrame:
     """As the master keeps what nobody can read: beside good records, a tombstone and text of no JSON."""
     good = [master_row(offset, record) for offset, record in enumerate([FIRST, FIRST])]
     bad = [
-        (None, None, None, None, MONDAY, partition, offset, value)
+        (None, None, None, None, MONDAY, partition, offset, value, at(MONDAY, 0))
         for partition, offset, value in ((0, 2, None), (0, 3, "\ufffd{"), (1, 2, ""))
     ]
     return spark.createDataFrame([*good, *bad], MASTER).cache()
@@ -139,17 +139,28 @@ def unreadable(spark: SparkSession) -> DataFrame:
 def test_unreadable_records_are_a_fate_of_their_own_and_in_no_window(unreadable: DataFrame) -> None:
     fates = record_fates(unreadable)
 
-    lines = sorted((row.asDict() for row in ledger(fates).collect()), key=lambda line: line["partition"])
+    survey = Survey.of(fates)
     rows = window_rows(window_members(unreadable, fates, SALES), SALES).collect()
     expected = expected_windows(unreadable, fates, SALES).collect()
 
-    assert lines == [
+    assert survey.ledger() == [
         {"partition": 0, "committed": 4, "counted": 1, "duplicate": 1, "conflict": 0, "unreadable": 2},
         {"partition": 1, "committed": 1, "counted": 0, "duplicate": 0, "conflict": 0, "unreadable": 1},
     ]
     assert [(row["store_id"], row["events"], row["gross_minor"]) for row in rows] == [("1", 1, 100)]
     assert [(row["store_id"], int(row["events"])) for row in expected] == [("1", 1)]
-    assert fates.where("elsewhere").count() == 0
+    assert (survey.count("elsewhere"), survey.uncounted([MONDAY]), survey.uncounted([WEDNESDAY])) == (0, 3, 0)
+
+
+def test_survey_knows_how_far_each_day_reaches_and_what_arrived_first(fates: DataFrame, unreadable: DataFrame) -> None:
+    survey = Survey.of(fates)
+
+    assert survey.until() == {MONDAY: {0: 7}, WEDNESDAY: {0: 6}}
+    assert (survey.count("committed", days=[WEDNESDAY]), survey.uncounted([WEDNESDAY]), survey.count("elsewhere")) == (2, 1, 1)
+    assert survey.first_arrival == at(MONDAY, 10)
+    # Garbage that had arrived before is no arrival of the family's data, and alone it is none at all.
+    assert Survey.of(record_fates(unreadable)).first_arrival == at(MONDAY, 10)
+    assert Survey.of(record_fates(unreadable.where("event_id IS NULL"))).first_arrival is None
 
 
 def test_only_what_no_published_generation_includes_is_told(spark: SparkSession, master: DataFrame, unreadable: DataFrame) -> None:

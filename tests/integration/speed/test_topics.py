@@ -22,4 +22,4 @@ def test_topic_added_to_a_begun_query_is_read_from_its_first_record(query: Speed
 
     both.batches([query.sale(3)], [query.sale(4)])
 
-    assert (query.totals(), replace(query, family=TRAFFIC).rows("events, entries")) == ([(4, 400)], [(3, 15)])
+    assert (query.totals(), replace(query, family=TRAFFIC).rows('events, "entries"')) == ([(4, 400)], [(3, 15)])

@@ -1,0 +1,72 @@
+"""What a rebuild knows of its records after one pass over their fates: everything else is asked only where there is something to find."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, Self
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from batch_layer.views.fates import CONFLICT, FATES, UNREADABLE
+from tally.instants import from_millis
+
+Line = Mapping[str, Any]
+
+
+def surveyed(fates: DataFrame) -> DataFrame:
+    """One row for each day and partition.
+
+    In:  record_fates() of all days.
+    Out: event_date, partition, until (first offset beyond), committed, counted, duplicate, conflict, unreadable, elsewhere bigint;
+         first_arrival bigint (milliseconds since 1970; null where nothing can be read).
+    """
+    counts = [F.count_if(F.col("fate") == fate).alias(fate) for fate in FATES]
+    # Of what can be read: garbage is no arrival of the family's data.
+    arrival = F.unix_millis(F.min(F.when(F.col("fate") != UNREADABLE, F.col("committed_at"))))
+    return fates.groupBy("event_date", "partition").agg(
+        (F.max("offset") + 1).alias("until"), F.count(F.lit(1)).alias("committed"), *counts,
+        F.count_if("elsewhere").alias("elsewhere"), arrival.alias("first_arrival"),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The rows of surveyed()."""
+
+    lines: Sequence[Line]
+
+    @classmethod
+    def of(cls, fates: DataFrame) -> Self:
+        """Looked at once, by one Spark action."""
+        return cls([row.asDict() for row in surveyed(fates).collect()])
+
+    @property
+    def first_arrival(self) -> datetime | None:
+        """When the first record that can be read had arrived."""
+        found = [line["first_arrival"] for line in self.lines if line["first_arrival"] is not None]
+        return from_millis(min(found)) if found else None
+
+    def until(self) -> dict[date, dict[int, int]]:
+        """By day and partition the first offset that the master does not hold."""
+        found: dict[date, dict[int, int]] = {}
+        for line in self.lines:
+            found.setdefault(line["event_date"], {})[line["partition"]] = line["until"]
+        return found
+
+    def count(self, *names: str, days: Collection[date] | None = None) -> int:
+        """How many records of the days, or of all, have these fates."""
+        wanted = None if days is None else set(days)
+        return sum(line[name] for line in self.lines for name in names if wanted is None or line["event_date"] in wanted)
+
+    def uncounted(self, days: Collection[date]) -> int:
+        """Conflicts and unreadable records of the days."""
+        return self.count(CONFLICT, UNREADABLE, days=days)
+
+    def ledger(self) -> list[dict[str, int]]:
+        """For each partition: committed, counted, duplicate, conflict, unreadable."""
+        totals: dict[int, Counter[str]] = {}
+        for line in self.lines:
+            totals.setdefault(line["partition"], Counter()).update({name: line[name] for name in ("committed", *FATES)})
+        return [{"partition": number, **totals[number]} for number in sorted(totals)]
