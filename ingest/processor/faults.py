@@ -1,4 +1,4 @@
-"""Named moments at which a test can have the process killed, so that each step of a delivery is shown to survive a crash."""
+"""Named moments at which a test can have the process killed or frozen, so that each step of a delivery is shown to survive a crash."""
 
 import os
 import signal
@@ -18,19 +18,20 @@ NAMES = (AFTER_POLL, BETWEEN, BEFORE_OFFSETS, AFTER_OFFSETS, BEFORE_COMMIT, AFTE
 
 @dataclass
 class Faults:
-    """Kills this process with SIGKILL when the named moment comes for the nth time; without a name it does nothing."""
+    """Sends this process SIGKILL, or SIGSTOP, when the named moment comes for the nth time; without a name it does nothing."""
 
     name: str = ""
     nth: int = 1
+    sent: signal.Signals = signal.SIGKILL
     _seen: int = field(default=0, init=False)
 
     @classmethod
     def parse(cls, text: str) -> "Faults":
-        """From `name:nth`, e.g. `before_commit:3`; empty text is no fault. Raises TallyError for anything else."""
-        name, _, nth = text.partition(":")
-        if text and (name not in NAMES or not nth.isdigit()):
-            raise TallyError(f"TALLY_FAULT={text}: write name:nth with a name of {', '.join(NAMES)}, or unset it")
-        return cls(name, int(nth or 1))
+        """From `name:nth` or `name:nth:SIGSTOP`, e.g. `before_commit:3`; empty text is no fault. Raises TallyError for anything else."""
+        name, nth, sent, *more = (*text.split(":"), "", "")
+        if text and (name not in NAMES or not nth.isdigit() or sent not in ("", "SIGKILL", "SIGSTOP") or any(more)):
+            raise TallyError(f"TALLY_FAULT={text}: write name:nth or name:nth:SIGSTOP with a name of {', '.join(NAMES)}, or unset it")
+        return cls(name, int(nth or 1), signal.Signals[sent or "SIGKILL"])
 
     def reach(self, name: str) -> None:
         """The moment has come."""
@@ -38,4 +39,4 @@ class Faults:
             return
         self._seen += 1
         if self._seen == self.nth:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), self.sent)

@@ -14,8 +14,9 @@ from ingest.processor.record import Output
 from tally.errors import Fenced, OutcomeUnknown, TallyError
 
 # Below the transaction time-out, so that a message is given up before the broker gives up the transaction.
-MESSAGE_TIMEOUT_MS = 10_000
-TRANSACTION_TIMEOUT_MS = 15_000
+MESSAGE_TIMEOUT_MS = 5_000
+# So long a process that is frozen inside a transaction holds up everybody who reads committed records, and its successor.
+TRANSACTION_TIMEOUT_MS = 7_000
 CALL_SECONDS = 5.0
 # After its own time-out a call has had its chance.
 HANG_SECONDS = 2 * CALL_SECONDS

@@ -1,21 +1,24 @@
 """Two normalisers share the partitions: each killed and frozen in turn under 500 receipts a second, and nobody waits long."""
 
 import itertools
+import signal
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import psutil
 import pytest
 from confluent_kafka import TopicPartition
 
 from ops.stack.probes import admin_client
+from ops.stack.processes import send
 from schemas import loader
 from tally.connect import NORMALISER_GROUP, cassandra_session, kafka_consumer
 from tests.fault_suite import of_live_stores
-from tests.faults import Outcome, suffered, table
-from tests.loop import Loop, running_loop
+from tests.faults import FREEZE_SECONDS, Outcome, pause, suffered, table
+from tests.loop import Loop, running_loop, wait_until
 from tests.support.ledger import ledger_totals
 from tests.support.live_load import LiveLoad
 from tests.support.tables import batch_rows, speed_rows
@@ -24,6 +27,8 @@ TOPIC, RAW = "sales", loader.topics()["sales"]["raw"]
 RATE = 500
 MOST_SECONDS_WITHOUT = 10.0
 NORMALISERS = ("normaliser", "normaliser-2")
+# Of the second normaliser before it freezes: by then the group has settled.
+DELIVERIES = 60
 FAULTS = [(service, fault) for fault in ("SIGKILL", "SIGSTOP") for service in NORMALISERS]
 
 
@@ -70,7 +75,8 @@ def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
 
 def partitions_of_members(loop: Loop) -> dict[str, set[int]]:
     """Which partitions of the receipts each member of the group has, by its slot's name."""
-    members = admin_client(loop.settings).describe_consumer_groups([NORMALISER_GROUP])[NORMALISER_GROUP].result(30).members
+    admin = admin_client(loop.settings)
+    members = admin.describe_consumer_groups([NORMALISER_GROUP])[NORMALISER_GROUP].result(30).members
     return {member.client_id: {at.partition for at in member.assignment.topic_partitions if at.topic == RAW} for member in members}
 
 
@@ -80,17 +86,37 @@ def test_each_killed_and_frozen_under_load_loses_nothing_and_holds_nobody_up(loo
         for service, fault in FAULTS:
             outcomes.append(suffered(loop, load, service, fault))
             print(outcomes[-1], flush=True)
-    shared = partitions_of_members(loop)
-    loop.catch_up()
-    loop.json("rebuild", "--dirty")
+        shared = partitions_of_members(loop)
+        frozen_inside_a_transaction(loop)
 
-    with cassandra_session(loop.settings) as session:
-        found = of_live_stores(speed_rows(session, "sales")), of_live_stores(batch_rows(session, "sales"))
-    totals, expected, pauses = ledger_totals(loop), load.expected(), progress.pauses()
     print(table(outcomes))
-    print(f"{load.receipts:,} receipts, {len(expected)} windows compared; partitions {shared}")
-    print(f"longest without a committed record, by partition: { ({part: round(most, 1) for part, most in pauses.items()}) }")
-    assert found == (expected, expected)
-    assert (totals["counted"], totals["conflict"], totals["dead_letter"]) == (load.receipts, 0, 0)
+    pauses = progress.pauses()
+    longest = {partition: round(most, 1) for partition, most in pauses.items()}
+    print(f"partitions {shared}; longest without a committed record, by partition: {longest}")
+    everything_is_counted_once(loop, load)
     assert sorted(shared) == ["tally-normaliser-0", "tally-normaliser-1"] and all(shared.values())
     assert len(pauses) > 1 and max(pauses.values()) <= MOST_SECONDS_WITHOUT
+
+
+def frozen_inside_a_transaction(loop: Loop) -> None:
+    """The second one, with what it has sent and not committed: until the brokers end that, nobody reads beyond it."""
+    loop.down("normaliser-2")
+    started = loop.start("up", "normaliser-2", environment={"TALLY_FAULT": f"before_commit:{DELIVERIES}:SIGSTOP"})
+    started.communicate(timeout=120)
+    frozen = psutil.Process(loop.pid("normaliser-2"))
+    wait_until(lambda: frozen.status() == psutil.STATUS_STOPPED, 120, "it is frozen between its last record and the commit")
+    pause(FREEZE_SECONDS)
+    send(frozen, signal.SIGCONT)
+    pause(FREEZE_SECONDS)
+
+
+def everything_is_counted_once(loop: Loop, load: LiveLoad) -> None:
+    """The views of both layers are what was acknowledged, and the ledger adds up."""
+    loop.catch_up()
+    loop.json("rebuild", "--dirty")
+    with cassandra_session(loop.settings) as session:
+        found = of_live_stores(speed_rows(session, "sales")), of_live_stores(batch_rows(session, "sales"))
+    totals, expected = ledger_totals(loop), load.expected()
+    print(f"{load.receipts:,} receipts, {len(expected)} windows of both layers compared")
+    assert found == (expected, expected)
+    assert (totals["counted"], totals["conflict"], totals["dead_letter"]) == (load.receipts, 0, 0)

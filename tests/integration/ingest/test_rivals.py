@@ -17,9 +17,10 @@ from ingest.processor.delivery import ExactlyOnce
 from ingest.processor.faults import Faults
 from ingest.processor.intake import Intake, Reading
 from ingest.processor.record import Output
+from ingest.processor.rivals import fenced_or_late
 from ingest.processor.transaction import Aborted, TransactionalProducer
 from tally.connect import kafka_consumer
-from tally.errors import Fenced
+from tally.errors import Fenced, TallyError
 from tally.settings import Settings
 from tests.integration.ingest.conftest import Start, committed_values, send_values, stop, wait_until, wait_until_read, wait_until_ready
 from tests.integration.ingest.copier import copy_job
@@ -43,6 +44,21 @@ def test_frozen_instance_that_wakes_up_after_its_successor_exits(start: Start, s
     assert (zombie.returncode, "copier: Fenced" in errors) == (1, True), errors
     wait_until_read(settings, topics[0], topics[:1])
     assert (stop(successor), Counter(committed_values(settings, topics[1]))) == (0, Counter([*VALUES, *more]))
+
+
+@pytest.mark.parametrize(("slot", "expected"), [(0, Fenced), (1, TallyError)])
+def test_only_a_process_of_the_same_slot_is_a_rival(
+    slot: int, expected: type[TallyError], settings: Settings, topics: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ingest.processor.rivals.PATIENCE_SECONDS", 0.0)
+    other = job_consumer(settings, copy_job(topics[0], *topics, slot))
+    other.subscribe([topics[0]])
+    wait_until(lambda: other.poll(0.1) is None and other.assignment())
+
+    found = fenced_or_late(settings, copy_job(topics[0], *topics, 0), Fenced("fenced"))
+
+    other.close()
+    assert type(found) is expected
 
 
 def send_until(condition: Callable[[], bool], settings: Settings, topic: str) -> list[str]:

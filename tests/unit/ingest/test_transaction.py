@@ -1,5 +1,6 @@
 """What each error of a transactional call leads to. The producer is a stand-in that fails as told."""
 
+import signal
 from collections.abc import Callable
 from threading import Event
 from typing import Any
@@ -185,5 +186,7 @@ def test_renewed_producer_is_initialised_before_anything_else() -> None:
 
 def test_fault_is_parsed_or_refused() -> None:
     assert Faults.parse("before_commit:3") == Faults("before_commit", 3)
-    with pytest.raises(TallyError, match="TALLY_FAULT=nowhere:1"):
-        Faults.parse("nowhere:1")
+    assert Faults.parse("before_commit:3:SIGSTOP") == Faults("before_commit", 3, signal.SIGSTOP)
+    for text in ("nowhere:1", "before_commit:x", "before_commit:1:SIGTERM", "before_commit:1:SIGSTOP:2"):
+        with pytest.raises(TallyError, match=f"TALLY_FAULT={text}"):
+            Faults.parse(text)

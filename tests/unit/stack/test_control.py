@@ -5,6 +5,7 @@ import pytest
 from ops.stack import catalogue, control
 from ops.stack.service import Site
 from tally.errors import StackError
+from tally.settings import Settings
 from tests.unit.stack.conftest import MakeService
 
 
@@ -78,6 +79,20 @@ def test_no_name_means_every_service() -> None:
     names = [service.name for service in catalogue.named(())]
 
     assert names == ["kafka", "cassandra", "normaliser", "gateway", "speed", "receipts", "master", "api", "airflow"]
+
+
+def test_a_normaliser_for_each_slot_that_is_wanted_or_was_started(site: Site) -> None:
+    def slots(settings: Settings) -> dict[str, str]:
+        found = catalogue.services_of(Site(settings, site.environment))
+        return {name: one.launch(site).environment["TALLY_NORMALISER_SLOT"] for name, one in found.items() if "normaliser" in name}
+
+    assert slots(site.settings) == {"normaliser": "0"}
+    wanted = site.settings.model_copy(update={"normalisers": 3})
+    assert slots(wanted) == {"normaliser": "0", "normaliser-2": "1", "normaliser-3": "2"}
+    # Once started it is looked after and stopped, whatever the settings say by then.
+    site.run("").mkdir(parents=True, exist_ok=True)
+    site.run("normaliser-2.json").touch()
+    assert slots(site.settings) == {"normaliser": "0", "normaliser-2": "1"}
 
 
 def test_unknown_name_is_refused_with_the_known_ones() -> None:
