@@ -31,6 +31,7 @@ SERVICES = ("normaliser", "gateway", "api", "speed", "receipts")
 RATES = (0, 100, 500, 1_000)
 PROBES_A_SECOND, POSTS_A_SECOND, LOAD_STORES = 5, 10, 50
 WARM_SECONDS, PATIENCE_SECONDS = 30.0, 60.0
+TOPICS = {"sales": "committed", "view-updates": "announced"}
 STEPS = ("committed", "announced", "served")
 _LINES = [{"item": "Milk 1l", "price": 0.99, "amount": 2}]
 _sold = iter(range(1, sys.maxsize))
@@ -56,47 +57,61 @@ class Prober:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.probes: dict[str, Probe] = {}
-        self._stop = threading.Event()
+        self._stop, self._end = threading.Event(), threading.Event()
+        self._consumer = kafka_consumer(settings, "bench-probes")
+        places = [TopicPartition(topic, number) for topic in TOPICS for number in range(settings.partitions)]
+        # Each at its end, before the first probe is sent.
+        ends = [self._consumer.get_watermark_offsets(place, timeout=PATIENCE_SECONDS)[1] for place in places]
+        self._consumer.assign([TopicPartition(at.topic, at.partition, end) for at, end in zip(places, ends, strict=True)])
 
     @contextmanager
     def probing(self) -> Iterator[None]:
         """Probes are sent while the block runs; at its end those under way are waited for."""
-        watchers = [threading.Thread(target=watch, daemon=True) for watch in (self._watch_topics, self._watch_api)]
-        sender = threading.Thread(target=self._send, daemon=True)
+        watchers = [threading.Thread(target=watch) for watch in (self._watch_topics, self._watch_api)]
+        sender = threading.Thread(target=self._send)
         for thread in (*watchers, sender):
             thread.start()
-        yield
-        self._stop.set()
-        sender.join()
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while any("served" not in probe.seen for probe in self.probes.values()) and time.monotonic() < deadline:
-            time.sleep(0.2)
-        lost = [probe.store for probe in self.probes.values() if "served" not in probe.seen]
+        try:
+            yield
+        finally:
+            self._stop.set()
+            sender.join()
+            self._wait_for_the_last()
+            self._end.set()
+            for watcher in watchers:
+                watcher.join()
+            self._consumer.close()
+        lost = [probe.store for probe in self.probes.values() if len(probe.seen) < len(STEPS)]
         if lost:
             raise SystemExit(f"{len(lost)} of {len(self.probes)} probes were never served, e.g. store {lost[0]}; no number")
+
+    def _wait_for_the_last(self) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while any(len(probe.seen) < len(STEPS) for probe in self.probes.values()) and time.monotonic() < deadline:
+            time.sleep(0.2)
 
     def _send(self) -> None:
         with httpx.Client(timeout=30) as client:
             while not self._stop.wait(1 / PROBES_A_SECOND):
                 store, now = f"probe-{next(_sold)}", datetime.now(UTC)
-                post(client, self._settings, [message(store, now)])
-                self.probes[store] = Probe(store, now, time.monotonic())
+                body = message(store, now)
+                # Known before it is sent: its record may be seen before the acknowledgement is.
+                self.probes[store] = probe = Probe(store, now, time.monotonic())
+                post(client, self._settings, [body])
+                probe.acknowledged = time.monotonic()
 
     def _watch_topics(self) -> None:
-        consumer = kafka_consumer(self._settings, "bench-probes", {"auto.offset.reset": "latest"})
-        topics = {"sales": "committed", "view-updates": "announced"}
-        consumer.assign([TopicPartition(topic, number) for topic in topics for number in range(self._settings.partitions)])
-        while True:
-            found = consumer.poll(0.05)
+        while not self._end.is_set():
+            found = self._consumer.poll(0.05)
             if found is None or found.error() is not None:
                 continue
             store = json.loads(found.value() or b"{}").get("store_id", "")
             if probe := self.probes.get(store):
-                probe.seen.setdefault(topics[str(found.topic())], time.monotonic())
+                probe.seen.setdefault(TOPICS[str(found.topic())], time.monotonic())
 
     def _watch_api(self) -> None:
         with httpx.Client(timeout=30) as client:
-            while True:
+            while not self._end.is_set():
                 waiting = [probe for probe in [*self.probes.values()] if "announced" in probe.seen and "served" not in probe.seen]
                 for probe in waiting:
                     if self._is_served(client, probe):

@@ -154,6 +154,9 @@ class MemoryViews:
         await self.check()
         return [activity for _, activity in self.world.activity]
 
+    async def has_events(self, store_id: str) -> bool:
+        return any(activity.store_id == store_id for activity in await self.activity())
+
     async def currencies(self, family: Family) -> list[CurrencySpan]:
         await self.check()
         return self.world.currencies(family)

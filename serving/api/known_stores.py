@@ -1,7 +1,6 @@
 """Which stores exist: those with rows, and those of the stores file."""
 
 import re
-import time
 from datetime import date
 from typing import Any
 
@@ -9,8 +8,6 @@ from serving.api.stores import StoreBook
 from serving.merge.views import Activity, ViewReader
 from tally.errors import UnknownName
 
-# An id that nobody knows is looked up again after so long: a reader of such ids costs one read of all stores a second.
-UNKNOWN_SECONDS = 1.0
 _STORE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}\Z", re.ASCII)
 
 
@@ -20,7 +17,6 @@ class KnownStores:
     def __init__(self, views: ViewReader, book: StoreBook) -> None:
         self._views, self._book = views, book
         self._seen: set[str] = set(book.listed)
-        self._read_at = float("-inf")
 
     async def check(self, store_ids: list[str]) -> None:
         """Nothing when all are known. Raises UnknownName, ViewsUnreachable."""
@@ -30,8 +26,9 @@ class KnownStores:
                 raise UnknownName("store", f"there is no store {store_id[:64]!r}: no event of it has arrived yet (GET /v1/stores)")
 
     async def _is_known(self, store_id: str) -> bool:
-        if store_id not in self._seen and time.monotonic() - self._read_at > UNKNOWN_SECONDS:
-            await self._active()
+        # Asked each time, of that store alone: the first receipt of a new one is to be seen at once.
+        if store_id not in self._seen and await self._views.has_events(store_id):
+            self._seen.add(store_id)
         return store_id in self._seen
 
     async def all_ids(self) -> list[str]:
@@ -46,7 +43,6 @@ class KnownStores:
     async def _active(self) -> dict[str, Activity]:
         active = {store.store_id: store for store in await self._views.activity()}
         self._seen |= active.keys()
-        self._read_at = time.monotonic()
         return active
 
     def _entry(self, store_id: str, active: Activity | None) -> dict[str, Any]:

@@ -112,6 +112,11 @@ class CassandraViews:
             spans[store_id] = Activity(store_id, min(first, known.first_day), max(last, known.last_day))
         return list(spans.values())
 
+    async def has_events(self, store_id: str) -> bool:
+        """A row of the store for each family, known once both days are there."""
+        rows = await self._gather(statements.STORE_ACTIVITY, ((name, store_id) for name in FAMILIES))
+        return any(first and last for first, last in rows)
+
     async def currencies(self, family: Family) -> list[CurrencySpan]:
         """One partition for each family, a row for each store and currency."""
         rows = await self._connection.rows(statements.CURRENCIES, (family.name,))

@@ -148,6 +148,10 @@ class ViewReader(Protocol):
         """Every store that ever had events, in no order."""
         ...
 
+    async def has_events(self, store_id: str) -> bool:
+        """Whether the store ever had an event of any family."""
+        ...
+
     async def currencies(self, family: Family) -> list[CurrencySpan]:
         """The currencies that each store's events name, in no order."""
         ...
