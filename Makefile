@@ -8,7 +8,7 @@ SIDE_BY_SIDE := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-fast test-integration test-chaos bench demo clean
+.PHONY: help setup check test test-fast test-integration test-chaos bench bench-quick demo clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,8 +34,11 @@ test-integration: setup ## with the real Kafka, Cassandra and Spark
 test-chaos: setup ## faults at seeded moments
 	$(PYTEST) --tiers chaos $(ARGS)
 
-bench: setup ## measure
-	$(BIN)/python -m bench.state_shape $(ARGS)
+bench: setup ## throughput beside a plain loop: medians, half an hour (python -m bench.<name> for each of the others)
+	$(BIN)/python -m bench.throughput $(ARGS)
+
+bench-quick: setup ## every benchmark, small: ten minutes
+	$(BIN)/python -m bench.quick
 
 demo: setup ## one year of real receipts through the whole system, with an audit at the end
 	@$(BIN)/tally demo $(ARGS)

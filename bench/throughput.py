@@ -53,9 +53,10 @@ def main() -> int:
     """Exit code 0 when every run gave the expected rows."""
     parser = arguments(__doc__, runs=3)
     parser.add_argument("shapes", nargs="*", default=list(SHAPES), help=", ".join(SHAPES))
+    parser.add_argument("--share", type=float, default=1.0, help="of the records")
     options = parser.parse_args()
     for name in options.shapes:
-        shape, count = SHAPES[name]
+        shape, count = SHAPES[name][0], int(SHAPES[name][1] * options.share)
         with own_stack() as bench:
             for number in range(options.runs):
                 for contender in contenders(options.against):

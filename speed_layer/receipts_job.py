@@ -3,9 +3,9 @@
 A failure or the slowness of one never touches the views.
 """
 
-import os
 import sys
 
+from runtime.priority import step_back
 from speed_layer import driver
 from speed_layer.keeper import Planned
 from speed_layer.receipts import QUERY, start_receipts
@@ -14,8 +14,6 @@ from tally.settings import Settings
 
 # It keeps no state, and a micro-batch of so many fits into this heap.
 MEMORY, MOST_RECORDS = "1g", 100_000
-# Where processors are short the views come first: nobody waits for the raw receipts.
-NICENESS = 10
 RECEIPTS = Planned(
     QUERY, (SALES.topic,), (), lambda own, records, begins: start_receipts(records, own.settings), lambda settings: MOST_RECORDS
 )
@@ -23,7 +21,7 @@ RECEIPTS = Planned(
 
 def main() -> int:
     """Exit code of the job (runtime/job.py)."""
-    os.nice(NICENESS)
+    step_back()
     return driver.main("receipts", [RECEIPTS], adapted=with_own_heap)
 
 

@@ -27,6 +27,7 @@ from runtime.gaps import Gap, past_gaps, read_gaps
 from runtime.job import run_job
 from runtime.jvm_lock import exclusive_in_jvm
 from runtime.marks import read_marks, topic_ids
+from runtime.priority import step_back
 from runtime.spark import build_session
 from tally.connect import cassandra_session
 from tally.errors import DataLoss, TallyError
@@ -64,6 +65,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("usage: python -m batch_layer.master.ingest (it takes no arguments)", file=sys.stderr)
         return 2
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    # The views come first: what waits for the master waits for a rebuild.
+    step_back()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -1,0 +1,31 @@
+"""Every benchmark, small, one run each: `make bench-quick`. A look and no measurement; docs/benchmarks.md has the medians."""
+
+import subprocess
+import sys
+import time
+
+from bench.harness import say
+
+BENCHES = (
+    ("bench.throughput", "--runs", "1", "--share", "0.2"),
+    ("bench.window", "--batches", "60"),
+    ("bench.backlog", "--receipts", "200000"),
+    ("bench.freshness", "--seconds", "15"),
+)
+
+
+def main() -> int:
+    """Exit code 0 when each of them ended well: every row compared, every probe served."""
+    failed, began = [], time.monotonic()
+    for number, (module, *options) in enumerate(BENCHES, 1):
+        say(f"\n── {number} of {len(BENCHES)}: python -m {module} {' '.join(options)}")
+        since = time.monotonic()
+        if subprocess.run([sys.executable, "-m", module, *options], check=False).returncode:
+            failed.append(module)
+        say(f"── {time.monotonic() - since:.0f} s")
+    say(f"\n{time.monotonic() - began:.0f} s in all; {'failed: ' + ', '.join(failed) if failed else 'all rows compared, none differs'}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

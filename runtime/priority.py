@@ -1,0 +1,10 @@
+"""Who comes last where processors are short: whatever the views do not wait for."""
+
+import os
+
+NICENESS = 10
+
+
+def step_back() -> None:
+    """This process, and all that it starts from now on, take processor time only when nobody that readers wait for wants it."""
+    os.nice(NICENESS)
