@@ -123,19 +123,23 @@ def test_longest_question_of_a_zone_does_not_hold_up_the_others(grain: str) -> N
     assert max(held) < MOST_SECONDS
 
 
-def test_unknown_stores_cost_one_read_of_all_stores_a_second(ask: Ask, views: MemoryViews, monkeypatch: pytest.MonkeyPatch) -> None:
-    reads = []
-    activity = views.activity
+def test_unknown_store_costs_a_look_at_that_store_and_none_at_all_of_them(
+    ask: Ask, views: MemoryViews, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at = []
 
-    async def counted() -> list[Activity]:
-        reads.append(1)
-        return await activity()
+    async def looked(store_id: str) -> bool:
+        looked_at.append(store_id)
+        return False
 
-    monkeypatch.setattr(views, "activity", counted)
-    started = time.monotonic()
+    async def never() -> list[Activity]:
+        raise AssertionError("all stores were read")
+
+    monkeypatch.setattr(views, "has_events", looked)
+    monkeypatch.setattr(views, "activity", never)
     for number in range(50):
         assert ask(PATH, store=f"nobody-{number}", **{"from": "2017-09-19", "to": "2017-09-20"}).status_code == 404
-    assert len(reads) <= 1 + (time.monotonic() - started)
+    assert looked_at == [f"nobody-{number}" for number in range(50)]
 
 
 def test_late_records_that_are_too_many_to_count_are_unknown_and_the_answer_stands(
