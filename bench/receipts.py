@@ -26,6 +26,8 @@ WAYS: dict[str, tuple[tuple[str, ...], Mapping[str, str]]] = {
     "own application, low priority": (("speed_layer.job", "speed_layer.receipts_job"), {}),
     "one application, capped": (("bench.one_driver",), BESIDE),
 }
+# Columns of the table, with their digits.
+WANTED = {"p50": 2, "p99": 2, "cpu": 0, "mib": 0}
 Numbers = dict[str, float]
 
 
@@ -74,8 +76,6 @@ def main() -> int:
     Console().print(table)
     return 0
 
-
-WANTED = {"p50": 2, "p99": 2, "cpu": 0, "mib": 0}
 
 if __name__ == "__main__":
     sys.exit(main())

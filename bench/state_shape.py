@@ -128,6 +128,7 @@ def fill_topic(settings: Settings, records: int) -> Totals:
     totals: dict[Key, tuple[int, int]] = {}
 
     def receipts() -> Iterator[Any]:
+        """Each once, and some of the latest again."""
         recent: list[Any] = []
         for number in range(originals):
             store, at, cents = str(chance.randrange(STORES)), START + number * step, chance.randrange(1, 10_000)

@@ -67,6 +67,10 @@ class _Pinned:
     current: Mapping[date, Pointer]
     coverage: Coverage
 
+    def of_days(self, days: list[date]) -> tuple[DataFrame, DataFrame]:
+        """Master records and fates of the days."""
+        return _of_days(self.master, days), _of_days(self.fates, days)
+
 
 def publish(job: Job, family: Family) -> Published:
     """The family's wanted days rebuilt under a new generation and published by one flip of the pointer.
@@ -134,7 +138,7 @@ def _write(job: Job, family: Family, pinned: _Pinned, days: list[date], token: i
 
     Nothing is served from it yet.
     """
-    chosen, fates = (_of_days(records, days) for records in (pinned.master, pinned.fates))
+    chosen, fates = pinned.of_days(days)
     rows, changed = _write_rows(job, family, pinned, days, token) if pinned.survey.count("committed", days=days) else (0, 0)
     uncounted = pinned.survey.uncounted(days)
     suspects = note_tills(job.session, family, token, days, suspect_tills(chosen, fates).toLocalIterator() if uncounted else ())
@@ -148,7 +152,7 @@ def _write(job: Job, family: Family, pinned: _Pinned, days: list[date], token: i
 
 def _write_rows(job: Job, family: Family, pinned: _Pinned, days: list[date], token: int) -> tuple[int, int]:
     """(rows, changed windows) of the days, written under the token and checked against what Cassandra then holds."""
-    chosen, fates = (_of_days(records, days) for records in (pinned.master, pinned.fates))
+    chosen, fates = pinned.of_days(days)
     rows = write_generation(window_rows(window_members(chosen, fates, family), family), job.settings, family, token)
     _say(f"{family.name}: {rows:,} rows written under generation {token}")
     earlier = {day: pointer.generation for day, pointer in pinned.current.items()}

@@ -126,6 +126,7 @@ def wait_until_caught_up(lag: Callable[[], Lag], say: Say, deadline_seconds: flo
 
     @retry(retry=retry_if_exception_type(LookupError), stop=stop_after_delay(deadline_seconds), wait=wait_fixed(1), reraise=True)
     def caught_up() -> None:
+        """One look. Raises LookupError while something is left."""
         now = lag()
         if now.total:
             say(f"records to go: normaliser {now.normaliser:,}, speed {now.speed:,}, master {now.master:,}")

@@ -1,9 +1,10 @@
 """Every service of the local stack, in start order."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from ops.stack import probes
 from ops.stack.airflow import AIRFLOW
@@ -15,22 +16,17 @@ from tally.errors import StackError
 REPOSITORY = Path(__file__).parents[2]
 
 
-def python_module(module: str, site: Site) -> Launch:
+def python_module(module: str, site: Site, environment: Mapping[str, str] = MappingProxyType({})) -> Launch:
     """A module of this repository, run by this Python from wherever `tally` was called."""
     path = ":".join(part for part in (str(REPOSITORY), site.environment.get("PYTHONPATH", "")) if part)
-    return Launch((sys.executable, "-m", module), {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1"})
+    return Launch((sys.executable, "-m", module), {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **environment})
 
 
 def _normaliser(slot: int) -> Service:
     """One of several; each has an identity of its own for the brokers."""
-    name = f"normaliser-{slot + 1}" if slot else "normaliser"
+    name, own = f"normaliser-{slot + 1}" if slot else "normaliser", {"TALLY_NORMALISER_SLOT": str(slot)}
     service = _job(name, "ingest.normaliser", ("kafka",), secrets=("TALLY_LOYALTY_KEY",))
-
-    def launch(site: Site) -> Launch:
-        launched = service.launch(site)
-        return Launch(launched.argv, {**launched.environment, "TALLY_NORMALISER_SLOT": str(slot)})
-
-    return replace(service, launch=launch)
+    return replace(service, launch=lambda site: python_module("ingest.normaliser", site, own))
 
 
 def _job(name: str, module: str, needs: tuple[str, ...], *, spark_driver: bool = False, secrets: tuple[str, ...] = ()) -> Service:
