@@ -12,16 +12,16 @@ SOURCE = Path(__file__).with_suffix(".scala")
 PACKAGE = "tally.forkless"
 
 
-def classes_folder(cache: Path) -> Path:
-    """The folder of the compiled classes, named by the digest of their source; it is there whole or not at all."""
-    return cache / "jars" / f"forkless-{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]}"
+def classes_jar(cache: Path) -> Path:
+    """The jar of the compiled classes, named by the digest of their source; it is there whole or not at all."""
+    return cache / "jars" / f"forkless-{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]}.jar"
 
 
 def forkless_conf(cache: Path) -> dict[str, str]:
     """Spark's settings for the `file:` scheme alone. Raises TallyError when the set-up has not run."""
-    classes = classes_folder(cache)
-    if not classes.is_dir():
-        raise TallyError(f"no classes in {classes}; run `make setup`")
+    classes = classes_jar(cache)
+    if not classes.is_file():
+        raise TallyError(f"no {classes}; run `make setup`")
     return {
         # Not spark.jars: Hadoop looks for a file system on the class path that the JVM began with.
         "spark.driver.extraClassPath": str(classes),

@@ -1,5 +1,6 @@
 """Spark's configuration as data, the same for both layers."""
 
+from runtime.class_archive import archive_options
 from runtime.forkless import forkless_conf
 from tally.errors import TallyError
 from tally.settings import Settings
@@ -24,7 +25,7 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         **forkless_conf(settings.cache),
         "spark.master": settings.spark_master,
         "spark.driver.memory": settings.spark_memory,
-        "spark.driver.extraJavaOptions": f"{_JAVA_WARNINGS} {settings.spark_java_options}".rstrip(),
+        "spark.driver.extraJavaOptions": _java_options(settings),
         "spark.jars": ",".join(jars),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -45,3 +46,8 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         # Delta replays its log in that many tasks for each new version; the default of 50 is made for clusters.
         "spark.databricks.delta.snapshotPartitions": "2",
     }
+
+
+def _java_options(settings: Settings) -> str:
+    options = (_JAVA_WARNINGS, archive_options(settings.cache), settings.spark_java_options)
+    return " ".join(option for option in options if option)

@@ -157,9 +157,9 @@ class MemoryViews:
     async def has_events(self, store_id: str) -> bool:
         return any(activity.store_id == store_id for activity in await self.activity())
 
-    async def currencies(self, family: Family) -> list[CurrencySpan]:
+    async def currencies(self, family: Family, stores: Sequence[str]) -> list[CurrencySpan]:
         await self.check()
-        return self.world.currencies(family)
+        return [span for span in self.world.currencies(family) if span.store_id in stores]
 
     async def check(self) -> None:
         if self.is_down:

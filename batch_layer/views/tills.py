@@ -19,15 +19,16 @@ LEAST_CONFLICT_PERCENT = 10
 def suspect_tills(master: DataFrame, fates: DataFrame) -> DataFrame:
     """Tills of which at least 20 records and 10 % of the records of one day are conflicts.
 
-    In:  master records (the wanted days) with value, event_date, partition, offset; record_fates() of the same days.
+    In:  master records (the wanted days) with value, store_id, event_date, partition, offset; record_fates() of the same days.
     Out: store_id, day, till_id, records, conflicts (bigint).
     """
     conflicts = F.count_if(F.col("fate") == CONFLICT).alias("conflicts")
     crowded = fates.groupBy("store_id", "event_date").agg(conflicts).where(F.col("conflicts") >= LEAST_CONFLICTS)
     # Values are parsed of the few days of stores that can have such a till.
-    judged = fates.join(F.broadcast(crowded.select("store_id", "event_date")), on=["store_id", "event_date"], how="left_semi")
+    where = F.broadcast(crowded.select("store_id", "event_date"))
+    judged, theirs = (records.join(where, on=["store_id", "event_date"], how="left_semi") for records in (fates, master))
     till_id = F.get_json_object("value", "$.till_id").alias("till_id")
-    tills = master.select("partition", "offset", till_id).dropDuplicates(["partition", "offset"])
+    tills = theirs.select("partition", "offset", till_id).dropDuplicates(["partition", "offset"])
     named = judged.join(tills, on=["partition", "offset"]).where("till_id IS NOT NULL")
     counted = named.groupBy("store_id", F.col("event_date").alias("day"), "till_id").agg(F.count(F.lit(1)).alias("records"), conflicts)
     share = F.col("conflicts") * 100 >= F.col("records") * LEAST_CONFLICT_PERCENT

@@ -1,7 +1,7 @@
 """What the serving tables answer, window by window: all rows of both layers, merged by the rule of tally/merge.py."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from typing import Any
@@ -79,10 +79,16 @@ def totals(window: MergedWindow) -> Totals:
     )
 
 
-def _all_rows(session: Session, table: str) -> Iterable[Any]:
+def _all_rows(session: Session, table: str) -> Iterator[Any]:
     statement = session.prepare(f"SELECT * FROM {table}")  # the name comes from tally/families.py
     statement.fetch_size = _FETCH
-    return session.execute(statement, timeout=None)  # type: ignore[no-any-return]
+    page = session.execute(statement, timeout=None)
+    while page.has_more_pages:
+        # Cassandra reads the next page while this one is looked at.
+        page.response_future.start_fetching_next_page()
+        yield from page.current_rows
+        page = page.response_future.result()
+    yield from page.current_rows
 
 
 def _states(rows: Iterable[Any], scope: Scope, family: Family) -> dict[Key, WindowState]:
@@ -91,16 +97,16 @@ def _states(rows: Iterable[Any], scope: Scope, family: Family) -> dict[Key, Wind
         key = (row.store_id, row.window_start.replace(tzinfo=UTC))
         if scope.holds(*key):
             by_window[key].append(row)
-    return {key: _state(window, family) for key, window in by_window.items()}
+    excluded = list(zip(family.parts, family.excluded_parts, strict=True))
+    return {key: _state(window, family, excluded) for key, window in by_window.items()}
 
 
-def _state(rows: list[Any], family: Family) -> WindowState:
+def _state(rows: list[Any], family: Family, excluded_parts: Iterable[tuple[str, str]]) -> WindowState:
     """The rows of one window (one for each axes value) as one state; speed rows have no excluded columns."""
-    pairs = list(zip(family.parts, family.excluded_parts, strict=True))
     values: dict[Axes, Parts] = {}
     excluded: dict[Axes, Parts] = {}
     for row in rows:
         axes = tuple(getattr(row, axis) for axis in family.axes)
         values[axes] = {part: getattr(row, part) for part in family.parts}
-        excluded[axes] = {part: getattr(row, name, 0) for part, name in pairs}
+        excluded[axes] = {part: getattr(row, name, 0) for part, name in excluded_parts}
     return WindowState(rows[0].epoch, rows[0].events, values, excluded)

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from ops.cli.output import note
-from runtime.forkless import SOURCE, classes_folder
+from runtime.forkless import SOURCE, classes_jar
 from tally.errors import StackError
 
 COMPILER = "scala.tools.nsc.Main"
@@ -13,27 +13,18 @@ SECONDS = 300
 
 
 def compile_classes(java: str, spark_jars: Path, cache: Path) -> None:
-    """The classes of runtime/forkless in their folder. Raises StackError. Does nothing if they are there."""
-    final = classes_folder(cache)
-    if final.is_dir():
+    """The classes of runtime/forkless in their jar. Raises StackError. Does nothing if it is there."""
+    final = classes_jar(cache)
+    if final.is_file():
         return
     note(f"JVM parts: compiling {SOURCE.name}")
     final.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=final.parent, prefix=".forkless.") as arriving:
-        classes = Path(arriving) / "classes"
-        classes.mkdir()
+        classes = Path(arriving) / final.name
         command = [java, "-cp", str(spark_jars / "*"), COMPILER, "-usejavacp", "-deprecation", "-Werror", "-d", str(classes), str(SOURCE)]
         answer = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
         if answer.returncode:
             said = (answer.stdout + answer.stderr).strip()[-500:]
             raise StackError(f"JVM parts: {SOURCE} was not compiled ({said}); run `make setup` again")
-        _put(classes, final)
-
-
-def _put(classes: Path, final: Path) -> None:
-    try:
-        classes.rename(final)
-    except OSError:
-        # The set-up of another checkout was faster, with the same source.
-        if not final.is_dir():
-            raise
+        # The set-up of another checkout may have been faster, with the same source.
+        classes.replace(final)

@@ -11,7 +11,7 @@ from ops.stack import artifacts, catalogue, kafka_tools, machine, pipeline, prob
 from ops.stack.addresses import variable
 from ops.stack.service import Service, Site
 from ops.stack.states import Status
-from runtime.forkless import classes_folder
+from runtime.forkless import classes_jar
 from schemas import loader
 from tally.connect import cassandra_session
 from tally.errors import StackError, TallyError
@@ -72,7 +72,7 @@ def _versions() -> str:
 def _parts(site: Site) -> str:
     cache = site.settings.cache
     missing = [part for part in artifacts.PARTS if not artifacts.part_is_complete(cache, part)]
-    if not classes_folder(cache).is_dir():
+    if not classes_jar(cache).is_file():
         missing.append("forkless")
     if missing:
         raise StackError(f"{', '.join(missing)} not complete in {cache / 'jars'}; run `make setup`")

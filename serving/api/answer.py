@@ -85,8 +85,8 @@ class Answerer:
         found: dict[str, set[str]] = {}
         days = {store.store_id: (days_of(store)[0], days_of(store)[-1]) for store in stores}
         for family in metric.families:
-            for one in await self._views.currencies(family) if family.axes else ():
-                first, last = days.get(one.store_id, (date.max, date.min))
+            for one in await self._views.currencies(family, [*days]) if family.axes else ():
+                first, last = days[one.store_id]
                 if one.first_day <= last and one.last_day >= first:
                     found.setdefault(one.store_id, set()).add(one.currency)
         return {store_id: frozenset(names) for store_id, names in found.items()}

@@ -15,10 +15,13 @@ from tally.settings import Settings
 
 # Partitions that one SELECT names with IN: few requests for a long span, and none that one coordinator has to gather for long.
 DAYS_AT_ONCE = 16
+# Rows of one partition that one SELECT names.
+STORES_AT_ONCE = 200
 # What the speed layer dropped is counted over at most so many of its micro-batches: the oldest question must not read years of them.
 MOST_LATE_ROWS = 5_000
 
 _One = TypeVar("_One", bound=Covering)
+_Named = TypeVar("_Named", date, str)
 
 
 class CassandraViews:
@@ -117,9 +120,9 @@ class CassandraViews:
         rows = await self._gather(statements.STORE_ACTIVITY, ((name, store_id) for name in FAMILIES))
         return any(first and last for first, last in rows)
 
-    async def currencies(self, family: Family) -> list[CurrencySpan]:
-        """One partition for each family, a row for each store and currency."""
-        rows = await self._connection.rows(statements.CURRENCIES, (family.name,))
+    async def currencies(self, family: Family, stores: Sequence[str]) -> list[CurrencySpan]:
+        """Rows of the family's partition, one for each store and currency; of thousands of stores it may have as many."""
+        rows = await self._gather(statements.CURRENCIES, ((family.name, some) for some in _chunks(stores, STORES_AT_ONCE)))
         return [CurrencySpan(row[0], row[1], row[2].date(), row[3].date()) for row in rows if row[2] and row[3]]
 
     async def check(self) -> None:
@@ -135,8 +138,8 @@ class CassandraViews:
         return [row for rows in answers for row in rows]
 
 
-def _chunks(days: Sequence[date]) -> Iterator[list[date]]:
-    return (list(days[first : first + DAYS_AT_ONCE]) for first in range(0, len(days), DAYS_AT_ONCE))
+def _chunks(named: Sequence[_Named], at_once: int = DAYS_AT_ONCE) -> Iterator[list[_Named]]:
+    return (list(named[first : first + at_once]) for first in range(0, len(named), at_once))
 
 
 def _by_day(found: Iterable[_One]) -> dict[date, list[_One]]:

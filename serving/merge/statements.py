@@ -17,7 +17,7 @@ SPEED_UNTIL = "SELECT partition, until FROM speed_progress WHERE family = ?"
 LATE = "SELECT dropped FROM speed_late WHERE family = ? AND recorded_at > ? LIMIT ?"
 ACTIVITY = "SELECT store_id, first_day, last_day FROM store_activity WHERE family = ?"
 STORE_ACTIVITY = "SELECT first_day, last_day FROM store_activity WHERE family = ? AND store_id = ?"
-CURRENCIES = "SELECT store_id, currency, first_day, last_day FROM store_currency WHERE family = ?"
+CURRENCIES = "SELECT store_id, currency, first_day, last_day FROM store_currency WHERE family = ? AND store_id IN ?"
 
 
 def speed_statement(family: Family) -> str:

@@ -152,8 +152,8 @@ class ViewReader(Protocol):
         """Whether the store ever had an event of any family."""
         ...
 
-    async def currencies(self, family: Family) -> list[CurrencySpan]:
-        """The currencies that each store's events name, in no order."""
+    async def currencies(self, family: Family, stores: Sequence[str]) -> list[CurrencySpan]:
+        """The currencies that the events of each of these stores name, in no order."""
         ...
 
     async def check(self) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from serving.merge.cassandra_views import CassandraViews
+from serving.merge.cassandra_views import STORES_AT_ONCE, CassandraViews
 from serving.merge.views import Finding, Gap, Span, ViewReader
 from tally.connect import cassandra_session
 from tally.families import SALES
@@ -41,7 +41,9 @@ READS: list[Callable[[ViewReader], Awaitable[object]]] = [
     lambda views: views.findings(SALES, "367", [DAY, OTHER]),
     lambda views: views.gaps(["posTransactionTopic", "sales"]),
     lambda views: views.master_current(SALES),
-    lambda views: views.currencies(SALES),
+    lambda views: views.currencies(SALES, ["367", "nobody"]),
+    lambda views: views.currencies(SALES, [f"store {number}" for number in range(STORES_AT_ONCE)] + ["367"]),
+    lambda views: views.currencies(SALES, []),
 ]
 
 

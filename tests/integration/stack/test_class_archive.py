@@ -1,0 +1,53 @@
+"""A JVM of Spark begins with the archive of classes that the set-up has made, and without it where it is another one's."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runtime.class_archive import archive_file, archive_options
+from runtime.spark import REPOSITORY
+from tally.settings import Settings
+
+SESSION = """
+from runtime.spark import build_session
+from tally.settings import Settings
+build_session(Settings.load().model_copy(update={{"spark_java_options": "-Xlog:class+load:file={log}"}}), "archive").range(3).count()
+"""
+FROM_ARCHIVE = "shared objects file (top)"
+
+
+def sources(log: Path) -> tuple[int, int]:
+    """How many classes of Spark a session has taken from the archive, and how many it has read."""
+    command = [sys.executable, "-c", SESSION.format(log=log)]
+    subprocess.run(command, cwd=REPOSITORY, env=dict(os.environ), capture_output=True, check=True, timeout=120)
+    # A lambda's class is made, not read.
+    lines = [line for line in log.read_text().splitlines() if "org.apache.spark" in line and "Lambda" not in line]
+    archived = sum(FROM_ARCHIVE in line for line in lines)
+    return archived, len(lines) - archived
+
+
+def test_sessions_take_most_of_sparks_classes_from_the_archive(tmp_path: Path) -> None:
+    archived, read = sources(tmp_path / "classes.log")
+    print(f"{archived:,} classes of Spark came from the archive, {read:,} from jars")
+    assert archived > 1000
+    assert read < 0.1 * archived
+
+
+def test_archive_of_other_jars_is_another_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    cache = Settings.load().cache
+    there = archive_file(cache)
+    assert there is not None
+    assert archive_options(cache).endswith(there.name)
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "other.jar").touch()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    assert archive_file(cache) != there
+    assert archive_options(cache) == ""
+
+
+def test_without_java_there_is_no_archive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert archive_file(Settings.load().cache) is None
