@@ -83,7 +83,6 @@ class Settings(BaseModel):
     normalisers: int = Field(1, ge=1, description="processes of the normaliser in the local stack; they share the partitions")
     normaliser_slot: int = Field(0, ge=0, description="which of several normalisers a process is; a second one of a slot ends the first")
     alignment_seconds: int = Field(600, ge=0, description="event-time lead over the slowest partition at which the normaliser pauses one")
-    transaction_span_seconds: int = Field(5400, ge=1, description="most event time that one normaliser transaction covers")
     transaction_records: int = Field(2000, ge=1, description="most input records in one normaliser transaction")
 
     sales_lateness_seconds: int = Field(7200, ge=1, description="seconds that the speed layer keeps a sales window open")

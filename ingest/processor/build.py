@@ -46,7 +46,7 @@ def build_processor(settings: Settings, job: Job, faults: Faults) -> tuple[Proce
     """The processor, and its consumer for the caller to close."""
     consumer = job_consumer(settings, job)
     reading = Reading(job.topics, job.event_time, Limits(settings.alignment_seconds))
-    pace = Pace(settings.transaction_records, settings.transaction_span_seconds)
+    pace = Pace(settings.transaction_records)
     intake = Intake(consumer, reading, KafkaBookmarks(settings, consumer, job.anchor))
     return Processor(intake, Step(job.process, job.forget), _delivery(settings, job, consumer, faults), pace), consumer
 

@@ -24,10 +24,9 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class Pace:
-    """When a transaction ends: inputs, seconds of event time, seconds without more input, seconds at most."""
+    """When a transaction ends: inputs, seconds without more input, seconds at most."""
 
     most_inputs: int
-    span_seconds: float
     idle_seconds: float = 0.05
     most_seconds: float = 1.0
 
@@ -91,23 +90,22 @@ class Processor:
         received = self._intake.poll(self._pace.idle_seconds)
         if received:
             faults.reach(AFTER_POLL)
-        for topic, alignment in self._intake.alignments.items():
-            self._take_ready(topic, alignment)
+        for alignment in self._intake.alignments.values():
+            self._take_ready(alignment)
         age = time.monotonic() - self._batch.begun
         all_taken = received < self._intake.most_records and all(aligned.is_empty() for aligned in self._intake.alignments.values())
         if self._batch.inputs and ((all_taken and age >= self._pace.idle_seconds) or age >= self._pace.most_seconds):
             self._deliver()
         self._counts.log_now_and_then()
 
-    def _take_ready(self, topic: str, alignment: Alignment) -> None:
+    def _take_ready(self, alignment: Alignment) -> None:
         now = time.monotonic()
         while (lane := alignment.ready(now)) is not None:
-            event_time = lane.head_time()
-            if self._batch.inputs >= self._pace.most_inputs or self._batch.span_with(topic, event_time) > self._pace.span_seconds:
+            if self._batch.inputs >= self._pace.most_inputs:
                 self._deliver()
                 now = time.monotonic()
             record = lane.pop(now)
-            self._batch.add(record, event_time, self._step.process(record), now)
+            self._batch.add(record, self._step.process(record), now)
 
     def _deliver(self) -> None:
         batch, self._batch = self._batch, Batch()

@@ -113,7 +113,7 @@ class Member:
         for alignment in self.intake.alignments.values():
             while lane := alignment.ready(time.monotonic()):
                 record = lane.pop(time.monotonic())
-                self.batch.add(record, 0.0, [Output(self.output, record.key, record.value)], 0.0)
+                self.batch.add(record, [Output(self.output, record.key, record.value)], 0.0)
         return self.batch.inputs
 
     def deliver(self, metadata_now: Any = None) -> None:

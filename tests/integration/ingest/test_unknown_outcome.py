@@ -52,7 +52,7 @@ def test_commit_without_answer_is_redone_from_what_the_brokers_have(settings: Se
     delivery = ExactlyOnce(TransactionalProducer(make, job.identity, Faults(), deadline_seconds=0.0), Faults())
     consumer = job_consumer(settings, job)
     intake = Intake(consumer, Reading(job.topics, job.event_time, Limits(600)), KafkaBookmarks(settings, consumer))
-    processor = Processor(intake, Step(job.process), delivery, Pace(2000, 3600))
+    processor = Processor(intake, Step(job.process), delivery, Pace(2000))
     stopped = Event()
     worker = Thread(target=processor.run, args=(stopped, Event(), Faults()))
     worker.start()
