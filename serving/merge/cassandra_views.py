@@ -92,7 +92,7 @@ class CassandraViews:
 
     async def gaps(self, topics: Sequence[str]) -> list[Gap]:
         """All rows of the topics: somebody has typed each of them."""
-        rows = await self._gather(statements.GAPS, ((topic,) for topic in topics))
+        rows = await self._connection.rows(statements.GAPS, ([*topics],))
         return [Gap(*row[:4], *(_utc(instant) for instant in row[4:6]), *row[6:]) for row in rows]
 
     async def speed_until(self, family: Family) -> dict[int, int]:

@@ -12,7 +12,7 @@ HISTORY = f"SELECT {POINTER_COLUMNS} FROM batch_pointer_history WHERE family = ?
 MASTER_UNTIL = "SELECT day, partition, until FROM master_progress WHERE family = ? AND day IN ?"
 MASTER_CURRENT = "SELECT current_at FROM master_current WHERE family = ?"
 FINDINGS = "SELECT day, till_id, records, conflicts FROM till_finding WHERE family = ? AND day IN ? AND store_id = ?"
-GAPS = "SELECT topic, partition, from_offset, until_offset, first_arrival, last_arrival, reason FROM gap WHERE topic = ?"
+GAPS = "SELECT topic, partition, from_offset, until_offset, first_arrival, last_arrival, reason FROM gap WHERE topic IN ?"
 SPEED_UNTIL = "SELECT partition, until FROM speed_progress WHERE family = ?"
 LATE = "SELECT dropped FROM speed_late WHERE family = ? AND recorded_at > ? LIMIT ?"
 ACTIVITY = "SELECT store_id, first_day, last_day FROM store_activity WHERE family = ?"
