@@ -13,7 +13,10 @@ from pathlib import Path
 
 from runtime.forkless import classes_jar
 
-MAKE, USE = "-XX:ArchiveClassesAtExit=", "-XX:SharedArchiveFile="
+
+def making(file: Path) -> str:
+    """The option of a JVM of Spark that writes the archive as it ends."""
+    return _quoted(f"-XX:ArchiveClassesAtExit={file}")
 
 
 def archive_file(cache: Path) -> Path | None:
@@ -31,7 +34,12 @@ def archive_file(cache: Path) -> Path | None:
 def archive_options(cache: Path) -> str:
     """The option of a JVM that begins with the archive; empty when there is none."""
     file = archive_file(cache)
-    return f"{USE}{file}" if file is not None and file.is_file() else ""
+    return _quoted(f"-XX:SharedArchiveFile={file}") if file is not None and file.is_file() else ""
+
+
+def _quoted(option: str) -> str:
+    # A clone may lie in a folder with a blank in its name, at which Spark would part the option.
+    return f'"{option}"'
 
 
 def _java_modules() -> Path | None:

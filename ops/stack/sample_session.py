@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from runtime.class_archive import MAKE
+from runtime.class_archive import making
 from runtime.spark import build_session
 from runtime.sparkconf import SHORT_RUN_JAVA
 from tally.settings import Settings
@@ -16,7 +16,7 @@ from tally.settings import Settings
 def main(file: Path) -> None:
     """One session; the JVM writes the archive as it ends."""
     with tempfile.TemporaryDirectory() as folder:
-        options = f"{SHORT_RUN_JAVA} {MAKE}{file}"
+        options = f"{SHORT_RUN_JAVA} {making(file)}"
         update = {"home": Path(folder), "spark_master": "local[2]", "spark_memory": "1g", "spark_java_options": options}
         spark = build_session(Settings.load().model_copy(update=update), "classes")
         _use(spark, Path(folder))

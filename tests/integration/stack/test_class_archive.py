@@ -40,7 +40,7 @@ def test_archive_of_other_jars_is_another_file(monkeypatch: pytest.MonkeyPatch, 
     cache = Settings.load().cache
     there = archive_file(cache)
     assert there is not None
-    assert archive_options(cache).endswith(there.name)
+    assert there.name in archive_options(cache)
     (tmp_path / "jars").mkdir()
     (tmp_path / "jars" / "other.jar").touch()
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
