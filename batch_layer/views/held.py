@@ -41,6 +41,7 @@ def held_rows(partitions: DataFrame, settings: Settings, family: Family, generat
     schema = pa.schema([(name, types[name]) for name in names])
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of some keys' partitions, in `schema`."""
         reader = _Reader(settings, family, generation, days)
         keys = ((key["store_id"], key["day"], key["touched"]) for batch in batches for key in batch.to_pylist())
         while some := list(islice(keys, _PARTITIONS_AT_ONCE)):
