@@ -21,6 +21,7 @@ from cassandra.concurrent import execute_concurrent_with_args
 from cassandra.query import BoundStatement
 from confluent_kafka import Consumer, Message, TopicPartition
 
+from runtime.binding import binder
 from runtime.writes import write_groups
 from speed_layer.sink.rows import insert_statement, register, seconds_to_live
 from tally.connect import CQL_DATE_ZERO, cassandra_session, kafka_consumer
@@ -76,8 +77,8 @@ class PlainLoop:
         self._consumer.assign([TopicPartition(SALES.topic, number) for number in range(settings.partitions)])
         self._decoder = msgspec.json.Decoder(Sale)
         self._windows: dict[Key, Window] = {}
-        self._insert = self._prepared(insert_statement(SALES, settings.keyspace))
-        self._keep = self._prepared("INSERT INTO plain_state (store_id, start, ids, sums) VALUES (?, ?, ?, ?) USING TIMESTAMP ?")
+        self._insert = binder(self._prepared(insert_statement(SALES, settings.keyspace)))
+        self._keep = binder(self._prepared("INSERT INTO plain_state (store_id, start, ids, sums) VALUES (?, ?, ?, ?) USING TIMESTAMP ?"))
         self._find = self._prepared("SELECT ids, sums FROM plain_state WHERE store_id = ? AND start = ?")
         self._reach = self._prepared("INSERT INTO speed_progress (family, partition, until) VALUES ('sales', ?, ?) USING TIMESTAMP ?")
 
@@ -114,13 +115,13 @@ class PlainLoop:
             events, ttl = len(window.ids), seconds_to_live(start, self._settings.speed_retention_days, now)
             day = start // DAY + CQL_DATE_ZERO
             rows = [(currency, TOTAL_DIM, TOTAL_DIM_VALUE, events, *sums, SALES.epoch) for currency, sums in window.sums.items()]
-            yield [self._insert.bind((store, day, start, *row, register(SALES.epoch, events), ttl)) for row in rows]
+            yield [self._insert((store, day, start, *row, register(SALES.epoch, events), ttl)) for row in rows]
 
     def _states(self, changed: set[Key]) -> Iterator[list[BoundStatement]]:
         for store, start in sorted(changed):
             window = self._windows[store, start]
             kept = b"".join(window.ids), msgspec.msgpack.encode(window.sums)
-            yield [self._keep.bind((store, start, *kept, len(window.ids)))]
+            yield [self._keep((store, start, *kept, len(window.ids)))]
 
     def _prepared(self, text: str) -> Any:
         statement = self._session.prepare(text)

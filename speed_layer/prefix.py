@@ -6,7 +6,7 @@ counted of a window is a prefix of its records, and the same one, however the pa
 
 from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from zlib import crc32
 
 import numpy as np
@@ -21,8 +21,7 @@ NEVER = -(2**62)
 PageKey: TypeAlias = tuple[int, int]
 
 
-@dataclass(frozen=True)
-class WindowRow:
+class WindowRow(NamedTuple):
     """One row of a window: start in milliseconds since 1970, distinct events of the window, by part the sum over those of the axes."""
 
     store: str

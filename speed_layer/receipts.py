@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.streaming.query import StreamingQuery
 
+from runtime.binding import binder
 from runtime.writes import write_groups
 from speed_layer import acks
 from speed_layer.acks import Ack, last_read
@@ -90,7 +91,7 @@ class ReceiptSink:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._insert = _prepared(session)
+        self._insert = binder(_prepared(session))
 
     def write(self, rows: pa.Table) -> Iterator[Ack]:
         """An ack for each partition of the rows, once all that can be kept are acknowledged."""
@@ -105,7 +106,7 @@ class ReceiptSink:
 
     def _bound(self, row: Row) -> BoundStatement:
         # A min-register: the lower the offset, the higher the write timestamp.
-        return self._insert.bind((*row, -row[-1]))
+        return self._insert((*row, -row[-1]))
 
 
 @cache

@@ -34,7 +34,8 @@ class Window(msgspec.Struct, array_like=True):
         else:
             new = which[self._first_seen(records.ids[which])]
         for axes, parts in records.sums(new):
-            self.sums[axes] = _total(self.sums.get(axes), parts)
+            before = self.sums.get(axes)
+            self.sums[axes] = _total(before, parts) if before else parts
         return len(new) > 0
 
     def _first_seen(self, ids: npt.NDArray[np.bytes_]) -> Ints:
@@ -65,6 +66,6 @@ def value_of(page: Page) -> bytes:
     return _ENCODER.encode(page)
 
 
-def _total(sums: Sequence[int] | None, parts: Sequence[int]) -> list[int]:
+def _total(sums: Sequence[int], parts: Sequence[int]) -> list[int]:
     # An overflow would end the query, and each of its restarts.
-    return [max(-MOST_SUM, min(MOST_SUM, one + other)) for one, other in zip(sums or [0] * len(parts), parts, strict=True)]
+    return [max(-MOST_SUM, min(MOST_SUM, one + other)) for one, other in zip(sums, parts, strict=True)]

@@ -20,10 +20,13 @@ REPLAY = ("--duplicates", "0.02", "--disorder", "5m", "--late", "0.01", "--late-
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of the year goes through the loop, and how many answers the readers must have made."""
+    """How much of the year goes through the loop; how many answers the readers must have made, each of them pausing after one, and
+    how many windows the audit asks of the API."""
 
     last: date | None
     answers: int
+    pause_seconds: float = 0.0
+    http: int = 1000
 
     @property
     def scope(self) -> Scope:
@@ -38,7 +41,7 @@ class Scale:
     @property
     def audit(self) -> tuple[str, ...]:
         """Options of the audit."""
-        return () if self.last is None else ("--days", f"2017-01-01..{self.last}")
+        return ("--http", str(self.http), *(() if self.last is None else ("--days", f"2017-01-01..{self.last}")))
 
     @property
     def span(self) -> tuple[datetime, datetime]:
@@ -80,7 +83,7 @@ class LoopSuite:
     @classmethod
     def speed_readings(cls, loop: Loop, backlog: dict[str, int], stores: list[str]) -> Readings:
         """What 4 readers of 20 stores were told while the backlog went through the speed layer."""
-        with reading(loop.settings.api, Questions(stores, cls.scale.span)) as readings:
+        with reading(loop.settings.api, Questions(stores, cls.scale.span), pause_seconds=cls.scale.pause_seconds) as readings:
             loop.up("normaliser")
             loop.catch_up()
         return readings
@@ -94,7 +97,7 @@ class LoopSuite:
     @classmethod
     def batch_readings(cls, loop: Loop, ledger_before: dict[str, int], stores: list[str]) -> Readings:
         """What 4 readers were told while a rebuild computed, checked and flipped."""
-        with reading(loop.settings.api, Questions(stores, cls.scale.span)) as readings:
+        with reading(loop.settings.api, Questions(stores, cls.scale.span), pause_seconds=cls.scale.pause_seconds) as readings:
             loop.json("rebuild", "--full")
         return readings
 
@@ -136,7 +139,7 @@ class LoopSuite:
         print({name: found["oracle"][name] for name in ("windows", "equal", "receipts", "minor")}, "by HTTP", found["http"]["equal"])
         sums = (sum(cell.receipts for cell in expected), sum(cell.minor for cell in expected))
         assert (found["ok"], found["oracle"]["receipts"], found["oracle"]["minor"]) == (True, *sums)
-        assert (found["oracle"]["equal"], found["http"]["equal"]) == (found["oracle"]["windows"], 1000)
+        assert (found["oracle"]["equal"], found["http"]["equal"]) == (found["oracle"]["windows"], self.scale.http)
 
     def test_one_planted_wrong_cell_makes_the_audit_exit_1(self, loop: Loop, batch_readings: Readings, session: Session) -> None:
         row = session.execute("SELECT * FROM batch_sales_15min LIMIT 1").one()

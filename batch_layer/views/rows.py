@@ -10,6 +10,7 @@ from cassandra.query import BoundStatement
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from runtime.binding import binder
 from runtime.writes import write_groups
 from tally.connect import CQL_DATE_ZERO, cassandra_cluster
 from tally.families import Family
@@ -54,13 +55,13 @@ class GenerationWriter:
 
     def write(self, rows: Iterator[Row]) -> int:
         """How many rows, all acknowledged; day in days and window_start in milliseconds since 1970."""
-        count = 0
+        count, insert = 0, binder(self._insert)
 
         def bound() -> Iterator[list[BoundStatement]]:
             nonlocal count
             for store_id, day, *values in rows:
                 count += 1
-                yield [self._insert.bind((store_id, day + CQL_DATE_ZERO, *values, self._generation))]
+                yield [insert((store_id, day + CQL_DATE_ZERO, *values, self._generation))]
 
         write_groups(self._session, bound())
         return count

@@ -12,6 +12,7 @@ from tally.families import Family
 
 CURRENCY = "currency"
 Key = tuple[str, ...]
+Span = tuple[int, int]
 
 
 class StoreActivity:
@@ -29,30 +30,43 @@ class StoreActivity:
         if self._currencies:
             self._currencies.note(((row[0], row[self._currency]), row[1]) for row in rows)
 
+    def flush(self) -> None:
+        """Nothing, once all that was noted is acknowledged."""
+        self._stores.flush()
+        if self._currencies:
+            self._currencies.flush()
+
 
 class DaySpans:
     """First and last day by key, in one table; a key is written again only when its span grows."""
 
     def __init__(self, session: Session, table: str, family: Family, keys: Key) -> None:
         self._session, self._family = session, family
-        self._spans: dict[Key, tuple[int, int]] = {}
+        # What was seen, of that what is not written yet, and what Cassandra has acknowledged.
+        self._seen: dict[Key, Span] = {}
+        self._changed: dict[Key, Span] = {}
+        self._written: dict[Key, Span] = {}
         names, marks = ", ".join(keys), "?, " * len(keys)
         text = f"INSERT INTO {session.keyspace}.{table} (family, {names}, {{}}) VALUES (?, {marks}?) USING TIMESTAMP ?"
         self._first, self._last = (self._prepare(text.format(column)) for column in ("first_day", "last_day"))
 
     def note(self, days: Iterable[tuple[Key, int]]) -> None:
-        """Keys seen on days (days since 1970), written unless this worker has had them acknowledged before."""
-        spans: dict[Key, tuple[int, int]] = {}
+        """Keys seen on days (days since 1970); written by flush(), however many lots of rows there were before it."""
         for key, day in days:
-            first, last = spans.get(key) or self._spans.get(key, (day, day))
-            spans[key] = (min(first, day), max(last, day))
-        changed = {key: span for key, span in spans.items() if self._spans.get(key) != span}
-        write_groups(self._session, ([write] for key, span in changed.items() for write in self._writes(key, span)))
-        self._spans.update(changed)
+            span = self._seen.get(key)
+            if span is None or not span[0] <= day <= span[1]:
+                first, last = span or (day, day)
+                self._seen[key] = self._changed[key] = min(first, day), max(last, day)
 
-    def _writes(self, key: Key, span: tuple[int, int]) -> Iterator[BoundStatement]:
+    def flush(self) -> None:
+        """Nothing, once each span that has grown is acknowledged."""
+        write_groups(self._session, ([write] for key, span in self._changed.items() for write in self._writes(key, span)))
+        self._written.update(self._changed)
+        self._changed.clear()
+
+    def _writes(self, key: Key, span: Span) -> Iterator[BoundStatement]:
         # The earlier first day has the higher write timestamp and wins; likewise the later last day.
-        (first, last), (known_first, known_last) = span, self._spans.get(key, (None, None))
+        (first, last), (known_first, known_last) = span, self._written.get(key, (None, None))
         if first != known_first:
             yield self._first.bind((self._family.name, *key, first + CQL_DATE_ZERO, -first))
         if last != known_last:

@@ -2,14 +2,14 @@
 
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from cassandra.cluster import PreparedStatement, Session
+from cassandra.cluster import Session
 from cassandra.query import BoundStatement
 
+from runtime.binding import binder
 from runtime.writes import write_groups
 from speed_layer.sink.activity import StoreActivity
 from speed_layer.sink.updates import ViewUpdates
@@ -88,7 +88,7 @@ def worker_sink(make: MakeSink, settings: Settings) -> Sink:
 
 
 class RowSink:
-    """Writes rows, then announces their windows, then notes the stores' days."""
+    """Writes rows, then announces their windows, and at the end the stores' days."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings, self._session = settings, worker_session(settings)
@@ -96,7 +96,7 @@ class RowSink:
         self._tables: dict[str, FamilyTable] = {}
 
     def write(self, windows: Sequence[WindowRows]) -> None:
-        """Everything acknowledged by Cassandra.
+        """The rows acknowledged by Cassandra.
 
         The rows of a window are seen together: who sees one of its currencies sees the others as new.
         """
@@ -104,12 +104,14 @@ class RowSink:
         write_groups(self._session, ([self._bound(family, row, now) for row in rows] for family, rows in windows))
         for family, rows in windows:
             events = self._table(family).events
-            self._updates.announce(family, rows[0][0], datetime.fromtimestamp(rows[0][2] / 1000, UTC), rows[0][events])
+            self._updates.announce(family, rows[0][0], rows[0][2], rows[0][events])
         for family in {family for family, _ in windows}:
             self._table(family).activity.note([row for other, rows in windows if other == family for row in rows])
 
     def flush(self) -> None:
-        """Every written window acknowledged by Kafka. Raises UpdatesNotSent."""
+        """Every written window acknowledged by Kafka, its store's day by Cassandra. Raises UpdatesNotSent."""
+        for table in self._tables.values():
+            table.activity.flush()
         self._updates.flush()
 
     def timestamp(self, family: Family, row: Row) -> int:
@@ -119,7 +121,7 @@ class RowSink:
     def _bound(self, family: Family, row: Row, now: float) -> BoundStatement:
         store_id, day, *others = row
         ttl = seconds_to_live(row[2], self._settings.speed_retention_days, now)
-        return self._table(family).insert.bind((store_id, day + CQL_DATE_ZERO, *others, self.timestamp(family, row), ttl))
+        return self._table(family).insert((store_id, day + CQL_DATE_ZERO, *others, self.timestamp(family, row), ttl))
 
     def _table(self, family: Family) -> "FamilyTable":
         found = self._tables.get(family.name)
@@ -132,7 +134,8 @@ class FamilyTable:
     """What one worker keeps of a family's table: its INSERT, the place of `events` in a row, what it has noted of the stores."""
 
     def __init__(self, family: Family, session: Session, keyspace: str) -> None:
-        self.insert: PreparedStatement = session.prepare(insert_statement(family, keyspace))
-        self.insert.is_idempotent = True
+        statement = session.prepare(insert_statement(family, keyspace))
+        statement.is_idempotent = True
+        self.insert = binder(statement)
         self.events = row_columns(family).index("events")
         self.activity = StoreActivity(family, session)

@@ -1,6 +1,6 @@
 """One `view-updates` record for each changed (family, store, window), at least once, after its rows are acknowledged."""
 
-from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, Message
 from tally.connect import kafka_producer
 from tally.errors import TallyError
 from tally.families import Family
-from tally.instants import instant_text
+from tally.instants import from_millis, instant_text
 from tally.partitions import partition_of
 from tally.settings import Settings
 
@@ -29,10 +29,10 @@ class ViewUpdates:
         self._producer = kafka_producer(settings)
         self._failed: list[KafkaError] = []
 
-    def announce(self, family: Family, store_id: str, window_start: datetime, events: int) -> None:
-        """One changed window, on its way; `events` is the register that its rows were written with."""
+    def announce(self, family: Family, store_id: str, window_start: int, events: int) -> None:
+        """One changed window, on its way: its start in milliseconds since 1970, and the register that its rows were written with."""
         update = {
-            "family": family.name, "store_id": store_id, "window_start": instant_text(window_start), "events": events,
+            "family": family.name, "store_id": store_id, "window_start": _text(window_start), "events": events,
             "epoch": family.epoch,
         }  # fmt: skip
         partition = partition_of(store_id, self._settings.partitions)
@@ -56,3 +56,8 @@ class ViewUpdates:
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._failed.append(error)
+
+
+@lru_cache(maxsize=10_000)
+def _text(millis: int) -> str:
+    return instant_text(from_millis(millis))

@@ -6,4 +6,4 @@ from tests.loop_suite import LoopSuite, Scale
 
 
 class TestTwoWeeks(LoopSuite):
-    scale = Scale(last=date(2017, 1, 14), answers=100)
+    scale = Scale(last=date(2017, 1, 14), answers=400, pause_seconds=0.2, http=300)
