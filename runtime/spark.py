@@ -1,5 +1,6 @@
 """The Spark session of every job: workers that run this very Python and find this repository, a driver that makes no child processes."""
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ from runtime.sparkconf import spark_conf
 from tally.settings import Settings
 
 REPOSITORY = Path(__file__).parents[1]
+STARTUP = Path(__file__).parent / "startup"
 
 
 def build_session(settings: Settings, name: str, more: Mapping[str, str] | None = None) -> SparkSession:
@@ -25,7 +27,8 @@ def build_session(settings: Settings, name: str, more: Mapping[str, str] | None 
 def _with_own_python(spark: SparkSession) -> None:
     # Set on the context, not by the environment: which `python3` the PATH names must not matter.
     spark.sparkContext.pythonExec = sys.executable
-    spark.sparkContext.environment["PYTHONPATH"] = str(REPOSITORY)
+    # Spark's archives come before these; the first has a say before anything is imported.
+    spark.sparkContext.environment["PYTHONPATH"] = os.pathsep.join((str(STARTUP), str(REPOSITORY)))
 
 
 def _deleting_in_jvm(spark: SparkSession) -> None:

@@ -1,25 +1,121 @@
-"""Whether what Cassandra holds of a generation is what the records say, window by window."""
+"""Whether Cassandra holds of a generation what the records say, window by window: read back and compared by the executors."""
 
-from functools import reduce
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from itertools import groupby, islice, zip_longest
+from typing import Any, TypeAlias
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame
 
-from batch_layer.views.fates import WIDE
+from batch_layer.views.held import Held, HeldReader, StoreDay
 from tally.families import Family
+from tally.settings import Settings
+
+CURRENCY = "currency"
+SHOWN = 3
+_PARTITIONS_AT_ONCE = 1_000
+_DAY_MILLIS = 86_400_000
+
+# Store and start in milliseconds since 1970; events and parts.
+Window: TypeAlias = tuple[str, int]
+Values: TypeAlias = tuple[int, ...]
+# First and last day (since 1970).
+Span: TypeAlias = tuple[int, int]
 
 
-def unequal_windows(held: DataFrame, expected: DataFrame, family: Family) -> DataFrame:
-    """The windows in which both differ; a window that one of them lacks is 0 there.
+class Unequal(msgspec.Struct, array_like=True):
+    """A window that differs: of events and each part what Cassandra holds less what the records say, with its sign."""
 
-    In:  held: held_rows(), one row per axes value; expected: expected_windows().
-    Out: store_id, window_start (milliseconds since 1970), events and parts (held less expected).
+    store: str
+    start: int
+    # Texts: the sum over the rows of a window may have more than 64 bits.
+    balance: list[str]
+
+
+class Checked(msgspec.Struct, array_like=True):
+    """What was seen of a generation: windows compared, the first that differ, how many are not as they were served before; of each
+    store, and of each currency of a store, the first and the last day."""
+
+    windows: int = 0
+    unequal: list[Unequal] = []
+    changed: int = 0
+    stores: dict[str, Span] = {}
+    currencies: dict[str, dict[str, Span]] = {}
+
+    def add(self, other: "Checked") -> None:
+        """The other one, of other windows, is part of this."""
+        self.windows += other.windows
+        self.changed += other.changed
+        self.unequal = [*self.unequal, *other.unequal][:SHOWN]
+        for store, span in other.stores.items():
+            _widen(self.stores, store, span)
+        for store, spans in other.currencies.items():
+            known = self.currencies.setdefault(store, {})
+            for currency, span in spans.items():
+                _widen(known, currency, span)
+
+
+def check_generation(expected: DataFrame, settings: Settings, family: Family, generation: int, earlier: Mapping[date, int]) -> Checked:
+    """What the executors saw; windows that the generation changes are kept for the restatements.
+
+    In: expected: expected_windows(); earlier: generation that serves a day now; a day without one changes nothing.
     """
-    names = ("events", *family.parts)
-    once = [F.max(F.col("events").cast(WIDE)).alias("events"), *(F.sum(F.col(part).cast(WIDE)).alias(part) for part in family.parts)]
-    there = held.groupBy("store_id", "window_start").agg(*once)
-    owed = expected.select("store_id", "window_start", *(F.negate(name).cast(WIDE).alias(name) for name in names))
-    both = there.select(*owed.columns).unionAll(owed).groupBy("store_id", "window_start")
-    balance = both.agg(*(F.sum(name).alias(name) for name in names))
-    is_unequal: Column = reduce(Column.__or__, (F.col(name) != 0 for name in names))
-    return balance.where(is_unequal)
+    days = {(day - date(1970, 1, 1)).days: number for day, number in earlier.items()}
+    names = ("store_id", "window_start", "touched", "events", *family.parts)
+
+    def check(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        reader = HeldReader(settings, family, generation, days)
+        rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
+        by_day = ((day, list(some)) for day, some in groupby(rows, key=lambda row: (row[0], row[1] // _DAY_MILLIS)))
+        while some := list(islice(by_day, _PARTITIONS_AT_ONCE)):
+            found = msgspec.msgpack.encode(_checked(some, reader, family))
+            yield pa.RecordBatch.from_pydict({"found": pa.array([found], pa.binary())})
+
+    # The number is given, else Spark would make one task of so few bytes; a day of a store lies in one of them.
+    tasks = expected.sparkSession.sparkContext.defaultParallelism
+    ordered = expected.select(*names).repartition(tasks, "store_id").sortWithinPartitions("store_id", "window_start")
+    whole = Checked()
+    for row in ordered.mapInArrow(check, "found binary").collect():
+        whole.add(msgspec.msgpack.decode(row["found"], type=Checked))
+    return whole
+
+
+def _checked(days: Sequence[tuple[tuple[str, int], Sequence[Any]]], reader: HeldReader, family: Family) -> Checked:
+    held = reader.rows([StoreDay(*day, any(row[2] for row in rows)) for day, rows in days])
+    owed = {(row[0], row[1]): tuple(int(value) for value in row[3:]) for _, rows in days for row in rows}
+    found = Checked(
+        windows=len(owed), unequal=unequal_windows(held, owed)[:SHOWN], changed=len({row.window for row in held if row.changed})
+    )
+    for (store, day), _ in days:
+        _widen(found.stores, store, (day, day))
+    if CURRENCY in family.axes:
+        place = family.axes.index(CURRENCY)
+        for row in held:
+            _widen(found.currencies.setdefault(row.store, {}), row.axes[place], (row.day, row.day))
+    return found
+
+
+def unequal_windows(held: Iterable[Held], owed: Mapping[Window, Values]) -> list[Unequal]:
+    """The windows in which both differ, ascending; a window that one of them lacks is 0 there."""
+    there: dict[Window, list[Held]] = defaultdict(list)
+    for row in held:
+        there[row.window].append(row)
+    unequal = []
+    for window in sorted(there.keys() | owed.keys()):
+        balance = [holds - says for holds, says in zip_longest(_sums(there.get(window, ())), owed.get(window, ()), fillvalue=0)]
+        if any(balance):
+            unequal.append(Unequal(*window, [f"{value:+}" for value in balance]))
+    return unequal
+
+
+def _sums(rows: Sequence[Held]) -> Values:
+    """Of the rows of a window: its events, which stand in each of them, and the sums of the parts."""
+    return max((row.events for row in rows), default=0), *map(sum, zip(*(row.parts for row in rows), strict=True))
+
+
+def _widen(spans: dict[str, Span], key: str, span: Span) -> None:
+    known = spans.get(key, span)
+    spans[key] = min(known[0], span[0]), max(known[1], span[1])

@@ -55,20 +55,10 @@ def window_members(master: DataFrame, fates: DataFrame, family: Family) -> DataF
     return members_per_window(marked, family)
 
 
-def touched_days(fates: DataFrame, pinned: DataFrame) -> DataFrame:
-    """Days of stores of which the published generations lack a record: only there can a window have changed.
-
-    In:  record_fates(); pinned: event_date, partition, pinned (first offset that the day's generation does not include).
-    Out: store_id, day. Rows are a function of the records up to a pin, so where no record came none changes.
-    """
-    beyond = fates.join(F.broadcast(pinned), on=["event_date", "partition"], how="inner").where(F.col("offset") >= F.col("pinned"))
-    return beyond.where("store_id IS NOT NULL").select("store_id", F.col("event_date").alias("day")).distinct()
-
-
 def untold(fates: DataFrame, pinned: DataFrame) -> DataFrame:
     """Records that are not counted and that no published generation of their day includes, so that nobody has told of them.
 
-    In:  as touched_days().
+    In:  record_fates(); pinned: event_date, partition, pinned (first offset that the day's generation does not include).
     Out: partition, offset, fate.
     """
     uncounted = fates.where(F.col("fate").isin(CONFLICT, UNREADABLE))
@@ -76,14 +66,19 @@ def untold(fates: DataFrame, pinned: DataFrame) -> DataFrame:
     return known.where(F.col("offset") >= F.coalesce("pinned", F.lit(0))).select("partition", "offset", "fate")
 
 
-def expected_windows(master: DataFrame, fates: DataFrame, family: Family) -> DataFrame:
+def expected_windows(master: DataFrame, fates: DataFrame, pinned: DataFrame, family: Family) -> DataFrame:
     """What each window must sum to, computed from the records without members and sets: another way to the same numbers.
 
-    In:  as window_members(), but the fates of the wanted days alone.
-    Out: store_id, window_start bigint (milliseconds since 1970), events, parts (decimal: the sum of all windows overflows nothing).
+    In:  as window_members(), but the fates of the wanted days alone; pinned: as untold().
+    Out: store_id, window_start bigint (milliseconds since 1970), events, parts (decimal: the sum of all windows overflows nothing),
+         touched boolean: the published generation of its day lacks one of its records. Rows are a function of the records up to a
+         pin, so where no record came none changes.
     """
     window = F.unix_millis("window_start").alias("window_start")
-    considered = fates.where(F.col("fate") != UNREADABLE).groupBy("store_id", window).agg(F.countDistinct("event_id").alias("events"))
+    readable = fates.where(F.col("fate") != UNREADABLE).join(F.broadcast(pinned), on=["event_date", "partition"], how="left")
+    considered = readable.groupBy("store_id", window).agg(
+        F.countDistinct("event_id").alias("events"), F.max(F.col("offset") >= F.coalesce("pinned", F.lit(0))).alias("touched")
+    )
     counted = fates.where(F.col("fate") == COUNTED).select("partition", "offset", window)
     # Coordinates that the master holds twice are one record.
     once = contributions(_readable(master), family).dropDuplicates(["partition", "offset"])
@@ -91,7 +86,7 @@ def expected_windows(master: DataFrame, fates: DataFrame, family: Family) -> Dat
     sums = parts.agg(*(F.sum(F.col(part).cast(WIDE)).alias(part) for part in family.parts))
     rows = considered.join(sums, on=["store_id", "window_start"], how="left")
     return rows.select(
-        "store_id", "window_start", F.col("events").cast(WIDE).alias("events"),
+        "store_id", "window_start", "touched", F.col("events").cast(WIDE).alias("events"),
         *(F.coalesce(part, F.lit(0).cast(WIDE)).alias(part) for part in family.parts),
     )  # fmt: skip
 

@@ -1,15 +1,11 @@
-"""What Cassandra holds of a generation, read back by the executors, and which windows differ from what was served before."""
+"""What Cassandra holds of a generation, read back, and which windows differ from what was served before."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date
-from itertools import islice
-from typing import Any
+from collections.abc import Mapping, Sequence
+from datetime import UTC
+from typing import Any, NamedTuple
 
-import pyarrow as pa
 from cassandra.concurrent import execute_concurrent_with_args
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from batch_layer.views.outbox import KEEP_WINDOW, bucket_of
 from batch_layer.views.rows import CONCURRENCY, columns_of, worker_session
@@ -17,7 +13,6 @@ from tally.connect import CQL_DATE_ZERO
 from tally.families import Family
 from tally.settings import Settings
 
-_PARTITIONS_AT_ONCE = 1_000
 # Of one store in one question: each costs the client as much as the answer does.
 _DAYS_AT_ONCE = 20
 
@@ -26,61 +21,61 @@ Row = tuple[Any, ...]
 _Key = tuple[str, int, int]
 
 
-def held_rows(partitions: DataFrame, settings: Settings, family: Family, generation: int, earlier: Mapping[date, int]) -> DataFrame:
-    """The rows of the generation as Cassandra holds them; windows that it changes are kept for the restatements.
+class StoreDay(NamedTuple):
+    """A day of a store, in days since 1970; touched: its rows may differ from those that are served now."""
 
-    In:  partitions: distinct store_id, day date, touched boolean (its rows may differ from those served now).
-         earlier: generation that serves a day now; a day without one changes nothing.
-    Out: store_id, day int (since 1970), window_start bigint (milliseconds since 1970), axes, events and parts bigint,
-         changed boolean (the generation before has not just this row).
-    """
-    days = {(day - date(1970, 1, 1)).days: number for day, number in earlier.items()}
-    texts, numbers = ("store_id", *family.axes), ("day", "window_start", "events", *family.parts)
-    names = ("store_id", "day", "window_start", *family.axes, "events", *family.parts, "changed")
-    types = {**dict.fromkeys(texts, pa.string()), **dict.fromkeys(numbers, pa.int64()), "changed": pa.bool_()}
-    schema = pa.schema([(name, types[name]) for name in names])
-
-    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of some keys' partitions, in `schema`."""
-        reader = _Reader(settings, family, generation, days)
-        keys = ((key["store_id"], key["day"], key["touched"]) for batch in batches for key in batch.to_pylist())
-        while some := list(islice(keys, _PARTITIONS_AT_ONCE)):
-            yield pa.RecordBatch.from_pylist([dict(zip(names, row, strict=True)) for row in reader.rows(some)], schema=schema)
-
-    tasks = partitions.sparkSession.sparkContext.defaultParallelism
-    keys = partitions.select("store_id", F.unix_date("day").alias("day"), "touched").repartition(tasks, "store_id")
-    columns = [f"`{name}` {'string' if name in texts else 'boolean' if name == 'changed' else 'bigint'}" for name in names]
-    return keys.sortWithinPartitions("store_id", "day").mapInArrow(read, ", ".join(columns))
+    store: str
+    day: int
+    touched: bool
 
 
-class _Reader:
-    """Reads (store, day) partitions of two generations."""
+class Held(NamedTuple):
+    """A row that Cassandra holds; start in milliseconds since 1970; changed: the generation before has not just this row."""
+
+    store: str
+    day: int
+    start: int
+    axes: tuple[str, ...]
+    events: int
+    parts: tuple[int, ...]
+    changed: bool
+
+    @property
+    def window(self) -> tuple[str, int]:
+        """Its store and start."""
+        return self.store, self.start
+
+
+class HeldReader:
+    """Reads (store, day) partitions of a generation, and of the one that serves the day now (`earlier`: by day since 1970)."""
 
     def __init__(self, settings: Settings, family: Family, generation: int, earlier: Mapping[int, int]) -> None:
         self._session = worker_session(settings)
         self._family, self._generation, self._earlier = family, generation, earlier
-        self._kept = columns_of(family)[2:]
-        columns = ", ".join(f'"{name}"' for name in self._kept)
+        kept = columns_of(family)[2:]
+        self._axes = slice(kept.index("window_start") + 1, kept.index("window_start") + 1 + len(family.axes))
+        self._parts = slice(kept.index("events"), kept.index("events") + 1 + len(family.parts))
+        columns = ", ".join(f'"{name}"' for name in kept)
         where = "store_id = ? AND day IN ? AND generation = ?"
         self._select = self._session.prepare(f"SELECT day, {columns} FROM {family.batch_table} WHERE {where}")
         self._keep = self._session.prepare(KEEP_WINDOW)
         self._keep.is_idempotent = True
 
-    def rows(self, keys: list[tuple[str, int, bool]]) -> list[Row]:
-        """Rows of the partitions in the shape of held_rows(); changed windows have been kept when this returns."""
-        held = self._read([(store_id, day, self._generation) for store_id, day, _ in keys])
-        compared = [(store_id, day, self._earlier[day]) for store_id, day, touched in keys if touched and day in self._earlier]
+    def rows(self, days: Sequence[StoreDay]) -> list[Held]:
+        """Rows of the generation; windows that it changes have been kept when this returns."""
+        held = self._read([(store, day, self._generation) for store, day, _ in days])
+        compared = [(store, day, self._earlier[day]) for store, day, touched in days if touched and day in self._earlier]
         before = {key: set(rows) for key, rows in self._read(compared).items()}
-        shown = [self._kept.index(name) for name in ("window_start", *self._family.axes, "events", *self._family.parts)]
         found, changed = [], set[_Key]()
-        for store_id, day, _ in keys:
+        for store, day, _ in days:
             earlier = self._earlier.get(day, 0)
-            served = before.get((store_id, day, earlier))
-            for row in held[store_id, day, self._generation]:
+            served = before.get((store, day, earlier))
+            for row in held[store, day, self._generation]:
                 is_changed = served is not None and row not in served
-                found.append((store_id, day, *(row[i] for i in shown), is_changed))
+                events, *parts = row[self._parts]
+                found.append(Held(store, day, row[0], row[self._axes], events, tuple(parts), is_changed))
                 if is_changed:
-                    changed.add((store_id, row[0], earlier))
+                    changed.add((store, row[0], earlier))
         self._keep_windows(changed)
         return found
 

@@ -5,19 +5,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
+import pyarrow as pa
 from cassandra.cluster import Session
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from batch_layer.views.check import unequal_windows
+from batch_layer.views.check import Unequal, check_generation
 from batch_layer.views.coverage import Coverage, backfilled_days, read_gaps
-from batch_layer.views.fates import UNREADABLE, expected_windows, record_fates, touched_days, untold, window_members
-from batch_layer.views.held import held_rows
+from batch_layer.views.fates import expected_windows, record_fates, untold, window_members
 from batch_layer.views.notices import MOST_MESSAGE_BYTES, Notices
 from batch_layer.views.outbox import Outbox
 from batch_layer.views.pin import Pin, pin_master
 from batch_layer.views.pointer import Generation, Pointer, PointerTable
-from batch_layer.views.registers import note_activity, note_currencies, note_ledger
+from batch_layer.views.registers import note_days, note_ledger
 from batch_layer.views.rows import write_generation
 from batch_layer.views.scope import Reach, Wanted, all_days, days_between, dirty_days, newest
 from batch_layer.views.survey import Survey
@@ -31,7 +31,7 @@ from tally.instants import from_millis, instant_text
 from tally.keys import digest_key
 from tally.settings import Settings
 
-_SHOWN = 3
+_PIN = pa.schema([("event_date", pa.date32()), ("partition", pa.int32()), ("pinned", pa.int64())])
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,6 @@ def publish(job: Job, family: Family) -> Published:
         generation = Generation(family.name, token, family.epoch, pinned.pin.version, pinned.pin.until, brokers_now(job.settings))
         table.flip({day: pinned.coverage.claim(day) for day in days}, generation)
         outbox.send(token, _notices(job))
-        if pinned.survey.lines:
-            note_activity(job.session, family, pinned.fates)
         _say(f"{family.name}: generation {token} published, {changed:,} windows changed")
         return Published(len(days), rows, changed, token)
     finally:
@@ -156,28 +154,19 @@ def _write_rows(job: Job, family: Family, pinned: _Pinned, days: list[date], tok
     rows = write_generation(window_rows(window_members(chosen, fates, family), family), job.settings, family, token)
     _say(f"{family.name}: {rows:,} rows written under generation {token}")
     earlier = {day: pointer.generation for day, pointer in pinned.current.items()}
-    held = held_rows(_store_days(job, family, fates, pinned), job.settings, family, token, earlier).persist()
-    try:
-        _check(unequal_windows(held, expected_windows(chosen, fates, family), family), family, token)
-        changed = held.where("changed").select("store_id", "window_start").distinct().count()
-        note_currencies(job.session, family, held)
-    finally:
-        held.unpersist()
-    return rows, changed
+    # Another definition makes every row another one.
+    expected = expected_windows(chosen, fates, _pins(job, pinned, family.epoch), family)
+    checked = check_generation(expected, job.settings, family, token, earlier)
+    _refuse_unequal(checked.unequal, family, token)
+    _say(f"{family.name}: {checked.windows:,} windows read back, each holds what its records sum to")
+    note_days(job.session, family, checked)
+    return rows, checked.changed
 
 
 def _of_days(records: DataFrame, days: list[date]) -> DataFrame:
     # As text: the bridge to the JVM takes no date before the year 1000.
     wanted = [f"DATE'{day.isoformat()}'" for day in days]
     return records.where(f"event_date BETWEEN {wanted[0]} AND {wanted[-1]} AND event_date IN ({', '.join(wanted)})")
-
-
-def _store_days(job: Job, family: Family, fates: DataFrame, pinned: _Pinned) -> DataFrame:
-    """Distinct store_id, day of the records, touched boolean: the rows may differ from those that are served now."""
-    there = fates.where(F.col("fate") != UNREADABLE).select("store_id", F.col("event_date").alias("day")).distinct()
-    # Another definition makes every row another one.
-    touched = touched_days(pinned.fates, _pins(job, pinned, family.epoch)).withColumn("touched", F.lit(True))
-    return there.join(touched, on=["store_id", "day"], how="left").fillna(False, subset=["touched"])
 
 
 def _pins(job: Job, pinned: _Pinned, epoch: int | None = None) -> DataFrame:
@@ -187,20 +176,22 @@ def _pins(job: Job, pinned: _Pinned, epoch: int | None = None) -> DataFrame:
         for day, pointer in pinned.current.items()
         for number in pinned.pin.until
     ]
-    return job.spark.createDataFrame(reached, "event_date date, partition int, pinned bigint")
+    # Of rows in Arrow Spark makes a relation of its own; tuples would go through a Python worker.
+    columns = zip(*reached, strict=True) if reached else ([], [], [])
+    return job.spark.createDataFrame(
+        pa.table([pa.array(column, kind) for column, kind in zip(columns, _PIN.types, strict=True)], schema=_PIN)
+    )
 
 
-def _check(unequal: DataFrame, family: Family, token: int) -> None:
+def _refuse_unequal(found: Sequence[Unequal], family: Family, token: int) -> None:
     """Nothing if Cassandra holds in every window what the counted records sum to, computed without members and sets."""
-    found = unequal.limit(_SHOWN).collect()
     if found:
         windows = "; ".join(
-            f"store {row['store_id']} {instant_text(from_millis(row['window_start']))} has "
-            + ", ".join(f"{name} {row[name]:+}" for name in ("events", *family.parts))
-            for row in found
+            f"store {one.store} {instant_text(from_millis(one.start))} has "
+            + ", ".join(f"{name} {value}" for name, value in zip(("events", *family.parts), one.balance, strict=True))
+            for one in found
         )
         raise TallyError(f"rebuild {token} of {family.name}: rows differ from the records: {windows}; nothing was published")
-    _say(f"{family.name}: every window holds what its records sum to")
 
 
 def _tell_uncounted(job: Job, family: Family, chosen: DataFrame, which: DataFrame) -> None:

@@ -12,6 +12,8 @@ import typer
 from ops.cli.output import note
 
 HOME = Path(".tally") / "demo"
+# A year in two minutes: in small micro-batches it can be watched, and the master is asked soon after the last receipt.
+A_YEAR_IN_MINUTES = {"TALLY_MICRO_BATCH_RECORDS": "2500", "TALLY_INGEST_TRIGGER_SECONDS": "10"}
 
 
 def register(app: typer.Typer) -> None:
@@ -35,7 +37,8 @@ def demo(
     once = once or os.environ.get("DEMO") == "once" or not sys.stdout.isatty()
     home = Path(os.environ.get("TALLY_HOME", HOME)).absolute()
     # The demo shows the speed layer's answers first: no full hour that passes may rebuild before it does.
-    environment = {"TALLY_SPARK_JAVA_OPTIONS": SHORT_RUN_JAVA, **os.environ, "TALLY_HOME": str(home), NEW_DAGS_ARE_PAUSED: "True"}
+    defaults = {"TALLY_SPARK_JAVA_OPTIONS": SHORT_RUN_JAVA, **A_YEAR_IN_MINUTES}
+    environment = {**defaults, **os.environ, "TALLY_HOME": str(home), NEW_DAGS_ARE_PAUSED: "True"}
     running = Demo(Settings.load(environment), environment, note)
     if home.exists():
         note(f"demo: {home} holds an earlier demo; stopping it and starting afresh")

@@ -7,8 +7,7 @@ import msgspec
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from batch_layer.views.check import unequal_windows
-from batch_layer.views.fates import expected_windows, record_fates, touched_days, untold, window_members
+from batch_layer.views.fates import expected_windows, record_fates, untold, window_members
 from batch_layer.views.survey import Survey
 from batch_layer.views.tills import suspect_tills
 from tally.families import SALES
@@ -19,7 +18,7 @@ MASTER = (
     "store_id string, event_id string, fingerprint string, happened_at timestamp, event_date date, partition int, offset long, "
     "value string, committed_at timestamp"
 )
-HELD = f"store_id string, window_start long, currency string, events long, {' long, '.join(SALES.parts)} long"
+PINNED = "event_date date, partition int, pinned bigint"
 MONDAY, WEDNESDAY = date(2017, 3, 6), date(2017, 3, 8)
 
 
@@ -44,6 +43,15 @@ def master_row(offset: int, record: Canonical) -> tuple[Any, ...]:
     happened_at = datetime.fromisoformat(record.happened_at)
     value = msgspec.json.encode(record).decode()
     return (record.store_id, record.event_id, record.fingerprint, happened_at, happened_at.date(), 0, offset, value, happened_at)
+
+
+def millis(instant: datetime) -> int:
+    return int(instant.timestamp() * 1000)
+
+
+def nothing_pinned(spark: SparkSession) -> DataFrame:
+    """What no generation was published of."""
+    return spark.createDataFrame([], PINNED)
 
 
 @pytest.fixture(scope="module")
@@ -81,48 +89,26 @@ def test_conflict_counts_as_event_in_its_own_window_and_its_values_are_excluded_
     assert found == {(MONDAY, 2, 2, 300, 0, 0), (WEDNESDAY, 2, 1, 300, 1, 222)}
 
 
-def test_windows_sum_to_what_is_counted_also_when_coordinates_are_there_twice(master: DataFrame, fates: DataFrame) -> None:
+def test_windows_sum_to_what_is_counted_also_when_coordinates_are_there_twice(
+    spark: SparkSession, master: DataFrame, fates: DataFrame
+) -> None:
     found = {
         (row["store_id"], row["window_start"]): (int(row["events"]), int(row["gross_minor"]))
-        for row in expected_windows(master, fates, SALES).collect()
+        for row in expected_windows(master, fates, nothing_pinned(spark), SALES).collect()
     }
 
-    monday, wednesday = (int(at(day, hour).timestamp() * 1000) for day, hour in ((MONDAY, 10), (WEDNESDAY, 9)))
+    monday, wednesday = millis(at(MONDAY, 10)), millis(at(WEDNESDAY, 9))
     assert found == {("1", monday): (2, 300), ("1", wednesday): (2, 300), ("2", monday): (1, 100)}
 
 
-def test_windows_that_are_not_as_the_records_are_found(spark: SparkSession, master: DataFrame, fates: DataFrame) -> None:
-    expected = expected_windows(master, fates, SALES)
-    monday, wednesday = (int(at(day, hour).timestamp() * 1000) for day, hour in ((MONDAY, 10), (WEDNESDAY, 9)))
-    # One cent less, a row in the next window, and all right in two currencies.
-    wrong = [
-        ("1", monday, "USD", 2, 2, 299, 0, 0, 2000),
-        ("1", wednesday + 900_000, "USD", 2, 1, 300, 0, 0, 1000),
-        ("2", monday, "USD", 1, 1, 60, 0, 0, 500),
-        ("2", monday, "EUR", 1, 0, 40, 0, 0, 500),
-    ]
-    held = spark.createDataFrame(wrong, HELD)
+def test_only_windows_with_a_record_beyond_the_pin_are_touched(spark: SparkSession, master: DataFrame, fates: DataFrame) -> None:
+    pinned = spark.createDataFrame([(MONDAY, 0, 6), (WEDNESDAY, 0, 6)], PINNED)
 
-    found = {
-        (row["store_id"], row["window_start"]): (row["events"], row["gross_minor"])
-        for row in unequal_windows(held, expected, SALES).collect()
-    }
-    assert found == {("1", monday): (0, -1), ("1", wednesday): (-2, -300), ("1", wednesday + 900_000): (2, 300)}
+    rows = expected_windows(master, fates, pinned, SALES).collect()
 
-
-def test_balance_of_windows_beyond_64_bits_is_a_number_and_no_error(spark: SparkSession) -> None:
-    most = 2**63 - 1
-    rows = [("1", 0, axis, 1, 1, most, 0, 0, 0) for axis in ("EUR", "USD")]
-    held = spark.createDataFrame(rows, HELD)
-    expected = held.limit(0).drop("currency")
-
-    assert [int(row["gross_minor"]) for row in unequal_windows(held, expected, SALES).collect()] == [2 * most]
-
-
-def test_only_stores_with_a_record_beyond_the_pin_are_touched(spark: SparkSession, fates: DataFrame) -> None:
-    pinned = spark.createDataFrame([(MONDAY, 0, 6), (WEDNESDAY, 0, 6)], "event_date date, partition int, pinned bigint")
-
-    assert [tuple(row) for row in touched_days(fates, pinned).collect()] == [("2", MONDAY)]
+    assert {(row["store_id"], row["window_start"]): row["touched"] for row in rows} == {
+        ("1", millis(at(MONDAY, 10))): False, ("1", millis(at(WEDNESDAY, 9))): False, ("2", millis(at(MONDAY, 10))): True,
+    }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -136,12 +122,12 @@ def unreadable(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame([*good, *bad], MASTER).cache()
 
 
-def test_unreadable_records_are_a_fate_of_their_own_and_in_no_window(unreadable: DataFrame) -> None:
+def test_unreadable_records_are_a_fate_of_their_own_and_in_no_window(spark: SparkSession, unreadable: DataFrame) -> None:
     fates = record_fates(unreadable)
 
     survey = Survey.of(fates)
     rows = window_rows(window_members(unreadable, fates, SALES), SALES).collect()
-    expected = expected_windows(unreadable, fates, SALES).collect()
+    expected = expected_windows(unreadable, fates, nothing_pinned(spark), SALES).collect()
 
     assert survey.ledger() == [
         {"partition": 0, "committed": 4, "counted": 1, "duplicate": 1, "conflict": 0, "unreadable": 2},

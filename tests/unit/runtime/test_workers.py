@@ -1,4 +1,4 @@
-"""The daemon of Spark's Python workers."""
+"""The Pythons that Spark starts."""
 
 import subprocess
 import sys
@@ -6,10 +6,10 @@ import zipfile
 from importlib.util import find_spec
 from pathlib import Path
 
+from runtime.spark import STARTUP
 from runtime.workers import FORKED
 
-ROOT = Path(__file__).parents[3]
-ASKS = "import sys; from pathlib import Path; from runtime.workers import without_archives; without_archives(); import pyspark; "
+ASKS = "import sys; from pathlib import Path; import pyspark; "
 
 
 def told(path: str, code: str) -> str:
@@ -22,7 +22,7 @@ def test_archives_leave_the_search_path_and_what_is_installed_is_found(tmp_path:
     with zipfile.ZipFile(tmp_path / "pyspark.zip", "w") as archive:
         archive.writestr("pyspark/__init__.py", "raise ImportError('of the archive')")
 
-    path = told(f"{ROOT}:{tmp_path / 'pyspark.zip'}", "print([entry for entry in sys.path if Path(entry).is_file()], pyspark.__file__)")
+    path = told(f"{tmp_path / 'pyspark.zip'}:{STARTUP}", "print([entry for entry in sys.path if Path(entry).is_file()], pyspark.__file__)")
 
     installed = find_spec("pyspark")
     assert installed is not None and path == f"[] {installed.origin}"

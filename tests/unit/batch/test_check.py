@@ -1,0 +1,55 @@
+"""What a rebuild finds when it compares what Cassandra holds with what the records say."""
+
+import pytest
+
+from batch_layer.views.check import SHOWN, Checked, Unequal, unequal_windows
+from batch_layer.views.held import Held
+
+MONDAY, WEDNESDAY, QUARTER = 17_231 * 86_400_000, 17_233 * 86_400_000, 900_000
+OWED = {("1", MONDAY): (2, 2, 300), ("1", WEDNESDAY): (2, 1, 300), ("2", MONDAY): (1, 1, 100)}
+
+
+def held(store: str, start: int, currency: str, events: int, *parts: int) -> Held:
+    """A row as Cassandra holds it."""
+    return Held(store, start // 86_400_000, start, (currency,), events, parts, False)
+
+
+def test_windows_that_are_not_as_the_records_are_found() -> None:
+    # One cent less, a row in the next window, and all right in two currencies.
+    rows = [
+        held("1", MONDAY, "USD", 2, 2, 299), held("1", WEDNESDAY + QUARTER, "USD", 2, 1, 300),
+        held("2", MONDAY, "USD", 1, 1, 60), held("2", MONDAY, "EUR", 1, 0, 40),
+    ]  # fmt: skip
+
+    found = {(one.store, one.start): one.balance for one in unequal_windows(rows, OWED)}
+
+    assert found == {
+        ("1", MONDAY): ["+0", "+0", "-1"], ("1", WEDNESDAY): ["-2", "-1", "-300"], ("1", WEDNESDAY + QUARTER): ["+2", "+1", "+300"],
+    }  # fmt: skip
+
+
+def test_windows_that_are_as_the_records_are_equal() -> None:
+    rows = [held("1", MONDAY, "USD", 2, 2, 300), held("1", WEDNESDAY, "USD", 2, 1, 300), held("2", MONDAY, "USD", 1, 1, 100)]
+
+    assert unequal_windows(rows, OWED) == []
+
+
+def test_balance_of_a_window_beyond_64_bits_is_a_number_and_no_error() -> None:
+    most = 2**63 - 1
+
+    assert unequal_windows([held("1", MONDAY, axis, 1, most) for axis in ("EUR", "USD")], {})[0].balance == ["+1", f"+{2 * most}"]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_the_executors_saw_adds_up_in_any_order(turned: bool) -> None:
+    wrong = [Unequal("1", number, ["+1"]) for number in range(SHOWN)]
+    one = Checked(5, [*wrong], 1, {"1": (3, 9)}, {"1": {"EUR": (3, 4)}})
+    other = Checked(7, [*wrong], 2, {"1": (1, 4), "2": (5, 5)}, {"1": {"EUR": (2, 3), "USD": (9, 9)}})
+    whole = Checked()
+
+    for some in [other, one] if turned else [one, other]:
+        whole.add(some)
+
+    assert (whole.windows, len(whole.unequal), whole.changed) == (12, SHOWN, 3)
+    assert whole.stores == {"1": (1, 9), "2": (5, 5)}
+    assert whole.currencies == {"1": {"EUR": (2, 4), "USD": (9, 9)}}
