@@ -26,6 +26,7 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         "spark.master": settings.spark_master,
         "spark.driver.memory": settings.spark_memory,
         "spark.driver.extraJavaOptions": _java_options(settings),
+        "spark.executor.extraJavaOptions": _java_options(settings),
         "spark.jars": ",".join(jars),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

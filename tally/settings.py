@@ -51,7 +51,7 @@ class Settings(BaseModel):
     airflow: str = Field("127.0.0.1:8793", description="host:port of the Airflow API server")
     spark_master: str = Field("local[*]", description="Spark master URL")
     spark_memory: str = Field("2g", description="heap of each Spark driver")
-    spark_java_options: str = Field("", description="further options of each Spark driver's JVM")
+    spark_java_options: str = Field("", description="further options of the JVMs of Spark's drivers and executors")
     spark_driver_host: str = Field("127.0.0.1", description="host name or address at which Spark executors reach the driver")
     ready_file: Path | None = Field(None, description="file that a job without HTTP touches once it works; set by whoever starts it")
 

@@ -21,12 +21,18 @@ REPLAY = ("--duplicates", "0.02", "--disorder", "5m", "--late", "0.01", "--late-
 @dataclass(frozen=True)
 class Scale:
     """How much of the year goes through the loop; how many answers the readers must have made, each of them pausing after one, and
-    how many windows the audit asks of the API."""
+    how many windows the audit asks of the API; the most records of a micro-batch, if not the default."""
 
     last: date | None
     answers: int
     pause_seconds: float = 0.0
     http: int = 1000
+    micro_batch_records: int | None = None
+
+    @property
+    def overrides(self) -> dict[str, str]:
+        """Variables of the loop's settings."""
+        return {} if self.micro_batch_records is None else {"TALLY_MICRO_BATCH_RECORDS": str(self.micro_batch_records)}
 
     @property
     def scope(self) -> Scope:
@@ -57,7 +63,7 @@ class LoopSuite:
     @pytest.fixture(scope="class")
     @classmethod
     def loop(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
-        with running_loop(tmp_path_factory.mktemp("loop")) as running:
+        with running_loop(tmp_path_factory.mktemp("loop"), overrides=cls.scale.overrides) as running:
             yield running
 
     @pytest.fixture(scope="class")
@@ -102,11 +108,15 @@ class LoopSuite:
         return readings
 
     def test_backlog_of_a_stopped_normaliser_makes_no_honest_receipt_late(
-        self, backlog: dict[str, int], ledger_before: dict[str, int]
+        self, loop: Loop, backlog: dict[str, int], ledger_before: dict[str, int]
     ) -> None:
-        receipts, pending = backlog["receipts"], ledger_before["late_pending"]
+        receipts, pending, batches = backlog["receipts"], ledger_before["late_pending"], loop.micro_batches()
 
+        largest = max(batch["input_rows"] for batch in batches)
         print(f"late_pending {pending:,} of {receipts:,} = {pending / receipts:.4%}; sent late {backlog['late'] / receipts:.4%}")
+        print(f"{len(batches):,} micro-batches, the largest of {largest:,} records")
+        # Spark rounds the share of each partition up.
+        assert self.scale.micro_batch_records is None or largest < self.scale.micro_batch_records + 2 * loop.settings.partitions
 
         assert pending / receipts <= backlog["late"] / receipts + 0.001
 

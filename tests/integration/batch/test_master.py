@@ -60,14 +60,14 @@ def test_checkpoint_deleted_the_master_holds_each_record_once(ingest: Ingest, ba
 
 def test_older_checkpoint_restored_with_larger_batches_loses_and_repeats_nothing(ingest: Ingest, batch_settings: Settings) -> None:
     checkpoint = batch_settings.checkpoint(QUERY)
-    send_receipts(batch_settings, 100, 40)
+    send_receipts(batch_settings, 100, 20)
     ingest(maxOffsetsPerTrigger="10")
     shutil.copytree(checkpoint, checkpoint.with_name("backup"))
-    send_receipts(batch_settings, 140, 20)
+    send_receipts(batch_settings, 120, 15)
     ingest(maxOffsetsPerTrigger="10")
     shutil.rmtree(checkpoint)
     checkpoint.with_name("backup").rename(checkpoint)
-    send_receipts(batch_settings, 160, 25)
+    send_receipts(batch_settings, 135, 15)
 
     ingest(maxOffsetsPerTrigger="20")
 

@@ -83,7 +83,7 @@ def test_conflict_is_told_once_however_often_its_day_is_rebuilt(parts: Parts) ->
     parts.rebuild()
     parts.append(receipt("1", 2, at(MONDAY, 10), 222))
 
-    for _ in range(3):
+    for _ in range(2):
         parts.rebuild("full")
 
     assert len(topic_values(parts.settings, "dead-letters")) - before == 2

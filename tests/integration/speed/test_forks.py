@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from tests.integration.speed.query import SpeedQuery, last_report
 
-WARM, MICRO_BATCHES = 2, 20
+WARM, MICRO_BATCHES, OF_CONTROL = 2, 20, 5
 STOCK = {"fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem", "fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.LocalFs"}
 
 
@@ -18,21 +18,21 @@ def faults_of_ended_children(spark: SparkSession) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[8])
 
 
-def faults_of_micro_batches(query: SpeedQuery) -> int:
-    """Page faults of the child processes during 20 micro-batches of a running query; its start asks a Python for the state's shape."""
+def faults_of_micro_batches(query: SpeedQuery, count: int) -> int:
+    """Page faults of the child processes during the micro-batches of a running query; its start asks a Python for the state's shape."""
     faults = []
     with query.running() as running:
-        for number in range(WARM + MICRO_BATCHES):
+        for number in range(WARM + count):
             if number == WARM:
                 faults.append(faults_of_ended_children(query.spark))
             query.send(query.sale(number))
             running.processAllAvailable()
-        assert last_report(running)["batchId"] >= MICRO_BATCHES
+        assert last_report(running)["batchId"] >= count
         return faults_of_ended_children(query.spark) - faults[0]
 
 
 def test_twenty_micro_batches_make_no_child_process(query: SpeedQuery) -> None:
-    assert faults_of_micro_batches(query) == 0
+    assert faults_of_micro_batches(query, MICRO_BATCHES) == 0
 
 
 def test_hadoops_own_file_system_makes_some(query: SpeedQuery) -> None:
@@ -40,7 +40,7 @@ def test_hadoops_own_file_system_makes_some(query: SpeedQuery) -> None:
     for name, value in STOCK.items():
         stock.conf.set(name, value)
 
-    assert faults_of_micro_batches(replace(query, spark=stock)) > MICRO_BATCHES
+    assert faults_of_micro_batches(replace(query, spark=stock), OF_CONTROL) > OF_CONTROL
 
 
 def test_checkpoint_of_one_file_system_is_read_by_the_other(query: SpeedQuery) -> None:
