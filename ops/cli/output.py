@@ -2,6 +2,7 @@
 
 import json
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,7 +28,7 @@ def note(text: str) -> None:
 
 @contextmanager
 def progress(title: str, total: int) -> Iterator[Advance]:
-    """A function to call with the number of steps just done; shown as a bar on a terminal, as a line every 5 s elsewhere."""
+    """A function to call, from any thread, with the number of steps just done; a bar on a terminal, a line every 5 s elsewhere."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _plain_lines(title, total)
@@ -39,14 +40,15 @@ def progress(title: str, total: int) -> Iterator[Advance]:
 
 
 def _plain_lines(title: str, total: int) -> Advance:
-    done, last = 0, time.monotonic()
+    done, last, lock = 0, time.monotonic(), threading.Lock()
 
     def advance(steps: int) -> None:
         nonlocal done, last
-        done += steps
-        now = time.monotonic()
-        if done >= total or now - last >= LINE_EVERY_SECONDS:
-            last = now
-            note(f"{title}: {done:,} of {total:,}")
+        with lock:
+            done += steps
+            now = time.monotonic()
+            if done >= total or now - last >= LINE_EVERY_SECONDS:
+                last = now
+                note(f"{title}: {done:,} of {total:,}")
 
     return advance

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,8 +65,11 @@ def fetch_parts(cache: Path, record: bool = False) -> None:
     java = check_java(os.environ)
     total = sum(len(locked.get(part, {})) for part in missing)
     with _one_at_a_time(cache) as lock, progress("JVM parts", total) as advance:
-        for part in missing:
-            _fetch_part(_Fetch(java, cache, lock, part, advance), locked.get(part, {}))
+        # Side by side: an Ivy asks for one jar after the other. A lock file is written in the order of the parts.
+        with ThreadPoolExecutor(1 if record else len(missing)) as pool:
+            fetched = [pool.submit(_fetch_part, _Fetch(java, cache, lock, part, advance), locked.get(part, {})) for part in missing]
+        for one in fetched:
+            one.result()
         for part in missing:
             (cache / "jars" / part / ".verified").write_text(_wanted_state(part))
     note(f"JVM parts: complete in {cache / 'jars'}")
@@ -116,6 +120,11 @@ class _Fetch:
     def arriving(self) -> Path:
         return self.cache / "jars" / f".{self.part}.arriving"
 
+    @property
+    def ivy(self) -> Path:
+        """Ivy's own folder: two that work in one would get into each other's way."""
+        return self.cache / "ivy" / self.part
+
 
 def _fetch_part(fetch: _Fetch, locked: dict[str, str]) -> None:
     final = fetch.cache / "jars" / fetch.part
@@ -128,7 +137,8 @@ def _fetch_part(fetch: _Fetch, locked: dict[str, str]) -> None:
     # Whole or not at all: a broken run leaves only `.arriving`, which nobody reads.
     shutil.rmtree(final, ignore_errors=True)
     fetch.arriving.rename(final)
-    fetch.advance(len(locked) - advanced)
+    if found := len(locked) - advanced:
+        fetch.advance(found)
 
 
 def _retrieve(fetch: _Fetch) -> int:
@@ -151,8 +161,8 @@ def _retrieve(fetch: _Fetch) -> int:
 
 def _ivy_lines(fetch: _Fetch) -> Iterator[str]:
     """What Ivy says while it works; its failure is one more line."""
-    command = [fetch.java, f"-Divy.default.ivy.user.dir={fetch.cache / 'ivy'}", "-jar", str(_ivy_jar())]
-    command += ["-ivy", str(IVY_FILE), "-confs", fetch.part, "-cache", str(fetch.cache / "ivy" / "cache")]
+    command = [fetch.java, f"-Divy.default.ivy.user.dir={fetch.ivy}", "-jar", str(_ivy_jar())]
+    command += ["-ivy", str(IVY_FILE), "-confs", fetch.part, "-cache", str(fetch.ivy / "cache")]
     command += ["-retrieve", str(fetch.arriving / JAR_NAME), "-types", "jar", "bundle"]
     # Ivy inherits the lock: if this process is killed, the next run waits until that Ivy has put its files down.
     output = subprocess.PIPE
