@@ -41,7 +41,7 @@ def _write_config(site: Site) -> Path:
 def _format(java: str, jars: str, config: Path) -> None:
     # A cluster id is 16 random bytes in URL-safe base 64 and must not look like an option.
     cluster = "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
-    command = [java, f"-Dlog4j2.configurationFile={CONFIG / 'tools-log4j2.properties'}", "-cp", jars]
+    command = [java, *JVM, f"-Dlog4j2.configurationFile={CONFIG / 'tools-log4j2.properties'}", "-cp", jars]
     command += ["kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", cluster, "-c", str(config)]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode:
