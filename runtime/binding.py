@@ -12,6 +12,8 @@ Bind: TypeAlias = Callable[[Iterable[Any]], BoundStatement]
 Pack: TypeAlias = Callable[[Any], bytes]
 # An instant is milliseconds since 1970, a day days since -5877641-06-23 (tally.connect.CQL_DATE_ZERO).
 _PACKS: dict[type, Pack] = {
+    # A column `text` is told to a client as varchar.
+    cqltypes.VarcharType: str.encode,
     cqltypes.UTF8Type: str.encode,
     cqltypes.LongType: Struct(">q").pack,
     cqltypes.DateType: Struct(">q").pack,

@@ -73,9 +73,10 @@ def batches_of(groups: Iterable[Group], nodes: Metadata) -> "Iterator[Batch]":
     smaller limits is a batch of its own. A single larger statement goes alone.
     """
     waiting: dict[Hashable, Batch] = {}
+    is_single = len(nodes.all_hosts()) == 1
     for group in groups:
         for part in _parts(group):
-            place = _replicas(part.statements[0], nodes)
+            place = None if is_single else _replicas(part.statements[0], nodes)
             held = waiting.setdefault(place, Batch())
             if not held.takes(part):
                 yield held
@@ -94,7 +95,7 @@ class Batch:
     @classmethod
     def of(cls, statements: Group) -> "Batch":
         """The statements, counted."""
-        return cls([*statements], sum(_STATEMENT_BYTES + sum(len(value) for value in one.values if value) for one in statements))
+        return cls([*statements], sum(_STATEMENT_BYTES + sum(map(len, filter(None, one.values))) for one in statements))
 
     def takes(self, part: "Batch") -> bool:
         """Whether the other one has room in this."""
@@ -113,8 +114,6 @@ def _parts(group: Group) -> Iterator[Batch]:
 
 
 def _replicas(statement: BoundStatement, nodes: Metadata) -> Hashable:
-    if len(nodes.all_hosts()) == 1:
-        return None
     found = nodes.get_replicas(statement.keyspace, statement.routing_key)
     # Where nobody knows the placement, a partition travels by itself.
     return frozenset(host.endpoint for host in found) if found else statement.routing_key

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -38,11 +39,20 @@ class Records:
     def __len__(self) -> int:
         return len(self.at)
 
+    @cached_property
+    def singles(self) -> tuple[bytes, list[int], list[list[int]]]:
+        """The identities one after the other, the places of the axes and the parts as Python has them: for windows of one record."""
+        return self.ids.tobytes(), self.axes.tolist(), self.parts.tolist()
+
+    def single(self, place: int) -> tuple[bytes, Axes, list[int]]:
+        """Identity, axes and parts of the record at a place."""
+        ids, axes, parts = self.singles
+        return ids[place * ID_BYTES : (place + 1) * ID_BYTES], self.axes_values[axes[place]], parts[place]
+
     def sums(self, which: Ints) -> Iterator[tuple[Axes, list[int]]]:
         """By axes the sum of each part over the records at these places."""
         if len(which) == 1:
-            (place,) = which
-            yield self.axes_values[self.axes[place]], self.parts[place].tolist()
+            yield self.single(int(which[0]))[1:]
             return
         axes = self.axes[which]
         for number in np.unique(axes).tolist():

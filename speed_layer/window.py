@@ -29,10 +29,10 @@ class Window(msgspec.Struct, array_like=True):
         """
         if not self.ids and len(which) == 1:
             # Most windows of a small shop: nothing to be compared.
-            self.ids = records.ids[which].tobytes()
-            new = which
-        else:
-            new = which[self._first_seen(records.ids[which])]
+            self.ids, axes, parts = records.single(int(which[0]))
+            self.sums[axes] = parts
+            return True
+        new = which[self._first_seen(records.ids[which])]
         for axes, parts in records.sums(new):
             before = self.sums.get(axes)
             self.sums[axes] = _total(before, parts) if before else parts

@@ -101,7 +101,7 @@ class RowSink:
         The rows of a window are seen together: who sees one of its currencies sees the others as new.
         """
         now = time.time()
-        write_groups(self._session, ([self._bound(family, row, now) for row in rows] for family, rows in windows))
+        write_groups(self._session, (self._bound(family, rows, now) for family, rows in windows))
         for family, rows in windows:
             events = self._table(family).events
             self._updates.announce(family, rows[0][0], rows[0][2], rows[0][events])
@@ -118,10 +118,11 @@ class RowSink:
         """The write timestamp of a row."""
         return register(row[-1], row[self._table(family).events])
 
-    def _bound(self, family: Family, row: Row, now: float) -> BoundStatement:
-        store_id, day, *others = row
-        ttl = seconds_to_live(row[2], self._settings.speed_retention_days, now)
-        return self._table(family).insert((store_id, day + CQL_DATE_ZERO, *others, self.timestamp(family, row), ttl))
+    def _bound(self, family: Family, rows: Sequence[Row], now: float) -> list[BoundStatement]:
+        """The statements of a window's rows."""
+        insert = self._table(family).insert
+        ttl = seconds_to_live(rows[0][2], self._settings.speed_retention_days, now)
+        return [insert((row[0], row[1] + CQL_DATE_ZERO, *row[2:], self.timestamp(family, row), ttl)) for row in rows]
 
     def _table(self, family: Family) -> "FamilyTable":
         found = self._tables.get(family.name)

@@ -26,7 +26,8 @@ class ViewUpdates:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._producer = kafka_producer(settings)
+        # Only what was not sent is told: a call for each of thousands that were would cost as much as sending it.
+        self._producer = kafka_producer(settings, {"delivery.report.only.error": True})
         self._failed: list[KafkaError] = []
 
     def announce(self, family: Family, store_id: str, window_start: int, events: int) -> None:

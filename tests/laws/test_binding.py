@@ -16,7 +16,8 @@ LONG = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(max_size=20)
 # A column of each type that Tally writes by the million, and two that are packed by the driver itself.
 COLUMNS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
-    "store_id": (cqltypes.UTF8Type, TEXT),
+    "store_id": (cqltypes.VarcharType, TEXT),
+    "name": (cqltypes.UTF8Type, TEXT),
     "day": (cqltypes.SimpleDateType, st.integers(0, 2**32 - 1)),
     "window_start": (cqltypes.DateType, LONG),
     "events": (cqltypes.LongType, LONG),
@@ -31,7 +32,7 @@ STATEMENT = PreparedStatement(
     [ColumnMetadata("tally", "rows", name, kind) for name, (kind, _) in COLUMNS.items()],
     b"id", [0], "INSERT", "tally", ProtocolVersion.V4, [], None,
 )  # fmt: skip
-FITTING: list[Any] = ["1", 0, 0, 0, 0, [], 0.0]
+FITTING: list[Any] = ["1", "1", 0, 0, 0, 0, [], 0.0]
 
 
 @given(ROWS)
@@ -44,9 +45,9 @@ def test_statement_is_the_one_that_the_driver_would_bind(values: tuple[Any, ...]
 @pytest.mark.parametrize(
     ("place", "value", "error"),
     [
-        (1, -1, struct.error), (1, 2**32, struct.error), (2, 2**63, struct.error),
-        (3, 2**63, struct.error), (3, -(2**63) - 1, struct.error),
-        (4, 2**31, struct.error), (3, "7", struct.error), (0, 7, TypeError), (0, "\ud800", UnicodeEncodeError),
+        (2, -1, struct.error), (2, 2**32, struct.error), (3, 2**63, struct.error), (4, 2**63, struct.error),
+        (4, -(2**63) - 1, struct.error), (5, 2**31, struct.error), (4, "7", struct.error), (0, 7, TypeError), (1, 7, TypeError),
+        (0, "\ud800", UnicodeEncodeError),
     ],
 )  # fmt: skip
 def test_what_a_column_cannot_hold_is_refused(place: int, value: Any, error: type[Exception]) -> None:
