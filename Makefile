@@ -6,6 +6,8 @@ PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 SIDE_BY_SIDE := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 ARGS ?=
+# Hundreds of Pythons would each compile what they import, 1.4 s for one of Spark's, where a shell has forbidden them to keep it.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check test test-fast test-integration test-chaos bench bench-quick demo clean

@@ -1,5 +1,6 @@
 """Every benchmark, small, one run each: `make bench-quick`. A look and no measurement; docs/benchmarks.md has the medians."""
 
+import argparse
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ BENCHES = (
 
 def main() -> int:
     """Exit code 0 when each of them ended well: every row compared, every probe served."""
+    argparse.ArgumentParser(prog="quick", description=__doc__).parse_args()
     failed, began = [], time.monotonic()
     for number, (module, *options) in enumerate(BENCHES, 1):
         say(f"\n── {number} of {len(BENCHES)}: python -m {module} {' '.join(options)}")

@@ -1,7 +1,7 @@
-"""An archive of Spark's classes as a JVM has them after reading and checking them: each later JVM begins with it (ADR 006).
+"""Archives of a JVM's classes as it has them after reading and checking them: each later JVM begins with one (ADR 006).
 
-Made once by `make setup` (ops/stack/archived.py). It is of one Java and of these very jars: of others it is another file, which is
-not there, and then a JVM reads its classes from the jars.
+Made once by `make setup` (ops/stack/archived.py). An archive is of one Java and of these very jars: of others it is another file,
+which is not there, and then a JVM reads its classes from the jars.
 """
 
 import hashlib
@@ -13,33 +13,39 @@ from pathlib import Path
 
 from runtime.forkless import classes_jar
 
+SPARK = "spark"
+
 
 def making(file: Path) -> str:
-    """The option of a JVM of Spark that writes the archive as it ends."""
-    return _quoted(f"-XX:ArchiveClassesAtExit={file}")
+    """The option of a JVM that writes the archive as it ends."""
+    return f"-XX:ArchiveClassesAtExit={file}"
 
 
-def archive_file(cache: Path) -> Path | None:
-    """Where the archive lies if it has been made: in this Python's environment, like the jars. None if no Java is found."""
+def archive_file(cache: Path, part: str = SPARK) -> Path | None:
+    """Where the archive of a part (spark, kafka or cassandra) lies if it has been made: in this Python's environment.
+
+    None if no Java is found.
+    """
     modules = _java_modules()
     if modules is None:
         return None
-    parts = [modules, classes_jar(cache), *sorted(_spark_jars().glob("*.jar"))]
+    parts = [modules, *_jars(cache, part)]
     # What the JVM itself compares before it takes an archive.
     told = [f"{part} {part.stat().st_size} {part.stat().st_mtime_ns}" for part in parts if part.exists()]
     digest = hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
-    return Path(sys.prefix) / "share" / "tally" / f"spark-{digest}.jsa"
+    return Path(sys.prefix) / "share" / "tally" / f"{part}-{digest}.jsa"
 
 
-def archive_options(cache: Path) -> str:
-    """The option of a JVM that begins with the archive; empty when there is none."""
-    file = archive_file(cache)
-    return _quoted(f"-XX:SharedArchiveFile={file}") if file is not None and file.is_file() else ""
+def archive_options(cache: Path, part: str = SPARK) -> tuple[str, ...]:
+    """The option of a JVM that begins with the archive of a part; none when there is no archive."""
+    file = archive_file(cache, part)
+    return (f"-XX:SharedArchiveFile={file}",) if file is not None and file.is_file() else ()
 
 
-def _quoted(option: str) -> str:
-    # A clone may lie in a folder with a blank in its name, at which Spark would part the option.
-    return f'"{option}"'
+def _jars(cache: Path, part: str) -> list[Path]:
+    if part == SPARK:
+        return [classes_jar(cache), *sorted(_spark_jars().glob("*.jar"))]
+    return sorted((cache / "jars" / part).glob("*.jar"))
 
 
 def _java_modules() -> Path | None:

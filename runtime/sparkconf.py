@@ -50,5 +50,6 @@ def spark_conf(settings: Settings) -> dict[str, str]:
 
 
 def _java_options(settings: Settings) -> str:
-    options = (_JAVA_WARNINGS, archive_options(settings.cache), settings.spark_java_options)
-    return " ".join(option for option in options if option)
+    # Quoted: a clone may lie in a folder with a blank in its name, at which Spark would part the option.
+    archive = [f'"{option}"' for option in archive_options(settings.cache)]
+    return " ".join(option for option in (_JAVA_WARNINGS, *archive, settings.spark_java_options) if option)

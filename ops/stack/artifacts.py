@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ops.cli.output import Advance, note, progress
-from ops.stack.archived import make_archive
+from ops.stack.archived import make_archives
 from ops.stack.compiled import compile_classes
 from ops.stack.machine import check_folder, check_java, java_command
 from tally.errors import StackError, TallyError
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         cache = Settings.load().cache.absolute()
         fetch_parts(cache, record=asked.record)
         compile_classes(java_command(os.environ), _spark_jars(), cache)
-        make_archive(cache)
+        make_archives(cache)
     except TallyError as error:
         note(f"setup: {error}")
         return 1

@@ -6,6 +6,7 @@ from ops.stack import probes, provision
 from ops.stack.artifacts import class_path
 from ops.stack.machine import check_java, java_version
 from ops.stack.service import Launch, Service, Site
+from runtime.class_archive import archive_options
 from runtime.sparkconf import SHORT_RUN_JAVA
 
 CONFIG = Path(__file__).with_name("config")
@@ -31,7 +32,7 @@ def launch(site: Site) -> Launch:
         f"-XX:ErrorFile={site.home / 'logs' / 'cassandra-crash.log'}",
         f"-XX:HeapDumpPath={site.home / 'logs'}",
     )
-    flags = [part for line in options for part in line.split()]
+    flags = [*archive_options(site.settings.cache, "cassandra"), *(part for line in options for part in line.split())]
     main = ("-cp", jars, "org.apache.cassandra.service.CassandraDaemon")
     # Fewer arenas: each native thread would else hold its own part of the memory.
     return Launch((java, *JVM, *flags, *allow, *QUICK_START, *properties, *main), {"MALLOC_ARENA_MAX": "2"})

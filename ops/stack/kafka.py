@@ -9,6 +9,7 @@ from ops.stack import probes, provision
 from ops.stack.artifacts import class_path
 from ops.stack.machine import check_java
 from ops.stack.service import Launch, Service, Site
+from runtime.class_archive import archive_options
 from runtime.sparkconf import SHORT_RUN_JAVA
 from tally.errors import StackError
 
@@ -19,12 +20,12 @@ JVM = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", *SHORT_RUN_JAVA.split())
 def launch(site: Site) -> Launch:
     """The broker's command; formats the data folder before the first start."""
     java, jars = check_java(site.environment), class_path(site.settings.cache, "kafka")
-    config = _write_config(site)
+    config, archive = _write_config(site), archive_options(site.settings.cache, "kafka")
     if not (site.data("kafka") / "meta.properties").exists():
-        _format(java, jars, config)
+        _format(java, jars, config, archive)
     logging = f"-Dlog4j2.configurationFile={CONFIG / 'kafka-log4j2.properties'}"
     crash = f"-XX:ErrorFile={site.home / 'logs' / 'kafka-crash.log'}"
-    return Launch((java, *JVM, crash, logging, "-cp", jars, "kafka.Kafka", str(config)))
+    return Launch((java, *JVM, *archive, crash, logging, "-cp", jars, "kafka.Kafka", str(config)))
 
 
 def _write_config(site: Site) -> Path:
@@ -38,10 +39,10 @@ def _write_config(site: Site) -> Path:
     return file
 
 
-def _format(java: str, jars: str, config: Path) -> None:
+def _format(java: str, jars: str, config: Path, archive: tuple[str, ...]) -> None:
     # A cluster id is 16 random bytes in URL-safe base 64 and must not look like an option.
     cluster = "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
-    command = [java, *JVM, f"-Dlog4j2.configurationFile={CONFIG / 'tools-log4j2.properties'}", "-cp", jars]
+    command = [java, *JVM, *archive, f"-Dlog4j2.configurationFile={CONFIG / 'tools-log4j2.properties'}", "-cp", jars]
     command += ["kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", cluster, "-c", str(config)]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode:

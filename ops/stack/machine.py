@@ -6,6 +6,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from tally.errors import StackError
@@ -26,6 +27,7 @@ def java_command(environment: Mapping[str, str]) -> str:
     return found
 
 
+@cache
 def java_version(java: str) -> int:
     """Major version of a Java, e.g. 17. Raises StackError if it does not run."""
     answer = subprocess.run([java, "-XshowSettings:properties", "-version"], capture_output=True, text=True, check=False)
@@ -42,10 +44,15 @@ def check_java(environment: Mapping[str, str]) -> str:
     version = java_version(java)
     if version not in JAVA_VERSIONS:
         raise StackError(f"java: {java} is version {version}, Tally needs 17 or 21; {INSTALL_JAVA}")
-    modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True, check=False).stdout
-    if not any(line.partition("@")[0] == VECTOR_MODULE for line in modules.splitlines()):
+    if VECTOR_MODULE not in _modules(java):
         raise StackError(f"java: {java} has no module {VECTOR_MODULE}, without which Spark cannot start; {INSTALL_JAVA}")
     return java
+
+
+@cache
+def _modules(java: str) -> frozenset[str]:
+    told = subprocess.run([java, "--list-modules"], capture_output=True, text=True, check=False).stdout
+    return frozenset(line.partition("@")[0] for line in told.splitlines())
 
 
 def check_folder(folder: Path, needed_gigabytes: float, fix: str) -> None:

@@ -16,7 +16,7 @@ from tally.settings import Settings
 def main(file: Path) -> None:
     """One session; the JVM writes the archive as it ends."""
     with tempfile.TemporaryDirectory() as folder:
-        options = f"{SHORT_RUN_JAVA} {making(file)}"
+        options = f'{SHORT_RUN_JAVA} "{making(file)}"'
         update = {"home": Path(folder), "spark_master": "local[2]", "spark_memory": "1g", "spark_java_options": options}
         spark = build_session(Settings.load().model_copy(update=update), "classes")
         _use(spark, Path(folder))

@@ -1,4 +1,4 @@
-"""A JVM of Spark begins with the archive of classes that the set-up has made, and without it where it is another one's."""
+"""Each JVM begins with the archive of classes that the set-up has made, and without it where it is another one's."""
 
 import os
 import subprocess
@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from ops.stack import catalogue, control
+from ops.stack.sample_service import with_option
 from runtime.class_archive import archive_file, archive_options
 from runtime.spark import REPOSITORY
 from tally.settings import Settings
+from tests.conftest import make_site
 
 SESSION = """
 from runtime.spark import build_session
@@ -19,19 +22,36 @@ build_session(Settings.load().model_copy(update={{"spark_java_options": "-Xlog:c
 FROM_ARCHIVE = "shared objects file (top)"
 
 
-def sources(log: Path) -> tuple[int, int]:
-    """How many classes of Spark a session has taken from the archive, and how many it has read."""
-    command = [sys.executable, "-c", SESSION.format(log=log)]
-    subprocess.run(command, cwd=REPOSITORY, env=dict(os.environ), capture_output=True, check=True, timeout=120)
+def sources(log: Path, package: str) -> tuple[int, int]:
+    """How many classes of a package a JVM has taken from the archive, and how many it has read, by its own log."""
     # A lambda's class is made, not read.
-    lines = [line for line in log.read_text().splitlines() if "org.apache.spark" in line and "Lambda" not in line]
+    lines = [line for line in log.read_text().splitlines() if f" {package}." in line and "Lambda" not in line]
     archived = sum(FROM_ARCHIVE in line for line in lines)
+    print(f"{archived:,} classes of {package} came from the archive, {len(lines) - archived:,} from jars")
     return archived, len(lines) - archived
 
 
 def test_sessions_take_most_of_sparks_classes_from_the_archive(tmp_path: Path) -> None:
-    archived, read = sources(tmp_path / "classes.log")
-    print(f"{archived:,} classes of Spark came from the archive, {read:,} from jars")
+    log = tmp_path / "classes.log"
+    command = [sys.executable, "-c", SESSION.format(log=log)]
+    subprocess.run(command, cwd=REPOSITORY, env=dict(os.environ), capture_output=True, check=True, timeout=120)
+
+    archived, read = sources(log, "org.apache.spark")
+
+    assert archived > 1000
+    assert read < 0.1 * archived
+
+
+@pytest.mark.parametrize(("name", "package"), [("kafka", "org.apache.kafka"), ("cassandra", "org.apache.cassandra")])
+def test_services_take_most_of_their_classes_from_the_archive(tmp_path: Path, name: str, package: str) -> None:
+    log = tmp_path / "classes.log"
+    site, service = make_site(tmp_path / "home"), with_option(catalogue.SERVICES[name], f"-Xlog:class+load:file={log}")
+
+    control.up(site, [service], print)
+    control.down(site, [service], print)
+
+    archived, read = sources(log, package)
+
     assert archived > 1000
     assert read < 0.1 * archived
 
@@ -40,12 +60,12 @@ def test_archive_of_other_jars_is_another_file(monkeypatch: pytest.MonkeyPatch, 
     cache = Settings.load().cache
     there = archive_file(cache)
     assert there is not None
-    assert there.name in archive_options(cache)
+    assert archive_options(cache) == (f"-XX:SharedArchiveFile={there}",)
     (tmp_path / "jars").mkdir()
     (tmp_path / "jars" / "other.jar").touch()
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     assert archive_file(cache) != there
-    assert archive_options(cache) == ""
+    assert archive_options(cache) == ()
 
 
 def test_without_java_there_is_no_archive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

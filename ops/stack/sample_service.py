@@ -1,0 +1,43 @@
+"""`python -m ops.stack.sample_service NAME FILE`: Kafka or Cassandra once up and down; its JVM writes the archive FILE."""
+
+import os
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from ops.cli.output import note
+from ops.stack import control
+from ops.stack.addresses import settings_with_addresses
+from ops.stack.catalogue import SERVICES
+from ops.stack.service import Launch, Service, Site
+from runtime.class_archive import making
+
+# An archive is written while the JVM ends.
+STOP_SECONDS = 120.0
+
+
+def main(name: str, file: Path) -> None:
+    """The service in a home of its own with Tally's topics or tables, and its end."""
+    with tempfile.TemporaryDirectory() as folder:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("TALLY_") or name == "TALLY_CACHE"}
+        environment = {**inherited, "TALLY_HOME": folder}
+        site = Site.of(settings_with_addresses(environment), environment)
+        sampled = replace(with_option(SERVICES[name], making(file)), stop_seconds=STOP_SECONDS)
+        control.up(site, [sampled], note)
+        control.down(site, [sampled], note)
+
+
+def with_option(service: Service, option: str) -> Service:
+    """The service with one more option of its JVM."""
+
+    def launch(site: Site) -> Launch:
+        found = service.launch(site)
+        java, *others = found.argv
+        return replace(found, argv=(java, option, *others))
+
+    return replace(service, launch=launch)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))
