@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 TIERS = ("unit", "laws", "contract", "integration", "dags", "e2e", "chaos", "browser", "docs")
 FAST = ("unit", "laws", "docs")
 # With several workers the long files begin first, so that the short ones fill the end.
 BEGIN_WITH = ("e2e", "chaos", "dags", "integration", "contract")
 FOLDER = Path(__file__).parent
+# Folders whose files share a stack: for several workers each of them is as one file.
+TOGETHER = ("tests/e2e/today",)
 NO_REASON = ("", "Skipped: ", "Skipped: unconditional skip")
 JVM_STARTERS = ("java", "spark-submit")
 
@@ -61,6 +64,19 @@ def no_jvm_in_fast_tiers(request: pytest.FixtureRequest) -> Iterator[None]:
     _no_jvm_now = tier_of(request.path) in FAST
     yield
     _no_jvm_now = False
+
+
+class FilesAndFolders(LoadFileScheduling):  # type: ignore[misc]
+    """Each file goes to one worker, the files of a folder of TOGETHER to the same."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next((folder for folder in TOGETHER if nodeid.startswith(f"{folder}/")), nodeid.partition("::")[0])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesAndFolders:
+    """Who runs what, with several workers."""
+    return FilesAndFolders(config, log)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -7,10 +7,10 @@ from ops.stack.artifacts import class_path
 from ops.stack.machine import check_java, java_version
 from ops.stack.service import Launch, Service, Site
 from runtime.class_archive import archive_options
-from runtime.sparkconf import SHORT_RUN_JAVA
+from runtime.sparkconf import FIRST_COMPILER
 
 CONFIG = Path(__file__).with_name("config")
-JVM = ("-Xms1g", "-Xmx1g", *SHORT_RUN_JAVA.split())
+JVM = ("-Xms1g", "-Xmx1g", *FIRST_COMPILER.split())
 # From Java 18 on a security manager has to be allowed, and Cassandra 5 installs one.
 SECURITY_MANAGER_SINCE = 18
 QUICK_START = (

@@ -10,11 +10,11 @@ from ops.stack.artifacts import class_path
 from ops.stack.machine import check_java
 from ops.stack.service import Launch, Service, Site
 from runtime.class_archive import archive_options
-from runtime.sparkconf import SHORT_RUN_JAVA
+from runtime.sparkconf import FIRST_COMPILER
 from tally.errors import StackError
 
 CONFIG = Path(__file__).with_name("config")
-JVM = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", *SHORT_RUN_JAVA.split())
+JVM = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", *FIRST_COMPILER.split())
 
 
 def launch(site: Site) -> Launch:

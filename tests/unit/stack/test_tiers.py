@@ -45,6 +45,16 @@ def test_tier_that_was_not_asked_for_is_not_even_imported(tmp_path: Path) -> Non
     assert run_pytest(tmp_path, files, "--tiers", "unit")[0] == 0
 
 
+def test_files_of_a_folder_with_one_stack_go_to_one_worker(tmp_path: Path) -> None:
+    told = "import os\ndef test_it(): open(__file__ + '.' + os.environ['PYTEST_XDIST_WORKER'], 'w').close()\n"
+    files = {f"e2e/{folder}/test_{number}.py": told for folder in ("today", "other") for number in range(8)}
+
+    assert run_pytest(tmp_path, files, "--tiers", "e2e", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")[0] == 0
+
+    workers = {folder: {file.suffix for file in (tmp_path / "tests" / "e2e" / folder).glob("*.gw?")} for folder in ("today", "other")}
+    assert (len(workers["today"]), len(workers["other"])) == (1, 2)
+
+
 def test_empty_tier_fails_the_run(tmp_path: Path) -> None:
     code, output = run_pytest(tmp_path, {"unit/test_a.py": "def test_a(): pass\n"}, "--tiers", "unit,laws")
 
