@@ -23,14 +23,12 @@ def main(name: str, file: Path) -> None:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("TALLY_") or name == "TALLY_CACHE"}
         environment = {**inherited, "TALLY_HOME": folder}
         site = Site.of(settings_with_addresses(environment), environment)
-        sampled = replace(with_option(SERVICES[name], making(file)), stop_seconds=STOP_SECONDS)
+        sampled = replace(_with_option(SERVICES[name], making(file)), stop_seconds=STOP_SECONDS)
         control.up(site, [sampled], note)
         control.down(site, [sampled], note)
 
 
-def with_option(service: Service, option: str) -> Service:
-    """The service with one more option of its JVM."""
-
+def _with_option(service: Service, option: str) -> Service:
     def launch(site: Site) -> Launch:
         found = service.launch(site)
         java, *others = found.argv

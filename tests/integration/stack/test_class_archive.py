@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from ops.stack import catalogue, control
-from ops.stack.sample_service import with_option
+from ops.stack import catalogue
 from runtime.class_archive import archive_file, archive_options
+from runtime.forkless import classes_jar
 from runtime.spark import REPOSITORY
 from tally.settings import Settings
 from tests.conftest import make_site
 
 SESSION = """
+from runtime.forkless import classes_jar
 from runtime.spark import build_session
 from tally.settings import Settings
 build_session(Settings.load().model_copy(update={{"spark_java_options": "-Xlog:class+load:file={log}"}}), "archive").range(3).count()
@@ -22,38 +23,36 @@ build_session(Settings.load().model_copy(update={{"spark_java_options": "-Xlog:c
 FROM_ARCHIVE = "shared objects file (top)"
 
 
-def sources(log: Path, package: str) -> tuple[int, int]:
-    """How many classes of a package a JVM has taken from the archive, and how many it has read, by its own log."""
+def sources(log: Path) -> tuple[int, int]:
+    """How many classes of Spark a session has taken from the archive, and how many it has read."""
+    command = [sys.executable, "-c", SESSION.format(log=log)]
+    subprocess.run(command, cwd=REPOSITORY, env=dict(os.environ), capture_output=True, check=True, timeout=120)
     # A lambda's class is made, not read.
-    lines = [line for line in log.read_text().splitlines() if f" {package}." in line and "Lambda" not in line]
+    lines = [line for line in log.read_text().splitlines() if "org.apache.spark" in line and "Lambda" not in line]
     archived = sum(FROM_ARCHIVE in line for line in lines)
-    print(f"{archived:,} classes of {package} came from the archive, {len(lines) - archived:,} from jars")
     return archived, len(lines) - archived
 
 
 def test_sessions_take_most_of_sparks_classes_from_the_archive(tmp_path: Path) -> None:
-    log = tmp_path / "classes.log"
-    command = [sys.executable, "-c", SESSION.format(log=log)]
-    subprocess.run(command, cwd=REPOSITORY, env=dict(os.environ), capture_output=True, check=True, timeout=120)
-
-    archived, read = sources(log, "org.apache.spark")
-
+    archived, read = sources(tmp_path / "classes.log")
+    print(f"{archived:,} classes of Spark came from the archive, {read:,} from jars")
     assert archived > 1000
     assert read < 0.1 * archived
 
 
-@pytest.mark.parametrize(("name", "package"), [("kafka", "org.apache.kafka"), ("cassandra", "org.apache.cassandra")])
-def test_services_take_most_of_their_classes_from_the_archive(tmp_path: Path, name: str, package: str) -> None:
-    log = tmp_path / "classes.log"
-    site, service = make_site(tmp_path / "home"), with_option(catalogue.SERVICES[name], f"-Xlog:class+load:file={log}")
+@pytest.mark.parametrize("name", ["kafka", "cassandra"])
+def test_service_is_started_with_an_archive_that_java_takes_for_these_jars_alone(tmp_path: Path, name: str) -> None:
+    site = make_site(tmp_path)
+    site.run("config").parent.mkdir()
+    java, *options = catalogue.SERVICES[name].launch(site).argv
+    place = options.index("-cp") + 1
 
-    control.up(site, [service], print)
-    control.down(site, [service], print)
+    def answer(class_path: str) -> int:
+        command = [java, "-Xshare:on", *options[:place], class_path, "-version"]
+        return subprocess.run(command, capture_output=True, check=False, timeout=60).returncode
 
-    archived, read = sources(log, package)
-
-    assert archived > 1000
-    assert read < 0.1 * archived
+    assert archive_options(site.settings.cache, name)[0] in options
+    assert (answer(options[place]), answer(f"{classes_jar(site.settings.cache)}:{options[place]}")) == (0, 1)
 
 
 def test_archive_of_other_jars_is_another_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,5 +1,8 @@
 """Topics and tables as schemas/ has them."""
 
+from collections.abc import Iterator
+
+import pytest
 from confluent_kafka.admin import ConfigResource, ResourceType
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
@@ -8,6 +11,14 @@ from ops.stack.probes import admin_client
 from schemas import loader
 from tally.connect import cassandra_session
 from tally.settings import Settings
+from tests.conftest import made_keyspace
+
+
+@pytest.fixture(scope="module")
+def keyspace(cassandra: str, settings: Settings) -> Iterator[str]:
+    """One of this module's own: it loses a column."""
+    with made_keyspace(settings) as session:
+        yield str(session.keyspace)
 
 
 def configuration(settings: Settings, topic: str) -> dict[str, str]:
