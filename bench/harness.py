@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ops.stack import catalogue, control, provision
-from ops.stack.addresses import settings_with_addresses
+from ops.stack.addresses import apart, settings_with_addresses
 from ops.stack.probes import admin_client
 from ops.stack.service import Site
 from ops.stack.supervisor import at_work
@@ -176,9 +176,8 @@ def peaks_until(done: Callable[[], bool], job: psutil.Process) -> dict[str, floa
 @contextmanager
 def own_environment() -> Iterator[dict[str, str]]:
     """The variables of a home for one benchmark only; of TALLY's just the cache folder is inherited."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("TALLY_") or name == "TALLY_CACHE"}
     with tempfile.TemporaryDirectory(prefix="bench-home-") as home:
-        yield {**kept, "TALLY_HOME": home}
+        yield apart(Path(home), os.environ)
 
 
 @contextmanager

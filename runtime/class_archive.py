@@ -29,9 +29,9 @@ def archive_file(cache: Path, part: str = SPARK) -> Path | None:
     modules = _java_modules()
     if modules is None:
         return None
-    parts = [modules, *_jars(cache, part)]
+    files = [modules, *_jars(cache, part)]
     # What the JVM itself compares before it takes an archive.
-    told = [f"{part} {part.stat().st_size} {part.stat().st_mtime_ns}" for part in parts if part.exists()]
+    told = [f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files if file.exists()]
     digest = hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
     return Path(sys.prefix) / "share" / "tally" / f"{part}-{digest}.jsa"
 

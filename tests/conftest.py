@@ -32,11 +32,10 @@ hypothesis.settings.load_profile("tally")
 
 def make_site(home: Path, **variables: str) -> "Site":
     """A stack at this home on free ports; `variables` are environment variables of its settings, e.g. TALLY_PARTITIONS."""
-    from ops.stack.addresses import settings_with_addresses
+    from ops.stack.addresses import apart, settings_with_addresses
     from ops.stack.service import Site
 
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("TALLY_") or name == "TALLY_CACHE"}
-    environment = {"TALLY_SPARK_JAVA_OPTIONS": SHORT_RUN_JAVA, **inherited, **variables, "TALLY_HOME": str(home)}
+    environment = {"TALLY_SPARK_JAVA_OPTIONS": SHORT_RUN_JAVA, **apart(home, os.environ), **variables}
     return Site.of(settings_with_addresses(environment), environment)
 
 

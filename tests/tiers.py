@@ -66,17 +66,16 @@ def no_jvm_in_fast_tiers(request: pytest.FixtureRequest) -> Iterator[None]:
     _no_jvm_now = False
 
 
-class FilesAndFolders(LoadFileScheduling):  # type: ignore[misc]
-    """Each file goes to one worker, the files of a folder of TOGETHER to the same."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        return next((folder for folder in TOGETHER if nodeid.startswith(f"{folder}/")), nodeid.partition("::")[0])
-
-
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesAndFolders:
-    """Who runs what, with several workers."""
-    return FilesAndFolders(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With several workers each file goes to one of them, the files of a folder of TOGETHER to the same."""
+    scheduler = LoadFileScheduling(config, log)
+    scheduler._split_scope = _file_or_folder
+    return scheduler
+
+
+def _file_or_folder(nodeid: str) -> str:
+    return next((folder for folder in TOGETHER if nodeid.startswith(f"{folder}/")), nodeid.partition("::")[0])
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -32,6 +32,12 @@ def settings_with_addresses(environment: Mapping[str, str]) -> Settings:
     return Settings.load(environment)
 
 
+def apart(home: Path, inherited: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a home of its own: of Tally's only the cache is inherited."""
+    kept = {name: value for name, value in inherited.items() if not name.startswith("TALLY_") or name == variable("cache")}
+    return {**kept, "TALLY_HOME": str(home)}
+
+
 def _chosen(environment: Mapping[str, str], home: Path) -> dict[str, str]:
     """Variable to address, "" where none is chosen yet."""
     kept = kept_addresses(home)

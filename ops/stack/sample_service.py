@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ops.cli.output import note
 from ops.stack import control
-from ops.stack.addresses import settings_with_addresses
+from ops.stack.addresses import apart, settings_with_addresses
 from ops.stack.catalogue import SERVICES
 from ops.stack.service import Launch, Service, Site
 from runtime.class_archive import making
@@ -20,8 +20,7 @@ STOP_SECONDS = 120.0
 def main(name: str, file: Path) -> None:
     """The service in a home of its own with Tally's topics or tables, and its end."""
     with tempfile.TemporaryDirectory() as folder:
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("TALLY_") or name == "TALLY_CACHE"}
-        environment = {**inherited, "TALLY_HOME": folder}
+        environment = apart(Path(folder), os.environ)
         site = Site.of(settings_with_addresses(environment), environment)
         sampled = replace(_with_option(SERVICES[name], making(file)), stop_seconds=STOP_SECONDS)
         control.up(site, [sampled], note)

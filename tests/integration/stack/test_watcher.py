@@ -13,6 +13,8 @@ import psutil
 import pytest
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
+from ops.stack.addresses import apart
+
 SERVICES = ("kafka", "normaliser", "gateway")
 
 Tally = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -21,8 +23,7 @@ Tally = Callable[..., "subprocess.CompletedProcess[str]"]
 @pytest.fixture(scope="module")
 def tally(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tally]:
     """The command line on a home of this module's own, with the services up."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("TALLY_") or name == "TALLY_CACHE"}
-    environment = {**inherited, "TALLY_HOME": str(tmp_path_factory.mktemp("watched"))}
+    environment = apart(tmp_path_factory.mktemp("watched"), os.environ)
 
     def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
         command = [sys.executable, "-m", "ops.cli", *arguments]
