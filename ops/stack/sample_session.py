@@ -9,14 +9,14 @@ from pyspark.sql import functions as F
 
 from runtime.class_archive import making
 from runtime.spark import build_session
-from runtime.sparkconf import SHORT_RUN_JAVA
+from runtime.sparkconf import FIRST_COMPILER
 from tally.settings import Settings
 
 
 def main(file: Path) -> None:
     """One session; the JVM writes the archive as it ends."""
     with tempfile.TemporaryDirectory() as folder:
-        options = f'{SHORT_RUN_JAVA} "{making(file)}"'
+        options = f'{FIRST_COMPILER} "{making(file)}"'
         update = {"home": Path(folder), "spark_master": "local[2]", "spark_memory": "1g", "spark_java_options": options}
         spark = build_session(Settings.load().model_copy(update=update), "classes")
         _use(spark, Path(folder))
