@@ -23,8 +23,10 @@ def user_cache() -> Path:
 
 def kept_addresses(home: Path) -> dict[str, str]:
     """TALLY_<NAME> to host:port as `tally up` wrote them to this home; empty before the first start."""
-    file = home / ADDRESSES_FILE
-    lines = file.read_text("utf-8").splitlines() if file.is_file() else []
+    try:
+        lines = (home / ADDRESSES_FILE).read_text("utf-8").splitlines()
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
     return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
 
 
