@@ -8,8 +8,10 @@ from tally.settings import Settings
 # For a JVM that lives minutes, of Spark or of the local stack: its second compiler would cost more processor time than the
 # faster code saves. With one compiler Java sets aside 48 MB for code; a rebuild fills that, and then runs on without any.
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
-# Of Spark nobody waits for a pause: the collector that costs least.
-SHORT_RUN_JAVA = f"{FIRST_COMPILER} -XX:+UseParallelGC"
+# The collector that costs least: nobody waits for a pause of Spark, and Java's usual one begins a round of marking whenever records
+# come in arrays that it holds large, in each micro-batch.
+LONG_RUN_JAVA = "-XX:+UseParallelGC"
+SHORT_RUN_JAVA = f"{FIRST_COMPILER} {LONG_RUN_JAVA}"
 
 # What a JVM of Spark warns of goes to stderr: stdout belongs to the verb that answers there.
 _JAVA_WARNINGS = "-Xlog:disable -Xlog:all=warning:stderr -XX:+DisplayVMOutputToStderr"
@@ -54,4 +56,4 @@ def spark_conf(settings: Settings) -> dict[str, str]:
 def _java_options(settings: Settings) -> str:
     # Quoted: a clone may lie in a folder with a blank in its name, at which Spark would part the option.
     archive = [f'"{option}"' for option in archive_options(settings.cache)]
-    return " ".join(option for option in (_JAVA_WARNINGS, *archive, settings.spark_java_options) if option)
+    return " ".join((_JAVA_WARNINGS, *archive, settings.spark_java_options or LONG_RUN_JAVA))

@@ -53,7 +53,9 @@ class Settings(BaseModel):
     airflow: str = Field("127.0.0.1:8793", description="host:port of the Airflow API server")
     spark_master: str = Field("local[*]", description="Spark master URL")
     spark_memory: str = Field("2g", description="heap of each Spark driver")
-    spark_java_options: str = Field("", description="further options of the JVMs of Spark's drivers and executors")
+    spark_java_options: str = Field(
+        "", description="collector, compiler and other options of the JVMs of Spark's drivers and executors; empty: what suits each job"
+    )
     spark_driver_host: str = Field("127.0.0.1", description="host name or address at which Spark executors reach the driver")
     ready_file: Path | None = Field(None, description="file that a job without HTTP touches once it works; set by whoever starts it")
 
@@ -93,7 +95,7 @@ class Settings(BaseModel):
         0.0, ge=0, description="least seconds between two micro-batches of the views; 0: each as the last one ends"
     )
     micro_batch_records: int = Field(
-        100_000, ge=1, le=1_000_000, description="most records in one micro-batch of the views; more wait for the next"
+        250_000, ge=1, le=1_000_000, description="most records in one micro-batch of the views; more wait for the next"
     )
     receipts_trigger_seconds: float = Field(
         10.0, ge=0, description="least seconds between two micro-batches of the raw receipts; the views come first"
