@@ -33,6 +33,7 @@ def sources(log: Path) -> tuple[int, int]:
     return archived, len(lines) - archived
 
 
+@pytest.mark.skipif(" " in sys.prefix, reason="Java 17 archives no class of a jar whose path has a blank; each is read from its jar")
 def test_sessions_take_most_of_sparks_classes_from_the_archive(tmp_path: Path) -> None:
     archived, read = sources(tmp_path / "classes.log")
     print(f"{archived:,} classes of Spark came from the archive, {read:,} from jars")
