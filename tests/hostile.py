@@ -6,7 +6,7 @@ import gc
 import json
 import multiprocessing
 import time
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count
@@ -21,6 +21,7 @@ TRICKLE_SECONDS = 1.0
 PACE_SECONDS = 0.5
 OPENED_A_SECOND = 500
 _RECEIPTS = count(1)
+Address = tuple[str, int]
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,22 @@ class Attack:
 class Measured:
     """Seconds of every honest request, those that did not get 202, and the seconds for which each hostile connection lived."""
 
-    alone: list[float] = field(default_factory=list)
+    beside: list[float] = field(default_factory=list)
     attacked: list[float] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     lived: list[float] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.lived):,} hostile connections, gone within {max(self.lived):.1f} s; p99 of {len(self.attacked):,} honest requests"
+            f" {p99(self.attacked) * 1000:.0f} ms, of {len(self.beside):,} at a gateway beside it {p99(self.beside) * 1000:.0f} ms"
+        )
+
+
+def address_of(place: str) -> tuple[str, int]:
+    """Host and port of host:port."""
+    host, port = place.rsplit(":", 1)
+    return host, int(port)
 
 
 def p99(seconds: Sequence[float]) -> float:
@@ -51,48 +64,39 @@ def p99(seconds: Sequence[float]) -> float:
     return sorted(seconds)[min(len(seconds) - 1, len(seconds) * 99 // 100)]
 
 
-async def measured(address: tuple[str, int], attack: Attack, most_seconds: float, senders: int = 50) -> Measured:
-    """Honest senders alone, then for as long as a hostile connection lives (at most `most_seconds`), then alone again.
+async def measured(gateways: Sequence[Address], attack: Attack, most_seconds: float, senders: int = 100) -> Measured:
+    """Honest senders at two gateways for as long as a hostile connection of the first lives, at most `most_seconds`.
 
-    The hostile clients have a process of their own, and the collector does not look through what the tests have loaded: an honest
-    sender waits for the server alone.
+    Nobody attacks the second: what the machine's other work costs in the same seconds is seen there. The hostile clients have a process
+    of their own, and the collector does not look through what the tests have loaded: an honest sender waits for the server alone.
     """
     gc.freeze()
     try:
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as elsewhere:
             await asyncio.get_running_loop().run_in_executor(elsewhere, int)
-            return await _measured(address, attack, most_seconds, senders, elsewhere)
+            return await _measured(gateways, attack, most_seconds, senders, elsewhere)
     finally:
         gc.unfreeze()
 
 
 async def _measured(
-    address: tuple[str, int], attack: Attack, most_seconds: float, senders: int, elsewhere: ProcessPoolExecutor
+    gateways: Sequence[Address], attack: Attack, most_seconds: float, senders: int, elsewhere: ProcessPoolExecutor
 ) -> Measured:
     result = Measured()
-    before: list[float] = []
-    after: list[float] = []
-    # The producer's first words with the brokers are nobody's everyday.
+    # A producer's first words with the brokers are nobody's everyday.
     for number in range(20):
-        await posted(address, encoded(pos(operation_id=f"warm-{number}")))
-    await _with_senders(address, senders, before, result.failed, asyncio.sleep(8))
-    holding = asyncio.get_running_loop().run_in_executor(elsewhere, all_held, address, attack, most_seconds)
-    await _with_senders(address, senders, result.attacked, result.failed, holding)
-    result.lived = holding.result()
-    await _with_senders(address, senders, after, result.failed, asyncio.sleep(8))
-    # The machine has other work too: the worse of the two is what honest senders have alone.
-    result.alone = max(before, after, key=p99)
-    return result
-
-
-async def _with_senders(address: tuple[str, int], senders: int, seconds: list[float], failed: list[str], until: Awaitable[Any]) -> None:
-    sending = [asyncio.create_task(_honest(address, seconds, failed)) for _ in range(senders)]
-    await until
+        for address in gateways:
+            await posted(address, encoded(pos(operation_id=f"warm-{number}")))
+    holding = asyncio.get_running_loop().run_in_executor(elsewhere, all_held, gateways[0], attack, most_seconds)
+    places = list(zip(gateways, (result.attacked, result.beside), strict=True))
+    sending = [asyncio.create_task(_honest(*places[number % 2], result.failed)) for number in range(senders)]
+    result.lived = await holding
     for sender in sending:
         sender.cancel()
     for outcome in await asyncio.gather(*sending, return_exceptions=True):
         if not isinstance(outcome, asyncio.CancelledError):
-            failed.append(repr(outcome))
+            result.failed.append(repr(outcome))
+    return result
 
 
 async def _honest(address: tuple[str, int], seconds: list[float], failed: list[str]) -> None:
