@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from tally.errors import BadSettings
 
 ADDRESSES_FILE = "addresses.env"
+# Delta's reader takes `%41` for an A, and `[` for the begin of an address.
+_NOT_IN_A_HOME = "%[]"
 
 
 def user_cache() -> Path:
@@ -117,6 +119,13 @@ class Settings(BaseModel):
     )
     loyalty_key: SecretStr = Field(SecretStr(""), description="secret key of the loyalty hash; without it no loyalty id is kept")
 
+    @field_validator("home")
+    @classmethod
+    def _has_a_path_that_delta_opens(cls, home: Path) -> Path:
+        if found := [sign for sign in _NOT_IN_A_HOME if sign in str(home.absolute())]:
+            raise ValueError(f"the folder's whole path holds `{found[0]}`, and the master dataset cannot be read there; choose another")
+        return home
+
     @classmethod
     def load(cls, environment: Mapping[str, str] | None = None) -> "Settings":
         """Settings from the environment and TALLY_HOME/addresses.env. Raises BadSettings that names each bad variable."""
@@ -126,7 +135,8 @@ class Settings(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            bad = "; ".join(f"TALLY_{str(e['loc'][0]).upper()}: {e['msg']} (got {e['input']!r})" for e in error.errors())
+            wrong = [(str(e["loc"][0]).upper(), e["msg"].removeprefix("Value error, "), e["input"]) for e in error.errors()]
+            bad = "; ".join(f"TALLY_{name}: {reason} (got {value!r})" for name, reason, value in wrong)
             raise BadSettings(f"settings: {bad}. Correct or unset these variables.") from error
 
     @property

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from urllib.parse import unquote
 
 import duckdb
 import pyarrow as pa
@@ -136,4 +137,5 @@ def _values_query(family: Family) -> str:
 
 
 def _quoted(uris: Iterable[str]) -> str:
-    return ", ".join("'" + uri.removeprefix("file://").replace("'", "''") + "'" for uri in uris)
+    """File names between the quotes of SQL; Delta writes a blank of the home as `%20`, DuckDB takes names as they are."""
+    return ", ".join("'" + unquote(uri.removeprefix("file://")).replace("'", "''") + "'" for uri in uris)

@@ -64,6 +64,11 @@ def test_dataset_that_nothing_has_reached_yet_has_no_records(tmp_path: Path) -> 
     assert (empty.canonical_of_raw("sales", {0: Span(0, 9, 9)}), empty.window_events("sales"), empty.window_values(SALES)) == ({}, {}, {})
 
 
+@pytest.mark.parametrize("home", ["a home", "größe", "it's", "50+ & #1?", "*"])
+def test_home_may_have_any_name(tmp_path: Path, home: str) -> None:
+    assert opened(tmp_path / home, ROWS).rows("sales", {0: Span(0, 10, 10)}) == {0: 11}
+
+
 def test_each_record_within_the_span_has_one_fate(master: Master) -> None:
     assert master.fates("sales", {0: Span(0, 10, 10)}) == {0: Fates(counted=4, duplicate=1, conflict=2, unreadable=3)}
     assert master.fates("sales", {0: Span(1, 3, 2)}) == {0: Fates(counted=0, duplicate=1, conflict=1, unreadable=0)}
