@@ -218,10 +218,10 @@ def reached(session: Session) -> dict[int, int]:
     return {row.partition: row.until for row in rows}
 
 
-def rows_of(session: Session) -> dict[Key, Sold]:
+def rows_of(session: Session, rows: str = "sales_15min") -> dict[Key, Sold]:
     """Receipts and cents of every window of the table, over all currencies."""
     found: dict[Key, Sold] = {}
-    for row in session.execute("SELECT store_id, window_start, receipts, gross_minor FROM sales_15min"):
+    for row in session.execute(f"SELECT store_id, window_start, receipts, gross_minor FROM {rows}"):
         key = row.store_id, int(row.window_start.timestamp() * 1000)
         receipts, cents = found.get(key, (0, 0))
         found[key] = receipts + row.receipts, cents + row.gross_minor
