@@ -35,10 +35,10 @@ NEVER: dict[str, tuple[str, ...]] = {"serving": ("pyspark", "delta", "tally.fram
 
 def forbidden_imports(module: str, tree: ast.Module) -> list[str]:
     """Names that the module imports and may not, in the order of the file."""
-    return [name for name in _imported(module, tree) if not _may_import(module, name)]
+    return [name for name in imported(module, tree) if not _may_import(module, name)]
 
 
-def _imported(module: str, tree: ast.Module) -> Iterator[str]:
+def imported(module: str, tree: ast.Module) -> Iterator[str]:
     """Every imported name in full, imports inside functions and `import_module("literal")` too."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -21,7 +21,7 @@ def beyond_limits(file: Path, text: str) -> list[str]:
 
 
 def _too_much(function: Function, is_test: bool) -> Iterator[str]:
-    body, parameters = _body_lines(function), _parameters(function)
+    body, parameters = body_lines(function), _parameters(function)
     if body > MOST_BODY_LINES:
         yield f"has a body of {body} lines"
     if parameters > MOST_PARAMETERS and not is_test:
@@ -38,10 +38,10 @@ def _public_functions(node: ast.Module | ast.ClassDef) -> Iterator[Function]:
 
 
 def _lacks_docstring(function: Function) -> bool:
-    return not ast.get_docstring(function) and _body_lines(function) > MOST_LINES_UNDOCUMENTED
+    return not ast.get_docstring(function) and body_lines(function) > MOST_LINES_UNDOCUMENTED
 
 
-def _body_lines(function: Function) -> int:
+def body_lines(function: Function) -> int:
     """Lines from the first statement after the docstring to the last."""
     statements = function.body[1:] if ast.get_docstring(function) and len(function.body) > 1 else function.body
     return (function.end_lineno or function.lineno) - statements[0].lineno + 1

@@ -1,0 +1,195 @@
+"""The house in numbers: `python -m tests.unit.architecture.measure` prints them, with `--check` it also fails beyond a limit.
+
+The limits stand where the house is; whoever betters a number lowers its limit, nobody raises one.
+"""
+
+import argparse
+import ast
+import io
+import sys
+import tokenize
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import median
+
+from tests.unit.architecture.imports import imported
+from tests.unit.architecture.limits import Function, body_lines
+from tests.unit.architecture.sources import PACKAGES, ROOT, module_name, parsed, python_files
+
+WIDE, DENSE = 100, 25
+_NOT_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING, tokenize.ENDMARKER}
+Graph = Mapping[str, set[str]]
+
+
+@dataclass(frozen=True)
+class Number:
+    """One line of the table; `most` and `least` are its limits, None where it has none."""
+
+    name: str
+    value: float
+    most: float | None = None
+    least: float | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the value is within its limits."""
+        return (self.most is None or self.value <= self.most) and (self.least is None or self.value >= self.least)
+
+
+def numbers() -> list[Number]:
+    """Every number of the product's code, tests apart; bench counts as product."""
+    files = [file for file in python_files() if file.parts[0] != "tests"]
+    bodies = [body_lines(one) for file in files for one in _functions(parsed(file))]
+    lengths = [_length(file) for file in files if file.name != "__init__.py"]
+    lines = [line for file in files for line in _text(file).splitlines()]
+    tokens = [count for file in files for count in _tokens_by_line(_text(file)).values()]
+    comments = sum(_comments(_text(file)) for file in files)
+    packages = _arrows(files, lambda module: module.split(".")[0])
+    tests = sum(_length(file) for file in python_files() if file.parts[0] == "tests")
+    return [
+        Number("modules", len(lengths)),
+        Number("lines", sum(lengths)),
+        Number("file median", median(lengths)),
+        Number("file p90", _p90(lengths)),
+        Number("file max", max(lengths), most=300),
+        Number("body median", median(bodies), most=8),
+        Number("body p90", _p90(bodies), most=26),
+        Number("body max", max(bodies), most=50),
+        Number("line width p90", _p90([len(line) for line in lines if line])),
+        Number(f"share of lines over {WIDE} columns, %", _share(len(line) > WIDE for line in lines), most=13.0),
+        Number(f"share of code lines over {DENSE} tokens, %", _share(count > DENSE for count in tokens), most=6.5),
+        Number("tokens a code line, median", median(tokens)),
+        Number("`# fmt: skip`", sum("# fmt: skip" in line for line in lines), most=50),
+        Number("comments per 100 lines", 100 * comments / len(lines), least=2.0),
+        Number("docstrings of one line, %", _share("\n" not in text for file in files for text in _docstrings(parsed(file)))),
+        Number("raising functions that do not say so, public", len(silent_raisers(files)), most=90),
+        Number("arrows between packages", sum(len(to) for to in packages.values())),
+        Number("circles of files", len(circles(_arrows(files, lambda module: module))), most=0),
+        Number("circles of folders", len(circles(_arrows(files, lambda module: ".".join(module.split(".")[:2])))), most=6),
+        Number("modules with a single importer, %", _single_importers(files)),
+        Number("test lines a product line", tests / len(lines), least=0.8),
+    ]
+
+
+def circles(graph: Graph) -> list[list[str]]:
+    """Every knot of nodes that reach each other, each ascending, ascending."""
+    found: list[list[str]] = []
+    for start in sorted(graph):
+        knot = sorted(node for node in _reached(graph, start) if start in _reached(graph, node))
+        if len(knot) > 1 and knot not in found:
+            found.append(knot)
+    return found
+
+
+def _reached(graph: Graph, start: str) -> set[str]:
+    seen, waiting = set[str](), [start]
+    while waiting:
+        for following in graph.get(waiting.pop(), ()):
+            if following not in seen:
+                seen.add(following)
+                waiting.append(following)
+    return seen
+
+
+def silent_raisers(files: Sequence[Path]) -> list[str]:
+    """Public functions with a `raise` of their own whose docstring does not say so."""
+    return [
+        f"{file}:{one.lineno}: {one.name}"
+        for file in files
+        for one in _functions(parsed(file))
+        if not one.name.startswith("_") and _raises(one) and not _says_raises(one)
+    ]
+
+
+def _says_raises(function: Function) -> bool:
+    text = ast.get_docstring(function) or ""
+    return any(word in text for word in ("Raises", "raises", "raise "))
+
+
+def _raises(function: Function) -> bool:
+    return any(isinstance(node, ast.Raise) and node.exc is not None for node in _own(function))
+
+
+def _own(function: Function) -> Iterator[ast.AST]:
+    """The nodes of a function without those of functions inside it."""
+    waiting: list[ast.AST] = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, Function):
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def _arrows(files: Sequence[Path], room: Callable[[str], str]) -> dict[str, set[str]]:
+    """Which rooms each room imports from; a room is what `room` makes of a module's name."""
+    modules = {module_name(file) for file in python_files()}
+    found: dict[str, set[str]] = defaultdict(set)
+    for file in files:
+        here = module_name(file)
+        for name in imported(here, parsed(file)):
+            there = name if name in modules else name.rpartition(".")[0]
+            if there in modules and room(there) != room(here):
+                found[room(here)].add(room(there))
+    return found
+
+
+def _single_importers(files: Sequence[Path]) -> float:
+    importers = Counter(to for some in _arrows(files, lambda module: module).values() for to in some)
+    modules = [module_name(file) for file in files if file.name != "__init__.py"]
+    return _share(importers[module] == 1 for module in modules)
+
+
+def _functions(tree: ast.Module) -> Iterator[Function]:
+    return (node for node in ast.walk(tree) if isinstance(node, Function))
+
+
+def _docstrings(tree: ast.Module) -> Iterator[str]:
+    return (text for one in _functions(tree) if (text := ast.get_docstring(one)))
+
+
+@cache
+def _text(file: Path) -> str:
+    return (ROOT / file).read_text("utf-8")
+
+
+def _length(file: Path) -> int:
+    return len(_text(file).splitlines())
+
+
+def _tokens_by_line(text: str) -> Counter[int]:
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return Counter(token.start[0] for token in tokens if token.type not in _NOT_CODE)
+
+
+def _comments(text: str) -> int:
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return sum(token.type == tokenize.COMMENT and not token.string.startswith(("# fmt", "# noqa", "# type")) for token in tokens)
+
+
+def _p90(values: Sequence[int]) -> float:
+    return sorted(values)[int(0.9 * len(values))]
+
+
+def _share(flags: Iterator[bool] | Sequence[bool]) -> float:
+    listed = list(flags)
+    return round(100 * sum(listed) / len(listed), 1)
+
+
+def main() -> int:
+    """Exit code 0 when every number is within its limits, or none was to be checked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="fail when a number is beyond its limit")
+    is_checked = parser.parse_args().check
+    found = numbers()
+    for one in found:
+        limit = "".join(f"  {word} {bound:g}" for word, bound in (("at most", one.most), ("at least", one.least)) if bound is not None)
+        print(f"{one.name:<48} {one.value:>9,.1f}{limit}{'' if one.holds else '  <-- beyond'}")
+    print(f"packages: {', '.join(PACKAGES)}")
+    return 1 if is_checked and not all(one.holds for one in found) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
