@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 TOTAL_DIM = "*"
 TOTAL_DIM_VALUE = ""
+# The one axis that is also a unit: what money is counted in.
+CURRENCY = "currency"
 # What one canonical record may hold at most: far above what the contracts let through, and far below what a 64-bit sum or a key of
 # a table takes. A record beyond is not read.
 MOST_PART = 10**12
@@ -48,6 +50,6 @@ class Family:
 
 
 # `epoch` rises with any change of what tally/frames.py computes for the family; tests/unit compare a recorded digest.
-SALES = Family("sales", axes=("currency",), parts=("receipts", "gross_minor", "returns_minor", "voids_minor", "units_milli"), epoch=2)
+SALES = Family("sales", axes=(CURRENCY,), parts=("receipts", "gross_minor", "returns_minor", "voids_minor", "units_milli"), epoch=2)
 TRAFFIC = Family("traffic", axes=(), parts=("entries", "exits", "passers_by"), epoch=2)
 FAMILIES: dict[str, Family] = {family.name: family for family in (SALES, TRAFFIC)}

@@ -11,10 +11,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from batch_layer.views.held import Held, HeldReader, StoreDay
-from tally.families import Family
+from tally.families import CURRENCY, Family
 from tally.settings import Settings
 
-CURRENCY = "currency"
 SHOWN = 3
 _PARTITIONS_AT_ONCE = 1_000
 _DAY_MILLIS = 86_400_000

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
+from itertools import product
 from typing import Any
 
 from serving.api import cells
@@ -19,7 +20,7 @@ from serving.merge.reading import Pointers, StoreDays, read_pointers, read_point
 from serving.merge.served import FamilyReading, serve_windows
 from serving.merge.views import Gap, ViewReader
 from tally.errors import AnswerMoved, BadQuery
-from tally.families import Family
+from tally.families import CURRENCY, Family
 from tally.partitions import partition_of
 from tally.settings import Settings
 from tally.windows import utc_days, window_starts
@@ -85,7 +86,7 @@ class Answerer:
         found: dict[str, set[str]] = {}
         days = {store.store_id: (days_of(store)[0], days_of(store)[-1]) for store in stores}
         for family in metric.families:
-            for one in await self._views.currencies(family, [*days]) if family.axes else ():
+            for one in await self._views.currencies(family, [*days]) if CURRENCY in family.axes else ():
                 first, last = days[one.store_id]
                 if one.first_day <= last and one.last_day >= first:
                     found.setdefault(one.store_id, set()).add(one.currency)
@@ -156,19 +157,28 @@ class Answerer:
 
     def _currency(self, asked: Asked, stores: Sequence[StoreAnswer]) -> str | None:
         """The one currency of the whole question; a register may lag behind a row, so this page's cells are asked too."""
-        if not asked.metric.is_money or "currency" in asked.by:
+        if not asked.metric.is_money or CURRENCY in asked.by:
             return None
-        seen = cells.currencies(cell for store in stores for cell in store.found).union(*asked.currencies.values())
+        found = (cell for store in stores for cell in store.found)
+        seen = cells.values_seen(found, asked.metric.families, CURRENCY).union(*asked.currencies.values())
         if len(seen) > 1:
             detail = f"by: the answer holds {', '.join(sorted(seen))}, which do not add up; ask with by=currency"
-            raise BadQuery("by", detail, ("currency",))
+            raise BadQuery("by", detail, (CURRENCY,))
         return seen.pop() if seen else self._book.store(asked.stores[0].store_id).currency
 
     def _rows(self, asked: Asked, store: StoreAnswer) -> list[dict[str, Any]]:
+        values = [self._values(asked, store, dimension) for dimension in asked.by]
+        # Without dimensions there is one empty product: the whole.
+        splits = [dict(zip(asked.by, some, strict=True)) for some in product(*values)]
+        return rows_of(asked.metric, store.found, store.asked.zone, splits)
+
+    def _values(self, asked: Asked, store: StoreAnswer, dimension: str) -> Sequence[str | None]:
+        """The values of the dimension that the store's answer has rows of, ascending; one at least."""
+        seen = cells.values_seen(store.found, asked.metric.families, dimension)
+        if dimension != CURRENCY:
+            return sorted(seen) or [None]
         store_id = store.asked.store_id
-        seen = sorted(asked.currencies.get(store_id, frozenset()) | cells.currencies(store.found))
-        names = seen or [self._book.store(store_id).currency]
-        return rows_of(asked.metric, store.found, store.asked.zone, names if asked.by else [None])
+        return sorted(seen | asked.currencies.get(store_id, frozenset())) or [self._book.store(store_id).currency]
 
 
 def days_of(store: StoreSlots) -> list[date]:
@@ -183,7 +193,7 @@ def gap_shown(gap: Gap) -> dict[str, Any]:
 
 def _cells(store: StoreSlots, readings: Sequence[FamilyReading], starts: Sequence[datetime]) -> list[cells.Cell]:
     windows = zip(*(serve_windows(reading, starts) for reading in readings), strict=True)
-    return cells.cells(store.slots, windows)
+    return cells.cells([reading.family for reading in readings], store.slots, windows)
 
 
 def one_or_series(answer: Mapping[str, Any], is_single: bool) -> dict[str, Any]:

@@ -43,7 +43,8 @@ class Metric:
     @property
     def families(self) -> tuple[Family, ...]:
         """The families whose windows must be there for the metric to have a value."""
-        return tuple(FAMILIES[name] for name in self.entry["families"])
+        sides = (self.numerator, self.denominator) if self.denominator else (self.numerator,)
+        return tuple(dict.fromkeys(side.family for side in sides))
 
 
 def metric(metric_id: str) -> Metric:

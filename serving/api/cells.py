@@ -2,40 +2,50 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
-from serving.api.catalogue import Metric, Value, ratio
+from serving.api.catalogue import Metric, Sum, Value, ratio
 from serving.api.grains import Slot
 from serving.merge.served import ServedWindow
-from tally.merge import Axes, add_parts
+from tally.families import Family
+from tally.merge import Axes, Parts, add_parts
+from tally.windows import WINDOW
 
-# One window as each of the metric's families has it.
-Window = tuple[ServedWindow, ...]
+# One window as each of the metric's families has it, in their order.
+Window: TypeAlias = tuple[ServedWindow, ...]
+# The dimensions that a row is of, each with its value; what it does not name is summed up.
+Split: TypeAlias = Mapping[str, str | None]
+WHOLE: Split = {}
 
 
 @dataclass(slots=True)
 class Cell:
-    """One stretch: parts summed by axes, events, and which sources and statuses went into it."""
+    """One stretch: by family the parts summed by axes, events, and which sources and statuses went into it.
+
+    Two families may well have parts and axes of the same name: `visits` of doors and of phones are not one number.
+    """
 
     slot: Slot
     events: int = 0
-    parts: dict[Axes, Mapping[str, int]] = field(default_factory=dict)
+    parts: dict[str, dict[Axes, Parts]] = field(default_factory=dict)
     sources: set[str] = field(default_factory=set)
     statuses: set[str] = field(default_factory=set)
 
-    def add(self, window: Window) -> None:
+    def add(self, families: Sequence[Family], window: Window) -> None:
         """One more window. A window that any family misses adds nothing: a ratio of unlike stretches would mislead."""
         for served in window:
             if served.merged.values is None:
                 self.sources.add("missing")
                 self.statuses.add("provisional")
                 return
-        for served in window:
+        for family, served in zip(families, window, strict=True):
             self.sources.add(served.merged.source)
             self.statuses.add(served.status)
             self.events += served.merged.events or 0
-            for axes, parts in (served.merged.values or {}).items():
-                self.parts[axes] = add_parts(self.parts[axes], parts) if axes in self.parts else parts
+            if served.merged.values:
+                held = self.parts.setdefault(family.name, {})
+                for axes, parts in served.merged.values.items():
+                    held[axes] = add_parts(held[axes], parts) if axes in held else parts
 
     @property
     def is_missing(self) -> bool:
@@ -43,13 +53,13 @@ class Cell:
         return self.sources == {"missing"}
 
 
-def cells(slots: Sequence[Slot], windows: Iterable[Window]) -> list[Cell]:
+def cells(families: Sequence[Family], slots: Sequence[Slot], windows: Iterable[Window]) -> list[Cell]:
     """A cell for each slot; windows ascend and fill the slots exactly, each slot taking its quarter hours."""
     found, stream = [], iter(windows)
     for start, end in slots:
         cell = Cell((start, end))
-        for _ in range(round((end - start).total_seconds()) // 900):
-            cell.add(next(stream))
+        for _ in range((end - start) // WINDOW):
+            cell.add(families, next(stream))
         found.append(cell)
     return found
 
@@ -66,22 +76,30 @@ def status_of(statuses: Iterable[str]) -> str:
     return next((status for status in ("provisional", "restated") if status in different), "final")
 
 
-def currencies(found: Iterable[Cell]) -> set[str]:
-    """Every currency with rows in the cells."""
-    return {axes[0] for cell in found for axes in cell.parts if axes}
+def values_seen(found: Iterable[Cell], families: Iterable[Family], dimension: str) -> set[str]:
+    """Every value of the dimension that the cells have rows of, in whichever of the families has it."""
+    places = {family.name: family.axes.index(dimension) for family in families if dimension in family.axes}
+    return {axes[place] for cell in found for name, place in places.items() for axes in cell.parts.get(name, ())}
 
 
-def values_of(metric: Metric, cell: Cell, currency: str | None = None) -> dict[str, Value]:
-    """`value`, and `numerator` and `denominator` of a ratio; of one currency, or of all axes together. None when missing."""
-    total: Mapping[str, int] = {}
-    for axes, parts in cell.parts.items():
-        if currency is None or axes == (currency,):
-            total = add_parts(total, parts)
-    numerator = None if cell.is_missing else metric.numerator.total(total)
+def values_of(metric: Metric, cell: Cell, split: Split = WHOLE) -> dict[str, Value]:
+    """`value`, and `numerator` and `denominator` of a ratio; of one split, or of everything together. None when missing."""
+    numerator = _total(metric.numerator, cell, split)
     if metric.denominator is None:
         return {"value": numerator}
-    denominator = None if cell.is_missing else metric.denominator.total(total)
+    denominator = _total(metric.denominator, cell, split)
     return {"value": ratio(numerator, denominator), "numerator": numerator, "denominator": denominator}
+
+
+def _total(of: Sum, cell: Cell, split: Split) -> Value:
+    """The sum over the family's rows of the split. A dimension that the family does not have splits nothing of it."""
+    if cell.is_missing:
+        return None
+    total: Parts = {}
+    for axes, parts in cell.parts.get(of.family.name, {}).items():
+        if all(split.get(axis, value) == value for axis, value in zip(of.family.axes, axes, strict=True)):
+            total = add_parts(total, parts)
+    return of.total(total)
 
 
 def row_of(cell: Cell, values: Mapping[str, Value], instants: tuple[str, str]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from serving.api import catalogue, cells
 from serving.api.catalogue import Value
+from tally.families import CURRENCY
 
 HOURS, WEEKDAYS = 24, 7
 METRICS = ("revenue", "transactions", "average_basket", "units")
@@ -92,7 +93,7 @@ class Stretch:
 
 def figures(now: Stretch, before: Stretch, zone: ZoneInfo, currency: str) -> Figures:
     """The figures of a period; money of `currency` alone, since currencies do not add up."""
-    others = cells.currencies([*now.found, *before.found]) - {currency}
+    others = _currencies([*now.found, *before.found]) - {currency}
     compared = comparable(now, before, zone)
     return Figures(
         currency, tuple(sorted(others)), tuple(_card(metric, now, compared, currency) for metric in METRICS),
@@ -121,8 +122,12 @@ def _is_complete(cell: cells.Cell) -> bool:
 
 def main_currency(found: Sequence[cells.Cell], default: str) -> str:
     """The store's own currency if it was taken, else the first that was."""
-    seen = cells.currencies(found)
+    seen = _currencies(found)
     return default if default in seen or not seen else min(seen)
+
+
+def _currencies(found: Sequence[cells.Cell]) -> set[str]:
+    return cells.values_seen(found, catalogue.metric("revenue").families, CURRENCY)
 
 
 def change_percent(value: Value, previous: Value) -> float | None:
@@ -139,7 +144,7 @@ def _card(metric_id: str, now: Stretch, compared: Compared, currency: str) -> Ca
 
 def _total(metric_id: str, found: Sequence[cells.Cell], currency: str) -> Value:
     metric = catalogue.metric(metric_id)
-    only = currency if metric.is_money else None
+    only = {CURRENCY: currency} if metric.is_money else cells.WHOLE
     known = [cell for cell in found if not cell.is_missing]
     if not known:
         return None
@@ -155,7 +160,7 @@ def _days(stretch: Stretch, zone: ZoneInfo, currency: str) -> tuple[Day, ...]:
     for cell in stretch.found:
         if not cell.is_missing:
             source = cells.source_of(cell.sources)
-            by_day[cell.slot[0].astimezone(zone).date()][source] += int(cells.values_of(revenue, cell, currency)["value"] or 0)
+            by_day[cell.slot[0].astimezone(zone).date()][source] += int(cells.values_of(revenue, cell, {CURRENCY: currency})["value"] or 0)
     return tuple(Day(day, by_day[day].get("batch"), by_day[day].get("speed")) for day in stretch.days)
 
 

@@ -8,9 +8,8 @@ from cassandra.query import BoundStatement, PreparedStatement
 
 from runtime.writes import write_groups
 from tally.connect import CQL_DATE_ZERO
-from tally.families import Family
+from tally.families import CURRENCY, Family
 
-CURRENCY = "currency"
 Key = tuple[str, ...]
 Span = tuple[int, int]
 

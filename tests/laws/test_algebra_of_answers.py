@@ -27,7 +27,7 @@ def cut(windows: Sequence[ServedWindow], ends: Sequence[int]) -> list[Cell]:
     """The windows in stretches that end before the numbered ones."""
     edges = sorted({0, len(windows), *(end for end in ends if end < len(windows))})
     slots = [(START + first * WINDOW, START + last * WINDOW) for first, last in pairwise(edges)]
-    return cells(slots, [(window,) for window in windows])
+    return cells([SALES], slots, [(window,) for window in windows])
 
 
 @pytest.mark.parametrize("name", SUMS)

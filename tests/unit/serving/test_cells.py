@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from serving.api import catalogue
 from serving.api.cells import Cell, cells, row_of, source_of, status_of, values_of
 from serving.merge.served import UNKNOWN, ServedWindow, Status
+from tally.families import SALES, TRAFFIC
 from tally.merge import MergedWindow, Source
 from tally.windows import WINDOW
 from tests.serving_world import at
@@ -20,7 +21,7 @@ def window(gross: int, source: Source = "batch", status: Status = "final") -> Se
 
 
 def hour(*windows: ServedWindow) -> Cell:
-    (cell,) = cells([(START, START + timedelta(hours=1))], [(one,) for one in windows])
+    (cell,) = cells([SALES], [(START, START + timedelta(hours=1))], [(one,) for one in windows])
     return cell
 
 
@@ -54,8 +55,8 @@ def test_ratio_of_a_stretch_is_sum_by_sum_and_no_average_of_ratios() -> None:
 def test_window_that_one_family_misses_counts_for_neither_side_of_a_ratio() -> None:
     traffic = ServedWindow(MergedWindow("batch", 1, {(): {"entries": 10}}), "final", True)
     cell = Cell((START, START + 2 * WINDOW))
-    cell.add((window(100), traffic))
-    cell.add((window(100), UNKNOWN))
+    cell.add((SALES, TRAFFIC), (window(100), traffic))
+    cell.add((SALES, TRAFFIC), (window(100), UNKNOWN))
     assert values_of(catalogue.metric("conversion"), cell) == {"value": 0.1, "numerator": 1, "denominator": 10}
 
 
@@ -68,6 +69,6 @@ def test_units_keep_their_thousandths() -> None:
 def test_day_is_the_sum_of_its_hours(amounts: list[int]) -> None:
     windows = [(window(amount),) for amount in amounts]
     hours = [(START + timedelta(hours=n), START + timedelta(hours=n + 1)) for n in range(24)]
-    (day,) = cells([(START, START + timedelta(days=1))], windows)
-    parts = [values_of(REVENUE, cell)["value"] for cell in cells(hours, windows)]
+    (day,) = cells([SALES], [(START, START + timedelta(days=1))], windows)
+    parts = [values_of(REVENUE, cell)["value"] for cell in cells([SALES], hours, windows)]
     assert values_of(REVENUE, day)["value"] == sum(part for part in parts if part is not None) == sum(amounts)

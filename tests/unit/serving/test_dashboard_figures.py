@@ -7,6 +7,7 @@ from serving.api.cells import Cell, cells
 from serving.dashboard.figures import Card, Coverage, Day, Figures, Stretch, change_percent, figures, main_currency
 from serving.dashboard.period import Period, period_of
 from serving.merge.served import UNKNOWN, ServedWindow, Status
+from tally.families import SALES
 from tally.merge import MergedWindow, Source
 from tests.serving_world import at
 
@@ -25,7 +26,7 @@ SPEED = sold(70, "speed", "provisional")
 
 
 def quarter(start: str, window: ServedWindow) -> Cell:
-    (cell,) = cells([(at(start), at(start) + timedelta(minutes=15))], [(window,)])
+    (cell,) = cells([SALES], [(at(start), at(start) + timedelta(minutes=15))], [(window,)])
     return cell
 
 
@@ -66,7 +67,7 @@ def week(windows: dict[str, ServedWindow], last: date, other: ServedWindow) -> S
     """Seven days of Rome in which every other quarter hour is `other`."""
     slots = Period(last, 7).quarter_hours("367", ROME).slots
     known = {at(start): window for start, window in windows.items()}
-    return Stretch(Period(last, 7).days, cells(slots, [(known.get(start, other),) for start, _ in slots]), None)
+    return Stretch(Period(last, 7).days, cells([SALES], slots, [(known.get(start, other),) for start, _ in slots]), None)
 
 
 def test_period_that_is_not_over_is_compared_with_the_same_part_of_the_one_before() -> None:

@@ -1,0 +1,74 @@
+"""Two families may have parts and dimensions of the same names: each number of an answer is of its own family."""
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from serving.api.catalogue import Metric, Sum, ratio
+from serving.api.cells import WHOLE, Cell, Window, cells, values_of, values_seen
+from serving.merge.served import ServedWindow
+from tally.families import Family
+from tally.merge import Axes, MergedWindow, Parts
+from tally.windows import WINDOW
+from tests.serving_world import at
+
+START = at("2026-11-23T10:00")
+PHONES = Family("phones", axes=("zone", "kind"), parts=("visits", "seconds"), epoch=1)
+DOORS = Family("doors", axes=("zone",), parts=("visits", "passers_by"), epoch=1)
+ENTRY = {"id": "capture", "unit": "fraction", "families": ["phones", "doors"], "by": ["zone"]}
+SHARE = Metric(ENTRY, Sum(PHONES, {"visits": 1}), Sum(DOORS, {"visits": 1}))
+
+zones, kinds, counts = st.sampled_from("abc"), st.sampled_from("xy"), st.integers(-9, 9)
+
+
+def served(values: dict[Axes, Parts]) -> ServedWindow:
+    return ServedWindow(MergedWindow("batch", 1, values), "final", True)
+
+
+def rows(*axes: st.SearchStrategy[str]) -> st.SearchStrategy[dict[Axes, Parts]]:
+    return st.dictionaries(st.tuples(*axes), st.fixed_dictionaries({"visits": counts, "seconds": counts}), max_size=4)
+
+
+windows = st.lists(st.tuples(rows(zones, kinds).map(served), rows(zones).map(served)), min_size=1, max_size=5)
+
+
+def whole(of: list[Window]) -> Cell:
+    (cell,) = cells(SHARE.families, [(START, START + len(of) * WINDOW)], of)
+    return cell
+
+
+def summed(of: list[Window], side: int) -> Counter[str]:
+    """Visits by zone of one side, added up one by one."""
+    found: Counter[str] = Counter()
+    for window in of:
+        for axes, parts in (window[side].merged.values or {}).items():
+            found[axes[0]] += parts["visits"]
+    return found
+
+
+@given(windows)
+def test_ratio_of_parts_of_one_name_takes_each_from_its_own_family(of: list[Window]) -> None:
+    above, below = (summed(of, side).total() for side in (0, 1))
+
+    assert values_of(SHARE, whole(of)) == {"value": ratio(above, below), "numerator": above, "denominator": below}
+
+
+@given(windows)
+def test_split_by_a_shared_dimension_splits_each_family_by_its_own_values(of: list[Window]) -> None:
+    above, below, cell = summed(of, 0), summed(of, 1), whole(of)
+
+    assert values_seen([cell], SHARE.families, "zone") == {*above, *below}
+    for zone in "abc":
+        found = values_of(SHARE, cell, {"zone": zone})
+        assert (found["numerator"], found["denominator"]) == (above[zone], below[zone])
+
+
+@given(windows)
+def test_dimension_that_one_side_lacks_leaves_that_side_whole(of: list[Window]) -> None:
+    cell = whole(of)
+
+    split, all_of_it = values_of(SHARE, cell, {"kind": "x"}), values_of(SHARE, cell, WHOLE)
+
+    assert split["denominator"] == all_of_it["denominator"]
+    assert values_seen([cell], SHARE.families, "currency") == set()
