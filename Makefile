@@ -16,7 +16,7 @@ help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## bring everything that Tally needs into .venv and the user's cache
-	@python=$$(PYTHON="$(PYTHON)" sh ops/setup/find_python.sh) && "$$python" ops/setup/bootstrap.py
+	@python=$$(PYTHON="$(PYTHON)" sh ops/local/setup/find_python.sh) && "$$python" ops/local/setup/bootstrap.py
 
 check: setup ## lint, format, types, lock file
 	$(BIN)/ruff check .

@@ -30,9 +30,9 @@ from bench.harness import (
     say,
 )
 from bench.throughput import dense
-from ops.stack import provision
+from ops import provision
+from runtime.connect import cassandra_session
 from speed_layer.source import retained
-from tally.connect import cassandra_session
 from tally.families import SALES
 
 AT_ONCE = 250_000

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.harness import ROOT, Contender, arguments, own_environment, say
-from tally.connect import kafka_consumer
+from runtime.connect import kafka_consumer
 from tally.instants import instant_text
 from tally.settings import Settings
 from tally.windows import WINDOW, window_start

@@ -25,13 +25,13 @@ from cassandra.cluster import Session
 from rich.console import Console
 from rich.table import Table
 
-from ops.stack import catalogue, control, provision
-from ops.stack.addresses import apart, settings_with_addresses
-from ops.stack.probes import admin_client
-from ops.stack.service import Site
-from ops.stack.supervisor import at_work
+from ops import provision
+from ops.local.stack import catalogue, control
+from ops.local.stack.addresses import apart, settings_with_addresses
+from ops.local.stack.service import Site
+from ops.local.stack.supervisor import at_work
+from runtime.connect import cassandra_session, kafka_admin, kafka_producer
 from speed_layer.source import retained
-from tally.connect import cassandra_session, kafka_producer
 from tally.events import CanonicalReceipt
 from tally.families import SALES
 from tally.partitions import partition_of
@@ -102,7 +102,7 @@ class Bench:
 
     def _anew(self, settings: Settings) -> None:
         provision.create_tables(settings)
-        admin = admin_client(settings)
+        admin = kafka_admin(settings)
         for deleted in admin.delete_topics([SALES.topic]).values():
             deleted.result(60)
         time.sleep(DELETED_SECONDS)

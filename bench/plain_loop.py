@@ -22,9 +22,9 @@ from cassandra.query import BoundStatement
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from runtime.binding import binder
+from runtime.connect import CQL_DATE_ZERO, cassandra_session, kafka_consumer
 from runtime.writes import write_groups
 from speed_layer.sink.rows import insert_statement, register, seconds_to_live
-from tally.connect import CQL_DATE_ZERO, cassandra_session, kafka_consumer
 from tally.families import SALES, TOTAL_DIM, TOTAL_DIM_VALUE
 from tally.settings import Settings
 

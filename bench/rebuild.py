@@ -32,9 +32,9 @@ from bench.harness import (
     say,
 )
 from bench.throughput import SHAPES
-from ops.stack import provision
+from ops import provision
+from runtime.connect import cassandra_session
 from speed_layer.source import retained
-from tally.connect import cassandra_session
 from tally.families import SALES
 
 REBUILD = "batch_layer.views.rebuild"

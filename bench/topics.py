@@ -20,13 +20,12 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from bench.harness import cpu_of, own_stack, say
-from ops.stack import provision
-from ops.stack.probes import admin_client
+from ops import provision
+from runtime.connect import kafka_admin, kafka_consumer, kafka_producer
 from speed_layer.session import build_streaming_session
 from speed_layer.sink.updates import TOPIC
 from speed_layer.source import canonical_stream
 from speed_layer.views import start_views
-from tally.connect import kafka_consumer, kafka_producer
 from tally.families import TRAFFIC
 from tally.partitions import partition_of
 from tally.settings import Settings
@@ -79,7 +78,7 @@ def main() -> int:
         settings = bench.settings.model_copy(update={"checkpoints": Path(folder), "spark_master": "local[2]", "spark_memory": "1g"})
         provision.create_tables(settings)
         names = [f"bench-{number}" for number in range(TOPICS)]
-        admin = admin_client(settings)
+        admin = kafka_admin(settings)
         for made in admin.create_topics([NewTopic(name, settings.partitions, 1) for name in names]).values():
             made.result(30)
         spark = build_streaming_session(settings)

@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.harness import Key, Sold, arguments, contenders, counted, own_stack, publish, refuse_wrong_rows, rows_of, running
-from ops.stack import provision
-from tally.connect import cassandra_session
+from ops import provision
+from runtime.connect import cassandra_session
 from tests.canonical import receipt
 
 START, STEP = datetime(2026, 3, 2, 12, tzinfo=UTC), timedelta(milliseconds=4)

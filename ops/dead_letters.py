@@ -8,8 +8,8 @@ from uuid import uuid4
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
+from runtime.connect import kafka_consumer, kafka_producer
 from schemas import loader
-from tally.connect import kafka_consumer, kafka_producer
 from tally.errors import TallyError
 from tally.instants import from_millis, instant_text
 from tally.keys import digest_key, keyed_digest

@@ -11,12 +11,11 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicP
 from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
 
-from ops.stack.probes import admin_client
 from runtime.bookmarks import Bookmark, Log, TopicIds, what_is_lost
+from runtime.connect import NORMALISER_ANCHOR, NORMALISER_GROUP, kafka_admin, kafka_consumer
 from runtime.gaps import Gap, note_gap, past_gaps, read_gaps
 from runtime.marks import Mark, read_marks, topic_ids
 from schemas import loader
-from tally.connect import NORMALISER_ANCHOR, NORMALISER_GROUP, kafka_consumer
 from tally.errors import TallyError
 from tally.families import FAMILIES
 from tally.instants import from_millis
@@ -92,7 +91,7 @@ def accept(settings: Settings, session: Session, found: Hole, reason: str) -> Ga
     gap = Gap(found.topic, found.partition, found.position, max(found.position, found.log.earliest), *arrivals, noted, reason)
     note_gap(session, gap)
     if found.topic not in FAMILIES:
-        _move(admin_client(settings), found)
+        _move(kafka_admin(settings), found)
     return gap
 
 
@@ -124,7 +123,7 @@ def _move(admin: AdminClient, found: Hole) -> None:
 def _of_the_normaliser(settings: Settings, topic: str, partition: int) -> tuple[int, Bookmark | None]:
     asked = [ConsumerGroupTopicPartitions(NORMALISER_GROUP, [TopicPartition(topic, partition), TopicPartition(NORMALISER_ANCHOR, 0)])]
     # Held by a name: a client without one is gone before its answer.
-    admin = admin_client(settings)
+    admin = kafka_admin(settings)
     answer = admin.list_consumer_group_offsets(asked, request_timeout=_SECONDS)[NORMALISER_GROUP].result(_SECONDS).topic_partitions
     kept = {at.topic: at for at in answer}
     known = TopicIds.read(kept[NORMALISER_ANCHOR].metadata).topic_ids.get(topic)

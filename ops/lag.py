@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from cassandra.cluster import Session
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+from runtime.connect import NORMALISER_GROUP, kafka_consumer
 from schemas.loader import topics
-from tally.connect import NORMALISER_GROUP, kafka_consumer
 from tally.errors import StackError
 from tally.families import FAMILIES
 from tally.settings import Settings

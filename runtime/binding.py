@@ -10,7 +10,7 @@ from cassandra.query import BoundStatement, PreparedStatement
 
 Bind: TypeAlias = Callable[[Iterable[Any]], BoundStatement]
 Pack: TypeAlias = Callable[[Any], bytes]
-# An instant is milliseconds since 1970, a day days since -5877641-06-23 (tally.connect.CQL_DATE_ZERO).
+# An instant is milliseconds since 1970, a day days since -5877641-06-23 (runtime.connect.CQL_DATE_ZERO).
 _PACKS: dict[type, Pack] = {
     # A column `text` is told to a client as varchar.
     cqltypes.VarcharType: str.encode,

@@ -1,6 +1,6 @@
 """Archives of a JVM's classes as it has them after reading and checking them: each later JVM begins with one (ADR 006).
 
-Made once by `make setup` (ops/stack/archived.py). An archive is of one Java and of these very jars: of others it is another file,
+Made once by `make setup` (ops/local/stack/archived.py). An archive is of one Java and of these very jars: of others it is another file,
 which is not there, and then a JVM reads its classes from the jars.
 """
 

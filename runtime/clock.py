@@ -4,7 +4,7 @@ from datetime import datetime
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, Message
 
-from tally.connect import kafka_producer
+from runtime.connect import kafka_producer
 from tally.errors import TallyError
 from tally.instants import from_millis
 from tally.settings import Settings

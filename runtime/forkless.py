@@ -1,6 +1,6 @@
 """Hadoop's local file system without a child process for each file (ADR 004): where its classes lie, how Spark takes them.
 
-Compiled from forkless.scala by `make setup` (ops/stack/compiled.py), once for each version of that source.
+Compiled from forkless.scala by `make setup` (ops/local/stack/compiled.py), once for each version of that source.
 """
 
 import hashlib

@@ -10,9 +10,8 @@ from typing import Any
 
 import msgspec
 from confluent_kafka import Consumer, KafkaError, Message, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient
 
-from tally.connect import kafka_consumer
+from runtime.connect import kafka_admin, kafka_consumer
 from tally.errors import StackError
 from tally.settings import Settings
 
@@ -36,7 +35,7 @@ def mark(offset: int, timestamp_ms: int, value: bytes | None) -> Mark:
 
 def topic_ids(settings: Settings, topics: Iterable[str]) -> dict[str, str]:
     """Id of each topic: a topic that is deleted and created anew has another one. Raises KafkaException, or StackError without answer."""
-    admin = AdminClient({"bootstrap.servers": settings.kafka, "log_level": 3})
+    admin = kafka_admin(settings)
     described = admin.describe_topics(TopicCollection(list(topics)), request_timeout=TIMEOUT_SECONDS)
     try:
         return {name: str(found.result(TIMEOUT_SECONDS).topic_id) for name, found in described.items()}

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from runtime.repository import REPOSITORY
 from runtime.sparkconf import spark_conf
 from tally.settings import Settings
 
-REPOSITORY = Path(__file__).parents[1]
 STARTUP = Path(__file__).parent / "startup"
 
 

@@ -9,15 +9,15 @@ from contextlib import ExitStack, contextmanager, suppress
 import structlog
 from pyspark.sql import SparkSession
 
+from runtime.connect import cassandra_session
 from runtime.job import run_job
 from runtime.jvm_lock import exclusive_in_jvm
+from runtime.lock import exclusive
 from speed_layer.handover import Begin, Driver
 from speed_layer.keeper import JVM_GONE, Keeper, Planned
 from speed_layer.liveness import Liveness
 from speed_layer.session import build_streaming_session
-from tally.connect import cassandra_session
 from tally.errors import TallyError
-from tally.lock import exclusive
 from tally.settings import Settings
 
 WATCH_SECONDS = 0.2

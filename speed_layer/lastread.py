@@ -10,11 +10,11 @@ from typing import Any
 
 from confluent_kafka import KafkaError, TopicPartition
 
+from runtime.connect import kafka_consumer
 from runtime.marks import topic_ids
 from speed_layer.acks import NO_CRC, Ack
 from speed_layer.checkpoint import keep_whole
 from speed_layer.source import TIMEOUT_SECONDS, Retained
-from tally.connect import kafka_consumer
 from tally.errors import DataLoss, StackError
 from tally.settings import Settings
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
-from tally.connect import kafka_consumer
+from runtime.connect import kafka_consumer
 from tally.errors import BadSettings, DataLoss, StackError
 from tally.frames import canonical_records
 from tally.settings import Settings

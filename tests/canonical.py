@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 from confluent_kafka import Message
 
-from tally.connect import kafka_producer
+from runtime.connect import kafka_producer
 from tally.events import SCHEMA_VERSION, CanonicalInterval, CanonicalReceipt, Line
 from tally.identity import fingerprint, interval_id, receipt_id
 from tally.instants import instant_text

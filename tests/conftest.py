@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cassandra.cluster import Session
     from pyspark.sql import SparkSession
 
-    from ops.stack.service import Site
+    from ops.local.stack.service import Site
 
 pytest_plugins = ("tests.tiers",)
 
@@ -32,8 +32,8 @@ hypothesis.settings.load_profile("tally")
 
 def make_site(home: Path, **variables: str) -> "Site":
     """A stack at this home on free ports; `variables` are environment variables of its settings, e.g. TALLY_PARTITIONS."""
-    from ops.stack.addresses import apart, settings_with_addresses
-    from ops.stack.service import Site
+    from ops.local.stack.addresses import apart, settings_with_addresses
+    from ops.local.stack.service import Site
 
     environment = {"TALLY_SPARK_JAVA_OPTIONS": SHORT_RUN_JAVA, **apart(home, os.environ), **variables}
     return Site.of(settings_with_addresses(environment), environment)
@@ -49,7 +49,7 @@ def stack_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def site(stack_home: Path) -> Iterator["Site"]:
     """The run's shared stack; nothing of it runs until a test asks for `kafka` or `cassandra`, nothing is left at the end."""
-    from ops.stack import catalogue, control
+    from ops.local.stack import catalogue, control
 
     site = make_site(stack_home)
     yield site
@@ -68,7 +68,7 @@ def settings(site: "Site") -> Settings:
 @pytest.fixture(scope="session")
 def kafka(site: "Site") -> str:
     """Bootstrap address of a running broker with every topic of schemas/topics.yaml."""
-    from ops.stack import catalogue, control
+    from ops.local.stack import catalogue, control
 
     control.up(site, catalogue.named(["kafka"]), print)
     return site.settings.kafka
@@ -77,7 +77,7 @@ def kafka(site: "Site") -> str:
 @pytest.fixture(scope="session")
 def cassandra(site: "Site") -> str:
     """Address of a running node whose keyspace `tally` has every table."""
-    from ops.stack import catalogue, control
+    from ops.local.stack import catalogue, control
 
     control.up(site, catalogue.named(["cassandra"]), print)
     return site.settings.cassandra
@@ -102,10 +102,10 @@ def made_topic(settings: Settings) -> Iterator[str]:
     """Name of a new, empty topic, which is gone after the block."""
     from confluent_kafka.admin import NewTopic
 
-    from ops.stack.probes import admin_client
+    from runtime.connect import kafka_admin
 
     name = f"test-{uuid4().hex}"
-    admin = admin_client(settings)
+    admin = kafka_admin(settings)
     admin.create_topics([NewTopic(name, num_partitions=settings.partitions, replication_factor=1)])[name].result(30)
     _wait_for_leaders(settings, name)
     yield name
@@ -117,7 +117,7 @@ def _wait_for_leaders(settings: Settings, topic: str) -> None:
     from confluent_kafka import KafkaException, TopicPartition
     from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
-    from tally.connect import kafka_consumer
+    from runtime.connect import kafka_consumer
 
     @retry(retry=retry_if_exception_type(KafkaException), stop=stop_after_delay(30), wait=wait_fixed(0.1), reraise=True)
     def led() -> None:
@@ -141,8 +141,8 @@ def tables(cassandra: str, settings: Settings) -> Iterator["Session"]:
 @contextmanager
 def made_keyspace(settings: Settings) -> Iterator["Session"]:
     """A session on a new keyspace with every table of schemas/views, which is gone after the block."""
-    from ops.stack import provision
-    from tally.connect import cassandra_session
+    from ops import provision
+    from runtime.connect import cassandra_session
 
     own = settings.model_copy(update={"keyspace": f"test_{uuid4().hex}"})
     provision.create_tables(own)
@@ -173,7 +173,7 @@ def own_site(site: "Site", keyspace: str, tmp_path_factory: pytest.TempPathFacto
 
     For tests that run whole processes, which know their topics by fixed names.
     """
-    from ops.stack import catalogue, control
+    from ops.local.stack import catalogue, control
 
     shared = {"TALLY_CASSANDRA": site.settings.cassandra, "TALLY_CASSANDRA_STORAGE": site.settings.cassandra_storage}
     own = make_site(tmp_path_factory.mktemp("own"), **shared, TALLY_KEYSPACE=keyspace)

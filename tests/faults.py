@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import psutil
 
-from ops.stack.processes import send
+from ops.local.stack.processes import send
 from tests.loop import Loop, wait_until
 from tests.support.live_load import STORES, LiveLoad
 

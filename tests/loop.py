@@ -13,13 +13,13 @@ import psutil
 from cassandra.cluster import Session
 from tenacity import RetryError, retry, retry_if_result, stop_after_delay, wait_fixed
 
-from ops.demo.run import wait_until_caught_up
 from ops.lag import Lag, read_lag
+from ops.local.demo.run import wait_until_caught_up
+from runtime.connect import cassandra_session
 from runtime.sparkconf import SHORT_RUN_JAVA
 from speed_layer import receipts, views
 from speed_layer.checkpoint import committed_position
 from speed_layer.source import retained
-from tally.connect import cassandra_session
 from tally.families import SALES
 from tally.settings import Settings
 

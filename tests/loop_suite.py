@@ -9,7 +9,7 @@ import pytest
 from cassandra.cluster import Session
 
 from ops.oracle.complete_journey import Scope, stores_in, window_totals
-from tally.connect import cassandra_session
+from runtime.connect import cassandra_session
 from tests.loop import Loop, running_loop
 from tests.prefixes import committed_steps, judged
 from tests.readers import Questions, Readings, reading

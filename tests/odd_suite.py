@@ -14,7 +14,7 @@ import pytest
 from cassandra.cluster import Session
 
 from ops.audit.topics import dead_letters
-from tally.connect import kafka_producer
+from runtime.connect import kafka_producer
 from tally.instants import instant_text
 from tests.loop import Loop
 from tests.support.gateway_client import GatewayClient

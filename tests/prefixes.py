@@ -13,7 +13,7 @@ from uuid import uuid4
 from confluent_kafka import TopicPartition
 
 from ops.audit.topics import dead_letters
-from tally.connect import kafka_consumer
+from runtime.connect import kafka_consumer
 from tally.instants import from_millis
 from tally.settings import Settings
 from tests.readers import METRICS, Fall, Readings, Seen, Told

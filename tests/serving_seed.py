@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 
-from ops.stack import provision
+from ops import provision
+from runtime.connect import cassandra_session
 from serving.merge.views import Activity, Published, ViewRow
-from tally.connect import cassandra_session
 from tally.families import SALES
 from tally.settings import Settings
 from tests.serving_tables import insert_world

@@ -23,16 +23,16 @@ from batch_layer.master.positions import Held, Until, held_by, kept_offsets, new
 from batch_layer.master.progress import last_marks, note_days, note_position, read_days
 from batch_layer.master.table import append, create_table, master_records
 from batch_layer.master.watch import Running, Watch
+from runtime.connect import cassandra_session
 from runtime.gaps import Gap, past_gaps, read_gaps
 from runtime.job import run_job
 from runtime.jvm_lock import exclusive_in_jvm
+from runtime.lock import exclusive
 from runtime.marks import read_marks, topic_ids
 from runtime.priority import step_back
 from runtime.spark import build_session
-from tally.connect import cassandra_session
 from tally.errors import DataLoss, TallyError
 from tally.families import FAMILIES
-from tally.lock import exclusive
 from tally.settings import Settings
 
 QUERY = "master"

@@ -9,8 +9,8 @@ import msgspec
 from confluent_kafka import TopicPartition
 from deltalake import DeltaTable
 
+from runtime.connect import kafka_consumer
 from runtime.marks import Mark, Place
-from tally.connect import kafka_consumer
 from tally.errors import DataLoss
 from tally.settings import Settings
 

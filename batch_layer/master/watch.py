@@ -14,8 +14,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from batch_layer.master.positions import Until, kept_offsets
 from batch_layer.master.progress import note_current
 from runtime.causes import root_cause
+from runtime.connect import CASSANDRA_AWAY
 from runtime.heartbeat import Heartbeat
-from tally.connect import CASSANDRA_AWAY
 from tally.errors import TallyError
 from tally.families import FAMILIES
 from tally.settings import Settings

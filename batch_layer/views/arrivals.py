@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from batch_layer.master.positions import kept_offsets
-from tally.connect import NORMALISER_GROUP, kafka_consumer
+from runtime.connect import NORMALISER_GROUP, kafka_consumer
 from tally.errors import TallyError
 from tally.frames import canonical_records
 from tally.instants import from_millis

@@ -9,7 +9,7 @@ from cassandra.concurrent import execute_concurrent_with_args
 
 from batch_layer.views.outbox import KEEP_WINDOW, bucket_of
 from batch_layer.views.rows import CONCURRENCY, columns_of, worker_session
-from tally.connect import CQL_DATE_ZERO
+from runtime.connect import CQL_DATE_ZERO
 from tally.families import Family
 from tally.settings import Settings
 

@@ -23,7 +23,7 @@ from batch_layer.views.scope import Reach, Wanted, all_days, days_between, dirty
 from batch_layer.views.survey import Survey
 from batch_layer.views.tills import note_tills, suspect_tills
 from runtime.clock import brokers_now
-from tally.connect import kafka_producer
+from runtime.connect import kafka_producer
 from tally.errors import TallyError
 from tally.families import FAMILIES, Family
 from tally.frames import window_rows

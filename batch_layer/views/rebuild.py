@@ -13,10 +13,10 @@ from uuid import uuid4
 
 from batch_layer.views.publication import Job, publish
 from batch_layer.views.scope import Wanted
+from runtime.connect import cassandra_session
 from runtime.job import run_job
 from runtime.spark import build_session
 from runtime.sparkconf import SHORT_RUN_JAVA
-from tally.connect import cassandra_session
 from tally.families import FAMILIES
 from tally.settings import Settings
 from tally.windows import parse_days

@@ -7,7 +7,7 @@ from cassandra.cluster import Session
 from cassandra.concurrent import execute_concurrent_with_args
 
 from batch_layer.views.check import Checked
-from tally.connect import CQL_DATE_ZERO
+from runtime.connect import CQL_DATE_ZERO
 from tally.families import Family
 
 

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from runtime.binding import binder
+from runtime.connect import CQL_DATE_ZERO, cassandra_cluster
 from runtime.writes import write_groups
-from tally.connect import CQL_DATE_ZERO, cassandra_cluster
 from tally.families import Family
 from tally.settings import Settings
 

@@ -7,9 +7,9 @@ from ingest.gateway.backlog import Backlog, Bounds, Watch
 from ingest.gateway.outbox import Outbox, Room
 from ingest.gateway.submission import ENTRANCES
 from ingest.normaliser.arrival import Rules
+from runtime.connect import kafka_producer
 from runtime.job import run_job
 from runtime.web import Place, serve
-from tally.connect import kafka_producer
 from tally.errors import StackError
 from tally.settings import Settings
 

@@ -12,7 +12,7 @@ from threading import Event, Thread
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from tally.connect import NORMALISER_GROUP, kafka_consumer
+from runtime.connect import NORMALISER_GROUP, kafka_consumer
 from tally.settings import Settings
 
 _ASK_SECONDS = 3.0

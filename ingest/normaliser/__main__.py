@@ -12,13 +12,13 @@ import structlog
 from ingest.normaliser.arrival import Rules
 from ingest.normaliser.janitor import Janitor
 from ingest.normaliser.normalise import Normaliser, raw_topics
-from ingest.processor.build import Job, build_processor
-from ingest.processor.faults import Faults
-from ingest.processor.rivals import fenced_or_late
+from runtime.connect import NORMALISER_ANCHOR, NORMALISER_GROUP
 from runtime.heartbeat import Heartbeat
 from runtime.job import run_job
+from runtime.processor.build import Job, build_processor
+from runtime.processor.faults import Faults
+from runtime.processor.rivals import fenced_or_late
 from runtime.watchdog import Watchdog
-from tally.connect import NORMALISER_ANCHOR, NORMALISER_GROUP
 from tally.errors import Fenced
 from tally.settings import Settings
 

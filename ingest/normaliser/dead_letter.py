@@ -1,6 +1,6 @@
 """What becomes of a message that breaks its contract: a dead letter that names it and can be stored safely."""
 
-from ingest.processor.record import Input, Output
+from runtime.processor.record import Input, Output
 from tally.errors import RejectedEvent
 from tally.instants import from_millis, instant_text, parse_instant
 from tally.keys import keyed_digest

@@ -7,8 +7,9 @@ from typing import Any
 
 import structlog
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import OffsetSpec
 
+from runtime.connect import kafka_admin
 from tally.settings import Settings
 
 SYSLOG_ERROR = 3
@@ -41,7 +42,7 @@ class Janitor:
     def sweep(self) -> None:
         """Delete what is both read and past its retention. Raises KafkaException or TimeoutError when the brokers do not do it."""
         # Anew each time: after a change of leaders an old one goes on asking with the epoch that it knows, and is refused.
-        admin: Any = AdminClient({"bootstrap.servers": self._settings.kafka, "log_level": SYSLOG_ERROR})
+        admin: Any = kafka_admin(self._settings)
         read = {place: offset - _KEPT for place, offset in self._committed(admin).items() if offset > _KEPT}
         old = self._first_younger(admin, read) if read else {}
         bounds = [TopicPartition(*place, min(offset, old[place])) for place, offset in read.items() if min(offset, old[place]) > 0]

@@ -10,7 +10,7 @@ from ingest.normaliser.dead_letter import dead_letter
 from ingest.normaliser.interval import normalised_interval
 from ingest.normaliser.receipt import normalised_receipt
 from ingest.normaliser.repeats import Repeats
-from ingest.processor.record import Input, Output
+from runtime.processor.record import Input, Output
 from schemas import loader
 from tally.errors import RejectedEvent
 from tally.events import CanonicalInterval, CanonicalReceipt

@@ -8,8 +8,8 @@ from uuid import uuid4
 from cassandra.cluster import Session
 from confluent_kafka import TopicPartition
 
+from runtime.connect import NORMALISER_GROUP, kafka_consumer
 from schemas.loader import topics
-from tally.connect import NORMALISER_GROUP, kafka_consumer
 from tally.families import FAMILIES
 from tally.settings import Settings
 

@@ -14,7 +14,7 @@ from ops.audit.master import Master
 from ops.audit.oracle import Comparison, Sample, compare_http, compare_rows
 from ops.audit.served import merged_windows, published_claims
 from ops.oracle.complete_journey import Scope, window_totals
-from tally.connect import cassandra_session
+from runtime.connect import cassandra_session
 from tally.families import SALES
 from tally.settings import Settings
 

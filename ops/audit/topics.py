@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from tally.connect import kafka_consumer
+from runtime.connect import kafka_consumer
 from tally.errors import TallyError
 from tally.settings import Settings
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ops.cli.output import note, print_json
+from runtime.output import note, print_json
 
 WIDE = 140
 

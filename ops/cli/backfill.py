@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from ops.cli.output import note, print_json
+from runtime.output import note, print_json
 
 
 def register(app: typer.Typer) -> None:
@@ -25,7 +25,7 @@ def declare(
     from dataclasses import asdict
 
     from runtime.backfill import declare_backfill
-    from tally.connect import cassandra_session
+    from runtime.connect import cassandra_session
     from tally.families import FAMILIES
     from tally.settings import Settings
     from tally.windows import parse_days
@@ -49,7 +49,7 @@ def listed(json: Annotated[bool, typer.Option("--json", help="print one JSON obj
     from dataclasses import asdict
 
     from runtime.backfill import declared_backfills
-    from tally.connect import cassandra_session
+    from runtime.connect import cassandra_session
     from tally.families import FAMILIES
     from tally.settings import Settings
 

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from ops.cli.output import print_json
 from ops.dead_letters import DeadLetter, Wanted, dead_letter, dead_letters
 from ops.dead_letters import replay as replay_letter
+from runtime.output import print_json
 from schemas import loader
 from tally.settings import Settings
 

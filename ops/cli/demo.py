@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ops.cli.output import note
+from runtime.output import note
 
 HOME = Path(".tally") / "demo"
 # A year in two minutes: in small micro-batches it can be watched, and the master is asked soon after the last receipt.
@@ -29,8 +29,8 @@ def demo(
 
     Exits with the audit's code, and with 1 when the receipt is not served within a minute.
     """
-    from ops.demo.run import Demo, DemoPlan, show_result
-    from ops.stack.airflow import NEW_DAGS_ARE_PAUSED
+    from ops.local.demo.run import Demo, DemoPlan, show_result
+    from ops.local.stack.airflow import NEW_DAGS_ARE_PAUSED
     from runtime.sparkconf import SHORT_RUN_JAVA
     from tally.settings import Settings
 

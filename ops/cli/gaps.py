@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from ops.cli.output import note, print_json
+from runtime.output import note, print_json
 from tally.errors import TallyError
 from tally.families import FAMILIES
 from tally.settings import Settings
@@ -30,8 +30,8 @@ def register(app: typer.Typer) -> None:
 def list_gaps(json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False) -> None:
     """Gaps that were accepted, and partitions whose reader cannot go on."""
     from ops.gaps import open_holes
+    from runtime.connect import cassandra_session
     from runtime.gaps import read_gaps
-    from tally.connect import cassandra_session
 
     settings = Settings.load()
     with cassandra_session(settings) as session:
@@ -52,7 +52,7 @@ def accept_gap(
 ) -> None:
     """Go on without the records that one partition has lost. The windows of that time are never complete again."""
     from ops.gaps import accept, hole, readable_topics
-    from tally.connect import cassandra_session
+    from runtime.connect import cassandra_session
 
     settings = Settings.load()
     if topic not in readable_topics() or partition >= settings.partitions:

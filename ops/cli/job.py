@@ -2,12 +2,11 @@
 
 import os
 import sys
-from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
 
-_REPOSITORY = Path(__file__).parents[2]
+from runtime.repository import python_path
 
 # Everything that is typed goes on to the job, --help too.
 PASSED_ON: dict[str, Any] = {
@@ -18,6 +17,5 @@ PASSED_ON: dict[str, Any] = {
 
 def become(module: str, context: typer.Context) -> NoReturn:
     """This process replaced by `python -m module` with the arguments of the verb."""
-    path = ":".join(part for part in (str(_REPOSITORY), os.environ.get("PYTHONPATH", "")) if part)
     # Replaced, not started: a signal or a kill meant for the job reaches it.
-    os.execve(sys.executable, [sys.executable, "-m", module, *context.args], {**os.environ, "PYTHONPATH": path})
+    os.execve(sys.executable, [sys.executable, "-m", module, *context.args], {**os.environ, "PYTHONPATH": python_path(os.environ)})

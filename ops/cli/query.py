@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ops.cli.output import note, print_json
+from runtime.output import note, print_json
 
 if TYPE_CHECKING:
     from rich.table import Table

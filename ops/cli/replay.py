@@ -1,4 +1,4 @@
-"""`tally replay`: becomes the process `python -m ingest.sources.replay`."""
+"""`tally replay`: becomes the process `python -m ingest.replay`."""
 
 import typer
 
@@ -12,4 +12,4 @@ def register(app: typer.Typer) -> None:
 
 def replay(context: typer.Context) -> None:
     """Send real receipts with seeded duplicates, disorder, lateness, conflicts and bad messages; see `tally replay --help`."""
-    become("ingest.sources.replay", context)
+    become("ingest.replay", context)

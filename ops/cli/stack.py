@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ops.cli.output import note, print_json
+from runtime.output import note, print_json
 
 if TYPE_CHECKING:
-    from ops.stack.service import Site
-    from ops.stack.states import Status
+    from ops.local.stack.service import Site
+    from ops.local.stack.states import Status
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]…", help="services; all if none is named")]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on standard output")]
@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 def up(names: Names = None) -> None:
     """Start what does not run, with all it needs, and return when it is ready."""
-    from ops.stack import catalogue, control
+    from ops.local.stack import catalogue, control
 
     site = _site()
     services = catalogue.services_of(site)
@@ -39,7 +39,7 @@ def up(names: Names = None) -> None:
 
 def down(names: Names = None) -> None:
     """Stop what `up` started; data stays."""
-    from ops.stack import catalogue, control
+    from ops.local.stack import catalogue, control
 
     site = _site()
     control.down(site, catalogue.named(names or (), catalogue.services_of(site)), note)
@@ -49,7 +49,7 @@ def status(as_json: AsJson = False) -> None:
     """State, process and address of each service; exit code 0 only if all run."""
     from dataclasses import asdict
 
-    from ops.stack import catalogue, control, watching
+    from ops.local.stack import catalogue, control, watching
 
     site = _site()
     states = control.status(site, catalogue.named((), catalogue.services_of(site)))
@@ -68,7 +68,7 @@ def doctor(as_json: AsJson = False) -> None:
     """Look at the machine and the stack; each line says ok or failed, and the fix; exit code 1 if one failed."""
     from dataclasses import asdict
 
-    from ops.stack.doctor import checks
+    from ops.local.stack.doctor import checks
 
     found = {}
     for name, check in checks(_site()):
@@ -92,7 +92,7 @@ def _trouble(name: str, state: "Status") -> str:
 
 
 def _site() -> "Site":
-    from ops.stack.addresses import settings_with_addresses
-    from ops.stack.service import Site
+    from ops.local.stack.addresses import settings_with_addresses
+    from ops.local.stack.service import Site
 
     return Site.of(settings_with_addresses(os.environ), os.environ)

@@ -9,16 +9,17 @@ import msgspec
 import structlog
 from fastapi import FastAPI, Query, Request, Response
 
-from serving.api import catalogue, cursor, problems
-from serving.api.answer import Answerer
-from serving.api.explain import ExplainQuery, explanation
-from serving.api.instants import shown
-from serving.api.known_stores import KnownStores
+from serving.api import cursor, problems
 from serving.api.pages import Pages
-from serving.api.question import MetricQuery, PageQuery
-from serving.api.stores import StoreBook
 from serving.api.telemetry import RequestCounts, Telemetry
 from serving.merge.views import ViewReader
+from serving.query import catalogue
+from serving.query.answer import Answerer
+from serving.query.explain import ExplainQuery, explanation
+from serving.query.instants import shown
+from serving.query.known_stores import KnownStores
+from serving.query.question import MetricQuery, PageQuery
+from serving.query.stores import StoreBook
 from tally.errors import ViewsUnreachable
 from tally.families import FAMILIES
 from tally.settings import Settings

@@ -7,14 +7,15 @@ from typing import Any
 
 from fastapi import Request
 
-from serving.api import catalogue, cursor
-from serving.api.answer import Answerer, Asked, Currencies, days_of, one_or_series
-from serving.api.catalogue import Metric
-from serving.api.instants import shown
-from serving.api.known_stores import KnownStores
+from serving.api import cursor
 from serving.api.paging import End, page_of
-from serving.api.question import MetricQuery, StoreSlots, all_stretches, as_of_instant, dimensions, store_ids
-from serving.api.stores import StoreBook
+from serving.query import catalogue
+from serving.query.answer import Answerer, Asked, Currencies, days_of, one_or_series
+from serving.query.catalogue import Metric
+from serving.query.instants import shown
+from serving.query.known_stores import KnownStores
+from serving.query.question import MetricQuery, StoreSlots, all_stretches, as_of_instant, dimensions, store_ids
+from serving.query.stores import StoreBook
 from tally.errors import BadQuery
 
 

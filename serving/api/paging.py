@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from serving.api.cursor import Place, not_of_this
-from serving.api.grains import Slot
-from serving.api.question import StoreSlots
+from serving.query.grains import Slot
+from serving.query.question import StoreSlots
 from tally.windows import WINDOW
 
 # Each window of an answer is read and merged, however long its rows are: this bounds what one question costs.

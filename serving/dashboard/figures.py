@@ -8,8 +8,8 @@ from itertools import takewhile
 from typing import Literal
 from zoneinfo import ZoneInfo
 
-from serving.api import catalogue, cells
-from serving.api.catalogue import Value
+from serving.query import catalogue, cells
+from serving.query.catalogue import Value
 from tally.families import CURRENCY
 
 HOURS, WEEKDAYS = 24, 7

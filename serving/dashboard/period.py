@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from serving.api import grains
-from serving.api.question import StoreSlots
+from serving.query import grains
+from serving.query.question import StoreSlots
 
 LENGTHS = (7, 28, 91)
 DEFAULT_LENGTH = 28

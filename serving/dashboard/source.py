@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from datetime import date
 from zoneinfo import ZoneInfo
 
-from serving.api import catalogue
-from serving.api.answer import Answerer, Asked
-from serving.api.known_stores import KnownStores
-from serving.api.stores import Store, StoreBook
 from serving.dashboard.figures import Figures, Stretch, figures, main_currency
 from serving.dashboard.period import Period
 from serving.merge.offload import computed
 from serving.merge.views import ViewReader
+from serving.query import catalogue
+from serving.query.answer import Answerer, Asked
+from serving.query.known_stores import KnownStores
+from serving.query.stores import Store, StoreBook
 from tally.settings import Settings
 
 

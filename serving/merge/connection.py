@@ -11,7 +11,7 @@ from cassandra.policies import ConstantReconnectionPolicy
 from cassandra.protocol import ErrorMessage, InternalError
 from cassandra.query import PreparedStatement, tuple_factory
 
-from tally.connect import cassandra_cluster
+from runtime.connect import cassandra_cluster
 from tally.errors import ViewsUnreachable
 from tally.settings import Settings
 

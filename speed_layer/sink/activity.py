@@ -6,8 +6,8 @@ from typing import Any
 from cassandra.cluster import Session
 from cassandra.query import BoundStatement, PreparedStatement
 
+from runtime.connect import CQL_DATE_ZERO
 from runtime.writes import write_groups
-from tally.connect import CQL_DATE_ZERO
 from tally.families import CURRENCY, Family
 
 Key = tuple[str, ...]

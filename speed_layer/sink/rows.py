@@ -10,10 +10,10 @@ from cassandra.cluster import Session
 from cassandra.query import BoundStatement
 
 from runtime.binding import binder
+from runtime.connect import CQL_DATE_ZERO, cassandra_cluster
 from runtime.writes import write_groups
 from speed_layer.sink.activity import StoreActivity
 from speed_layer.sink.updates import ViewUpdates
-from tally.connect import CQL_DATE_ZERO, cassandra_cluster
 from tally.families import Family
 from tally.settings import Settings
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from confluent_kafka import KafkaError, Message
 
-from tally.connect import kafka_producer
+from runtime.connect import kafka_producer
 from tally.errors import TallyError
 from tally.families import Family
 from tally.instants import from_millis, instant_text

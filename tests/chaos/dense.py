@@ -4,7 +4,7 @@ import json
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 
-from ingest.sources.channels import KafkaChannel
+from ingest.replay.channels import KafkaChannel
 from tally.instants import instant_text
 from tally.settings import Settings
 from tally.windows import window_start

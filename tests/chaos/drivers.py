@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from ops.stack.processes import send
+from ops.local.stack.processes import send
 from speed_layer.source import retained
 from speed_layer.views import QUERY
 from tally.families import SALES

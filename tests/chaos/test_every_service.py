@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from cassandra.cluster import Session
 
-from ops.stack import catalogue
-from tally.connect import cassandra_session
+from ops.local.stack import catalogue
+from runtime.connect import cassandra_session
 from tests.fault_suite import FaultSuite, Suffering
 from tests.loop import Loop, running_loop
 

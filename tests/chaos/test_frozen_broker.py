@@ -8,14 +8,14 @@ import pytest
 from confluent_kafka import KafkaException, TopicPartition
 
 from ingest.normaliser.janitor import Janitor
-from ops.stack import catalogue, control, supervisor
-from tally.connect import kafka_consumer
+from ops.local.stack import catalogue, control, supervisor
+from runtime.connect import kafka_consumer
 from tests.conftest import make_site
 from tests.faults import strike
 from tests.integration.ingest.conftest import send_values, spans, wait_until
 
 if TYPE_CHECKING:
-    from ops.stack.service import Site
+    from ops.local.stack.service import Site
 
 RAW, GROUP = "posTransactionTopic", "frozen"
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ops.stack.probes import is_healthy
+from ops.local.stack.probes import is_healthy
 from tally.settings import Settings
 from tests import hostile
 from tests.hostile import Attack, address_of, p99

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ops.stack.processes import has_ended
+from ops.local.stack.processes import has_ended
 from speed_layer.views import QUERY
 from tests.chaos.drivers import SpeedDriver, send_to_all
 from tests.loop import Loop, jvm_of, running_loop, wait_until

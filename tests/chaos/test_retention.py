@@ -14,9 +14,9 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from ops.stack import catalogue, control
-from ops.stack.probes import admin_client, is_healthy
-from tally.connect import kafka_consumer, kafka_producer
+from ops.local.stack import catalogue, control
+from ops.local.stack.probes import is_healthy
+from runtime.connect import kafka_admin, kafka_consumer, kafka_producer
 from tally.settings import Settings
 from tests.conftest import make_site
 from tests.controls.clock_janitor import ClockJanitor
@@ -24,7 +24,7 @@ from tests.integration.ingest.conftest import Start, committed_messages, starter
 from tests.unit.ingest.messages import encoded, pos
 
 if TYPE_CHECKING:
-    from ops.stack.service import Site
+    from ops.local.stack.service import Site
 
 RETENTION_SECONDS, LIMIT_SECONDS, OUTAGE_SECONDS = 60, 240, 300
 PAUSE_SECONDS = 0.5
@@ -111,7 +111,7 @@ def test_gateway_refuses_before_its_limit_is_passed(outage: Sent) -> None:
 
 def test_control_that_deletes_by_the_clock_loses_what_was_acknowledged(site: "Site") -> None:
     topic = f"control-{uuid4().hex}"
-    admin = admin_client(site.settings)
+    admin = kafka_admin(site.settings)
     admin.create_topics([NewTopic(topic, site.settings.partitions, 1)])[topic].result(30)
     stopped = Event()
     janitor = Thread(target=ClockJanitor(site.settings, topic, [topic]).run, args=(stopped,))

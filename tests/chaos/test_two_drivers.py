@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 
 from ops.lag import Lag
-from tally.connect import cassandra_session
+from runtime.connect import cassandra_session
 from tally.instants import instant_text
 from tests.chaos.dense import DAY, SPAN, STORES, WINDOW, Cell, DenseDay
 from tests.chaos.drivers import SpeedDriver, another_driver, resume

@@ -12,10 +12,9 @@ import psutil
 import pytest
 from confluent_kafka import TopicPartition
 
-from ops.stack.probes import admin_client
-from ops.stack.processes import send
+from ops.local.stack.processes import send
+from runtime.connect import NORMALISER_GROUP, cassandra_session, kafka_admin, kafka_consumer
 from schemas import loader
-from tally.connect import NORMALISER_GROUP, cassandra_session, kafka_consumer
 from tests.fault_suite import of_live_stores
 from tests.faults import FREEZE_SECONDS, Outcome, pause, suffered, table
 from tests.loop import Loop, running_loop, wait_until
@@ -75,7 +74,7 @@ def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
 
 def partitions_of_members(loop: Loop) -> dict[str, set[int]]:
     """Which partitions of the receipts each member of the group has, by its slot's name."""
-    admin = admin_client(loop.settings)
+    admin = kafka_admin(loop.settings)
     members = admin.describe_consumer_groups([NORMALISER_GROUP])[NORMALISER_GROUP].result(30).members
     return {member.client_id: {at.partition for at in member.assignment.topic_partitions if at.topic == RAW} for member in members}
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import uuid4
 
+from runtime.connect import CQL_DATE_ZERO
 from speed_layer.job import main
 from speed_layer.sink.rows import Row, RowSink, WindowRows, row_columns
-from tally.connect import CQL_DATE_ZERO
 from tally.families import Family
 from tally.settings import Settings
 

@@ -5,7 +5,7 @@ from typing import Any
 from confluent_kafka import TopicPartition
 
 from ingest.normaliser.janitor import Janitor
-from tally.connect import kafka_consumer
+from runtime.connect import kafka_consumer
 
 
 class ClockJanitor(Janitor):

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.api import catalogue
-from serving.api.cells import Cell, cells, values_of
 from serving.merge.served import UNKNOWN, ServedWindow
+from serving.query import catalogue
+from serving.query.cells import Cell, cells, values_of
 from tally.families import SALES
 from tally.merge import MergedWindow
 from tally.windows import WINDOW

@@ -5,9 +5,9 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.api.catalogue import Metric, Sum, ratio
-from serving.api.cells import WHOLE, Cell, Window, cells, values_of, values_seen
 from serving.merge.served import ServedWindow
+from serving.query.catalogue import Metric, Sum, ratio
+from serving.query.cells import WHOLE, Cell, Window, cells, values_of, values_seen
 from tally.families import Family
 from tally.merge import Axes, MergedWindow, Parts
 from tally.windows import WINDOW

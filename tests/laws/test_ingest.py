@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.sources.sendings import Plan, Receipt, Sending, sendings
+from ingest.replay.sendings import Plan, Receipt, Sending, sendings
 from schemas import loader
 from tally.errors import RejectedEvent
 from tally.events import CanonicalReceipt

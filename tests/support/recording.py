@@ -2,11 +2,10 @@
 
 `… compare A B` says how many of the facts are equal, and which are not: a refactoring may change none of them. A fact is an answer of
 the API, a row of a table, a record of the master dataset or of a topic, a line of the ledger. What tells of the clock or of the cut
-into transactions and micro-batches is left out, by name (VOLATILE); everything else counts, to the byte.
+into transactions and micro-batches is left out, by name (tests/support/facts.py); everything else counts, to the byte.
 """
 
 import argparse
-import hashlib
 import json
 import os
 import subprocess
@@ -25,11 +24,12 @@ from cassandra.cluster import Session
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from deltalake import DeltaTable
 
-from ops.demo.run import wait_until_caught_up
 from ops.lag import read_lag
-from ops.stack.addresses import apart
-from tally.connect import cassandra_session
+from ops.local.demo.run import wait_until_caught_up
+from ops.local.stack.addresses import apart
+from runtime.connect import cassandra_session
 from tally.settings import Settings
+from tests.support.facts import Fact, compare, fact, stable
 from tests.support.gateway_client import GatewayClient
 
 ROOT = Path(__file__).parents[2]
@@ -41,32 +41,10 @@ PERTURBED = (
 MONDAYS = "2017-09-04", "2017-09-25"
 QUARTERS = "2017-09-04", "2017-09-11"
 DOORS = ("367", "406", "292")
-# Instants of the run and its Kafka offsets, which count markers of transactions too; each stays as the kind of thing that it is.
-VOLATILE = {
-    *("flipped_at", "through", "master_behind_since", "received_at", "committed_at", "recorded_at", "current_at", "declared_at"),
-    *("noted_at", "first_seen", "offsets", "speed_offsets", "pinned", "master_until", "until", "watermark", "table_version"),
-    *("run", "micro_batch", "source_offset", "flip_token", "last_token", "sha256", "committed", "master"),
-}
 # Written with a timestamp of their own, which is part of what they say.
 REGISTERS = {"sales_15min": "events", "traffic_15min": "events", "store_activity": "first_day"}
 # How far somebody has come, by the clock.
 NOT_COMPARED = {"speed_progress", "master_progress", "master_position", "master_current", "restatement_run"}
-KEPT_BYTES = 3_000
-
-Fact = tuple[str, str, str]
-
-
-def stable(value: Any) -> Any:
-    """The value with what is volatile in it replaced by its type."""
-    if isinstance(value, dict):
-        return {name: type(one).__name__ if name in VOLATILE else stable(one) for name, one in value.items()}
-    return [stable(one) for one in value] if isinstance(value, list | tuple) else value
-
-
-def fact(kind: str, key: str, value: Any) -> Fact:
-    """A fact, its value as text; of a long one its digest."""
-    text = json.dumps(stable(value), sort_keys=True, default=str)
-    return kind, key, text if len(text) <= KEPT_BYTES else f"{text[:KEPT_BYTES]}… {hashlib.sha256(text.encode()).hexdigest()}"
 
 
 @dataclass
@@ -252,29 +230,6 @@ def _parsed(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def compare(one: Path, other: Path) -> int:
-    """How many facts differ, told by kind with the first of each."""
-    sides: list[dict[tuple[str, str], str]] = []
-    for file in (one, other):
-        lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-        sides.append({(kind, key): value for kind, key, value in lines})
-    differing = 0
-    kinds = sorted({kind for side in sides for kind, _ in side})
-    for kind in kinds:
-        keys = sorted({key for side in sides for other_kind, key in side if other_kind == kind})
-        wrong = [key for key in keys if sides[0].get((kind, key)) != sides[1].get((kind, key))]
-        differing += len(wrong)
-        print(f"{kind}: {len(keys):,} compared, {len(wrong):,} differ")
-        for key in wrong[:3]:
-            print(f"  {key}\n    {_shown(sides[0].get((kind, key)))}\n    {_shown(sides[1].get((kind, key)))}")
-    print(f"{sum(len(side) for side in sides) // 2:,} facts, {differing:,} differ")
-    return differing
-
-
-def _shown(value: str | None) -> str:
-    return "is not there" if value is None else value[:600]
 
 
 def say(line: str) -> None:

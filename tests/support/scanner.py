@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from cassandra.cluster import Session
 from confluent_kafka import Message, TopicPartition
 
-from tally.connect import kafka_consumer
+from runtime.connect import kafka_consumer
 from tally.settings import Settings
 
 CHUNK = 1 << 24

@@ -14,9 +14,9 @@ import httpx
 import pytest
 
 from serving.api.app import create_app
-from serving.api.question import MetricQuery, all_stretches
-from serving.api.stores import StoreBook
 from serving.merge.views import Activity
+from serving.query.question import MetricQuery, all_stretches
+from serving.query.stores import StoreBook
 from tally.errors import BadQuery
 from tally.families import Family
 from tally.settings import Settings

@@ -11,7 +11,7 @@ import pytest
 from cassandra.cluster import Session
 from deltalake import DeltaTable
 
-from tally.connect import kafka_producer
+from runtime.connect import kafka_producer
 from tests.loop import Loop
 from tests.personal_data import MARK, PLANTED, STORE, broken_messages, codes_message, good_messages, keys
 from tests.support.barcodes import article_numbers

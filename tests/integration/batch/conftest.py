@@ -8,8 +8,8 @@ from cassandra.cluster import Session
 from pyspark.sql import SparkSession
 
 from batch_layer.master.ingest import start_ingest
-from ops.stack.service import Site
-from tally.connect import cassandra_session
+from ops.local.stack.service import Site
+from runtime.connect import cassandra_session
 from tally.settings import Settings
 
 Ingest = Callable[..., None]

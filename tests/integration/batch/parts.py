@@ -13,7 +13,7 @@ from batch_layer.views.pointer import PointerTable
 from batch_layer.views.publication import Job
 from batch_layer.views.rebuild import Report, rebuild
 from batch_layer.views.scope import Wanted
-from tally.connect import kafka_consumer
+from runtime.connect import kafka_consumer
 from tally.families import FAMILIES, SALES, Family
 from tally.settings import Settings
 from tests.canonical import send

@@ -20,7 +20,7 @@ from batch_layer.master.table import append
 from batch_layer.master.watch import Watch
 from ops.audit.topics import committed_counts
 from runtime import jvm_lock
-from tally.connect import kafka_producer
+from runtime.connect import kafka_producer
 from tally.errors import AlreadyRunning, DataLoss
 from tally.settings import Settings
 from tests.canonical import receipt, send

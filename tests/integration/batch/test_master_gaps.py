@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition
 from batch_layer.master.ingest import QUERY
 from batch_layer.master.positions import held_by, kept_offsets
 from ops.gaps import accept, hole, open_holes
-from ops.stack.probes import admin_client
+from runtime.connect import kafka_admin
 from runtime.gaps import read_gaps
 from tally.errors import DataLoss
 from tally.settings import Settings
@@ -22,7 +22,7 @@ NOW = datetime.now(UTC).replace(microsecond=0)
 
 def delete_before(settings: Settings, partition: int, offset: int) -> None:
     """Records of sales before the offset are gone."""
-    admin, bound = admin_client(settings), TopicPartition("sales", partition, offset)
+    admin, bound = kafka_admin(settings), TopicPartition("sales", partition, offset)
     admin.delete_records([bound])[bound].result(30)
 
 

@@ -8,7 +8,7 @@ from cassandra.cluster import Session
 from deltalake import DeltaTable
 
 from batch_layer.master.positions import held_by
-from tally.connect import kafka_producer
+from runtime.connect import kafka_producer
 from tally.settings import Settings
 from tests.canonical import interval, receipt, send
 from tests.integration.batch.conftest import Ingest

@@ -19,7 +19,7 @@ from batch_layer.views.publication import Job
 from batch_layer.views.rebuild import rebuild
 from batch_layer.views.scope import Wanted
 from runtime.clock import brokers_now
-from tally.connect import NORMALISER_GROUP, kafka_consumer, kafka_producer
+from runtime.connect import NORMALISER_GROUP, kafka_consumer, kafka_producer
 from tally.families import SALES
 from tally.partitions import partition_of
 from tally.settings import Settings

@@ -15,7 +15,7 @@ from cassandra.query import BatchStatement
 
 from batch_layer.views.coverage import Claim, start_of
 from batch_layer.views.pointer import Generation, PointerTable
-from tally.connect import cassandra_session
+from runtime.connect import cassandra_session
 from tally.errors import FlipRefused
 from tally.settings import Settings
 

@@ -12,9 +12,9 @@ from batch_layer.views.pointer import PointerTable
 from batch_layer.views.rebuild import Report
 from batch_layer.views.rows import write_generation
 from ops.audit.topics import dead_letters
-from ops.stack.service import Site
+from ops.local.stack.service import Site
 from runtime.backfill import declare_backfill
-from tally.connect import cassandra_session
+from runtime.connect import cassandra_session
 from tally.errors import FlipRefused, TallyError
 from tally.families import FAMILIES
 from tally.windows import window_start

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from batch_layer.master.positions import Held, held_by
 from batch_layer.views.notices import Notices
 from batch_layer.views.pointer import PointerTable
-from ops.stack.service import Site
+from ops.local.stack.service import Site
 from runtime.backfill import declare_backfill
-from tally.connect import cassandra_session
+from runtime.connect import cassandra_session
 from tally.families import TRAFFIC
 from tests.canonical import interval, receipt, send
 from tests.integration.batch.parts import Parts, at, topic_values

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from ops.stack import catalogue, probes
-from ops.stack.service import Launch, Service
+from ops.local.stack import catalogue, probes
+from ops.local.stack.service import Launch, Service
+from runtime.repository import REPOSITORY
 from tests.unit.compose.files import environment, own_services, services
 
 BIN = Path(sys.executable).parent
@@ -34,7 +35,7 @@ def _ours(name: str, spark: str) -> Service:
     with_spark = "spark-master" in services()[name]["depends_on"]
     return replace(
         catalogue.SERVICES[name],
-        launch=lambda site: Launch(_argv(name, spark), {"PYTHONPATH": str(catalogue.REPOSITORY)}),
+        launch=lambda site: Launch(_argv(name, spark), {"PYTHONPATH": str(REPOSITORY)}),
         needs=(WORKER,) if with_spark else (),
     )
 

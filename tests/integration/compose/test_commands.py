@@ -12,8 +12,8 @@ import httpx
 import pytest
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
-from ops.stack import control
-from ops.stack.service import Service, Site
+from ops.local.stack import control
+from ops.local.stack.service import Service, Site
 from tests.conftest import make_site
 from tests.integration.compose.local import free_address, local_services
 from tests.unit.compose.files import own_services

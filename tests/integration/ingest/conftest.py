@@ -15,13 +15,12 @@ from confluent_kafka import Message, TopicPartition
 from confluent_kafka.admin import NewTopic
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
-from ops.stack.probes import admin_client
-from tally.connect import kafka_consumer, kafka_producer
+from runtime.connect import kafka_admin, kafka_consumer, kafka_producer
 from tally.settings import Settings
 from tests.conftest import make_site
 
 if TYPE_CHECKING:
-    from ops.stack.service import Site
+    from ops.local.stack.service import Site
 
 WAIT_SECONDS = 60
 KILLED = -9
@@ -32,7 +31,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 def topics(topic: str, settings: Settings) -> Iterator[tuple[str, str]]:
     """Names of two new topics, input and output, gone after the test."""
     output = f"test-{uuid4().hex}"
-    admin = admin_client(settings)
+    admin = kafka_admin(settings)
     admin.create_topics([NewTopic(output, num_partitions=settings.partitions, replication_factor=1)])[output].result(30)
     yield topic, output
     admin.delete_topics([output])[output].result(30)
@@ -48,7 +47,7 @@ def start(settings: Settings) -> Iterator[Start]:
 @pytest.fixture(scope="module")
 def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Site"]:
     """A broker of the module's own, for processes that know their topics by fixed names."""
-    from ops.stack import catalogue, control
+    from ops.local.stack import catalogue, control
 
     site = make_site(tmp_path_factory.mktemp("broker"))
     control.up(site, catalogue.named(["kafka"]), print)

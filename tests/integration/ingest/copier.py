@@ -12,9 +12,9 @@ from threading import Event
 
 import structlog
 
-from ingest.processor.build import Job, build_processor
-from ingest.processor.faults import Faults
-from ingest.processor.record import Input, Output
+from runtime.processor.build import Job, build_processor
+from runtime.processor.faults import Faults
+from runtime.processor.record import Input, Output
 from tally.errors import TallyError
 from tally.settings import Settings
 

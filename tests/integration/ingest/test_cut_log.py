@@ -6,15 +6,14 @@ from uuid import uuid4
 
 from confluent_kafka.admin import NewTopic
 
-from ops.stack import catalogue, control
-from ops.stack.probes import admin_client
-from tally.connect import kafka_producer
+from ops.local.stack import catalogue, control
+from runtime.connect import kafka_admin, kafka_producer
 from tally.settings import Settings
 from tests.integration.ingest.conftest import committed_values, starter, stop, wait_until, wait_until_ready
 from tests.support.cut_log import cut
 
 if TYPE_CHECKING:
-    from ops.stack.service import Site
+    from ops.local.stack.service import Site
 
 COPIER = "tests.integration.ingest.copier"
 
@@ -29,7 +28,7 @@ def send_one_by_one(settings: Settings, topic: str, values: Sequence[str]) -> No
 
 def test_log_that_was_cut_and_has_grown_beyond_the_position_is_refused(own_broker: "Site") -> None:
     settings, topic, output = own_broker.settings, f"test-{uuid4().hex}", f"test-{uuid4().hex}"
-    admin = admin_client(settings)
+    admin = kafka_admin(settings)
     for outcome in admin.create_topics([NewTopic(name, settings.partitions, 1) for name in (topic, output)]).values():
         outcome.result(30)
     send_one_by_one(settings, topic, [f"before {number}" for number in range(6)])

@@ -7,8 +7,8 @@ from uuid import uuid4
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from ingest.processor import faults
-from ops.stack.probes import admin_client
+from runtime.connect import kafka_admin
+from runtime.processor import faults
 from tally.settings import Settings
 from tests.integration.ingest.conftest import (
     KILLED,
@@ -38,7 +38,7 @@ def inputs(kafka: str, settings: Settings) -> Iterator[dict[Case, str]]:
     """A new topic with all values for each case; its copy goes to `<topic>-copy`."""
     topics = {case: f"test-{uuid4().hex}" for case in CASES}
     names = [name for topic in topics.values() for name in (topic, f"{topic}-copy")]
-    admin = admin_client(settings)
+    admin = kafka_admin(settings)
     for made in admin.create_topics([NewTopic(name, settings.partitions, 1) for name in names]).values():
         made.result(30)
     for topic in topics.values():

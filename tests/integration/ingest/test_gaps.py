@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import TopicPartition
 
-from ops.stack.probes import admin_client
-from tally.connect import kafka_consumer, kafka_producer
+from runtime.connect import kafka_admin, kafka_consumer, kafka_producer
 from tests.integration.ingest.conftest import Start, committed_messages, starter, stop, wait_until, wait_until_read
 from tests.unit.ingest.messages import TRAFFIC, encoded, pos
 
 if TYPE_CHECKING:
-    from ops.stack.service import Site
+    from ops.local.stack.service import Site
 
 RAW = "posTransactionTopic"
 REFUSED = 78
@@ -58,7 +57,7 @@ def test_first_start_over_a_hole_is_refused_until_the_hole_is_accepted(begin: St
         producer.produce(RAW, encoded(pos(transaction_id=number)), partition=2)
     assert producer.flush(30) == 0
     place = TopicPartition(RAW, 2, 4)
-    admin = admin_client(settings)
+    admin = kafka_admin(settings)
     admin.delete_records([place])[place].result(30)
     told, ready = tmp_path / "exit.json", tmp_path / "ready"
 

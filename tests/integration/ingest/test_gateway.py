@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from ops.stack.probes import is_healthy
+from ops.local.stack.probes import is_healthy
 from tally.settings import Settings
 from tests.integration.ingest.conftest import Start, committed_messages, starter, stop, wait_until
 from tests.unit.ingest.messages import encoded, pos

@@ -8,8 +8,8 @@ import psutil
 import pytest
 from confluent_kafka import TopicPartition
 
-from ops.stack.probes import is_healthy
-from tally.connect import NORMALISER_GROUP, kafka_consumer
+from ops.local.stack.probes import is_healthy
+from runtime.connect import NORMALISER_GROUP, kafka_consumer
 from tally.settings import Settings
 from tests import hostile
 from tests.hostile import Attack, address_of, bombs, p99, posted, slowest_health

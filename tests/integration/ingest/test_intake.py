@@ -4,10 +4,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ingest.processor.alignment import Limits
-from ingest.processor.bookmarks import KafkaBookmarks
-from ingest.processor.build import job_consumer
-from ingest.processor.intake import Intake, Reading
+from runtime.processor.alignment import Limits
+from runtime.processor.bookmarks import KafkaBookmarks
+from runtime.processor.build import job_consumer
+from runtime.processor.intake import Intake, Reading
 from tally.settings import Settings
 from tests.integration.ingest.conftest import send_values, wait_until
 from tests.integration.ingest.copier import copy_job

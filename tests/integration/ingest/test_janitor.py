@@ -7,8 +7,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ingest.normaliser.janitor import Janitor
-from ops.stack.probes import admin_client
-from tally.connect import kafka_consumer
+from runtime.connect import kafka_admin, kafka_consumer
 from tally.settings import Settings
 from tests.controls.clock_janitor import ClockJanitor
 from tests.integration.ingest.conftest import send_values, spans
@@ -19,7 +18,7 @@ LATER = 3600.0
 
 @pytest.fixture
 def admin(kafka: str, settings: Settings) -> AdminClient:
-    return admin_client(settings)
+    return kafka_admin(settings)
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ingest.sources.bad import SPOILERS
-from ingest.sources.complete_journey import Scope, extent
-from tally.connect import kafka_producer
+from ingest.replay.bad import SPOILERS
+from ingest.replay.complete_journey import Scope, extent
+from runtime.connect import kafka_producer
 from tally.keys import digest_key, keyed_digest
 from tally.partitions import partition_of
 from tally.settings import Settings
@@ -27,7 +27,7 @@ from tests.integration.ingest.conftest import (
 from tests.unit.ingest.messages import TRAFFIC, encoded, pos
 
 if TYPE_CHECKING:
-    from ops.stack.service import Site
+    from ops.local.stack.service import Site
 
 RAW = ("posTransactionTopic", "raw-traffic")
 MONTH = ("--to", "2017-01-15")

@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ops.stack.probes import admin_client
 from runtime.bookmarks import Bookmark
+from runtime.connect import kafka_admin
 from runtime.marks import Mark
 from tally.settings import Settings
 from tests.integration.ingest.conftest import Start, committed_values, send_values, stop, wait_until, wait_until_read, wait_until_ready
@@ -18,7 +18,7 @@ VALUES = [f"v{number:03d}" for number in range(40)]
 
 @pytest.fixture
 def admin(kafka: str, settings: Settings) -> AdminClient:
-    return admin_client(settings)
+    return kafka_admin(settings)
 
 
 def delete_below(admin: AdminClient, topic: str, bounds: Sequence[int]) -> None:

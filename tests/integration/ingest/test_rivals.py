@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from ingest.processor.alignment import Limits
-from ingest.processor.batch import Batch
-from ingest.processor.bookmarks import KafkaBookmarks
-from ingest.processor.build import job_consumer, transactional_producer
-from ingest.processor.delivery import ExactlyOnce
-from ingest.processor.faults import Faults
-from ingest.processor.intake import Intake, Reading
-from ingest.processor.record import Output
-from ingest.processor.rivals import fenced_or_late
-from ingest.processor.transaction import Aborted, TransactionalProducer
-from tally.connect import kafka_consumer
+from runtime.connect import kafka_consumer
+from runtime.processor.alignment import Limits
+from runtime.processor.batch import Batch
+from runtime.processor.bookmarks import KafkaBookmarks
+from runtime.processor.build import job_consumer, transactional_producer
+from runtime.processor.delivery import ExactlyOnce
+from runtime.processor.faults import Faults
+from runtime.processor.intake import Intake, Reading
+from runtime.processor.record import Output
+from runtime.processor.rivals import fenced_or_late
+from runtime.processor.transaction import Aborted, TransactionalProducer
 from tally.errors import Fenced, TallyError
 from tally.settings import Settings
 from tests.integration.ingest.conftest import Start, committed_values, send_values, stop, wait_until, wait_until_read, wait_until_ready
@@ -50,7 +50,7 @@ def test_frozen_instance_that_wakes_up_after_its_successor_exits(start: Start, s
 def test_only_a_process_of_the_same_slot_is_a_rival(
     slot: int, expected: type[TallyError], settings: Settings, topics: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ingest.processor.rivals.PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("runtime.processor.rivals.PATIENCE_SECONDS", 0.0)
     other = job_consumer(settings, copy_job(topics[0], *topics, slot))
     other.subscribe([topics[0]])
     wait_until(lambda: other.poll(0.1) is None and other.assignment())

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from ingest.processor.alignment import Limits
-from ingest.processor.bookmarks import KafkaBookmarks
-from ingest.processor.build import job_consumer, transactional_producer
-from ingest.processor.delivery import ExactlyOnce
-from ingest.processor.faults import Faults
-from ingest.processor.intake import Intake, Reading
-from ingest.processor.loop import Pace, Processor, Step
-from ingest.processor.transaction import TransactionalProducer
+from runtime.processor.alignment import Limits
+from runtime.processor.bookmarks import KafkaBookmarks
+from runtime.processor.build import job_consumer, transactional_producer
+from runtime.processor.delivery import ExactlyOnce
+from runtime.processor.faults import Faults
+from runtime.processor.intake import Intake, Reading
+from runtime.processor.loop import Pace, Processor, Step
+from runtime.processor.transaction import TransactionalProducer
 from tally.settings import Settings
 from tests.integration.ingest.conftest import committed_values, send_values, wait_until, wait_until_read
 from tests.integration.ingest.copier import copy_job

@@ -2,9 +2,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from runtime.connect import cassandra_session
 from serving.api.app import create_app
 from serving.merge.cassandra_views import CassandraViews
-from tally.connect import cassandra_session
 from tally.settings import Settings
 from tests.api_suite import ApiSuite, Ask, asking
 from tests.serving_example import example

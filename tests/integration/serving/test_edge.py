@@ -1,4 +1,4 @@
-"""`python -m serving.api` towards browsers: names, origins and headers, on a real socket and without Cassandra."""
+"""`python -m serving` towards browsers: names, origins and headers, on a real socket and without Cassandra."""
 
 import socket
 from collections.abc import Iterator

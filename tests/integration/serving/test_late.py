@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from runtime.connect import cassandra_session
 from serving.merge import cassandra_views
 from serving.merge.cassandra_views import CassandraViews
-from tally.connect import cassandra_session
 from tally.families import SALES
 from tally.settings import Settings
 from tests.serving_tables import insert_world

@@ -3,9 +3,9 @@
 import statistics
 import time
 
+from runtime.connect import cassandra_session
 from serving.api.app import create_app
 from serving.merge.cassandra_views import CassandraViews
-from tally.connect import cassandra_session
 from tally.settings import Settings
 from tests.api_suite import asking
 from tests.serving_example import example

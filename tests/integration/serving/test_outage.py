@@ -2,9 +2,9 @@
 
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from runtime.connect import cassandra_session
 from serving.api.app import create_app
 from serving.merge.cassandra_views import CassandraViews
-from tally.connect import cassandra_session
 from tally.settings import Settings
 from tests.api_suite import DAY, Ask, asking
 from tests.integration.serving.cut import Wire

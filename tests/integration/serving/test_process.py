@@ -1,4 +1,4 @@
-"""`python -m serving.api` as a process: it starts without Cassandra, says so, answers once it is there, and ends on SIGTERM."""
+"""`python -m serving` as a process: it starts without Cassandra, says so, answers once it is there, and ends on SIGTERM."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ def free_port() -> int:
 def api(home: Path, **variables: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     address = f"127.0.0.1:{free_port()}"
     environment = {**os.environ, "TALLY_HOME": str(home), "TALLY_API": address, **variables}
-    process = subprocess.Popen([sys.executable, "-m", "serving.api"], env=environment)
+    process = subprocess.Popen([sys.executable, "-m", "serving"], env=environment)
     try:
         yield process, f"http://{address}"
     finally:
@@ -64,6 +64,6 @@ def test_taken_address_is_one_line_and_an_end_that_a_new_start_may_heal(tmp_path
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         environment = {**os.environ, "TALLY_HOME": str(tmp_path), "TALLY_API": f"127.0.0.1:{taken.getsockname()[1]}"}
-        ended = subprocess.run([sys.executable, "-m", "serving.api"], env=environment, capture_output=True, timeout=60, check=False)
+        ended = subprocess.run([sys.executable, "-m", "serving"], env=environment, capture_output=True, timeout=60, check=False)
     assert (ended.returncode, len(ended.stderr.splitlines())) == (1, 1)
     assert b"Address already in use" in ended.stderr

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from runtime.connect import cassandra_session
 from serving.api.app import create_app
 from serving.merge.cassandra_views import CassandraViews
-from tally.connect import cassandra_session
 from tally.settings import Settings
 from tests.api_suite import asking, window
 from tests.serving_example import SETTLED, example

@@ -6,9 +6,9 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
+from runtime.connect import cassandra_session
 from serving.merge.cassandra_views import STORES_AT_ONCE, CassandraViews
 from serving.merge.views import Finding, Gap, Span, ViewReader
-from tally.connect import cassandra_session
 from tally.families import SALES
 from tally.settings import Settings
 from tests.serving_tables import insert_world

@@ -7,8 +7,8 @@ import pytest
 from cassandra.cluster import Session
 from pyspark.sql import SparkSession
 
+from runtime.connect import cassandra_session
 from speed_layer.session import STREAMING
-from tally.connect import cassandra_session
 from tally.settings import Settings
 from tests.integration.speed.query import SpeedQuery
 

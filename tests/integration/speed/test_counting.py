@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from tally.connect import kafka_producer
+from runtime.connect import kafka_producer
 from tally.families import TRAFFIC
 from tally.partitions import partition_of
 from tests.canonical import interval

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ops.stack import catalogue, control
-from ops.stack.service import Site
+from ops.local.stack import catalogue, control
+from ops.local.stack.service import Site
 from runtime.marks import topic_ids
 from speed_layer.lastread import Remembered, checked_memory, keep_memory
 from speed_layer.source import refuse_data_loss, retained

@@ -15,11 +15,11 @@ import pytest
 from cassandra.cluster import Session
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from ops.stack import provision
-from ops.stack.service import Site
+from ops import provision
+from ops.local.stack.service import Site
+from runtime.connect import cassandra_session
 from runtime.heartbeat import stalled
 from runtime.job import REFUSED
-from tally.connect import cassandra_session
 from tally.settings import Settings
 from tests.canonical import interval, receipt, send
 from tests.integration.speed.query import NOON

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from ops.stack.probes import admin_client
+from runtime.connect import kafka_admin
 from runtime.marks import topic_ids
 from speed_layer.acks import acks_of
 from speed_layer.lastread import Memory, Remembered, checked_memory, keep_memory, kept_memory
@@ -46,7 +46,7 @@ def test_topic_that_has_only_grown_is_the_same(settings: Settings, topic: str, c
 
 
 def test_topic_made_anew_and_grown_beyond_the_old_position_is_refused(settings: Settings, topic: str, checkpoint: Path) -> None:
-    admin = admin_client(settings)
+    admin = kafka_admin(settings)
     admin.delete_topics([topic])[topic].result(30)
     admin.create_topics([NewTopic(topic, num_partitions=settings.partitions, replication_factor=1)])[topic].result(30)
     # The very same records and more: only the id tells.

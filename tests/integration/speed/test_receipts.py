@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
+from runtime.connect import kafka_producer
 from speed_layer.acks import acks_of
 from speed_layer.receipts import start_receipts
 from speed_layer.source import canonical_stream
-from tally.connect import kafka_producer
 from tally.events import CanonicalReceipt
 from tally.partitions import partition_of
 from tests.canonical import receipt

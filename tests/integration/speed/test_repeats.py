@@ -5,8 +5,8 @@ from pathlib import Path
 
 import msgspec
 
+from runtime.connect import kafka_producer
 from speed_layer.acks import acks_of
-from tally.connect import kafka_producer
 from tally.partitions import partition_of
 from tests.integration.speed.query import SpeedQuery
 

@@ -8,8 +8,8 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import TopicPartition
 
+from runtime.connect import kafka_consumer
 from speed_layer.sink.updates import TOPIC
-from tally.connect import kafka_consumer
 from tally.families import SALES
 from tally.partitions import partition_of
 from tally.settings import Settings

@@ -12,8 +12,8 @@ import psutil
 import pytest
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
-from ops.stack import airflow, control, processes, states
-from ops.stack.service import Launch, Service, Site
+from ops.local.stack import airflow, control, processes, states
+from ops.local.stack.service import Launch, Service, Site
 from tests.conftest import make_site
 
 DAG = """

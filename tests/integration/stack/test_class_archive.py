@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ops.stack import catalogue
+from ops.local.stack import catalogue
 from runtime.class_archive import archive_file, archive_options
 from runtime.forkless import classes_jar
-from runtime.spark import REPOSITORY
+from runtime.repository import REPOSITORY
 from tally.settings import Settings
 from tests.conftest import make_site
 

@@ -7,9 +7,9 @@ import httpx
 import pytest
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
-from ops.demo.live import DEADLINE_SECONDS, STORE, serve_one
-from ops.stack import catalogue, control, doctor, pipeline
-from ops.stack.service import Site
+from ops.local.demo.live import DEADLINE_SECONDS, STORE, serve_one
+from ops.local.stack import catalogue, control, doctor, pipeline
+from ops.local.stack.service import Site
 from tally.errors import StackError
 from tests.conftest import make_site
 

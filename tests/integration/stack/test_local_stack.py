@@ -14,9 +14,9 @@ import psutil
 import pytest
 from confluent_kafka import TopicPartition
 
-from ops.stack import catalogue, control, doctor, processes, supervisor
-from ops.stack.service import Site
-from tally.connect import cassandra_session, kafka_consumer, kafka_producer
+from ops.local.stack import catalogue, control, doctor, processes, supervisor
+from ops.local.stack.service import Site
+from runtime.connect import cassandra_session, kafka_consumer, kafka_producer
 from tally.errors import StackError
 from tests.conftest import make_site
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ops.stack import artifacts
-from tally.connect import kafka_producer
+from ops.local.stack import artifacts
+from runtime.connect import kafka_producer
 from tally.settings import Settings
 
 

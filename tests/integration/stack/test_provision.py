@@ -6,10 +6,9 @@ import pytest
 from confluent_kafka.admin import ConfigResource, ResourceType
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
-from ops.stack import provision
-from ops.stack.probes import admin_client
+from ops import provision
+from runtime.connect import cassandra_session, kafka_admin
 from schemas import loader
-from tally.connect import cassandra_session
 from tally.settings import Settings
 from tests.conftest import made_keyspace
 
@@ -22,13 +21,13 @@ def keyspace(cassandra: str, settings: Settings) -> Iterator[str]:
 
 
 def configuration(settings: Settings, topic: str) -> dict[str, str]:
-    admin, resource = admin_client(settings), ConfigResource(ResourceType.TOPIC, topic)
+    admin, resource = kafka_admin(settings), ConfigResource(ResourceType.TOPIC, topic)
     entries = admin.describe_configs([resource])[resource].result(30)
     return {name: entry.value for name, entry in entries.items()}
 
 
 def test_every_topic_has_the_settings_partitions(kafka: str, settings: Settings) -> None:
-    found = admin_client(settings).list_topics(timeout=30).topics
+    found = kafka_admin(settings).list_topics(timeout=30).topics
 
     assert {name: len(found[name].partitions) for name in loader.topics()} == dict.fromkeys(loader.topics(), settings.partitions)
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
-from ops.stack.addresses import apart
+from ops.local.stack.addresses import apart
 
 SERVICES = ("kafka", "normaliser", "gateway")
 

@@ -68,7 +68,7 @@ def numbers() -> list[Number]:
         Number("raising functions that do not say so, public", len(silent_raisers(files)), most=90),
         Number("arrows between packages", sum(len(to) for to in packages.values())),
         Number("circles of files", len(circles(_arrows(files, lambda module: module))), most=0),
-        Number("circles of folders", len(circles(_arrows(files, lambda module: ".".join(module.split(".")[:2])))), most=6),
+        Number("circles of folders", len(circles(_arrows(files, lambda module: module.rpartition(".")[0] or module))), most=0),
         Number("modules with a single importer, %", _single_importers(files)),
         Number("test lines a product line", tests / len(lines), least=0.8),
     ]

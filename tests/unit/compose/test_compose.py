@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from ops.stack.catalogue import SERVICES
+from ops.local.stack.catalogue import SERVICES
 from tally.settings import Settings
 from tests.unit.compose.files import compose, compose_spec, environment, own_services, services
 

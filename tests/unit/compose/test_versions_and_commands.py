@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from ops.stack.airflow_run import COMPONENTS
-from ops.stack.catalogue import SERVICES
-from ops.stack.service import Site
+from ops.local.stack.airflow_run import COMPONENTS
+from ops.local.stack.catalogue import SERVICES
+from ops.local.stack.service import Site
 from tally.settings import Settings
 from tests.unit.compose.files import DOCKERFILE, ROOT, environment, images, own_services, services
 
@@ -62,7 +62,7 @@ def test_airflow_is_started_as_the_local_stack_starts_it() -> None:
 
 
 def test_brokers_are_configured_like_the_local_one() -> None:
-    text = (ROOT / "ops/stack/config/kafka.properties").read_text().replace("{partitions}", str(Settings().partitions))
+    text = (ROOT / "ops/local/stack/config/kafka.properties").read_text().replace("{partitions}", str(Settings().partitions))
     local = dict(line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
     served = environment(services()["kafka-1"])
 

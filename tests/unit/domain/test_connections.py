@@ -2,7 +2,7 @@
 
 from cassandra import ConsistencyLevel
 
-from tally.connect import cassandra_cluster
+from runtime.connect import cassandra_cluster
 from tally.settings import Settings
 
 

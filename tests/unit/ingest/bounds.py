@@ -8,7 +8,7 @@ from typing import Any
 
 from ingest.normaliser.arrival import Arrival
 from ingest.normaliser.normalise import CONVERSIONS, Normaliser
-from ingest.processor.record import Input
+from runtime.processor.record import Input
 from tally.errors import RejectedEvent
 from tally.families import FAMILIES, MOST_PART
 from tests.support.odd_messages import ACCEPTED

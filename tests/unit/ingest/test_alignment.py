@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from ingest.processor.alignment import Alignment, Limits
-from ingest.processor.record import Input
+from runtime.processor.alignment import Alignment, Limits
+from runtime.processor.record import Input
 
 NEVER = float("-inf")
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ingest.normaliser.normalise import Normaliser
-from ingest.processor.record import Input
+from runtime.processor.record import Input
 from schemas import loader
 from tally.errors import RejectedEvent
 from tally.families import MOST_PART

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from ingest.processor.alignment import Limits
-from ingest.processor.intake import MOST_SECONDS_WITHOUT, Intake, Reading
+from runtime.processor.alignment import Limits
+from runtime.processor.intake import MOST_SECONDS_WITHOUT, Intake, Reading
 from tally.errors import TallyError
 
 
@@ -60,7 +60,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr("ingest.processor.intake.time.monotonic", made)
+    monkeypatch.setattr("runtime.processor.intake.time.monotonic", made)
     return made
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 from confluent_kafka import TopicPartition
 
-from ingest.processor.alignment import Limits
-from ingest.processor.bookmarks import Lane
-from ingest.processor.faults import Faults
-from ingest.processor.intake import Intake, Reading, generation_of
-from ingest.processor.loop import Pace, Processor, Step
-from ingest.processor.record import Input, Output
-from ingest.processor.transaction import Aborted
 from runtime.heartbeat import Heartbeat
+from runtime.processor.alignment import Limits
+from runtime.processor.bookmarks import Lane
+from runtime.processor.faults import Faults
+from runtime.processor.intake import Intake, Reading, generation_of
+from runtime.processor.loop import Pace, Processor, Step
+from runtime.processor.record import Input, Output
+from runtime.processor.transaction import Aborted
 from tally.errors import OutcomeUnknown
 
 HOUR = 3600.0

@@ -3,8 +3,8 @@
 from collections import Counter
 from datetime import UTC, date, datetime
 
-from ingest.sources.bad import SPOILERS
-from ingest.sources.complete_journey import Extent, Scope, extent, receipts
+from ingest.replay.bad import SPOILERS
+from ingest.replay.complete_journey import Extent, Scope, extent, receipts
 from ops.oracle.complete_journey import Scope as OracleScope
 from ops.oracle.complete_journey import Totals, window_totals
 from tally.errors import RejectedEvent

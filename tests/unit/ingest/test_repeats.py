@@ -11,7 +11,7 @@ import pytest
 
 from ingest.normaliser.normalise import Normaliser
 from ingest.normaliser.repeats import Repeats
-from ingest.processor.record import Input
+from runtime.processor.record import Input
 from tally.instants import instant_text
 from tests.unit.ingest.messages import ARRIVED, RULES, TRAFFIC, encoded, pos
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from ingest.processor.faults import Faults
-from ingest.processor.record import Output
-from ingest.processor.transaction import Aborted, TransactionalProducer, verdict
+from runtime.processor.faults import Faults
+from runtime.processor.record import Output
+from runtime.processor.transaction import Aborted, TransactionalProducer, verdict
 from tally.errors import Fenced, OutcomeUnknown, TallyError
 
 FENCED = KafkaError(KafkaError._FENCED, "fenced", True)
@@ -83,7 +83,7 @@ def test_retriable_error_repeats_the_same_call(step: str) -> None:
 
 
 def test_positions_that_are_never_answered_are_not_waited_for_and_the_next_producer_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ingest.processor.transaction.HANG_SECONDS", 0.1)
+    monkeypatch.setattr("runtime.processor.transaction.HANG_SECONDS", 0.1)
     hanging, after = FailingProducer(), FailingProducer()
     never = Event()
     vars(hanging)["send_offsets_to_transaction"] = lambda *_: never.wait(30)

@@ -3,10 +3,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from serving.api.cells import Cell, cells
 from serving.dashboard.figures import Card, Coverage, Day, Figures, Stretch, change_percent, figures, main_currency
 from serving.dashboard.period import Period, period_of
 from serving.merge.served import UNKNOWN, ServedWindow, Status
+from serving.query.cells import Cell, cells
 from tally.families import SALES
 from tally.merge import MergedWindow, Source
 from tests.serving_world import at

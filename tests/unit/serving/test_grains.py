@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.api.grains import GRAINS, nearest, on_grid, slots
+from serving.query.grains import GRAINS, nearest, on_grid, slots
 from tally.windows import WINDOW
 from tests.serving_world import at
 

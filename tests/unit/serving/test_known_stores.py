@@ -5,9 +5,9 @@ from datetime import date
 
 import pytest
 
-from serving.api.known_stores import KnownStores
-from serving.api.stores import StoreBook
 from serving.merge.views import Activity
+from serving.query.known_stores import KnownStores
+from serving.query.stores import StoreBook
 from tally.errors import UnknownName
 from tally.families import SALES
 from tests.serving_world import MemoryViews, World

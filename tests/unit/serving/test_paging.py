@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from serving.api import cursor, paging
 from serving.api.cursor import Place
-from serving.api.grains import slots
-from serving.api.question import StoreSlots
+from serving.query.grains import slots
+from serving.query.question import StoreSlots
 from tally.errors import BadQuery
 from tests.serving_world import at
 

@@ -2,9 +2,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from runtime.lock import exclusive
 from speed_layer.keeper import failure as failed
 from tally.errors import DataLoss
-from tally.lock import exclusive
 from tally.settings import Settings
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ops.stack import control
-from ops.stack.service import Launch, Service, Site
+from ops.local.stack import control
+from ops.local.stack.service import Launch, Service, Site
 from tally.settings import Settings
 
 READY = "touch $TALLY_READY_FILE; exec sleep 60"

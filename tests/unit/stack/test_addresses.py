@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ops.stack import addresses
-from ops.stack.addresses import NAMES, settings_with_addresses
+from ops.local.stack import addresses
+from ops.local.stack.addresses import NAMES, settings_with_addresses
 from tally.errors import StackError
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.stack import artifacts
+from ops.local.stack import artifacts
 from tally.errors import StackError
 
 GOOD = hashlib.sha256(b"good").hexdigest()
@@ -88,7 +88,7 @@ def test_changed_ivy_file_asks_for_a_new_lock(cache: Path, monkeypatch: pytest.M
     (tmp_path / "ivy.xml").write_text("<ivy-module/>")
     monkeypatch.setattr(artifacts, "IVY_FILE", tmp_path / "ivy.xml")
 
-    with pytest.raises(StackError, match=r"run `python -m ops.stack.artifacts --record`"):
+    with pytest.raises(StackError, match=r"run `python -m ops.local.stack.artifacts --record`"):
         artifacts.fetch_parts(cache)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.cli import output
+from runtime import output
 
 
 def tally(home: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":

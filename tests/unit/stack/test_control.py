@@ -2,8 +2,8 @@
 
 import pytest
 
-from ops.stack import catalogue, control
-from ops.stack.service import Site
+from ops.local.stack import catalogue, control
+from ops.local.stack.service import Site
 from tally.errors import StackError
 from tally.settings import Settings
 from tests.unit.stack.conftest import MakeService

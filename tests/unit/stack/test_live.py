@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ops.demo import live
+from ops.local.demo import live
 from tally.errors import StackError
 from tally.settings import Settings
 

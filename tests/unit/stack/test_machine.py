@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from ops.stack import machine
+from ops.local.stack import machine
 from tally.errors import StackError
 
 JAVA = """#!/bin/sh

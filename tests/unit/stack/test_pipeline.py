@@ -3,7 +3,7 @@
 import pytest
 
 from ops.lag import Waiting
-from ops.stack.pipeline import too_late
+from ops.local.stack.pipeline import too_late
 from tally.settings import Settings
 
 SETTINGS = Settings(raw_backlog_seconds=7200, canonical_retention_hours=4)

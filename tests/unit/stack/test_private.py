@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ops.stack import control, supervisor
-from ops.stack.private import make_private, owner_only
-from ops.stack.service import Site
+from ops.local.stack import control, supervisor
+from ops.local.stack.private import make_private, owner_only
+from ops.local.stack.service import Site
 from tally.errors import StackError
 from tests.unit.stack.conftest import READY, MakeService
 

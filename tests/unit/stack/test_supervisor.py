@@ -6,9 +6,9 @@ import signal
 import psutil
 import pytest
 
-from ops.stack import control, processes, states
-from ops.stack.processes import Record
-from ops.stack.service import Service, Site
+from ops.local.stack import control, processes, states
+from ops.local.stack.processes import Record
+from ops.local.stack.service import Service, Site
 from tally.errors import StackError
 from tests.unit.stack.conftest import READY_WITH_CHILD, READY_WITH_JVM, MakeService
 

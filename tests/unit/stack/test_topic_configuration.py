@@ -2,7 +2,7 @@
 
 import pytest
 
-from ops.stack.provision import topic_configuration
+from ops.provision import topic_configuration
 from tally.settings import Settings
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ops.stack import catalogue, control, processes, supervisor, watching
-from ops.stack.failing import Failing, Patience, read_failing
-from ops.stack.service import Service, Site
-from ops.stack.watcher import Watcher, watch
+from ops.local.stack import catalogue, control, processes, supervisor, watching
+from ops.local.stack.failing import Failing, Patience, read_failing
+from ops.local.stack.service import Service, Site
+from ops.local.stack.watcher import Watcher, watch
 from tests.unit.stack.conftest import READY, READY_WITH_JVM, MakeService
 from tests.unit.stack.watched import REFUSES, SOON, as_if_watched, kill, status
 
@@ -202,7 +202,7 @@ def test_watching_goes_on_after_an_error_and_ends_when_no_watcher_is_recorded(
 ) -> None:
     job = service()
     monkeypatch.setattr(catalogue, "SERVICES", {"job": job})
-    monkeypatch.setattr("ops.stack.watcher.LOOK_EVERY_SECONDS", 0.02)
+    monkeypatch.setattr("ops.local.stack.watcher.LOOK_EVERY_SECONDS", 0.02)
     control.up(site, [job], print)
     (lock := site.run("lock")).rename(hidden := site.run("hidden"))
     own = psutil.Process()

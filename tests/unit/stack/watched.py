@@ -2,10 +2,10 @@
 
 import signal
 
-from ops.stack import processes, states, supervisor, watching
-from ops.stack.failing import Patience
-from ops.stack.service import Service, Site
-from ops.stack.states import Status
+from ops.local.stack import processes, states, supervisor, watching
+from ops.local.stack.failing import Patience
+from ops.local.stack.service import Service, Site
+from ops.local.stack.states import Status
 
 SOON = Patience(first_seconds=0.05, most_seconds=0.2, tries=3, steady_seconds=0.3)
 REFUSES = """printf '{"code": 78, "reason": "sales-0 has a hole"}' > $TALLY_EXIT_FILE; exit 78"""

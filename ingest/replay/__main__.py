@@ -1,0 +1,208 @@
+"""`python -m ingest.replay`, the process behind `tally replay`: real receipts, seeded disturbances, to Kafka or the gateway."""
+
+import json
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from ingest.replay.channels import Channel, GatewayChannel, KafkaChannel
+from ingest.replay.complete_journey import Extent, Scope, extent, receipts
+from ingest.replay.progress import ProgressRecord
+from ingest.replay.sendings import Plan, Sending, sendings
+from runtime.backfill import declare_backfill
+from runtime.connect import cassandra_session
+from runtime.output import progress
+from tally.errors import StackError, TallyError
+from tally.instants import instant_text
+from tally.settings import Settings
+
+FAMILY = "sales"
+_SETTLE_EVERY = 5_000
+_SETTLE_SECONDS = 5.0
+_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+# How far ahead of its time a message may go out: spares a system call for each one.
+_EARLY_SECONDS = 0.005
+
+
+class Source(StrEnum):
+    """Where the receipts come from."""
+
+    COMPLETE_JOURNEY = "complete-journey"
+
+
+class Via(StrEnum):
+    """How the messages enter."""
+
+    KAFKA = "kafka"
+    GATEWAY = "gateway"
+
+
+@dataclass(frozen=True)
+class Replay:
+    """One replay: what, how disturbed, and at how many times real time (0: as fast as it goes)."""
+
+    scope: Scope
+    extent: Extent
+    plan: Plan
+    speed: float
+
+    def run(self, channel: Channel, record: ProgressRecord, sent_before: int) -> dict[str, Any]:
+        """Send everything after the first `sent_before` sendings; returns the counts of the whole replay."""
+        counts: Counter[str] = Counter()
+        send, shown = _Paced(channel, record, self.speed), 0
+        with progress("receipts sent", self.extent.receipts) as advance:
+            for number, sending in enumerate(sendings(receipts(self.scope), self.plan), start=1):
+                counts[sending.kind] += 1
+                if number > sent_before and send.send(number, sending):
+                    advance(_receipts(counts) - shown)
+                    shown = _receipts(counts)
+            send.settle(counts.total())
+            advance(_receipts(counts) - shown)
+        return _result(counts, self.extent)
+
+
+def _receipts(counts: Mapping[str, int]) -> int:
+    """Receipts of the real data among the sendings; what disturbs is none."""
+    return counts["original"] + counts["late"]
+
+
+class _Paced:
+    """Sends each message at its time, and records now and then what is acknowledged."""
+
+    def __init__(self, channel: Channel, record: ProgressRecord, speed: float) -> None:
+        self._channel, self._record = channel, record
+        self._wait = _pace(speed)
+        self._settled_at = time.monotonic()
+
+    def send(self, number: int, sending: Sending) -> bool:
+        """Send, and tell whether everything up to this number is acknowledged now."""
+        self._wait(sending.send_at)
+        self._channel.send(sending.key, sending.value)
+        due = number % _SETTLE_EVERY == 0 or time.monotonic() - self._settled_at > _SETTLE_SECONDS
+        if due:
+            self.settle(number)
+        return due
+
+    def settle(self, number: int) -> None:
+        """Wait for the acknowledgements of everything up to this number, and record it."""
+        self._channel.settle()
+        self._record.save(number)
+        self._settled_at = time.monotonic()
+
+
+def _pace(speed: float) -> Callable[[float], None]:
+    """A function that returns when the event time is due."""
+    if speed == 0:
+        return lambda _send_at: None
+    begun, first = time.monotonic(), None
+
+    def wait(send_at: float) -> None:
+        nonlocal first
+        first = send_at if first is None else first
+        ahead = begun + (send_at - first) / speed - time.monotonic()
+        if ahead > _EARLY_SECONDS:
+            time.sleep(ahead)
+
+    return wait
+
+
+def _result(counts: Counter[str], extent: Extent) -> dict[str, Any]:
+    return {
+        "receipts": _receipts(counts),
+        "sent": counts.total(),
+        "duplicates": counts["duplicate"],
+        "late": counts["late"],
+        "from": None if extent.first is None else instant_text(extent.first),
+        "to": None if extent.last is None else instant_text(extent.last),
+        "conflicts": counts["conflict"],
+        "bad": counts["bad"],
+    }
+
+
+def _seconds(text: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text)
+    if match is None:
+        raise typer.BadParameter(f"{text!r} is no duration; write for example 30s, 5m, 2h or 1d")
+    return float(match[1]) * _UNIT_SECONDS[match[2]]
+
+
+def _date(text: str, default: date) -> date:
+    try:
+        return date.fromisoformat(text) if text else default
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is no date; write YYYY-MM-DD") from error
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command("replay")
+def replay(  # noqa: PLR0913  # the options of the command line
+    source: Annotated[Source, typer.Option(help="where the receipts come from")],
+    first: Annotated[str, typer.Option("--from", metavar="DATE", help="first UTC day; default the beginning")] = "",
+    end: Annotated[str, typer.Option("--to", metavar="DATE", help="UTC day to stop before; default the end")] = "",
+    stores: Annotated[str, typer.Option(help="comma list of store ids; default all")] = "",
+    speed: Annotated[float, typer.Option(min=0, help="times real time; 0 is as fast as it goes")] = 0,
+    duplicates: Annotated[float, typer.Option(min=0, max=1, help="share of receipts sent twice")] = 0,
+    disorder: Annotated[str, typer.Option(metavar="DURATION", help="most jitter of the send time, e.g. 5m")] = "0s",
+    late: Annotated[float, typer.Option(min=0, max=1, help="share of receipts sent late")] = 0,
+    late_by: Annotated[str, typer.Option(metavar="DURATION", help="most delay of a late receipt, e.g. 1d")] = "1d",
+    conflicts: Annotated[int, typer.Option(min=0, help="receipts sent again with another payload")] = 0,
+    bad: Annotated[int, typer.Option(min=0, help="messages that break the contract")] = 0,
+    seed: Annotated[int, typer.Option(help="the same seed and options give the same messages in the same order")] = 1,
+    via: Annotated[Via, typer.Option(help="how the messages enter")] = Via.KAFKA,
+    backfill: Annotated[bool, typer.Option(help="at the end declare the days as sent whole, so that their empty windows are zeros")] = True,
+    resume: Annotated[bool, typer.Option("--resume", help="go on after what an earlier run of the same options got acknowledged")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
+    """Send real receipts with seeded duplicates, disorder, lateness, conflicts and bad messages."""
+    settings = Settings.load()
+    scope = Scope(_date(first, date.min), _date(end, date.max), tuple(store for store in stores.split(",") if store))
+    there = extent(scope)
+    plan = Plan(seed, duplicates, _seconds(disorder), late, _seconds(late_by), conflicts, bad, there.receipts)
+    record = ProgressRecord.of(settings.home, repr((source, scope, plan, via)))
+    channel = GatewayChannel(settings) if via is Via.GATEWAY else KafkaChannel(settings)
+    begun = datetime.now(UTC)
+    result = Replay(scope, there, plan, speed).run(channel, record, record.acknowledged() if resume else 0)
+    if backfill and there.first and there.last:
+        _declare(settings, (there.first.date(), there.last.date()), source)
+    _print(result, as_json, (datetime.now(UTC) - begun).total_seconds())
+
+
+def _declare(settings: Settings, days: tuple[date, date], source: Source) -> None:
+    try:
+        with cassandra_session(settings) as session:
+            declare_backfill(session, FAMILY, days, f"tally replay --source {source}")
+    except StackError as error:
+        verb = f"tally backfill declare {FAMILY} --days {days[0]}..{days[1]} --source {source}"
+        raise TallyError(f"everything was sent, but the days are not declared: {error}; then `{verb}`") from error
+
+
+def _print(result: dict[str, Any], as_json: bool, seconds: float) -> None:
+    if as_json:
+        print(json.dumps(result))
+        return
+    counts = ", ".join(f"{value:,} {name}" for name, value in result.items() if isinstance(value, int))
+    print(f"replayed {counts} of {result['from']} to {result['to']} in {seconds:.0f} s")
+
+
+def main() -> int:
+    """Exit code: 0 done, 1 failed, 2 wrong use."""
+    try:
+        app(prog_name="tally replay")
+    except TallyError as error:
+        print(f"tally: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""Ways for a replay to hand its messages over: straight to the raw topic, or through the gateway."""
+
+import time
+from http.client import HTTPConnection
+from typing import Protocol
+
+from confluent_kafka import KafkaError, Message
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_exponential
+
+from runtime.connect import kafka_producer
+from tally.errors import TallyError
+from tally.settings import Settings
+
+RAW_TOPIC = "posTransactionTopic"
+_GATEWAY_PATH = "/v1/events/pos"
+_FLUSH_SECONDS = 120.0
+_RETRY_SECONDS = 60.0
+# The gateway takes messages of at most 64 stores and 64 days at once, and 5 MiB: with no more lines than that they fit, whatever they hold.
+_MOST_LINES, _MOST_BYTES = 64, 2_000_000
+_TRY_LATER = (429, 503)
+_TAKEN = (202, 422)
+
+
+class Channel(Protocol):
+    """Takes messages in order; after settle() all of them are stored or were refused for good."""
+
+    def send(self, key: str, value: bytes) -> None:
+        """Hand one message over; it may still be under way afterwards."""
+
+    def settle(self) -> None:
+        """Return when everything handed over is acknowledged. Raises TallyError if it cannot be."""
+
+
+class KafkaChannel:
+    """Raw topic, keyed by store so that a store's messages keep their order."""
+
+    def __init__(self, settings: Settings) -> None:
+        buffer = {"queue.buffering.max.messages": 100_000, "linger.ms": 20, "batch.size": 500_000}
+        self._producer = kafka_producer(settings, buffer)
+        self._address = settings.kafka
+        self._refused: str | None = None
+
+    def send(self, key: str, value: bytes) -> None:
+        """Hand one message to the producer; waits while its buffer is full."""
+        while True:
+            try:
+                self._producer.produce(RAW_TOPIC, value, key, on_delivery=self._delivered)
+                self._producer.poll(0)
+                return
+            except BufferError:
+                self._producer.poll(0.1)
+
+    def settle(self) -> None:
+        """Return when the brokers have acknowledged everything."""
+        under_way = self._producer.flush(_FLUSH_SECONDS)
+        if self._refused or under_way:
+            reason = self._refused or f"{under_way} messages without acknowledgement after {_FLUSH_SECONDS:.0f} s"
+            raise TallyError(f"replay to Kafka at {self._address}: {reason}; start it with `tally up kafka`, then replay --resume")
+
+    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            self._refused = error.str()
+
+
+class GatewayChannel:
+    """The gateway, as NDJSON requests of many lines; what it refuses for good is not sent again."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._address = settings.gateway
+        self._lines: list[bytes] = []
+        self._bytes = 0
+
+    def send(self, _key: str, value: bytes) -> None:
+        """Add one line to the next request."""
+        self._lines.append(value)
+        self._bytes += len(value)
+        if len(self._lines) >= _MOST_LINES or self._bytes >= _MOST_BYTES:
+            self.settle()
+
+    def settle(self) -> None:
+        """Send the waiting lines and return when the gateway has answered 202 (or 422: nothing good among them)."""
+        if self._lines:
+            self._post(b"\n".join(self._lines))
+            self._lines, self._bytes = [], 0
+
+    # Sending again is always allowed: what was stored already is a duplicate.
+    @retry(retry=retry_if_exception_type(OSError), stop=stop_after_delay(_RETRY_SECONDS), wait=wait_exponential(max=5), reraise=True)
+    def _post(self, body: bytes) -> None:
+        connection = HTTPConnection(self._address, timeout=_RETRY_SECONDS)
+        try:
+            connection.request("POST", _GATEWAY_PATH, body, {"Content-Type": "application/x-ndjson"})
+            answer = connection.getresponse()
+            text = answer.read()
+            if answer.status in _TRY_LATER:
+                time.sleep(float(answer.headers.get("Retry-After", "1")))
+                raise ConnectionError(f"gateway at {self._address} answered {answer.status}")
+            if answer.status not in _TAKEN:
+                raise TallyError(f"gateway at {self._address} answered {answer.status}: {text[:200].decode('utf-8', 'replace')}")
+        finally:
+            connection.close()

@@ -1,0 +1,29 @@
+"""How far a replay has come, for --resume: a file."""
+
+import json
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class ProgressRecord:
+    """The number of acknowledged sendings of one replay, kept in a file named by its options."""
+
+    file: Path
+
+    @classmethod
+    def of(cls, home: Path, options: str) -> "ProgressRecord":
+        """The record of a replay with these options under TALLY_HOME."""
+        return cls(home / "data" / "replay" / f"{blake2b(options.encode(), digest_size=8).hexdigest()}.json")
+
+    def acknowledged(self) -> int:
+        """Sendings acknowledged so far; 0 without a record."""
+        return int(json.loads(self.file.read_text("utf-8"))["acknowledged"]) if self.file.is_file() else 0
+
+    def save(self, acknowledged: int) -> None:
+        """Replace the record in one step, so that a kill leaves the old one or the new one."""
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        beside = self.file.with_suffix(".new")
+        beside.write_text(json.dumps({"acknowledged": acknowledged}), "utf-8")
+        beside.replace(self.file)

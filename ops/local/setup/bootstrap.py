@@ -1,0 +1,115 @@
+"""`make setup`: the virtual environment, the locked packages, the JVM parts; what is there already is left alone.
+
+Standard library only. Each step checks its own result, so that a broken run is continued by the next one.
+"""
+
+import hashlib
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(REPOSITORY))
+
+from ops.local.stack.machine import check_folder, check_java  # noqa: E402
+from tally.errors import StackError, TallyError  # noqa: E402
+
+ENVIRONMENT = REPOSITORY / ".venv"
+PYTHON = ENVIRONMENT / "bin" / "python"
+STAMP = ENVIRONMENT / "tally-setup"
+INPUTS = ("pyproject.toml", "uv.lock", "ops/local/setup/bootstrap.py")
+NEEDED_GIGABYTES = 3.0
+
+
+def main() -> int:
+    """0 when everything is in place; 1 with one line (what, where, the fix) on stderr."""
+    try:
+        if not _environment_is_current():
+            check_java(os.environ)
+            check_folder(REPOSITORY, NEEDED_GIGABYTES, "move this clone to another disk")
+            _make_environment()
+            _install_uv()
+            _install_packages()
+            STAMP.write_text(_wanted_state())
+    except TallyError as error:
+        print(f"setup: {error}", file=sys.stderr)
+        return 1
+    return subprocess.run([str(PYTHON), "-m", "ops.local.stack.artifacts"], cwd=REPOSITORY, check=False).returncode
+
+
+def _environment_is_current() -> bool:
+    return PYTHON.exists() and STAMP.is_file() and STAMP.read_text() == _wanted_state()
+
+
+def _wanted_state() -> str:
+    content = b"".join((REPOSITORY / name).read_bytes() for name in INPUTS)
+    return hashlib.sha256(content + str(REPOSITORY).encode()).hexdigest()
+
+
+def _make_environment() -> None:
+    """A .venv with pip. One of another Python version, or a half-made one, is made anew."""
+    if _runs([str(PYTHON), "-c", f"import sys; assert sys.version_info[:2] == {sys.version_info[:2]}"]):
+        if not _runs([str(PYTHON), "-m", "pip", "--version"]):
+            _run([str(PYTHON), "-m", "ensurepip"], "pip into .venv", quiet=True)
+        return
+    if importlib.util.find_spec("venv") is None or importlib.util.find_spec("ensurepip") is None:
+        name = f"python{sys.version_info.major}.{sys.version_info.minor}"
+        raise StackError(f"python: {sys.executable} has no venv or ensurepip; install them (Debian: apt install {name}-venv)")
+    _say(f"Python {sys.version.split()[0]} into .venv")
+    _run([sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT)], ".venv")
+
+
+def _install_uv() -> None:
+    """The uv of uv.lock, its hash checked by pip."""
+    version, requirement = _locked_uv()
+    if _runs([str(ENVIRONMENT / "bin" / "uv"), "--version"], expect=f"uv {version} "):
+        return
+    _say(f"uv {version} into .venv")
+    with tempfile.TemporaryDirectory() as folder:
+        wanted = Path(folder) / "uv.txt"
+        wanted.write_text(requirement)
+        pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "--no-deps"]
+        _run([*pip, "-r", str(wanted)], "uv")
+
+
+def _install_packages() -> None:
+    """Exactly the packages of uv.lock."""
+    _say("packages of uv.lock into .venv")
+    uv = [str(ENVIRONMENT / "bin" / "uv"), "sync", "--frozen", "--no-python-downloads", "--python", str(PYTHON)]
+    _run(uv, "packages", {"UV_PROJECT_ENVIRONMENT": str(ENVIRONMENT)})
+
+
+def _locked_uv() -> tuple[str, str]:
+    """Version of uv and its line for pip, with a hash for each of its files."""
+    lock: dict[str, Any] = tomllib.loads((REPOSITORY / "uv.lock").read_text("utf-8"))
+    package = next(package for package in lock["package"] if package["name"] == "uv")
+    hashes = [wheel["hash"] for wheel in package["wheels"]] + [package["sdist"]["hash"]]
+    return package["version"], " \\\n".join([f"uv=={package['version']}", *(f"  --hash={value}" for value in hashes)]) + "\n"
+
+
+def _run(command: Sequence[str], what: str, more: dict[str, str] | None = None, quiet: bool = False) -> None:
+    output = subprocess.DEVNULL if quiet else None
+    finished = subprocess.run(command, cwd=REPOSITORY, env={**os.environ, **(more or {})}, stdout=output, check=False)
+    if finished.returncode:
+        raise StackError(f"{what}: not installed (see above); check the network and run `make setup` again: what is done is kept")
+
+
+def _runs(command: Sequence[str], expect: str = "") -> bool:
+    try:
+        return expect in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return False
+
+
+def _say(text: str) -> None:
+    print(f"setup: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

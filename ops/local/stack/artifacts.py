@@ -1,0 +1,228 @@
+"""The JVM parts of Tally: fetched by the Ivy that PySpark ships, verified against artifacts.lock, kept in the user's cache; and our own.
+
+`python -m ops.local.stack.artifacts` brings what is missing; a broken run is continued, since Ivy keeps finished downloads.
+`--record` writes artifacts.lock anew after a change of ivy.xml.
+"""
+
+import argparse
+import fcntl
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ops.local.stack.archived import make_archives
+from ops.local.stack.compiled import compile_classes
+from ops.local.stack.machine import check_folder, check_java, java_command
+from runtime.output import Advance, note, progress
+from runtime.repository import REPOSITORY
+from tally.errors import StackError, TallyError
+from tally.settings import Settings
+
+IVY_FILE = REPOSITORY / "ivy.xml"
+LOCK_FILE = Path(__file__).with_name("artifacts.lock")
+PARTS = ("kafka", "cassandra", "spark")
+ATTEMPTS = 3
+COMPLAINTS = ("FAILED", "UNRESOLVED", "Exception", "unable to")
+NEEDED_GIGABYTES = 0.5
+JAR_NAME = "[artifact]-[revision](-[classifier]).[ext]"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """0 when every JVM part lies verified in the cache, 1 with one line on stderr if not."""
+    arguments = argparse.ArgumentParser(prog="artifacts", description=__doc__)
+    arguments.add_argument("--record", action="store_true", help="write artifacts.lock from what Ivy resolves now")
+    asked = arguments.parse_args(argv)
+    try:
+        cache = Settings.load().cache.absolute()
+        fetch_parts(cache, record=asked.record)
+        compile_classes(java_command(os.environ), _spark_jars(), cache)
+        make_archives(cache)
+    except TallyError as error:
+        note(f"setup: {error}")
+        return 1
+    return 0
+
+
+def fetch_parts(cache: Path, record: bool = False) -> None:
+    """Every part of ivy.xml in <cache>/jars/<part>, verified. Raises StackError. Downloads nothing if all is there."""
+    if record:
+        LOCK_FILE.write_text(_heading())
+    elif not LOCK_FILE.read_text().startswith(_heading()):
+        raise StackError("ivy.xml is not the one of ops/local/stack/artifacts.lock; run `python -m ops.local.stack.artifacts --record`")
+    locked = locked_jars()
+    missing = [part for part in PARTS if record or not part_is_complete(cache, part)]
+    if not missing:
+        return
+    check_folder(cache, NEEDED_GIGABYTES, "set TALLY_CACHE to another")
+    java = check_java(os.environ)
+    total = sum(len(locked.get(part, {})) for part in missing)
+    with _one_at_a_time(cache) as lock, progress("JVM parts", total) as advance:
+        # Side by side: an Ivy asks for one jar after the other. A lock file is written in the order of the parts.
+        with ThreadPoolExecutor(1 if record else len(missing)) as pool:
+            fetched = [pool.submit(_fetch_part, _Fetch(java, cache, lock, part, advance), locked.get(part, {})) for part in missing]
+        for one in fetched:
+            one.result()
+        for part in missing:
+            (cache / "jars" / part / ".verified").write_text(_wanted_state(part))
+    note(f"JVM parts: complete in {cache / 'jars'}")
+
+
+def part_is_complete(cache: Path, part: str) -> bool:
+    """Whether the jars of one part were verified against the present lock, and none has gone since."""
+    stamp = cache / "jars" / part / ".verified"
+    names = locked_jars().get(part, {})
+    return stamp.is_file() and stamp.read_text() == _wanted_state(part) and all((stamp.parent / name).is_file() for name in names)
+
+
+def locked_jars() -> dict[str, dict[str, str]]:
+    """Part to {jar name: SHA-256}, from artifacts.lock."""
+    jars: dict[str, dict[str, str]] = {}
+    for line in LOCK_FILE.read_text().splitlines():
+        if line.startswith("#"):
+            continue
+        digest, path = line.split()
+        part, name = path.split("/")
+        jars.setdefault(part, {})[name] = digest
+    return jars
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """Jar name to SHA-256 of each jar in a folder."""
+    return {jar.name: _sha256(jar) for jar in folder.glob("*.jar")}
+
+
+def class_path(cache: Path, part: str) -> str:
+    """Class path of all jars of one part. Raises StackError if the set-up has not run."""
+    if not part_is_complete(cache, part):
+        raise StackError(f"the JVM parts of {part} are not in {cache / 'jars' / part}; run `make setup`")
+    return str(cache / "jars" / part / "*")
+
+
+@dataclass(frozen=True)
+class _Fetch:
+    """One part on its way into the cache; `lock` is the descriptor that keeps others out."""
+
+    java: str
+    cache: Path
+    lock: int
+    part: str
+    advance: Advance
+
+    @property
+    def arriving(self) -> Path:
+        return self.cache / "jars" / f".{self.part}.arriving"
+
+    @property
+    def ivy(self) -> Path:
+        """Ivy's own folder: two that work in one would get into each other's way."""
+        return self.cache / "ivy" / self.part
+
+
+def _fetch_part(fetch: _Fetch, locked: dict[str, str]) -> None:
+    final = fetch.cache / "jars" / fetch.part
+    shutil.rmtree(fetch.arriving, ignore_errors=True)
+    advanced = _retrieve(fetch)
+    if locked:
+        _verify(fetch.arriving, locked, fetch.cache)
+    else:
+        _record(fetch.arriving, fetch.part)
+    # Whole or not at all: a broken run leaves only `.arriving`, which nobody reads.
+    shutil.rmtree(final, ignore_errors=True)
+    fetch.arriving.rename(final)
+    if found := len(locked) - advanced:
+        fetch.advance(found)
+
+
+def _retrieve(fetch: _Fetch) -> int:
+    """Number of jars just downloaded and reported; the others were in Ivy's cache."""
+    downloaded = 0
+    for attempt in range(1, ATTEMPTS + 1):
+        complaint = ""
+        for line in _ivy_lines(fetch):
+            if "[SUCCESSFUL ]" in line:
+                downloaded += 1
+                fetch.advance(1)
+            elif not complaint and any(word in line for word in COMPLAINTS):
+                complaint = line.strip()
+        if not complaint:
+            return downloaded
+        if attempt < ATTEMPTS:
+            note(f"JVM parts of {fetch.part}: {complaint}; trying again")
+    raise StackError(f"JVM parts of {fetch.part}: {complaint}; check the network, run `make setup` again: what is done is kept")
+
+
+def _ivy_lines(fetch: _Fetch) -> Iterator[str]:
+    """What Ivy says while it works; its failure is one more line."""
+    command = [fetch.java, f"-Divy.default.ivy.user.dir={fetch.ivy}", "-jar", str(_ivy_jar())]
+    command += ["-ivy", str(IVY_FILE), "-confs", fetch.part, "-cache", str(fetch.ivy / "cache")]
+    command += ["-retrieve", str(fetch.arriving / JAR_NAME), "-types", "jar", "bundle"]
+    # Ivy inherits the lock: if this process is killed, the next run waits until that Ivy has put its files down.
+    output = subprocess.PIPE
+    with subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, text=True, pass_fds=(fetch.lock,)) as ivy:
+        assert ivy.stdout is not None
+        yield from ivy.stdout
+    if ivy.returncode:
+        yield f"FAILED: Ivy ended with {ivy.returncode}"
+
+
+def _ivy_jar() -> Path:
+    return next(_spark_jars().glob("ivy-*.jar"))
+
+
+def _spark_jars() -> Path:
+    """The jars that PySpark ships; looked up without importing PySpark, which takes longer than all else here."""
+    pyspark = importlib.util.find_spec("pyspark")
+    if pyspark is None or pyspark.origin is None:
+        raise StackError("PySpark is not installed; run `make setup`")
+    return Path(pyspark.origin).parent / "jars"
+
+
+def _verify(folder: Path, locked: dict[str, str], cache: Path) -> None:
+    found = hashes(folder)
+    wrong = sorted(name for name in found.keys() | locked.keys() if found.get(name) != locked.get(name))
+    if wrong:
+        raise StackError(
+            f"JVM parts: {', '.join(wrong)} differ from ops/local/stack/artifacts.lock; remove {cache / 'ivy'} and run `make setup` again"
+        )
+
+
+def _record(folder: Path, part: str) -> None:
+    with LOCK_FILE.open("a") as lock:
+        lock.writelines(f"{digest}  {part}/{name}\n" for name, digest in sorted(hashes(folder).items()))
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _wanted_state(part: str) -> str:
+    return "".join(f"{digest}  {name}\n" for name, digest in sorted(locked_jars().get(part, {}).items()))
+
+
+def _heading() -> str:
+    return f"# Recorded from the ivy.xml with SHA-256 {_sha256(IVY_FILE)}\n"
+
+
+@contextmanager
+def _one_at_a_time(cache: Path) -> Iterator[int]:
+    """Holds the cache's lock: two checkouts of one user may be set up at the same time."""
+    with (cache / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            note(f"JVM parts: another set-up fills {cache}; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield lock.fileno()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

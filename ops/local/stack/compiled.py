@@ -1,0 +1,30 @@
+"""The JVM classes of Tally's own, compiled by the Scala compiler that Spark ships: no JDK is needed."""
+
+import subprocess
+import tempfile
+from pathlib import Path
+
+from runtime.forkless import SOURCE, classes_jar
+from runtime.output import note
+from tally.errors import StackError
+
+COMPILER = "scala.tools.nsc.Main"
+SECONDS = 300
+
+
+def compile_classes(java: str, spark_jars: Path, cache: Path) -> None:
+    """The classes of runtime/forkless in their jar. Raises StackError. Does nothing if it is there."""
+    final = classes_jar(cache)
+    if final.is_file():
+        return
+    note(f"JVM parts: compiling {SOURCE.name}")
+    final.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=final.parent, prefix=".forkless.") as arriving:
+        classes = Path(arriving) / final.name
+        command = [java, "-cp", str(spark_jars / "*"), COMPILER, "-usejavacp", "-deprecation", "-Werror", "-d", str(classes), str(SOURCE)]
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+        if answer.returncode:
+            said = (answer.stdout + answer.stderr).strip()[-500:]
+            raise StackError(f"JVM parts: {SOURCE} was not compiled ({said}); run `make setup` again")
+        # The set-up of another checkout may have been faster, with the same source.
+        classes.replace(final)

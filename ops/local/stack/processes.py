@@ -1,0 +1,149 @@
+"""Processes that the stack started: their records on disk, and the mark by which every child of one service is found.
+
+A PySpark JVM outlives its driver, Airflow's components outlive their parent: a pid alone is not enough to end a service.
+Each process inherits TALLY_SERVICE=<home>:<service>, so that what is left is found and nothing else is touched.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from ops.local.stack.private import owner_only
+
+MARK = "TALLY_SERVICE"
+SAME_START_SECONDS = 2.0
+LEFTOVER_SECONDS = 5.0
+LOOK_EVERY_SECONDS = 0.02
+
+
+class Record(msgspec.Struct, frozen=True):
+    """What was started: pid and create_time (seconds since 1970) name one process, whatever pid is given to others later."""
+
+    pid: int
+    create_time: float
+    argv: tuple[str, ...]
+    ready: bool = False
+
+
+def read_record(file: Path) -> Record | None:
+    """The record in a file, None if there is none."""
+    return msgspec.json.decode(file.read_bytes(), type=Record) if file.exists() else None
+
+
+def write_record(file: Path, record: Record) -> None:
+    """The record in the file, at once or not at all."""
+    arriving = file.with_name(f"{file.name}.arriving")
+    arriving.write_bytes(msgspec.json.encode(record))
+    arriving.rename(file)
+
+
+def start_detached(argv: tuple[str, ...], environment: Mapping[str, str], log: Path) -> Record:
+    """A process in a session of its own, both outputs appended to `log`, input empty; what it writes is its owner's alone.
+
+    Raises OSError if it cannot start.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    files = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+        (os.POSIX_SPAWN_DUP2, 1, 2),
+    ]
+    # Spawn, not Popen: the service outlives this process and must not be tied to an object of it.
+    with owner_only():
+        pid = os.posix_spawn(argv[0], argv, dict(environment), file_actions=files, setsid=True)
+    try:
+        return Record(pid, psutil.Process(pid).create_time(), argv)
+    except psutil.NoSuchProcess:
+        return Record(pid, time.time(), argv)
+
+
+def process_of(record: Record | None) -> psutil.Process | None:
+    """The running process of a record; None if it has ended, also if its pid belongs to another process by now."""
+    if record is None:
+        return None
+    try:
+        process = psutil.Process(record.pid)
+        same = abs(process.create_time() - record.create_time) < SAME_START_SECONDS
+    except psutil.NoSuchProcess:
+        return None
+    return process if same and not has_ended(process) else None
+
+
+def marked_processes(mark: str) -> list[psutil.Process]:
+    """Every live process that was started for a service, children and orphans included."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.pid != os.getpid() and process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+            continue  # ended while we looked, or another user's: not ours
+    return found
+
+
+def end_leftovers(mark: str) -> None:
+    """Nothing that carries the mark lives on: SIGTERM, then SIGKILL to what does not follow."""
+    for end in (signal.SIGTERM, signal.SIGKILL):
+        left = marked_processes(mark)
+        for process in left:
+            send(process, end)
+        wait_until_ended(left, LEFTOVER_SECONDS)
+
+
+def wait_until_ended(waited: Iterable[psutil.Process], seconds: float) -> None:
+    """Returns when none of the processes runs any more, or after so many seconds.
+
+    An orphan that nobody reaps has ended too, which psutil's own wait does not see.
+    """
+    deadline = time.monotonic() + seconds
+    left = list(waited)
+    while left and time.monotonic() < deadline:
+        left = [process for process in left if not has_ended(process)]
+        if left:
+            time.sleep(LOOK_EVERY_SECONDS)
+
+
+def has_ended(process: psutil.Process) -> bool:
+    """Whether the process does nothing any more; reaps it if it is a child of this one."""
+    try:
+        if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+            return False
+    except psutil.NoSuchProcess:
+        return True
+    _reap(process.pid)
+    return True
+
+
+def has_jvm(process: psutil.Process) -> bool:
+    """Whether a JVM runs below the process."""
+    try:
+        return any(child.name() == "java" and not has_ended(child) for child in process.children(recursive=True))
+    except psutil.NoSuchProcess:
+        return False  # it, or a child of it, ended while we looked
+
+
+def send(process: psutil.Process, number: signal.Signals) -> None:
+    """The signal to the process, if it is still there."""
+    try:
+        process.send_signal(number)
+    except psutil.NoSuchProcess:
+        return
+
+
+def reap_children() -> None:
+    """No child of this process that has ended stays in the process table."""
+    while _reap(-1):
+        pass
+
+
+def _reap(pid: int) -> bool:
+    """Takes the exit code of a child of ours (-1: of any) that has ended; whether there was one."""
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] != 0
+    except ChildProcessError:
+        return False

@@ -1,0 +1,40 @@
+"""`python -m ops.local.stack.sample_service NAME FILE`: Kafka or Cassandra once up and down; its JVM writes the archive FILE."""
+
+import os
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from ops.local.stack import control
+from ops.local.stack.addresses import apart, settings_with_addresses
+from ops.local.stack.catalogue import SERVICES
+from ops.local.stack.service import Launch, Service, Site
+from runtime.class_archive import making
+from runtime.output import note
+
+# An archive is written while the JVM ends.
+STOP_SECONDS = 120.0
+
+
+def main(name: str, file: Path) -> None:
+    """The service in a home of its own with Tally's topics or tables, and its end."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = apart(Path(folder), os.environ)
+        site = Site.of(settings_with_addresses(environment), environment)
+        sampled = replace(_with_option(SERVICES[name], making(file)), stop_seconds=STOP_SECONDS)
+        control.up(site, [sampled], note)
+        control.down(site, [sampled], note)
+
+
+def _with_option(service: Service, option: str) -> Service:
+    def launch(site: Site) -> Launch:
+        found = service.launch(site)
+        java, *others = found.argv
+        return replace(found, argv=(java, option, *others))
+
+    return replace(service, launch=launch)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -1,0 +1,82 @@
+"""What `tally status` says of a service, from its record, its heartbeat and what the watcher keeps; it changes nothing."""
+
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Literal
+
+import psutil
+
+from ops.local.stack import supervisor, watching
+from ops.local.stack.failing import read_failing
+from ops.local.stack.service import Service, Site
+from runtime import heartbeat
+from runtime.job import REFUSED
+
+State = Literal["running", "starting", "stalled", "failing", "failed", "stopped"]
+
+
+@dataclass(frozen=True)
+class Status:
+    """One line of `tally status`: pid is a process whose SIGKILL ends the service, None when it does not run.
+
+    `since`: when it got into this state. `reason`: why it does no work. `next_try`: when it is started again by itself, None if never.
+    Instants are RFC 3339 in UTC.
+    """
+
+    state: State
+    pid: int | None
+    address: str | None
+    log: str
+    since: str | None = None
+    reason: str | None = None
+    next_try: str | None = None
+
+
+def status_of(site: Site, service: Service) -> Status:
+    """The state now: `failing` = it ended by itself and the watcher has it in hand, `failed` = nobody has."""
+    record = supervisor.record_of(site, service)
+    if record is None:
+        return _status(site, service, "stopped")
+    process = supervisor.at_work(site, service)
+    if process is None:
+        return _ended(site, service)
+    if not (record.ready or service.is_ready(site)):
+        failing = read_failing(site, service)
+        return _status(site, service, "starting", process, _text(record.create_time), failing.reason if failing else None)
+    if found := _stalled(site, service):
+        seconds, reason = found
+        return _status(site, service, "stalled", process, _text(time.time() - seconds), reason)
+    return _status(site, service, "running", process, _text(record.create_time))
+
+
+def _ended(site: Site, service: Service) -> Status:
+    code, reason = supervisor.why_ended(site, service)
+    kept = read_failing(site, service)
+    since = _text(kept.since) if kept else None
+    if code == REFUSED or (kept and kept.given_up):
+        return _status(site, service, "failing", None, since, kept.reason if kept else reason)
+    if not watching.runs(site):
+        return _status(site, service, "failed", None, since, reason)
+    # Without an instant the watcher has not looked yet: it will within a second.
+    next_try = kept.next_try if kept and kept.next_try else time.time()
+    return replace(_status(site, service, "failing", None, since, kept.reason if kept else reason), next_try=_text(next_try))
+
+
+def _stalled(site: Site, service: Service) -> tuple[float, str] | None:
+    """For how many seconds the service has done nothing, and how that shows; None while it works or is idle."""
+    after = site.settings.stalled_after_seconds
+    if found := heartbeat.stall(site.trace(service.name, supervisor.HEARTBEAT), after):
+        return found
+    silent = site.trace(service.name, supervisor.SILENT)
+    seconds = time.time() - silent.stat().st_mtime if silent.exists() else 0.0
+    return (seconds, f"has not answered for {seconds:.0f} s") if seconds > after else None
+
+
+def _status(site: Site, service: Service, state: State, process: psutil.Process | None = None, *told: str | None) -> Status:
+    pid = process.pid if process else None
+    return Status(state, pid, service.address(site.settings), str(site.log(service.name)), *told)
+
+
+def _text(instant: float) -> str:
+    return datetime.fromtimestamp(instant, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

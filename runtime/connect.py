@@ -1,0 +1,92 @@
+"""Connections to Kafka and Cassandra with the guarantees that Tally needs (ADR 002)."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from cassandra import ConsistencyLevel, DriverException
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable, Session
+from cassandra.connection import ConnectionException
+from cassandra.policies import DCAwareRoundRobinPolicy, RetryPolicy, TokenAwarePolicy
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+
+from tally.errors import StackError
+from tally.settings import Settings
+
+REQUEST_TIMEOUT_SECONDS = 30.0
+# What the driver raises when nodes do not answer: two of these are no DriverException.
+CASSANDRA_AWAY = (DriverException, NoHostAvailable, ConnectionException)
+# CQL's date on the wire: days, with 1970-01-01 in the middle of 32 bits.
+CQL_DATE_ZERO = 1 << 31
+# The consumer group of the normaliser: its committed positions say which raw records have become canonical ones.
+NORMALISER_GROUP = "normaliser"
+# Beside the group's position in this topic, which nobody deletes, lie the ids of the topics that it reads.
+NORMALISER_ANCHOR = "dead-letters"
+_SYSLOG_ERROR = 3
+
+
+@contextmanager
+def cassandra_session(settings: Settings, keyspace: str | None = None) -> Iterator[Session]:
+    """A session on the keyspace ("" for none), LOCAL_QUORUM, SERIAL for lightweight transactions; closed at the end.
+
+    Raises StackError when no node answers, also later, to what is asked in the session.
+    """
+    cluster = cassandra_cluster(settings)
+    try:
+        yield cluster.connect(settings.keyspace if keyspace is None else keyspace or None)
+    except NoHostAvailable as error:
+        raise StackError(f"cassandra at {settings.cassandra}: {error.args[0]}; `tally doctor` looks for the cause") from error
+    finally:
+        cluster.shutdown()
+
+
+def cassandra_cluster(settings: Settings) -> Cluster:
+    """A cluster object that the caller shuts down; never shared across a fork."""
+    addresses = [address.rsplit(":", 1) for address in settings.cassandra.split(",")]
+    profile = ExecutionProfile(
+        load_balancing_policy=TokenAwarePolicy(DCAwareRoundRobinPolicy(settings.cassandra_datacenter)),
+        retry_policy=RetryPolicy(),
+        consistency_level=ConsistencyLevel.LOCAL_QUORUM,
+        serial_consistency_level=ConsistencyLevel.SERIAL,
+        request_timeout=REQUEST_TIMEOUT_SECONDS,
+    )
+    return Cluster(
+        [(host, int(port)) for host, port in addresses],
+        execution_profiles={EXEC_PROFILE_DEFAULT: profile},
+        protocol_version=5,
+    )
+
+
+def kafka_producer(settings: Settings, overrides: Mapping[str, Any] | None = None) -> Producer:
+    """An idempotent producer: acks from all in-sync replicas, retries to the limit, order kept."""
+    return Producer(
+        {
+            "bootstrap.servers": settings.kafka,
+            "enable.idempotence": True,
+            "acks": "all",
+            "max.in.flight.requests.per.connection": 5,
+            "linger.ms": 5,
+            "compression.type": "lz4",
+            **(overrides or {}),
+        }
+    )
+
+
+def kafka_consumer(settings: Settings, group: str, overrides: Mapping[str, Any] | None = None) -> Consumer:
+    """A consumer that reads committed records only, from the earliest, and never commits by itself."""
+    return Consumer(
+        {
+            "bootstrap.servers": settings.kafka,
+            "group.id": group,
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            **(overrides or {}),
+        }
+    )
+
+
+def kafka_admin(settings: Settings) -> AdminClient:
+    """An admin client that says only what is an error."""
+    return AdminClient({"bootstrap.servers": settings.kafka, "log_level": _SYSLOG_ERROR})

@@ -1,0 +1,120 @@
+"""Reading several partitions in event-time order, so that catching up does not make honest records late.
+
+Pure: no Kafka, no clock; `now` is any monotonic time in seconds.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from runtime.processor.record import Input
+
+_NEVER = float("-inf")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Lead over a silent partition and patience with it, in seconds; records and bytes at which a partition is paused."""
+
+    lead_seconds: float
+    patience_seconds: float = 2.0
+    most_records: int = 4_000
+    most_bytes: int = 32_000_000
+
+
+@dataclass
+class Lane:
+    """The buffered records of one partition, first in first out."""
+
+    partition: int
+    silent_since: float
+    ended: bool = False
+    paused: bool = False
+    progress: float = _NEVER
+    bytes: int = 0
+    records: deque[tuple[float | None, Input]] = field(default_factory=deque)
+
+    def head_time(self) -> float:
+        """Event time up to which the partition will have come with its next record.
+
+        A late record does not take it back; one without a readable time goes first.
+        """
+        time = self.records[0][0]
+        return _NEVER if time is None else max(time, self.progress)
+
+    def pop(self, now: float) -> Input:
+        """The next record; the partition has come up to its event time."""
+        time, record = self.records.popleft()
+        self.bytes -= len(record.value or b"")
+        if time is not None and time > self.progress:
+            self.progress = time
+        if not self.records:
+            self.silent_since = now
+        return record
+
+
+class Alignment:
+    """The partitions of one topic, merged by event time.
+
+    A partition without records holds the others back (beyond the lead) while it may still have older ones: until it is known
+    to have ended, or has been silent for longer than the patience. Control records can hide the end of a log, so waiting is bounded.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._lanes: dict[int, Lane] = {}
+
+    def assign(self, partitions: Iterable[int], now: float) -> None:
+        """Begin anew with these partitions, nothing buffered."""
+        self._lanes = {partition: Lane(partition, now) for partition in partitions}
+
+    def add(self, record: Input, event_time: float | None) -> None:
+        """Buffer a record of an assigned partition; of others nothing is kept."""
+        lane = self._lanes.get(record.partition)
+        if lane is not None:
+            lane.ended = False
+            lane.bytes += len(record.value or b"")
+            lane.records.append((event_time, record))
+
+    def end(self, partition: int) -> None:
+        """The partition has nothing more for now."""
+        if partition in self._lanes:
+            self._lanes[partition].ended = True
+
+    def ready(self, now: float) -> Lane | None:
+        """The partition whose next record is to be taken now, None if there is none or it must wait."""
+        best, best_time, bound = None, float("inf"), float("inf")
+        for lane in self._lanes.values():
+            if lane.records:
+                time = lane.head_time()
+                if time < best_time:
+                    best, best_time = lane, time
+            elif not lane.ended and now - lane.silent_since < self._limits.patience_seconds:
+                bound = min(bound, lane.progress + self._limits.lead_seconds)
+        # A record without a readable time (-inf) waits for nobody.
+        return best if best_time <= bound or best_time == _NEVER else None
+
+    def is_empty(self) -> bool:
+        """Whether nothing is buffered."""
+        return not any(lane.records for lane in self._lanes.values())
+
+    def is_behind(self) -> bool:
+        """Whether a partition has records buffered, or its end has not been seen yet."""
+        return any(lane.records or not lane.ended for lane in self._lanes.values())
+
+    def to_pause(self) -> list[int]:
+        """Partitions that now hold enough; they count as paused from here on."""
+        full = [lane for lane in self._lanes.values() if not lane.paused and self._is_above(lane, 1.0)]
+        for lane in full:
+            lane.paused = True
+        return [lane.partition for lane in full]
+
+    def to_resume(self) -> list[int]:
+        """Paused partitions that have gone down to half; they count as fetching from here on."""
+        low = [lane for lane in self._lanes.values() if lane.paused and not self._is_above(lane, 0.5)]
+        for lane in low:
+            lane.paused = False
+        return [lane.partition for lane in low]
+
+    def _is_above(self, lane: Lane, share: float) -> bool:
+        return len(lane.records) > share * self._limits.most_records or lane.bytes > share * self._limits.most_bytes

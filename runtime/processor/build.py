@@ -1,0 +1,89 @@
+"""A processor wired to Kafka by the settings."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, Producer
+
+from runtime.connect import kafka_consumer, kafka_producer
+from runtime.processor.alignment import Limits
+from runtime.processor.bookmarks import KafkaBookmarks
+from runtime.processor.delivery import Delivery, ExactlyOnce, Plain
+from runtime.processor.faults import Faults
+from runtime.processor.intake import Intake, Reading
+from runtime.processor.loop import Pace, Processor, Step
+from runtime.processor.record import EventTime, Process
+from runtime.processor.transaction import MESSAGE_TIMEOUT_MS, TRANSACTION_TIMEOUT_MS, TransactionalProducer
+from tally.settings import Settings
+
+# Above what one raw message can grow to; the topics take as much.
+_MAX_MESSAGE_BYTES = 6_000_000
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a processor does: the group is also its name; a slot is one process of it, with a stable identity for the brokers.
+
+    `forget` takes back what `process` remembers of records whose transaction does not count; `anchor` names a durable topic beside
+    whose position the ids of the topics are kept.
+    """
+
+    group: str
+    topics: tuple[str, ...]
+    process: Process
+    event_time: EventTime
+    slot: int = 0
+    forget: Callable[[], None] = lambda: None
+    anchor: str = ""
+
+    @property
+    def identity(self) -> str:
+        """transactional.id, the same from run to run."""
+        return f"tally-{self.group}-{self.slot}"
+
+
+def build_processor(settings: Settings, job: Job, faults: Faults) -> tuple[Processor, Consumer]:
+    """The processor, and its consumer for the caller to close."""
+    consumer = job_consumer(settings, job)
+    reading = Reading(job.topics, job.event_time, Limits(settings.alignment_seconds))
+    pace = Pace(settings.transaction_records)
+    intake = Intake(consumer, reading, KafkaBookmarks(settings, consumer, job.anchor))
+    return Processor(intake, Step(job.process, job.forget), _delivery(settings, job, consumer, faults), pace), consumer
+
+
+def job_consumer(settings: Settings, job: Job) -> Consumer:
+    """A member of the job's group. Not a static one: after a crash of the broker the client fences itself (seen)."""
+    overrides = {
+        # By it the group tells the processes of one slot from the others.
+        "client.id": job.identity,
+        # The broker's least: so long the successor of a killed process waits for its partitions.
+        "session.timeout.ms": 6_000,
+        "heartbeat.interval.ms": 1_500,
+        # Also how long a rebalance waits for a member of which only the broker still knows.
+        "max.poll.interval.ms": 60_000,
+        "enable.partition.eof": True,
+        # Deleted before read is an error, never a silent jump.
+        "auto.offset.reset": "error",
+        "fetch.wait.max.ms": 100,
+        "queued.max.messages.kbytes": 16_384,
+    }
+    return kafka_consumer(settings, job.group, overrides)
+
+
+def transactional_producer(settings: Settings, job: Job) -> Producer:
+    """A producer under the job's transactional.id, not initialised yet."""
+    overrides = {
+        "transactional.id": job.identity,
+        "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+        "message.timeout.ms": MESSAGE_TIMEOUT_MS,
+        "message.max.bytes": _MAX_MESSAGE_BYTES,
+        "linger.ms": 1,
+    }
+    return kafka_producer(settings, overrides)
+
+
+def _delivery(settings: Settings, job: Job, consumer: Consumer, faults: Faults) -> Delivery:
+    if settings.delivery == "exactly_once":
+        return ExactlyOnce(TransactionalProducer(lambda: transactional_producer(settings, job), job.identity, faults), faults)
+    producer = kafka_producer(settings, {"message.max.bytes": _MAX_MESSAGE_BYTES})
+    return Plain(producer, consumer, faults, positions_first=settings.delivery == "at_most_once")

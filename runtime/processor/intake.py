@@ -1,0 +1,174 @@
+"""The consumer's side: records into the alignment buffers, and what a change of the group means for them."""
+
+import struct
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+
+from runtime.bookmarks import way_out
+from runtime.processor.alignment import Alignment, Limits
+from runtime.processor.bookmarks import Bookmarks
+from runtime.processor.record import EventTime, Input
+from runtime.processor.transaction import Aborted
+from tally.errors import DataLoss, TallyError
+
+_METADATA_PREFIX = b"CGMDv2:"
+_NO_GENERATION = -1
+# Longer than any rebalance takes: it waits for `max.poll.interval.ms` at most, a minute, for a member that has gone.
+MOST_SECONDS_WITHOUT = 75.0
+_ASK_SECONDS = 5.0
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is read, and how it is put in order."""
+
+    topics: tuple[str, ...]
+    event_time: EventTime
+    limits: Limits
+    most_records: int = 500
+
+
+class Intake:
+    """Buffers of all topics; `forget` is called whenever what was taken from them must not be delivered any more."""
+
+    def __init__(self, consumer: Any, reading: Reading, bookmarks: Bookmarks) -> None:
+        self._consumer = consumer
+        self._reading = reading
+        self.bookmarks = bookmarks
+        self.forget: Callable[[], None] = lambda: None
+        self._metadata: bytes | None = None
+        self.assigned = False
+        # Since when the group has said nothing of what is ours; a monotonic time.
+        self._without_since: float | None = None
+        self.alignments = {topic: Alignment(reading.limits) for topic in reading.topics}
+
+    @property
+    def most_records(self) -> int:
+        """How many records one poll brings at most."""
+        return self._reading.most_records
+
+    def subscribe(self) -> None:
+        """Join the group. The producer must be ready before: positions are read on assignment."""
+        self._without_since = time.monotonic()
+        self._consumer.subscribe(list(self._reading.topics), on_assign=self._assign, on_revoke=self._lose, on_lost=self._lose)
+
+    def poll(self, wait_seconds: float) -> int:
+        """Buffer what has arrived; the number of records. Raises DataLoss, Aborted or TallyError."""
+        messages = self._consumer.consume(self._reading.most_records, wait_seconds)
+        received = sum([self._take(message) for message in messages])
+        if received:
+            self._remember_generation()
+        self._pause_and_resume()
+        if self._without_since is not None and time.monotonic() - self._without_since > MOST_SECONDS_WITHOUT:
+            self._give_up_unless_kafka_is_away()
+        return received
+
+    def metadata_now(self) -> Any:
+        """The group metadata of the poll that the buffered records came from, read again and equal. Raises Aborted otherwise."""
+        current = self._consumer.consumer_group_metadata()
+        if current != self._metadata or generation_of(current) == _NO_GENERATION:
+            raise Aborted("the group has changed since the records were polled")
+        return current
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether something is buffered, a partition has not been read to its end, or nobody knows yet which ones are ours."""
+        return self._without_since is not None or any(alignment.is_behind() for alignment in self.alignments.values())
+
+    def rewind(self) -> None:
+        """Forget everything read and go back to what the brokers say is committed."""
+        self._begin(self._consumer.assignment())
+
+    def _assign(self, _consumer: Any, partitions: Sequence[TopicPartition]) -> None:
+        self._begin(partitions)
+        self._without_since = None
+
+    def _begin(self, partitions: Sequence[TopicPartition]) -> None:
+        self._drop()
+        starts = self.bookmarks.starts(partitions)
+        # A pause outlives an assignment, and the buffers that it was for are gone. After it, the two could overtake each other.
+        self._consumer.resume(starts)
+        self._consumer.assign(starts)
+        now = time.monotonic()
+        for topic, alignment in self.alignments.items():
+            alignment.assign([at.partition for at in starts if at.topic == topic], now)
+        self.assigned = True
+        log.info("assigned", positions={f"{at.topic}:{at.partition}": at.offset for at in starts})
+
+    def _lose(self, _consumer: Any, _partitions: Sequence[TopicPartition]) -> None:
+        # No transaction is open while polling, so there is none to abort; what was taken is not delivered.
+        self._drop()
+        for alignment in self.alignments.values():
+            alignment.assign((), 0.0)
+        self._without_since = time.monotonic()
+        log.info("partitions given up")
+
+    def _give_up_unless_kafka_is_away(self) -> None:
+        """The client library can wait for ever for its turn when the group's coordinator moves while it joins (seen)."""
+        self._without_since = time.monotonic()
+        try:
+            self._consumer.list_topics(self._reading.topics[0], _ASK_SECONDS)
+        except KafkaException as error:
+            log.warning("waiting for Kafka", reason=error.args[0].str())
+            return
+        raise TallyError(f"no partitions for {MOST_SECONDS_WITHOUT:.0f} s though the brokers answer; start the process again")
+
+    def _drop(self) -> None:
+        self._metadata = None
+        self.forget()
+
+    def _take(self, message: Message) -> int:
+        error = message.error()
+        if error is not None:
+            self._event(error, message)
+            return 0
+        record = input_of(message)
+        self.alignments[record.topic].add(record, self._reading.event_time(record))
+        return 1
+
+    def _event(self, error: KafkaError, message: Any) -> None:
+        if error.code() == KafkaError._PARTITION_EOF:
+            self.alignments[message.topic()].end(message.partition())
+        elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+            place = f"topic {message.topic()}, partition {message.partition()}"
+            lost = f"records were deleted before they were read ({error.str()})"
+            raise DataLoss(f"{place}: {lost}; {way_out(str(message.topic()), message.partition())}")
+        elif error.code() == KafkaError._FATAL or error.fatal():
+            raise TallyError(f"consumer: {error.str()}; start the process again")
+        else:
+            log.warning("consumer", error=error.str())
+
+    def _remember_generation(self) -> None:
+        current = self._consumer.consumer_group_metadata()
+        if self._metadata is not None and current != self._metadata:
+            raise Aborted("the group has changed while records were polled")
+        self._metadata = current
+
+    def _pause_and_resume(self) -> None:
+        for topic, alignment in self.alignments.items():
+            if full := alignment.to_pause():
+                self._consumer.pause([TopicPartition(topic, partition) for partition in full])
+            if low := alignment.to_resume():
+                self._consumer.resume([TopicPartition(topic, partition) for partition in low])
+
+
+def input_of(message: Any) -> Input:
+    """A consumed message as the processor's record; header values without bytes are left out."""
+    headers = [(name, value) for name, value in message.headers() or () if isinstance(value, bytes)]
+    stamp = message.timestamp()[1]
+    return Input(message.topic(), message.partition(), message.offset(), stamp, message.key(), message.value(), headers)
+
+
+def generation_of(metadata: bytes) -> int:
+    """The group generation in the client library's serialised metadata; -1 when not a member."""
+    if not metadata.startswith(_METADATA_PREFIX):
+        raise TallyError("the Kafka client library writes group metadata in a new way; pin confluent-kafka to 2.16")
+    [generation] = struct.unpack_from("=i", metadata, len(_METADATA_PREFIX))
+    return int(generation)

@@ -1,0 +1,144 @@
+"""The one consume-transform-produce loop; what is done with a record is a function given to it."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Event
+
+import structlog
+
+from runtime.heartbeat import Heartbeat
+from runtime.processor.alignment import Alignment
+from runtime.processor.batch import Batch
+from runtime.processor.delivery import Delivery
+from runtime.processor.faults import AFTER_POLL, Faults
+from runtime.processor.intake import Intake
+from runtime.processor.record import Process
+from runtime.processor.transaction import Aborted
+from tally.errors import OutcomeUnknown
+
+_LOG_EVERY_SECONDS = 10.0
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Pace:
+    """When a transaction ends: inputs, seconds without more input, seconds at most."""
+
+    most_inputs: int
+    idle_seconds: float = 0.05
+    most_seconds: float = 1.0
+
+
+def _nothing() -> None:
+    """A function without memory has nothing to forget."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is done with a record. `forget` is called whenever what was processed since the last delivery does not count."""
+
+    process: Process
+    forget: Callable[[], None] = _nothing
+
+
+class Processor:
+    """Reads in event-time order, processes, and delivers outputs together with positions."""
+
+    def __init__(self, intake: Intake, step: Step, delivery: Delivery, pace: Pace) -> None:
+        self._intake = intake
+        intake.forget = self._forget
+        self._step = step
+        self._delivery = delivery
+        self._pace = pace
+        self._batch = Batch()
+        self._counts = _Counts()
+        self._heartbeat = Heartbeat(None)
+
+    def run(self, stopped: Event, ready: Event, faults: Faults, heartbeat: Heartbeat | None = None) -> None:
+        """Work until stopped; sets `ready` at the first assignment. Raises Fenced, DataLoss or TallyError: the process must exit."""
+        self._heartbeat = heartbeat or self._heartbeat
+        self._renew(stopped)
+        self._intake.subscribe()
+        while not stopped.is_set():
+            try:
+                self._turn(faults)
+            except Aborted as error:
+                log.warning("redo from the committed positions", reason=str(error))
+                self._intake.rewind()
+            except OutcomeUnknown as error:
+                # Whether the commit was applied is for the brokers to say: positions come from them, never from memory.
+                log.warning("new producer, redo from the committed positions", reason=str(error))
+                self._renew(stopped)
+                self._intake.rewind()
+            if self._intake.assigned:
+                ready.set()
+            self._heartbeat.beat(self._counts.transactions, self._intake.is_behind)
+
+    def _renew(self, stopped: Event) -> None:
+        """A producer, however long the brokers take to answer."""
+        while not stopped.is_set():
+            try:
+                self._delivery.renew()
+                return
+            except OutcomeUnknown as error:
+                log.warning("waiting for Kafka", reason=str(error))
+            self._heartbeat.beat(self._counts.transactions, self._intake.is_behind)
+
+    def _turn(self, faults: Faults) -> None:
+        received = self._intake.poll(self._pace.idle_seconds)
+        if received:
+            faults.reach(AFTER_POLL)
+        for alignment in self._intake.alignments.values():
+            self._take_ready(alignment)
+        age = time.monotonic() - self._batch.begun
+        all_taken = received < self._intake.most_records and all(aligned.is_empty() for aligned in self._intake.alignments.values())
+        if self._batch.inputs and ((all_taken and age >= self._pace.idle_seconds) or age >= self._pace.most_seconds):
+            self._deliver()
+        self._counts.log_now_and_then()
+
+    def _take_ready(self, alignment: Alignment) -> None:
+        now = time.monotonic()
+        while (lane := alignment.ready(now)) is not None:
+            if self._batch.inputs >= self._pace.most_inputs:
+                self._deliver()
+                now = time.monotonic()
+            record = lane.pop(now)
+            self._batch.add(record, self._step.process(record), now)
+
+    def _deliver(self) -> None:
+        batch, self._batch = self._batch, Batch()
+        begun = time.monotonic()
+        self._delivery.deliver(batch.outputs, self._intake.bookmarks.after(batch.last), self._intake.metadata_now)
+        self._counts.add(batch, time.monotonic() - begun)
+
+    def _forget(self) -> None:
+        self._batch = Batch()
+        self._step.forget()
+
+
+class _Counts:
+    """Records and transactions of this run, for the log."""
+
+    def __init__(self) -> None:
+        self._inputs = self._outputs = self.transactions = 0
+        self._delivery_seconds = 0.0
+        self._logged = time.monotonic()
+        self._changed = False
+
+    def add(self, batch: Batch, seconds: float) -> None:
+        """Count one delivered transaction and how long its delivery took."""
+        self._inputs += batch.inputs
+        self._outputs += len(batch.outputs)
+        self.transactions += 1
+        self._delivery_seconds += seconds
+        self._changed = True
+
+    def log_now_and_then(self) -> None:
+        """The sums so far into the log, if they have changed since the last line and that was long enough ago."""
+        if not self._changed or time.monotonic() - self._logged < _LOG_EVERY_SECONDS:
+            return
+        self._logged, self._changed = time.monotonic(), False
+        seconds = round(self._delivery_seconds, 1)
+        log.info("processed", inputs=self._inputs, outputs=self._outputs, transactions=self.transactions, delivery_seconds=seconds)

@@ -1,0 +1,35 @@
+"""`python -m serving`: the API and the dashboard on one address, one process."""
+
+import sys
+
+from runtime.job import run_job
+from runtime.protocol import Limits
+from runtime.web import Place, serve
+from serving.api.app import create_app
+from serving.dashboard import page
+from serving.merge.cassandra_views import CassandraViews
+from tally.settings import Settings
+
+# A long question of many stores is still being answered when a message would have been taken or refused long ago.
+_REQUEST_SECONDS = 120.0
+
+
+def main() -> int:
+    """Exit code: 0 after SIGTERM or SIGINT, 1 when the address is taken, 78 when the settings are wrong."""
+    return run_job("api", run)
+
+
+def run() -> None:
+    """Serve until stopped. Raises BadSettings, StackError."""
+    settings = Settings.load()
+    views = CassandraViews(settings)
+    try:
+        app = create_app(settings, views)
+        page.mount(app, settings, views)
+        serve(app, Place(settings.api, settings.allowed_hosts, page.POLICY, Limits(request_seconds=_REQUEST_SECONDS)))
+    finally:
+        views.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""Rows of an answer: the windows of each stretch summed up, with what the sum is worth."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from serving.merge.served import ServedWindow
+from serving.query.catalogue import Metric, Sum, Value, ratio
+from serving.query.grains import Slot
+from tally.families import Family
+from tally.merge import Axes, Parts, add_parts
+from tally.windows import WINDOW
+
+# One window as each of the metric's families has it, in their order.
+Window: TypeAlias = tuple[ServedWindow, ...]
+# The dimensions that a row is of, each with its value; what it does not name is summed up.
+Split: TypeAlias = Mapping[str, str | None]
+WHOLE: Split = {}
+
+
+@dataclass(slots=True)
+class Cell:
+    """One stretch: by family the parts summed by axes, events, and which sources and statuses went into it.
+
+    Two families may well have parts and axes of the same name: `visits` of doors and of phones are not one number.
+    """
+
+    slot: Slot
+    events: int = 0
+    parts: dict[str, dict[Axes, Parts]] = field(default_factory=dict)
+    sources: set[str] = field(default_factory=set)
+    statuses: set[str] = field(default_factory=set)
+
+    def add(self, families: Sequence[Family], window: Window) -> None:
+        """One more window. A window that any family misses adds nothing: a ratio of unlike stretches would mislead."""
+        for served in window:
+            if served.merged.values is None:
+                self.sources.add("missing")
+                self.statuses.add("provisional")
+                return
+        for family, served in zip(families, window, strict=True):
+            self.sources.add(served.merged.source)
+            self.statuses.add(served.status)
+            self.events += served.merged.events or 0
+            if served.merged.values:
+                held = self.parts.setdefault(family.name, {})
+                for axes, parts in served.merged.values.items():
+                    held[axes] = add_parts(held[axes], parts) if axes in held else parts
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether not one of its windows has an answer."""
+        return self.sources == {"missing"}
+
+
+def cells(families: Sequence[Family], slots: Sequence[Slot], windows: Iterable[Window]) -> list[Cell]:
+    """A cell for each slot; windows ascend and fill the slots exactly, each slot taking its quarter hours."""
+    found, stream = [], iter(windows)
+    for start, end in slots:
+        cell = Cell((start, end))
+        for _ in range((end - start) // WINDOW):
+            cell.add(families, next(stream))
+        found.append(cell)
+    return found
+
+
+def source_of(sources: Iterable[str]) -> str:
+    """One word for all: batch, speed, missing, or mixed."""
+    different = set(sources)
+    return different.pop() if len(different) == 1 else "mixed"
+
+
+def status_of(statuses: Iterable[str]) -> str:
+    """The weakest: provisional before restated before final."""
+    different = set(statuses)
+    return next((status for status in ("provisional", "restated") if status in different), "final")
+
+
+def values_seen(found: Iterable[Cell], families: Iterable[Family], dimension: str) -> set[str]:
+    """Every value of the dimension that the cells have rows of, in whichever of the families has it."""
+    places = {family.name: family.axes.index(dimension) for family in families if dimension in family.axes}
+    return {axes[place] for cell in found for name, place in places.items() for axes in cell.parts.get(name, ())}
+
+
+def values_of(metric: Metric, cell: Cell, split: Split = WHOLE) -> dict[str, Value]:
+    """`value`, and `numerator` and `denominator` of a ratio; of one split, or of everything together. None when missing."""
+    numerator = _total(metric.numerator, cell, split)
+    if metric.denominator is None:
+        return {"value": numerator}
+    denominator = _total(metric.denominator, cell, split)
+    return {"value": ratio(numerator, denominator), "numerator": numerator, "denominator": denominator}
+
+
+def _total(of: Sum, cell: Cell, split: Split) -> Value:
+    """The sum over the family's rows of the split. A dimension that the family does not have splits nothing of it."""
+    if cell.is_missing:
+        return None
+    total: Parts = {}
+    for axes, parts in cell.parts.get(of.family.name, {}).items():
+        if all(split.get(axis, value) == value for axis, value in zip(of.family.axes, axes, strict=True)):
+            total = add_parts(total, parts)
+    return of.total(total)
+
+
+def row_of(cell: Cell, values: Mapping[str, Value], instants: tuple[str, str]) -> dict[str, Any]:
+    """One row as it is answered; `instants` are its start and end as text."""
+    status = status_of(cell.statuses)
+    return {
+        "start": instants[0], "end": instants[1], **values, "events": None if cell.is_missing else cell.events,
+        "source": source_of(cell.sources), "status": status, "complete": status != "provisional",
+    }  # fmt: skip

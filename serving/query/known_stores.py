@@ -1,0 +1,54 @@
+"""Which stores exist: those with rows, and those of the stores file."""
+
+import re
+from datetime import date
+from typing import Any
+
+from serving.merge.views import Activity, ViewReader
+from serving.query.stores import StoreBook
+from tally.errors import UnknownName
+
+_STORE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}\Z", re.ASCII)
+
+
+class KnownStores:
+    """Remembers the stores that it has seen: one that has rows keeps them, so only an unfamiliar id costs a read."""
+
+    def __init__(self, views: ViewReader, book: StoreBook) -> None:
+        self._views, self._book = views, book
+        self._seen: set[str] = set(book.listed)
+
+    async def check(self, store_ids: list[str]) -> None:
+        """Nothing when all are known. Raises UnknownName, ViewsUnreachable."""
+        for store_id in store_ids:
+            # Also what could never be an id is asked of nobody.
+            if not _STORE_ID.match(store_id) or not await self._is_known(store_id):
+                raise UnknownName("store", f"there is no store {store_id[:64]!r}: no event of it has arrived yet (GET /v1/stores)")
+
+    async def _is_known(self, store_id: str) -> bool:
+        # Asked each time, of that store alone: the first receipt of a new one is to be seen at once.
+        if store_id not in self._seen and await self._views.has_events(store_id):
+            self._seen.add(store_id)
+        return store_id in self._seen
+
+    async def all_ids(self) -> list[str]:
+        """Every known id, ascending."""
+        return sorted(self._seen | (await self._active()).keys())
+
+    async def entries(self) -> list[dict[str, Any]]:
+        """What /v1/stores lists, by store_id ascending; the days are null for a listed store without events."""
+        active = await self._active()
+        return [self._entry(store_id, active.get(store_id)) for store_id in sorted(active.keys() | self._book.listed.keys())]
+
+    async def _active(self) -> dict[str, Activity]:
+        active = {store.store_id: store for store in await self._views.activity()}
+        self._seen |= active.keys()
+        return active
+
+    def _entry(self, store_id: str, active: Activity | None) -> dict[str, Any]:
+        store = self._book.store(store_id)
+        first: date | None = active.first_day if active else None
+        last: date | None = active.last_day if active else None
+        return {
+            "store_id": store_id, "name": store.name, "tz": store.tz, "currency": store.currency, "first_day": first, "last_day": last,
+        }  # fmt: skip

@@ -1,0 +1,32 @@
+"""A store's cells as the rows of an answer."""
+
+from collections.abc import Sequence
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from serving.query import cells
+from serving.query.catalogue import Metric
+from serving.query.instants import shown
+
+
+def rows_of(metric: Metric, found: Sequence[cells.Cell], zone: ZoneInfo, splits: Sequence[cells.Split]) -> list[dict[str, Any]]:
+    """One row for each cell and split, which names itself unless it is the whole; instants in the zone."""
+    texts = {instant: shown(instant, zone) for instant in {one for cell in found for one in cell.slot}}
+    empty: dict[tuple[frozenset[str], ...], list[dict[str, Any]]] = {}
+    rows: list[dict[str, Any]] = []
+    for cell in found:
+        start, end = texts[cell.slot[0]], texts[cell.slot[1]]
+        if cell.parts or cell.events:
+            rows += _cell_rows(metric, cell, splits, (start, end))
+            continue
+        # Stretches without sales differ by their time alone, and are most of an answer.
+        worth = (frozenset(cell.sources), frozenset(cell.statuses))
+        if worth not in empty:
+            empty[worth] = _cell_rows(metric, cell, splits, (start, end))
+        rows += [{**row, "start": start, "end": end} for row in empty[worth]]
+    return rows
+
+
+def _cell_rows(metric: Metric, cell: cells.Cell, splits: Sequence[cells.Split], instants: tuple[str, str]) -> list[dict[str, Any]]:
+    rows = [cells.row_of(cell, cells.values_of(metric, cell, split), instants) for split in splits]
+    return [{**row, "by": dict(split)} if split else row for row, split in zip(rows, splits, strict=True)]

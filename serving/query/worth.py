@@ -1,0 +1,36 @@
+"""What an answer as a whole is worth: its weakest source and status, how far records are counted, and why it is not final."""
+
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime
+from typing import Any
+
+from serving.merge.reading import Pointers
+from serving.merge.served import FamilyReading, through_of
+from serving.query import cells
+from serving.query.instants import shown
+
+
+def worth_of(found: Sequence[cells.Cell]) -> dict[str, Any]:
+    """`source`, `status` and `complete` of all cells together."""
+    status = cells.status_of(status for cell in found for status in cell.statuses)
+    source = cells.source_of(source for cell in found for source in cell.sources)
+    return {"source": source, "status": status, "complete": status != "provisional"}
+
+
+def through_of_all(readings: Sequence[FamilyReading], days: Sequence[date]) -> datetime | None:
+    """The earliest of the families; None if one of them has no instant."""
+    instants = [through_of(reading, days) for reading in readings]
+    known = [instant for instant in instants if instant is not None]
+    return min(known) if len(known) == len(instants) else None
+
+
+def caveats(pointers: Iterable[Pointers], stores: Iterable[tuple[str, Sequence[FamilyReading]]]) -> dict[str, Any]:
+    """Since when the master is behind (null while it keeps up), and the tills whose numbers seem to have begun again."""
+    behind = [one.master_behind_since for one in pointers if one.master_behind_since is not None]
+    numbering = [
+        {"store": store_id, "till": one.till_id, "day": one.day, "conflicts": one.conflicts, "records": one.records}
+        for store_id, readings in stores
+        for reading in readings
+        for one in reading.findings
+    ]
+    return {"master_behind_since": shown(min(behind)) if behind else None, "numbering": numbering}
