@@ -36,7 +36,7 @@ from tally.events import CanonicalReceipt
 from tally.families import SALES
 from tally.partitions import partition_of
 from tally.settings import Settings
-from tests.canonical import receipt
+from tests.support.canonical import receipt
 
 ROOT = Path(__file__).parents[1]
 READY_SECONDS, LOOK_SECONDS = 180, 0.1

@@ -29,7 +29,7 @@ from speed_layer.source import retained
 from tally.families import SALES
 from tally.frames import canonical_records, contributions, members_per_window, window_rows
 from tally.settings import Settings
-from tests.canonical import receipt, send
+from tests.support.canonical import receipt, send
 
 TOPIC = SALES.topic
 LATENESS = "7200 seconds"

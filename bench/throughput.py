@@ -12,7 +12,7 @@ from functools import partial
 
 from bench.harness import arguments, contenders, own_stack, say, show
 from tally.events import CanonicalReceipt
-from tests.canonical import receipt
+from tests.support.canonical import receipt
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 WINDOW = timedelta(minutes=15)

@@ -29,8 +29,8 @@ from speed_layer.views import start_views
 from tally.families import TRAFFIC
 from tally.partitions import partition_of
 from tally.settings import Settings
-from tests.canonical import interval
 from tests.integration.speed.query import OnTopic
+from tests.support.canonical import interval
 
 TOPICS, RATE, WARM_SECONDS, IDLE_SECONDS = 10, 20, 30, 20
 HAPPENED_AT = datetime(2026, 3, 2, 12, tzinfo=UTC)

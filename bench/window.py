@@ -18,7 +18,7 @@ from rich.table import Table
 from bench.harness import Key, Sold, arguments, contenders, counted, own_stack, publish, refuse_wrong_rows, rows_of, running
 from ops import provision
 from runtime.connect import cassandra_session
-from tests.canonical import receipt
+from tests.support.canonical import receipt
 
 START, STEP = datetime(2026, 3, 2, 12, tzinfo=UTC), timedelta(milliseconds=4)
 AROUND, TIMEOUT_SECONDS = 5, 60

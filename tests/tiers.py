@@ -22,7 +22,7 @@ NO_REASON = ("", "Skipped: ", "Skipped: unconditional skip")
 JVM_STARTERS = ("java", "spark-submit")
 
 # A suite that two tiers share is no test module: without this its failures would not show the compared values.
-pytest.register_assert_rewrite("tests.api_suite", "tests.loop_suite", "tests.odd_suite", "tests.fault_suite", "tests.support")
+pytest.register_assert_rewrite("tests.support")
 
 counts: Counter[str] = Counter()
 bare_skips: list[str] = []

@@ -8,7 +8,7 @@ from ingest.replay.channels import KafkaChannel
 from tally.instants import instant_text
 from tally.settings import Settings
 from tally.windows import window_start
-from tests.readers import METRICS, Told
+from tests.support.readers import METRICS, Told
 
 STORES = ("1", "2", "3")
 DAY = datetime(2017, 3, 1, tzinfo=UTC)

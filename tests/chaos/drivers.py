@@ -15,7 +15,7 @@ from ops.local.stack.processes import send
 from speed_layer.source import retained
 from speed_layer.views import QUERY
 from tally.families import SALES
-from tests.loop import Loop, has_reached, wait_until
+from tests.support.loop import Loop, has_reached, wait_until
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from contextlib import closing
 import psutil
 import pytest
 
-from tests.faults import strike
-from tests.loop import Loop, running_loop, wait_until
+from tests.support.faults import strike
+from tests.support.loop import Loop, running_loop, wait_until
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from cassandra.cluster import Session
 
 from ops.local.stack import catalogue
 from runtime.connect import cassandra_session
-from tests.fault_suite import FaultSuite, Suffering
-from tests.loop import Loop, running_loop
+from tests.support.fault_suite import FaultSuite, Suffering
+from tests.support.loop import Loop, running_loop
 
 
 class TestEveryService(FaultSuite):

@@ -11,8 +11,8 @@ from ingest.normaliser.janitor import Janitor
 from ops.local.stack import catalogue, control, supervisor
 from runtime.connect import kafka_consumer
 from tests.conftest import make_site
-from tests.faults import strike
 from tests.integration.ingest.conftest import send_values, spans, wait_until
+from tests.support.faults import strike
 
 if TYPE_CHECKING:
     from ops.local.stack.service import Site

@@ -7,9 +7,9 @@ import pytest
 
 from ops.local.stack.probes import is_healthy
 from tally.settings import Settings
-from tests import hostile
-from tests.hostile import Attack, address_of, p99
 from tests.integration.ingest.conftest import starter, wait_until
+from tests.support import hostile
+from tests.support.hostile import Attack, address_of, p99
 
 GONE_SECONDS = 60.0
 

@@ -9,8 +9,8 @@ import pytest
 
 from ops.oracle.complete_journey import Scope, window_totals
 from speed_layer import views
-from tests.faults import is_back, pause, strike
-from tests.loop import Loop, running_loop, wait_until
+from tests.support.faults import is_back, pause, strike
+from tests.support.loop import Loop, running_loop, wait_until
 
 KILLS, SEED = 4, 4
 LAST = date(2017, 2, 28)

@@ -16,8 +16,8 @@ import pytest
 from ops.local.stack.processes import has_ended
 from speed_layer.views import QUERY
 from tests.chaos.drivers import SpeedDriver, send_to_all
-from tests.loop import Loop, jvm_of, running_loop, wait_until
-from tests.loop_suite import REPLAY
+from tests.support.loop import Loop, jvm_of, running_loop, wait_until
+from tests.support.loop_suite import REPLAY
 
 SEED = 20171
 KILLS_EACH = 5

@@ -7,9 +7,9 @@ from cassandra.cluster import Session
 
 from ops.local.stack import catalogue
 from runtime.connect import cassandra_session
-from tests.loop import Loop, running_loop
-from tests.odd_suite import OddSuite
 from tests.support.gateway_client import GatewayClient
+from tests.support.loop import Loop, running_loop
+from tests.support.odd_suite import OddSuite
 
 
 class TestHundredThousandMutations(OddSuite):

@@ -18,9 +18,9 @@ from runtime.connect import cassandra_session
 from tally.instants import instant_text
 from tests.chaos.dense import DAY, SPAN, STORES, WINDOW, Cell, DenseDay
 from tests.chaos.drivers import SpeedDriver, another_driver, resume
-from tests.loop import Loop, running_loop, wait_until
-from tests.prefixes import committed_steps, judged, no_prefix, unread
-from tests.readers import METRICS, Fall, Questions, Seen, Told, reading
+from tests.support.loop import Loop, running_loop, wait_until
+from tests.support.prefixes import committed_steps, judged, no_prefix, unread
+from tests.support.readers import METRICS, Fall, Questions, Seen, Told, reading
 
 # Where the query that begins anew cuts a window: after 30 % of it, so that its tail is longer than what the view holds.
 CUT = 13.3

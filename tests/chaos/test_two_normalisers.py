@@ -15,11 +15,11 @@ from confluent_kafka import TopicPartition
 from ops.local.stack.processes import send
 from runtime.connect import NORMALISER_GROUP, cassandra_session, kafka_admin, kafka_consumer
 from schemas import loader
-from tests.fault_suite import of_live_stores
-from tests.faults import FREEZE_SECONDS, Outcome, pause, suffered, table
-from tests.loop import Loop, running_loop, wait_until
+from tests.support.fault_suite import of_live_stores
+from tests.support.faults import FREEZE_SECONDS, Outcome, pause, suffered, table
 from tests.support.ledger import ledger_totals
 from tests.support.live_load import LiveLoad
+from tests.support.loop import Loop, running_loop, wait_until
 from tests.support.tables import batch_rows, speed_rows
 
 TOPIC, RAW = "sales", loader.topics()["sales"]["raw"]

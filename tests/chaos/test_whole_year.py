@@ -1,6 +1,6 @@
 """The whole year of real receipts through the whole loop, in small micro-batches, with 10,000 answers read meanwhile."""
 
-from tests.loop_suite import LoopSuite, Scale
+from tests.support.loop_suite import LoopSuite, Scale
 
 
 class TestWholeYear(LoopSuite):

@@ -14,7 +14,7 @@ from serving.query.cells import Cell, cells, values_of
 from tally.families import SALES
 from tally.merge import MergedWindow
 from tally.windows import WINDOW
-from tests.serving_world import at
+from tests.support.serving_world import at
 
 START = at("2017-10-29T00:00")
 SUMS = ("transactions", "revenue", "gross_revenue", "units")

@@ -11,7 +11,7 @@ from serving.query.cells import WHOLE, Cell, Window, cells, values_of, values_se
 from tally.families import Family
 from tally.merge import Axes, MergedWindow, Parts
 from tally.windows import WINDOW
-from tests.serving_world import at
+from tests.support.serving_world import at
 
 START = at("2026-11-23T10:00")
 PHONES = Family("phones", axes=("zone", "kind"), parts=("visits", "seconds"), epoch=1)

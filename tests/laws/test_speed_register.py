@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speed_layer.sink.rows import register
-from tests.first_by_offset import Sale, Totals, window_totals
+from tests.support.first_by_offset import Sale, Totals, window_totals
 
 EPOCH = 1
 sales = st.builds(Sale, identity=st.integers(0, 4), currency=st.sampled_from(["EUR", "USD"]), cents=st.integers(-500, 500))

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from tests.loop import Loop
+from tests.support.loop import Loop
 
 FATES = ("counted", "duplicate", "conflict", "erased", "unreadable")
 

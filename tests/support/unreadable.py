@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from tests.canonical import receipt
+from tests.support.canonical import receipt
 
 ABSENT = object()
 

@@ -1,4 +1,4 @@
-from tests.api_suite import ApiSuite
+from tests.support.api_suite import ApiSuite
 
 
 class TestInMemory(ApiSuite):

@@ -6,9 +6,9 @@ import pytest
 
 from serving.api.app import create_app
 from tally.settings import Settings
-from tests.api_suite import Ask, asking
-from tests.serving_example import example
-from tests.serving_world import MemoryViews
+from tests.support.api_suite import Ask, asking
+from tests.support.serving_example import example
+from tests.support.serving_world import MemoryViews
 
 PATH = "/v1/metrics/transactions"
 

@@ -20,9 +20,9 @@ from serving.query.stores import StoreBook
 from tally.errors import BadQuery
 from tally.families import Family
 from tally.settings import Settings
-from tests.api_suite import Ask, asking
-from tests.serving_example import example
-from tests.serving_world import MemoryViews
+from tests.support.api_suite import Ask, asking
+from tests.support.serving_example import example
+from tests.support.serving_world import MemoryViews
 
 PATH = "/v1/metrics/transactions"
 GRAINS = ("15m", "1h", "1d", "1w")

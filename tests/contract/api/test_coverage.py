@@ -11,8 +11,8 @@ from serving.api.app import create_app
 from serving.merge.views import Activity, Finding, Gap
 from tally.families import SALES
 from tally.settings import Settings
-from tests.api_suite import FINAL, PROVISIONAL, Ask, asking, window
-from tests.serving_world import MemoryViews, World, at, flip, sale
+from tests.support.api_suite import FINAL, PROVISIONAL, Ask, asking, window
+from tests.support.serving_world import MemoryViews, World, at, flip, sale
 
 DAY, NEXT = "2026-11-21", "2026-11-22"
 MISSING = {"value": None, "events": None, "source": "missing", **PROVISIONAL}

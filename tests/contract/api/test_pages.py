@@ -11,8 +11,8 @@ from serving.api.app import create_app
 from serving.merge.views import Activity
 from tally.families import SALES
 from tally.settings import Settings
-from tests.api_suite import Ask, asking
-from tests.serving_world import MemoryViews, Stored, World, flip, sale
+from tests.support.api_suite import Ask, asking
+from tests.support.serving_world import MemoryViews, Stored, World, flip, sale
 
 PATH = "/v1/metrics/revenue"
 DAY, NEXT, AFTER = "2017-09-19", "2017-09-20", "2017-09-21"

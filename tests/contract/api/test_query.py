@@ -17,8 +17,8 @@ from serving.api.app import create_app
 from tally.errors import TallyError
 from tally.families import SALES, Family
 from tally.settings import Settings
-from tests.serving_example import NEW, SETTLED, example
-from tests.serving_world import MemoryViews, flip
+from tests.support.serving_example import NEW, SETTLED, example
+from tests.support.serving_world import MemoryViews, flip
 
 LONG = {"from": "2017-06-01", "to": "2017-09-20"}
 

@@ -3,9 +3,9 @@
 import httpx
 import pytest
 
-from tests.api_suite import DAY, Ask
-from tests.serving_example import NEW, SETTLED
-from tests.serving_world import MemoryViews
+from tests.support.api_suite import DAY, Ask
+from tests.support.serving_example import NEW, SETTLED
+from tests.support.serving_world import MemoryViews
 
 PATH = "/v1/metrics/revenue"
 

@@ -10,8 +10,8 @@ from serving.api.app import create_app
 from serving.merge.views import Activity
 from tally.families import SALES
 from tally.settings import Settings
-from tests.api_suite import asking, window
-from tests.serving_world import MemoryViews, World, flip, sale
+from tests.support.api_suite import asking, window
+from tests.support.serving_world import MemoryViews, World, flip, sale
 
 DAY = "2017-09-19"
 # Generation 1 covers the day's first hour, 2 the morning, 3 the whole day.

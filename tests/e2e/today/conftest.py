@@ -5,8 +5,8 @@ from cassandra.cluster import Session
 
 from ops.local.stack import catalogue
 from runtime.connect import cassandra_session
-from tests.loop import Loop, running_loop
 from tests.support.gateway_client import GatewayClient
+from tests.support.loop import Loop, running_loop
 
 # Everything but the scheduler: a test says itself when it wants a rebuild.
 SERVICES = [name for name in catalogue.SERVICES if name != "airflow"]

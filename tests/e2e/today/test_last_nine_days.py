@@ -15,10 +15,10 @@ import pytest
 from cassandra.cluster import Session
 
 from tally.instants import instant_text
-from tests.loop import Loop, wait_until
 from tests.support.answers import Span, asked_rows, expected_values, served, values
 from tests.support.gateway_client import GatewayClient
 from tests.support.generated import DAYS, PATHS, STORES, Load, Sending, hourly, load, of_this_second
+from tests.support.loop import Loop, wait_until
 from tests.support.plain_oracle import QUARTER, Cell, quarter
 from tests.support.tables import SOURCES, batch_rows, speed_rows
 

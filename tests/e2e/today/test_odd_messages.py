@@ -1,6 +1,6 @@
 """The named odd messages and some thousands of mutations, beside the receipts of the last nine days."""
 
-from tests.odd_suite import OddSuite
+from tests.support.odd_suite import OddSuite
 
 
 class TestOddMessages(OddSuite):

@@ -12,11 +12,11 @@ from cassandra.cluster import Session
 from deltalake import DeltaTable
 
 from runtime.connect import kafka_producer
-from tests.loop import Loop
-from tests.personal_data import MARK, PLANTED, STORE, broken_messages, codes_message, good_messages, keys
 from tests.support.barcodes import article_numbers
 from tests.support.gateway_client import GatewayClient
 from tests.support.generated import PATHS
+from tests.support.loop import Loop
+from tests.support.personal_data import MARK, PLANTED, STORE, broken_messages, codes_message, good_messages, keys
 from tests.support.scanner import Scan, scan_files, scan_tables, scan_topics
 
 RAW = ("posTransactionTopic", "raw-traffic")

@@ -16,7 +16,7 @@ from batch_layer.views.scope import Wanted
 from runtime.connect import kafka_consumer
 from tally.families import FAMILIES, SALES, Family
 from tally.settings import Settings
-from tests.canonical import send
+from tests.support.canonical import send
 
 FIELDS = ("events", "receipts", "gross_minor", "excluded_receipts", "excluded_gross_minor")
 Cells = dict[tuple[str, datetime], tuple[int, ...]]

@@ -12,7 +12,7 @@ from batch_layer.views.survey import Survey
 from batch_layer.views.tills import suspect_tills
 from tally.families import SALES
 from tally.frames import window_rows
-from tests.canonical import Canonical, receipt
+from tests.support.canonical import Canonical, receipt
 
 MASTER = (
     "store_id string, event_id string, fingerprint string, happened_at timestamp, event_date date, partition int, offset long, "

@@ -23,8 +23,8 @@ from runtime import jvm_lock
 from runtime.connect import kafka_producer
 from tally.errors import AlreadyRunning, DataLoss
 from tally.settings import Settings
-from tests.canonical import receipt, send
 from tests.integration.batch.conftest import Ingest
+from tests.support.canonical import receipt, send
 
 NOON = datetime(2017, 3, 1, 12, tzinfo=UTC)
 

@@ -14,8 +14,8 @@ from runtime.connect import kafka_admin
 from runtime.gaps import read_gaps
 from tally.errors import DataLoss
 from tally.settings import Settings
-from tests.canonical import receipt, send
 from tests.integration.batch.conftest import Ingest
+from tests.support.canonical import receipt, send
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 

@@ -10,8 +10,8 @@ from deltalake import DeltaTable
 from batch_layer.master.positions import held_by
 from runtime.connect import kafka_producer
 from tally.settings import Settings
-from tests.canonical import interval, receipt, send
 from tests.integration.batch.conftest import Ingest
+from tests.support.canonical import interval, receipt, send
 
 NOON = datetime.now(UTC).replace(microsecond=0)
 GOOD = msgspec.json.encode(receipt("1", 1, NOON))

@@ -23,8 +23,8 @@ from runtime.connect import NORMALISER_GROUP, kafka_consumer, kafka_producer
 from tally.families import SALES
 from tally.partitions import partition_of
 from tally.settings import Settings
-from tests.canonical import receipt, send
 from tests.integration.batch.conftest import Ingest
+from tests.support.canonical import receipt, send
 
 RAW = "posTransactionTopic"
 MORNING = datetime(2017, 3, 6, 9, 20, tzinfo=UTC)

@@ -18,8 +18,8 @@ from runtime.connect import cassandra_session
 from tally.errors import FlipRefused, TallyError
 from tally.families import FAMILIES
 from tally.windows import window_start
-from tests.canonical import interval, receipt, send
 from tests.integration.batch.parts import Parts, Stage, at, last_token, topic_values
+from tests.support.canonical import interval, receipt, send
 
 MONDAY, TUESDAY, WEDNESDAY = date(2017, 3, 6), date(2017, 3, 7), date(2017, 3, 8)
 

@@ -18,8 +18,8 @@ from ops.local.stack.service import Site
 from runtime.backfill import declare_backfill
 from runtime.connect import cassandra_session
 from tally.families import TRAFFIC
-from tests.canonical import interval, receipt, send
 from tests.integration.batch.parts import Parts, at, topic_values
+from tests.support.canonical import interval, receipt, send
 
 WEEK = MONDAY, TUESDAY, WEDNESDAY = date(2017, 3, 6), date(2017, 3, 7), date(2017, 3, 8)
 

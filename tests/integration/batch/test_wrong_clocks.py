@@ -13,8 +13,8 @@ from batch_layer.views.scope import Wanted
 from tally.families import SALES
 from tally.settings import Settings
 from tally.windows import window_start
-from tests.canonical import receipt, send
 from tests.integration.batch.conftest import Ingest
+from tests.support.canonical import receipt, send
 
 
 def test_receipts_of_other_times_beside_one_of_this_minute(

@@ -11,9 +11,9 @@ from confluent_kafka import TopicPartition
 from ops.local.stack.probes import is_healthy
 from runtime.connect import NORMALISER_GROUP, kafka_consumer
 from tally.settings import Settings
-from tests import hostile
-from tests.hostile import Attack, address_of, bombs, p99, posted, slowest_health
 from tests.integration.ingest.conftest import Start, starter, wait_until
+from tests.support import hostile
+from tests.support.hostile import Attack, address_of, bombs, p99, posted, slowest_health
 from tests.unit.ingest.messages import encoded, pos
 
 GONE_SECONDS = 60.0

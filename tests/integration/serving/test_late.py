@@ -10,8 +10,8 @@ from serving.merge import cassandra_views
 from serving.merge.cassandra_views import CassandraViews
 from tally.families import SALES
 from tally.settings import Settings
-from tests.serving_tables import insert_world
-from tests.serving_world import World
+from tests.support.serving_tables import insert_world
+from tests.support.serving_world import World
 
 
 def test_more_micro_batches_than_are_counted_are_unknown(own_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

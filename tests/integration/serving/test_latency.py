@@ -7,9 +7,9 @@ from runtime.connect import cassandra_session
 from serving.api.app import create_app
 from serving.merge.cassandra_views import CassandraViews
 from tally.settings import Settings
-from tests.api_suite import asking
-from tests.serving_example import example
-from tests.serving_tables import insert_world
+from tests.support.api_suite import asking
+from tests.support.serving_example import example
+from tests.support.serving_tables import insert_world
 
 AIM_MILLISECONDS, BOUND_MILLISECONDS = 30, 500
 

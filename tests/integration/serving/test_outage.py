@@ -6,10 +6,10 @@ from runtime.connect import cassandra_session
 from serving.api.app import create_app
 from serving.merge.cassandra_views import CassandraViews
 from tally.settings import Settings
-from tests.api_suite import DAY, Ask, asking
 from tests.integration.serving.cut import Wire
-from tests.serving_example import example
-from tests.serving_tables import insert_world
+from tests.support.api_suite import DAY, Ask, asking
+from tests.support.serving_example import example
+from tests.support.serving_tables import insert_world
 
 PATH = "/v1/metrics/revenue"
 

@@ -10,9 +10,9 @@ from runtime.connect import cassandra_session
 from serving.api.app import create_app
 from serving.merge.cassandra_views import CassandraViews
 from tally.settings import Settings
-from tests.api_suite import asking, window
-from tests.serving_example import SETTLED, example
-from tests.serving_tables import insert_world
+from tests.support.api_suite import asking, window
+from tests.support.serving_example import SETTLED, example
+from tests.support.serving_tables import insert_world
 
 PAGE = Path(__file__).parents[3] / "docs" / "reading-with-cql.md"
 

@@ -11,8 +11,8 @@ from serving.merge.cassandra_views import STORES_AT_ONCE, CassandraViews
 from serving.merge.views import Finding, Gap, Span, ViewReader
 from tally.families import SALES
 from tally.settings import Settings
-from tests.serving_tables import insert_world
-from tests.serving_world import MemoryViews, World, at, flip, sale
+from tests.support.serving_tables import insert_world
+from tests.support.serving_world import MemoryViews, World, at, flip, sale
 
 DAY, OTHER = date(2026, 11, 21), date(2026, 11, 22)
 WORLD = World(

@@ -20,7 +20,7 @@ from speed_layer.views import QUERY, start_views
 from tally.families import SALES, Family
 from tally.frames import canonical_records, contributions, members_per_window, window_rows
 from tally.settings import Settings
-from tests.canonical import Canonical, receipt, send
+from tests.support.canonical import Canonical, receipt, send
 
 NOON = datetime(2017, 9, 19, 12, tzinfo=UTC)
 WEEK = timedelta(days=7)

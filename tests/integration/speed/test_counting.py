@@ -7,8 +7,8 @@ import pytest
 from runtime.connect import kafka_producer
 from tally.families import TRAFFIC
 from tally.partitions import partition_of
-from tests.canonical import interval
 from tests.integration.speed.query import NOON, SpeedQuery
+from tests.support.canonical import interval
 
 QUARTER = timedelta(minutes=15)
 

@@ -13,8 +13,8 @@ from speed_layer.lastread import Remembered, checked_memory, keep_memory
 from speed_layer.source import refuse_data_loss, retained
 from tally.errors import DataLoss
 from tally.partitions import partition_of
-from tests.canonical import receipt, send
 from tests.integration.speed.query import NOON
+from tests.support.canonical import receipt, send
 from tests.support.cut_log import cut
 
 STORE, TOPIC = "7", "sales"

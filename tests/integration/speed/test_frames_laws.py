@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 
 from tally.families import SALES
 from tally.frames import members_per_window, window_rows
-from tests.first_by_offset import Sale, Totals, window_totals
 from tests.integration.speed.query import NOON
+from tests.support.first_by_offset import Sale, Totals, window_totals
 
 sales = st.builds(Sale, identity=st.integers(0, 3), currency=st.sampled_from(["EUR", "USD"]), cents=st.integers(0, 500))
 histories = st.lists(st.lists(sales, min_size=1, max_size=8), min_size=30, max_size=60)

@@ -21,8 +21,8 @@ from runtime.connect import cassandra_session
 from runtime.heartbeat import stalled
 from runtime.job import REFUSED
 from tally.settings import Settings
-from tests.canonical import interval, receipt, send
 from tests.integration.speed.query import NOON
+from tests.support.canonical import interval, receipt, send
 
 ROOT = Path(__file__).parents[3]
 START_SECONDS, STOP_SECONDS, ROWS_SECONDS, FAILING_SECONDS = 120, 40, 120, 8

@@ -17,8 +17,8 @@ from speed_layer.source import retained
 from tally.errors import DataLoss
 from tally.partitions import partition_of
 from tally.settings import Settings
-from tests.canonical import receipt, send
 from tests.integration.speed.query import NOON, SpeedQuery
+from tests.support.canonical import receipt, send
 
 STORE = "7"
 SOLD = [receipt(STORE, number, NOON) for number in range(6)]

@@ -10,8 +10,8 @@ from speed_layer.handover import Driver
 from speed_layer.lastread import Memory, Remembered
 from speed_layer.progress import Progress, progress_file
 from tally.partitions import partition_of
-from tests.canonical import receipt
 from tests.integration.speed.query import NOON, OnTopic, Report, SpeedQuery
+from tests.support.canonical import receipt
 
 HOUR = timedelta(hours=1)
 CLOSES_NOON = NOON + timedelta(hours=2, minutes=15)

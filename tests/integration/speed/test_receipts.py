@@ -12,9 +12,9 @@ from speed_layer.receipts import start_receipts
 from speed_layer.source import canonical_stream
 from tally.events import CanonicalReceipt
 from tally.partitions import partition_of
-from tests.canonical import receipt
 from tests.integration.speed.query import NOON, Report, SpeedQuery, last_report
 from tests.integration.speed.test_unreadable import UNREADABLE
+from tests.support.canonical import receipt
 
 DAY = NOON.date().isoformat()
 LARGE = 800_000

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tally.families import TRAFFIC
-from tests.canonical import interval, send
 from tests.integration.speed.query import NOON, OnTopic, SpeedQuery
+from tests.support.canonical import interval, send
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 from tally.families import FAMILIES, MOST_PART, MOST_SUM, SALES, TRAFFIC, Family
 from tally.frames import canonical_records, contributions, members_per_window, readable, window_rows
-from tests.canonical import interval, receipt
 from tests.integration.speed.query import NOON
+from tests.support.canonical import interval, receipt
 
 KAFKA = "topic string, value binary, partition int, offset bigint, timestamp timestamp"
 GOOD: dict[str, Any] = json.loads(msgspec.json.encode(receipt("7", 1, NOON)))

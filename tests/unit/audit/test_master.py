@@ -13,7 +13,7 @@ from ops.audit.master import Fates, Master
 from ops.audit.topics import Span
 from tally.families import SALES, TRAFFIC
 from tally.settings import Settings
-from tests.canonical import Canonical, interval, receipt
+from tests.support.canonical import Canonical, interval, receipt
 
 MONDAY = datetime(2017, 3, 6, 10, tzinfo=UTC)
 TODAY = datetime.now(UTC).replace(hour=10, minute=1, second=0, microsecond=0)

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.prefixes import Steps, judged, steps_of
-from tests.readers import Reader, Readings, Seen
 from tests.support.plain_oracle import Event
+from tests.support.prefixes import Steps, judged, steps_of
+from tests.support.readers import Reader, Readings, Seen
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 STARTS = [datetime(2000, 1, 1, tzinfo=UTC), datetime(2017, 10, 29, 0, 45, tzinfo=UTC), NOW - timedelta(seconds=NOW.timestamp() % 900)]

@@ -9,7 +9,7 @@ from serving.query.cells import Cell, cells, row_of, source_of, status_of, value
 from tally.families import SALES, TRAFFIC
 from tally.merge import MergedWindow, Source
 from tally.windows import WINDOW
-from tests.serving_world import at
+from tests.support.serving_world import at
 
 START = at("2017-09-19T10:00")
 REVENUE, BASKET, UNITS = (catalogue.metric(name) for name in ("revenue", "average_basket", "units"))

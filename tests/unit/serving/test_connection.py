@@ -14,7 +14,7 @@ from serving.merge.cassandra_views import CassandraViews
 from serving.merge.connection import Connection
 from tally.errors import ViewsUnreachable
 from tally.settings import Settings
-from tests.api_suite import DAY, asking
+from tests.support.api_suite import DAY, asking
 
 ERRORS = [
     ConnectionException("Connection to 10.1.2.3:9042 was closed"), ConnectionShutdown("10.1.2.3"), ConnectionBusy("10.1.2.3"),

@@ -9,7 +9,7 @@ from serving.merge.served import UNKNOWN, ServedWindow, Status
 from serving.query.cells import Cell, cells
 from tally.families import SALES
 from tally.merge import MergedWindow, Source
-from tests.serving_world import at
+from tests.support.serving_world import at
 
 ROME = ZoneInfo("Europe/Rome")
 MONDAY = date(2017, 9, 18)

@@ -12,8 +12,8 @@ from fastapi import FastAPI
 from serving.api.app import create_app
 from serving.dashboard import page
 from tally.settings import Settings
-from tests.serving_example import SETTLED, example
-from tests.serving_world import MemoryViews, World
+from tests.support.serving_example import SETTLED, example
+from tests.support.serving_world import MemoryViews, World
 
 Get = Callable[..., httpx.Response]
 

@@ -6,7 +6,7 @@ import pytest
 from serving.dashboard import charts, wording
 from serving.dashboard.figures import Card, Coverage, Day, Figures
 from serving.dashboard.period import Period
-from tests.serving_world import at
+from tests.support.serving_world import at
 
 WEEK = Period(date(2017, 9, 24), 7)
 DAYS = (Day(date(2017, 9, 18), 12345, 500), Day(date(2017, 9, 19), None, None))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from serving.merge.firsts import First, covers, first_to_cover, spans
 from serving.merge.views import Covering
 from tally.windows import window_starts
-from tests.serving_world import at
+from tests.support.serving_world import at
 
 DAY, START = date(2026, 11, 21), at("2026-11-21T00:00")
 minutes = st.integers(0, 24 * 60)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from serving.query.grains import GRAINS, nearest, on_grid, slots
 from tally.windows import WINDOW
-from tests.serving_world import at
+from tests.support.serving_world import at
 
 ZONES = ("UTC", "Europe/Rome", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe", "America/Sao_Paulo")
 

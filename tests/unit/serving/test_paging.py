@@ -10,7 +10,7 @@ from serving.api.cursor import Place
 from serving.query.grains import slots
 from serving.query.question import StoreSlots
 from tally.errors import BadQuery
-from tests.serving_world import at
+from tests.support.serving_world import at
 
 UTC = ZoneInfo("UTC")
 

@@ -16,9 +16,9 @@ from cassandra.cluster import Session
 from ops.audit.topics import dead_letters
 from runtime.connect import kafka_producer
 from tally.instants import instant_text
-from tests.loop import Loop
 from tests.support.gateway_client import GatewayClient
 from tests.support.ledger import FATES, ledger_totals
+from tests.support.loop import Loop
 from tests.support.odd_messages import Odd, mutations, odd_messages
 from tests.support.plain_oracle import Parts
 from tests.support.tables import batch_rows, speed_rows

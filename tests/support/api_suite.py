@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
-from tests.serving_example import DIRTY, NEW, SETTLED
+from tests.support.serving_example import DIRTY, NEW, SETTLED
 
 Ask = Callable[..., httpx.Response]
 DAY = {"store": "367", "from": SETTLED, "to": NEW}

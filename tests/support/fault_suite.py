@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cassandra.cluster import Session
 
-from tests.faults import Outcome, Rebuilds, rebuild_suffered, suffered, table
-from tests.loop import Loop, wait_until
-from tests.prefixes import committed_steps, judged
-from tests.readers import Questions, Readings, reading
+from tests.support.faults import Outcome, Rebuilds, rebuild_suffered, suffered, table
 from tests.support.ledger import ledger_totals
 from tests.support.live_load import STORES, LiveLoad
+from tests.support.loop import Loop, wait_until
 from tests.support.plain_oracle import Cell, Parts
+from tests.support.prefixes import committed_steps, judged
+from tests.support.readers import Questions, Readings, reading
 from tests.support.tables import batch_rows, speed_rows
 
 SEED = 18

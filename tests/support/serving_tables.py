@@ -5,7 +5,7 @@ from typing import Any
 from cassandra.cluster import Session
 
 from tally.families import FAMILIES, Family
-from tests.serving_world import Stored, World
+from tests.support.serving_world import Stored, World
 
 
 def insert_world(session: Session, world: World) -> None:

@@ -1,4 +1,4 @@
-"""A made-up chain of three stores for looking at the dashboard: `TALLY_HOME=… python -m tests.serving_seed`.
+"""A made-up chain of three stores for looking at the dashboard: `TALLY_HOME=… python -m tests.support.serving_seed`.
 
 Nine weeks of sales around a change of clocks: rebuilt up to three days before the end, then speed rows, one day of nothing.
 """
@@ -13,8 +13,8 @@ from runtime.connect import cassandra_session
 from serving.merge.views import Activity, Published, ViewRow
 from tally.families import SALES
 from tally.settings import Settings
-from tests.serving_tables import insert_world
-from tests.serving_world import PARTITIONS, Stored, World
+from tests.support.serving_tables import insert_world
+from tests.support.serving_world import PARTITIONS, Stored, World
 
 STORES = ("367", "406", "1024")
 LAST = date(2017, 11, 12)

@@ -10,9 +10,9 @@ from cassandra.cluster import Session
 
 from ops.oracle.complete_journey import Scope, stores_in, window_totals
 from runtime.connect import cassandra_session
-from tests.loop import Loop, running_loop
-from tests.prefixes import committed_steps, judged
-from tests.readers import Questions, Readings, reading
+from tests.support.loop import Loop, running_loop
+from tests.support.prefixes import committed_steps, judged
+from tests.support.readers import Questions, Readings, reading
 
 SPAN = (datetime(2017, 1, 1, tzinfo=UTC), datetime(2018, 1, 2, tzinfo=UTC))
 REPLAY = ("--duplicates", "0.02", "--disorder", "5m", "--late", "0.01", "--late-by", "1d", "--conflicts", "20", "--bad", "12")

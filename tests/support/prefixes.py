@@ -16,8 +16,8 @@ from ops.audit.topics import dead_letters
 from runtime.connect import kafka_consumer
 from tally.instants import from_millis
 from tally.settings import Settings
-from tests.readers import METRICS, Fall, Readings, Seen, Told
 from tests.support.plain_oracle import Event, event_of
+from tests.support.readers import METRICS, Fall, Readings, Seen, Told
 
 RAW_SALES = "posTransactionTopic"
 Key = tuple[str, datetime]

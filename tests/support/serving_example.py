@@ -4,7 +4,7 @@ from datetime import date
 
 from serving.merge.views import Activity
 from tally.families import SALES, TRAFFIC
-from tests.serving_world import World, at, counted, flip, sale
+from tests.support.serving_world import World, at, counted, flip, sale
 
 SETTLED, NEW, DIRTY = "2017-09-19", "2017-09-20", "2017-09-21"
 

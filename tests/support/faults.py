@@ -14,8 +14,8 @@ import httpx
 import psutil
 
 from ops.local.stack.processes import send
-from tests.loop import Loop, wait_until
 from tests.support.live_load import STORES, LiveLoad
+from tests.support.loop import Loop, wait_until
 
 FREEZE_SECONDS = 20.0
 BACK_SECONDS = 300.0
