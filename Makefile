@@ -18,11 +18,12 @@ help: ## list the verbs
 setup: ## bring everything that Tally needs into .venv and the user's cache
 	@python=$$(PYTHON="$(PYTHON)" sh ops/local/setup/find_python.sh) && "$$python" ops/local/setup/bootstrap.py
 
-check: setup ## lint, format, types, lock file
+check: setup ## lint, format, types, lock file, the house in numbers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/uv lock --check
+	$(BIN)/python -m tests.unit.architecture.measure --check
 
 test: setup ## every tier but chaos: unit, laws, contract, integration, DAGs, end to end, docs
 	$(PYTEST) --tiers unit,laws,docs,contract,integration,dags,e2e $(SIDE_BY_SIDE) $(ARGS)

@@ -1,6 +1,8 @@
-"""Catching up: `python -m bench.backlog` lets five million dense receipts wait, then starts a speed layer of 1 GB heap and kills it thrice.
+"""Catching up: `python -m bench.backlog` lets five million dense receipts wait, then starts a speed
+layer of 1 GB heap and kills it thrice.
 
-It prints how long it took, the peak of its memory, and how many receipts were left out as late; a wrong row and there is no number.
+It prints how long it took, the peak of its memory, and how many receipts were left out as late; a
+wrong row and there is no number.
 """
 
 import sys
@@ -12,11 +14,10 @@ from pathlib import Path
 
 from cassandra.cluster import Session
 
+from bench.compared import Key, Sold, refuse_wrong_rows, rows_of, say
 from bench.harness import (
     Bench,
     Contender,
-    Key,
-    Sold,
     arguments,
     contenders,
     counted,
@@ -24,10 +25,7 @@ from bench.harness import (
     peaks_until,
     publish,
     reached,
-    refuse_wrong_rows,
-    rows_of,
     running,
-    say,
 )
 from bench.throughput import dense
 from ops import provision
@@ -51,20 +49,29 @@ def fill(bench: Bench, count: int) -> dict[Key, Sold]:
 
 
 def caught_up(bench: Bench, contender: Contender, session: Session, folder: Path) -> None:
-    """Starts the contender, kills it at three moments, waits until it has read everything; says what it saw."""
+    """Starts the contender, kills it at three moments, waits until it has read everything; says
+    what it saw."""
     end = dict(retained(bench.settings, SALES.topic).end)
-    variables = {"TALLY_CHECKPOINTS": f"{folder}/checkpoints", "TALLY_READY_FILE": f"{folder}/ready", "TALLY_SPARK_MEMORY": HEAP}
+    variables = {
+        "TALLY_CHECKPOINTS": f"{folder}/checkpoints",
+        "TALLY_READY_FILE": f"{folder}/ready",
+        "TALLY_SPARK_MEMORY": HEAP,
+    }
     began, peaks = time.monotonic(), {"jvm": 0.0, "python": 0.0}
     for share in (*KILLED_AT, 1.0):
         Path(variables["TALLY_READY_FILE"]).unlink(missing_ok=True)
         with running(contender, {**bench.environment, **variables}, folder) as job:
             here = peaks_until(partial(has_read, session, end, share), job)
             peaks = {name: max(peaks[name], mib) for name, mib in here.items()}
-        say(f"{contender.name}: {share:.0%} read after {time.monotonic() - began:.0f} s" + (", killed" if share < 1 else ""))
+        say(
+            f"{contender.name}: {share:.0%} read after {time.monotonic() - began:.0f} s"
+            + (", killed" if share < 1 else "")
+        )
     late = sum(row.dropped for row in session.execute("SELECT dropped FROM speed_late"))
     print(
-        f"{contender.name}: {sum(end.values()):,} offsets in {time.monotonic() - began:.0f} s with {len(KILLED_AT)} kills; "
-        f"late {late:,}; peak MiB: jvm {peaks['jvm']:.0f}, python {peaks['python']:.0f}"
+        f"{contender.name}: {sum(end.values()):,} offsets in {time.monotonic() - began:.0f} s with"
+        f" {len(KILLED_AT)} kills; late {late:,}; peak MiB: jvm {peaks['jvm']:.0f}, python"
+        f" {peaks['python']:.0f}"
     )
 
 
@@ -80,7 +87,10 @@ def main() -> int:
     parser.add_argument("--receipts", type=int, default=5_000_000)
     options = parser.parse_args()
     for contender in contenders(options.against):
-        with own_stack() as bench, tempfile.TemporaryDirectory(prefix="bench-checkpoints-") as folder:
+        with (
+            own_stack() as bench,
+            tempfile.TemporaryDirectory(prefix="bench-checkpoints-") as folder,
+        ):
             provision.create_tables(bench.settings)
             expected = fill(bench, options.receipts)
             with cassandra_session(bench.settings) as session:

@@ -1,7 +1,9 @@
-"""What Hadoop's child processes cost a micro-batch: `python -m bench.checkpoint_files` measures what docs/adr/004 decides by.
+"""What Hadoop's child processes cost a micro-batch: `python -m bench.checkpoint_files` measures
+what docs/adr/004 decides by.
 
-One small stateful query with RocksDB, in one JVM, its checkpoint on Hadoop's own local file system and on Tally's in turn. No
-Kafka, no Cassandra, no Python worker: what is left is Spark's fixed cost.
+One small stateful query with RocksDB, in one JVM, its checkpoint on Hadoop's own local file system
+and on Tally's in turn. No Kafka, no Cassandra, no Python worker: what is left is Spark's fixed
+cost.
 """
 
 import argparse
@@ -35,8 +37,15 @@ def counting(spark: SparkSession, checkpoint: str) -> Iterator[StreamingQuery]:
     def read(batch: DataFrame, number: int) -> None:
         batch.collect()
 
-    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load().withWatermark("timestamp", "1 hour")
-    counted = rows.groupBy(F.window("timestamp", "15 minutes")).count().writeStream.outputMode("update")
+    rows = (
+        spark.readStream.format("rate-micro-batch")
+        .option("rowsPerBatch", 10)
+        .load()
+        .withWatermark("timestamp", "1 hour")
+    )
+    counted = (
+        rows.groupBy(F.window("timestamp", "15 minutes")).count().writeStream.outputMode("update")
+    )
     query = counted.option("checkpointLocation", checkpoint).foreachBatch(read).start()
     try:
         yield query
@@ -45,16 +54,23 @@ def counting(spark: SparkSession, checkpoint: str) -> Iterator[StreamingQuery]:
 
 
 def measured(spark: SparkSession, micro_batches: int) -> Numbers:
-    """Median milliseconds of each step, after the first micro-batches, and the page faults of child processes a micro-batch."""
+    """Median milliseconds of each step, after the first micro-batches, and the page faults of
+    child processes a micro-batch."""
     reports: dict[int, Mapping[str, float]] = {}
     before, deadline = faults_of_ended_children(spark), time.monotonic() + SECONDS
     with tempfile.TemporaryDirectory() as checkpoint, counting(spark, checkpoint) as query:
         while len(reports) < micro_batches + WARM_FROM and time.monotonic() < deadline:
-            reports |= {report["batchId"]: json.loads(report.json)["durationMs"] for report in query.recentProgress}
+            reports |= {
+                report["batchId"]: json.loads(report.json)["durationMs"]
+                for report in query.recentProgress
+            }
             time.sleep(0.2)
         faults = faults_of_ended_children(spark) - before
     warm = [steps for number, steps in sorted(reports.items()) if number >= WARM_FROM]
-    return {**{step: median(steps[step] for steps in warm) for step in STEPS}, "child page faults": faults / len(reports)}
+    return {
+        **{step: median(steps[step] for steps in warm) for step in STEPS},
+        "child page faults": faults / len(reports),
+    }
 
 
 def main() -> int:
@@ -62,10 +78,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.checkpoint_files", description=__doc__)
     parser.add_argument("--micro-batches", type=int, default=30, help="measured in each run")
     parser.add_argument("--runs", type=int, default=3, help="of each, one after the other in turn")
-    parser.add_argument("--json", action="store_true", help="one JSON object on stdout in place of the table")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object on stdout in place of the table"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as home:
-        own = build_streaming_session(Settings.load().model_copy(update={"home": Path(home), "spark_master": "local[2]"}))
+        own = build_streaming_session(
+            Settings.load().model_copy(update={"home": Path(home), "spark_master": "local[2]"})
+        )
         stock = own.newSession()
         for name, value in STOCK.items():
             stock.conf.set(name, value)
@@ -74,7 +94,13 @@ def main() -> int:
             for name, spark in (("Hadoop's", stock), ("Tally's", own)):
                 runs[name].append(measured(spark, options.micro_batches))
         own.stop()
-    show({name: {key: median(run[key] for run in some) for key in some[0]} for name, some in runs.items()}, options.json)
+    show(
+        {
+            name: {key: median(run[key] for run in some) for key in some[0]}
+            for name, some in runs.items()
+        },
+        options.json,
+    )
     return 0
 
 
@@ -83,7 +109,9 @@ def show(found: Mapping[str, Numbers], as_json: bool) -> None:
     if as_json:
         print(json.dumps(found))
         return
-    table = Table("local files", *(f"{step} ms" for step in STEPS), "child page faults", title="a micro-batch")
+    table = Table(
+        "local files", *(f"{step} ms" for step in STEPS), "child page faults", title="a micro-batch"
+    )
     for name, row in found.items():
         table.add_row(name, *(f"{value:,.0f}" for value in row.values()))
     Console().print(table)

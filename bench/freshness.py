@@ -1,7 +1,9 @@
-"""How old what a reader sees is: `python -m bench.freshness` sells probe receipts through a whole local stack, under steady load.
+"""How old what a reader sees is: `python -m bench.freshness` sells probe receipts through a whole
+local stack, under steady load.
 
-Five probes a second, each of a store of its own, beside 0, 100, 500 and 1,000 receipts a second of fifty other stores. Of each probe: when
-the gateway had acknowledged it, when its canonical record could be read, when its window was announced, when the API served it.
+Five probes a second, each of a store of its own, beside 0, 100, 500 and 1,000 receipts a second of
+fifty other stores. Of each probe: when the gateway had acknowledged it, when its canonical record
+could be read, when its window was announced, when the API served it.
 """
 
 import json
@@ -21,7 +23,8 @@ from confluent_kafka import TopicPartition
 from rich.console import Console
 from rich.table import Table
 
-from bench.harness import ROOT, Contender, arguments, own_environment, say
+from bench.compared import say
+from bench.harness import ROOT, Contender, arguments, own_environment
 from runtime.connect import kafka_consumer
 from tally.instants import instant_text
 from tally.settings import Settings
@@ -39,7 +42,8 @@ _sold = iter(range(1, sys.maxsize))
 
 @dataclass
 class Probe:
-    """One receipt: its store, when it happened, and when (monotonic seconds) it was acknowledged, committed, announced and served."""
+    """One receipt: its store, when it happened, and when (monotonic seconds) it was
+    acknowledged, committed, announced and served."""
 
     store: str
     at: datetime
@@ -59,15 +63,29 @@ class Prober:
         self.probes: dict[str, Probe] = {}
         self._stop, self._end = threading.Event(), threading.Event()
         self._consumer = kafka_consumer(settings, "bench-probes")
-        places = [TopicPartition(topic, number) for topic in TOPICS for number in range(settings.partitions)]
+        places = [
+            TopicPartition(topic, number)
+            for topic in TOPICS
+            for number in range(settings.partitions)
+        ]
         # Each at its end, before the first probe is sent.
-        ends = [self._consumer.get_watermark_offsets(place, timeout=PATIENCE_SECONDS)[1] for place in places]
-        self._consumer.assign([TopicPartition(at.topic, at.partition, end) for at, end in zip(places, ends, strict=True)])
+        ends = [
+            self._consumer.get_watermark_offsets(place, timeout=PATIENCE_SECONDS)[1]
+            for place in places
+        ]
+        self._consumer.assign(
+            [
+                TopicPartition(at.topic, at.partition, end)
+                for at, end in zip(places, ends, strict=True)
+            ]
+        )
 
     @contextmanager
     def probing(self) -> Iterator[None]:
         """Probes are sent while the block runs; at its end those under way are waited for."""
-        watchers = [threading.Thread(target=watch) for watch in (self._watch_topics, self._watch_api)]
+        watchers = [
+            threading.Thread(target=watch) for watch in (self._watch_topics, self._watch_api)
+        ]
         sender = threading.Thread(target=self._send)
         for thread in (*watchers, sender):
             thread.start()
@@ -83,11 +101,17 @@ class Prober:
             self._consumer.close()
         lost = [probe.store for probe in self.probes.values() if len(probe.seen) < len(STEPS)]
         if lost:
-            raise SystemExit(f"{len(lost)} of {len(self.probes)} probes were never served, e.g. store {lost[0]}; no number")
+            raise SystemExit(
+                f"{len(lost)} of {len(self.probes)} probes were never served, e.g. store {lost[0]};"
+                " no number"
+            )
 
     def _wait_for_the_last(self) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while any(len(probe.seen) < len(STEPS) for probe in self.probes.values()) and time.monotonic() < deadline:
+        while (
+            any(len(probe.seen) < len(STEPS) for probe in self.probes.values())
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.2)
 
     def _send(self) -> None:
@@ -112,7 +136,11 @@ class Prober:
     def _watch_api(self) -> None:
         with httpx.Client(timeout=30) as client:
             while not self._end.is_set():
-                waiting = [probe for probe in [*self.probes.values()] if "announced" in probe.seen and "served" not in probe.seen]
+                waiting = [
+                    probe
+                    for probe in [*self.probes.values()]
+                    if "announced" in probe.seen and "served" not in probe.seen
+                ]
                 for probe in waiting:
                     if self._is_served(client, probe):
                         probe.seen["served"] = time.monotonic()
@@ -120,7 +148,11 @@ class Prober:
 
     def _is_served(self, client: httpx.Client, probe: Probe) -> bool:
         start = window_start(probe.at)
-        asked = {"store": probe.store, "from": instant_text(start), "to": instant_text(start + WINDOW)}
+        asked = {
+            "store": probe.store,
+            "from": instant_text(start),
+            "to": instant_text(start + WINDOW),
+        }
         answer = client.get(f"http://{self._settings.api}/v1/metrics/transactions", params=asked)
         return answer.status_code == httpx.codes.OK and bool(answer.json()["rows"][0]["value"])
 
@@ -137,7 +169,14 @@ def load(settings: Settings, rate: int) -> Iterator[None]:
             while not stop.wait(max(0.0, due - time.monotonic())):
                 due += 1 / POSTS_A_SECOND
                 now = datetime.now(UTC)
-                post(client, settings, [message(f"load-{next(_sold) % LOAD_STORES}", now) for _ in range(rate // POSTS_A_SECOND)])
+                post(
+                    client,
+                    settings,
+                    [
+                        message(f"load-{next(_sold) % LOAD_STORES}", now)
+                        for _ in range(rate // POSTS_A_SECOND)
+                    ],
+                )
 
     seller = threading.Thread(target=sell, daemon=True)
     if rate:
@@ -170,10 +209,22 @@ def stack_of(contender: Contender) -> Iterator[Settings]:
     with own_environment() as environment:
         tally = str(contender.folder / ".venv" / "bin" / "tally")
         try:
-            subprocess.run([tally, "up", *SERVICES], env=environment, cwd=contender.folder, check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(
+                [tally, "up", *SERVICES],
+                env=environment,
+                cwd=contender.folder,
+                check=True,
+                stdout=subprocess.DEVNULL,
+            )
             yield Settings.load(environment)
         finally:
-            subprocess.run([tally, "down"], env=environment, cwd=contender.folder, check=False, stdout=subprocess.DEVNULL)
+            subprocess.run(
+                [tally, "down"],
+                env=environment,
+                cwd=contender.folder,
+                check=False,
+                stdout=subprocess.DEVNULL,
+            )
 
 
 def measured(settings: Settings, rate: int, seconds: float) -> list[Probe]:
@@ -185,12 +236,16 @@ def measured(settings: Settings, rate: int, seconds: float) -> list[Probe]:
 
 
 def show(title: str, probes: Sequence[Probe]) -> dict[str, float]:
-    """A table of the seconds from the acknowledgement to each step; the median and the 99th percentile of the last."""
+    """A table of the seconds from the acknowledgement to each step; the median and the 99th
+    percentile of the last."""
     table = Table("step", "p50 s", "p90 s", "p99 s", title=f"{title}: {len(probes)} probes")
     for step in STEPS:
         found = sorted(probe.seconds(step) for probe in probes)
         cut = quantiles(found, n=100)
-        table.add_row(f"acknowledged to {step}", *(f"{value:.2f}" for value in (median(found), cut[89], cut[98])))
+        table.add_row(
+            f"acknowledged to {step}",
+            *(f"{value:.2f}" for value in (median(found), cut[89], cut[98])),
+        )
     Console().print(table)
     return {"p50": median(found), "p99": cut[98]}
 
@@ -198,17 +253,25 @@ def show(title: str, probes: Sequence[Probe]) -> dict[str, float]:
 def main() -> int:
     """Exit code 0 when every probe was served."""
     parser = arguments(__doc__, runs=1)
-    parser.add_argument("--rates", type=int, nargs="*", default=RATES, help="receipts a second beside the probes")
+    parser.add_argument(
+        "--rates", type=int, nargs="*", default=RATES, help="receipts a second beside the probes"
+    )
     parser.add_argument("--seconds", type=float, default=30.0, help="of probing at each rate")
     options = parser.parse_args()
-    contenders = [Contender("now", "", ROOT), *(Contender(path.name, "", Path(path).resolve()) for path in options.against)]
+    contenders = [
+        Contender("now", "", ROOT),
+        *(Contender(path.name, "", Path(path).resolve()) for path in options.against),
+    ]
     for number in range(options.runs):
         for contender in contenders:
             with stack_of(contender) as settings:
                 say(f"run {number + 1}, {contender.name}: warming up")
                 measured(settings, 300, WARM_SECONDS)
                 for rate in options.rates:
-                    show(f"run {number + 1}, {contender.name}, {rate:,} receipts a second", measured(settings, rate, options.seconds))
+                    show(
+                        f"run {number + 1}, {contender.name}, {rate:,} receipts a second",
+                        measured(settings, rate, options.seconds),
+                    )
     return 0
 
 

@@ -1,14 +1,14 @@
-"""What every benchmark stands on: a broker and a Cassandra of its own, jobs run as processes, their numbers, and the oracle.
+"""What every benchmark stands on: a broker and a Cassandra of its own, jobs run as processes, their
+numbers, and the oracle.
 
-A contender is a job that reads the canonical topic `sales` and writes the table of the speed rows: Tally's own, that of another
-checkout (`--against`), or a peer. Contenders read the same records in turn, each into a keyspace of its own; a run whose rows are not
-those of the oracle has no number.
+A contender is a job that reads the canonical topic `sales` and writes the table of the speed rows:
+Tally's own, that of another checkout (`--against`), or a peer. Contenders read the same records in
+turn, each into a keyspace of its own; a run whose rows are not those of the oracle has no number.
 """
 
 import argparse
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,15 +16,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from statistics import median
 from typing import TypeAlias
 
 import msgspec
 import psutil
 from cassandra.cluster import Session
-from rich.console import Console
-from rich.table import Table
 
+from bench.compared import Key, Sold, refuse_wrong_rows, rows_of, say
+from bench.processes import cpu_of, job_cpu, memory_of
+from bench.shown import Run
 from ops import provision
 from ops.local.stack import catalogue, control
 from ops.local.stack.addresses import apart, settings_with_addresses
@@ -41,10 +41,6 @@ from tests.support.canonical import receipt
 ROOT = Path(__file__).parents[1]
 READY_SECONDS, LOOK_SECONDS = 180, 0.1
 WARM_DAY, WARM_RECORDS, DELETED_SECONDS = datetime(2015, 1, 1, tzinfo=UTC), 20_000, 2.0
-# Store and start of the window (milliseconds since 1970); receipts and cents.
-Key: TypeAlias = tuple[str, int]
-Sold: TypeAlias = tuple[int, int]
-Totals: TypeAlias = Mapping[Key, Sold]
 Load: TypeAlias = Callable[[], Iterable[CanonicalReceipt]]
 
 
@@ -62,15 +58,6 @@ class Contender:
         return [str(self.folder / ".venv" / "bin" / "python"), "-m", self.module]
 
 
-@dataclass(frozen=True)
-class Run:
-    """One run: records a second, by process the seconds of processor time for a million of them, and the peak of its memory in MiB."""
-
-    per_second: float
-    cpu_seconds: Mapping[str, float]
-    peak_mib: Mapping[str, float]
-
-
 @dataclass
 class Bench:
     """A stack of its own."""
@@ -81,20 +68,32 @@ class Bench:
     runs: dict[str, list[Run]] = field(default_factory=dict)
 
     def measure(self, contender: Contender, load: Load, **overrides: str) -> Run:
-        """A run of a contender that is warm, on new topics and into a new keyspace: from the commit of the load to its last record.
+        """A run of a contender that is warm, on new topics and into a new keyspace: from the commit
+        of the load to its last record.
 
         Raises SystemExit when the rows are not those of the oracle.
         """
         keyspace = f"bench_{time.monotonic_ns()}"
         settings = self.settings.model_copy(update={"keyspace": keyspace})
         self._anew(settings)
-        with tempfile.TemporaryDirectory(prefix="bench-checkpoints-") as folder, cassandra_session(settings) as session:
-            variables = {"TALLY_KEYSPACE": keyspace, "TALLY_CHECKPOINTS": f"{folder}/checkpoints", "TALLY_READY_FILE": f"{folder}/ready"}
+        with (
+            tempfile.TemporaryDirectory(prefix="bench-checkpoints-") as folder,
+            cassandra_session(settings) as session,
+        ):
+            variables = {
+                "TALLY_KEYSPACE": keyspace,
+                "TALLY_CHECKPOINTS": f"{folder}/checkpoints",
+                "TALLY_READY_FILE": f"{folder}/ready",
+            }
             expected: dict[Key, Sold] = {}
             publish(settings, counted(warm_up(), expected))()
-            with running(contender, {**self.environment, **variables, **overrides}, Path(folder)) as job:
+            with running(
+                contender, {**self.environment, **variables, **overrides}, Path(folder)
+            ) as job:
                 wait_until_read(settings, session, job)
-                run = self._timed(job, session, settings, publish(settings, counted(load(), expected)))
+                run = self._timed(
+                    job, session, settings, publish(settings, counted(load(), expected))
+                )
             refuse_wrong_rows(contender.name, rows_of(session), expected)
             session.execute(f"DROP KEYSPACE {keyspace}", timeout=60)
         self.runs.setdefault(contender.name, []).append(run)
@@ -108,17 +107,28 @@ class Bench:
         time.sleep(DELETED_SECONDS)
         provision.create_topics(settings)
 
-    def _timed(self, job: psutil.Process, session: Session, settings: Settings, commit: Callable[[], int]) -> Run:
-        processes = {service.name: at_work(self.site, service) for service in catalogue.named(["kafka", "cassandra"])}
+    def _timed(
+        self, job: psutil.Process, session: Session, settings: Settings, commit: Callable[[], int]
+    ) -> Run:
+        processes = {
+            service.name: at_work(self.site, service)
+            for service in catalogue.named(["kafka", "cassandra"])
+        }
         before = {name: cpu_of(process) for name, process in processes.items()} | job_cpu(job)
         records, began = commit(), time.monotonic()
         peaks = wait_until_read(settings, session, job)
         seconds = time.monotonic() - began
         after = {name: cpu_of(process) for name, process in processes.items()} | job_cpu(job)
-        return Run(records / seconds, {name: (after[name] - before[name]) / records * 1e6 for name in after}, peaks)
+        return Run(
+            records / seconds,
+            {name: (after[name] - before[name]) / records * 1e6 for name in after},
+            peaks,
+        )
 
 
-def counted(records: Iterable[CanonicalReceipt], expected: dict[Key, Sold]) -> Iterator[CanonicalReceipt]:
+def counted(
+    records: Iterable[CanonicalReceipt], expected: dict[Key, Sold]
+) -> Iterator[CanonicalReceipt]:
     """The records, each once; what the rows have to be grows meanwhile."""
     for one in records:
         at = int(datetime.fromisoformat(one.happened_at).timestamp())
@@ -129,14 +139,22 @@ def counted(records: Iterable[CanonicalReceipt], expected: dict[Key, Sold]) -> I
 
 
 def publish(settings: Settings, records: Iterable[CanonicalReceipt]) -> Callable[[], int]:
-    """What makes the records visible, all at once, and says how many they are: they lie in Kafka in an open transaction."""
-    producer = kafka_producer(settings, {"transactional.id": "bench", "transaction.timeout.ms": 120_000})
+    """What makes the records visible, all at once, and says how many they are: they lie in Kafka
+    in an open transaction."""
+    producer = kafka_producer(
+        settings, {"transactional.id": "bench", "transaction.timeout.ms": 120_000}
+    )
     producer.init_transactions(60)
     producer.begin_transaction()
     count = 0
     for record in records:
         count += 1
-        message = SALES.topic, msgspec.json.encode(record), record.store_id, partition_of(record.store_id, settings.partitions)
+        message = (
+            SALES.topic,
+            msgspec.json.encode(record),
+            record.store_id,
+            partition_of(record.store_id, settings.partitions),
+        )
         try:
             producer.produce(*message)
         except BufferError:
@@ -152,8 +170,12 @@ def publish(settings: Settings, records: Iterable[CanonicalReceipt]) -> Callable
 
 
 def warm_up() -> Iterator[CanonicalReceipt]:
-    """Enough records for code to be compiled and connections to be open, of the day before all others."""
-    return (receipt(f"warm-{number % 200}", number, WARM_DAY + number * timedelta(seconds=4), 5) for number in range(WARM_RECORDS))
+    """Enough records for code to be compiled and connections to be open, of the day before all
+    others."""
+    return (
+        receipt(f"warm-{number % 200}", number, WARM_DAY + number * timedelta(seconds=4), 5)
+        for number in range(WARM_RECORDS)
+    )
 
 
 def wait_until_read(settings: Settings, session: Session, job: psutil.Process) -> dict[str, float]:
@@ -175,7 +197,8 @@ def peaks_until(done: Callable[[], bool], job: psutil.Process) -> dict[str, floa
 
 @contextmanager
 def own_environment() -> Iterator[dict[str, str]]:
-    """The variables of a home for one benchmark only; of TALLY's just the cache folder is inherited."""
+    """The variables of a home for one benchmark only; of TALLY's just the cache folder is
+    inherited."""
     with tempfile.TemporaryDirectory(prefix="bench-home-") as home:
         yield apart(Path(home), os.environ)
 
@@ -193,20 +216,29 @@ def own_stack(*services: str) -> Iterator[Bench]:
 
 
 @contextmanager
-def running(contender: Contender, environment: Mapping[str, str], folder: Path) -> Iterator[psutil.Process]:
+def running(
+    contender: Contender, environment: Mapping[str, str], folder: Path
+) -> Iterator[psutil.Process]:
     """The contender's process once it is ready; killed with all its children at the end."""
     ready = Path(environment["TALLY_READY_FILE"])
     with (folder / "log").open("wb") as log:
-        started = subprocess.Popen(contender.command, env={**environment}, cwd=contender.folder, stdout=log, stderr=log)
+        started = subprocess.Popen(
+            contender.command, env={**environment}, cwd=contender.folder, stdout=log, stderr=log
+        )
         try:
             deadline = time.monotonic() + READY_SECONDS
             while not ready.exists():
                 if started.poll() is not None or time.monotonic() > deadline:
-                    raise SystemExit(f"{contender.name}: not ready; {(folder / 'log').read_text()[-2000:]}")
+                    raise SystemExit(
+                        f"{contender.name}: not ready; {(folder / 'log').read_text()[-2000:]}"
+                    )
                 time.sleep(LOOK_SECONDS)
             yield psutil.Process(started.pid)
         finally:
-            for process in [psutil.Process(started.pid), *psutil.Process(started.pid).children(recursive=True)]:
+            for process in [
+                psutil.Process(started.pid),
+                *psutil.Process(started.pid).children(recursive=True),
+            ]:
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
             started.wait(30)
@@ -218,80 +250,31 @@ def reached(session: Session) -> dict[int, int]:
     return {row.partition: row.until for row in rows}
 
 
-def rows_of(session: Session, rows: str = "sales_15min") -> dict[Key, Sold]:
-    """Receipts and cents of every window of the table, over all currencies."""
-    found: dict[Key, Sold] = {}
-    for row in session.execute(f"SELECT store_id, window_start, receipts, gross_minor FROM {rows}"):
-        key = row.store_id, int(row.window_start.timestamp() * 1000)
-        receipts, cents = found.get(key, (0, 0))
-        found[key] = receipts + row.receipts, cents + row.gross_minor
-    return found
-
-
-def refuse_wrong_rows(name: str, found: Totals, expected: Totals) -> None:
-    """Nothing if every window is as expected; says how many were compared. Raises SystemExit."""
-    wrong = [key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key)]
-    say(f"{name}: {len(expected):,} windows compared, {len(wrong):,} differ")
-    if wrong:
-        raise SystemExit(f"{name}: e.g. {wrong[0]}: {found.get(wrong[0])} for {expected.get(wrong[0])}; no number")
-
-
-def memory_of(job: psutil.Process) -> dict[str, float]:
-    """MiB of the JVM, and of all Python processes together."""
-    mib = {"jvm": 0.0, "python": 0.0}
-    for process in [job, *job.children(recursive=True)]:
-        try:
-            mib["jvm" if process.name() == "java" else "python"] += process.memory_info().rss / 2**20
-        except psutil.NoSuchProcess:
-            continue
-    return mib
-
-
-def cpu_of(process: psutil.Process | None) -> float:
-    """Processor seconds of a process and its ended children."""
-    assert process is not None
-    times = process.cpu_times()
-    return float(times.user + times.system + times.children_user + times.children_system)
-
-
-def job_cpu(job: psutil.Process) -> dict[str, float]:
-    """Processor seconds of the JVM, and of all Python processes together."""
-    used = {"jvm": 0.0, "python": 0.0}
-    for process in [job, *job.children(recursive=True)]:
-        used["jvm" if process.name() == "java" else "python"] += cpu_of(process)
-    return used
-
-
-def show(title: str, runs: Mapping[str, Sequence[Run]]) -> None:
-    """The medians of the interleaved runs, lowest and highest beside them."""
-    table = Table("contender", "records/s", "lowest to highest", "CPU s a million: jvm, python, cassandra, kafka", "peak MiB", title=title)
-    for name, some in runs.items():
-        rates, least_to_most = interval([run.per_second for run in some], 0)
-        cpu = ", ".join(f"{median(run.cpu_seconds.get(part, 0.0) for run in some):.0f}" for part in ("jvm", "python", "cassandra", "kafka"))
-        peak = ", ".join(f"{part} {max(run.peak_mib.get(part, 0.0) for run in some):.0f}" for part in ("jvm", "python"))
-        table.add_row(name, rates, least_to_most, cpu, peak)
-    Console().print(table)
-
-
-def interval(values: Sequence[float], digits: int) -> tuple[str, str]:
-    """The median; the lowest to the highest."""
-    return f"{median(values):,.{digits}f}", f"{min(values):,.{digits}f} to {max(values):,.{digits}f}"
-
-
 def contenders(against: Sequence[Path]) -> list[Contender]:
     """This checkout's speed layer, the plain loop, and the speed layers of other checkouts."""
-    others = [Contender(f"speed layer of {path.name}", "speed_layer.job", path.resolve()) for path in against]
-    return [Contender("speed layer", "speed_layer.job"), Contender("plain loop", "bench.plain_loop"), *others]
+    others = [
+        Contender(f"speed layer of {path.name}", "speed_layer.job", path.resolve())
+        for path in against
+    ]
+    return [
+        Contender("speed layer", "speed_layer.job"),
+        Contender("plain loop", "bench.plain_loop"),
+        *others,
+    ]
 
 
 def arguments(description: str | None, runs: int) -> argparse.ArgumentParser:
     """What every benchmark takes."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--runs", type=int, default=runs, help="measured runs of each contender, in turn")
-    parser.add_argument("--against", type=Path, action="append", default=[], metavar="CHECKOUT", help="another checkout of Tally, set up")
+    parser.add_argument(
+        "--runs", type=int, default=runs, help="measured runs of each contender, in turn"
+    )
+    parser.add_argument(
+        "--against",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="CHECKOUT",
+        help="another checkout of Tally, set up",
+    )
     return parser
-
-
-def say(line: str) -> None:
-    """A line for whoever waits."""
-    print(line, file=sys.stderr, flush=True)

@@ -1,4 +1,7 @@
-"""`python -m bench.one_driver`: the raw receipts, capped, in the driver of the views. What Tally does not do; to be measured beside it."""
+"""`python -m bench.one_driver`: the raw receipts, capped, in the driver of the views.
+
+What Tally does not do; to be measured beside it.
+"""
 
 import sys
 from dataclasses import replace
@@ -12,7 +15,10 @@ MOST_RECORDS = 2_000
 
 def main() -> int:
     """Exit code of the job (runtime/job.py)."""
-    return driver.main("speed layer", [planned_views(), replace(RECEIPTS, most_records=lambda settings: MOST_RECORDS)])
+    return driver.main(
+        "speed layer",
+        [planned_views(), replace(RECEIPTS, most_records=lambda settings: MOST_RECORDS)],
+    )
 
 
 if __name__ == "__main__":

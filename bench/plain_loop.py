@@ -1,9 +1,11 @@
-"""A peer without Spark: `python -m bench.plain_loop` counts sales in one plain, crash-safe Python process.
+"""A peer without Spark: `python -m bench.plain_loop` counts sales in one plain, crash-safe Python
+process.
 
-confluent-kafka, cassandra-driver, its state in Cassandra: what most would write first. It counts what the speed layer counts, of one
-family, with the same rows, batches and register, and commits its position after everything is acknowledged; begun again it finds in
-Cassandra which events a window has. It has no floor, no check of lost records, no announcements, no lateness: what a window has seen is
-kept for ever. One process takes all partitions.
+confluent-kafka, cassandra-driver, its state in Cassandra: what most would write first. It counts
+what the speed layer counts, of one family, with the same rows, batches and register, and commits
+its position after everything is acknowledged; begun again it finds in Cassandra which events a
+window has. It has no floor, no check of lost records, no announcements, no lateness: what a window
+has seen is kept for ever. One process takes all partitions.
 """
 
 import signal
@@ -30,7 +32,10 @@ from tally.settings import Settings
 
 GROUP, AT_ONCE, WAIT_SECONDS = "plain-loop", 10_000, 0.2
 DAY, WINDOW = 86_400_000, 900_000
-_STATE = "CREATE TABLE IF NOT EXISTS plain_state (store_id text, start bigint, ids blob, sums blob, PRIMARY KEY (store_id, start))"
+_STATE = (
+    "CREATE TABLE IF NOT EXISTS plain_state (store_id text, start bigint, ids blob, sums blob,"
+    " PRIMARY KEY (store_id, start))"
+)
 Key = tuple[str, int]
 
 
@@ -74,13 +79,25 @@ class PlainLoop:
         session.execute(_STATE)
         self._settings, self._session = settings, session
         self._consumer: Consumer = kafka_consumer(settings, GROUP, {"enable.partition.eof": True})
-        self._consumer.assign([TopicPartition(SALES.topic, number) for number in range(settings.partitions)])
+        self._consumer.assign(
+            [TopicPartition(SALES.topic, number) for number in range(settings.partitions)]
+        )
         self._decoder = msgspec.json.Decoder(Sale)
         self._windows: dict[Key, Window] = {}
         self._insert = binder(self._prepared(insert_statement(SALES, settings.keyspace)))
-        self._keep = binder(self._prepared("INSERT INTO plain_state (store_id, start, ids, sums) VALUES (?, ?, ?, ?) USING TIMESTAMP ?"))
-        self._find = self._prepared("SELECT ids, sums FROM plain_state WHERE store_id = ? AND start = ?")
-        self._reach = self._prepared("INSERT INTO speed_progress (family, partition, until) VALUES ('sales', ?, ?) USING TIMESTAMP ?")
+        self._keep = binder(
+            self._prepared(
+                "INSERT INTO plain_state (store_id, start, ids, sums) VALUES (?, ?, ?, ?) USING"
+                " TIMESTAMP ?"
+            )
+        )
+        self._find = self._prepared(
+            "SELECT ids, sums FROM plain_state WHERE store_id = ? AND start = ?"
+        )
+        self._reach = self._prepared(
+            "INSERT INTO speed_progress (family, partition, until) VALUES ('sales', ?, ?) USING"
+            " TIMESTAMP ?"
+        )
 
     def turn(self) -> None:
         """What has come, counted and acknowledged, then committed."""
@@ -90,11 +107,18 @@ class PlainLoop:
         changed = self._count([message for message in found if message.error() is None])
         write_groups(self._session, self._rows(changed))
         write_groups(self._session, self._states(changed))
-        # The end of a partition lies behind the marker of its last transaction, which is no message.
-        reached = {message.partition() or 0: (message.offset() or 0) + (message.error() is None) for message in found}
+        # The end of a partition lies behind the marker of its last transaction, which is no
+        # message.
+        reached = {
+            message.partition() or 0: (message.offset() or 0) + (message.error() is None)
+            for message in found
+        }
         places = [TopicPartition(SALES.topic, number, until) for number, until in reached.items()]
         self._consumer.commit(offsets=places, asynchronous=False)
-        write_groups(self._session, ([self._reach.bind((place.partition, place.offset, place.offset))] for place in places))
+        write_groups(
+            self._session,
+            ([self._reach.bind((place.partition, place.offset, place.offset))] for place in places),
+        )
 
     def _count(self, messages: Sequence[Message]) -> set[Key]:
         sales = [self._decoder.decode(message.value() or b"") for message in messages]
@@ -104,7 +128,9 @@ class PlainLoop:
 
     def _load(self, keys: set[Key]) -> None:
         asked = sorted(keys)
-        for key, (_, found) in zip(asked, execute_concurrent_with_args(self._session, self._find, asked), strict=True):
+        for key, (_, found) in zip(
+            asked, execute_concurrent_with_args(self._session, self._find, asked), strict=True
+        ):
             row = found.one()
             self._windows[key] = Window(row.ids, row.sums) if row else Window()
 
@@ -112,10 +138,19 @@ class PlainLoop:
         now = time.time()
         for store, start in sorted(changed):
             window = self._windows[store, start]
-            events, ttl = len(window.ids), seconds_to_live(start, self._settings.speed_retention_days, now)
+            events, ttl = (
+                len(window.ids),
+                seconds_to_live(start, self._settings.speed_retention_days, now),
+            )
             day = start // DAY + CQL_DATE_ZERO
-            rows = [(currency, TOTAL_DIM, TOTAL_DIM_VALUE, events, *sums, SALES.epoch) for currency, sums in window.sums.items()]
-            yield [self._insert((store, day, start, *row, register(SALES.epoch, events), ttl)) for row in rows]
+            rows = [
+                (currency, TOTAL_DIM, TOTAL_DIM_VALUE, events, *sums, SALES.epoch)
+                for currency, sums in window.sums.items()
+            ]
+            yield [
+                self._insert((store, day, start, *row, register(SALES.epoch, events), ttl))
+                for row in rows
+            ]
 
     def _states(self, changed: set[Key]) -> Iterator[list[BoundStatement]]:
         for store, start in sorted(changed):

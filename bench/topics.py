@@ -1,6 +1,8 @@
-"""Ten topics in one query: `python -m bench.topics` sends 20 intervals a second on each, and times them until they are announced.
+"""Ten topics in one query: `python -m bench.topics` sends 20 intervals a second on each, and times
+them until they are announced.
 
-It prints the seconds from the record's acknowledgement to its `view-updates` record, and the processor time of the idle query.
+It prints the seconds from the record's acknowledgement to its `view-updates` record, and the
+processor time of the idle query.
 """
 
 import argparse
@@ -19,7 +21,9 @@ import psutil
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from bench.harness import cpu_of, own_stack, say
+from bench.compared import say
+from bench.harness import own_stack
+from bench.processes import cpu_of
 from ops import provision
 from runtime.connect import kafka_admin, kafka_consumer, kafka_producer
 from speed_layer.session import build_streaming_session
@@ -42,7 +46,9 @@ class Announced:
     def __init__(self, settings: Settings) -> None:
         self.seen: dict[tuple[str, int], float] = {}
         self._consumer = kafka_consumer(settings, "bench-topics", {"auto.offset.reset": "latest"})
-        self._consumer.assign([TopicPartition(TOPIC, number) for number in range(settings.partitions)])
+        self._consumer.assign(
+            [TopicPartition(TOPIC, number) for number in range(settings.partitions)]
+        )
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
@@ -54,15 +60,22 @@ class Announced:
 
 
 def send_for(settings: Settings, seconds: float, begin: int) -> dict[tuple[str, int], float]:
-    """RATE records a second on each topic, each the next event of a store's window; when each was sent."""
-    producer, stop, sent = kafka_producer(settings), time.monotonic() + seconds, dict[tuple[str, int], float]()
+    """RATE records a second on each topic, each the next event of a store's window; when each
+    was sent."""
+    producer, stop, sent = (
+        kafka_producer(settings),
+        time.monotonic() + seconds,
+        dict[tuple[str, int], float](),
+    )
     number = begin
     while time.monotonic() < stop:
         tick, number = time.monotonic(), number + 1
         for topic in range(TOPICS):
             store = f"s{topic}"
             value = msgspec.json.encode(interval(store, f"door-{number}", HAPPENED_AT))
-            producer.produce(f"bench-{topic}", value, store, partition_of(store, settings.partitions))
+            producer.produce(
+                f"bench-{topic}", value, store, partition_of(store, settings.partitions)
+            )
             sent[store, number] = time.monotonic()
         producer.flush()
         time.sleep(max(0.0, tick + 1 / RATE - time.monotonic()))
@@ -75,23 +88,40 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=40.0)
     options = parser.parse_args()
     with own_stack() as bench, tempfile.TemporaryDirectory(prefix="bench-checkpoints-") as folder:
-        settings = bench.settings.model_copy(update={"checkpoints": Path(folder), "spark_master": "local[2]", "spark_memory": "1g"})
+        settings = bench.settings.model_copy(
+            update={"checkpoints": Path(folder), "spark_master": "local[2]", "spark_memory": "1g"}
+        )
         provision.create_tables(settings)
         names = [f"bench-{number}" for number in range(TOPICS)]
         admin = kafka_admin(settings)
-        for made in admin.create_topics([NewTopic(name, settings.partitions, 1) for name in names]).values():
+        for made in admin.create_topics(
+            [NewTopic(name, settings.partitions, 1) for name in names]
+        ).values():
             made.result(30)
         spark = build_streaming_session(settings)
         starting = {name: dict.fromkeys(range(settings.partitions), 0) for name in names}
         families = [OnTopic.of(TRAFFIC, name) for name in names]
-        query = start_views(canonical_stream(spark, settings, starting, settings.micro_batch_records), families, {}, settings)
+        query = start_views(
+            canonical_stream(spark, settings, starting, settings.micro_batch_records),
+            families,
+            {},
+            settings,
+        )
         announced, warm = Announced(settings), send_for(settings, WARM_SECONDS, 0)
         query.processAllAvailable()
         mine = psutil.Process().children(recursive=True)
-        speed = [one for one in mine if "runtime.workers" in " ".join(one.cmdline()) or "SparkSubmit" in " ".join(one.cmdline())]
+        speed = [
+            one
+            for one in mine
+            if "runtime.workers" in " ".join(one.cmdline())
+            or "SparkSubmit" in " ".join(one.cmdline())
+        ]
         before, began = sum(map(cpu_of, speed)), time.monotonic()
         time.sleep(IDLE_SECONDS)
-        print(f"idle: {(sum(map(cpu_of, speed)) - before) / (time.monotonic() - began):.2f} of a core, JVM and workers")
+        print(
+            f"idle: {(sum(map(cpu_of, speed)) - before) / (time.monotonic() - began):.2f} of a"
+            " core, JVM and workers"
+        )
         last = max(number for _, number in warm)
         sent = send_for(settings, options.seconds, last)
         query.processAllAvailable()
@@ -107,9 +137,14 @@ def main() -> int:
 
 
 def first_at_least(announced: Announced, key: tuple[str, int]) -> float:
-    """When the store's window was first announced with so many events or more. Raises SystemExit when it never was."""
+    """When the store's window was first announced with so many events or more.
+
+    Raises SystemExit when it never was.
+    """
     store, number = key
-    found = [at for (other, events), at in announced.seen.items() if other == store and events >= number]
+    found = [
+        at for (other, events), at in announced.seen.items() if other == store and events >= number
+    ]
     if not found:
         raise SystemExit(f"event {number} of {store} was never announced; no number")
     return min(found)

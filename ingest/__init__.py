@@ -1,1 +1,2 @@
-"""Everything on the way into Kafka: gateway, normaliser, the processor loop, and sources of messages."""
+"""Everything on the way into Kafka: gateway, normaliser, the processor loop, and sources of
+messages."""

@@ -22,7 +22,8 @@ _BATCH = 5_000
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """One dead letter; value is the redacted original as text, at the time (UTC) at which it became one."""
+    """One dead letter; value is the redacted original as text, at the time (UTC) at which it
+    became one."""
 
     id: str
     reason: str
@@ -69,27 +70,37 @@ def dead_letter(settings: Settings, letter_id: str) -> DeadLetter:
     try:
         return dead_letters(settings)[letter_id]
     except KeyError:
-        raise TallyError(f"no dead letter {letter_id}; `tally dead-letters list` shows those there are") from None
+        raise TallyError(
+            f"no dead letter {letter_id}; `tally dead-letters list` shows those there are"
+        ) from None
 
 
 def replay(settings: Settings, letter: DeadLetter, fixed: bytes | None) -> str:
-    """Send the original (or its corrected content) to its raw topic again; returns topic:partition:offset of the new message.
+    """Send the original (or its corrected content) to its raw topic again; returns
+    topic:partition:offset of the new message.
 
-    Raises TallyError when the original is gone, or is a canonical record, which only the normaliser may write.
+    Raises TallyError when the original is gone, or is a canonical record, which only the normaliser
+    may write.
     """
     topic = letter.id.rsplit(":", 2)[0]
     key: str | bytes | None = letter.key
     if fixed is None:
         original = _original(settings, letter)
         fixed, key = original.value() or b"", original.key()
-    headers = [("attempts", str(letter.attempts).encode()), ("first_seen", letter.first_seen.encode())]
+    headers = [
+        ("attempts", str(letter.attempts).encode()),
+        ("first_seen", letter.first_seen.encode()),
+    ]
     return _send(settings, loader.topics()[topic].get("raw", topic), key, fixed, headers)
 
 
 def _original(settings: Settings, letter: DeadLetter) -> Message:
     topic, partition, offset = letter.id.rsplit(":", 2)
     if loader.topics()[topic]["kind"] != "raw":
-        raise TallyError(f"{letter.id}: a {letter.reason} lies in a canonical topic; give its corrected message with --fix FILE")
+        raise TallyError(
+            f"{letter.id}: a {letter.reason} lies in a canonical topic; give its corrected message"
+            " with --fix FILE"
+        )
     consumer = kafka_consumer(settings, f"dead-letters-{uuid4()}", {"auto.offset.reset": "error"})
     try:
         consumer.assign([TopicPartition(topic, int(partition), int(offset))])
@@ -98,7 +109,10 @@ def _original(settings: Settings, letter: DeadLetter) -> Message:
         consumer.close()
     if message is None or message.error() or not _is_original(settings, letter, message):
         kept = f"kept {settings.raw_retention_seconds} s"
-        raise TallyError(f"{letter.id}: the original is no longer in Kafka ({kept}); give its corrected content with --fix FILE")
+        raise TallyError(
+            f"{letter.id}: the original is no longer in Kafka ({kept}); give its corrected content"
+            " with --fix FILE"
+        )
     return message
 
 
@@ -106,7 +120,9 @@ def _is_original(settings: Settings, letter: DeadLetter, message: Message) -> bo
     return keyed_digest(digest_key(settings.home), message.value() or b"") == letter.sha256
 
 
-def _send(settings: Settings, topic: str, key: Any, value: bytes, headers: list[tuple[str, bytes]]) -> str:
+def _send(
+    settings: Settings, topic: str, key: Any, value: bytes, headers: list[tuple[str, bytes]]
+) -> str:
     stored: list[str] = []
 
     def keep(error: KafkaError | None, message: Message) -> None:
@@ -116,13 +132,20 @@ def _send(settings: Settings, topic: str, key: Any, value: bytes, headers: list[
     producer = kafka_producer(settings)
     producer.produce(topic, value, key, headers=list(headers), on_delivery=keep)
     if producer.flush(_SECONDS) or not stored:
-        raise TallyError(f"Kafka at {settings.kafka} did not take the message; `tally status` shows whether it runs")
+        raise TallyError(
+            f"Kafka at {settings.kafka} did not take the message; `tally status` shows whether it"
+            " runs"
+        )
     return stored[0]
 
 
 def _letter(message: Message) -> DeadLetter:
     received = dict(message.headers() or ())
-    headers = {name: value.decode("utf-8", "replace") for name, value in received.items() if isinstance(value, bytes)}
+    headers = {
+        name: value.decode("utf-8", "replace")
+        for name, value in received.items()
+        if isinstance(value, bytes)
+    }
     key = message.key()
     return DeadLetter(
         id=f"{headers['topic']}:{headers['partition']}:{headers['offset']}",
@@ -169,4 +192,6 @@ def _until_end(consumer: Consumer, partitions: int) -> Iterator[Message]:
             elif error.code() == KafkaError._PARTITION_EOF:
                 ended += 1
             else:
-                raise TallyError(f"topic {TOPIC}: {error.str()}; `tally doctor` looks for the cause")
+                raise TallyError(
+                    f"topic {TOPIC}: {error.str()}; `tally doctor` looks for the cause"
+                )

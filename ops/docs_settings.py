@@ -1,4 +1,5 @@
-"""`python -m ops.docs_settings` writes docs/generated/settings.md from tally/settings.py; a test says when that is due."""
+"""`python -m ops.docs_settings` writes docs/generated/settings.md from tally/settings.py; a test
+says when that is due."""
 
 import sys
 from pathlib import Path
@@ -14,14 +15,18 @@ HEADING = """# Settings
 
 Made from `tally/settings.py` by `python -m ops.docs_settings`; do not edit.
 
-Each is an environment variable. Where one is not set, `TALLY_HOME/addresses.env` (written by `tally up`) is looked into, then the
-default is taken. A value that does not fit ends the process with one line that names the variable.
+Each is an environment variable. Where one is not set, `TALLY_HOME/addresses.env` (written by
+`tally up`) is looked into, then the default is taken. A value that does not fit ends the process
+with one line that names the variable.
 
 | variable | default | meaning |
 |---|---|---|
 """
 # Defaults that depend on the user are told as the rule that makes them.
-RULES = {"cache": "`tally` in `XDG_CACHE_HOME`, else in `~/.cache`", "checkpoints": "`data/checkpoints` in `TALLY_HOME`"}
+RULES = {
+    "cache": "`tally` in `XDG_CACHE_HOME`, else in `~/.cache`",
+    "checkpoints": "`data/checkpoints` in `TALLY_HOME`",
+}
 
 
 def main() -> int:
@@ -40,7 +45,9 @@ def _row(name: str, field: FieldInfo) -> str:
     choices = [f"`{choice}`" for choice in get_args(field.annotation) if isinstance(choice, str)]
     if choices:
         meaning += f"; one of {', '.join(choices)}"
-    return f"| `TALLY_{name.upper()}` | {RULES.get(name) or _default(field.default)} | {meaning} |\n"
+    return (
+        f"| `TALLY_{name.upper()}` | {RULES.get(name) or _default(field.default)} | {meaning} |\n"
+    )
 
 
 def _default(value: Any) -> str:

@@ -1,4 +1,5 @@
-"""Records that were gone before they were read: which ones, and the decision to go on without them."""
+"""Records that were gone before they were read: which ones, and the decision to go on without
+them."""
 
 import json
 from collections.abc import Iterator
@@ -27,7 +28,8 @@ _NEVER = datetime.fromtimestamp(0, UTC)
 
 @dataclass(frozen=True)
 class Hole:
-    """What one job can no longer read of one partition: it stands at `position`, and why it cannot go on there."""
+    """What one job can no longer read of one partition: it stands at `position`, and why it
+    cannot go on there."""
 
     topic: str
     partition: int
@@ -38,19 +40,25 @@ class Hole:
 
     @property
     def is_cut(self) -> bool:
-        """Whether it is another log than the one that was read, and not the same one without its beginning."""
+        """Whether it is another log than the one that was read, and not the same one without its
+        beginning."""
         return self.log.earliest <= self.position
 
 
 def readable_topics() -> list[str]:
-    """Topics with a reader that keeps its position: raw ones (the normaliser) and canonical ones (the master)."""
+    """Topics with a reader that keeps its position: raw ones (the normaliser) and canonical ones
+    (the master)."""
     raw = [entry["raw"] for name, entry in loader.topics().items() if name in FAMILIES]
     return [*raw, *FAMILIES]
 
 
 def open_holes(settings: Settings, session: Session) -> list[Hole]:
     """Every partition whose reader cannot go on."""
-    holes = (hole(settings, session, topic, number) for topic in readable_topics() for number in range(settings.partitions))
+    holes = (
+        hole(settings, session, topic, number)
+        for topic in readable_topics()
+        for number in range(settings.partitions)
+    )
     return [found for found in holes if found is not None]
 
 
@@ -58,11 +66,15 @@ def hole(settings: Settings, session: Session, topic: str, partition: int) -> Ho
     """What the reader of one partition lacks, None if it can go on."""
     ids = topic_ids(settings, [topic])
     position, book = (
-        _of_the_master(settings, session, topic, partition) if topic in FAMILIES else _of_the_normaliser(settings, topic, partition)
+        _of_the_master(settings, session, topic, partition)
+        if topic in FAMILIES
+        else _of_the_normaliser(settings, topic, partition)
     )
     consumer = kafka_consumer(settings, "gaps")
     try:
-        earliest, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_SECONDS)
+        earliest, end = consumer.get_watermark_offsets(
+            TopicPartition(topic, partition), timeout=_SECONDS
+        )
     finally:
         consumer.close()
     last = book.last if book else None
@@ -71,7 +83,9 @@ def hole(settings: Settings, session: Session, topic: str, partition: int) -> Ho
     if last and topic in FAMILIES and last.offset < earliest:
         log = Log(ids[topic], earliest, end, last)
     else:
-        log = Log(ids[topic], earliest, end, read_marks(settings, [place])[place] if place else None)
+        log = Log(
+            ids[topic], earliest, end, read_marks(settings, [place])[place] if place else None
+        )
     loss = what_is_lost(position, book, log)
     return Hole(topic, partition, position, loss, book, log) if loss else None
 
@@ -83,12 +97,20 @@ def accept(settings: Settings, session: Session, found: Hole, reason: str) -> Ga
     """
     if found.topic in FAMILIES and found.is_cut:
         raise TallyError(
-            f"topic {found.topic} partition {found.partition}: {found.loss}; its offsets would repeat those of the master dataset: "
-            f"begin a new master dataset in another TALLY_HOME"
+            f"topic {found.topic} partition {found.partition}: {found.loss}; its offsets would"
+            " repeat those of the master dataset: begin a new master dataset in another TALLY_HOME"
         )
     noted = datetime.now(UTC)
     arrivals = _first_arrival(found), _last_arrival(settings, found) or noted
-    gap = Gap(found.topic, found.partition, found.position, max(found.position, found.log.earliest), *arrivals, noted, reason)
+    gap = Gap(
+        found.topic,
+        found.partition,
+        found.position,
+        max(found.position, found.log.earliest),
+        *arrivals,
+        noted,
+        reason,
+    )
     note_gap(session, gap)
     if found.topic not in FAMILIES:
         _move(kafka_admin(settings), found)
@@ -101,7 +123,8 @@ def _first_arrival(found: Hole) -> datetime:
 
 
 def _last_arrival(settings: Settings, found: Hole) -> datetime | None:
-    """Arrival of the first record after the hole; None if there is none, or it is a transaction's marker, or the log another one."""
+    """Arrival of the first record after the hole; None if there is none, or it is a
+    transaction's marker, or the log another one."""
     if found.is_cut:
         return None
     place = found.topic, found.partition, found.log.earliest
@@ -110,27 +133,50 @@ def _last_arrival(settings: Settings, found: Hole) -> datetime | None:
 
 
 def _move(admin: AdminClient, found: Hole) -> None:
-    """The normaliser goes on at the first record kept: of a log that was cut, what it reads twice is a duplicate."""
-    position = TopicPartition(found.topic, found.partition, found.log.earliest, metadata=Bookmark(found.log.topic_id).text)
-    moved = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(NORMALISER_GROUP, [position])], request_timeout=_SECONDS)
+    """The normaliser goes on at the first record kept: of a log that was cut, what it reads
+    twice is a duplicate."""
+    position = TopicPartition(
+        found.topic, found.partition, found.log.earliest, metadata=Bookmark(found.log.topic_id).text
+    )
+    moved = admin.alter_consumer_group_offsets(
+        [ConsumerGroupTopicPartitions(NORMALISER_GROUP, [position])], request_timeout=_SECONDS
+    )
     try:
         moved[NORMALISER_GROUP].result(_SECONDS)
     except KafkaException as error:
         reason = error.args[0].str()
-        raise TallyError(f"the normaliser's position was not moved ({reason}); `tally down normaliser`, then accept again") from error
+        raise TallyError(
+            f"the normaliser's position was not moved ({reason}); `tally down normaliser`, then"
+            " accept again"
+        ) from error
 
 
-def _of_the_normaliser(settings: Settings, topic: str, partition: int) -> tuple[int, Bookmark | None]:
-    asked = [ConsumerGroupTopicPartitions(NORMALISER_GROUP, [TopicPartition(topic, partition), TopicPartition(NORMALISER_ANCHOR, 0)])]
+def _of_the_normaliser(
+    settings: Settings, topic: str, partition: int
+) -> tuple[int, Bookmark | None]:
+    asked = [
+        ConsumerGroupTopicPartitions(
+            NORMALISER_GROUP,
+            [TopicPartition(topic, partition), TopicPartition(NORMALISER_ANCHOR, 0)],
+        )
+    ]
     # Held by a name: a client without one is gone before its answer.
     admin = kafka_admin(settings)
-    answer = admin.list_consumer_group_offsets(asked, request_timeout=_SECONDS)[NORMALISER_GROUP].result(_SECONDS).topic_partitions
+    answer = (
+        admin.list_consumer_group_offsets(asked, request_timeout=_SECONDS)[NORMALISER_GROUP]
+        .result(_SECONDS)
+        .topic_partitions
+    )
     kept = {at.topic: at for at in answer}
     known = TopicIds.read(kept[NORMALISER_ANCHOR].metadata).topic_ids.get(topic)
-    return max(0, kept[topic].offset), Bookmark.read(kept[topic].metadata) or (Bookmark(known) if known else None)
+    return max(0, kept[topic].offset), Bookmark.read(kept[topic].metadata) or (
+        Bookmark(known) if known else None
+    )
 
 
-def _of_the_master(settings: Settings, session: Session, topic: str, partition: int) -> tuple[int, Bookmark | None]:
+def _of_the_master(
+    settings: Settings, session: Session, topic: str, partition: int
+) -> tuple[int, Bookmark | None]:
     # What the ingest itself goes by, gaps that were accepted before included.
     note: dict[str, Any] = next(_notes(settings), {"until": {}, "marks": {}})
     until = note["until"].get(topic, {}).get(str(partition), 0)
@@ -143,4 +189,6 @@ def _notes(settings: Settings) -> Iterator[dict[str, Any]]:
     """What the appends say that the master dataset holds, newest first."""
     if DeltaTable.is_deltatable(str(settings.master_path)):
         commits = DeltaTable(str(settings.master_path)).history()
-        yield from (json.loads(commit["userMetadata"]) for commit in commits if commit.get("userMetadata"))
+        yield from (
+            json.loads(commit["userMetadata"]) for commit in commits if commit.get("userMetadata")
+        )

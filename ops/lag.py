@@ -1,4 +1,5 @@
-"""How far each part of the pipeline is behind, in records and in seconds, from the brokers and the views."""
+"""How far each part of the pipeline is behind, in records and in seconds, from the brokers and
+the views."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -22,7 +23,8 @@ Offsets = Mapping[tuple[str, int], int]
 
 @dataclass(frozen=True)
 class Lag:
-    """Offsets not yet passed: normaliser over the raw topics, speed and master over the canonical topics."""
+    """Offsets not yet passed: normaliser over the raw topics, speed and master over the
+    canonical topics."""
 
     raw_end: int
     normaliser: int
@@ -37,7 +39,8 @@ class Lag:
 
 @dataclass(frozen=True)
 class Waiting:
-    """Seconds since the arrival of the oldest record that each has not read; 0 when it has read everything."""
+    """Seconds since the arrival of the oldest record that each has not read; 0 when it has read
+    everything."""
 
     normaliser: float
     speed: float
@@ -67,7 +70,10 @@ def read_lag(settings: Settings, session: Session) -> Lag:
 
 
 def read_waiting(settings: Settings, session: Session) -> Waiting:
-    """For how long the oldest unread record of each reader has waited. Raises StackError when the brokers do not answer."""
+    """For how long the oldest unread record of each reader has waited.
+
+    Raises StackError when the brokers do not answer.
+    """
     reach = _reach(settings, session)
     return Waiting(
         normaliser=_seconds(settings, reach.normaliser, reach.raw_ends),
@@ -81,17 +87,33 @@ def _reach(settings: Settings, session: Session) -> _Reach:
     consumer = kafka_consumer(settings, NORMALISER_GROUP)
     try:
         raw_ends, ends = _ends(consumer, raw), _ends(consumer, FAMILIES)
-        committed = consumer.committed([TopicPartition(*key) for key in raw_ends], timeout=_TIMEOUT_SECONDS)
+        committed = consumer.committed(
+            [TopicPartition(*key) for key in raw_ends], timeout=_TIMEOUT_SECONDS
+        )
     finally:
         consumer.close()
     done = {(part.topic, part.partition): max(0, part.offset) for part in committed}
-    return _Reach(raw_ends, ends, done, _reached(session, "speed_progress"), _reached(session, "master_position"))
+    return _Reach(
+        raw_ends,
+        ends,
+        done,
+        _reached(session, "speed_progress"),
+        _reached(session, "master_position"),
+    )
 
 
 def _ends(consumer: Consumer, names: Iterable[str]) -> dict[tuple[str, int], int]:
-    """End offset by (topic, partition): the last stable offset, since the consumer reads committed records only."""
-    partitions = [(name, number) for name in names for number in consumer.list_topics(name, _TIMEOUT_SECONDS).topics[name].partitions]
-    return {key: consumer.get_watermark_offsets(TopicPartition(*key), timeout=_TIMEOUT_SECONDS)[1] for key in partitions}
+    """End offset by (topic, partition): the last stable offset, since the consumer reads
+    committed records only."""
+    partitions = [
+        (name, number)
+        for name in names
+        for number in consumer.list_topics(name, _TIMEOUT_SECONDS).topics[name].partitions
+    ]
+    return {
+        key: consumer.get_watermark_offsets(TopicPartition(*key), timeout=_TIMEOUT_SECONDS)[1]
+        for key in partitions
+    }
 
 
 def _reached(session: Session, table: str) -> Offsets:
@@ -110,7 +132,8 @@ def _seconds(settings: Settings, reached: Offsets, ends: Offsets) -> float:
 
 
 def _first_arrivals(settings: Settings, unread: Offsets) -> list[float]:
-    """Arrival (seconds since 1970) of the first record at or after each position; of none where only markers of transactions follow."""
+    """Arrival (seconds since 1970) of the first record at or after each position; of none where
+    only markers of transactions follow."""
     consumer = kafka_consumer(settings, "lag", {"enable.partition.eof": True})
     waiting, found, deadline = set(unread), list[float](), time.monotonic() + _TIMEOUT_SECONDS
     try:
@@ -127,5 +150,8 @@ def _first_arrivals(settings: Settings, unread: Offsets) -> list[float]:
     finally:
         consumer.close()
     if waiting:
-        raise StackError(f"kafka at {settings.kafka}: no answer within {_TIMEOUT_SECONDS:.0f} s; look into its log")
+        raise StackError(
+            f"kafka at {settings.kafka}: no answer within {_TIMEOUT_SECONDS:.0f} s; look into"
+            " its log"
+        )
     return found

@@ -1,6 +1,7 @@
 """Topics and tables, made from the files of schemas/; run again it changes nothing.
 
-`tally up` does it for the local stack; on a server `python -m ops.provision` does, before the first service starts.
+`tally up` does it for the local stack; on a server `python -m ops.provision` does, before the first
+service starts.
 """
 
 import sys
@@ -10,7 +11,14 @@ from cassandra import DriverException
 from cassandra.cluster import Session
 from cassandra.protocol import ErrorMessage
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
 from runtime.connect import cassandra_session, kafka_admin
 from schemas import loader
@@ -20,12 +28,14 @@ from tally.settings import Settings
 TIMEOUT_SECONDS = 30.0
 HOUR_MILLISECONDS = 3_600_000
 _LEAST_SEGMENT = 60_000
-# Above the largest body the gateway takes: what is too large for Tally becomes a dead letter, not an error of the sender's.
+# Above the largest body the gateway takes: what is too large for Tally becomes a dead letter, not
+# an error of the sender's.
 MAX_MESSAGE_BYTES = 6_291_456
 
 
 def main() -> int:
-    """0 when every topic, the keyspace and every table are there, 1 with one line on stderr if not."""
+    """0 when every topic, the keyspace and every table are there, 1 with one line on stderr if
+    not."""
     try:
         settings = Settings.load()
         create_topics(settings)
@@ -39,26 +49,35 @@ def main() -> int:
 def create_topics(settings: Settings, prefix: str = "") -> None:
     """Every topic of schemas/topics.yaml with the settings' partitions, retention and copies.
 
-    `prefix` names a set of topics of its own (tests). Raises StackError if a topic exists with another partition count.
+    `prefix` names a set of topics of its own (tests). Raises StackError if a topic exists with
+    another partition count.
     """
     try:
         _bring_topics(kafka_admin(settings), settings, prefix)
     except KafkaException as error:
-        raise StackError(f"kafka at {settings.kafka}: {error.args[0].str()}; look into the broker's log") from error
+        raise StackError(
+            f"kafka at {settings.kafka}: {error.args[0].str()}; look into the broker's log"
+        ) from error
 
 
 def _bring_topics(admin: AdminClient, settings: Settings, prefix: str) -> None:
-    wanted = {prefix + name: topic_configuration(kind["kind"], settings) for name, kind in loader.topics().items()}
+    wanted = {
+        prefix + name: topic_configuration(kind["kind"], settings)
+        for name, kind in loader.topics().items()
+    }
     present = admin.list_topics(timeout=TIMEOUT_SECONDS).topics
     for name in wanted.keys() & present.keys():
         _check_partitions(name, len(present[name].partitions), settings)
-    _create(admin, {name: config for name, config in wanted.items() if name not in present}, settings)
+    _create(
+        admin, {name: config for name, config in wanted.items() if name not in present}, settings
+    )
     _configure(admin, {name: config for name, config in wanted.items() if name in present})
 
 
 def topic_configuration(kind: str, settings: Settings) -> dict[str, str]:
     """Broker configuration of a topic by its kind: raw, canonical, durable or clock."""
-    # Raw topics have none: their records are deleted by who has read them, never by the clock alone.
+    # Raw topics have none: their records are deleted by who has read them, never by the clock
+    # alone.
     hours = {"canonical": settings.canonical_retention_hours, "clock": 1}.get(kind)
     configuration = {
         "retention.ms": str(-1 if hours is None else hours * HOUR_MILLISECONDS),
@@ -67,31 +86,49 @@ def topic_configuration(kind: str, settings: Settings) -> dict[str, str]:
         "min.insync.replicas": str(max(1, settings.replication - 1)),
     }
     # The time of arrival is the broker's: a till's clock must not decide what is in the future.
-    by_the_broker = {"message.timestamp.type": "LogAppendTime"} if kind in ("raw", "canonical", "clock") else {}
-    return configuration | by_the_broker | ({"segment.ms": str(_raw_segment(settings))} if kind == "raw" else {})
+    by_the_broker = (
+        {"message.timestamp.type": "LogAppendTime"} if kind in ("raw", "canonical", "clock") else {}
+    )
+    return (
+        configuration
+        | by_the_broker
+        | ({"segment.ms": str(_raw_segment(settings))} if kind == "raw" else {})
+    )
 
 
 def _raw_segment(settings: Settings) -> int:
-    """Milliseconds after which a raw topic begins a new file: only whole files leave the disk, and they hold people's data."""
+    """Milliseconds after which a raw topic begins a new file: only whole files leave the disk,
+    and they hold people's data."""
     return max(_LEAST_SEGMENT, min(HOUR_MILLISECONDS, settings.raw_retention_seconds * 1000))
 
 
 def create_tables(settings: Settings) -> None:
     """The settings' keyspace with every table of schemas/views."""
-    copies = f"{{'class': 'NetworkTopologyStrategy', '{settings.cassandra_datacenter}': {settings.replication}}}"
+    copies = (
+        f"{{'class': 'NetworkTopologyStrategy', '{settings.cassandra_datacenter}':"
+        f" {settings.replication}}}"
+    )
     try:
         with cassandra_session(settings, "") as session:
-            session.execute(f"CREATE KEYSPACE IF NOT EXISTS {settings.keyspace} WITH replication = {copies}")
+            session.execute(
+                f"CREATE KEYSPACE IF NOT EXISTS {settings.keyspace} WITH replication = {copies}"
+            )
             session.set_keyspace(settings.keyspace)
             _create_missing(session, settings)
     except DriverException as error:
-        raise StackError(f"cassandra at {settings.cassandra}: {error}; look into its log") from error
+        raise StackError(
+            f"cassandra at {settings.cassandra}: {error}; look into its log"
+        ) from error
 
 
 def _create_missing(session: Session, settings: Settings) -> None:
     """Tables that are not there, and columns that a table of an earlier version lacks."""
-    # Asked first: each change of the schema, also one that changes nothing, is agreed upon by all nodes.
-    rows = session.execute("SELECT table_name, column_name FROM system_schema.columns WHERE keyspace_name = %s", [settings.keyspace])
+    # Asked first: each change of the schema, also one that changes nothing, is agreed upon by all
+    # nodes.
+    rows = session.execute(
+        "SELECT table_name, column_name FROM system_schema.columns WHERE keyspace_name = %s",
+        [settings.keyspace],
+    )
     present: dict[str, set[str]] = {}
     for row in rows:
         present.setdefault(row.table_name, set()).add(row.column_name)
@@ -111,14 +148,20 @@ def _create_missing(session: Session, settings: Settings) -> None:
 def _check_partitions(topic: str, partitions: int, settings: Settings) -> None:
     if partitions != settings.partitions:
         raise StackError(
-            f"topic {topic} has {partitions} partitions, TALLY_PARTITIONS is {settings.partitions}: a store's records would move "
-            f"to another partition; set TALLY_PARTITIONS={partitions}, or begin anew in another TALLY_HOME"
+            f"topic {topic} has {partitions} partitions, TALLY_PARTITIONS is {settings.partitions}:"
+            " a store's records would move to another partition; set"
+            f" TALLY_PARTITIONS={partitions}, or begin anew in another TALLY_HOME"
         )
 
 
 def _create(admin: AdminClient, topics: Mapping[str, dict[str, str]], settings: Settings) -> None:
     new = [
-        NewTopic(name, num_partitions=settings.partitions, replication_factor=settings.replication, config=config)
+        NewTopic(
+            name,
+            num_partitions=settings.partitions,
+            replication_factor=settings.replication,
+            config=config,
+        )
         for name, config in topics.items()
     ]
     for outcome in (admin.create_topics(new) if new else {}).values():
@@ -132,13 +175,19 @@ def _create(admin: AdminClient, topics: Mapping[str, dict[str, str]], settings: 
 
 def _configure(admin: AdminClient, topics: Mapping[str, dict[str, str]]) -> None:
     """A changed retention setting reaches topics that exist."""
-    resources = [ConfigResource(ResourceType.TOPIC, name, incremental_configs=_entries(config)) for name, config in topics.items()]
+    resources = [
+        ConfigResource(ResourceType.TOPIC, name, incremental_configs=_entries(config))
+        for name, config in topics.items()
+    ]
     for outcome in (admin.incremental_alter_configs(resources) if resources else {}).values():
         outcome.result(TIMEOUT_SECONDS)
 
 
 def _entries(configuration: Mapping[str, str]) -> list[ConfigEntry]:
-    return [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in configuration.items()]
+    return [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in configuration.items()
+    ]
 
 
 if __name__ == "__main__":

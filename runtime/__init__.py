@@ -1,1 +1,2 @@
-"""The mechanics that every process shares: how a job ends, its heartbeat, its way to Kafka, Cassandra and HTTP."""
+"""The mechanics that every process shares: how a job ends, its heartbeat, its way to Kafka,
+Cassandra and HTTP."""

@@ -1,4 +1,5 @@
-"""Declared backfills: spans of days before a family's first arrival that somebody has sent whole."""
+"""Declared backfills: spans of days before a family's first arrival that somebody has sent
+whole."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,16 +19,28 @@ class Backfill:
     declared_at: datetime
 
 
-def declare_backfill(session: Session, family: str, days: tuple[date, date], source: str) -> Backfill:
+def declare_backfill(
+    session: Session, family: str, days: tuple[date, date], source: str
+) -> Backfill:
     """The declaration, stored. Again it changes only its source and time."""
     declared = Backfill(family, *days, source, datetime.now(UTC))
     # Prepared: as text the driver writes no date before the year 1000.
-    statement = session.prepare("INSERT INTO backfill (family, first_day, last_day, declared_at, source) VALUES (?, ?, ?, ?, ?)")
-    session.execute(statement, [family, declared.first, declared.last, declared.declared_at, source])
+    statement = session.prepare(
+        "INSERT INTO backfill (family, first_day, last_day, declared_at, source) VALUES (?, ?, ?,"
+        " ?, ?)"
+    )
+    session.execute(
+        statement, [family, declared.first, declared.last, declared.declared_at, source]
+    )
     return declared
 
 
 def declared_backfills(session: Session, family: str) -> Sequence[Backfill]:
     """Every declaration of the family, by first day."""
-    rows = session.execute("SELECT first_day, last_day, source, declared_at FROM backfill WHERE family = %s", [family])
-    return [Backfill(family, row[0].date(), row[1].date(), row[2], row[3].replace(tzinfo=UTC)) for row in rows]
+    rows = session.execute(
+        "SELECT first_day, last_day, source, declared_at FROM backfill WHERE family = %s", [family]
+    )
+    return [
+        Backfill(family, row[0].date(), row[1].date(), row[2], row[3].replace(tzinfo=UTC))
+        for row in rows
+    ]

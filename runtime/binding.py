@@ -10,7 +10,8 @@ from cassandra.query import BoundStatement, PreparedStatement
 
 Bind: TypeAlias = Callable[[Iterable[Any]], BoundStatement]
 Pack: TypeAlias = Callable[[Any], bytes]
-# An instant is milliseconds since 1970, a day days since -5877641-06-23 (runtime.connect.CQL_DATE_ZERO).
+# An instant is milliseconds since 1970, a day days since -5877641-06-23
+# (runtime.connect.CQL_DATE_ZERO).
 _PACKS: dict[type, Pack] = {
     # A column `text` is told to a client as varchar.
     cqltypes.VarcharType: str.encode,
@@ -25,15 +26,20 @@ _PACKS: dict[type, Pack] = {
 def binder(statement: PreparedStatement) -> Bind:
     """What binds values, one for each mark of the statement; None is null.
 
-    Raises struct.error for a number that the column cannot hold, TypeError for a value of another type, ValueError for another count.
+    Raises struct.error for a number that the column cannot hold, TypeError for a value of another
+    type, ValueError for another count.
     """
     packs = [
-        _PACKS.get(column.type) or partial(_serialized, column.type, statement.protocol_version) for column in statement.column_metadata
+        _PACKS.get(column.type) or partial(_serialized, column.type, statement.protocol_version)
+        for column in statement.column_metadata
     ]
 
     def bound(values: Iterable[Any]) -> BoundStatement:
         one = BoundStatement(statement)
-        one.values = [None if value is None else pack(value) for pack, value in zip(packs, values, strict=True)]
+        one.values = [
+            None if value is None else pack(value)
+            for pack, value in zip(packs, values, strict=True)
+        ]
         return one
 
     return bound

@@ -8,14 +8,16 @@ from runtime.marks import Mark
 
 
 class Bookmark(msgspec.Struct, frozen=True):
-    """What is kept beside a committed position: the topic's id, and the last record that was read, None before the first."""
+    """What is kept beside a committed position: the topic's id, and the last record that was
+    read, None before the first."""
 
     topic_id: str
     last: Mark | None = None
 
     @classmethod
     def read(cls, metadata: str | None) -> "Bookmark | None":
-        """The bookmark in an offset's metadata; None if it is not one (set by hand, or before there were any)."""
+        """The bookmark in an offset's metadata; None if it is not one (set by hand, or before
+        there were any)."""
         try:
             return msgspec.json.decode(metadata or "", type=cls)
         except msgspec.DecodeError:
@@ -29,7 +31,8 @@ class Bookmark(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Log:
-    """One partition as it is in Kafka now: its topic's id, first offset kept, end, and the record at the bookmark's place."""
+    """One partition as it is in Kafka now: its topic's id, first offset kept, end, and the
+    record at the bookmark's place."""
 
     topic_id: str
     earliest: int
@@ -38,7 +41,8 @@ class Log:
 
 
 class TopicIds(msgspec.Struct, frozen=True):
-    """Ids of the topics that a group reads, kept beside a position in another topic: with a deleted topic its positions go too."""
+    """Ids of the topics that a group reads, kept beside a position in another topic: with a
+    deleted topic its positions go too."""
 
     topic_ids: dict[str, str] = {}
 
@@ -65,10 +69,16 @@ def what_is_lost(position: int, book: Bookmark | None, log: Log) -> str | None:
     if log.earliest > position:
         return f"offsets {position} to {log.earliest - 1} were deleted before they were read"
     if book is not None and book.last is not None and book.last != log.found:
-        return f"the record at offset {book.last.offset} is not the one that was read there: the log was cut, and has grown again"
+        return (
+            f"the record at offset {book.last.offset} is not the one that was read there: the log"
+            " was cut, and has grown again"
+        )
     return None
 
 
 def way_out(topic: str, partition: int) -> str:
     """What to do about it."""
-    return f"restore the topic, or `tally gaps accept {topic} {partition}` notes the loss for good and lets the job go on"
+    return (
+        f"restore the topic, or `tally gaps accept {topic} {partition}` notes the loss for good and"
+        " lets the job go on"
+    )

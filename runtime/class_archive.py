@@ -1,7 +1,9 @@
-"""Archives of a JVM's classes as it has them after reading and checking them: each later JVM begins with one (ADR 006).
+"""Archives of a JVM's classes as it has them after reading and checking them: each later JVM begins
+with one (ADR 006).
 
-Made once by `make setup` (ops/local/stack/archived.py). An archive is of one Java and of these very jars: of others it is another file,
-which is not there, and then a JVM reads its classes from the jars.
+Made once by `make setup` (ops/local/stack/archived.py). An archive is of one Java and of these very
+jars: of others it is another file, which is not there, and then a JVM reads its classes from the
+jars.
 """
 
 import hashlib
@@ -22,7 +24,8 @@ def making(file: Path) -> str:
 
 
 def archive_file(cache: Path, part: str = SPARK) -> Path | None:
-    """Where the archive of a part (spark, kafka or cassandra) lies if it has been made: in this Python's environment.
+    """Where the archive of a part (spark, kafka or cassandra) lies if it has been made: in this
+    Python's environment.
 
     None if no Java is found.
     """
@@ -31,7 +34,9 @@ def archive_file(cache: Path, part: str = SPARK) -> Path | None:
         return None
     files = [modules, *_jars(cache, part)]
     # What the JVM itself compares before it takes an archive.
-    told = [f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files if file.exists()]
+    told = [
+        f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files if file.exists()
+    ]
     digest = hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
     return Path(sys.prefix) / "share" / "tally" / f"{part}-{digest}.jsa"
 
@@ -58,5 +63,7 @@ def _java_modules() -> Path | None:
 
 def _spark_jars() -> Path:
     spec = find_spec("pyspark")
-    home = os.environ.get("SPARK_HOME") or (Path(spec.origin).parent if spec and spec.origin else "")
+    home = os.environ.get("SPARK_HOME") or (
+        Path(spec.origin).parent if spec and spec.origin else ""
+    )
     return Path(home) / "jars"

@@ -5,7 +5,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from cassandra import ConsistencyLevel, DriverException
-from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable, Session
+from cassandra.cluster import (
+    EXEC_PROFILE_DEFAULT,
+    Cluster,
+    ExecutionProfile,
+    NoHostAvailable,
+    Session,
+)
 from cassandra.connection import ConnectionException
 from cassandra.policies import DCAwareRoundRobinPolicy, RetryPolicy, TokenAwarePolicy
 from confluent_kafka import Consumer, Producer
@@ -19,16 +25,19 @@ REQUEST_TIMEOUT_SECONDS = 30.0
 CASSANDRA_AWAY = (DriverException, NoHostAvailable, ConnectionException)
 # CQL's date on the wire: days, with 1970-01-01 in the middle of 32 bits.
 CQL_DATE_ZERO = 1 << 31
-# The consumer group of the normaliser: its committed positions say which raw records have become canonical ones.
+# The consumer group of the normaliser: its committed positions say which raw records have become
+# canonical ones.
 NORMALISER_GROUP = "normaliser"
-# Beside the group's position in this topic, which nobody deletes, lie the ids of the topics that it reads.
+# Beside the group's position in this topic, which nobody deletes, lie the ids of the topics that it
+# reads.
 NORMALISER_ANCHOR = "dead-letters"
 _SYSLOG_ERROR = 3
 
 
 @contextmanager
 def cassandra_session(settings: Settings, keyspace: str | None = None) -> Iterator[Session]:
-    """A session on the keyspace ("" for none), LOCAL_QUORUM, SERIAL for lightweight transactions; closed at the end.
+    """A session on the keyspace ("" for none), LOCAL_QUORUM, SERIAL for lightweight transactions;
+    closed at the end.
 
     Raises StackError when no node answers, also later, to what is asked in the session.
     """
@@ -36,7 +45,10 @@ def cassandra_session(settings: Settings, keyspace: str | None = None) -> Iterat
     try:
         yield cluster.connect(settings.keyspace if keyspace is None else keyspace or None)
     except NoHostAvailable as error:
-        raise StackError(f"cassandra at {settings.cassandra}: {error.args[0]}; `tally doctor` looks for the cause") from error
+        raise StackError(
+            f"cassandra at {settings.cassandra}: {error.args[0]}; `tally doctor` looks for the"
+            " cause"
+        ) from error
     finally:
         cluster.shutdown()
 
@@ -45,7 +57,9 @@ def cassandra_cluster(settings: Settings) -> Cluster:
     """A cluster object that the caller shuts down; never shared across a fork."""
     addresses = [address.rsplit(":", 1) for address in settings.cassandra.split(",")]
     profile = ExecutionProfile(
-        load_balancing_policy=TokenAwarePolicy(DCAwareRoundRobinPolicy(settings.cassandra_datacenter)),
+        load_balancing_policy=TokenAwarePolicy(
+            DCAwareRoundRobinPolicy(settings.cassandra_datacenter)
+        ),
         retry_policy=RetryPolicy(),
         consistency_level=ConsistencyLevel.LOCAL_QUORUM,
         serial_consistency_level=ConsistencyLevel.SERIAL,
@@ -73,8 +87,11 @@ def kafka_producer(settings: Settings, overrides: Mapping[str, Any] | None = Non
     )
 
 
-def kafka_consumer(settings: Settings, group: str, overrides: Mapping[str, Any] | None = None) -> Consumer:
-    """A consumer that reads committed records only, from the earliest, and never commits by itself."""
+def kafka_consumer(
+    settings: Settings, group: str, overrides: Mapping[str, Any] | None = None
+) -> Consumer:
+    """A consumer that reads committed records only, from the earliest, and never commits by
+    itself."""
     return Consumer(
         {
             "bootstrap.servers": settings.kafka,

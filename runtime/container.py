@@ -1,6 +1,8 @@
-"""A command as the work of a container that is started again whenever it ends: a refusal is held, not repeated.
+"""A command as the work of a container that is started again whenever it ends: a refusal is held,
+not repeated.
 
-`python -m runtime.container COMMAND…`. A held container is unhealthy and its log ends with the reason; a restart by hand tries again.
+`python -m runtime.container COMMAND…`. A held container is unhealthy and its log ends with the
+reason; a restart by hand tries again.
 """
 
 import signal
@@ -16,9 +18,11 @@ _BY_SIGNAL = 128
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code of the command, 128 + the signal's number if one ended it; after a refusal DONE, but only once told to stop."""
+    """Exit code of the command, 128 + the signal's number if one ended it; after a refusal DONE,
+    but only once told to stop."""
     command = list(sys.argv[1:] if argv is None else argv)
-    # Ready to be stopped before there is a command: one that nobody could tell to end would outlive its container.
+    # Ready to be stopped before there is a command: one that nobody could tell to end would outlive
+    # its container.
     stops = list[int]()
     for number in _STOPS:
         signal.signal(number, lambda number, frame: stops.append(number))
@@ -29,7 +33,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         process.send_signal(early)
     code = process.wait()
     if code == REFUSED:
-        print(f"{' '.join(command)}: refused and not started again; correct what is named above, then restart this container", flush=True)
+        print(
+            f"{' '.join(command)}: refused and not started again; correct what is named above, then"
+            " restart this container",
+            flush=True,
+        )
         _wait_for_the_stop()
         return DONE
     return code if code >= 0 else _BY_SIGNAL - code

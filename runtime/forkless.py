@@ -1,6 +1,8 @@
-"""Hadoop's local file system without a child process for each file (ADR 004): where its classes lie, how Spark takes them.
+"""Hadoop's local file system without a child process for each file (ADR 004): where its classes
+lie, how Spark takes them.
 
-Compiled from forkless.scala by `make setup` (ops/local/stack/compiled.py), once for each version of that source.
+Compiled from forkless.scala by `make setup` (ops/local/stack/compiled.py), once for each version of
+that source.
 """
 
 import hashlib
@@ -13,12 +15,16 @@ PACKAGE = "tally.forkless"
 
 
 def classes_jar(cache: Path) -> Path:
-    """The jar of the compiled classes, named by the digest of their source; it is there whole or not at all."""
+    """The jar of the compiled classes, named by the digest of their source; it is there whole or
+    not at all."""
     return cache / "jars" / f"forkless-{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]}.jar"
 
 
 def forkless_conf(cache: Path) -> dict[str, str]:
-    """Spark's settings for the `file:` scheme alone. Raises TallyError when the set-up has not run."""
+    """Spark's settings for the `file:` scheme alone.
+
+    Raises TallyError when the set-up has not run.
+    """
     classes = classes_jar(cache)
     if not classes.is_file():
         raise TallyError(f"no {classes}; run `make setup`")

@@ -1,4 +1,5 @@
-"""Records that were gone before they were read, accepted by somebody so that a job could go on: kept in Cassandra for good."""
+"""Records that were gone before they were read, accepted by somebody so that a job could go on:
+kept in Cassandra for good."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -6,9 +7,13 @@ from datetime import datetime
 
 from cassandra.cluster import Session
 
-_ALL = "SELECT topic, partition, from_offset, until_offset, first_arrival, last_arrival, noted_at, reason FROM gap"
+_ALL = (
+    "SELECT topic, partition, from_offset, until_offset, first_arrival, last_arrival, noted_at,"
+    " reason FROM gap"
+)
 _NOTE = """
-    INSERT INTO gap (topic, partition, from_offset, until_offset, first_arrival, last_arrival, noted_at, reason)
+    INSERT INTO gap (topic, partition, from_offset, until_offset,
+                     first_arrival, last_arrival, noted_at, reason)
     VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
 """
 Offsets = Mapping[str, Mapping[int, int]]
@@ -16,7 +21,10 @@ Offsets = Mapping[str, Mapping[int, int]]
 
 @dataclass(frozen=True)
 class Gap:
-    """Offsets [from, until) of one partition. What is lost had arrived between first and last arrival (UTC)."""
+    """Offsets [from, until) of one partition.
+
+    What is lost had arrived between first and last arrival (UTC).
+    """
 
     topic: str
     partition: int
@@ -29,7 +37,8 @@ class Gap:
 
 
 def read_gaps(session: Session) -> list[Gap]:
-    """Every gap ever accepted, by topic, partition and offset; instants without zone, in UTC, as the driver gives them."""
+    """Every gap ever accepted, by topic, partition and offset; instants without zone, in UTC, as
+    the driver gives them."""
     found = [Gap(*row) for row in session.execute(_ALL)]
     return sorted(found, key=lambda gap: (gap.topic, gap.partition, gap.from_offset))
 
@@ -40,9 +49,11 @@ def note_gap(session: Session, gap: Gap) -> None:
 
 
 def past_gaps(until: Offsets, gaps: Iterable[Gap]) -> dict[str, dict[int, int]]:
-    """First offset still wanted by topic and partition: one that lies in a gap is moved to the gap's end.
+    """First offset still wanted by topic and partition: one that lies in a gap is moved to the
+    gap's end.
 
-    >>> gap = Gap("sales", 0, 5, 9, datetime(2017, 1, 1), datetime(2017, 1, 2), datetime(2017, 1, 2), "")
+    >>> before, after = datetime(2017, 1, 1), datetime(2017, 1, 2)
+    >>> gap = Gap("sales", 0, 5, 9, before, after, after, "")
     >>> past_gaps({"sales": {0: 5, 1: 5}}, [gap]), past_gaps({"sales": {0: 4}}, [gap])
     ({'sales': {0: 9, 1: 5}}, {'sales': {0: 4}})
     """

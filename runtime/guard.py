@@ -1,4 +1,5 @@
-"""What stands before every application: known hosts, no foreign pages, headers for browsers, a bound on bodies in memory."""
+"""What stands before every application: known hosts, no foreign pages, headers for browsers, a
+bound on bodies in memory."""
 
 from collections.abc import Iterable
 from urllib.parse import urlsplit
@@ -24,9 +25,12 @@ STRICT_POLICY = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; fo
 
 
 class Guard:
-    """Refuses a name that is not ours (DNS rebinding, 400) and what a foreign page started (403); adds headers for browsers."""
+    """Refuses a name that is not ours (DNS rebinding, 400) and what a foreign page started
+    (403); adds headers for browsers."""
 
-    def __init__(self, app: ASGIApp, hosts: Iterable[str], page_policy: str = STRICT_POLICY) -> None:
+    def __init__(
+        self, app: ASGIApp, hosts: Iterable[str], page_policy: str = STRICT_POLICY
+    ) -> None:
         self._app = app
         self._hosts = frozenset(hosts)
         self._page_policy = page_policy
@@ -38,7 +42,9 @@ class Guard:
         elif refusal := self._refusal(scope):
             await _refuse(scope, receive, self._with_headers(send), refusal)
         else:
-            await self._app(scope, receive, self._with_headers(send) if scope["type"] == "http" else send)
+            await self._app(
+                scope, receive, self._with_headers(send) if scope["type"] == "http" else send
+            )
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers = Headers(scope=scope)
@@ -55,7 +61,11 @@ class Guard:
     def _is_foreign(self, scope: Scope, headers: Headers) -> bool:
         is_harmless = scope["type"] == "http" and scope["method"] in _SAFE
         origin = headers.get("origin")
-        if origin is not None and not is_harmless and urlsplit(origin).netloc.lower() != headers["host"].lower():
+        if (
+            origin is not None
+            and not is_harmless
+            and urlsplit(origin).netloc.lower() != headers["host"].lower()
+        ):
             return True
         # A link from another site may be followed; its scripts, images and forms may not come here.
         is_visit = is_harmless and headers.get("sec-fetch-mode") == "navigate"
@@ -68,16 +78,20 @@ class Guard:
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
                 is_page = headers.get("content-type", "").startswith("text/html")
-                headers.setdefault("Content-Security-Policy", self._page_policy if is_page else STRICT_POLICY)
+                headers.setdefault(
+                    "Content-Security-Policy", self._page_policy if is_page else STRICT_POLICY
+                )
             await send(message)
 
         return sent
 
 
 class BodyBudget:
-    """Bounds the request bodies in memory over all requests, in bytes; one more byte than that answers 503.
+    """Bounds the request bodies in memory over all requests, in bytes; one more byte than that
+    answers 503.
 
-    The first bytes of each are free, so that a till's receipt gets in while others fill the budget with large bodies.
+    The first bytes of each are free, so that a till's receipt gets in while others fill the budget
+    with large bodies.
     """
 
     def __init__(self, app: ASGIApp, most_bytes: int) -> None:
@@ -96,20 +110,26 @@ class BodyBudget:
             taken = max(0, read - _FREE_BYTES)
             self._bytes += taken - before
             if taken and self._bytes > self._most_bytes:
-                raise HTTPException(503, "too many requests are being read; send again later", {"Retry-After": "1", "Connection": "close"})
+                raise HTTPException(
+                    503,
+                    "too many requests are being read; send again later",
+                    {"Retry-After": "1", "Connection": "close"},
+                )
             return message
 
         try:
             await self._app(scope, counted if scope["type"] == "http" else receive, send)
         except ClientDisconnect:
-            # Hung up, or ended at its deadline: there is nobody to answer, and nothing of ours has failed.
+            # Hung up, or ended at its deadline: there is nobody to answer, and nothing of ours has
+            # failed.
             return
         finally:
             self._bytes -= taken
 
 
 def known_hosts(address: str, allowed: str) -> frozenset[str]:
-    """Names under which host:port may be asked: loopback, its own host, and those listed with commas (`*`: any)."""
+    """Names under which host:port may be asked: loopback, its own host, and those listed with
+    commas (`*`: any)."""
     own = address.rsplit(":", 1)[0].strip("[]").lower()
     listed = (name.strip().strip("[]").lower() for name in allowed.split(","))
     return frozenset(name for name in (*_LOOPBACK, own, *listed) if name not in _WILDCARDS)
@@ -118,7 +138,9 @@ def known_hosts(address: str, allowed: str) -> frozenset[str]:
 def _host_of(value: str) -> str:
     """Host of a Host header without its port; "" for what is none."""
     try:
-        return (urlsplit(f"//{value}").hostname or "") if "@" not in value and "/" not in value else ""
+        return (
+            (urlsplit(f"//{value}").hostname or "") if "@" not in value and "/" not in value else ""
+        )
     except ValueError:
         return ""
 

@@ -1,4 +1,5 @@
-"""A sign of life with an age: a job writes it from its own loop, whoever watches tells from it an idle job from a stalled one.
+"""A sign of life with an age: a job writes it from its own loop, whoever watches tells from it an
+idle job from a stalled one.
 
 `python -m runtime.heartbeat FILE SECONDS` is the health check of a job without HTTP.
 """
@@ -13,18 +14,24 @@ _EVERY_SECONDS = 1.0
 
 
 class Heartbeat:
-    """Written at most once a second, by the loop that does the work and never by a thread beside it. Without a file only counted."""
+    """Written at most once a second, by the loop that does the work and never by a thread beside
+    it. Without a file only counted."""
 
     def __init__(self, file: Path | None) -> None:
         self.beats = 0
         self._file = file
         self._written = float("-inf")
         self._progress: object = None
-        # CLOCK_MONOTONIC is one for all processes of a machine, and no step of the wall clock makes a healthy job look stalled.
+        # CLOCK_MONOTONIC is one for all processes of a machine, and no step of the wall clock makes
+        # a healthy job look stalled.
         self._moved_at = time.monotonic()
 
     def beat(self, progress: object, is_behind: bool) -> None:
-        """Alive now. `progress` is unequal to the one before when work was done since; `is_behind`: there is work to do."""
+        """Alive now.
+
+        `progress` is unequal to the one before when work was done since; `is_behind`: there is work
+        to do.
+        """
         self.beats += 1
         now = time.monotonic()
         if progress != self._progress or not is_behind:
@@ -38,7 +45,8 @@ class Heartbeat:
 
 
 def stall(file: Path, seconds: float, now: float | None = None) -> tuple[float, str] | None:
-    """For how many seconds the job that writes the file has done nothing, and how that shows; None while it works or is idle.
+    """For how many seconds the job that writes the file has done nothing, and how that shows; None
+    while it works or is idle.
 
     `now` is of time.monotonic(). A job that has not written yet is starting: None.
     """
@@ -61,7 +69,8 @@ def stalled(file: Path, seconds: float, now: float | None = None) -> str | None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0 when the file has a fresh sign of life, 1 with one line when not; a job that has not begun to beat is not healthy."""
+    """0 when the file has a fresh sign of life, 1 with one line when not; a job that has not
+    begun to beat is not healthy."""
     file, seconds = list(sys.argv[1:] if argv is None else argv)
     reason = stalled(Path(file), float(seconds)) if Path(file).exists() else "no heartbeat yet"
     if reason:

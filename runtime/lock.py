@@ -11,9 +11,12 @@ from tally.errors import AlreadyRunning
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Holds the folder for this process, until the block or the process ends. Raises AlreadyRunning at once.
+    """Holds the folder for this process, until the block or the process ends.
 
-    The lock lies beside the folder, not inside: moving the folder away must not take the lock with it.
+    Raises AlreadyRunning at once.
+
+    The lock lies beside the folder, not inside: moving the folder away must not take the lock with
+    it.
     """
     file = folder.with_name(f"{folder.name}.lock")
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -22,7 +25,9 @@ def exclusive(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             holder = file.read_text("utf-8").strip() or "?"
-            raise AlreadyRunning(f"{folder}: held by process {holder}; stop that one first, or use another folder") from error
+            raise AlreadyRunning(
+                f"{folder}: held by process {holder}; stop that one first, or use another folder"
+            ) from error
         lock.truncate(0)
         lock.write(str(os.getpid()))
         lock.flush()

@@ -1,6 +1,8 @@
-"""By what a log is known again: the id of its topic, and the last record that was read of each partition.
+"""By what a log is known again: the id of its topic, and the last record that was read of each
+partition.
 
-Offsets alone do not tell: a topic that was made anew, or a log that was cut and has grown again, has the same ones.
+Offsets alone do not tell: a topic that was made anew, or a log that was cut and has grown again,
+has the same ones.
 """
 
 import time
@@ -21,7 +23,8 @@ Place = tuple[str, int, int]
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """One record of a log: its offset, its Kafka timestamp in milliseconds since 1970 (UTC), SHA-256 of its value."""
+    """One record of a log: its offset, its Kafka timestamp in milliseconds since 1970 (UTC),
+    SHA-256 of its value."""
 
     offset: int
     timestamp_ms: int
@@ -34,25 +37,41 @@ def mark(offset: int, timestamp_ms: int, value: bytes | None) -> Mark:
 
 
 def topic_ids(settings: Settings, topics: Iterable[str]) -> dict[str, str]:
-    """Id of each topic: a topic that is deleted and created anew has another one. Raises KafkaException, or StackError without answer."""
+    """Id of each topic: a topic that is deleted and created anew has another one.
+
+    Raises KafkaException, or StackError without answer.
+    """
     admin = kafka_admin(settings)
-    described = admin.describe_topics(TopicCollection(list(topics)), request_timeout=TIMEOUT_SECONDS)
+    described = admin.describe_topics(
+        TopicCollection(list(topics)), request_timeout=TIMEOUT_SECONDS
+    )
     try:
-        return {name: str(found.result(TIMEOUT_SECONDS).topic_id) for name, found in described.items()}
+        return {
+            name: str(found.result(TIMEOUT_SECONDS).topic_id) for name, found in described.items()
+        }
     except TimeoutError as error:
-        raise StackError(f"kafka at {settings.kafka}: no answer about its topics in {TIMEOUT_SECONDS:.0f} s") from error
+        raise StackError(
+            f"kafka at {settings.kafka}: no answer about its topics in {TIMEOUT_SECONDS:.0f} s"
+        ) from error
 
 
 def read_marks(settings: Settings, places: Iterable[Place]) -> dict[Place, Mark | None]:
-    """The record at each place as it is in Kafka now; None where there is none (deleted, cut off, or a transaction's marker).
+    """The record at each place as it is in Kafka now; None where there is none (deleted, cut off,
+    or a transaction's marker).
 
     Raises StackError when the brokers do not answer in time.
     """
-    waiting = {(topic, partition): (topic, partition, offset) for topic, partition, offset in places}
+    waiting = {
+        (topic, partition): (topic, partition, offset) for topic, partition, offset in places
+    }
     if not waiting:
         return {}
     # Uncommitted ones too: an open transaction further on must not keep the answer back.
-    overrides = {"isolation.level": "read_uncommitted", "auto.offset.reset": "error", "enable.partition.eof": True}
+    overrides = {
+        "isolation.level": "read_uncommitted",
+        "auto.offset.reset": "error",
+        "enable.partition.eof": True,
+    }
     consumer = kafka_consumer(settings, "marks", overrides)
     try:
         consumer.assign([TopicPartition(*place) for place in waiting.values()])
@@ -61,15 +80,29 @@ def read_marks(settings: Settings, places: Iterable[Place]) -> dict[Place, Mark 
         consumer.close()
 
 
-def _answers(consumer: Consumer, waiting: Mapping[tuple[str, int], Place], settings: Settings) -> dict[Place, Mark | None]:
+def _answers(
+    consumer: Consumer, waiting: Mapping[tuple[str, int], Place], settings: Settings
+) -> dict[Place, Mark | None]:
     found: dict[Place, Mark | None] = {}
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while len(found) < len(waiting):
         if time.monotonic() > deadline:
-            raise StackError(f"kafka at {settings.kafka}: {len(waiting) - len(found)} records were not read in {TIMEOUT_SECONDS:.0f} s")
+            raise StackError(
+                f"kafka at {settings.kafka}: {len(waiting) - len(found)} records were not read in"
+                f" {TIMEOUT_SECONDS:.0f} s"
+            )
         message = consumer.poll(0.2)
-        place = None if message is None else waiting.get((str(message.topic()), _number(message.partition())))
-        if message is not None and place is not None and place not in found and _is_an_answer(message):
+        place = (
+            None
+            if message is None
+            else waiting.get((str(message.topic()), _number(message.partition())))
+        )
+        if (
+            message is not None
+            and place is not None
+            and place not in found
+            and _is_an_answer(message)
+        ):
             found[place] = _mark_at(place, message)
             # What follows in the partition is not asked for.
             consumer.incremental_unassign([TopicPartition(*place[:2])])
@@ -78,7 +111,10 @@ def _answers(consumer: Consumer, waiting: Mapping[tuple[str, int], Place], setti
 
 def _is_an_answer(message: Message) -> bool:
     error = message.error()
-    return error is None or error.code() in (KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET)
+    return error is None or error.code() in (
+        KafkaError._PARTITION_EOF,
+        KafkaError._AUTO_OFFSET_RESET,
+    )
 
 
 def _mark_at(place: Place, message: Message) -> Mark | None:

@@ -6,5 +6,6 @@ NICENESS = 10
 
 
 def step_back() -> None:
-    """This process, and all that it starts from now on, take processor time only when nobody that readers wait for wants it."""
+    """This process, and all that it starts from now on, take processor time only when nobody
+    that readers wait for wants it."""
     os.nice(NICENESS)

@@ -1,4 +1,5 @@
-"""HTTP/1.1 connections that end by themselves: deadlines for headers, body and answer, limits on headers and on requests in a row."""
+"""HTTP/1.1 connections that end by themselves: deadlines for headers, body and answer, limits on
+headers and on requests in a row."""
 
 import asyncio
 from dataclasses import dataclass
@@ -7,7 +8,8 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MOST_HEADER_BYTES = 64 * 1024
-# Requests of one connection that wait for the answer of the one before; nobody but an attacker has more than a few.
+# Requests of one connection that wait for the answer of the one before; nobody but an attacker has
+# more than a few.
 MOST_PIPELINED = 16
 # Chunks of one byte cost six: a body may be framed no worse.
 _FRAMING = 8
@@ -15,7 +17,8 @@ _FRAMING = 8
 
 @dataclass(frozen=True)
 class Limits:
-    """What one client may take: seconds from the start of each part, and connections of the process."""
+    """What one client may take: seconds from the start of each part, and connections of the
+    process."""
 
     header_seconds: float = 10.0
     idle_seconds: int = 5
@@ -31,7 +34,8 @@ class TooManyInARow(Exception):
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Uvicorn's protocol with one deadline, moved on from part to part; `expire` is called for whoever is past it.
+    """Uvicorn's protocol with one deadline, moved on from part to part; `expire` is called for
+    whoever is past it.
 
     Uvicorn itself bounds the idle time alone, and any single byte switches that off.
     """
@@ -94,18 +98,34 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Answered: idle, or the next request's headers."""
         super().on_response_complete()
-        self._allow(self.limits.request_seconds if self.pipeline else self.limits.idle_seconds + self.limits.header_seconds)
+        self._allow(
+            self.limits.request_seconds
+            if self.pipeline
+            else self.limits.idle_seconds + self.limits.header_seconds
+        )
 
     def expire(self, now: float) -> None:
         """Ends the connection if its deadline is past. `now` is of the event loop's clock."""
         if now <= self.deadline:
             return
-        if self._ending or (self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete):
+        if self._ending or (
+            self.cycle is not None
+            and self.cycle.response_started
+            and not self.cycle.response_complete
+        ):
             # What was written is not read: there is nobody to wait for.
             self.transport.abort()
             return
-        is_answering = self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
-        self._end(*((503, "The answer took too long.") if is_answering else (408, "The request took too long.")))
+        is_answering = (
+            self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
+        )
+        self._end(
+            *(
+                (503, "The answer took too long.")
+                if is_answering
+                else (408, "The request took too long.")
+            )
+        )
 
     def _allow(self, seconds: float) -> None:
         self.deadline = self.loop.time() + seconds
@@ -125,5 +145,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
 def _refusal(status: int, reason: str) -> bytes:
     retry = "Retry-After: 1\r\n" if status == 503 else ""
-    head = f"HTTP/1.1 {status} Refused\r\nContent-Type: text/plain\r\nContent-Length: {len(reason)}\r\n{retry}Connection: close\r\n\r\n"
+    head = (
+        f"HTTP/1.1 {status} Refused\r\nContent-Type: text/plain\r\nContent-Length:"
+        f" {len(reason)}\r\n{retry}Connection: close\r\n\r\n"
+    )
     return (head + reason).encode("ascii")

@@ -1,4 +1,5 @@
-"""The Spark session of every job: workers that run this very Python and find this repository, a driver that makes no child processes."""
+"""The Spark session of every job: workers that run this very Python and find this repository, a
+driver that makes no child processes."""
 
 import os
 import sys
@@ -14,8 +15,13 @@ from tally.settings import Settings
 STARTUP = Path(__file__).parent / "startup"
 
 
-def build_session(settings: Settings, name: str, more: Mapping[str, str] | None = None) -> SparkSession:
-    """A session named `name`, with more settings of its own. Raises TallyError when the JVM parts are not there."""
+def build_session(
+    settings: Settings, name: str, more: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A session named `name`, with more settings of its own.
+
+    Raises TallyError when the JVM parts are not there.
+    """
     configuration = {**spark_conf(settings), **(more or {})}
     spark = SparkSession.builder.appName(name).config(map={**configuration}).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -32,6 +38,9 @@ def _with_own_python(spark: SparkSession) -> None:
 
 
 def _deleting_in_jvm(spark: SparkSession) -> None:
-    # Else Spark runs `rm -rf` for each folder, as a state store does every few micro-batches (ADR 004).
+    # Else Spark runs `rm -rf` for each folder, as a state store does every few micro-batches (ADR
+    # 004).
     assert spark._jvm is not None
-    spark._jvm.java.lang.Class.forName("org.apache.spark.network.util.JavaUtils").getField("isUnix").setBoolean(None, False)
+    spark._jvm.java.lang.Class.forName("org.apache.spark.network.util.JavaUtils").getField(
+        "isUnix"
+    ).setBoolean(None, False)

@@ -5,11 +5,12 @@ from runtime.forkless import forkless_conf
 from tally.errors import TallyError
 from tally.settings import Settings
 
-# For a JVM that lives minutes, of Spark or of the local stack: its second compiler would cost more processor time than the
-# faster code saves. With one compiler Java sets aside 48 MB for code; a rebuild fills that, and then runs on without any.
+# For a JVM that lives minutes, of Spark or of the local stack: its second compiler would cost more
+# processor time than the faster code saves. With one compiler Java sets aside 48 MB for code; a
+# rebuild fills that, and then runs on without any.
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
-# The collector that costs least: nobody waits for a pause of Spark, and Java's usual one begins a round of marking whenever records
-# come in arrays that it holds large, in each micro-batch.
+# The collector that costs least: nobody waits for a pause of Spark, and Java's usual one begins a
+# round of marking whenever records come in arrays that it holds large, in each micro-batch.
 LONG_RUN_JAVA = "-XX:+UseParallelGC"
 SHORT_RUN_JAVA = f"{FIRST_COMPILER} {LONG_RUN_JAVA}"
 
@@ -18,7 +19,8 @@ _JAVA_WARNINGS = "-Xlog:disable -Xlog:all=warning:stderr -XX:+DisplayVMOutputToS
 
 
 def spark_conf(settings: Settings) -> dict[str, str]:
-    """Spark settings of every Tally job: UTC, Delta, the Kafka source, RocksDB state, on loopback unless set otherwise.
+    """Spark settings of every Tally job: UTC, Delta, the Kafka source, RocksDB state, on loopback
+    unless set otherwise.
 
     Raises TallyError when the JVM parts are not there.
     """
@@ -42,18 +44,22 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.warehouse.dir": str(settings.home.absolute() / "data" / "warehouse"),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        "spark.sql.streaming.stateStore.providerClass": (
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+        ),
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
         "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
         "spark.python.daemon.module": "runtime.workers",
         "spark.speculation": "false",
-        # Delta replays its log in that many tasks for each new version; the default of 50 is made for clusters.
+        # Delta replays its log in that many tasks for each new version; the default of 50 is made
+        # for clusters.
         "spark.databricks.delta.snapshotPartitions": "2",
     }
 
 
 def _java_options(settings: Settings) -> str:
-    # Quoted: a clone may lie in a folder with a blank in its name, at which Spark would part the option.
+    # Quoted: a clone may lie in a folder with a blank in its name, at which Spark would part the
+    # option.
     archive = [f'"{option}"' for option in archive_options(settings.cache)]
     return " ".join((_JAVA_WARNINGS, *archive, settings.spark_java_options or LONG_RUN_JAVA))

@@ -1,6 +1,8 @@
-"""Ends a process whose loop hangs in a call that never returns, so that a new one can go on where the brokers say.
+"""Ends a process whose loop hangs in a call that never returns, so that a new one can go on where
+the brokers say.
 
-Seen with librdkafka 2.16.0: a transactional call that is under way when the broker dies can ignore its time-out.
+Seen with librdkafka 2.16.0: a transactional call that is under way when the broker dies can ignore
+its time-out.
 """
 
 import time
@@ -15,9 +17,16 @@ _LOOK_SECONDS = 1.0
 
 
 class Watchdog:
-    """Looks at a heartbeat from a thread of its own; `most_looks` of them without a beat end the process."""
+    """Looks at a heartbeat from a thread of its own; `most_looks` of them without a beat end the
+    process."""
 
-    def __init__(self, name: str, heartbeat: Heartbeat, most_looks: int = MOST_SECONDS, look_seconds: float = _LOOK_SECONDS) -> None:
+    def __init__(
+        self,
+        name: str,
+        heartbeat: Heartbeat,
+        most_looks: int = MOST_SECONDS,
+        look_seconds: float = _LOOK_SECONDS,
+    ) -> None:
         self._name = name
         self._heartbeat = heartbeat
         self._most_looks = most_looks
@@ -34,4 +43,8 @@ class Watchdog:
             time.sleep(self._look_seconds)
             looks = looks + 1 if stopped.is_set() or beats == self._heartbeat.beats else 0
             beats = self._heartbeat.beats
-        end_now(self._name, f"no sign of life for {self._most_looks * self._look_seconds:.0f} s; start the process again")
+        end_now(
+            self._name,
+            f"no sign of life for {self._most_looks * self._look_seconds:.0f} s; start the process"
+            " again",
+        )

@@ -1,4 +1,5 @@
-"""The HTTP server of our applications: what a slow, greedy or foreign client may take is bounded, and it stops in bounded time."""
+"""The HTTP server of our applications: what a slow, greedy or foreign client may take is
+bounded, and it stops in bounded time."""
 
 import gc
 import resource
@@ -24,7 +25,10 @@ _MOST_SOCKET_BYTES = 256 * 1024
 
 @dataclass(frozen=True)
 class Place:
-    """Where an application is served, and to whom. `allowed_hosts`: further names, comma between."""
+    """Where an application is served, and to whom.
+
+    `allowed_hosts`: further names, comma between.
+    """
 
     address: str
     allowed_hosts: str = ""
@@ -50,15 +54,26 @@ class _Server(uvicorn.Server):
 
 
 def serve(app: ASGIApp, place: Place, must_end: Callable[[], bool] = lambda: False) -> None:
-    """Return after SIGTERM, SIGINT or when `must_end` says so, when what was being answered has been. Raises StackError: no address."""
+    """Return after SIGTERM, SIGINT or when `must_end` says so, when what was being answered has
+    been. Raises StackError: no address."""
     listener = _listener(place.address)
-    guarded = Guard(BodyBudget(app, place.limits.bytes_in_flight), known_hosts(place.address, place.allowed_hosts), place.page_policy)
-    server = _Server(_configuration(guarded, replace(place.limits, connections=_most_connections(place.limits.connections))))
+    guarded = Guard(
+        BodyBudget(app, place.limits.bytes_in_flight),
+        known_hosts(place.address, place.allowed_hosts),
+        place.page_policy,
+    )
+    server = _Server(
+        _configuration(
+            guarded, replace(place.limits, connections=_most_connections(place.limits.connections))
+        )
+    )
     server.must_end = must_end
     for wanted in (signal.SIGTERM, signal.SIGINT):
-        # Uvicorn raises the signal once more after its shutdown; the process has its own ending to do then.
+        # Uvicorn raises the signal once more after its shutdown; the process has its own ending to
+        # do then.
         signal.signal(wanted, lambda _number, _frame: None)
-    # What was loaded lives as long as the process: looked through once more by every full collection, it held all clients for 50 ms.
+    # What was loaded lives as long as the process: looked through once more by every full
+    # collection, it held all clients for 50 ms.
     gc.collect()
     gc.freeze()
     with listener:
@@ -86,13 +101,22 @@ def _listener(address: str) -> socket.socket:
     host, port = address.rsplit(":", 1)
     host = host.strip("[]")
     try:
-        return socket.create_server((host, int(port)), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=_BACKLOG)
+        return socket.create_server(
+            (host, int(port)),
+            family=socket.AF_INET6 if ":" in host else socket.AF_INET,
+            backlog=_BACKLOG,
+        )
     except OSError as error:
-        raise StackError(f"cannot listen on {address}: {error.strerror}; free the address or choose another one") from error
+        raise StackError(
+            f"cannot listen on {address}: {error.strerror}; free the address or choose another one"
+        ) from error
 
 
 def _most_connections(wanted: int) -> int:
-    """As many as wanted, or as the process may have descriptors for, which is raised as far as allowed."""
+    """As many as wanted, or as the process may have descriptors for, which is raised as far as
+    allowed."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return wanted if hard == resource.RLIM_INFINITY else max(1, min(wanted, hard - _OWN_DESCRIPTORS))
+    return (
+        wanted if hard == resource.RLIM_INFINITY else max(1, min(wanted, hard - _OWN_DESCRIPTORS))
+    )

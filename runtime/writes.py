@@ -1,4 +1,5 @@
-"""Statements written to Cassandra until each is acknowledged, put together into few batches: the one way to write rows."""
+"""Statements written to Cassandra until each is acknowledged, put together into few batches: the
+one way to write rows."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,16 +16,19 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 from tally.errors import TallyError
 
 _CONCURRENCY = 32
-# Of one batch. Cassandra refuses one over several partitions above 50 KiB as it counts, about twice what travels.
+# Of one batch. Cassandra refuses one over several partitions above 50 KiB as it counts, about twice
+# what travels.
 BATCH_STATEMENTS, BATCH_BYTES = 60, 20_000
-# Of a group that is larger by itself, a batch of its own: Cassandra refuses any above 16 MiB, and a large one holds up its neighbours.
+# Of a group that is larger by itself, a batch of its own: Cassandra refuses any above 16 MiB, and a
+# large one holds up its neighbours.
 GROUP_BYTES = 1 << 20
 # Of a bound statement beside its values: lengths, the statement's id.
 _STATEMENT_BYTES = 64
 # What one call keeps in memory; a batch counts as so much at least, for its Python objects.
 _AT_ONCE_BYTES, _LEAST_BYTES = 32 << 20, 32 << 10
 RETRY_SECONDS = 90.0
-# Outcomes after which a statement may or may not have been applied; written again it changes nothing.
+# Outcomes after which a statement may or may not have been applied; written again it changes
+# nothing.
 TRANSIENT = (OperationTimedOut, Timeout, Unavailable, NoHostAvailable, ConnectionException)
 
 Statements: TypeAlias = Sequence[Statement]
@@ -33,14 +37,18 @@ Item = TypeVar("Item")
 
 
 class Unacknowledged(TallyError):
-    """Raised when Cassandra did not acknowledge a write in time; written again later it changes nothing."""
+    """Raised when Cassandra did not acknowledge a write in time; written again later it changes
+    nothing."""
 
 
-def write_all(session: Session, statements: Iterable[Statement], seconds: float = RETRY_SECONDS) -> None:
+def write_all(
+    session: Session, statements: Iterable[Statement], seconds: float = RETRY_SECONDS
+) -> None:
     """Nothing, once every statement is acknowledged.
 
-    Repeats time-outs and unavailable nodes for `seconds`, then raises Unacknowledged; any other error is raised as it is.
-    Statements must be idempotent: the same key, values and write timestamp each time.
+    Repeats time-outs and unavailable nodes for `seconds`, then raises Unacknowledged; any other
+    error is raised as it is. Statements must be idempotent: the same key, values and write
+    timestamp each time.
     """
     waiting = list(statements)
     patience = Retrying(
@@ -53,11 +61,16 @@ def write_all(session: Session, statements: Iterable[Statement], seconds: float 
         with attempt:
             waiting, reason = _without_answer(session, waiting)
             if waiting:
-                raise Unacknowledged(f"Cassandra: {len(waiting)} writes were not acknowledged ({reason}); look into its log")
+                raise Unacknowledged(
+                    f"Cassandra: {len(waiting)} writes were not acknowledged ({reason}); look into"
+                    " its log"
+                )
 
 
 def write_groups(session: Session, groups: Iterable[Group]) -> None:
-    """Nothing, once every statement is acknowledged. The statements of a group, all of one partition, are seen together.
+    """Nothing, once every statement is acknowledged.
+
+    The statements of a group, all of one partition, are seen together.
 
     Groups of the same replicas travel together (batches_of()). Statements as for write_all().
     """
@@ -67,10 +80,12 @@ def write_groups(session: Session, groups: Iterable[Group]) -> None:
 
 
 def batches_of(groups: Iterable[Group], nodes: Metadata) -> "Iterator[Batch]":
-    """The groups joined into batches of partitions that the same nodes hold, within BATCH_STATEMENTS and BATCH_BYTES.
+    """The groups joined into batches of partitions that the same nodes hold, within
+    BATCH_STATEMENTS and BATCH_BYTES.
 
-    The node that takes such a batch holds all of it. No group is parted but one above GROUP_BYTES by itself; one above the
-    smaller limits is a batch of its own. A single larger statement goes alone.
+    The node that takes such a batch holds all of it. No group is parted but one above GROUP_BYTES
+    by itself; one above the smaller limits is a batch of its own. A single larger statement goes
+    alone.
     """
     waiting: dict[Hashable, Batch] = {}
     is_single = len(nodes.all_hosts()) == 1
@@ -95,11 +110,17 @@ class Batch:
     @classmethod
     def of(cls, statements: Group) -> "Batch":
         """The statements, counted."""
-        return cls([*statements], sum(_STATEMENT_BYTES + sum(map(len, filter(None, one.values))) for one in statements))
+        return cls(
+            [*statements],
+            sum(_STATEMENT_BYTES + sum(map(len, filter(None, one.values))) for one in statements),
+        )
 
     def takes(self, part: "Batch") -> bool:
         """Whether the other one has room in this."""
-        fits = len(self.statements) + len(part.statements) <= BATCH_STATEMENTS and self.bytes + part.bytes <= BATCH_BYTES
+        fits = (
+            len(self.statements) + len(part.statements) <= BATCH_STATEMENTS
+            and self.bytes + part.bytes <= BATCH_BYTES
+        )
         return fits or not self.statements
 
     def add(self, part: "Batch") -> None:
@@ -134,7 +155,8 @@ def _cut(items: Iterable[Item], weight: Callable[[Item], int], most: int) -> Ite
 
 
 def unlogged(statements: Statements) -> BatchStatement:
-    """The statements as one batch: of each partition applied and seen together, for the price of one write."""
+    """The statements as one batch: of each partition applied and seen together, for the price of
+    one write."""
     batch = BatchStatement(batch_type=BatchType.UNLOGGED)
     for statement in statements:
         batch.add(statement)
@@ -145,9 +167,13 @@ def unlogged(statements: Statements) -> BatchStatement:
 def _without_answer(session: Session, statements: Statements) -> tuple[list[Statement], object]:
     """The statements whose fate is unknown after one try, and why of the first."""
     tries = [(statement, ()) for statement in statements]
-    results = execute_concurrent(session, tries, concurrency=_CONCURRENCY, raise_on_first_error=False)
+    results = execute_concurrent(
+        session, tries, concurrency=_CONCURRENCY, raise_on_first_error=False
+    )
     outcomes = zip(statements, results, strict=True)
-    failed = [(statement, result.result_or_exc) for statement, result in outcomes if not result.success]
+    failed = [
+        (statement, result.result_or_exc) for statement, result in outcomes if not result.success
+    ]
     for _, error in failed:
         if not isinstance(error, TRANSIENT):
             raise error

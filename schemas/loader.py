@@ -14,7 +14,9 @@ FOLDER = Path(__file__).parent
 @cache
 def event_schema(name: str) -> dict[str, Any]:
     """JSON Schema of one event, e.g. `pos` (raw, as stores send it) or `sales` (canonical)."""
-    return cast(dict[str, Any], json.loads((FOLDER / "events" / f"{name}.schema.json").read_text("utf-8")))
+    return cast(
+        dict[str, Any], json.loads((FOLDER / "events" / f"{name}.schema.json").read_text("utf-8"))
+    )
 
 
 @cache
@@ -25,7 +27,8 @@ def master_schema() -> dict[str, Any]:
 
 @cache
 def topics() -> dict[str, dict[str, str]]:
-    """Topic name to its kind (raw, canonical, durable), meaning and, for a canonical topic, its raw topic."""
+    """Topic name to its kind (raw, canonical, durable), meaning and, for a canonical topic, its
+    raw topic."""
     return cast(dict[str, dict[str, str]], _topics_file()["topics"])
 
 
@@ -51,7 +54,12 @@ def metrics() -> tuple[dict[str, Any], ...]:
 def table_statements() -> tuple[str, ...]:
     """Every CREATE TABLE of schemas/views, without keyspace and without the closing semicolon."""
     texts = [file.read_text("utf-8") for file in sorted((FOLDER / "views").glob("*.cql"))]
-    return tuple(part.strip() for text in texts for part in _without_comments(text).split(";") if part.strip())
+    return tuple(
+        part.strip()
+        for text in texts
+        for part in _without_comments(text).split(";")
+        if part.strip()
+    )
 
 
 def table_name(statement: str) -> str:
@@ -62,13 +70,17 @@ def table_name(statement: str) -> str:
 def table_columns(statement: str) -> dict[str, str]:
     """Column name to CQL type of the table that a statement creates, in order.
 
-    >>> table_columns("CREATE TABLE IF NOT EXISTS t (a text, \\"b\\" frozen<map<int, bigint>>, PRIMARY KEY (a))")
+    >>> columns = 'a text, "b" frozen<map<int, bigint>>, PRIMARY KEY (a)'
+    >>> table_columns(f"CREATE TABLE IF NOT EXISTS t ({columns})")
     {'a': 'text', 'b': 'frozen<map<int, bigint>>'}
     """
     body = statement.partition("(")[2].rpartition("PRIMARY KEY")[0]
     # A comma inside of <…> parts no columns.
     definitions = (" ".join(part.split()) for part in re.split(r",(?![^<]*>)", body))
-    return {name.strip('"'): kind for name, _, kind in (one.partition(" ") for one in definitions if one)}
+    return {
+        name.strip('"'): kind
+        for name, _, kind in (one.partition(" ") for one in definitions if one)
+    }
 
 
 def _without_comments(text: str) -> str:

@@ -10,12 +10,14 @@ from serving.dashboard import page
 from serving.merge.cassandra_views import CassandraViews
 from tally.settings import Settings
 
-# A long question of many stores is still being answered when a message would have been taken or refused long ago.
+# A long question of many stores is still being answered when a message would have been taken or
+# refused long ago.
 _REQUEST_SECONDS = 120.0
 
 
 def main() -> int:
-    """Exit code: 0 after SIGTERM or SIGINT, 1 when the address is taken, 78 when the settings are wrong."""
+    """Exit code: 0 after SIGTERM or SIGINT, 1 when the address is taken, 78 when the settings
+    are wrong."""
     return run_job("api", run)
 
 
@@ -26,7 +28,15 @@ def run() -> None:
     try:
         app = create_app(settings, views)
         page.mount(app, settings, views)
-        serve(app, Place(settings.api, settings.allowed_hosts, page.POLICY, Limits(request_seconds=_REQUEST_SECONDS)))
+        serve(
+            app,
+            Place(
+                settings.api,
+                settings.allowed_hosts,
+                page.POLICY,
+                Limits(request_seconds=_REQUEST_SECONDS),
+            ),
+        )
     finally:
         views.close()
 

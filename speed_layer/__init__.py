@@ -1,1 +1,2 @@
-"""The speed layer: streaming queries that keep the view rows of open windows in Cassandra, seconds behind the stores."""
+"""The speed layer: streaming queries that keep the view rows of open windows in Cassandra,
+seconds behind the stores."""

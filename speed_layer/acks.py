@@ -1,4 +1,5 @@
-"""What the operator says of each partition that a micro-batch has read, and how it comes back in Spark's report."""
+"""What the operator says of each partition that a micro-batch has read, and how it comes back in
+Spark's report."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -17,11 +18,13 @@ NO_CRC = -1
 
 @dataclass(frozen=True)
 class Ack:
-    """One partition after a micro-batch: everything that it brought is acknowledged by Cassandra and Kafka.
+    """One partition after a micro-batch: everything that it brought is acknowledged by Cassandra
+    and Kafka.
 
-    `rows` were written. `offset` and `crc` are of the last record that was read and had a value, NO_CRC if there was none. `late`
-    records found their window closed; the others were left out for the reason that the name says. `frontier` is the latest instant
-    so far, in milliseconds since 1970, None of a query that keeps no windows.
+    `rows` were written. `offset` and `crc` are of the last record that was read and had a value,
+    NO_CRC if there was none. `late` records found their window closed; the others were left out for
+    the reason that the name says. `frontier` is the latest instant so far, in milliseconds since
+    1970, None of a query that keeps no windows.
     """
 
     topic: str
@@ -37,22 +40,34 @@ class Ack:
     frontier: int | None = None
 
 
-SCHEMA = ", ".join(f"{name} {'string' if kind is str else 'bigint'}" for name, kind in get_type_hints(Ack).items())
+SCHEMA = ", ".join(
+    f"{name} {'string' if kind is str else 'bigint'}" for name, kind in get_type_hints(Ack).items()
+)
 
 
 def observed(acks: DataFrame) -> DataFrame:
-    """The same, kept in the report of their micro-batch (observed metrics); nothing is sent to the driver beside it."""
-    return acks.observe(METRIC, F.collect_list(F.struct(*(field.name for field in fields(Ack)))).alias(METRIC))
+    """The same, kept in the report of their micro-batch (observed metrics); nothing is sent to
+    the driver beside it."""
+    return acks.observe(
+        METRIC, F.collect_list(F.struct(*(field.name for field in fields(Ack)))).alias(METRIC)
+    )
 
 
 def acks_of(report: Mapping[str, Any]) -> list[Ack]:
     """The acks of a micro-batch's report, one for each partition that it has read."""
-    return [Ack(**told) for told in report.get("observedMetrics", {}).get(METRIC, {}).get(METRIC) or []]
+    return [
+        Ack(**told) for told in report.get("observedMetrics", {}).get(METRIC, {}).get(METRIC) or []
+    ]
 
 
 def batch_of(acks: Iterable[Ack]) -> pa.RecordBatch:
     """The acks as rows in Spark's columns (SCHEMA)."""
-    types = pa.schema([(name, pa.string() if kind is str else pa.int64()) for name, kind in get_type_hints(Ack).items()])
+    types = pa.schema(
+        [
+            (name, pa.string() if kind is str else pa.int64())
+            for name, kind in get_type_hints(Ack).items()
+        ]
+    )
     return pa.RecordBatch.from_pylist([asdict(ack) for ack in acks], schema=types)
 
 
@@ -62,6 +77,11 @@ def crc_of(value: str) -> Column:
 
 
 def last_read(records: pa.Table) -> tuple[int, int]:
-    """Offset and CRC-32 of the last record, in order of offset, that has a value; NO_CRC for both if there is none."""
+    """Offset and CRC-32 of the last record, in order of offset, that has a value; NO_CRC for
+    both if there is none."""
     valued = records.filter(pc.not_equal(records["crc"], NO_CRC))
-    return (valued["offset"][-1].as_py(), valued["crc"][-1].as_py()) if valued.num_rows else (NO_CRC, NO_CRC)
+    return (
+        (valued["offset"][-1].as_py(), valued["crc"][-1].as_py())
+        if valued.num_rows
+        else (NO_CRC, NO_CRC)
+    )

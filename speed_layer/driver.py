@@ -1,4 +1,5 @@
-"""One Spark driver with its streaming queries, from the locks to the last micro-batch; the jobs say which queries."""
+"""One Spark driver with its streaming queries, from the locks to the last micro-batch; the jobs
+say which queries."""
 
 import signal
 import sys
@@ -24,7 +25,12 @@ WATCH_SECONDS = 0.2
 log = structlog.get_logger()
 
 
-def main(title: str, planned: Sequence[Planned], begin: Begin = Begin(), adapted: Callable[[Settings], Settings] = lambda own: own) -> int:
+def main(
+    title: str,
+    planned: Sequence[Planned],
+    begin: Begin = Begin(),
+    adapted: Callable[[Settings], Settings] = lambda own: own,
+) -> int:
     """Exit code of a job that keeps these queries running until SIGTERM or SIGINT (runtime/job.py).
 
     `adapted` is what the job makes of the settings.
@@ -38,8 +44,13 @@ def main(title: str, planned: Sequence[Planned], begin: Begin = Begin(), adapted
     return run_job(title, work)
 
 
-def run(settings: Settings, planned: Sequence[Planned], begin: Begin, stop: threading.Event) -> None:
-    """Returns once `stop` is set. Raises TallyError when a query cannot start, refuses, or fails again and again."""
+def run(
+    settings: Settings, planned: Sequence[Planned], begin: Begin, stop: threading.Event
+) -> None:
+    """Returns once `stop` is set.
+
+    Raises TallyError when a query cannot start, refuses, or fails again and again.
+    """
     with ExitStack() as held:
         for one in planned:
             held.enter_context(exclusive(settings.checkpoint(one.name)))
@@ -55,14 +66,19 @@ def run(settings: Settings, planned: Sequence[Planned], begin: Begin, stop: thre
 
 
 def watch(keepers: Sequence[Keeper], liveness: Liveness, stop: threading.Event) -> None:
-    """Looks after the queries until `stop` is set. Raises TallyError with the first that cannot go on."""
+    """Looks after the queries until `stop` is set.
+
+    Raises TallyError with the first that cannot go on.
+    """
     try:
         while not stop.wait(WATCH_SECONDS):
             for keeper in keepers:
                 keeper.look()
             liveness.beat()
     except JVM_GONE as error:
-        raise TallyError(f"the JVM of the driver has ended ({error}); start the job again") from error
+        raise TallyError(
+            f"the JVM of the driver has ended ({error}); start the job again"
+        ) from error
 
 
 @contextmanager

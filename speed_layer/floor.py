@@ -1,4 +1,5 @@
-"""Where a query without a checkpoint begins, and below which window it must not write (the floor, docs/guarantees.md)."""
+"""Where a query without a checkpoint begins, and below which window it must not write (the
+floor, docs/guarantees.md)."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,8 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from speed_layer.checkpoint import keep_whole, offsets_by_topic
-from speed_layer.source import Offsets, TopicOffsets
+from runtime.checkpoint import Offsets, TopicOffsets, keep_whole, offsets_by_topic
 from tally.errors import BadSettings, TallyError
 from tally.instants import instant_text
 from tally.windows import WINDOW, window_start
@@ -23,7 +23,8 @@ Floors = Mapping[str, datetime | None]
 
 @dataclass(frozen=True)
 class Handover:
-    """Starting offset by topic and partition, and the floors of the families whose views the query keeps."""
+    """Starting offset by topic and partition, and the floors of the families whose views the
+    query keeps."""
 
     starting: TopicOffsets
     floors: Floors
@@ -35,54 +36,88 @@ def kept_handover(checkpoint: Path, topics: Sequence[str]) -> Handover | None:
     if not file.is_file():
         return None
     kept = _as_now(json.loads(file.read_text("utf-8")), topics)
-    floors = {family: datetime.fromisoformat(floor) if floor else None for family, floor in kept["floors"].items()}
+    floors = {
+        family: datetime.fromisoformat(floor) if floor else None
+        for family, floor in kept["floors"].items()
+    }
     return Handover(offsets_by_topic(kept["starting"]), floors)
 
 
 def keep_handover(checkpoint: Path, handover: Handover) -> None:
-    """The record kept with the checkpoint: whole or not at all, and before the query's first micro-batch."""
-    floors = {family: instant_text(floor) if floor else None for family, floor in handover.floors.items()}
+    """The record kept with the checkpoint: whole or not at all, and before the query's first
+    micro-batch."""
+    floors = {
+        family: instant_text(floor) if floor else None for family, floor in handover.floors.items()
+    }
     keep_whole(checkpoint / FILE, json.dumps({"starting": {**handover.starting}, "floors": floors}))
 
 
 def floor_above(master: DataFrame, family: str, starting: Offsets) -> datetime | None:
-    """End of the latest window that has a record below the starting offsets; None if no record lies below.
+    """End of the latest window that has a record below the starting offsets; None if no record lies
+    below.
 
-    In: master records: source, partition, offset, happened_at (UTC). Every record of a window at or after the result lies at
-    or after the starting offsets, so that the query sees such a window whole.
+    In: master records: source, partition, offset, happened_at (UTC). Every record of a window at or
+        after the result lies at or after the starting offsets, so that the query sees such a window
+        whole.
     """
     below = F.lit(False)
     for partition, offset in starting.items():
         below = below | ((F.col("partition") == partition) & (F.col("offset") < offset))
-    latest = master.where((F.col("source") == family) & below).agg(F.max(F.unix_millis("happened_at"))).collect()[0][0]
-    return None if latest is None else window_start(datetime.fromtimestamp(latest / 1000, UTC)) + WINDOW
+    latest = (
+        master.where((F.col("source") == family) & below)
+        .agg(F.max(F.unix_millis("happened_at")))
+        .collect()[0][0]
+    )
+    return (
+        None
+        if latest is None
+        else window_start(datetime.fromtimestamp(latest / 1000, UTC)) + WINDOW
+    )
 
 
 def refuse_unknown_past(family: str, starting: Offsets, reached: Mapping[int, int]) -> None:
-    """Nothing if the master holds every record below the starting offsets. Raises TallyError: the floor cannot be told yet.
+    """Nothing if the master holds every record below the starting offsets.
+
+    Raises TallyError: the floor cannot be told yet.
 
     `reached`: first offset that the master does not hold yet, by partition.
     """
     for partition, offset in sorted(starting.items()):
         if offset > reached.get(partition, 0):
             raise TallyError(
-                f"{family} partition {partition}: a query begun at offset {offset} has to know the records below it, the master "
-                f"dataset holds them up to {reached.get(partition, 0)}; let `tally up master` catch up, or start at lower offsets"
+                f"{family} partition {partition}: a query begun at offset {offset} has to know the"
+                " records below it, the master dataset holds them up to"
+                f" {reached.get(partition, 0)}; let `tally up master` catch up, or start at lower"
+                " offsets"
             )
 
 
 def given_offsets(text: str, topic: str, partitions: int) -> Offsets | None:
-    """Starting offsets of one topic out of --starting-offsets '{"sales": {"0": 12}}'; None if it is not named there."""
+    """Starting offsets of one topic out of --starting-offsets '{"sales": {"0": 12}}'; None if it
+    is not named there."""
     try:
         offsets = json.loads(text).get(topic)
-        given = None if offsets is None else {int(partition): int(offset) for partition, offset in offsets.items()}
+        given = (
+            None
+            if offsets is None
+            else {int(partition): int(offset) for partition, offset in offsets.items()}
+        )
     except (ValueError, AttributeError, TypeError) as error:
-        raise BadSettings(f'--starting-offsets: {error}; give JSON such as {{"sales": {{"0": 12}}}}') from error
+        raise BadSettings(
+            f'--starting-offsets: {error}; give JSON such as {{"sales": {{"0": 12}}}}'
+        ) from error
     if given is not None and not set(given) <= set(range(partitions)):
-        raise BadSettings(f"--starting-offsets: {topic} has partitions 0 to {partitions - 1}, got {sorted(given)}")
-    return None if given is None else {partition: given.get(partition, 0) for partition in range(partitions)}
+        raise BadSettings(
+            f"--starting-offsets: {topic} has partitions 0 to {partitions - 1}, got {sorted(given)}"
+        )
+    return (
+        None
+        if given is None
+        else {partition: given.get(partition, 0) for partition in range(partitions)}
+    )
 
 
 def _as_now(kept: dict[str, Any], topics: Sequence[str]) -> dict[str, Any]:
-    # An earlier version had a query for each topic, and wrote "floor" and the offsets without their topic.
+    # An earlier version had a query for each topic, and wrote "floor" and the offsets without their
+    # topic.
     return kept if "floors" in kept else {"starting": {topics[0]: kept["starting"]}, "floors": {}}

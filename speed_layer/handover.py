@@ -1,4 +1,5 @@
-"""How a query begins: by its own record if it has one, else by a new one that is looked up in the master dataset."""
+"""How a query begins: by its own record if it has one, else by a new one that is looked up in
+the master dataset."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,9 +9,16 @@ from typing import TypeAlias
 from cassandra.cluster import Session
 from pyspark.sql import SparkSession
 
-from speed_layer.checkpoint import has_begun
-from speed_layer.floor import FILE, Handover, floor_above, given_offsets, keep_handover, kept_handover, refuse_unknown_past
-from speed_layer.source import Offsets, TopicOffsets
+from runtime.checkpoint import Offsets, TopicOffsets, has_begun
+from speed_layer.floor import (
+    FILE,
+    Handover,
+    floor_above,
+    given_offsets,
+    keep_handover,
+    kept_handover,
+    refuse_unknown_past,
+)
 from tally.errors import Refused
 from tally.families import Family
 from tally.settings import Settings
@@ -19,10 +27,15 @@ FindFloor: TypeAlias = "Callable[[Driver, Family, Offsets], datetime | None]"
 
 
 def floor_of(driver: "Driver", family: Family, starting: Offsets) -> datetime | None:
-    """The floor of a family's view for a query that begins there. Raises TallyError when the master cannot tell it yet."""
+    """The floor of a family's view for a query that begins there.
+
+    Raises TallyError when the master cannot tell it yet.
+    """
     if not any(starting.values()):
         return None
-    rows = driver.session.execute("SELECT partition, until FROM master_position WHERE family = %s", [family.name])
+    rows = driver.session.execute(
+        "SELECT partition, until FROM master_position WHERE family = %s", [family.name]
+    )
     refuse_unknown_past(family.name, starting, {row.partition: row.until for row in rows})
     master = driver.spark.read.format("delta").load(str(driver.settings.master_path))
     return floor_above(master, family.name, starting)
@@ -46,26 +59,41 @@ class Driver:
     begin: Begin = Begin()
 
 
-def settle_handover(driver: Driver, query: str, families: Sequence[Family], earliest: TopicOffsets) -> Handover:
-    """The record that the query of these topics goes by, kept with its checkpoint before the first micro-batch.
+def settle_handover(
+    driver: Driver, query: str, families: Sequence[Family], earliest: TopicOffsets
+) -> Handover:
+    """The record that the query of these topics goes by, kept with its checkpoint before the first
+    micro-batch.
 
-    `earliest` are the first offsets that the topics hold, `families` those whose views the query keeps. A topic that a begun query
-    has not had before begins there, as Spark does. Raises Refused when a checkpoint has lost its record, TallyError when the master
-    cannot tell a floor yet.
+    `earliest` are the first offsets that the topics hold, `families` those whose views the query
+    keeps. A topic that a begun query has not had before begins there, as Spark does. Raises Refused
+    when a checkpoint has lost its record, TallyError when the master cannot tell a floor yet.
     """
     checkpoint = driver.settings.checkpoint(query)
     kept, begun = kept_handover(checkpoint, [*earliest]), has_begun(checkpoint)
     if begun and kept is None:
-        raise Refused(f"checkpoint {checkpoint}: {FILE} is missing; restore the whole folder, or move it away to begin anew")
+        raise Refused(
+            f"checkpoint {checkpoint}: {FILE} is missing; restore the whole folder, or move it away"
+            " to begin anew"
+        )
     # A record without a micro-batch is not kept: Kafka and the master may have moved on since.
     known = kept if begun and kept else Handover({}, {})
     added = {topic: first for topic, first in earliest.items() if topic not in known.starting}
     if not added:
         return known
-    given = {} if begun else {topic: given_offsets(driver.begin.given, topic, driver.settings.partitions) for topic in added}
+    given = (
+        {}
+        if begun
+        else {
+            topic: given_offsets(driver.begin.given, topic, driver.settings.partitions)
+            for topic in added
+        }
+    )
     starting = {topic: given.get(topic) or first for topic, first in added.items()}
     floors = {
-        family.name: driver.begin.find_floor(driver, family, starting[family.topic]) for family in families if family.topic in starting
+        family.name: driver.begin.find_floor(driver, family, starting[family.topic])
+        for family in families
+        if family.topic in starting
     }
     settled = Handover({**known.starting, **starting}, {**known.floors, **floors})
     keep_handover(checkpoint, settled)

@@ -1,4 +1,5 @@
-"""`python -m speed_layer.job`: one Spark application with one streaming query for the views of all families."""
+"""`python -m speed_layer.job`: one Spark application with one streaming query for the views of
+all families."""
 
 import argparse
 import sys
@@ -12,13 +13,23 @@ from speed_layer.views import QUERY, start_views
 from tally.families import FAMILIES
 
 
-def main(argv: Sequence[str] | None = None, sink: MakeSink = RowSink, find_floor: FindFloor = floor_of) -> int:
-    """Exit code of the job (runtime/job.py). `sink` and `find_floor` are the seams at which tests put in what is wrong."""
+def main(
+    argv: Sequence[str] | None = None, sink: MakeSink = RowSink, find_floor: FindFloor = floor_of
+) -> int:
+    """Exit code of the job (runtime/job.py).
+
+    `sink` and `find_floor` are the seams at which tests put in what is wrong.
+    """
     parser = argparse.ArgumentParser(prog="python -m speed_layer.job", description=__doc__)
     parser.add_argument(
-        "--starting-offsets", default="{}", metavar="JSON",
-        help='where a query without a checkpoint begins, e.g. {"sales": {"0": 12}}; default: the earliest records kept',
-    )  # fmt: skip
+        "--starting-offsets",
+        default="{}",
+        metavar="JSON",
+        help=(
+            'where a query without a checkpoint begins, e.g. {"sales": {"0": 12}}; default: the'
+            " earliest records kept"
+        ),
+    )
     begin = Begin(parser.parse_args(argv).starting_offsets, find_floor)
     return driver.main("speed layer", [planned_views(sink)], begin)
 
@@ -27,10 +38,14 @@ def planned_views(sink: MakeSink = RowSink) -> Planned:
     """The query of the views of all families, for a driver."""
     families = tuple(FAMILIES.values())
     return Planned(
-        QUERY, tuple(family.topic for family in families), families,
-        lambda own, records, begins: start_views(records, families, begins.floors, own.settings, sink),
+        QUERY,
+        tuple(family.topic for family in families),
+        families,
+        lambda own, records, begins: start_views(
+            records, families, begins.floors, own.settings, sink
+        ),
         lambda settings: settings.micro_batch_records,
-    )  # fmt: skip
+    )
 
 
 if __name__ == "__main__":

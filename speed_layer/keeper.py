@@ -1,4 +1,5 @@
-"""One streaming query kept running: a failure is waited out and the query started again, while the others go on."""
+"""One streaming query kept running: a failure is waited out and the query started again, while
+the others go on."""
 
 import time
 from collections.abc import Callable
@@ -12,13 +13,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from runtime.causes import root_cause
+from runtime.checkpoint import TopicOffsets, committed_position
 from runtime.writes import TRANSIENT
-from speed_layer.checkpoint import committed_position
 from speed_layer.floor import Handover
 from speed_layer.handover import Driver, settle_handover
 from speed_layer.lastread import checked_memory
 from speed_layer.progress import Progress
-from speed_layer.source import TopicOffsets, canonical_stream, refuse_data_loss, retained
+from speed_layer.source import canonical_stream, refuse_data_loss, retained
 from tally.errors import DataLoss, Refused, TallyError
 from tally.families import Family
 from tally.settings import Settings
@@ -26,14 +27,16 @@ from tally.settings import Settings
 LOST = ("data loss", "data was lost", "may have been lost", "KAFKA_DATA_LOSS", "OffsetOutOfRange")
 # A JVM that has died has stopped its queries.
 JVM_GONE = (Py4JError, ConnectionError)
-# Half a minute of waiting in all, beside the time that each try takes; then the process ends, and a new one may do better.
+# Half a minute of waiting in all, beside the time that each try takes; then the process ends, and a
+# new one may do better.
 TRIES, LONGEST_WAIT_SECONDS = 5, 16.0
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
 class Planned:
-    """One query to start: its name (also of its checkpoint), its topics, the families whose views it keeps, how to start it.
+    """One query to start: its name (also of its checkpoint), its topics, the families whose views
+    it keeps, how to start it.
 
     `most_records` is by the settings the most that one micro-batch takes.
     """
@@ -64,13 +67,20 @@ class Keeper:
         driver, planned = self._driver, self.planned
         settings, checkpoint = driver.settings, driver.settings.checkpoint(planned.name)
         held = {topic: retained(settings, topic) for topic in planned.topics}
-        begins = settle_handover(driver, planned.name, planned.families, {topic: one.earliest for topic, one in held.items()})
+        begins = settle_handover(
+            driver,
+            planned.name,
+            planned.families,
+            {topic: one.earliest for topic, one in held.items()},
+        )
         position = {**begins.starting, **(committed_position(checkpoint) or {})}
         for topic, needed in position.items():
             refuse_data_loss(needed, topic, held[topic])
         memory = checked_memory(settings, checkpoint, held)
         log.info("query", name=planned.name, floors=begins.floors, from_offsets=position)
-        records = canonical_stream(driver.spark, settings, begins.starting, planned.most_records(settings))
+        records = canonical_stream(
+            driver.spark, settings, begins.starting, planned.most_records(settings)
+        )
         self._query = planned.start(driver, records, begins)
         self._progress = Progress(driver, self._query, planned.families, memory)
         self._progress.reached(position)
@@ -78,14 +88,25 @@ class Keeper:
     def look(self) -> None:
         """Progress is passed on; a query that has failed is started again when its time has come.
 
-        Raises TallyError when it refuses to go on, or has failed too often without a micro-batch between.
+        Raises TallyError when it refuses to go on, or has failed too often without a micro-batch
+        between.
         """
         try:
             self._look()
         except KafkaException as error:
-            self._failed(TallyError(f"query {self.planned.name}: Kafka: {error.args[0].str()}; `tally doctor` looks for the cause"))
+            self._failed(
+                TallyError(
+                    f"query {self.planned.name}: Kafka: {error.args[0].str()}; `tally doctor` looks"
+                    " for the cause"
+                )
+            )
         except TRANSIENT as error:
-            self._failed(TallyError(f"query {self.planned.name}: Cassandra: {error}; `tally doctor` looks for the cause"))
+            self._failed(
+                TallyError(
+                    f"query {self.planned.name}: Cassandra: {error}; `tally doctor` looks for the"
+                    " cause"
+                )
+            )
         except TallyError as error:
             self._failed(error)
 
@@ -113,12 +134,24 @@ class Keeper:
         self.stop()
         self._query, wait = None, min(2.0**self._failures, LONGEST_WAIT_SECONDS)
         self._failures, self._next_try = self._failures + 1, time.monotonic() + wait
-        log.warning("failing", query=self.planned.name, failures=self._failures, next_try_seconds=wait, reason=str(error))
+        log.warning(
+            "failing",
+            query=self.planned.name,
+            failures=self._failures,
+            next_try_seconds=wait,
+            reason=str(error),
+        )
 
 
 def failure(name: str, reason: str) -> TallyError:
     """Why a query has ended, as one line, with what to do when records are gone."""
     text = " ".join(reason.split())
     if any(sign.lower() in text.lower() for sign in LOST):
-        return DataLoss(f"query {name}: Kafka no longer holds what it needs; move its checkpoint folder away: {text[:500]}")
-    return TallyError(f"query {name} failed: {root_cause(reason)}; start again once that is mended: the batch is repeated")
+        return DataLoss(
+            f"query {name}: Kafka no longer holds what it needs; move its checkpoint folder away:"
+            f" {text[:500]}"
+        )
+    return TallyError(
+        f"query {name} failed: {root_cause(reason)}; start again once that is mended: the batch is"
+        " repeated"
+    )

@@ -1,4 +1,5 @@
-"""What a query remembers of its topics: enough to notice that one was made anew, or cut and grown again."""
+"""What a query remembers of its topics: enough to notice that one was made anew, or cut and
+grown again."""
 
 import json
 import time
@@ -10,10 +11,10 @@ from typing import Any
 
 from confluent_kafka import KafkaError, TopicPartition
 
+from runtime.checkpoint import keep_whole
 from runtime.connect import kafka_consumer
 from runtime.marks import topic_ids
 from speed_layer.acks import NO_CRC, Ack
-from speed_layer.checkpoint import keep_whole
 from speed_layer.source import TIMEOUT_SECONDS, Retained
 from tally.errors import DataLoss, StackError
 from tally.settings import Settings
@@ -24,7 +25,8 @@ Mark = tuple[int, int]
 
 @dataclass(frozen=True)
 class Remembered:
-    """A topic's id, and (offset, CRC-32) of the last record read of each partition; a null value leaves no mark."""
+    """A topic's id, and (offset, CRC-32) of the last record read of each partition; a null value
+    leaves no mark."""
 
     topic_id: str
     last: Mapping[int, Mark]
@@ -35,7 +37,8 @@ Memories = Mapping[str, Remembered]
 
 
 def kept_memory(checkpoint: Path, topics: Sequence[str]) -> dict[str, Remembered]:
-    """What lies beside the checkpoint of a query of the topics; of a topic that it has not had before nothing does."""
+    """What lies beside the checkpoint of a query of the topics; of a topic that it has not had
+    before nothing does."""
     file = checkpoint / FILE
     kept = json.loads(file.read_text("utf-8")) if file.is_file() else {}
     # An earlier version had a query for each topic.
@@ -44,13 +47,20 @@ def kept_memory(checkpoint: Path, topics: Sequence[str]) -> dict[str, Remembered
 
 
 def _remembered(kept: Mapping[str, Any]) -> Remembered:
-    return Remembered(kept["topic_id"], {int(number): (offset, crc) for number, (offset, crc) in kept["last"].items()})
+    return Remembered(
+        kept["topic_id"],
+        {int(number): (offset, crc) for number, (offset, crc) in kept["last"].items()},
+    )
 
 
 def keep_memory(checkpoint: Path, memories: Memories) -> None:
     """They lie beside the checkpoint, whole or as they were before."""
     kept = {
-        topic: {"topic_id": one.topic_id, "last": {number: [*mark] for number, mark in one.last.items()}} for topic, one in memories.items()
+        topic: {
+            "topic_id": one.topic_id,
+            "last": {number: [*mark] for number, mark in one.last.items()},
+        }
+        for topic, one in memories.items()
     }
     keep_whole(checkpoint / FILE, json.dumps(kept))
 
@@ -64,7 +74,9 @@ class Memory:
 
     def note(self, acks: Iterable[Ack]) -> None:
         """What the micro-batch of the acks has read last is kept."""
-        marks = {(ack.topic, ack.partition): (ack.offset, ack.crc) for ack in acks if ack.crc != NO_CRC}
+        marks = {
+            (ack.topic, ack.partition): (ack.offset, ack.crc) for ack in acks if ack.crc != NO_CRC
+        }
         for (topic, partition), mark in marks.items():
             known = self._memories[topic]
             self._memories[topic] = replace(known, last={**known.last, partition: mark})
@@ -73,25 +85,35 @@ class Memory:
 
 
 def checked_memory(settings: Settings, checkpoint: Path, held: Mapping[str, Retained]) -> Memory:
-    """The memory of a query that may go on with what the topics hold. Raises DataLoss when one is not the one that it has read."""
+    """The memory of a query that may go on with what the topics hold.
+
+    Raises DataLoss when one is not the one that it has read.
+    """
     ids, kept = topic_ids(settings, held), kept_memory(checkpoint, [*held])
     memories = {topic: kept.get(topic, Remembered(ids[topic], {})) for topic in held}
     for topic, memory in memories.items():
         if memory.topic_id != ids[topic]:
             raise DataLoss(
-                f"topic {topic}: it was made anew, its id is {ids[topic]}, the query has read {memory.topic_id}; "
-                f"{_WAY_OUT.format(checkpoint)}"
+                f"topic {topic}: it was made anew, its id is {ids[topic]}, the query has read"
+                f" {memory.topic_id}; {_WAY_OUT.format(checkpoint)}"
             )
         for partition, (offset, crc) in sorted(memory.last.items()):
-            if held[topic].earliest[partition] <= offset and _crc_at(settings, TopicPartition(topic, partition, offset)) != crc:
+            if (
+                held[topic].earliest[partition] <= offset
+                and _crc_at(settings, TopicPartition(topic, partition, offset)) != crc
+            ):
                 raise DataLoss(
-                    f"topic {topic} partition {partition}: at offset {offset} lies another record than the query has read, the log "
-                    f"was cut and has grown again; {_WAY_OUT.format(checkpoint)}"
+                    f"topic {topic} partition {partition}: at offset {offset} lies another record"
+                    " than the query has read, the log was cut and has grown again;"
+                    f" {_WAY_OUT.format(checkpoint)}"
                 )
     return Memory(checkpoint, memories)
 
 
-_WAY_OUT = "move the checkpoint folder {} away: the query then begins anew with a floor, batch serves what lies below"
+_WAY_OUT = (
+    "move the checkpoint folder {} away: the query then begins anew with a floor, batch serves what"
+    " lies below"
+)
 
 
 def _crc_at(settings: Settings, place: TopicPartition) -> int | None:
@@ -105,11 +127,14 @@ def _crc_at(settings: Settings, place: TopicPartition) -> int | None:
                 continue
             error = message.error()
             if error is None:
-                return zlib.crc32(message.value() or b"") if message.offset() == place.offset else None
+                return (
+                    zlib.crc32(message.value() or b"") if message.offset() == place.offset else None
+                )
             if error.code() == KafkaError._PARTITION_EOF:
                 return None
     finally:
         consumer.close()
     raise StackError(
-        f"topic {place.topic} partition {place.partition}: no record in {TIMEOUT_SECONDS:.0f} s; `tally doctor` looks for the cause"
+        f"topic {place.topic} partition {place.partition}: no record in {TIMEOUT_SECONDS:.0f} s;"
+        " `tally doctor` looks for the cause"
     )

@@ -1,4 +1,5 @@
-"""The heartbeat of a driver: what its queries and its Spark tasks have done, and whether records wait for them."""
+"""The heartbeat of a driver: what its queries and its Spark tasks have done, and whether records
+wait for them."""
 
 import time
 from collections.abc import Sequence
@@ -6,10 +7,11 @@ from collections.abc import Sequence
 from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 
+from runtime.checkpoint import TopicOffsets
 from runtime.heartbeat import Heartbeat
 from speed_layer.handover import Driver
 from speed_layer.keeper import Keeper
-from speed_layer.source import TopicOffsets, ends
+from speed_layer.source import ends
 
 BEAT_SECONDS, LOOK_SECONDS = 1.0, 5.0
 
@@ -24,7 +26,8 @@ class Liveness:
         self._is_behind = True
 
     def beat(self) -> None:
-        """A sign of life, at most once a second; whether records wait is asked of the brokers every few seconds."""
+        """A sign of life, at most once a second; whether records wait is asked of the brokers
+        every few seconds."""
         now = time.monotonic()
         if now < self._next_beat:
             return
@@ -38,19 +41,36 @@ class Liveness:
         return [keeper.position for keeper in self._keepers]
 
     def _behind(self) -> bool:
-        """Whether any topic holds more than its query has read; who cannot ask cannot say that nothing waits."""
+        """Whether any topic holds more than its query has read; who cannot ask cannot say that
+        nothing waits."""
         try:
-            held = ends(self._driver.settings, {topic for keeper in self._keepers for topic in keeper.planned.topics})
+            held = ends(
+                self._driver.settings,
+                {topic for keeper in self._keepers for topic in keeper.planned.topics},
+            )
         except KafkaException:
             return True
-        return any(places != held[topic] for keeper in self._keepers for topic, places in keeper.position.items())
+        return any(
+            places != held[topic]
+            for keeper in self._keepers
+            for topic, places in keeper.position.items()
+        )
 
 
 def work_done(spark: SparkSession) -> list[tuple[int, ...]]:
-    """By running stage: tasks that have ended, records read, taken from and given to a shuffle. It changes while a task works."""
+    """By running stage: tasks that have ended, records read, taken from and given to a shuffle.
+
+    It changes while a task works.
+    """
     stages = spark.sparkContext._jsc.sc().statusStore().activeStages()
     some = (stages.apply(number) for number in range(stages.size()))
     return [
-        (stage.stageId(), stage.numCompleteTasks(), stage.inputRecords(), stage.shuffleReadRecords(), stage.shuffleWriteRecords())
+        (
+            stage.stageId(),
+            stage.numCompleteTasks(),
+            stage.inputRecords(),
+            stage.shuffleReadRecords(),
+            stage.shuffleWriteRecords(),
+        )
         for stage in some
     ]

@@ -1,4 +1,5 @@
-"""Spark's stateful operator of the views: the state of each partition, from which its rows are computed, and written."""
+"""Spark's stateful operator of the views: the state of each partition, from which its rows are
+computed, and written."""
 
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +12,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as T
-from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import (
+    MapState,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+)
 
 from speed_layer.acks import LEFT_OUT, Ack, batch_of, last_read
 from speed_layer.prefix import NEVER, PageKey, Prefix, WindowRow
@@ -25,7 +30,9 @@ DAY_MILLIS = 86_400_000
 WINDOWS_AT_ONCE = 10_000
 _KEPT = msgspec.msgpack.Encoder()
 BYTES = T.StructType([T.StructField("value", T.BinaryType())])
-PAGE_KEY = T.StructType([T.StructField("start", T.LongType()), T.StructField("number", T.IntegerType())])
+PAGE_KEY = T.StructType(
+    [T.StructField("start", T.LongType()), T.StructField("number", T.IntegerType())]
+)
 
 
 class Kept(msgspec.Struct, array_like=True):
@@ -36,32 +43,53 @@ class Kept(msgspec.Struct, array_like=True):
 
 
 class WindowOperator(StatefulProcessor):
-    """Takes the records of a partition in order of offset (speed_layer/prefix.py); its rows are acknowledged when the task ends."""
+    """Takes the records of a partition in order of offset (speed_layer/prefix.py); its rows are
+    acknowledged when the task ends."""
 
     def __init__(self, families: Sequence[Family], settings: Settings, sink: MakeSink) -> None:
         self._families = {family.topic: family for family in families}
-        self._lateness = {family.topic: 1000 * settings.lateness_seconds(family.name) for family in families}
+        self._lateness = {
+            family.topic: 1000 * settings.lateness_seconds(family.name) for family in families
+        }
         self._settings, self._make_sink = for_workers(settings), sink
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """The two variables of the state. Their schemas are objects, for each text would cost a question to the JVM."""
+        """The two variables of the state.
+
+        Their schemas are objects, for each text would cost a question to the JVM.
+        """
         self._kept = handle.getValueState("partition", BYTES)
         self._pages = _Pages(handle.getMapState("pages", PAGE_KEY, BYTES))
         self._waiting: list[WindowRows] = []
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
-        """One ack (speed_layer/acks.py) of the partition `key`, (topic, partition), whose packed records are the `rows`."""
+        """One ack (speed_layer/acks.py) of the partition `key`, (topic, partition), whose packed
+        records are the `rows`."""
         topic, partition = key
         table = unpacked(stream for frame in rows for stream in frame["records"])
         prefix = self._prefix(topic)
-        count = self._take(self._families[topic], prefix, table.filter(pc.equal(table["left_out"], 0)))
+        count = self._take(
+            self._families[topic], prefix, table.filter(pc.equal(table["left_out"], 0))
+        )
         self._kept.update((_KEPT.encode(Kept(prefix.frontier, sorted(prefix.held))),))
         offset, crc = last_read(table)
-        ack = Ack(topic, int(partition), count, offset, crc, late=prefix.late, frontier=prefix.frontier, **_left_out(table))
+        ack = Ack(
+            topic,
+            int(partition),
+            count,
+            offset,
+            crc,
+            late=prefix.late,
+            frontier=prefix.frontier,
+            **_left_out(table),
+        )
         yield batch_of([ack]).to_pandas()
 
     def close(self) -> None:
-        """Nothing, once all rows of the task are acknowledged and announced. Spark calls it before it keeps the task's state."""
+        """Nothing, once all rows of the task are acknowledged and announced.
+
+        Spark calls it before it keeps the task's state.
+        """
         if self._waiting:
             self._write_out()
             with self._sink() as sink:
@@ -73,7 +101,8 @@ class WindowOperator(StatefulProcessor):
         return Prefix(self._lateness[topic], self._pages, kept.frontier, set(kept.pages))
 
     def _take(self, family: Family, prefix: Prefix, table: pa.Table) -> int:
-        """How many rows the records have changed; they are written, or wait for others that are written with them."""
+        """How many rows the records have changed; they are written, or wait for others that are
+        written with them."""
         count = 0
         rows = prefix.take(columns_of(table, family)) if table.num_rows else iter(())
         for _, window in groupby(rows, key=lambda row: (row.store, row.start)):
@@ -93,7 +122,8 @@ class WindowOperator(StatefulProcessor):
         try:
             yield worker_sink(self._make_sink, self._settings)
         except Exception:
-            # A producer may have failed for good, and this worker outlives the query: the next try gets new ones.
+            # A producer may have failed for good, and this worker outlives the query: the next try
+            # gets new ones.
             worker_sink.cache_clear()
             raise
 
@@ -124,9 +154,20 @@ class _Pages(MutableMapping[PageKey, bytes]):
 
 
 def _columns(family: Family, row: WindowRow) -> Row:
-    """The row in the columns of the family's speed table; day in days and start in milliseconds since 1970."""
+    """The row in the columns of the family's speed table; day in days and start in milliseconds
+    since 1970."""
     day = row.start // DAY_MILLIS
-    return (row.store, day, row.start, *row.axes, TOTAL_DIM, TOTAL_DIM_VALUE, row.events, *row.parts, family.epoch)
+    return (
+        row.store,
+        day,
+        row.start,
+        *row.axes,
+        TOTAL_DIM,
+        TOTAL_DIM_VALUE,
+        row.events,
+        *row.parts,
+        family.epoch,
+    )
 
 
 def _left_out(table: pa.Table) -> dict[str, int]:

@@ -1,7 +1,9 @@
-"""What the records of one partition, taken in order of offset, make of its windows: a function of that prefix alone.
+"""What the records of one partition, taken in order of offset, make of its windows: a function of
+that prefix alone.
 
-A record is late when an earlier one of its partition has come so far that its window was over by more than the lateness. So what is
-counted of a window is a prefix of its records, and the same one, however the partition was cut into micro-batches, and by whomever.
+A record is late when an earlier one of its partition has come so far that its window was over by
+more than the lateness. So what is counted of a window is a prefix of its records, and the same one,
+however the partition was cut into micro-batches, and by whomever.
 """
 
 from collections.abc import Iterator, MutableMapping
@@ -22,7 +24,8 @@ PageKey: TypeAlias = tuple[int, int]
 
 
 class WindowRow(NamedTuple):
-    """One row of a window: start in milliseconds since 1970, distinct events of the window, by part the sum over those of the axes."""
+    """One row of a window: start in milliseconds since 1970, distinct events of the window, by
+    part the sum over those of the axes."""
 
     store: str
     start: int
@@ -33,7 +36,9 @@ class WindowRow(NamedTuple):
 
 @dataclass
 class Prefix:
-    """The state of one partition. `pages` are kept elsewhere, by (start of the window, number); `held` says which there are.
+    """The state of one partition.
+
+    `pages` are kept elsewhere, by (start of the window, number); `held` says which there are.
 
     `frontier` is the latest instant of any record so far, `lateness` a span, both in milliseconds.
     """
@@ -45,7 +50,8 @@ class Prefix:
     late: int = 0
 
     def take(self, records: Records) -> Iterator[WindowRow]:
-        """The rows of each window that the records change, one window after the other; what has closed is forgotten at the end."""
+        """The rows of each window that the records change, one window after the other; what has
+        closed is forgotten at the end."""
         starts = records.at - records.at % WINDOW_MILLIS
         reached = np.maximum.accumulate(np.concatenate(([self.frontier], records.at)))
         on_time = starts + WINDOW_MILLIS > reached[:-1] - self.lateness
@@ -58,7 +64,11 @@ class Prefix:
     def _count(self, records: Records, starts: Ints, which: Ints) -> Iterator[WindowRow]:
         for key, stores in _by_page(records, starts, which):
             page = page_of(self.pages[key]) if key in self.held else {}
-            changed = [store for store, places in stores if page.setdefault(store, Window()).add(records, places)]
+            changed = [
+                store
+                for store, places in stores
+                if page.setdefault(store, Window()).add(records, places)
+            ]
             for store in changed:
                 yield from _rows(store, key[0], page[store])
             if changed and not self._has_closed(key):
@@ -77,7 +87,9 @@ def _rows(store: str, start: int, window: Window) -> Iterator[WindowRow]:
         yield WindowRow(store, start, axes, window.events, tuple(sums))
 
 
-def _by_page(records: Records, starts: Ints, which: Ints) -> Iterator[tuple[PageKey, list[tuple[str, Ints]]]]:
+def _by_page(
+    records: Records, starts: Ints, which: Ints
+) -> Iterator[tuple[PageKey, list[tuple[str, Ints]]]]:
     """The places of records by page, and in it by store, each in order of offset."""
     numbers = np.array([crc32(name.encode()) % PAGES for name in records.names], np.int64)
     keys = np.stack((starts[which], numbers[records.stores[which]], records.stores[which]))

@@ -1,4 +1,5 @@
-"""How far each query is: to Cassandra for readers and lag, and as JSON lines for people and measurements."""
+"""How far each query is: to Cassandra for readers and lag, and as JSON lines for people and
+measurements."""
 
 import json
 import time
@@ -13,12 +14,11 @@ from cassandra.query import Statement
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
+from runtime.checkpoint import TopicOffsets, offsets_by_topic
 from runtime.writes import Unacknowledged, write_all
 from speed_layer.acks import LEFT_OUT, Ack, acks_of
-from speed_layer.checkpoint import offsets_by_topic
 from speed_layer.handover import Driver
 from speed_layer.lastread import Memory
-from speed_layer.source import TopicOffsets
 from tally.families import Family
 
 # Some hours of micro-batches; with the file before it twice as much.
@@ -30,16 +30,22 @@ Report = Mapping[str, Any]
 
 
 class Progress:
-    """Passes on every micro-batch's report of one query once; of a query that keeps no views it goes to the lines only.
+    """Passes on every micro-batch's report of one query once; of a query that keeps no views it
+    goes to the lines only.
 
-    What Cassandra does not take is kept and tried again: its absence ends no query that could go on.
+    What Cassandra does not take is kept and tried again: its absence ends no query that could go
+    on.
     """
 
-    def __init__(self, driver: Driver, query: StreamingQuery, families: Sequence[Family], memory: Memory) -> None:
+    def __init__(
+        self, driver: Driver, query: StreamingQuery, families: Sequence[Family], memory: Memory
+    ) -> None:
         session = driver.session
         self._session, self._query, self._memory = session, query, memory
         self._families = {family.topic: family for family in families}
-        self._lateness = {family.topic: driver.settings.lateness_seconds(family.name) for family in families}
+        self._lateness = {
+            family.topic: driver.settings.lateness_seconds(family.name) for family in families
+        }
         self._watermarks: dict[tuple[str, int], datetime] = {}
         self._file = progress_file(driver.settings.home, query.name)
         self._file.parent.mkdir(parents=True, exist_ok=True)
@@ -49,10 +55,13 @@ class Progress:
         self._next_write = 0.0
         self._reach = _prepare(
             session,
-            f"INSERT INTO {session.keyspace}.speed_progress (family, partition, until, watermark) VALUES (?, ?, ?, ?) USING TIMESTAMP ?",
+            f"INSERT INTO {session.keyspace}.speed_progress (family, partition, until, watermark)"
+            " VALUES (?, ?, ?, ?) USING TIMESTAMP ?",
         )
         self._late = _prepare(
-            session, f"INSERT INTO {session.keyspace}.speed_late (family, run, micro_batch, recorded_at, dropped) VALUES (?, ?, ?, ?, ?)"
+            session,
+            f"INSERT INTO {session.keyspace}.speed_late (family, run, micro_batch, recorded_at,"
+            " dropped) VALUES (?, ?, ?, ?, ?)",
         )
 
     def take(self) -> None:
@@ -63,16 +72,22 @@ class Progress:
         self._write()
 
     def reached(self, position: TopicOffsets) -> None:
-        """Where the query is now: first offset not yet in the views. A max-register by that offset."""
+        """Where the query is now: first offset not yet in the views.
+
+        A max-register by that offset.
+        """
         before, self.position = self.position, position
         for topic, family in self._families.items():
             for partition, until in position[topic].items():
                 if before.get(topic, {}).get(partition) != until:
                     watermark = self._watermarks.get((topic, partition), BEGINNING)
-                    self._waiting.append(self._reach.bind((family.name, partition, until, watermark, until)))
+                    self._waiting.append(
+                        self._reach.bind((family.name, partition, until, watermark, until))
+                    )
 
     def _read(self, last: StreamingQueryProgress) -> None:
-        # Turning a hundred kept reports into Python takes as long as a micro-batch: only when one was missed.
+        # Turning a hundred kept reports into Python takes as long as a micro-batch: only when one
+        # was missed.
         missed = last["batchId"] > self.batch + 1
         for report in self._query.recentProgress if missed else [last]:
             # By number: the clock by which reports are stamped may be set back.
@@ -100,7 +115,11 @@ class Progress:
         recorded_at = datetime.fromisoformat(line["timestamp"])
         for topic, family in self._families.items():
             if late := sum(ack.late for ack in acks if ack.topic == topic):
-                self._waiting.append(self._late.bind((family.name, line["run_id"], line["batch_id"], recorded_at, late)))
+                self._waiting.append(
+                    self._late.bind(
+                        (family.name, line["run_id"], line["batch_id"], recorded_at, late)
+                    )
+                )
 
     def _write(self) -> None:
         if not self._waiting or time.monotonic() < self._next_write:
@@ -115,7 +134,8 @@ class Progress:
 
 
 def append_line(file: Path, line: str, most_bytes: int = MOST_LINES_BYTES) -> None:
-    """The line at the end of the file; one that has grown too large becomes the one before, and that one goes."""
+    """The line at the end of the file; one that has grown too large becomes the one before, and
+    that one goes."""
     if file.exists() and file.stat().st_size > most_bytes:
         file.replace(file.with_suffix(".1.jsonl"))
     with file.open("a", encoding="utf-8") as opened:
@@ -128,15 +148,23 @@ def progress_file(home: Path, query: str) -> Path:
 
 
 def progress_line(report: Report) -> dict[str, Any]:
-    """One report as it is kept: micro-batch, records read by topic, milliseconds by step, late records, and what was left out."""
+    """One report as it is kept: micro-batch, records read by topic, milliseconds by step, late
+    records, and what was left out."""
     acks, offsets = acks_of(report), report["sources"][0]
     left_out = {name: sum(getattr(ack, name) for ack in acks) for name in LEFT_OUT[1:]}
     return {
-        "query": report["name"], "run_id": report["runId"], "batch_id": report["batchId"], "timestamp": report["timestamp"],
-        "input_rows": report["numInputRows"], "duration_ms": report["durationMs"], "late": sum(ack.late for ack in acks), **left_out,
-        "rows": sum(ack.rows for ack in acks), "state_bytes": sum(one["memoryUsedBytes"] for one in report["stateOperators"]),
+        "query": report["name"],
+        "run_id": report["runId"],
+        "batch_id": report["batchId"],
+        "timestamp": report["timestamp"],
+        "input_rows": report["numInputRows"],
+        "duration_ms": report["durationMs"],
+        "late": sum(ack.late for ack in acks),
+        **left_out,
+        "rows": sum(ack.rows for ack in acks),
+        "state_bytes": sum(one["memoryUsedBytes"] for one in report["stateOperators"]),
         "until": offsets["endOffset"],
-    }  # fmt: skip
+    }
 
 
 def _prepare(session: Session, text: str) -> PreparedStatement:

@@ -1,4 +1,5 @@
-"""The query of the raw receipts: each as it arrived, the first by offset wins; stateless, with a checkpoint of its own."""
+"""The query of the raw receipts: each as it arrived, the first by offset wins; stateless, with a
+checkpoint of its own."""
 
 from collections.abc import Iterable, Iterator
 from functools import cache, reduce
@@ -25,10 +26,27 @@ from tally.settings import Settings
 QUERY = "receipts"
 TABLE = "raw_pos_transaction_byday"
 COLUMNS = (
-    "year_day", "operation_id", "happened_at", "vendor_fiscal_module", "transaction_id", "numbering_epoch", "transactions",
-    "kind", "currency", "event_id", "source_partition", "source_offset",
-)  # fmt: skip
-KEYS = ("year_day", "operation_id", "happened_at", "vendor_fiscal_module", "transaction_id", "numbering_epoch")
+    "year_day",
+    "operation_id",
+    "happened_at",
+    "vendor_fiscal_module",
+    "transaction_id",
+    "numbering_epoch",
+    "transactions",
+    "kind",
+    "currency",
+    "event_id",
+    "source_partition",
+    "source_offset",
+)
+KEYS = (
+    "year_day",
+    "operation_id",
+    "happened_at",
+    "vendor_fiscal_module",
+    "transaction_id",
+    "numbering_epoch",
+)
 
 Row = tuple[Any, ...]
 
@@ -37,24 +55,56 @@ def receipts(records: DataFrame) -> DataFrame:
     """One row for each record, in the columns of raw_pos_transaction_byday.
 
     In:  canonical records of a stream.
-    Out: COLUMNS; happened_at bigint (milliseconds, UTC), transactions array of string: each line as its JSON text; then is_kept
-         boolean (it can be counted, else the columns before mean nothing), topic, partition, offset, crc (of its value).
+    Out: COLUMNS; happened_at bigint (milliseconds, UTC), transactions array of string: each line as
+         its JSON text; then is_kept boolean (it can be counted, else the columns before mean
+         nothing), topic, partition, offset, crc (of its value).
     """
-    texts = ("store_id", "happened_at", "till_id", "transaction_id", "numbering_epoch", "kind", "currency", "event_id")
+    texts = (
+        "store_id",
+        "happened_at",
+        "till_id",
+        "transaction_id",
+        "numbering_epoch",
+        "kind",
+        "currency",
+        "event_id",
+    )
     # Lines read as strings keep their JSON text.
     fields = [T.StructField(name, T.StringType()) for name in texts]
     wire = T.StructType([*fields, T.StructField("lines", T.ArrayType(T.StringType()))])
-    parsed = records.select(F.from_json("value", wire).alias("receipt"), readable(F.col("value"), SALES).alias("is_readable"), "*")
+    parsed = records.select(
+        F.from_json("value", wire).alias("receipt"),
+        readable(F.col("value"), SALES).alias("is_readable"),
+        "*",
+    )
     happened_at = F.col("receipt.happened_at").try_cast("timestamp")
     rows = parsed.select(
-        F.date_format(happened_at, "yyyy-MM-dd").alias("year_day"), F.col("receipt.store_id").alias("operation_id"),
-        F.unix_millis(happened_at).alias("happened_at"), F.col("receipt.till_id").alias("vendor_fiscal_module"),
-        "receipt.transaction_id", "receipt.numbering_epoch", _texts("receipt.lines").alias("transactions"), "receipt.kind",
-        "receipt.currency", "receipt.event_id",
-        F.col("partition").alias("source_partition"), F.col("offset").alias("source_offset"), "is_readable",
-        "topic", "partition", "offset", acks.crc_of("value"),
-    )  # fmt: skip
-    return rows.select(*COLUMNS, (F.col("is_readable") & _has_keys()).alias("is_kept"), "topic", "partition", "offset", "crc")
+        F.date_format(happened_at, "yyyy-MM-dd").alias("year_day"),
+        F.col("receipt.store_id").alias("operation_id"),
+        F.unix_millis(happened_at).alias("happened_at"),
+        F.col("receipt.till_id").alias("vendor_fiscal_module"),
+        "receipt.transaction_id",
+        "receipt.numbering_epoch",
+        _texts("receipt.lines").alias("transactions"),
+        "receipt.kind",
+        "receipt.currency",
+        "receipt.event_id",
+        F.col("partition").alias("source_partition"),
+        F.col("offset").alias("source_offset"),
+        "is_readable",
+        "topic",
+        "partition",
+        "offset",
+        acks.crc_of("value"),
+    )
+    return rows.select(
+        *COLUMNS,
+        (F.col("is_readable") & _has_keys()).alias("is_kept"),
+        "topic",
+        "partition",
+        "offset",
+        "crc",
+    )
 
 
 def _has_keys() -> Column:
@@ -69,19 +119,31 @@ def _texts(lines: str) -> Column:
 
 def start_receipts(records: DataFrame, settings: Settings) -> StreamingQuery:
     """The running query."""
-    query = acks.observed(written(receipts(records), settings)).writeStream.queryName(QUERY).format("noop")
+    query = (
+        acks.observed(written(receipts(records), settings))
+        .writeStream.queryName(QUERY)
+        .format("noop")
+    )
     query = query.option("checkpointLocation", str(settings.checkpoint(QUERY)))
     return query.trigger(processingTime=f"{settings.receipts_trigger_seconds} seconds").start()
 
 
 def written(rows: DataFrame, settings: Settings) -> DataFrame:
-    """The acks of receipts() that the executors write while they are read: all that a partition brought is acknowledged by Cassandra."""
+    """The acks of receipts() that the executors write while they are read: all that a partition
+    brought is acknowledged by Cassandra."""
 
     known = for_workers(settings)
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sink = ReceiptSink(worker_session(known))
-        yield acks.batch_of([ack for batch in batches if batch.num_rows for ack in sink.write(pa.Table.from_batches([batch]))])
+        yield acks.batch_of(
+            [
+                ack
+                for batch in batches
+                if batch.num_rows
+                for ack in sink.write(pa.Table.from_batches([batch]))
+            ]
+        )
 
     return rows.mapInArrow(write, acks.SCHEMA)
 
@@ -97,12 +159,23 @@ class ReceiptSink:
         """An ack for each partition of the rows, once all that can be kept are acknowledged."""
         kept = rows.filter(rows["is_kept"]).select(COLUMNS)
         # Those of a partition of the table follow each other.
-        columns = (column.to_pylist() for column in kept.sort_by([("operation_id", "ascending"), ("year_day", "ascending")]).columns)
+        columns = (
+            column.to_pylist()
+            for column in kept.sort_by(
+                [("operation_id", "ascending"), ("year_day", "ascending")]
+            ).columns
+        )
         write_groups(self._session, ([self._bound(row)] for row in zip(*columns, strict=True)))
         for partition in pc.unique(rows["partition"]).to_pylist():
             own = rows.filter(pc.equal(rows["partition"], partition))
             count = pc.sum(own["is_kept"]).as_py()
-            yield Ack(own["topic"][0].as_py(), partition, count, *last_read(own), unreadable=own.num_rows - count)
+            yield Ack(
+                own["topic"][0].as_py(),
+                partition,
+                count,
+                *last_read(own),
+                unreadable=own.num_rows - count,
+            )
 
     def _bound(self, row: Row) -> BoundStatement:
         # A min-register: the lower the offset, the higher the write timestamp.
@@ -112,6 +185,9 @@ class ReceiptSink:
 @cache
 def _prepared(session: Session) -> PreparedStatement:
     marks = ", ".join("?" * len(COLUMNS))
-    statement = session.prepare(f"INSERT INTO {session.keyspace}.{TABLE} ({', '.join(COLUMNS)}) VALUES ({marks}) USING TIMESTAMP ?")
+    statement = session.prepare(
+        f"INSERT INTO {session.keyspace}.{TABLE} ({', '.join(COLUMNS)}) VALUES ({marks}) USING"
+        " TIMESTAMP ?"
+    )
     statement.is_idempotent = True
     return statement

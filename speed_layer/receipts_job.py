@@ -15,7 +15,11 @@ from tally.settings import Settings
 # It keeps no state, and a micro-batch of so many fits into this heap.
 MEMORY, MOST_RECORDS = "1g", 100_000
 RECEIPTS = Planned(
-    QUERY, (SALES.topic,), (), lambda own, records, begins: start_receipts(records, own.settings), lambda settings: MOST_RECORDS
+    QUERY,
+    (SALES.topic,),
+    (),
+    lambda own, records, begins: start_receipts(records, own.settings),
+    lambda settings: MOST_RECORDS,
 )
 
 

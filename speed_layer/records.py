@@ -1,4 +1,5 @@
-"""Records of one partition on their way into the state: packed into few Arrow streams, and read as columns of numbers."""
+"""Records of one partition on their way into the state: packed into few Arrow streams, and read
+as columns of numbers."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,8 +25,8 @@ Axes: TypeAlias = tuple[str, ...]
 class Records:
     """Some records of one partition in order of offset, one place in each column a record.
 
-    `stores` are places in `names`, `axes` places in `axes_values`; `at` is in milliseconds since 1970; `ids` are identities of 16
-    bytes; `parts` has one column a part.
+    `stores` are places in `names`, `axes` places in `axes_values`; `at` is in milliseconds since
+    1970; `ids` are identities of 16 bytes; `parts` has one column a part.
     """
 
     stores: Ints
@@ -41,13 +42,18 @@ class Records:
 
     @cached_property
     def singles(self) -> tuple[bytes, list[int], list[list[int]]]:
-        """The identities one after the other, the places of the axes and the parts as Python has them: for windows of one record."""
+        """The identities one after the other, the places of the axes and the parts as Python has
+        them: for windows of one record."""
         return self.ids.tobytes(), self.axes.tolist(), self.parts.tolist()
 
     def single(self, place: int) -> tuple[bytes, Axes, list[int]]:
         """Identity, axes and parts of the record at a place."""
         ids, axes, parts = self.singles
-        return ids[place * ID_BYTES : (place + 1) * ID_BYTES], self.axes_values[axes[place]], parts[place]
+        return (
+            ids[place * ID_BYTES : (place + 1) * ID_BYTES],
+            self.axes_values[axes[place]],
+            parts[place],
+        )
 
     def sums(self, which: Ints) -> Iterator[tuple[Axes, list[int]]]:
         """By axes the sum of each part over the records at these places."""
@@ -60,9 +66,11 @@ class Records:
 
 
 def packed(records: DataFrame) -> DataFrame:
-    """The records of each partition in few rows: Spark's stateful operator takes rows one by one in Python.
+    """The records of each partition in few rows: Spark's stateful operator takes rows one by one in
+    Python.
 
-    In: topic string, partition int, then anything. Out: PACKED; `records` is an Arrow stream of rows that came one after the other.
+    In: topic string, partition int, then anything. Out: PACKED; `records` is an Arrow stream of
+        rows that came one after the other.
     """
     return records.mapInArrow(_pack, PACKED)
 
@@ -94,7 +102,9 @@ def _stream(batch: pa.RecordBatch) -> bytes:
 
 def unpacked(streams: Iterable[bytes]) -> pa.Table:
     """The rows of some packed streams of one partition, in order of offset."""
-    return pa.concat_tables(pa.ipc.open_stream(stream).read_all() for stream in streams).sort_by("offset")
+    return pa.concat_tables(pa.ipc.open_stream(stream).read_all() for stream in streams).sort_by(
+        "offset"
+    )
 
 
 def columns_of(table: pa.Table, family: Family) -> Records:
@@ -103,9 +113,14 @@ def columns_of(table: pa.Table, family: Family) -> Records:
     axes_values, axes = _axes(table, family)
     parts = [table[part].to_numpy() for part in family.parts]
     return Records(
-        stores, names, table["at"].to_numpy(), _ids(table["id"]), axes, axes_values,
+        stores,
+        names,
+        table["at"].to_numpy(),
+        _ids(table["id"]),
+        axes,
+        axes_values,
         np.column_stack(parts).astype(np.int64, copy=False),
-    )  # fmt: skip
+    )
 
 
 def _places(column: pa.Array) -> tuple[list[Any], Ints]:

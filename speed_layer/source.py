@@ -1,35 +1,40 @@
-"""Canonical topics as a stream: committed records only, from explicit offsets, stopping when records are gone."""
+"""Canonical topics as a stream: committed records only, from explicit offsets, stopping when
+records are gone."""
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
+from runtime.checkpoint import Offsets, TopicOffsets
 from runtime.connect import kafka_consumer
+from runtime.kafka_source import committed_stream
 from tally.errors import BadSettings, DataLoss, StackError
 from tally.frames import canonical_records
 from tally.settings import Settings
 
 TIMEOUT_SECONDS, HASTE_SECONDS = 30.0, 5.0
-# A fetch left open at the end of one micro-batch holds up the next one for as long; Kafka's default is half a second.
+# A fetch left open at the end of one micro-batch holds up the next one for as long; Kafka's default
+# is half a second.
 FETCH_WAIT_MILLIS = 20
-# By partition, and by topic and partition.
-Offsets = Mapping[int, int]
-TopicOffsets = Mapping[str, Offsets]
 
 
 @dataclass(frozen=True)
 class Retained:
-    """What a topic holds now, by partition: first offset kept, and the first one not yet committed."""
+    """What a topic holds now, by partition: first offset kept, and the first one not yet
+    committed."""
 
     earliest: Offsets
     end: Offsets
 
 
 def retained(settings: Settings, topic: str) -> Retained:
-    """What the topic holds. Raises BadSettings if its partition count is not the settings' one, StackError if it is not there."""
+    """What the topic holds.
+
+    Raises BadSettings if its partition count is not the settings' one, StackError if it is not
+    there.
+    """
     consumer = kafka_consumer(settings, "speed-offsets")
     try:
         ranges = _ranges(consumer, topic, TIMEOUT_SECONDS)
@@ -39,53 +44,74 @@ def retained(settings: Settings, topic: str) -> Retained:
         raise StackError(f"topic {topic} is not there, or has no leader yet; run `tally up kafka`")
     if len(ranges) != settings.partitions:
         raise BadSettings(
-            f"topic {topic} has {len(ranges)} partitions, TALLY_PARTITIONS is {settings.partitions}: a window's events would lie "
-            f"in two partitions; set TALLY_PARTITIONS={len(ranges)} or run `tally up kafka`"
+            f"topic {topic} has {len(ranges)} partitions, TALLY_PARTITIONS is"
+            f" {settings.partitions}: a window's events would lie in two partitions; set"
+            f" TALLY_PARTITIONS={len(ranges)} or run `tally up kafka`"
         )
-    return Retained({number: low for number, (low, _) in ranges.items()}, {number: high for number, (_, high) in ranges.items()})
+    return Retained(
+        {number: low for number, (low, _) in ranges.items()},
+        {number: high for number, (_, high) in ranges.items()},
+    )
 
 
 def ends(settings: Settings, topics: Iterable[str]) -> dict[str, Offsets]:
-    """First offset not yet committed of each topic, by partition; asked in haste. Raises KafkaException."""
+    """First offset not yet committed of each topic, by partition; asked in haste.
+
+    Raises KafkaException.
+    """
     consumer = kafka_consumer(settings, "speed-offsets")
     try:
         found = {topic: _ranges(consumer, topic, HASTE_SECONDS) for topic in topics}
     finally:
         consumer.close()
-    return {topic: {number: end for number, (_, end) in ranges.items()} for topic, ranges in found.items()}
+    return {
+        topic: {number: end for number, (_, end) in ranges.items()}
+        for topic, ranges in found.items()
+    }
 
 
 def _ranges(consumer: Consumer, topic: str, seconds: float) -> dict[int, tuple[int, int]]:
-    partitions = [TopicPartition(topic, number) for number in consumer.list_topics(topic, seconds).topics[topic].partitions]
-    return {part.partition: consumer.get_watermark_offsets(part, timeout=seconds) for part in partitions}
+    partitions = [
+        TopicPartition(topic, number)
+        for number in consumer.list_topics(topic, seconds).topics[topic].partitions
+    ]
+    return {
+        part.partition: consumer.get_watermark_offsets(part, timeout=seconds) for part in partitions
+    }
 
 
 def refuse_data_loss(needed: Offsets, topic: str, held: Retained) -> None:
-    """Nothing if the topic still holds all that is needed. Raises DataLoss (retention, or a topic made anew)."""
+    """Nothing if the topic still holds all that is needed.
+
+    Raises DataLoss (retention, or a topic made anew).
+    """
     for partition, offset in sorted(needed.items()):
         earliest, end = held.earliest[partition], held.end[partition]
         if not earliest <= offset <= end:
             raise DataLoss(
-                f"topic {topic} partition {partition}: the query goes on at offset {offset}, the broker holds {earliest} to "
-                f"{end}; move the checkpoint folder away: the query then begins anew with a floor, batch serves what lies below"
+                f"topic {topic} partition {partition}: the query goes on at offset {offset}, the"
+                f" broker holds {earliest} to {end}; move the checkpoint folder away: the query"
+                " then begins anew with a floor, batch serves what lies below"
             )
 
 
-def canonical_stream(spark: SparkSession, settings: Settings, starting: TopicOffsets, most_records: int) -> DataFrame:
-    """Canonical records (tally.frames.canonical_records) of the topics, from these offsets on if there is no checkpoint.
+def canonical_stream(
+    spark: SparkSession, settings: Settings, starting: TopicOffsets, most_records: int
+) -> DataFrame:
+    """Canonical records (tally.frames.canonical_records) of the topics, from these offsets on if
+    there is no checkpoint.
 
-    `most_records` bounds a micro-batch; what waits is shared out by how much of it each partition has.
+    `most_records` bounds a micro-batch; what waits is shared out by how much of it each partition
+    has.
     """
-    offsets = {topic: {str(partition): offset for partition, offset in places.items()} for topic, places in starting.items()}
-    # minPartitions and maxRecordsPerPartition stay unset: they would split a partition over tasks.
-    stream = (
-        spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", settings.kafka)
-        .option("subscribe", ",".join(starting))
-        .option("startingOffsets", json.dumps(offsets))
-        .option("kafka.isolation.level", "read_committed")
-        .option("kafka.fetch.max.wait.ms", str(FETCH_WAIT_MILLIS))
-        .option("failOnDataLoss", "true")
-        .option("maxOffsetsPerTrigger", str(most_records))
+    return canonical_records(
+        committed_stream(
+            spark,
+            settings,
+            starting,
+            **{
+                "kafka.fetch.max.wait.ms": str(FETCH_WAIT_MILLIS),
+                "maxOffsetsPerTrigger": str(most_records),
+            },
+        )
     )
-    return canonical_records(stream.load())

@@ -1,4 +1,5 @@
-"""The query of the views: canonical records of all families to view rows, in one stateful operator keyed by topic and partition."""
+"""The query of the views: canonical records of all families to view rows, in one stateful
+operator keyed by topic and partition."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -17,20 +18,32 @@ from tally.frames import by_topic, contributions
 from tally.settings import Settings
 
 QUERY = "views"
-# The normaliser lets through minutes. One event of a year to come would close every window before it, for good.
+# The normaliser lets through minutes. One event of a year to come would close every window before
+# it, for good.
 MOST_AHEAD = timedelta(days=1)
 
 
 def start_views(
-    records: DataFrame, families: Sequence[Family], floors: Floors, settings: Settings, sink: MakeSink = RowSink
+    records: DataFrame,
+    families: Sequence[Family],
+    floors: Floors,
+    settings: Settings,
+    sink: MakeSink = RowSink,
 ) -> StreamingQuery:
-    """The running query. `records` are canonical ones of a stream, of the families' topics; a micro-batch fails as a whole."""
+    """The running query.
+
+    `records` are canonical ones of a stream, of the families' topics; a micro-batch fails as a
+    whole.
+    """
     operator = WindowOperator(families, settings, sink)
     # A task for each partition that has records would cost more than it does, where there are many.
     few = records.coalesce(settings.shuffle_partitions)
     keyed = packed(told(few, families, floors)).groupBy("topic", "partition")
-    written = keyed.transformWithStateInPandas(operator, acks.SCHEMA, outputMode="Update", timeMode="None")
-    # The operator has written everything when its acks are read, and the acks travel in the report: nothing is left to be stored.
+    written = keyed.transformWithStateInPandas(
+        operator, acks.SCHEMA, outputMode="Update", timeMode="None"
+    )
+    # The operator has written everything when its acks are read, and the acks travel in the report:
+    # nothing is left to be stored.
     query = acks.observed(written).writeStream.queryName(QUERY).format("noop").outputMode("update")
     query = query.option("checkpointLocation", str(settings.checkpoint(QUERY)))
     return query.trigger(processingTime=f"{settings.trigger_seconds} seconds").start()
@@ -40,12 +53,14 @@ def told(records: DataFrame, families: Sequence[Family], floors: Floors) -> Data
     """What the operator is told of each record, in columns that are never null.
 
     In:  canonical records of a stream.
-    Out: topic, partition int, offset bigint, crc bigint (CRC-32 of the value), left_out int (why it does not count, a place in
-         acks.LEFT_OUT; where it is not 0 the columns that follow mean nothing), store_id, at bigint (milliseconds since 1970), id
-         binary (identity in 16 bytes), the families' axes and parts.
+    Out: topic, partition int, offset bigint, crc bigint (CRC-32 of the value), left_out int (why it
+         does not count, a place in acks.LEFT_OUT; where it is not 0 the columns that follow mean
+         nothing), store_id, at bigint (milliseconds since 1970), id binary (identity in 16 bytes),
+         the families' axes and parts.
     """
     events = contributions(records.withColumn("crc", acks.crc_of("value")), *families)
-    # Two identities with one digest would be counted as one: half of SHA-256 makes that impossible to happen or to be made.
+    # Two identities with one digest would be counted as one: half of SHA-256 makes that impossible
+    # to happen or to be made.
     digest = F.substring(F.unhex(F.sha2("event_id", 256)), 1, ID_BYTES)
     columns = {"at": F.unix_millis("happened_at"), "id": digest, "store_id": F.col("store_id")}
     columns |= {axis: F.col(axis) for family in families for axis in family.axes}
@@ -53,9 +68,17 @@ def told(records: DataFrame, families: Sequence[Family], floors: Floors) -> Data
     defaults = {"id": F.lit(bytes(ID_BYTES)), "at": F.lit(0)}
     texts = {"store_id", *(axis for family in families for axis in family.axes)}
     filled = [
-        F.coalesce(column, F.lit("") if name in texts else defaults.get(name, F.lit(0))).alias(name) for name, column in columns.items()
+        F.coalesce(column, F.lit("") if name in texts else defaults.get(name, F.lit(0))).alias(name)
+        for name, column in columns.items()
     ]
-    return events.select("topic", "partition", "offset", "crc", _left_out(families, floors).alias("left_out"), *filled)
+    return events.select(
+        "topic",
+        "partition",
+        "offset",
+        "crc",
+        _left_out(families, floors).alias("left_out"),
+        *filled,
+    )
 
 
 def _left_out(families: Sequence[Family], floors: Floors) -> Column:

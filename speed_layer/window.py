@@ -1,4 +1,5 @@
-"""What is kept of an open window between two micro-batches: which events it has counted, and their sums."""
+"""What is kept of an open window between two micro-batches: which events it has counted, and
+their sums."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -12,7 +13,8 @@ from tally.families import MOST_SUM
 
 
 class Window(msgspec.Struct, array_like=True):
-    """One window of one store: identities of its events, 16 bytes each, sorted; by axes the sum of each part."""
+    """One window of one store: identities of its events, 16 bytes each, sorted; by axes the sum
+    of each part."""
 
     ids: bytes = b""
     sums: dict[Axes, list[int]] = {}
@@ -23,7 +25,8 @@ class Window(msgspec.Struct, array_like=True):
         return len(self.ids) // ID_BYTES
 
     def add(self, records: Records, which: Ints) -> bool:
-        """Whether any of the records, places in order of offset, was new to the window; those that were are counted.
+        """Whether any of the records, places in order of offset, was new to the window; those that
+        were are counted.
 
         Of two records of one identity the first counts, whatever the second says.
         """
@@ -39,7 +42,8 @@ class Window(msgspec.Struct, array_like=True):
         return len(new) > 0
 
     def _first_seen(self, ids: npt.NDArray[np.bytes_]) -> Ints:
-        """Places of the identities that the window did not know, each once; they are known from now on."""
+        """Places of the identities that the window did not know, each once; they are known from
+        now on."""
         distinct, first = np.unique(ids, return_index=True)
         held = np.frombuffer(self.ids, dtype=ID_TYPE)
         places = np.searchsorted(held, distinct)
@@ -51,7 +55,8 @@ class Window(msgspec.Struct, array_like=True):
         return first
 
 
-# The windows of some stores that begin at one instant, by store: what is read and written as one value of the state.
+# The windows of some stores that begin at one instant, by store: what is read and written as one
+# value of the state.
 Page: TypeAlias = dict[str, Window]
 _DECODER, _ENCODER = msgspec.msgpack.Decoder(Page), msgspec.msgpack.Encoder()
 
@@ -68,4 +73,6 @@ def value_of(page: Page) -> bytes:
 
 def _total(sums: Sequence[int], parts: Sequence[int]) -> list[int]:
     # An overflow would end the query, and each of its restarts.
-    return [max(-MOST_SUM, min(MOST_SUM, one + other)) for one, other in zip(sums, parts, strict=True)]
+    return [
+        max(-MOST_SUM, min(MOST_SUM, one + other)) for one, other in zip(sums, parts, strict=True)
+    ]

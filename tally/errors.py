@@ -6,17 +6,20 @@ class TallyError(Exception):
 
 
 class Refused(TallyError):
-    """Raised when a new start of the process would end the same way: somebody has to decide or to correct something first."""
+    """Raised when a new start of the process would end the same way: somebody has to decide or
+    to correct something first."""
 
 
 class BadSettings(Refused):
-    """Raised when the environment holds a setting that does not fit; the message names each variable."""
+    """Raised when the environment holds a setting that does not fit; the message names each
+    variable."""
 
 
 class RejectedEvent(TallyError):
     """Raised when one message breaks its contract.
 
-    `reason` is a dead-letter reason of schemas/topics.yaml, `field` a JSON pointer ("" for the whole message).
+    `reason` is a dead-letter reason of schemas/topics.yaml, `field` a JSON pointer ("" for the
+    whole message).
     """
 
     def __init__(self, reason: str, field: str, message: str) -> None:
@@ -31,23 +34,28 @@ class StackError(TallyError):
 
 
 class Fenced(Refused):
-    """Raised when a newer instance has taken over; the process must exit and never make a new producer."""
+    """Raised when a newer instance has taken over; the process must exit and never make a new
+    producer."""
 
 
 class OutcomeUnknown(TallyError):
-    """Raised when a transaction may or may not have been committed; state must be read again from the brokers."""
+    """Raised when a transaction may or may not have been committed; state must be read again
+    from the brokers."""
 
 
 class DataLoss(Refused):
-    """Raised when records that were promised are no longer in Kafka (retention, or a topic created anew)."""
+    """Raised when records that were promised are no longer in Kafka (retention, or a topic
+    created anew)."""
 
 
 class AlreadyRunning(TallyError):
-    """Raised when another process holds the exclusive lock of a checkpoint or of the master dataset."""
+    """Raised when another process holds the exclusive lock of a checkpoint or of the master
+    dataset."""
 
 
 class FlipRefused(TallyError):
-    """Raised when a rebuild may not publish: a newer token is there, or its pinned offsets are behind."""
+    """Raised when a rebuild may not publish: a newer token is there, or its pinned offsets are
+    behind."""
 
 
 class DefinitionChanged(Refused):
@@ -55,7 +63,8 @@ class DefinitionChanged(Refused):
 
 
 class BadQuery(TallyError):
-    """Raised when a question to the API cannot be answered as it is asked; `field` names the parameter.
+    """Raised when a question to the API cannot be answered as it is asked; `field` names the
+    parameter.
 
     `nearest`: values of the field, as text, that could be answered.
     """
@@ -68,7 +77,8 @@ class BadQuery(TallyError):
 
 
 class AnswerMoved(TallyError):
-    """Raised when a generation was published between two pages of an answer; it has to be asked for from the start."""
+    """Raised when a generation was published between two pages of an answer; it has to be asked
+    for from the start."""
 
 
 class UnknownName(TallyError):

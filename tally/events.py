@@ -1,4 +1,5 @@
-"""Canonical events: what the normaliser writes and both layers read (schemas/events/{sales,traffic}.schema.json)."""
+"""Canonical events: what the normaliser writes and both layers read
+(schemas/events/{sales,traffic}.schema.json)."""
 
 from typing import Any
 
@@ -8,7 +9,8 @@ SCHEMA_VERSION = 1
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One line of a receipt: amount in thousandths, total in minor units of the receipt's currency."""
+    """One line of a receipt: amount in thousandths, total in minor units of the receipt's
+    currency."""
 
     item: str
     item_id: str
@@ -69,7 +71,8 @@ class CanonicalInterval(msgspec.Struct, frozen=True, omit_defaults=True, kw_only
     interval_seconds: int
     entries: int
     exits: int
-    # Structs with omit_defaults leave out default values: counts have none, so that a zero is written.
+    # Structs with omit_defaults leave out default values: counts have none, so that a zero is
+    # written.
     passers_by: int
     extra: dict[str, Any] | None = None
     repeat: bool = False

@@ -1,4 +1,5 @@
-"""The view families: which canonical topic each is made from, and the additive parts that its rows carry."""
+"""The view families: which canonical topic each is made from, and the additive parts that its
+rows carry."""
 
 from dataclasses import dataclass
 
@@ -6,8 +7,8 @@ TOTAL_DIM = "*"
 TOTAL_DIM_VALUE = ""
 # The one axis that is also a unit: what money is counted in.
 CURRENCY = "currency"
-# What one canonical record may hold at most: far above what the contracts let through, and far below what a 64-bit sum or a key of
-# a table takes. A record beyond is not read.
+# What one canonical record may hold at most: far above what the contracts let through, and far
+# below what a 64-bit sum or a key of a table takes. A record beyond is not read.
 MOST_PART = 10**12
 MOST_TEXT_BYTES = 4096
 # Where a sum ends: one more part always fits into 64 bits.
@@ -16,7 +17,10 @@ MOST_SUM = 2**63 - 1 - MOST_PART
 
 @dataclass(frozen=True)
 class Family:
-    """One view family. `axes` split a window into rows (e.g. currency); `parts` are integers that add up over events."""
+    """One view family.
+
+    `axes` split a window into rows (e.g. currency); `parts` are integers that add up over events.
+    """
 
     name: str
     axes: tuple[str, ...]
@@ -40,7 +44,8 @@ class Family:
 
     @property
     def excluded_parts(self) -> tuple[str, ...]:
-        """Batch columns that hold what was considered in the window but excluded from its values."""
+        """Batch columns that hold what was considered in the window but excluded from its
+        values."""
         return tuple(f"excluded_{part}" for part in self.parts)
 
     @property
@@ -49,7 +54,13 @@ class Family:
         return ("window_start", *self.axes, "dim", "dim_value")
 
 
-# `epoch` rises with any change of what tally/frames.py computes for the family; tests/unit compare a recorded digest.
-SALES = Family("sales", axes=(CURRENCY,), parts=("receipts", "gross_minor", "returns_minor", "voids_minor", "units_milli"), epoch=2)
+# `epoch` rises with any change of what tally/frames.py computes for the family; tests/unit compare
+# a recorded digest.
+SALES = Family(
+    "sales",
+    axes=(CURRENCY,),
+    parts=("receipts", "gross_minor", "returns_minor", "voids_minor", "units_milli"),
+    epoch=2,
+)
 TRAFFIC = Family("traffic", axes=(), parts=("entries", "exits", "passers_by"), epoch=2)
 FAMILIES: dict[str, Family] = {family.name: family for family in (SALES, TRAFFIC)}

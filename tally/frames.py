@@ -1,4 +1,5 @@
-"""The DataFrame transforms that the speed layer and the batch layer share; the only module of `tally` that knows PySpark.
+"""The DataFrame transforms that the speed layer and the batch layer share; the only module of
+`tally` that knows PySpark.
 
 Any change of what they compute needs a higher `epoch` in tally/families.py.
 """
@@ -19,38 +20,59 @@ def canonical_records(kafka: DataFrame) -> DataFrame:
     """Canonical records of some topics.
 
     In:  the Kafka source's columns (topic, value binary, partition, offset, timestamp).
-    Out: topic string, value string (JSON), partition int, offset bigint, committed_at timestamp (UTC, the Kafka timestamp).
+    Out: topic string, value string (JSON), partition int, offset bigint, committed_at timestamp
+         (UTC, the Kafka timestamp).
     """
     value = F.col("value").cast("string").alias("value")
-    return kafka.select("topic", value, "partition", "offset", F.col("timestamp").alias("committed_at"))
+    return kafka.select(
+        "topic", value, "partition", "offset", F.col("timestamp").alias("committed_at")
+    )
 
 
 def contributions(records: DataFrame, *families: Family) -> DataFrame:
     """What each record adds to its window.
 
-    In:  value string (canonical JSON, or anything else), partition int, offset bigint; optional topic, committed_at, crc. Where
-         there are several families the topic tells which one the record is of.
-    Out: one row per record: store_id, event_id, happened_at timestamp (UTC), fingerprint, what was there of partition, offset and
-         the optional columns, the families' axes (string) and parts (bigint: minor units, thousandths, counts), null where they are
-         another family's; is_readable boolean: as readable(), without it the other columns mean nothing; is_repeat boolean: marked by
-         the normaliser as an exact copy.
+    In:  value string (canonical JSON, or anything else), partition int, offset bigint; optional
+         topic, committed_at, crc. Where there are several families the topic tells which one the
+         record is of.
+    Out: one row per record: store_id, event_id, happened_at timestamp (UTC), fingerprint, what was
+         there of partition, offset and the optional columns, the families' axes (string) and parts
+         (bigint: minor units, thousandths, counts), null where they are another family's;
+         is_readable boolean: as readable(), without it the other columns mean nothing; is_repeat
+         boolean: marked by the normaliser as an exact copy.
     """
-    # inline(array(…)) and not the bare struct: the filter that window() brings along would else be pushed down to the source
-    # and parse each record a second time (ADR 001).
-    placed = [name for name in ("topic", "partition", "offset", "committed_at", "crc") if name in records.columns]
-    parsed = records.select(F.inline(F.array(_parsed("value", *families))), _is_utf8("value").alias("is_utf8"), *placed)
+    # inline(array(…)) and not the bare struct: the filter that window() brings along would else be
+    # pushed down to the source and parse each record a second time (ADR 001).
+    placed = [
+        name
+        for name in ("topic", "partition", "offset", "committed_at", "crc")
+        if name in records.columns
+    ]
+    parsed = records.select(
+        F.inline(F.array(_parsed("value", *families))), _is_utf8("value").alias("is_utf8"), *placed
+    )
     is_readable = F.col("is_utf8") & by_topic(families, lambda family: _is_complete(family, F.col))
     return parsed.select(
-        "store_id", "event_id", _instant(F.col("happened_at")).alias("happened_at"), "fingerprint",
-        *placed, *_all("axes", families), *_all("parts", families),
-        is_readable.alias("is_readable"), F.coalesce("repeat", F.lit(False)).alias("is_repeat"),
-    )  # fmt: skip
+        "store_id",
+        "event_id",
+        _instant(F.col("happened_at")).alias("happened_at"),
+        "fingerprint",
+        *placed,
+        *_all("axes", families),
+        *_all("parts", families),
+        is_readable.alias("is_readable"),
+        F.coalesce("repeat", F.lit(False)).alias("is_repeat"),
+    )
 
 
 def by_topic(families: Sequence[Family], column: Callable[[Family], Column]) -> Column:
     """The column of the family that the record is of; of a single family without asking."""
     last = column(families[-1])
-    return reduce(lambda rest, family: F.when(F.col("topic") == family.topic, column(family)).otherwise(rest), families[:-1], last)
+    return reduce(
+        lambda rest, family: F.when(F.col("topic") == family.topic, column(family)).otherwise(rest),
+        families[:-1],
+        last,
+    )
 
 
 def _all(kind: str, families: Sequence[Family]) -> list[str]:
@@ -58,12 +80,17 @@ def _all(kind: str, families: Sequence[Family]) -> list[str]:
 
 
 def readable(value: Column, family: Family) -> Column:
-    """Whether a canonical record can be counted: true or false for any text, bytes that are none, and null.
+    """Whether a canonical record can be counted: true or false for any text, bytes that are none,
+    and null.
 
-    It is JSON in UTF-8; identity, fingerprint, axes and an instant of the years 1 to 9999 are there; so is every part, within bounds.
+    It is JSON in UTF-8; identity, fingerprint, axes and an instant of the years 1 to 9999 are
+    there; so is every part, within bounds.
     """
     # exists(array(…)): each record is parsed once.
-    return _is_utf8(value) & F.exists(F.array(_parsed(value, family)), lambda event: _is_complete(family, lambda name: event[name]))
+    return _is_utf8(value) & F.exists(
+        F.array(_parsed(value, family)),
+        lambda event: _is_complete(family, lambda name: event[name]),
+    )
 
 
 def _parsed(value: Column | str, *families: Family) -> Column:
@@ -78,7 +105,10 @@ def _is_utf8(value: Column | str) -> Column:
 
 
 def _is_complete(family: Family, field: Callable[[str], Column]) -> Column:
-    texts = [F.octet_length(field(name)) <= MOST_TEXT_BYTES for name in ("store_id", "event_id", "fingerprint", *family.axes)]
+    texts = [
+        F.octet_length(field(name)) <= MOST_TEXT_BYTES
+        for name in ("store_id", "event_id", "fingerprint", *family.axes)
+    ]
     parts = [field(part).between(-MOST_PART, MOST_PART) for part in family.parts]
     in_calendar = F.year(_instant(field("happened_at"))).between(1, 9999)
     return F.coalesce(reduce(Column.__and__, [in_calendar, *texts, *parts]), F.lit(False))
@@ -92,74 +122,117 @@ def _instant(text: Column) -> Column:
 def members_per_window(events: DataFrame, family: Family) -> DataFrame:
     """The events of each window, in no order: everything that the window's rows are a function of.
 
-    In:  contributions(), with or without a watermark on happened_at; optional boolean column `excluded` marks events that
-         count in `events` but not in the values (default: none).
-    Out: one row per (store_id, window): window struct<start, end> (UTC), members: array of struct<event_id, offset,
-         excluded, axes, parts>. Absent windows are absent, not empty.
+    In:  contributions(), with or without a watermark on happened_at; optional boolean column
+         `excluded` marks events that count in `events` but not in the values (default: none).
+    Out: one row per (store_id, window): window struct<start, end> (UTC), members: array of
+         struct<event_id, offset, excluded, axes, parts>. Absent windows are absent, not empty.
     """
-    # A list: every member has its own offset, so that a set would only add the price of hashing (ADR 001).
+    # A list: every member has its own offset, so that a set would only add the price of hashing
+    # (ADR 001).
     excluded = F.col("excluded") if "excluded" in events.columns else F.lit(False)
     member = F.struct("event_id", "offset", excluded.alias("excluded"), *family.axes, *family.parts)
-    return events.groupBy("store_id", F.window("happened_at", WINDOW).alias("window")).agg(F.collect_list(member).alias("members"))
+    return events.groupBy("store_id", F.window("happened_at", WINDOW).alias("window")).agg(
+        F.collect_list(member).alias("members")
+    )
 
 
 def window_rows(members: DataFrame, family: Family) -> DataFrame:
-    """The view rows of each window: per axes value (e.g. currency) the sums over its distinct events, first by offset.
+    """The view rows of each window: per axes value (e.g. currency) the sums over its distinct
+    events, first by offset.
 
     In:  members_per_window().
-    Out: store_id, day date, window_start timestamp (UTC), axes, dim, dim_value, events bigint (distinct events of the window,
-         before exclusions and conflicts; equal in all rows of a window), parts bigint, epoch int, excluded_<part> bigint.
+    Out: store_id, day date, window_start timestamp (UTC), axes, dim, dim_value, events bigint
+         (distinct events of the window, before exclusions and conflicts; equal in all rows of a
+         window), parts bigint, epoch int, excluded_<part> bigint.
     Rule: of two payloads of one identity the one with the lower offset counts.
     """
-    ordered = members.select("store_id", F.col("window.start").alias("window_start"), F.sort_array("members").alias("members"))
-    counted = ordered.select("store_id", "window_start", _events().alias("events"), F.explode(_sums_by_axes(family)).alias("sums"))
+    ordered = members.select(
+        "store_id",
+        F.col("window.start").alias("window_start"),
+        F.sort_array("members").alias("members"),
+    )
+    counted = ordered.select(
+        "store_id",
+        "window_start",
+        _events().alias("events"),
+        F.explode(_sums_by_axes(family)).alias("sums"),
+    )
     rows = counted.where(F.col("sums.first_copies") > 0)
     return rows.select(
-        "store_id", F.to_date("window_start").alias("day"), "window_start",
+        "store_id",
+        F.to_date("window_start").alias("day"),
+        "window_start",
         *(F.col(f"sums.axes.{axis}").alias(axis) for axis in family.axes),
-        F.lit(TOTAL_DIM).alias("dim"), F.lit(TOTAL_DIM_VALUE).alias("dim_value"), "events",
-        *(f"sums.{part}" for part in family.parts), F.lit(family.epoch).alias("epoch"),
+        F.lit(TOTAL_DIM).alias("dim"),
+        F.lit(TOTAL_DIM_VALUE).alias("dim_value"),
+        "events",
+        *(f"sums.{part}" for part in family.parts),
+        F.lit(family.epoch).alias("epoch"),
         *(f"sums.{part}" for part in family.excluded_parts),
-    )  # fmt: skip
+    )
 
 
 def _sums_by_axes(family: Family) -> Column:
-    """Array of struct<axes, first_copies, parts, excluded parts>, one for each distinct axes value among the members."""
+    """Array of struct<axes, first_copies, parts, excluded parts>, one for each distinct axes
+    value among the members."""
 
     def axes_of(member: Column) -> Column:
-        # A family without axes still has one (constant) key, so that each of its windows has one row.
+        # A family without axes still has one (constant) key, so that each of its windows has one
+        # row.
         return F.struct(F.lit(0).alias("_"), *(member[axis].alias(axis) for axis in family.axes))
 
-    return F.transform(F.array_distinct(F.transform("members", axes_of)), lambda axes: _sums(family, axes))
+    return F.transform(
+        F.array_distinct(F.transform("members", axes_of)), lambda axes: _sums(family, axes)
+    )
 
 
 def _events() -> Column:
-    return F.size(F.array_distinct(F.transform("members", lambda member: member["event_id"]))).cast("bigint")
+    return F.size(F.array_distinct(F.transform("members", lambda member: member["event_id"]))).cast(
+        "bigint"
+    )
 
 
 def _sums(family: Family, axes: Column) -> Column:
-    """Fold over the members, sorted by (event_id, offset): only the first copy of each event adds, to value or excluded.
+    """Fold over the members, sorted by (event_id, offset): only the first copy of each event adds,
+    to value or excluded.
 
     A sum stays within MOST_SUM: an overflow would end the query, and each of its restarts.
     """
     sums = (*family.parts, *family.excluded_parts)
     zero, one = F.lit(0).cast("bigint"), F.lit(1).cast("bigint")
-    start = F.struct(F.lit(None).cast("string").alias("last"), zero.alias("first_copies"), *(zero.alias(name) for name in sums))
+    start = F.struct(
+        F.lit(None).cast("string").alias("last"),
+        zero.alias("first_copies"),
+        *(zero.alias(name) for name in sums),
+    )
 
     def add(acc: Column, member: Column) -> Column:
-        same_axes = reduce(Column.__and__, (member[axis] == axes[axis] for axis in family.axes), F.lit(True))
+        same_axes = reduce(
+            Column.__and__, (member[axis] == axes[axis] for axis in family.axes), F.lit(True)
+        )
         first = ~acc["last"].eqNullSafe(member["event_id"]) & same_axes
 
         def total(name: str, part: str, adds: Column) -> Column:
-            return F.when(adds, F.least(F.greatest(acc[name] + member[part], F.lit(-MOST_SUM)), F.lit(MOST_SUM))).otherwise(acc[name])
+            return F.when(
+                adds,
+                F.least(F.greatest(acc[name] + member[part], F.lit(-MOST_SUM)), F.lit(MOST_SUM)),
+            ).otherwise(acc[name])
 
         values = [total(part, part, first & ~member["excluded"]) for part in family.parts]
-        kept_out = [total(f"excluded_{part}", part, first & member["excluded"]) for part in family.parts]
+        kept_out = [
+            total(f"excluded_{part}", part, first & member["excluded"]) for part in family.parts
+        ]
         counted = acc["first_copies"] + F.when(first, one).otherwise(zero)
         named = zip(sums, (*values, *kept_out), strict=True)
-        return F.struct(member["event_id"].alias("last"), counted.alias("first_copies"), *(value.alias(name) for name, value in named))
+        return F.struct(
+            member["event_id"].alias("last"),
+            counted.alias("first_copies"),
+            *(value.alias(name) for name, value in named),
+        )
 
     def result(acc: Column) -> Column:
-        return F.struct(axes.alias("axes"), *(acc[name].alias(name) for name in ("first_copies", *sums)))
+        return F.struct(
+            axes.alias("axes"), *(acc[name].alias(name) for name in ("first_copies", *sums))
+        )
 
     return F.aggregate("members", start, add, result)

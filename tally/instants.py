@@ -5,7 +5,9 @@ from datetime import UTC, datetime
 
 from tally.errors import RejectedEvent
 
-_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)?\Z", re.ASCII)
+_RFC3339 = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)?\Z", re.ASCII
+)
 
 
 def parse_instant(text: str, field: str) -> datetime:
@@ -15,13 +17,21 @@ def parse_instant(text: str, field: str) -> datetime:
     """
     match = _RFC3339.match(text)
     if match is None:
-        raise RejectedEvent("timestamp_not_rfc3339", field, f"{field}: {text[:40]!r} is not RFC 3339, e.g. 2017-09-19T22:48:03+00:00")
+        raise RejectedEvent(
+            "timestamp_not_rfc3339",
+            field,
+            f"{field}: {text[:40]!r} is not RFC 3339, e.g. 2017-09-19T22:48:03+00:00",
+        )
     if match[2] is None:
-        raise RejectedEvent("timestamp_without_zone", field, f"{field}: {text!r} has no offset; add Z or +hh:mm")
+        raise RejectedEvent(
+            "timestamp_without_zone", field, f"{field}: {text!r} has no offset; add Z or +hh:mm"
+        )
     try:
         instant = datetime.fromisoformat(text.upper()).astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise RejectedEvent("timestamp_not_rfc3339", field, f"{field}: {text!r}: {error}") from error
+        raise RejectedEvent(
+            "timestamp_not_rfc3339", field, f"{field}: {text!r}: {error}"
+        ) from error
     return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
 
 

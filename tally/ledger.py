@@ -21,7 +21,8 @@ class RawLedger:
 
 @dataclass(frozen=True)
 class CanonicalLedger:
-    """Canonical topic-partition: committed = counted + duplicate + conflict + erased + unreadable; the master holds each once."""
+    """Canonical topic-partition: committed = counted + duplicate + conflict + erased +
+    unreadable; the master holds each once."""
 
     topic: str
     partition: int
@@ -36,7 +37,14 @@ class CanonicalLedger:
     @property
     def difference(self) -> int:
         """Records without a fate; 0 when the ledger holds."""
-        return self.committed - self.counted - self.duplicate - self.conflict - self.erased - self.unreadable
+        return (
+            self.committed
+            - self.counted
+            - self.duplicate
+            - self.conflict
+            - self.erased
+            - self.unreadable
+        )
 
     @property
     def holds(self) -> bool:
@@ -45,5 +53,6 @@ class CanonicalLedger:
 
 
 def late_pending(batch_events: int, speed_events: int) -> int:
-    """Events of one (store, window) that batch has counted and the speed layer has not: dropped as late there."""
+    """Events of one (store, window) that batch has counted and the speed layer has not: dropped
+    as late there."""
     return max(0, batch_events - speed_events)

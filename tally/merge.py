@@ -1,6 +1,7 @@
 """The merge rule: what a reader sees of one window, given what each layer holds of it.
 
-Pure functions over values; additive families only. The side is chosen once a window and all its rows come from it.
+Pure functions over values; additive families only. The side is chosen once a window and all its
+rows come from it.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,8 @@ Source = Literal["batch", "speed", "missing"]
 
 @dataclass(frozen=True)
 class WindowState:
-    """One layer's rows of one (store, window): the register (epoch, events) and the parts by axes value.
+    """One layer's rows of one (store, window): the register (epoch, events) and the parts by axes
+    value.
 
     `excluded` (batch only): parts of events counted in `events` but not in `values`.
     """
@@ -27,7 +29,10 @@ class WindowState:
 
 @dataclass(frozen=True)
 class MergedWindow:
-    """What is served of one window. `values` is None when neither layer can answer; {} is a true zero."""
+    """What is served of one window.
+
+    `values` is None when neither layer can answer; {} is a true zero.
+    """
 
     source: Source
     events: int | None
@@ -37,10 +42,14 @@ class MergedWindow:
 MISSING = MergedWindow("missing", None, None)
 
 
-def merge_window(speed: WindowState | None, batch: WindowState | None, covered: bool) -> MergedWindow:
-    """The served value of one window: higher epoch first, then more events, then batch; the sides are never added.
+def merge_window(
+    speed: WindowState | None, batch: WindowState | None, covered: bool
+) -> MergedWindow:
+    """The served value of one window: higher epoch first, then more events, then batch; the sides
+    are never added.
 
-    `covered` says that a published generation covers the window, so that no row means that nothing happened.
+    `covered` says that a published generation covers the window, so that no row means that nothing
+    happened.
     """
     chosen = richer(batch, speed)
     if chosen is None:
@@ -51,7 +60,8 @@ def merge_window(speed: WindowState | None, batch: WindowState | None, covered: 
 
 
 def richer(left: WindowState | None, right: WindowState | None) -> WindowState | None:
-    """The state with the higher (epoch, events); left when they are equal, for then they are the same events. None is its zero."""
+    """The state with the higher (epoch, events); left when they are equal, for then they are the
+    same events. None is its zero."""
     return right if _register(right) > _register(left) else left
 
 
@@ -60,14 +70,22 @@ def _register(state: WindowState | None) -> tuple[int, int]:
 
 
 def _without_excluded(speed: WindowState, batch: WindowState | None) -> Mapping[Axes, Parts]:
-    """Speed's values less what batch knows to be excluded: speed holds a superset of batch's events, so it holds those too.
+    """Speed's values less what batch knows to be excluded: speed holds a superset of batch's
+    events, so it holds those too.
 
-    What batch excluded under axes that speed does not have (a dimension named anew in between) is subtracted there all the
-    same: no total hangs on a label.
+    What batch excluded under axes that speed does not have (a dimension named anew in between) is
+    subtracted there all the same: no total hangs on a label.
     """
     if batch is None or batch.epoch != speed.epoch or not batch.excluded:
         return speed.values
-    axes = [*speed.values, *(one for one in batch.excluded if one not in speed.values and any(batch.excluded[one].values()))]
+    axes = [
+        *speed.values,
+        *(
+            one
+            for one in batch.excluded
+            if one not in speed.values and any(batch.excluded[one].values())
+        ),
+    ]
     return {one: _less(speed.values.get(one, {}), batch.excluded.get(one, {})) for one in axes}
 
 
@@ -76,5 +94,8 @@ def _less(parts: Parts, excluded: Parts) -> dict[str, int]:
 
 
 def add_parts(left: Parts, right: Parts) -> dict[str, int]:
-    """Sum of two rows' parts, name by name; an absent name is 0. Associative, commutative, {} is its zero."""
+    """Sum of two rows' parts, name by name; an absent name is 0.
+
+    Associative, commutative, {} is its zero.
+    """
     return {name: left.get(name, 0) + right.get(name, 0) for name in {**left, **right}}

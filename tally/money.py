@@ -5,11 +5,16 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 from pathlib import Path
 
 _FILE = Path(__file__).parents[1] / "schemas" / "currencies.json"
-# ISO 4217 code to its decimals: those in use, and those of receipts that may still have to be kept. Codes without money behind
-# them (XXX, XTS, metals) are not among them.
-CURRENCIES: dict[str, int] = {code: digits for group in json.loads(_FILE.read_text("utf-8")).values() for code, digits in group.items()}
+# ISO 4217 code to its decimals: those in use, and those of receipts that may still have to be kept.
+# Codes without money behind them (XXX, XTS, metals) are not among them.
+CURRENCIES: dict[str, int] = {
+    code: digits
+    for group in json.loads(_FILE.read_text("utf-8")).values()
+    for code, digits in group.items()
+}
 _WHOLE = Decimal(1)
-# Wide enough for the product of any two accepted numbers, so that rounding happens once, at the minor unit.
+# Wide enough for the product of any two accepted numbers, so that rounding happens once, at the
+# minor unit.
 EXACT = Context(prec=80, rounding=ROUND_HALF_EVEN)
 
 

@@ -1,25 +1,30 @@
-"""Where a text holds what identifies or pays for a person: cards, bank accounts, addresses of people and devices, phones.
+"""Where a text holds what identifies or pays for a person: cards, bank accounts, addresses of
+people and devices, phones.
 
-Every pattern looks at each character a bounded number of times, and at most MOST_FINDS candidates are computed with: a text of any
-content costs time linear in its length. Texts are bytes as Latin-1, so that a broken message is looked at like a good one.
+Every pattern looks at each character a bounded number of times, and at most MOST_FINDS candidates
+are computed with: a text of any content costs time linear in its length. Texts are bytes as
+Latin-1, so that a broken message is looked at like a good one.
 """
 
 import re
 from collections.abc import Iterator
 from functools import cache
 
-# A text with more candidates than this is no message: what is left of it is taken as personal, unread.
+# A text with more candidates than this is no message: what is left of it is taken as personal,
+# unread.
 MOST_FINDS = 5_000
 Span = tuple[int, int]
 
 _GAP = r"(?:[ ./_-]{1,2}|\xc2\xa0)?+"
-# As cards are printed: 4-4-4-4(-3), 4-6-5, or in one piece. A digit before belongs to another number, and so does a decimal point.
+# As cards are printed: 4-4-4-4(-3), 4-6-5, or in one piece. A digit before belongs to another
+# number, and so does a decimal point.
 _CARD = re.compile(
     rf"[2-6](?<!\d.)(?<!\d\..)(?=\d{{3}}{_GAP}(?:\d{{4}}{_GAP}\d{{4}}{_GAP}\d{{1,4}}(?:{_GAP}\d{{1,3}})?|\d{{6}}{_GAP}\d{{4,5}})(?!\d))",
     re.ASCII | re.DOTALL,
 )
 _GROUP = re.compile(rf"(\d+){_GAP}", re.ASCII)
-# Numbers of the issuers in use, with their lengths: Visa, Mastercard, Amex, Diners, JCB, Mir, Maestro, Discover, UnionPay.
+# Numbers of the issuers in use, with their lengths: Visa, Mastercard, Amex, Diners, JCB, Mir,
+# Maestro, Discover, UnionPay.
 _ISSUED = re.compile(
     r"4(?:\d{12}|\d{15}|\d{18})|(?:5[1-5]|2[2-7])\d{14}|3[47]\d{13}|3(?:0[0-59]|[689]\d)\d{11,16}|35\d{14,17}|(?:5[06-8]|6\d)\d{14,17}",
     re.ASCII,
@@ -27,31 +32,58 @@ _ISSUED = re.compile(
 _DOUBLED = bytes.maketrans(b"0123456789", bytes([0, 2, 4, 6, 8, 1, 3, 5, 7, 9]))
 _SINGLE = bytes.maketrans(b"0123456789", bytes(range(10)))
 
-_IBAN = re.compile(r"\d\d(?<=[A-Za-z]{2}..)(?<![A-Za-z0-9].{4})(?=((?:[ ._-]?[A-Za-z0-9]){11,30}))", re.ASCII | re.DOTALL)
+_IBAN = re.compile(
+    r"\d\d(?<=[A-Za-z]{2}..)(?<![A-Za-z0-9].{4})(?=((?:[ ._-]?[A-Za-z0-9]){11,30}))",
+    re.ASCII | re.DOTALL,
+)
 # Characters of an account number by country (ISO 13616).
 _IBAN_LENGTHS = {
     country: length
     for length, countries in {
-        15: "NO", 16: "BE", 18: "DK FK FI FO GL NL SD", 19: "MK SI", 20: "AT BA EE KZ LT LU MN XK", 21: "CH HR LI LV",
-        22: "BG BH CR DE GB GE IE ME RS VA", 23: "AE GI IL IQ OM SO TL", 24: "AD CZ DZ ES MD PK RO SA SE SK TN VG",
-        25: "LY PT ST", 26: "IS TR", 27: "BF BI CF CG CM DJ FR GA GR IT MC MG MR SM", 28: "AL AZ BJ BY CI CY DO GT HU LB ML NI PL SN SV",
-        29: "BR EG MZ PS QA UA", 30: "JO KW MU YE", 31: "MT SC", 32: "LC", 33: "RU",
+        15: "NO",
+        16: "BE",
+        18: "DK FK FI FO GL NL SD",
+        19: "MK SI",
+        20: "AT BA EE KZ LT LU MN XK",
+        21: "CH HR LI LV",
+        22: "BG BH CR DE GB GE IE ME RS VA",
+        23: "AE GI IL IQ OM SO TL",
+        24: "AD CZ DZ ES MD PK RO SA SE SK TN VG",
+        25: "LY PT ST",
+        26: "IS TR",
+        27: "BF BI CF CG CM DJ FR GA GR IT MC MG MR SM",
+        28: "AL AZ BJ BY CI CY DO GT HU LB ML NI PL SN SV",
+        29: "BR EG MZ PS QA UA",
+        30: "JO KW MU YE",
+        31: "MT SC",
+        32: "LC",
+        33: "RU",
     }.items()
     for country in countries.split()
-}  # fmt: skip
+}
 
 # Each of these begins at the one character that is rare in other texts, and looks back from there.
-_LOCAL_PART = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._%+'-" + "".join(map(chr, range(0x80, 0x100)))
-_DOMAIN = re.compile(r"@(?<=[A-Za-z0-9._%+'\x80-\xff-]@)[A-Za-z0-9\x80-\xff-]++(?:\.[A-Za-z0-9\x80-\xff-]++)+")
+_LOCAL_PART = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._%+'-" + "".join(
+    map(chr, range(0x80, 0x100))
+)
+_DOMAIN = re.compile(
+    r"@(?<=[A-Za-z0-9._%+'\x80-\xff-]@)[A-Za-z0-9\x80-\xff-]++(?:\.[A-Za-z0-9\x80-\xff-]++)+"
+)
 _MOST_LOCAL_PART = 256
 _DEVICE = re.compile(
     r"[:-](?<=[0-9A-Fa-f]{2}.)(?<![0-9A-Fa-f]{3}.)[0-9A-Fa-f]{2}([:-])[0-9A-Fa-f]{2}(?:\1[0-9A-Fa-f]{2}){3}(?![0-9A-Fa-f])"
 )
-_DOTTED_DEVICE = re.compile(r"\.(?<=[0-9A-Fa-f]{4}.)(?<![0-9A-Fa-f]{5}.)[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}(?![0-9A-Fa-f])")
-_PHONE = re.compile(r"\+(?<![\dA-Za-z].)(?:\(?\d[ ()./-]{0,2}+){7,14}\d(?!\d)", re.ASCII | re.DOTALL)
-# Without a plus only as people write it, in groups: a number in one piece may be a price, a barcode or a receipt number.
+_DOTTED_DEVICE = re.compile(
+    r"\.(?<=[0-9A-Fa-f]{4}.)(?<![0-9A-Fa-f]{5}.)[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}(?![0-9A-Fa-f])"
+)
+_PHONE = re.compile(
+    r"\+(?<![\dA-Za-z].)(?:\(?\d[ ()./-]{0,2}+){7,14}\d(?!\d)", re.ASCII | re.DOTALL
+)
+# Without a plus only as people write it, in groups: a number in one piece may be a price, a barcode
+# or a receipt number.
 _LOCAL_PHONE = re.compile(
-    r"[(02-9](?<![\w.,+-].)(?=\d)(?:(?<=0)0[1-9]\d{0,2}[ /-](?:\d[ /-]?){6,11}\d|(?<=0)[1-9](?:[ .-]\d{2}){4}"
+    r"[(02-9](?<![\w.,+-].)(?=\d)(?:(?<=0)0[1-9]\d{0,2}[ /-](?:\d[ /-]?){6,11}\d|(?<=0)[1-9](?:["
+    r" .-]\d{2}){4}"
     r"|(?:(?<=\()0\d{2,4}\)[ /-]?|(?<=0)\d{2,4}[ /-])(?:\d{5,8}|\d{3,4}[ -]\d{3,5})"
     r"|(?:(?<=\()[2-9]\d{2}\)[ .-]?|(?<=[2-9])\d{2}[ .-])\d{3}[ .-]\d{4})(?!\d)",
     re.ASCII | re.DOTALL,
@@ -63,7 +95,8 @@ _BARCODE_NAME = re.compile(_BARCODE_NAMES, re.IGNORECASE)
 
 
 def without_personal_data(text: str, mark: str) -> str:
-    """The text with the mark in place of every card, account, e-mail address, device address and phone number."""
+    """The text with the mark in place of every card, account, e-mail address, device address and
+    phone number."""
     # Long numbers first: a phone number found inside of one would leave the rest of it readable.
     for find in (_accounts, _cards, _addresses, _devices, _dotted_devices):
         text = replaced(text, find(text), mark)
@@ -71,7 +104,8 @@ def without_personal_data(text: str, mark: str) -> str:
 
 
 def replaced(text: str, spans: Iterator[Span], mark: str) -> str:
-    """The text with the mark in place of each span; spans ascend by their starts, and may overlap."""
+    """The text with the mark in place of each span; spans ascend by their starts, and may
+    overlap."""
     pieces, end = [], 0
     for start, stop in spans:
         if start >= end:
@@ -117,18 +151,25 @@ def _card_end(text: str, start: int) -> int:
         digits, place = digits + group[1], group.end()
         if _is_card(digits):
             found = group.end(1)
-    return 0 if found - start in (8, 12, 13, 14) and _is_named_barcode(text, start, found) else found
+    return (
+        0 if found - start in (8, 12, 13, 14) and _is_named_barcode(text, start, found) else found
+    )
 
 
 def _is_card(digits: str) -> bool:
     if len(digits) < 13 or _ISSUED.fullmatch(digits) is None:
         return False
     written = digits.encode()
-    return (sum(written[-1::-2].translate(_SINGLE)) + sum(written[-2::-2].translate(_DOUBLED))) % 10 == 0
+    return (
+        sum(written[-1::-2].translate(_SINGLE)) + sum(written[-2::-2].translate(_DOUBLED))
+    ) % 10 == 0
 
 
 def _is_named_barcode(text: str, start: int, end: int) -> bool:
-    return is_barcode(text[start:end]) and _BARCODE_BEFORE.search(text[max(0, start - 40) : start]) is not None
+    return (
+        is_barcode(text[start:end])
+        and _BARCODE_BEFORE.search(text[max(0, start - 40) : start]) is not None
+    )
 
 
 def _accounts(text: str) -> Iterator[Span]:
@@ -153,7 +194,10 @@ def _account_end(text: str, start: int, most: int) -> int:
 def _addresses(text: str) -> Iterator[Span]:
     for number, found in enumerate(_DOMAIN.finditer(text)):
         before = text[max(0, found.start() - _MOST_LOCAL_PART) : found.start()]
-        yield found.start() - len(before) + len(before.rstrip(_LOCAL_PART)), found.end() if number < MOST_FINDS else len(text)
+        yield (
+            found.start() - len(before) + len(before.rstrip(_LOCAL_PART)),
+            found.end() if number < MOST_FINDS else len(text),
+        )
         if number == MOST_FINDS:
             return
 
@@ -168,4 +212,6 @@ def _dotted_devices(text: str) -> Iterator[Span]:
 
 @cache
 def _base36() -> dict[str, str]:
-    return {letter: str(value) for value, letter in enumerate("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ")}
+    return {
+        letter: str(value) for value, letter in enumerate("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    }

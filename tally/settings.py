@@ -1,7 +1,7 @@
 """All settings of Tally in one frozen object, built once from the environment in each `main`.
 
-Precedence: environment variable TALLY_<NAME>, then TALLY_HOME/addresses.env (written by `tally up`), then the default.
-`docs/generated/settings.md` is made from this file.
+Precedence: environment variable TALLY_<NAME>, then TALLY_HOME/addresses.env (written by `tally
+up`), then the default. `docs/generated/settings.md` is made from this file.
 """
 
 import os
@@ -19,12 +19,14 @@ _NOT_IN_A_HOME = "%[]"
 
 
 def user_cache() -> Path:
-    """Folder of the downloaded JVM artifacts: under XDG_CACHE_HOME if that is set, else ~/.cache."""
+    """Folder of the downloaded JVM artifacts: under XDG_CACHE_HOME if that is set, else
+    ~/.cache."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tally"
 
 
 def kept_addresses(home: Path) -> dict[str, str]:
-    """TALLY_<NAME> to host:port as `tally up` wrote them to this home; empty before the first start."""
+    """TALLY_<NAME> to host:port as `tally up` wrote them to this home; empty before the first
+    start."""
     try:
         lines = (home / ADDRESSES_FILE).read_text("utf-8").splitlines()
     except (FileNotFoundError, NotADirectoryError):
@@ -33,110 +35,249 @@ def kept_addresses(home: Path) -> dict[str, str]:
 
 
 class Settings(BaseModel):
-    """Every setting, with unit and meaning; frozen. Nothing below a `main` reads the environment."""
+    """Every setting, with unit and meaning; frozen.
+
+    Nothing below a `main` reads the environment.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    home: Path = Field(Path(".tally"), description="folder of all local data, logs and process records")
-    cache: Path = Field(default_factory=user_cache, description="folder of the downloaded JVM artifacts")
+    home: Path = Field(
+        Path(".tally"), description="folder of all local data, logs and process records"
+    )
+    cache: Path = Field(
+        default_factory=user_cache, description="folder of the downloaded JVM artifacts"
+    )
 
-    kafka: str = Field("127.0.0.1:9092", description="bootstrap servers of Kafka, host:port, comma between several")
-    cassandra: str = Field("127.0.0.1:9042", description="contact points of Cassandra, host:port, comma between several")
-    cassandra_datacenter: str = Field("datacenter1", description="data centre that LOCAL_QUORUM means")
+    kafka: str = Field(
+        "127.0.0.1:9092", description="bootstrap servers of Kafka, host:port, comma between several"
+    )
+    cassandra: str = Field(
+        "127.0.0.1:9042",
+        description="contact points of Cassandra, host:port, comma between several",
+    )
+    cassandra_datacenter: str = Field(
+        "datacenter1", description="data centre that LOCAL_QUORUM means"
+    )
     keyspace: str = Field("tally", description="Cassandra keyspace of all views")
-    replication: int = Field(1, ge=1, description="copies of each Kafka partition and Cassandra row")
-    kafka_controller: str = Field("127.0.0.1:9093", description="host:port of the local broker's controller")
-    cassandra_storage: str = Field("127.0.0.1:7000", description="host:port on which the local Cassandra node talks to its peers")
+    replication: int = Field(
+        1, ge=1, description="copies of each Kafka partition and Cassandra row"
+    )
+    kafka_controller: str = Field(
+        "127.0.0.1:9093", description="host:port of the local broker's controller"
+    )
+    cassandra_storage: str = Field(
+        "127.0.0.1:7000",
+        description="host:port on which the local Cassandra node talks to its peers",
+    )
     gateway: str = Field("127.0.0.1:8081", description="host:port on which the gateway listens")
-    api: str = Field("127.0.0.1:8080", description="host:port on which the API and the dashboard listen")
+    api: str = Field(
+        "127.0.0.1:8080", description="host:port on which the API and the dashboard listen"
+    )
     allowed_hosts: str = Field(
-        "", description="further names under which gateway and API may be asked, comma between; loopback always; `*` is any name"
+        "",
+        description=(
+            "further names under which gateway and API may be asked, comma between; loopback"
+            " always; `*` is any name"
+        ),
     )
     airflow: str = Field("127.0.0.1:8793", description="host:port of the Airflow API server")
     spark_master: str = Field("local[*]", description="Spark master URL")
     spark_memory: str = Field("2g", description="heap of each Spark driver")
     spark_java_options: str = Field(
-        "", description="collector, compiler and other options of the JVMs of Spark's drivers and executors; empty: what suits each job"
+        "",
+        description=(
+            "collector, compiler and other options of the JVMs of Spark's drivers and executors;"
+            " empty: what suits each job"
+        ),
     )
-    spark_driver_host: str = Field("127.0.0.1", description="host name or address at which Spark executors reach the driver")
-    ready_file: Path | None = Field(None, description="file that a job without HTTP touches once it works; set by whoever starts it")
+    spark_driver_host: str = Field(
+        "127.0.0.1", description="host name or address at which Spark executors reach the driver"
+    )
+    ready_file: Path | None = Field(
+        None,
+        description="file that a job without HTTP touches once it works; set by whoever starts it",
+    )
 
-    heartbeat_file: Path | None = Field(None, description="file for the heartbeat of a job without HTTP; set by whoever starts it")
-    exit_file: Path | None = Field(None, description="file that takes why a job has ended by itself; set by whoever starts it")
+    heartbeat_file: Path | None = Field(
+        None, description="file for the heartbeat of a job without HTTP; set by whoever starts it"
+    )
+    exit_file: Path | None = Field(
+        None, description="file that takes why a job has ended by itself; set by whoever starts it"
+    )
     stalled_after_seconds: float = Field(
-        60.0, gt=0, description="seconds without a heartbeat, or without progress while there is work, after which a job is `stalled`"
+        60.0,
+        gt=0,
+        description=(
+            "seconds without a heartbeat, or without progress while there is work, after which a"
+            " job is `stalled`"
+        ),
     )
 
-    partitions: int = Field(4, ge=1, description="partitions of each topic; a change needs new topics")
+    partitions: int = Field(
+        4, ge=1, description="partitions of each topic; a change needs new topics"
+    )
     raw_retention_seconds: int = Field(
         86400,
         ge=1,
         description="seconds that raw topics keep a message; an unread one is kept longer",
     )
     raw_backlog_seconds: int = Field(
-        604800, ge=1, description="age of the oldest raw message that the normaliser has not read at which the gateway takes no more"
+        604800,
+        ge=1,
+        description=(
+            "age of the oldest raw message that the normaliser has not read at which the gateway"
+            " takes no more"
+        ),
     )
     raw_backlog_bytes: int = Field(
-        10_000_000_000, ge=1, description="bytes of raw messages that the normaliser has not read at which the gateway takes no more"
+        10_000_000_000,
+        ge=1,
+        description=(
+            "bytes of raw messages that the normaliser has not read at which the gateway takes no"
+            " more"
+        ),
     )
-    canonical_retention_hours: int = Field(168, ge=1, description="hours that canonical topics keep a record")
-    max_message_bytes: int = Field(1_000_000, ge=1, description="largest raw message in bytes; larger is a dead letter too_large")
-    future_tolerance_seconds: int = Field(300, ge=0, description="seconds that happened_at may lie after arrival")
+    canonical_retention_hours: int = Field(
+        168, ge=1, description="hours that canonical topics keep a record"
+    )
+    max_message_bytes: int = Field(
+        1_000_000,
+        ge=1,
+        description="largest raw message in bytes; larger is a dead letter too_large",
+    )
+    future_tolerance_seconds: int = Field(
+        300, ge=0, description="seconds that happened_at may lie after arrival"
+    )
 
     delivery: Literal["at_most_once", "at_least_once", "exactly_once"] = Field(
         "exactly_once", description="guarantee of the processor loop"
     )
-    normalisers: int = Field(1, ge=1, description="processes of the normaliser in the local stack; they share the partitions")
-    normaliser_slot: int = Field(0, ge=0, description="which of several normalisers a process is; a second one of a slot ends the first")
-    alignment_seconds: int = Field(600, ge=0, description="event-time lead over the slowest partition at which the normaliser pauses one")
-    transaction_records: int = Field(2000, ge=1, description="most input records in one normaliser transaction")
+    normalisers: int = Field(
+        1,
+        ge=1,
+        description="processes of the normaliser in the local stack; they share the partitions",
+    )
+    normaliser_slot: int = Field(
+        0,
+        ge=0,
+        description=(
+            "which of several normalisers a process is; a second one of a slot ends the first"
+        ),
+    )
+    alignment_seconds: int = Field(
+        600,
+        ge=0,
+        description="event-time lead over the slowest partition at which the normaliser pauses one",
+    )
+    transaction_records: int = Field(
+        2000, ge=1, description="most input records in one normaliser transaction"
+    )
 
-    sales_lateness_seconds: int = Field(7200, ge=1, description="seconds that the speed layer keeps a sales window open")
-    traffic_lateness_seconds: int = Field(7200, ge=1, description="seconds that the speed layer keeps a traffic window open")
+    sales_lateness_seconds: int = Field(
+        7200, ge=1, description="seconds that the speed layer keeps a sales window open"
+    )
+    traffic_lateness_seconds: int = Field(
+        7200, ge=1, description="seconds that the speed layer keeps a traffic window open"
+    )
     trigger_seconds: float = Field(
-        0.0, ge=0, description="least seconds between two micro-batches of the views; 0: each as the last one ends"
+        0.0,
+        ge=0,
+        description=(
+            "least seconds between two micro-batches of the views; 0: each as the last one ends"
+        ),
     )
     micro_batch_records: int = Field(
-        250_000, ge=1, le=1_000_000, description="most records in one micro-batch of the views; more wait for the next"
+        250_000,
+        ge=1,
+        le=1_000_000,
+        description="most records in one micro-batch of the views; more wait for the next",
     )
     receipts_trigger_seconds: float = Field(
-        10.0, ge=0, description="least seconds between two micro-batches of the raw receipts; the views come first"
+        10.0,
+        ge=0,
+        description=(
+            "least seconds between two micro-batches of the raw receipts; the views come first"
+        ),
     )
-    shuffle_partitions: int = Field(2, ge=1, description="Spark shuffle partitions and state stores; fixed by the first start")
+    shuffle_partitions: int = Field(
+        2, ge=1, description="Spark shuffle partitions and state stores; fixed by the first start"
+    )
     speed_retention_days: int = Field(
-        400, ge=1, le=7300, description="days that a speed row lives after the later of its window's end and its writing"
+        400,
+        ge=1,
+        le=7300,
+        description=(
+            "days that a speed row lives after the later of its window's end and its writing"
+        ),
     )
 
     final_patience_seconds: float = Field(
-        3600.0, gt=0, description="seconds without word that the master has read everything, after which no answer is final"
+        3600.0,
+        gt=0,
+        description=(
+            "seconds without word that the master has read everything, after which no answer is"
+            " final"
+        ),
     )
-    ingest_trigger_seconds: float = Field(30.0, ge=0, description="seconds between two appends to the master; longer makes larger files")
-    checkpoints: Path | None = Field(None, description="folder of the streaming checkpoints; default TALLY_HOME/data/checkpoints")
-    default_currency: str = Field("USD", description="currency of a store that names none, ISO 4217")
-    default_timezone: str = Field("UTC", description="time zone of a store that names none, IANA name")
+    ingest_trigger_seconds: float = Field(
+        30.0,
+        ge=0,
+        description="seconds between two appends to the master; longer makes larger files",
+    )
+    checkpoints: Path | None = Field(
+        None, description="folder of the streaming checkpoints; default TALLY_HOME/data/checkpoints"
+    )
+    default_currency: str = Field(
+        "USD", description="currency of a store that names none, ISO 4217"
+    )
+    default_timezone: str = Field(
+        "UTC", description="time zone of a store that names none, IANA name"
+    )
     stores_file: Path | None = Field(
-        None, description="YAML with name, tz, currency, numbering by store id; absent stores take the defaults"
+        None,
+        description=(
+            "YAML with name, tz, currency, numbering by store id; absent stores take the defaults"
+        ),
     )
-    loyalty_key: SecretStr = Field(SecretStr(""), description="secret key of the loyalty hash; without it no loyalty id is kept")
+    loyalty_key: SecretStr = Field(
+        SecretStr(""),
+        description="secret key of the loyalty hash; without it no loyalty id is kept",
+    )
 
     @field_validator("home")
     @classmethod
     def _has_a_path_that_delta_opens(cls, home: Path) -> Path:
         if found := [sign for sign in _NOT_IN_A_HOME if sign in str(home.absolute())]:
-            raise ValueError(f"the folder's whole path holds `{found[0]}`, and the master dataset cannot be read there; choose another")
+            raise ValueError(
+                f"the folder's whole path holds `{found[0]}`, and the master dataset cannot be read"
+                " there; choose another"
+            )
         return home
 
     @classmethod
     def load(cls, environment: Mapping[str, str] | None = None) -> "Settings":
-        """Settings from the environment and TALLY_HOME/addresses.env. Raises BadSettings that names each bad variable."""
+        """Settings from the environment and TALLY_HOME/addresses.env.
+
+        Raises BadSettings that names each bad variable.
+        """
         environment = os.environ if environment is None else environment
         named = {**kept_addresses(Path(environment.get("TALLY_HOME", ".tally"))), **environment}
-        values = {name: named[f"TALLY_{name.upper()}"] for name in cls.model_fields if f"TALLY_{name.upper()}" in named}
+        values = {
+            name: named[f"TALLY_{name.upper()}"]
+            for name in cls.model_fields
+            if f"TALLY_{name.upper()}" in named
+        }
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            wrong = [(str(e["loc"][0]).upper(), e["msg"].removeprefix("Value error, "), e["input"]) for e in error.errors()]
-            bad = "; ".join(f"TALLY_{name}: {reason} (got {value!r})" for name, reason, value in wrong)
+            wrong = [
+                (str(e["loc"][0]).upper(), e["msg"].removeprefix("Value error, "), e["input"])
+                for e in error.errors()
+            ]
+            bad = "; ".join(
+                f"TALLY_{name}: {reason} (got {value!r})" for name, reason, value in wrong
+            )
             raise BadSettings(f"settings: {bad}. Correct or unset these variables.") from error
 
     @property

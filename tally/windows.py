@@ -32,7 +32,9 @@ def utc_days(start: datetime, end: datetime) -> list[date]:
 
 
 def parse_days(text: str) -> tuple[date, date]:
-    """First and last UTC day of `A..B`, both inclusive. Raises ValueError, whose message says what is expected.
+    """First and last UTC day of `A..B`, both inclusive.
+
+    Raises ValueError, whose message says what is expected.
 
     >>> parse_days("2017-09-01..2017-09-30")
     (datetime.date(2017, 9, 1), datetime.date(2017, 9, 30))
@@ -40,7 +42,9 @@ def parse_days(text: str) -> tuple[date, date]:
     try:
         first, last = (date.fromisoformat(day) for day in text.split(".."))
     except ValueError as error:
-        raise ValueError(f"--days {text!r}: expected YYYY-MM-DD..YYYY-MM-DD, both inclusive") from error
+        raise ValueError(
+            f"--days {text!r}: expected YYYY-MM-DD..YYYY-MM-DD, both inclusive"
+        ) from error
     if last < first:
         raise ValueError(f"--days {text!r}: the first day is after the last")
     if (last - first).days >= MOST_DAYS:

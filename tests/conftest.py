@@ -1,4 +1,5 @@
-"""Real parts for the integration tests: one Kafka, one Cassandra, one Spark for each run, names with a uuid for each test.
+"""Real parts for the integration tests: one Kafka, one Cassandra, one Spark for each run, names
+with a uuid for each test.
 
 TALLY_TEST_STACK_HOME=<a TALLY_HOME> takes a stack that runs already and leaves it running.
 """
@@ -31,11 +32,16 @@ hypothesis.settings.load_profile("tally")
 
 
 def make_site(home: Path, **variables: str) -> "Site":
-    """A stack at this home on free ports; `variables` are environment variables of its settings, e.g. TALLY_PARTITIONS."""
+    """A stack at this home on free ports; `variables` are environment variables of its settings,
+    e.g. TALLY_PARTITIONS."""
     from ops.local.stack.addresses import apart, settings_with_addresses
     from ops.local.stack.service import Site
 
-    environment = {"TALLY_SPARK_JAVA_OPTIONS": SHORT_RUN_JAVA, **apart(home, os.environ), **variables}
+    environment = {
+        "TALLY_SPARK_JAVA_OPTIONS": SHORT_RUN_JAVA,
+        **apart(home, os.environ),
+        **variables,
+    }
     return Site.of(settings_with_addresses(environment), environment)
 
 
@@ -48,12 +54,14 @@ def stack_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def site(stack_home: Path) -> Iterator["Site"]:
-    """The run's shared stack; nothing of it runs until a test asks for `kafka` or `cassandra`, nothing is left at the end."""
+    """The run's shared stack; nothing of it runs until a test asks for `kafka` or `cassandra`,
+    nothing is left at the end."""
     from ops.local.stack import catalogue, control
 
     site = make_site(stack_home)
     yield site
-    # Producers and consumers of failed transactions lie in reference cycles; they would call for their broker after its end.
+    # Producers and consumers of failed transactions lie in reference cycles; they would call for
+    # their broker after its end.
     gc.collect()
     if "TALLY_TEST_STACK_HOME" not in os.environ:
         control.down(site, catalogue.named(()), print)
@@ -106,7 +114,9 @@ def made_topic(settings: Settings) -> Iterator[str]:
 
     name = f"test-{uuid4().hex}"
     admin = kafka_admin(settings)
-    admin.create_topics([NewTopic(name, num_partitions=settings.partitions, replication_factor=1)])[name].result(30)
+    admin.create_topics([NewTopic(name, num_partitions=settings.partitions, replication_factor=1)])[
+        name
+    ].result(30)
     _wait_for_leaders(settings, name)
     yield name
     admin.delete_topics([name])[name].result(30)
@@ -119,7 +129,12 @@ def _wait_for_leaders(settings: Settings, topic: str) -> None:
 
     from runtime.connect import kafka_consumer
 
-    @retry(retry=retry_if_exception_type(KafkaException), stop=stop_after_delay(30), wait=wait_fixed(0.1), reraise=True)
+    @retry(
+        retry=retry_if_exception_type(KafkaException),
+        stop=stop_after_delay(30),
+        wait=wait_fixed(0.1),
+        reraise=True,
+    )
     def led() -> None:
         for number in range(settings.partitions):
             consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)
@@ -140,7 +155,8 @@ def tables(cassandra: str, settings: Settings) -> Iterator["Session"]:
 
 @contextmanager
 def made_keyspace(settings: Settings) -> Iterator["Session"]:
-    """A session on a new keyspace with every table of schemas/views, which is gone after the block."""
+    """A session on a new keyspace with every table of schemas/views, which is gone after the
+    block."""
     from ops import provision
     from runtime.connect import cassandra_session
 
@@ -153,7 +169,8 @@ def made_keyspace(settings: Settings) -> Iterator["Session"]:
 
 @pytest.fixture(scope="module")
 def keyspace(tables: "Session") -> str:
-    """Name of a keyspace with every table of schemas/views, each empty as the module begins: to make them anew takes five times as long."""
+    """Name of a keyspace with every table of schemas/views, each empty as the module begins: to
+    make them anew takes five times as long."""
     from schemas import loader
 
     for statement in loader.table_statements():
@@ -163,19 +180,26 @@ def keyspace(tables: "Session") -> str:
 
 @pytest.fixture
 def own_settings(settings: Settings, keyspace: str, tmp_path: Path) -> Settings:
-    """Settings of the shared stack with the module's own keyspace and the test's own home (master, checkpoints)."""
+    """Settings of the shared stack with the module's own keyspace and the test's own home
+    (master, checkpoints)."""
     return settings.model_copy(update={"keyspace": keyspace, "home": tmp_path})
 
 
 @pytest.fixture(scope="module")
-def own_site(site: "Site", keyspace: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator["Site"]:
-    """A stack of the module's own with empty topics: its own broker and home; the shared Cassandra with the module's keyspace.
+def own_site(
+    site: "Site", keyspace: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator["Site"]:
+    """A stack of the module's own with empty topics: its own broker and home; the shared Cassandra
+    with the module's keyspace.
 
     For tests that run whole processes, which know their topics by fixed names.
     """
     from ops.local.stack import catalogue, control
 
-    shared = {"TALLY_CASSANDRA": site.settings.cassandra, "TALLY_CASSANDRA_STORAGE": site.settings.cassandra_storage}
+    shared = {
+        "TALLY_CASSANDRA": site.settings.cassandra,
+        "TALLY_CASSANDRA_STORAGE": site.settings.cassandra_storage,
+    }
     own = make_site(tmp_path_factory.mktemp("own"), **shared, TALLY_KEYSPACE=keyspace)
     control.up(own, catalogue.named(["kafka"]), print)
     yield own

@@ -1,4 +1,7 @@
-"""Tiers of the tests: the folder is the tier. Counts each, fails an empty one, a skip without reason, and a JVM in a fast one."""
+"""Tiers of the tests: the folder is the tier.
+
+Counts each, fails an empty one, a skip without reason, and a JVM in a fast one.
+"""
 
 import os
 import shutil
@@ -21,7 +24,8 @@ TOGETHER = ("tests/e2e/today",)
 NO_REASON = ("", "Skipped: ", "Skipped: unconditional skip")
 JVM_STARTERS = ("java", "spark-submit")
 
-# A suite that two tiers share is no test module: without this its failures would not show the compared values.
+# A suite that two tiers share is no test module: without this its failures would not show the
+# compared values.
 pytest.register_assert_rewrite("tests.support")
 
 counts: Counter[str] = Counter()
@@ -31,7 +35,11 @@ _no_jvm_now = False
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """--tiers unit,laws: only these, and none of them may be empty."""
-    parser.addoption("--tiers", default="", help=f"comma list of {', '.join(TIERS)}; each asked for must have tests")
+    parser.addoption(
+        "--tiers",
+        default="",
+        help=f"comma list of {', '.join(TIERS)}; each asked for must have tests",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -40,7 +48,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{tier}: set by the folder tests/{tier}")
     unknown = set(_asked(config)) - set(TIERS)
     if unknown:
-        raise pytest.UsageError(f"--tiers: there is no {', '.join(sorted(unknown))}; there are {', '.join(TIERS)}")
+        raise pytest.UsageError(
+            f"--tiers: there is no {', '.join(sorted(unknown))}; there are {', '.join(TIERS)}"
+        )
     sys.addaudithook(_refuse_jvm)
 
 
@@ -68,14 +78,18 @@ def no_jvm_in_fast_tiers(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With several workers each file goes to one of them, the files of a folder of TOGETHER to the same."""
+    """With several workers each file goes to one of them, the files of a folder of TOGETHER to
+    the same."""
     scheduler = LoadFileScheduling(config, log)
     scheduler._split_scope = _file_or_folder
     return scheduler
 
 
 def _file_or_folder(nodeid: str) -> str:
-    return next((folder for folder in TOGETHER if nodeid.startswith(f"{folder}/")), nodeid.partition("::")[0])
+    return next(
+        (folder for folder in TOGETHER if nodeid.startswith(f"{folder}/")),
+        nodeid.partition("::")[0],
+    )
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -89,7 +103,11 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """An empty tier that was asked for, or a bare skip, fails the run."""
     is_worker = hasattr(session.config, "workerinput")
-    if not is_worker and (_empty(session.config) or bare_skips) and session.exitstatus in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
+    if (
+        not is_worker
+        and (_empty(session.config) or bare_skips)
+        and session.exitstatus in (0, pytest.ExitCode.NO_TESTS_COLLECTED)
+    ):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
@@ -115,7 +133,11 @@ def _asked(config: pytest.Config) -> list[str]:
 
 
 def _empty(config: pytest.Config) -> list[str]:
-    return [] if config.getoption("collectonly") else [tier for tier in _asked(config) if not counts[tier]]
+    return (
+        []
+        if config.getoption("collectonly")
+        else [tier for tier in _asked(config) if not counts[tier]]
+    )
 
 
 def _reason(longrepr: object) -> str:
@@ -126,10 +148,14 @@ def _refuse_jvm(event: str, arguments: tuple[Any, ...]) -> None:
     if _no_jvm_now and event in ("subprocess.Popen", "os.posix_spawn", "os.exec"):
         program = os.fsdecode(arguments[0] or arguments[1][0])
         if Path(program).name in JVM_STARTERS and not _is_stand_in(program):
-            raise AssertionError(f"a fast test started {program}; tests that need a JVM belong in tests/integration")
+            raise AssertionError(
+                f"a fast test started {program}; tests that need a JVM belong in tests/integration"
+            )
 
 
 def _is_stand_in(program: str) -> bool:
     """Whether it is a shell script that a test wrote in Java's place."""
     found = shutil.which(program)
-    return found is not None and Path(found).name == "java" and Path(found).read_bytes()[:2] == b"#!"
+    return (
+        found is not None and Path(found).name == "java" and Path(found).read_bytes()[:2] == b"#!"
+    )

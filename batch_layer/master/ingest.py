@@ -1,9 +1,10 @@
-"""`python -m batch_layer.master.ingest`: appends every committed canonical record to the master dataset, once.
+"""`python -m batch_layer.master.ingest`: appends every committed canonical record to the master
+dataset, once.
 
-A record's identity is (topic id, partition, offset): each append starts where the table ends, whatever the checkpoint says.
+A record's identity is (topic id, partition, offset): each append starts where the table ends,
+whatever the checkpoint says.
 """
 
-import json
 import signal
 import sys
 import threading
@@ -19,14 +20,24 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from batch_layer.master.positions import Held, Until, held_by, kept_offsets, newest_snapshot, refuse_other_log, starting_offsets
+from batch_layer.master.positions import (
+    Held,
+    Until,
+    held_by,
+    kept_offsets,
+    newest_snapshot,
+    refuse_other_log,
+    starting_offsets,
+)
 from batch_layer.master.progress import last_marks, note_days, note_position, read_days
 from batch_layer.master.table import append, create_table, master_records
 from batch_layer.master.watch import Running, Watch
+from runtime.checkpoint import committed_position, planned_end, planned_start
 from runtime.connect import cassandra_session
 from runtime.gaps import Gap, past_gaps, read_gaps
 from runtime.job import run_job
 from runtime.jvm_lock import exclusive_in_jvm
+from runtime.kafka_source import committed_records, committed_stream
 from runtime.lock import exclusive
 from runtime.marks import read_marks, topic_ids
 from runtime.priority import step_back
@@ -60,7 +71,8 @@ class Ingest:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0 after SIGTERM or SIGINT, 1 when the query failed, 78 when records are missing or the settings are wrong."""
+    """Exit code: 0 after SIGTERM or SIGINT, 1 when the query failed, 78 when records are missing
+    or the settings are wrong."""
     if list(sys.argv[1:] if argv is None else argv):
         print("usage: python -m batch_layer.master.ingest (it takes no arguments)", file=sys.stderr)
         return 2
@@ -83,10 +95,13 @@ def _ingest(settings: Settings, stop: threading.Event) -> None:
             Watch(settings, session).until_stopped(running, stop)
 
 
-def start_ingest(spark: SparkSession, session: Session, settings: Settings, **options: str) -> Running:
+def start_ingest(
+    spark: SparkSession, session: Session, settings: Settings, **options: str
+) -> Running:
     """The running query over all canonical topics; `options` go to the Kafka source.
 
-    Raises DataLoss when Kafka no longer keeps what the table lacks, or a log is not the one that the table's records came from.
+    Raises DataLoss when Kafka no longer keeps what the table lacks, or a log is not the one that
+    the table's records came from.
     """
     topics = [family.topic for family in FAMILIES.values()]
     create_table(spark, settings.master_path)
@@ -101,47 +116,50 @@ def start_ingest(spark: SparkSession, session: Session, settings: Settings, **op
         _leave_behind_if_before(settings.checkpoint(QUERY), wanted)
     ingest = Ingest(spark, session, settings, ids, gaps, Seen(starting))
     ingest.seen.reached = _already_read(ingest, starting)
-    return Running(_query(ingest, starting, options), lambda: ingest.seen.reached, lambda: ingest.seen.refusal)
+    return Running(
+        _query(ingest, starting, options), lambda: ingest.seen.reached, lambda: ingest.seen.refusal
+    )
 
 
 def _already_read(ingest: Ingest, starting: Until) -> Until:
-    """How far the query has read before: beyond the table's end where nothing but markers of transactions follows it."""
-    before = _committed_offsets(ingest.settings.checkpoint(QUERY))
+    """How far the query has read before: beyond the table's end where nothing but markers of
+    transactions follows it."""
+    before = committed_position(ingest.settings.checkpoint(QUERY)) or {}
 
     def reached(topic: str, partition: int, wanted: int) -> int:
         offset = before.get(topic, {}).get(partition, 0)
-        return offset if offset > wanted and not _committed_between(ingest, topic, partition, (wanted, offset)) else wanted
+        return (
+            offset
+            if offset > wanted
+            and not _committed_between(ingest, topic, partition, (wanted, offset))
+            else wanted
+        )
 
-    return {topic: {number: reached(topic, number, wanted) for number, wanted in spans.items()} for topic, spans in starting.items()}
+    return {
+        topic: {number: reached(topic, number, wanted) for number, wanted in spans.items()}
+        for topic, spans in starting.items()
+    }
 
 
 def _query(ingest: Ingest, starting: Until, options: Mapping[str, str]) -> StreamingQuery:
     settings = ingest.settings
-    records = (
-        ingest.spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", settings.kafka)
-        .option("subscribe", ",".join(starting))
-        .option("startingOffsets", json.dumps(_text_keys(starting)))
-        .option("kafka.isolation.level", "read_committed")
-        .option("failOnDataLoss", "true")
-        .options(**options)
-        .load()
+    records = committed_stream(ingest.spark, settings, starting, **options)
+    writer = records.writeStream.queryName(QUERY).option(
+        "checkpointLocation", str(settings.checkpoint(QUERY))
     )
-    writer = records.writeStream.queryName(QUERY).option("checkpointLocation", str(settings.checkpoint(QUERY)))
     writer = writer.foreachBatch(lambda batch, number: _append_or_tell(ingest, batch, number))
     return writer.trigger(processingTime=f"{settings.ingest_trigger_seconds} seconds").start()
 
 
-def _committed_offsets(checkpoint: Path) -> dict[str, dict[int, int]]:
-    """Where the last micro-batch that ended did so; empty before the first."""
-    done = max((int(file.name) for file in checkpoint.glob("commits/*") if file.name.isdigit()), default=None)
-    return {} if done is None else _offsets_in(checkpoint / "offsets" / str(done))
-
-
 def _leave_behind_if_before(checkpoint: Path, wanted: Until) -> None:
-    """A checkpoint from before a gap is moved aside: it would ask for what is gone, and each append starts where the table ends."""
-    done = _committed_offsets(checkpoint)
-    is_before = any(done.get(topic, {}).get(number, 0) < offset for topic, spans in wanted.items() for number, offset in spans.items())
+    """A checkpoint from before a gap is moved aside: it would ask for what is gone, and each
+    append starts where the table ends."""
+    done = committed_position(checkpoint) or {}
+    is_before = any(
+        done.get(topic, {}).get(number, 0) < offset
+        for topic, spans in wanted.items()
+        for number, offset in spans.items()
+    )
     if is_before and checkpoint.exists():
         checkpoint.rename(checkpoint.with_name(f"{checkpoint.name}-before-gap-{int(time.time())}"))
 
@@ -156,20 +174,36 @@ def _append_or_tell(ingest: Ingest, batch: DataFrame, number: int) -> None:
 
 
 def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
-    """Append what the table lacks of one micro-batch. Raises DataLoss when records between the table and the batch are missing."""
+    """Append what the table lacks of one micro-batch.
+
+    Raises DataLoss when records between the table and the batch are missing.
+    """
     # What is held, and the version that says so: another ingester may append at any moment after.
     snapshot = newest_snapshot(ingest.settings.master_path)
     held = snapshot.held
-    start, end = _planned(ingest, number)
+    checkpoint = ingest.settings.checkpoint(QUERY)
+    # Not where a query would begin today: the table may have been lost since this one began.
+    start, end = planned_start(checkpoint, number), planned_end(checkpoint, number)
     _refuse_hole(ingest, past_gaps(held.until, ingest.gaps), start)
-    fresh = master_records(batch.where(reduce(Column.__or__, list(_at_or_above(held.until, end))))).persist()
+    fresh = master_records(
+        batch.where(reduce(Column.__or__, list(_at_or_above(held.until, end))))
+    ).persist()
     try:
         days = read_days(fresh)
-        # Before the append: a crash between the two must leave a day dirty, never clean with records that no generation has.
+        # Before the append: a crash between the two must leave a day dirty, never clean with
+        # records that no generation has.
         note_days(ingest.session, days)
         if days:
-            marks = {topic: {**held.marks.get(topic, {}), **last_marks(days).get(topic, {})} for topic in end}
-            append(fresh, ingest.settings.master_path, snapshot, Held(ingest.ids, _furthest(held.until, end), marks))
+            marks = {
+                topic: {**held.marks.get(topic, {}), **last_marks(days).get(topic, {})}
+                for topic in end
+            }
+            append(
+                fresh,
+                ingest.settings.master_path,
+                snapshot,
+                Held(ingest.ids, _furthest(held.until, end), marks),
+            )
         note_position(ingest.session, end)
         ingest.seen.reached = end
         log.info("append", micro_batch=number, rows=sum(day["rows"] for day in days), until=end)
@@ -177,44 +211,34 @@ def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
         fresh.unpersist()
 
 
-def _planned(ingest: Ingest, number: int) -> tuple[Until, Until]:
-    """Offsets at which a micro-batch starts and ends, from the query's own plan, which is on disk before the batch runs."""
-    checkpoint = ingest.settings.checkpoint(QUERY)
-    # Not where a query would begin today: the table may have been lost since this one began.
-    before = checkpoint / "offsets" / str(number - 1) if number else checkpoint / "sources" / "0" / "0"
-    return _offsets_in(before), _offsets_in(checkpoint / "offsets" / str(number))
-
-
-def _offsets_in(file: Path) -> dict[str, dict[int, int]]:
-    # Spark's logs: the version, in the offset log also metadata, then one line for the source.
-    planned = json.loads(file.read_text("utf-8").splitlines()[-1])
-    return {topic: {int(number): offset for number, offset in offsets.items()} for topic, offsets in planned.items()}
-
-
 def _refuse_hole(ingest: Ingest, until: Until, start: Until) -> None:
-    """Nothing if no committed record lies between what the table holds and where the micro-batch starts."""
+    """Nothing if no committed record lies between what the table holds and where the micro-batch
+    starts."""
     for topic, offsets in start.items():
         for partition, offset in offsets.items():
             wanted = until.get(topic, {}).get(partition, 0)
             if offset > wanted and _committed_between(ingest, topic, partition, (wanted, offset)):
                 raise DataLoss(
-                    f"topic {topic} partition {partition}: the checkpoint goes on at offset {offset}, the master dataset ends at {wanted}; "
-                    f"move the folder {ingest.settings.checkpoint(QUERY)} away, the ingest then goes on where the table ends"
+                    f"topic {topic} partition {partition}: the checkpoint goes on at offset"
+                    f" {offset}, the master dataset ends at {wanted}; move the folder"
+                    f" {ingest.settings.checkpoint(QUERY)} away, the ingest then goes on where the"
+                    " table ends"
                 )
 
 
 def _committed_between(ingest: Ingest, topic: str, partition: int, span: tuple[int, int]) -> int:
-    """Committed records in [span) of one partition: transaction markers and aborted records do not count."""
-    reader = ingest.spark.read.format("kafka").option("kafka.bootstrap.servers", ingest.settings.kafka)
-    reader = reader.option("assign", json.dumps({topic: [partition]})).option("kafka.isolation.level", "read_committed")
-    first, end = ({topic: {str(partition): offset}} for offset in span)
-    return reader.option("startingOffsets", json.dumps(first)).option("endingOffsets", json.dumps(end)).load().count()
+    """Committed records in [span) of one partition: transaction markers and aborted records do
+    not count."""
+    first, end = ({topic: {partition: offset}} for offset in span)
+    return committed_records(ingest.spark, ingest.settings, first, end).count()
 
 
 def _at_or_above(until: Until, end: Until) -> list[Column]:
     """One condition for each partition: the record is not in the table yet."""
     return [
-        (F.col("topic") == topic) & (F.col("partition") == number) & (F.col("offset") >= until.get(topic, {}).get(number, 0))
+        (F.col("topic") == topic)
+        & (F.col("partition") == number)
+        & (F.col("offset") >= until.get(topic, {}).get(number, 0))
         for topic, offsets in end.items()
         for number in offsets
     ]
@@ -222,13 +246,12 @@ def _at_or_above(until: Until, end: Until) -> list[Column]:
 
 def _furthest(until: Until, end: Until) -> dict[str, dict[int, int]]:
     return {
-        topic: {number: max(offset, until.get(topic, {}).get(number, 0)) for number, offset in offsets.items()}
+        topic: {
+            number: max(offset, until.get(topic, {}).get(number, 0))
+            for number, offset in offsets.items()
+        }
         for topic, offsets in end.items()
     }
-
-
-def _text_keys(offsets: Until) -> dict[str, dict[str, int]]:
-    return {topic: {str(number): offset for number, offset in partitions.items()} for topic, partitions in offsets.items()}
 
 
 if __name__ == "__main__":

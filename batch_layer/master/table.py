@@ -15,41 +15,61 @@ from tally.families import FAMILIES
 from tally.frames import readable
 
 APP_ID = "tally-master-ingest"
-_IDENTITY = T.StructType([T.StructField(name, T.StringType()) for name in ("store_id", "event_id", "happened_at", "fingerprint")])
+_IDENTITY = T.StructType(
+    [
+        T.StructField(name, T.StringType())
+        for name in ("store_id", "event_id", "happened_at", "fingerprint")
+    ]
+)
 
 
 def create_table(spark: SparkSession, path: Path) -> None:
-    """The empty table with the columns of schemas/master/events.json, unless it is there; append-only from its first commit."""
+    """The empty table with the columns of schemas/master/events.json, unless it is there;
+    append-only from its first commit."""
     if DeltaTable.is_deltatable(str(path)):
         return
     schema = master_schema()
     columns = ", ".join(f"`{column['name']}` {column['type']}" for column in schema["columns"])
     spark.sql(
-        f"CREATE TABLE delta.`{path.absolute()}` ({columns}) USING DELTA PARTITIONED BY ({', '.join(schema['partitioned_by'])}) "
-        "TBLPROPERTIES ('delta.appendOnly' = 'true')"
+        f"CREATE TABLE delta.`{path.absolute()}` ({columns}) USING DELTA PARTITIONED BY"
+        f" ({', '.join(schema['partitioned_by'])}) TBLPROPERTIES ('delta.appendOnly' = 'true')"
     )
 
 
 def master_records(kafka: DataFrame) -> DataFrame:
-    """Canonical records as the master keeps them; one that no layer can read has null identity, and lies on the day of its arrival.
+    """Canonical records as the master keeps them; one that no layer can read has null identity, and
+    lies on the day of its arrival.
 
-    In:  the Kafka source's columns (topic, partition, offset, timestamp, value binary): any bytes, or none.
+    In:  the Kafka source's columns (topic, partition, offset, timestamp, value binary): any bytes,
+         or none.
     Out: the columns of schemas/master/events.json, and sha256 (hex) of the record's bytes.
     """
     text = F.col("value").cast("string")
-    parsed = kafka.select("*", _is_readable(text).alias("is_readable"), F.from_json(text, _IDENTITY).alias("event"))
+    parsed = kafka.select(
+        "*", _is_readable(text).alias("is_readable"), F.from_json(text, _IDENTITY).alias("event")
+    )
     happened_at = _if_readable(F.col("event.happened_at").try_cast("timestamp"))
-    identity = [_if_readable(F.col(f"event.{name}")).alias(name) for name in ("store_id", "event_id")]
+    identity = [
+        _if_readable(F.col(f"event.{name}")).alias(name) for name in ("store_id", "event_id")
+    ]
     return parsed.select(
-        F.col("topic").alias("source"), F.to_date(F.coalesce(happened_at, "timestamp")).alias("event_date"), *identity,
-        happened_at.alias("happened_at"), _if_readable(F.col("event.fingerprint")).alias("fingerprint"), "partition", "offset",
-        F.col("timestamp").alias("committed_at"), F.make_valid_utf8(text).alias("value"),
+        F.col("topic").alias("source"),
+        F.to_date(F.coalesce(happened_at, "timestamp")).alias("event_date"),
+        *identity,
+        happened_at.alias("happened_at"),
+        _if_readable(F.col("event.fingerprint")).alias("fingerprint"),
+        "partition",
+        "offset",
+        F.col("timestamp").alias("committed_at"),
+        F.make_valid_utf8(text).alias("value"),
         F.sha2(F.coalesce("value", F.lit(b"")), 256).alias("sha256"),
-    )  # fmt: skip
+    )
 
 
 def _is_readable(text: Column) -> Column:
-    of_its_family = [(F.col("topic") == family.topic) & readable(text, family) for family in FAMILIES.values()]
+    of_its_family = [
+        (F.col("topic") == family.topic) & readable(text, family) for family in FAMILIES.values()
+    ]
     return reduce(Column.__or__, of_its_family)
 
 
@@ -58,18 +78,28 @@ def _if_readable(value: Column) -> Column:
 
 
 def append(records: DataFrame, path: Path, seen: Snapshot, after: Held) -> None:
-    """Append records that the table lacked when it was `seen`, and what it holds after them, in one commit.
+    """Append records that the table lacked when it was `seen`, and what it holds after them, in one
+    commit.
 
-    The fixed application id makes two ingesters conflict, and its version is one above that of the snapshot: Delta skips the append
-    if another ingester has committed since. Raises AlreadyRunning when it has: a new start goes on where the table ends by then.
+    The fixed application id makes two ingesters conflict, and its version is one above that of the
+    snapshot: Delta skips the append if another ingester has committed since. Raises AlreadyRunning
+    when it has: a new start goes on where the table ends by then.
     """
     note = after.as_metadata()
     # One file a day: the rows of a day go to one task.
-    writer = records.drop("sha256").repartition("source", "event_date").write.format("delta").mode("append")
-    writer.option("userMetadata", note).option("txnAppId", APP_ID).option("txnVersion", seen.version + 1).save(str(path))
+    writer = (
+        records.drop("sha256")
+        .repartition("source", "event_date")
+        .write.format("delta")
+        .mode("append")
+    )
+    writer.option("userMetadata", note).option("txnAppId", APP_ID).option(
+        "txnVersion", seen.version + 1
+    ).save(str(path))
     if held_by(path) != after:
         raise AlreadyRunning(
-            f"master dataset {path}: another ingester has appended since version {seen.version}; stop it, then start again"
+            f"master dataset {path}: another ingester has appended since version {seen.version};"
+            " stop it, then start again"
         )
 
 

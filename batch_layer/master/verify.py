@@ -1,4 +1,5 @@
-"""`python -m batch_layer.master.verify`: whether the master dataset holds each record once, and its appends follow one another."""
+"""`python -m batch_layer.master.verify`: whether the master dataset holds each record once, and
+its appends follow one another."""
 
 import json
 import sys
@@ -16,13 +17,15 @@ from tally.errors import TallyError
 from tally.settings import Settings
 
 _COUNTS = """
-    SELECT source, "partition", count(*), count(DISTINCT "offset"), min("offset"), max("offset") FROM master GROUP BY ALL ORDER BY ALL
+    SELECT source, "partition", count(*), count(DISTINCT "offset"), min("offset"), max("offset")
+    FROM master GROUP BY ALL ORDER BY ALL
 """
 
 
 @dataclass(frozen=True)
 class Line:
-    """One canonical topic-partition: rows, distinct offsets, lowest and highest offset, first offset not held (0: none is)."""
+    """One canonical topic-partition: rows, distinct offsets, lowest and highest offset, first
+    offset not held (0: none is)."""
 
     source: str
     partition: int
@@ -40,7 +43,8 @@ class Line:
 
 @dataclass(frozen=True)
 class Verification:
-    """What was found: a line for each topic-partition, and each append that does not begin where the one before ended."""
+    """What was found: a line for each topic-partition, and each append that does not begin where
+    the one before ended."""
 
     version: int
     lines: Sequence[Line]
@@ -53,7 +57,10 @@ class Verification:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0 all is well, 1 something is wrong or there is no master dataset. One JSON object on standard output."""
+    """Exit code: 0 all is well, 1 something is wrong or there is no master dataset.
+
+    One JSON object on standard output.
+    """
     if list(sys.argv[1:] if argv is None else argv):
         print("usage: python -m batch_layer.master.verify (it takes no arguments)", file=sys.stderr)
         return 2
@@ -84,7 +91,8 @@ def verify(path: Path) -> Verification:
 
 
 def steps_back(appends: Sequence[Held]) -> Iterator[str]:
-    """Where an append, oldest first, ends below the one before it in some partition, or speaks of another topic of that name."""
+    """Where an append, oldest first, ends below the one before it in some partition, or speaks
+    of another topic of that name."""
     for before, after in pairwise(appends):
         for topic, offsets in before.until.items():
             if before.topic_ids.get(topic) != after.topic_ids.get(topic):
@@ -96,7 +104,11 @@ def steps_back(appends: Sequence[Held]) -> Iterator[str]:
 
 def _appends(table: DeltaTable) -> list[Held]:
     """What each append that left a note says, oldest first."""
-    notes: list[Mapping[str, Any]] = [json.loads(commit["userMetadata"]) for commit in table.history() if commit.get("userMetadata")]
+    notes: list[Mapping[str, Any]] = [
+        json.loads(commit["userMetadata"])
+        for commit in table.history()
+        if commit.get("userMetadata")
+    ]
     return [Held(note["topic_ids"], note["until"]) for note in reversed(notes)]
 
 

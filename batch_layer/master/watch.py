@@ -1,4 +1,5 @@
-"""The ingest watched from outside of its query: whether it runs, whether it keeps up, and up to when it has read everything."""
+"""The ingest watched from outside of its query: whether it runs, whether it keeps up, and up to
+when it has read everything."""
 
 import time
 from collections.abc import Callable
@@ -21,7 +22,8 @@ from tally.families import FAMILIES
 from tally.settings import Settings
 
 WATCH_SECONDS = 0.5
-# How often the ends of the topics are asked for; the serving layer has to know how far the master is at least every ten seconds.
+# How often the ends of the topics are asked for; the serving layer has to know how far the master
+# is at least every ten seconds.
 ENDS_SECONDS = 3.0
 
 log = structlog.get_logger()
@@ -38,14 +40,19 @@ class Running:
 
 @dataclass(frozen=True)
 class Sight:
-    """The ends of the topics, and an instant before they were looked at: whoever has read up to them is current at that instant."""
+    """The ends of the topics, and an instant before they were looked at: whoever has read up to
+    them is current at that instant."""
 
     at: datetime
     ends: Until
 
     def is_reached(self, until: Until) -> bool:
         """Whether everything that was committed then is read."""
-        return all(until.get(topic, {}).get(number, 0) >= end for topic, ends in self.ends.items() for number, end in ends.items())
+        return all(
+            until.get(topic, {}).get(number, 0) >= end
+            for topic, ends in self.ends.items()
+            for number, end in ends.items()
+        )
 
 
 class Watch:
@@ -62,7 +69,10 @@ class Watch:
         """Watch until told to stop. Raises the query's refusal, or TallyError when it failed."""
         while not stop.wait(WATCH_SECONDS):
             if not running.query.isActive:
-                raise running.refusal() or TallyError(f"query {running.query.name} failed: {root_cause(str(running.query.exception()))}")
+                raise running.refusal() or TallyError(
+                    f"query {running.query.name} failed:"
+                    f" {root_cause(str(running.query.exception()))}"
+                )
             self.look(running.reached())
         running.query.stop()
 
@@ -79,15 +89,25 @@ class Watch:
     def _is_behind(self) -> bool:
         # Between two triggers records wait, and nothing is wrong.
         patience = 2 * self._settings.ingest_trigger_seconds
-        return self._sight is not None and (datetime.now(UTC) - self._sight.at).total_seconds() > patience
+        return (
+            self._sight is not None
+            and (datetime.now(UTC) - self._sight.at).total_seconds() > patience
+        )
 
     def _see(self) -> None:
         at = datetime.now(UTC)
         kept = kept_offsets(self._settings, [family.topic for family in FAMILIES.values()])
-        self._sight = Sight(at, {topic: {number: end for number, (_, end) in spans.items()} for topic, spans in kept.items()})
+        self._sight = Sight(
+            at,
+            {
+                topic: {number: end for number, (_, end) in spans.items()}
+                for topic, spans in kept.items()
+            },
+        )
 
     def _ask(self, call: Callable[[], None]) -> None:
-        # Neither a broker nor a node that does not answer ends a query that still runs: it says so itself if it must.
+        # Neither a broker nor a node that does not answer ends a query that still runs: it says so
+        # itself if it must.
         try:
             call()
         except (KafkaException, *CASSANDRA_AWAY) as error:

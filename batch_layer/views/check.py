@@ -1,4 +1,5 @@
-"""Whether Cassandra holds of a generation what the records say, window by window: read back and compared by the executors."""
+"""Whether Cassandra holds of a generation what the records say, window by window: read back and
+compared by the executors."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +27,8 @@ Span: TypeAlias = tuple[int, int]
 
 
 class Unequal(msgspec.Struct, array_like=True):
-    """A window that differs: of events and each part what Cassandra holds less what the records say, with its sign."""
+    """A window that differs: of events and each part what Cassandra holds less what the records
+    say, with its sign."""
 
     store: str
     start: int
@@ -35,8 +37,9 @@ class Unequal(msgspec.Struct, array_like=True):
 
 
 class Checked(msgspec.Struct, array_like=True):
-    """What was seen of a generation: windows compared, the first that differ, how many are not as they were served before; of each
-    store, and of each currency of a store, the first and the last day."""
+    """What was seen of a generation: windows compared, the first that differ, how many are not
+    as they were served before; of each store, and of each currency of a store, the first and the
+    last day."""
 
     windows: int = 0
     unequal: list[Unequal] = []
@@ -57,36 +60,61 @@ class Checked(msgspec.Struct, array_like=True):
                 _widen(known, currency, span)
 
 
-def check_generation(expected: DataFrame, settings: Settings, family: Family, generation: int, earlier: Mapping[date, int]) -> Checked:
+def check_generation(
+    expected: DataFrame,
+    settings: Settings,
+    family: Family,
+    generation: int,
+    earlier: Mapping[date, int],
+) -> Checked:
     """What the executors saw; windows that the generation changes are kept for the restatements.
 
-    In: expected: expected_windows(); earlier: generation that serves a day now; a day without one changes nothing.
+    In: expected: expected_windows(); earlier: generation that serves a day now; a day without one
+        changes nothing.
     """
     days = {(day - date(1970, 1, 1)).days: number for day, number in earlier.items()}
     names = ("store_id", "window_start", "touched", "events", *family.parts)
 
     def check(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         reader = HeldReader(settings, family, generation, days)
-        rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
-        by_day = ((day, list(some)) for day, some in groupby(rows, key=lambda row: (row[0], row[1] // _DAY_MILLIS)))
+        rows = (
+            row
+            for batch in batches
+            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        )
+        by_day = (
+            (day, list(some))
+            for day, some in groupby(rows, key=lambda row: (row[0], row[1] // _DAY_MILLIS))
+        )
         while some := list(islice(by_day, _PARTITIONS_AT_ONCE)):
             found = msgspec.msgpack.encode(_checked(some, reader, family))
             yield pa.RecordBatch.from_pydict({"found": pa.array([found], pa.binary())})
 
-    # The number is given, else Spark would make one task of so few bytes; a day of a store lies in one of them.
+    # The number is given, else Spark would make one task of so few bytes; a day of a store lies in
+    # one of them.
     tasks = expected.sparkSession.sparkContext.defaultParallelism
-    ordered = expected.select(*names).repartition(tasks, "store_id").sortWithinPartitions("store_id", "window_start")
+    ordered = (
+        expected.select(*names)
+        .repartition(tasks, "store_id")
+        .sortWithinPartitions("store_id", "window_start")
+    )
     whole = Checked()
     for row in ordered.mapInArrow(check, "found binary").collect():
         whole.add(msgspec.msgpack.decode(row["found"], type=Checked))
     return whole
 
 
-def _checked(days: Sequence[tuple[tuple[str, int], Sequence[Any]]], reader: HeldReader, family: Family) -> Checked:
+def _checked(
+    days: Sequence[tuple[tuple[str, int], Sequence[Any]]], reader: HeldReader, family: Family
+) -> Checked:
     held = reader.rows([StoreDay(*day, any(row[2] for row in rows)) for day, rows in days])
-    owed = {(row[0], row[1]): tuple(int(value) for value in row[3:]) for _, rows in days for row in rows}
+    owed = {
+        (row[0], row[1]): tuple(int(value) for value in row[3:]) for _, rows in days for row in rows
+    }
     found = Checked(
-        windows=len(owed), unequal=unequal_windows(held, owed)[:SHOWN], changed=len({row.window for row in held if row.changed})
+        windows=len(owed),
+        unequal=unequal_windows(held, owed)[:SHOWN],
+        changed=len({row.window for row in held if row.changed}),
     )
     for (store, day), _ in days:
         _widen(found.stores, store, (day, day))
@@ -104,15 +132,23 @@ def unequal_windows(held: Iterable[Held], owed: Mapping[Window, Values]) -> list
         there[row.window].append(row)
     unequal = []
     for window in sorted(there.keys() | owed.keys()):
-        balance = [holds - says for holds, says in zip_longest(_sums(there.get(window, ())), owed.get(window, ()), fillvalue=0)]
+        balance = [
+            holds - says
+            for holds, says in zip_longest(
+                _sums(there.get(window, ())), owed.get(window, ()), fillvalue=0
+            )
+        ]
         if any(balance):
             unequal.append(Unequal(*window, [f"{value:+}" for value in balance]))
     return unequal
 
 
 def _sums(rows: Sequence[Held]) -> Values:
-    """Of the rows of a window: its events, which stand in each of them, and the sums of the parts."""
-    return max((row.events for row in rows), default=0), *map(sum, zip(*(row.parts for row in rows), strict=True))
+    """Of the rows of a window: its events, which stand in each of them, and the sums of the
+    parts."""
+    return max((row.events for row in rows), default=0), *map(
+        sum, zip(*(row.parts for row in rows), strict=True)
+    )
 
 
 def _widen(spans: dict[str, Span], key: str, span: Span) -> None:

@@ -16,8 +16,8 @@ NO_LIMIT = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Claim:
-    """Windows in [covered_from, covered_until) are covered: without a row nothing happened in them. through: by partition the
-    instant up to which every record that had arrived is counted."""
+    """Windows in [covered_from, covered_until) are covered: without a row nothing happened in
+    them. through: by partition the instant up to which every record that had arrived is counted."""
 
     covered_from: datetime
     covered_until: datetime
@@ -28,7 +28,8 @@ class Claim:
 class Gap:
     """Records that were gone before they were read, and when they had arrived.
 
-    partition: of the family's canonical topic, whose stores alone it concerns; None: raw records, of any store.
+    partition: of the family's canonical topic, whose stores alone it concerns; None: raw records,
+    of any store.
     """
 
     partition: int | None
@@ -38,7 +39,8 @@ class Gap:
 
 @dataclass(frozen=True)
 class Coverage:
-    """What a rebuild could claim now. tolerance: how far ahead of its arrival an event may lie; backfills: spans of days, inclusive."""
+    """What a rebuild could claim now. tolerance: how far ahead of its arrival an event may lie;
+    backfills: spans of days, inclusive."""
 
     through: Mapping[int, datetime]
     first_arrival: datetime | None
@@ -47,16 +49,22 @@ class Coverage:
     gaps: Sequence[Gap] = ()
 
     def days(self) -> set[date]:
-        """The days of which something is claimed, with records or without, at most the newest MOST_DAYS of each span."""
+        """The days of which something is claimed, with records or without, at most the newest
+        MOST_DAYS of each span."""
         until = window_start(min(self.through.values()))
         spans = [*self.backfills]
         if self.first_arrival is not None and self.first_arrival < until:
             spans.append((self.first_arrival.date(), (until - WINDOW).date()))
-        return {date.fromordinal(number) for first, last in spans for number in _ordinals(first, last)}
+        return {
+            date.fromordinal(number) for first, last in spans for number in _ordinals(first, last)
+        }
 
     def claim(self, day: date) -> Claim:
         """What a generation of the day claims."""
-        through = {number: min([instant, *self._limits(day, number)]) for number, instant in self.through.items()}
+        through = {
+            number: min([instant, *self._limits(day, number)])
+            for number, instant in self.through.items()
+        }
         covered_from = self._covered_from(day)
         if covered_from is None:
             return Claim(start_of(day), start_of(day), through)
@@ -69,7 +77,8 @@ class Coverage:
         return min([NO_LIMIT, *map(window_start, self._limits(day))])
 
     def _covered_from(self, day: date) -> datetime | None:
-        """None of a day before the first arrival: a till whose clock was wrong, or an old receipt; what else happened nobody knows."""
+        """None of a day before the first arrival: a till whose clock was wrong, or an old
+        receipt; what else happened nobody knows."""
         if any(first <= day <= last for first, last in self.backfills):
             return start_of(day)
         if self.first_arrival is None or day < self.first_arrival.date():
@@ -77,12 +86,14 @@ class Coverage:
         return max(start_of(day), _next_window(self.first_arrival))
 
     def _limits(self, day: date, partition: int | None = None) -> list[datetime]:
-        """Arrivals at which gaps begin that may have held records of the day; of one partition, or of all."""
+        """Arrivals at which gaps begin that may have held records of the day; of one partition,
+        or of all."""
         start = start_of(day)
         return [
             gap.first_arrival
             for gap in self.gaps
-            if start < gap.last_arrival + self.tolerance and (partition is None or gap.partition in (None, partition))
+            if start < gap.last_arrival + self.tolerance
+            and (partition is None or gap.partition in (None, partition))
         ]
 
 
@@ -90,7 +101,9 @@ def read_gaps(session: Session, family: Family) -> list[Gap]:
     """The accepted gaps in the family's topics."""
     found = []
     for topic, is_raw in ((topics()[family.topic]["raw"], True), (family.topic, False)):
-        for row in session.execute("SELECT partition, first_arrival, last_arrival FROM gap WHERE topic = %s", [topic]):
+        for row in session.execute(
+            "SELECT partition, first_arrival, last_arrival FROM gap WHERE topic = %s", [topic]
+        ):
             first, last = (instant.replace(tzinfo=UTC) for instant in row[1:])
             found.append(Gap(None if is_raw else row[0], first, last))
     return found
@@ -98,7 +111,9 @@ def read_gaps(session: Session, family: Family) -> list[Gap]:
 
 def backfilled_days(session: Session, family: Family) -> list[tuple[date, date]]:
     """The declared spans of days of the family."""
-    return [(declared.first, declared.last) for declared in declared_backfills(session, family.name)]
+    return [
+        (declared.first, declared.last) for declared in declared_backfills(session, family.name)
+    ]
 
 
 def start_of(day: date) -> datetime:

@@ -1,4 +1,7 @@
-"""What became of every record of the master dataset: counted, duplicate, conflict or unreadable. DataFrame in, DataFrame out."""
+"""What became of every record of the master dataset: counted, duplicate, conflict or unreadable.
+
+DataFrame in, DataFrame out.
+"""
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -14,27 +17,59 @@ _WINDOW_MICROS = int(WINDOW.total_seconds() * 1e6)
 
 
 def record_fates(master: DataFrame) -> DataFrame:
-    """The fate of each record, over all days: a day's own records cannot tell whether an identity was seen before.
+    """The fate of each record, over all days: a day's own records cannot tell whether an identity
+    was seen before.
 
-    In:  master records of one family: store_id, event_id, fingerprint, happened_at timestamp, event_date, partition, offset,
-         committed_at timestamp.
-    Out: one row per distinct (partition, offset): the same columns, window_start, fate, first_date (day of the first copy),
-         elsewhere boolean (the first copy lies in another window: counts in `events` here, not in the values).
-    Rule: identity is (source, store_id, event_id); the first by offset is counted; the same fingerprint again is a duplicate.
-          Unreadable is what the master holds without an event_id.
+    In:  master records of one family: store_id, event_id, fingerprint, happened_at timestamp,
+         event_date, partition, offset, committed_at timestamp.
+    Out: one row per distinct (partition, offset): the same columns, window_start, fate, first_date
+         (day of the first copy), elsewhere boolean (the first copy lies in another window: counts
+         in `events` here, not in the values).
+    Rule: identity is (source, store_id, event_id); the first by offset is counted; the same
+          fingerprint again is a duplicate. Unreadable is what the master holds without an event_id.
     """
-    columns = ("store_id", "event_id", "fingerprint", "happened_at", "event_date", "partition", "offset", "committed_at")
-    records = master.select(*columns).dropDuplicates(["partition", "offset"]).withColumn("window_start", _window_start("happened_at"))
+    columns = (
+        "store_id",
+        "event_id",
+        "fingerprint",
+        "happened_at",
+        "event_date",
+        "partition",
+        "offset",
+        "committed_at",
+    )
+    records = (
+        master.select(*columns)
+        .dropDuplicates(["partition", "offset"])
+        .withColumn("window_start", _window_start("happened_at"))
+    )
     is_unreadable = F.col("event_id").isNull()
-    # Each unreadable record is an identity of its own, else a flood of them would be sorted by one task.
-    identity = Window.partitionBy("store_id", "event_id", F.when(is_unreadable, F.col("offset"))).orderBy("offset")
-    firsts = {name: F.first(name).over(identity) for name in ("fingerprint", "window_start", "event_date", "offset")}
-    is_first, is_same = F.col("offset") == firsts["offset"], F.col("fingerprint") == firsts["fingerprint"]
-    fate = F.when(is_unreadable, UNREADABLE).when(is_first, COUNTED).when(is_same, DUPLICATE).otherwise(CONFLICT)
+    # Each unreadable record is an identity of its own, else a flood of them would be sorted by one
+    # task.
+    identity = Window.partitionBy(
+        "store_id", "event_id", F.when(is_unreadable, F.col("offset"))
+    ).orderBy("offset")
+    firsts = {
+        name: F.first(name).over(identity)
+        for name in ("fingerprint", "window_start", "event_date", "offset")
+    }
+    is_first, is_same = (
+        F.col("offset") == firsts["offset"],
+        F.col("fingerprint") == firsts["fingerprint"],
+    )
+    fate = (
+        F.when(is_unreadable, UNREADABLE)
+        .when(is_first, COUNTED)
+        .when(is_same, DUPLICATE)
+        .otherwise(CONFLICT)
+    )
     return records.select(
-        *columns, "window_start", fate.alias("fate"), firsts["event_date"].alias("first_date"),
+        *columns,
+        "window_start",
+        fate.alias("fate"),
+        firsts["event_date"].alias("first_date"),
         (~F.col("window_start").eqNullSafe(firsts["window_start"])).alias("elsewhere"),
-    )  # fmt: skip
+    )
 
 
 def _window_start(instant: str) -> Column:
@@ -44,40 +79,54 @@ def _window_start(instant: str) -> Column:
 
 
 def window_members(master: DataFrame, fates: DataFrame, family: Family) -> DataFrame:
-    """tally.frames.members_per_window() of the given records, events whose first copy lies elsewhere marked excluded.
+    """tally.frames.members_per_window() of the given records, events whose first copy lies
+    elsewhere marked excluded.
 
     In:  master records (the wanted days) with value, partition, offset; record_fates() of all days.
     """
     excluded = fates.where("elsewhere").select("partition", "offset", F.lit(True).alias("excluded"))
     events = contributions(_readable(master), family)
     # Conflicts are few: the join must not move the records.
-    marked = events.join(F.broadcast(excluded), on=["partition", "offset"], how="left").fillna(False, subset=["excluded"])
+    marked = events.join(F.broadcast(excluded), on=["partition", "offset"], how="left").fillna(
+        False, subset=["excluded"]
+    )
     return members_per_window(marked, family)
 
 
 def untold(fates: DataFrame, pinned: DataFrame) -> DataFrame:
-    """Records that are not counted and that no published generation of their day includes, so that nobody has told of them.
+    """Records that are not counted and that no published generation of their day includes, so that
+    nobody has told of them.
 
-    In:  record_fates(); pinned: event_date, partition, pinned (first offset that the day's generation does not include).
+    In:  record_fates(); pinned: event_date, partition, pinned (first offset that the day's
+         generation does not include).
     Out: partition, offset, fate.
     """
     uncounted = fates.where(F.col("fate").isin(CONFLICT, UNREADABLE))
     known = uncounted.join(F.broadcast(pinned), on=["event_date", "partition"], how="left")
-    return known.where(F.col("offset") >= F.coalesce("pinned", F.lit(0))).select("partition", "offset", "fate")
+    return known.where(F.col("offset") >= F.coalesce("pinned", F.lit(0))).select(
+        "partition", "offset", "fate"
+    )
 
 
-def expected_windows(master: DataFrame, fates: DataFrame, pinned: DataFrame, family: Family) -> DataFrame:
-    """What each window must sum to, computed from the records without members and sets: another way to the same numbers.
+def expected_windows(
+    master: DataFrame, fates: DataFrame, pinned: DataFrame, family: Family
+) -> DataFrame:
+    """What each window must sum to, computed from the records without members and sets: another way
+    to the same numbers.
 
     In:  as window_members(), but the fates of the wanted days alone; pinned: as untold().
-    Out: store_id, window_start bigint (milliseconds since 1970), events, parts (decimal: the sum of all windows overflows nothing),
-         touched boolean: the published generation of its day lacks one of its records. Rows are a function of the records up to a
-         pin, so where no record came none changes.
+    Out: store_id, window_start bigint (milliseconds since 1970), events, parts (decimal: the sum of
+         all windows overflows nothing), touched boolean: the published generation of its day lacks
+         one of its records. Rows are a function of the records up to a pin, so where no record came
+         none changes.
     """
     window = F.unix_millis("window_start").alias("window_start")
-    readable = fates.where(F.col("fate") != UNREADABLE).join(F.broadcast(pinned), on=["event_date", "partition"], how="left")
+    readable = fates.where(F.col("fate") != UNREADABLE).join(
+        F.broadcast(pinned), on=["event_date", "partition"], how="left"
+    )
     considered = readable.groupBy("store_id", window).agg(
-        F.countDistinct("event_id").alias("events"), F.max(F.col("offset") >= F.coalesce("pinned", F.lit(0))).alias("touched")
+        F.countDistinct("event_id").alias("events"),
+        F.max(F.col("offset") >= F.coalesce("pinned", F.lit(0))).alias("touched"),
     )
     counted = fates.where(F.col("fate") == COUNTED).select("partition", "offset", window)
     # Coordinates that the master holds twice are one record.
@@ -86,9 +135,12 @@ def expected_windows(master: DataFrame, fates: DataFrame, pinned: DataFrame, fam
     sums = parts.agg(*(F.sum(F.col(part).cast(WIDE)).alias(part) for part in family.parts))
     rows = considered.join(sums, on=["store_id", "window_start"], how="left")
     return rows.select(
-        "store_id", "window_start", "touched", F.col("events").cast(WIDE).alias("events"),
+        "store_id",
+        "window_start",
+        "touched",
+        F.col("events").cast(WIDE).alias("events"),
         *(F.coalesce(part, F.lit(0).cast(WIDE)).alias(part) for part in family.parts),
-    )  # fmt: skip
+    )
 
 
 def _readable(master: DataFrame) -> DataFrame:

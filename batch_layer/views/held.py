@@ -1,4 +1,5 @@
-"""What Cassandra holds of a generation, read back, and which windows differ from what was served before."""
+"""What Cassandra holds of a generation, read back, and which windows differ from what was served
+before."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,8 @@ _Key = tuple[str, int, int]
 
 
 class StoreDay(NamedTuple):
-    """A day of a store, in days since 1970; touched: its rows may differ from those that are served now."""
+    """A day of a store, in days since 1970; touched: its rows may differ from those that are
+    served now."""
 
     store: str
     day: int
@@ -30,7 +32,8 @@ class StoreDay(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A row that Cassandra holds; start in milliseconds since 1970; changed: the generation before has not just this row."""
+    """A row that Cassandra holds; start in milliseconds since 1970; changed: the generation
+    before has not just this row."""
 
     store: str
     day: int
@@ -47,24 +50,35 @@ class Held(NamedTuple):
 
 
 class HeldReader:
-    """Reads (store, day) partitions of a generation, and of the one that serves the day now (`earlier`: by day since 1970)."""
+    """Reads (store, day) partitions of a generation, and of the one that serves the day now
+    (`earlier`: by day since 1970)."""
 
-    def __init__(self, settings: Settings, family: Family, generation: int, earlier: Mapping[int, int]) -> None:
+    def __init__(
+        self, settings: Settings, family: Family, generation: int, earlier: Mapping[int, int]
+    ) -> None:
         self._session = worker_session(settings)
         self._family, self._generation, self._earlier = family, generation, earlier
         kept = columns_of(family)[2:]
-        self._axes = slice(kept.index("window_start") + 1, kept.index("window_start") + 1 + len(family.axes))
+        self._axes = slice(
+            kept.index("window_start") + 1, kept.index("window_start") + 1 + len(family.axes)
+        )
         self._parts = slice(kept.index("events"), kept.index("events") + 1 + len(family.parts))
         columns = ", ".join(f'"{name}"' for name in kept)
         where = "store_id = ? AND day IN ? AND generation = ?"
-        self._select = self._session.prepare(f"SELECT day, {columns} FROM {family.batch_table} WHERE {where}")
+        self._select = self._session.prepare(
+            f"SELECT day, {columns} FROM {family.batch_table} WHERE {where}"
+        )
         self._keep = self._session.prepare(KEEP_WINDOW)
         self._keep.is_idempotent = True
 
     def rows(self, days: Sequence[StoreDay]) -> list[Held]:
         """Rows of the generation; windows that it changes have been kept when this returns."""
         held = self._read([(store, day, self._generation) for store, day, _ in days])
-        compared = [(store, day, self._earlier[day]) for store, day, touched in days if touched and day in self._earlier]
+        compared = [
+            (store, day, self._earlier[day])
+            for store, day, touched in days
+            if touched and day in self._earlier
+        ]
         before = {key: set(rows) for key, rows in self._read(compared).items()}
         found, changed = [], set[_Key]()
         for store, day, _ in days:
@@ -73,7 +87,9 @@ class HeldReader:
             for row in held[store, day, self._generation]:
                 is_changed = served is not None and row not in served
                 events, *parts = row[self._parts]
-                found.append(Held(store, day, row[0], row[self._axes], events, tuple(parts), is_changed))
+                found.append(
+                    Held(store, day, row[0], row[self._axes], events, tuple(parts), is_changed)
+                )
                 if is_changed:
                     changed.add((store, row[0], earlier))
         self._keep_windows(changed)
@@ -89,7 +105,9 @@ class HeldReader:
             for (store_id, generation), some in days.items()
             for begin in range(0, len(some), _DAYS_AT_ONCE)
         ]
-        answers = execute_concurrent_with_args(self._session, self._select, asked, concurrency=CONCURRENCY, raise_on_first_error=True)
+        answers = execute_concurrent_with_args(
+            self._session, self._select, asked, concurrency=CONCURRENCY, raise_on_first_error=True
+        )
         rows: dict[_Key, list[Row]] = {key: [] for key in keys}
         for (store_id, _, generation), answer in zip(asked, answers, strict=True):
             for day, *row in answer.result_or_exc:
@@ -98,8 +116,13 @@ class HeldReader:
 
     def _keep_windows(self, changed: set[tuple[str, int, int]]) -> None:
         family, generation = self._family.name, self._generation
-        rows = [(family, generation, bucket_of(store_id), store_id, start, before) for store_id, start, before in sorted(changed)]
-        execute_concurrent_with_args(self._session, self._keep, rows, concurrency=CONCURRENCY, raise_on_first_error=True)
+        rows = [
+            (family, generation, bucket_of(store_id), store_id, start, before)
+            for store_id, start, before in sorted(changed)
+        ]
+        execute_concurrent_with_args(
+            self._session, self._keep, rows, concurrency=CONCURRENCY, raise_on_first_error=True
+        )
 
 
 def _in_millis(row: Sequence[Any]) -> Row:

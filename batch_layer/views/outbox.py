@@ -1,4 +1,5 @@
-"""Windows that a rebuild changed, kept under its token until they are told: a crash after the flip leaves nobody untold."""
+"""Windows that a rebuild changed, kept under its token until they are told: a crash after the
+flip leaves nobody untold."""
 
 from collections.abc import Iterator
 from datetime import UTC, date
@@ -13,7 +14,8 @@ from tally.instants import instant_text
 
 _BUCKETS = 16
 KEEP_WINDOW = (
-    "INSERT INTO restated_window (family, generation, bucket, store_id, window_start, earlier_generation) VALUES (?, ?, ?, ?, ?, ?)"
+    "INSERT INTO restated_window (family, generation, bucket, store_id, window_start,"
+    " earlier_generation) VALUES (?, ?, ?, ?, ?, ?)"
 )
 
 
@@ -29,19 +31,27 @@ class Outbox:
         self._session, self._family = session, family.name
 
     def open(self, generation: int, day: date) -> None:
-        """Note, before the first window is kept, that the generation has some; `day`: any day that it will publish."""
-        # Prepared, as everywhere that a day is given: as text the driver writes no date before the year 1000.
-        insert = self._session.prepare("INSERT INTO restatement_run (family, generation, day) VALUES (?, ?, ?)")
+        """Note, before the first window is kept, that the generation has some; `day`: any day
+        that it will publish."""
+        # Prepared, as everywhere that a day is given: as text the driver writes no date before the
+        # year 1000.
+        insert = self._session.prepare(
+            "INSERT INTO restatement_run (family, generation, day) VALUES (?, ?, ?)"
+        )
         self._session.execute(insert, [self._family, generation, day])
 
     def send(self, generation: int, notices: Notices) -> None:
-        """Tell every kept window of a published generation, then forget them; a crash in between tells some once more."""
+        """Tell every kept window of a published generation, then forget them; a crash in between
+        tells some once more."""
         notices.restate(self._windows(generation))
         self._forget(generation)
 
     def send_left(self, table: PointerTable, notices: Notices) -> None:
-        """Tell what earlier runs published and did not tell; what they can no longer publish is forgotten."""
-        runs = self._session.execute("SELECT generation, day FROM restatement_run WHERE family = %s", [self._family])
+        """Tell what earlier runs published and did not tell; what they can no longer publish is
+        forgotten."""
+        runs = self._session.execute(
+            "SELECT generation, day FROM restatement_run WHERE family = %s", [self._family]
+        )
         for run in list(runs):
             has_flipped = table.has_flipped(run.generation, run.day.date())
             if has_flipped:
@@ -51,15 +61,23 @@ class Outbox:
 
     def _windows(self, generation: int) -> Iterator[Restatement]:
         select = (
-            "SELECT store_id, window_start, earlier_generation FROM restated_window WHERE family = %s AND generation = %s AND bucket = %s"
+            "SELECT store_id, window_start, earlier_generation FROM restated_window WHERE family ="
+            " %s AND generation = %s AND bucket = %s"
         )
         for bucket in range(_BUCKETS):
             for row in self._session.execute(select, [self._family, generation, bucket]):
                 start = instant_text(row.window_start.replace(tzinfo=UTC))
-                yield Restatement.of(self._family, row.store_id, start, row.earlier_generation, generation)
+                yield Restatement.of(
+                    self._family, row.store_id, start, row.earlier_generation, generation
+                )
 
     def _forget(self, generation: int) -> None:
         for bucket in range(_BUCKETS):
-            delete = "DELETE FROM restated_window WHERE family = %s AND generation = %s AND bucket = %s"
+            delete = (
+                "DELETE FROM restated_window WHERE family = %s AND generation = %s AND bucket = %s"
+            )
             self._session.execute(delete, [self._family, generation, bucket])
-        self._session.execute("DELETE FROM restatement_run WHERE family = %s AND generation = %s", [self._family, generation])
+        self._session.execute(
+            "DELETE FROM restatement_run WHERE family = %s AND generation = %s",
+            [self._family, generation],
+        )

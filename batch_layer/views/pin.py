@@ -1,4 +1,5 @@
-"""What a rebuild is computed from: one version of the master dataset, and up to when that is everything."""
+"""What a rebuild is computed from: one version of the master dataset, and up to when that is
+everything."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -20,37 +21,46 @@ from tally.settings import Settings
 
 @dataclass(frozen=True)
 class Pin:
-    """A version of the master dataset; by partition of the family's topic the first offset not in it, and the instant up to
-    which every record that had arrived is in it."""
+    """A version of the master dataset; by partition of the family's topic the first offset not
+    in it, and the instant up to which every record that had arrived is in it."""
 
     version: int
     until: Mapping[int, int]
     through: Mapping[int, datetime]
 
     def with_earlier(self, published: Iterable[Pointer]) -> "Pin":
-        """The pin that also claims what published generations with no later offsets could: all that is in them is in this one."""
+        """The pin that also claims what published generations with no later offsets could: all
+        that is in them is in this one."""
         earlier = [pointer.through for pointer in published if pointer.is_within(self.until)]
         through = {
-            number: max([instant, *(claims[number] for claims in earlier if number in claims)]) for number, instant in self.through.items()
+            number: max([instant, *(claims[number] for claims in earlier if number in claims)])
+            for number, instant in self.through.items()
         }
         return replace(self, through=through)
 
 
-def pin_master(spark: SparkSession, settings: Settings, family: Family, now: datetime) -> tuple[Pin, DataFrame]:
-    """The newest version pinned, and the family's records in it. `now`: by the brokers' clock, read before this call.
+def pin_master(
+    spark: SparkSession, settings: Settings, family: Family, now: datetime
+) -> tuple[Pin, DataFrame]:
+    """The newest version pinned, and the family's records in it.
+
+    `now`: by the brokers' clock, read before this call.
 
     Raises TallyError when there is no master dataset, or Kafka does not say what it holds.
     """
     path, topic = settings.master_path, family.topic
     if not DeltaTable.is_deltatable(str(path)):
         raise TallyError(f"no master dataset in {path}; start its ingest with `tally up master`")
-    # In the order in which a record travels, so that none slips from one place to the next unseen: what had arrived until `now`
-    # waits before the normaliser, or in an open transaction, or lies before the stable ends of the canonical topic.
+    # In the order in which a record travels, so that none slips from one place to the next unseen:
+    # what had arrived until `now` waits before the normaliser, or in an open transaction, or lies
+    # before the stable ends of the canonical topic.
     waiting = oldest_raw(settings, topics()[topic]["raw"]) or now
     kept, still_open = stable_offsets(settings, topic)
     version = DeltaTable(str(path)).version()
     held = held_by(path, version).until.get(topic, {})
-    unheld = oldest_canonical(spark, settings, topic, held, kept) | dict.fromkeys(still_open, NOTHING)
+    unheld = oldest_canonical(spark, settings, topic, held, kept) | dict.fromkeys(
+        still_open, NOTHING
+    )
     through = {number: min(now, waiting, unheld.get(number, now)) for number in kept}
     records = read_version(spark, path, version).where(F.col("source") == family.name)
     return Pin(version, {number: held.get(number, 0) for number in kept}, through), records

@@ -1,4 +1,5 @@
-"""Which generation serves each day: fencing tokens and the one conditional batch that publishes a run.
+"""Which generation serves each day: fencing tokens and the one conditional batch that publishes a
+run.
 
 All rows of a family lie in one Cassandra partition, written by lightweight transactions only.
 """
@@ -19,19 +20,25 @@ from batch_layer.views.coverage import Claim, start_of
 from tally.errors import FlipRefused
 
 Offsets = Mapping[int, int]
-# A server's answer to a lightweight transaction that it could not bring to an end; the driver has no class for it.
+# A server's answer to a lightweight transaction that it could not bring to an end; the driver has
+# no class for it.
 _CAS_WRITE_UNKNOWN = 0x1700
-_COLUMNS = "family, day, generation, epoch, table_version, covered_from, covered_until, flipped_at, pinned, through"
+_COLUMNS = (
+    "family, day, generation, epoch, table_version, covered_from, covered_until, flipped_at,"
+    " pinned, through"
+)
 _MARKS = ", ".join("?" * len(_COLUMNS.split(", ")))
 
 
 class _Raced(FlipRefused):
-    """Raised when a write was not applied, or nobody knows; what stands is read again, with SERIAL consistency."""
+    """Raised when a write was not applied, or nobody knows; what stands is read again, with
+    SERIAL consistency."""
 
 
 @dataclass(frozen=True)
 class Generation:
-    """What a run publishes: its token (also the generation's name), the pinned version and offsets, and by the brokers' clock when."""
+    """What a run publishes: its token (also the generation's name), the pinned version and
+    offsets, and by the brokers' clock when."""
 
     family: str
     token: int
@@ -43,7 +50,8 @@ class Generation:
 
 @dataclass(frozen=True)
 class Pointer:
-    """The row of one day: which generation serves it, of which definition epoch, and what that covers."""
+    """The row of one day: which generation serves it, of which definition epoch, and what that
+    covers."""
 
     day: date
     generation: int
@@ -65,65 +73,101 @@ class PointerTable:
         self.family = family
         self._session = session
 
-    @retry(retry=retry_if_exception_type(_Raced), stop=stop_after_attempt(20), wait=wait_random(0, 0.2), reraise=True)
+    @retry(
+        retry=retry_if_exception_type(_Raced),
+        stop=stop_after_attempt(20),
+        wait=wait_random(0, 0.2),
+        reraise=True,
+    )
     def take_token(self) -> int:
         """A fencing token above every one handed out before. Taken before the version is pinned."""
         last = self._static("last_token")
         token = (last or 0) + 1
-        update = SimpleStatement("UPDATE batch_pointer SET last_token = %s WHERE family = %s IF last_token = %s")
+        update = SimpleStatement(
+            "UPDATE batch_pointer SET last_token = %s WHERE family = %s IF last_token = %s"
+        )
         # A token that was taken by an attempt of unknown outcome is left out.
         if not self._applied(update, [token, self.family, last]):
-            raise _Raced(f"rebuild of {self.family}: no token in 20 attempts, others take theirs; run it again")
+            raise _Raced(
+                f"rebuild of {self.family}: no token in 20 attempts, others take theirs; run it"
+                " again"
+            )
         return token
 
     def current(self) -> dict[date, Pointer]:
         """The published days, read with SERIAL consistency."""
         return {row.day.date(): _pointer(row) for row in self._published()}
 
-    @retry(retry=retry_if_exception_type(_Raced), stop=stop_after_attempt(20), wait=wait_random(0, 0.2), reraise=True)
+    @retry(
+        retry=retry_if_exception_type(_Raced),
+        stop=stop_after_attempt(20),
+        wait=wait_random(0, 0.2),
+        reraise=True,
+    )
     def flip(self, claims: Mapping[date, Claim], generation: Generation) -> None:
         """Publish the generation for all the days of the claims at once.
 
-        Raises FlipRefused when a run with a later token has flipped, or a day would go back to earlier offsets or an earlier epoch.
+        Raises FlipRefused when a run with a later token has flipped, or a day would go back to
+        earlier offsets or an earlier epoch.
         """
         flipped, served = self._static("flip_token"), self._published(claims)
-        # After an attempt of unknown outcome (a time-out) one's own token, read with SERIAL consistency, says that it was applied.
+        # After an attempt of unknown outcome (a time-out) one's own token, read with SERIAL
+        # consistency, says that it was applied.
         if flipped != generation.token:
             _refuse(flipped, [_pointer(row) for row in served], generation)
             # What this flip replaces: its own run may have died before it came to that.
             self._insert_history(served)
             if not self._flip(claims, generation, flipped):
-                raise _Raced(f"rebuild {generation.token} of {self.family}: not published in 20 attempts; run it again")
+                raise _Raced(
+                    f"rebuild {generation.token} of {self.family}: not published in 20 attempts;"
+                    " run it again"
+                )
         # Its own rows, not those that stand: another run may have flipped since.
         self._insert_history(_row(generation, day, claim) for day, claim in claims.items())
 
     def record_history(self) -> None:
-        """Copy the published rows into the history; again changes nothing, so that a crash after a flip is made good by the next run."""
+        """Copy the published rows into the history; again changes nothing, so that a crash after
+        a flip is made good by the next run."""
         self._insert_history(self._published())
 
     def has_flipped(self, generation: int, day: date) -> bool | None:
-        """Whether the generation was ever published, of which `day` is one day; None while its run may still do it."""
-        # Read first: once a later token has flipped this one cannot, and every flip puts into the history what it replaces.
+        """Whether the generation was ever published, of which `day` is one day; None while its
+        run may still do it."""
+        # Read first: once a later token has flipped this one cannot, and every flip puts into the
+        # history what it replaces.
         flipped = self._static("flip_token") or 0
         if flipped <= generation:
             return flipped == generation or None
-        history = self._session.prepare("SELECT generation FROM batch_pointer_history WHERE family = ? AND day = ? AND generation = ?")
+        history = self._session.prepare(
+            "SELECT generation FROM batch_pointer_history WHERE family = ? AND day = ? AND"
+            " generation = ?"
+        )
         return self._session.execute(history, [self.family, day, generation]).one() is not None
 
     def _published(self, days: Collection[date] | None = None) -> list[Any]:
         """Rows of the days that are served, None: of all."""
         rows = self._rows(f"SELECT {_COLUMNS} FROM batch_pointer WHERE family = %s")
-        return [row for row in rows if row.day is not None and (days is None or row.day.date() in days)]
+        return [
+            row for row in rows if row.day is not None and (days is None or row.day.date() in days)
+        ]
 
     def _insert_history(self, rows: Iterable[Sequence[Any]]) -> None:
-        insert = self._session.prepare(f"INSERT INTO batch_pointer_history ({_COLUMNS}) VALUES ({_MARKS})")
+        insert = self._session.prepare(
+            f"INSERT INTO batch_pointer_history ({_COLUMNS}) VALUES ({_MARKS})"
+        )
         insert.is_idempotent = True
-        execute_concurrent_with_args(self._session, insert, rows, concurrency=32, raise_on_first_error=True)
+        execute_concurrent_with_args(
+            self._session, insert, rows, concurrency=32, raise_on_first_error=True
+        )
 
-    def _flip(self, claims: Mapping[date, Claim], generation: Generation, flipped: int | None) -> bool:
+    def _flip(
+        self, claims: Mapping[date, Claim], generation: Generation, flipped: int | None
+    ) -> bool:
         batch = BatchStatement(batch_type=BatchType.UNLOGGED)
         batch.add(
-            SimpleStatement("UPDATE batch_pointer SET flip_token = %s WHERE family = %s IF flip_token = %s"),
+            SimpleStatement(
+                "UPDATE batch_pointer SET flip_token = %s WHERE family = %s IF flip_token = %s"
+            ),
             [generation.token, self.family, flipped],
         )
         insert = self._session.prepare(f"INSERT INTO batch_pointer ({_COLUMNS}) VALUES ({_MARKS})")
@@ -132,7 +176,8 @@ class PointerTable:
         return self._applied(batch)
 
     def _applied(self, statement: Statement, values: list[Any] | None = None) -> bool:
-        """Whether the lightweight transaction was applied for certain; False also when its outcome is unknown."""
+        """Whether the lightweight transaction was applied for certain; False also when its
+        outcome is unknown."""
         statement.serial_consistency_level = ConsistencyLevel.SERIAL
         try:
             return bool(self._session.execute(statement, values).one()[0])
@@ -144,40 +189,70 @@ class PointerTable:
             return False
 
     def _static(self, column: str) -> int | None:
-        rows = self._rows(f"SELECT {column} AS token_value FROM batch_pointer WHERE family = %s LIMIT 1")
+        rows = self._rows(
+            f"SELECT {column} AS token_value FROM batch_pointer WHERE family = %s LIMIT 1"
+        )
         return rows[0].token_value if rows else None
 
     def _rows(self, statement: str) -> list[Any]:
-        return list(self._session.execute(SimpleStatement(statement, consistency_level=ConsistencyLevel.SERIAL), [self.family]))
+        return list(
+            self._session.execute(
+                SimpleStatement(statement, consistency_level=ConsistencyLevel.SERIAL), [self.family]
+            )
+        )
 
 
 def _row(one: Generation, day: date, claim: Claim) -> tuple[Any, ...]:
     """Values in the order of the columns."""
-    coverage = (claim.covered_from, claim.covered_until, one.flipped_at, dict(one.pinned), dict(claim.through))
+    coverage = (
+        claim.covered_from,
+        claim.covered_until,
+        one.flipped_at,
+        dict(one.pinned),
+        dict(claim.through),
+    )
     return (one.family, day, one.token, one.epoch, one.table_version, *coverage)
 
 
 def _pointer(row: Any) -> Pointer:
     day = row.day.date()
-    through = {number: instant.replace(tzinfo=UTC) for number, instant in dict(row.through or {}).items()}
+    through = {
+        number: instant.replace(tzinfo=UTC) for number, instant in dict(row.through or {}).items()
+    }
     # Rows of before this column was there claimed the whole day.
     covered_from = row.covered_from.replace(tzinfo=UTC) if row.covered_from else start_of(day)
-    return Pointer(day, row.generation, row.epoch, covered_from, row.covered_until.replace(tzinfo=UTC), dict(row.pinned or {}), through)
+    return Pointer(
+        day,
+        row.generation,
+        row.epoch,
+        covered_from,
+        row.covered_until.replace(tzinfo=UTC),
+        dict(row.pinned or {}),
+        through,
+    )
 
 
 def _refuse(flipped: int | None, days: Sequence[Pointer], generation: Generation) -> None:
     if flipped is not None and flipped > generation.token:
-        raise FlipRefused(f"rebuild {generation.token} of {generation.family}: run {flipped} has published since; its numbers stand")
+        raise FlipRefused(
+            f"rebuild {generation.token} of {generation.family}: run {flipped} has published since;"
+            " its numbers stand"
+        )
     for pointer in days:
         if pointer.epoch > generation.epoch:
             raise FlipRefused(
-                f"rebuild {generation.token} of {generation.family}: {pointer.day} is served by definition epoch {pointer.epoch}, "
-                f"this run computes epoch {generation.epoch}; run the newer code"
+                f"rebuild {generation.token} of {generation.family}: {pointer.day} is served by"
+                f" definition epoch {pointer.epoch}, this run computes epoch {generation.epoch};"
+                " run the newer code"
             )
         if pointer.is_within(generation.pinned):
             continue
-        behind = {number: offset for number, offset in pointer.pinned.items() if generation.pinned.get(number, 0) < offset}
+        behind = {
+            number: offset
+            for number, offset in pointer.pinned.items()
+            if generation.pinned.get(number, 0) < offset
+        }
         raise FlipRefused(
-            f"rebuild {generation.token} of {generation.family}: {pointer.day} is served up to offsets {behind}, "
-            f"this run pinned {dict(generation.pinned)}; run it again"
+            f"rebuild {generation.token} of {generation.family}: {pointer.day} is served up to"
+            f" offsets {behind}, this run pinned {dict(generation.pinned)}; run it again"
         )

@@ -58,7 +58,8 @@ class Published:
 
 @dataclass(frozen=True)
 class _Pinned:
-    """The family's records of one pinned version, what became of each, the generations that serve now, what may be claimed."""
+    """The family's records of one pinned version, what became of each, the generations that
+    serve now, what may be claimed."""
 
     pin: Pin
     master: DataFrame
@@ -73,9 +74,11 @@ class _Pinned:
 
 
 def publish(job: Job, family: Family) -> Published:
-    """The family's wanted days rebuilt under a new generation and published by one flip of the pointer.
+    """The family's wanted days rebuilt under a new generation and published by one flip of the
+    pointer.
 
-    Raises TallyError when a check fails, FlipRefused when a later run was faster; readers then stay where they were.
+    Raises TallyError when a check fails, FlipRefused when a later run was faster; readers then stay
+    where they were.
     """
     table, outbox = PointerTable(job.session, family.name), Outbox(job.session, family)
     # Makes good what a crash after a flip left out.
@@ -87,12 +90,22 @@ def publish(job: Job, family: Family) -> Published:
     try:
         days = _days(job.wanted, family, pinned)
         reach = f"version {pinned.pin.version} of the master dataset, with all that had arrived by"
-        _say(f"{family.name}: {len(days)} days to rebuild from {reach} {instant_text(min(pinned.pin.through.values()))}")
+        _say(
+            f"{family.name}: {len(days)} days to rebuild from {reach}"
+            f" {instant_text(min(pinned.pin.through.values()))}"
+        )
         if not days or job.dry_run:
             return Published(len(days), 0, 0, 0)
         outbox.open(token, days[0])
         rows, changed = _write(job, family, pinned, days, token)
-        generation = Generation(family.name, token, family.epoch, pinned.pin.version, pinned.pin.until, brokers_now(job.settings))
+        generation = Generation(
+            family.name,
+            token,
+            family.epoch,
+            pinned.pin.version,
+            pinned.pin.until,
+            brokers_now(job.settings),
+        )
         table.flip({day: pinned.coverage.claim(day) for day in days}, generation)
         outbox.send(token, _notices(job))
         _say(f"{family.name}: generation {token} published, {changed:,} windows changed")
@@ -131,34 +144,57 @@ def _days(wanted: Wanted, family: Family, pinned: _Pinned) -> list[date]:
     return newest(dirty_days(reach, pinned.current, conflicts))
 
 
-def _write(job: Job, family: Family, pinned: _Pinned, days: list[date], token: int) -> tuple[int, int]:
-    """(rows, changed windows) of the days, written under the token and checked; what else is known of them noted and told.
+def _write(
+    job: Job, family: Family, pinned: _Pinned, days: list[date], token: int
+) -> tuple[int, int]:
+    """(rows, changed windows) of the days, written under the token and checked; what else is known
+    of them noted and told.
 
     Nothing is served from it yet.
     """
     chosen, fates = pinned.of_days(days)
-    rows, changed = _write_rows(job, family, pinned, days, token) if pinned.survey.count("committed", days=days) else (0, 0)
+    rows, changed = (
+        _write_rows(job, family, pinned, days, token)
+        if pinned.survey.count("committed", days=days)
+        else (0, 0)
+    )
     uncounted = pinned.survey.uncounted(days)
-    suspects = note_tills(job.session, family, token, days, suspect_tills(chosen, fates).toLocalIterator() if uncounted else ())
+    suspects = note_tills(
+        job.session,
+        family,
+        token,
+        days,
+        suspect_tills(chosen, fates).toLocalIterator() if uncounted else (),
+    )
     if uncounted:
         _tell_uncounted(job, family, chosen, untold(fates, _pins(job, pinned)))
     note_ledger(job.session, family, token, pinned.survey.ledger())
     if suspects:
-        _say(f"{family.name}: {suspects} tills and days whose receipt numbers seem to have begun again; `tally audit` lists them")
+        _say(
+            f"{family.name}: {suspects} tills and days whose receipt numbers seem to have begun"
+            " again; `tally audit` lists them"
+        )
     return rows, changed
 
 
-def _write_rows(job: Job, family: Family, pinned: _Pinned, days: list[date], token: int) -> tuple[int, int]:
-    """(rows, changed windows) of the days, written under the token and checked against what Cassandra then holds."""
+def _write_rows(
+    job: Job, family: Family, pinned: _Pinned, days: list[date], token: int
+) -> tuple[int, int]:
+    """(rows, changed windows) of the days, written under the token and checked against what
+    Cassandra then holds."""
     chosen, fates = pinned.of_days(days)
-    rows = write_generation(window_rows(window_members(chosen, fates, family), family), job.settings, family, token)
+    rows = write_generation(
+        window_rows(window_members(chosen, fates, family), family), job.settings, family, token
+    )
     _say(f"{family.name}: {rows:,} rows written under generation {token}")
     earlier = {day: pointer.generation for day, pointer in pinned.current.items()}
     # Another definition makes every row another one.
     expected = expected_windows(chosen, fates, _pins(job, pinned, family.epoch), family)
     checked = check_generation(expected, job.settings, family, token, earlier)
     _refuse_unequal(checked.unequal, family, token)
-    _say(f"{family.name}: {checked.windows:,} windows read back, each holds what its records sum to")
+    _say(
+        f"{family.name}: {checked.windows:,} windows read back, each holds what its records sum to"
+    )
     note_days(job.session, family, checked)
     return rows, checked.changed
 
@@ -166,11 +202,14 @@ def _write_rows(job: Job, family: Family, pinned: _Pinned, days: list[date], tok
 def _of_days(records: DataFrame, days: list[date]) -> DataFrame:
     # As text: the bridge to the JVM takes no date before the year 1000.
     wanted = [f"DATE'{day.isoformat()}'" for day in days]
-    return records.where(f"event_date BETWEEN {wanted[0]} AND {wanted[-1]} AND event_date IN ({', '.join(wanted)})")
+    return records.where(
+        f"event_date BETWEEN {wanted[0]} AND {wanted[-1]} AND event_date IN ({', '.join(wanted)})"
+    )
 
 
 def _pins(job: Job, pinned: _Pinned, epoch: int | None = None) -> DataFrame:
-    """event_date, partition, pinned: first offset that the day's generation does not include; 0 of one that has not the epoch."""
+    """event_date, partition, pinned: first offset that the day's generation does not include; 0
+    of one that has not the epoch."""
     reached = [
         (day, number, pointer.pinned.get(number, 0) if epoch in (None, pointer.epoch) else 0)
         for day, pointer in pinned.current.items()
@@ -179,24 +218,38 @@ def _pins(job: Job, pinned: _Pinned, epoch: int | None = None) -> DataFrame:
     # Of rows in Arrow Spark makes a relation of its own; tuples would go through a Python worker.
     columns = zip(*reached, strict=True) if reached else ([], [], [])
     return job.spark.createDataFrame(
-        pa.table([pa.array(column, kind) for column, kind in zip(columns, _PIN.types, strict=True)], schema=_PIN)
+        pa.table(
+            [pa.array(column, kind) for column, kind in zip(columns, _PIN.types, strict=True)],
+            schema=_PIN,
+        )
     )
 
 
 def _refuse_unequal(found: Sequence[Unequal], family: Family, token: int) -> None:
-    """Nothing if Cassandra holds in every window what the counted records sum to, computed without members and sets."""
+    """Nothing if Cassandra holds in every window what the counted records sum to, computed
+    without members and sets."""
     if found:
         windows = "; ".join(
             f"store {one.store} {instant_text(from_millis(one.start))} has "
-            + ", ".join(f"{name} {value}" for name, value in zip(("events", *family.parts), one.balance, strict=True))
+            + ", ".join(
+                f"{name} {value}"
+                for name, value in zip(("events", *family.parts), one.balance, strict=True)
+            )
             for one in found
         )
-        raise TallyError(f"rebuild {token} of {family.name}: rows differ from the records: {windows}; nothing was published")
+        raise TallyError(
+            f"rebuild {token} of {family.name}: rows differ from the records: {windows}; nothing"
+            " was published"
+        )
 
 
 def _tell_uncounted(job: Job, family: Family, chosen: DataFrame, which: DataFrame) -> None:
-    found = chosen.join(F.broadcast(which), on=["partition", "offset"]).dropDuplicates(["partition", "offset"])
-    columns = found.select("partition", "offset", "store_id", "event_id", "fate", "committed_at", "value")
+    found = chosen.join(F.broadcast(which), on=["partition", "offset"]).dropDuplicates(
+        ["partition", "offset"]
+    )
+    columns = found.select(
+        "partition", "offset", "store_id", "event_id", "fate", "committed_at", "value"
+    )
     sent = _notices(job).uncounted(family, (row.asDict() for row in columns.toLocalIterator()))
     _say(f"{family.name}: {sent} conflicts and unreadable records in dead-letters")
 

@@ -1,6 +1,8 @@
-"""`python -m batch_layer.views.rebuild`: views computed anew from the master dataset and published by one flip.
+"""`python -m batch_layer.views.rebuild`: views computed anew from the master dataset and published
+by one flip.
 
-Token first, then the pin, then compute, write, check, flip: readers never see half a rebuild, and a late run cannot go back.
+Token first, then the pin, then compute, write, check, flip: readers never see half a rebuild, and a
+late run cannot go back.
 """
 
 import argparse
@@ -24,9 +26,11 @@ from tally.windows import parse_days
 
 @dataclass(frozen=True)
 class Report:
-    """What one run did: days and rows published, windows changed against the generation before, the highest generation's number.
+    """What one run did: days and rows published, windows changed against the generation before, the
+    highest generation's number.
 
-    A family in which there was nothing to do publishes nothing: 0 days, generation 0. A dry run counts days only.
+    A family in which there was nothing to do publishes nothing: 0 days, generation 0. A dry run
+    counts days only.
     """
 
     run: str
@@ -38,18 +42,32 @@ class Report:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0 published (or nothing to do), 1 failed, 78 refused, 2 wrong use. With --json one object on standard output."""
-    parser = argparse.ArgumentParser(prog="python -m batch_layer.views.rebuild", description="Rebuild views from the master dataset.")
+    """Exit code: 0 published (or nothing to do), 1 failed, 78 refused, 2 wrong use.
+
+    With --json one object on standard output.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m batch_layer.views.rebuild",
+        description="Rebuild views from the master dataset.",
+    )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--full", action="store_true", help="every day of the master dataset")
     what.add_argument("--days", metavar="A..B", help="UTC days, both inclusive")
-    what.add_argument("--dirty", action="store_true", help="days that have records beyond their generation (default)")
+    what.add_argument(
+        "--dirty",
+        action="store_true",
+        help="days that have records beyond their generation (default)",
+    )
     parser.add_argument("--family", choices=FAMILIES, help="only this one (default: all)")
     parser.add_argument("--dry-run", action="store_true", help="say what would be rebuilt")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args(argv)
     try:
-        wanted = Wanted("days", *parse_days(given.days)) if given.days else Wanted("full" if given.full else "dirty")
+        wanted = (
+            Wanted("days", *parse_days(given.days))
+            if given.days
+            else Wanted("full" if given.full else "dirty")
+        )
     except ValueError as error:
         parser.error(str(error))
     families = [FAMILIES[given.family]] if given.family else [*FAMILIES.values()]
@@ -59,7 +77,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         with cassandra_session(settings) as session:
             spark = build_session(settings, "tally-rebuild")
             report = rebuild(Job(spark, session, settings, wanted, given.dry_run, families))
-        print(json.dumps(asdict(report)) if given.json else f"rebuild {report.run}: {asdict(report)}")
+        print(
+            json.dumps(asdict(report)) if given.json else f"rebuild {report.run}: {asdict(report)}"
+        )
 
     return run_job("rebuild", work)
 
@@ -67,7 +87,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def rebuild(job: Job) -> Report:
     """The job's families rebuilt, one after the other.
 
-    Raises TallyError when a check fails or the flip is refused; nothing of that family is published then.
+    Raises TallyError when a check fails or the flip is refused; nothing of that family is published
+    then.
     """
     started = time.monotonic()
     published = [publish(job, family) for family in job.families]
@@ -84,9 +105,12 @@ def rebuild(job: Job) -> Report:
 def _with_first_compiler(settings: Settings) -> Settings:
     """The settings, with the JVM's first compiler alone unless other JVM options are set.
 
-    Measured on a year of receipts, a run of well under a minute: 46 s of the JVM's processor time in place of 91 s.
+    Measured on a year of receipts, a run of well under a minute: 46 s of the JVM's processor time
+    in place of 91 s.
     """
-    return settings.model_copy(update={"spark_java_options": settings.spark_java_options or SHORT_RUN_JAVA})
+    return settings.model_copy(
+        update={"spark_java_options": settings.spark_java_options or SHORT_RUN_JAVA}
+    )
 
 
 if __name__ == "__main__":

@@ -22,23 +22,45 @@ Row = tuple[Any, ...]
 
 
 def columns_of(family: Family) -> tuple[str, ...]:
-    """Columns of the family's batch table but the generation, in the order in which rows travel to the writers."""
-    return ("store_id", "day", *family.row_key, "events", *family.parts, "epoch", *family.excluded_parts)
+    """Columns of the family's batch table but the generation, in the order in which rows travel
+    to the writers."""
+    return (
+        "store_id",
+        "day",
+        *family.row_key,
+        "events",
+        *family.parts,
+        "epoch",
+        *family.excluded_parts,
+    )
 
 
 def write_generation(rows: DataFrame, settings: Settings, family: Family, generation: int) -> int:
-    """How many rows of window_rows() were written under the generation by the executors, every one acknowledged."""
+    """How many rows of window_rows() were written under the generation by the executors, every
+    one acknowledged."""
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         writer = GenerationWriter(settings, family, generation)
-        written = writer.write(row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
+        written = writer.write(
+            row
+            for batch in batches
+            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        )
         yield pa.RecordBatch.from_pydict({"rows": [written]})
 
-    plain = {"day": F.unix_date("day").alias("day"), "window_start": F.unix_millis("window_start").alias("window_start")}
+    plain = {
+        "day": F.unix_date("day").alias("day"),
+        "window_start": F.unix_millis("window_start").alias("window_start"),
+    }
     columns = [plain.get(name, F.col(name)) for name in columns_of(family)]
-    # The number is given, else Spark would make one task of so few bytes; a day of a store lies in one of them.
+    # The number is given, else Spark would make one task of so few bytes; a day of a store lies in
+    # one of them.
     tasks = rows.sparkSession.sparkContext.defaultParallelism
-    ordered = rows.select(*columns).repartition(tasks, "store_id", "day").sortWithinPartitions("store_id", "day", "window_start")
+    ordered = (
+        rows.select(*columns)
+        .repartition(tasks, "store_id", "day")
+        .sortWithinPartitions("store_id", "day", "window_start")
+    )
     return sum(task["rows"] for task in ordered.mapInArrow(write, "rows bigint").collect())
 
 
@@ -50,11 +72,15 @@ class GenerationWriter:
         self._generation = generation
         columns = columns_of(family)
         names = ", ".join(f'"{name}"' for name in (*columns, "generation"))
-        self._insert = self._session.prepare(f"INSERT INTO {family.batch_table} ({names}) VALUES ({', '.join('?' * (len(columns) + 1))})")
+        self._insert = self._session.prepare(
+            f"INSERT INTO {family.batch_table} ({names}) VALUES"
+            f" ({', '.join('?' * (len(columns) + 1))})"
+        )
         self._insert.is_idempotent = True
 
     def write(self, rows: Iterator[Row]) -> int:
-        """How many rows, all acknowledged; day in days and window_start in milliseconds since 1970."""
+        """How many rows, all acknowledged; day in days and window_start in milliseconds since
+        1970."""
         count, insert = 0, binder(self._insert)
 
         def bound() -> Iterator[list[BoundStatement]]:

@@ -14,7 +14,8 @@ Mode = Literal["full", "days", "dirty"]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What was asked for: everything, the days first..last (both inclusive), or what has become dirty."""
+    """What was asked for: everything, the days first..last (both inclusive), or what has become
+    dirty."""
 
     mode: Mode = "dirty"
     first: date | None = None
@@ -28,8 +29,8 @@ def days_between(first: date, last: date) -> list[date]:
 
 @dataclass(frozen=True)
 class Reach:
-    """What a rebuild could publish now: the definition epoch, what it would cover, and by day and partition the first offset
-    that the master does not hold."""
+    """What a rebuild could publish now: the definition epoch, what it would cover, and by day
+    and partition the first offset that the master does not hold."""
 
     epoch: int
     coverage: Coverage
@@ -37,34 +38,52 @@ class Reach:
 
 
 def all_days(reach: Reach, published: Mapping[date, Pointer]) -> set[date]:
-    """Days with records, days that are served already, and those of which something is claimed though nothing happened on them."""
+    """Days with records, days that are served already, and those of which something is claimed
+    though nothing happened on them."""
     return {*reach.until, *published, *reach.coverage.days()}
 
 
-def dirty_days(reach: Reach, published: Mapping[date, Pointer], conflicts: Collection[tuple[date, date]]) -> set[date]:
+def dirty_days(
+    reach: Reach, published: Mapping[date, Pointer], conflicts: Collection[tuple[date, date]]
+) -> set[date]:
     """Days whose published rows lack something that a rebuild now would have.
 
-    A day is dirty when it has records beyond its generation's pin; when it was never built, also one without records (its zeros
-    are true ones); when it claims something else than a rebuild now would; when its definition epoch is another one.
-    conflicts: (day of the record, day of its first copy): both are dirty together.
+    A day is dirty when it has records beyond its generation's pin; when it was never built, also
+    one without records (its zeros are true ones); when it claims something else than a rebuild now
+    would; when its definition epoch is another one. conflicts: (day of the record, day of its first
+    copy): both are dirty together.
     """
-    dirty = {day for day in all_days(reach, published) if day not in published or _is_outdated(published[day], reach)}
+    dirty = {
+        day
+        for day in all_days(reach, published)
+        if day not in published or _is_outdated(published[day], reach)
+    }
     return dirty | {first for own, first in conflicts if own in dirty}
 
 
 def newest(days: Collection[date]) -> list[date]:
-    """The days ascending, the newest only of more than one flip can publish: the others stay dirty for the next run."""
+    """The days ascending, the newest only of more than one flip can publish: the others stay
+    dirty for the next run."""
     return sorted(days)[-MOST_DAYS:]
 
 
 def _is_outdated(pointer: Pointer, reach: Reach) -> bool:
     """Whether a rebuild now would give the day another generation than the published one."""
-    claim, start, end = reach.coverage.claim(pointer.day), start_of(pointer.day), end_of(pointer.day)
-    had, has = (max(start, min(end, until)) for until in (pointer.covered_until, claim.covered_until))
+    claim, start, end = (
+        reach.coverage.claim(pointer.day),
+        start_of(pointer.day),
+        end_of(pointer.day),
+    )
+    had, has = (
+        max(start, min(end, until)) for until in (pointer.covered_until, claim.covered_until)
+    )
     return (
         pointer.epoch != reach.epoch
         or pointer.covered_from != claim.covered_from
         or had < has
         or had > max(start, reach.coverage.limit(pointer.day))
-        or any(until > pointer.pinned.get(number, 0) for number, until in reach.until.get(pointer.day, {}).items())
+        or any(
+            until > pointer.pinned.get(number, 0)
+            for number, until in reach.until.get(pointer.day, {}).items()
+        )
     )

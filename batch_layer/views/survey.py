@@ -1,4 +1,5 @@
-"""What a rebuild knows of its records after one pass over their fates: everything else is asked only where there is something to find."""
+"""What a rebuild knows of its records after one pass over their fates: everything else is asked
+only where there is something to find."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -19,16 +20,20 @@ def surveyed(fates: DataFrame) -> DataFrame:
     """One row for each day and partition.
 
     In:  record_fates() of all days.
-    Out: event_date, partition, until (first offset beyond), committed, counted, duplicate, conflict, unreadable, elsewhere bigint;
-         first_arrival bigint (milliseconds since 1970; null where nothing can be read).
+    Out: event_date, partition, until (first offset beyond), committed, counted, duplicate,
+         conflict, unreadable, elsewhere bigint; first_arrival bigint (milliseconds since 1970; null
+         where nothing can be read).
     """
     counts = [F.count_if(F.col("fate") == fate).alias(fate) for fate in FATES]
     # Of what can be read: garbage is no arrival of the family's data.
     arrival = F.unix_millis(F.min(F.when(F.col("fate") != UNREADABLE, F.col("committed_at"))))
     return fates.groupBy("event_date", "partition").agg(
-        (F.max("offset") + 1).alias("until"), F.count(F.lit(1)).alias("committed"), *counts,
-        F.count_if("elsewhere").alias("elsewhere"), arrival.alias("first_arrival"),
-    )  # fmt: skip
+        (F.max("offset") + 1).alias("until"),
+        F.count(F.lit(1)).alias("committed"),
+        *counts,
+        F.count_if("elsewhere").alias("elsewhere"),
+        arrival.alias("first_arrival"),
+    )
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,12 @@ class Survey:
     def count(self, *names: str, days: Collection[date] | None = None) -> int:
         """How many records of the days, or of all, have these fates."""
         wanted = None if days is None else set(days)
-        return sum(line[name] for line in self.lines for name in names if wanted is None or line["event_date"] in wanted)
+        return sum(
+            line[name]
+            for line in self.lines
+            for name in names
+            if wanted is None or line["event_date"] in wanted
+        )
 
     def uncounted(self, days: Collection[date]) -> int:
         """Conflicts and unreadable records of the days."""
@@ -68,5 +78,7 @@ class Survey:
         """For each partition: committed, counted, duplicate, conflict, unreadable."""
         totals: dict[int, Counter[str]] = {}
         for line in self.lines:
-            totals.setdefault(line["partition"], Counter()).update({name: line[name] for name in ("committed", *FATES)})
+            totals.setdefault(line["partition"], Counter()).update(
+                {name: line[name] for name in ("committed", *FATES)}
+            )
         return [{"partition": number, **totals[number]} for number in sorted(totals)]

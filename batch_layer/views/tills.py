@@ -1,4 +1,5 @@
-"""Tills whose receipt numbers seem to have begun again: too many of a day's records are conflicts."""
+"""Tills whose receipt numbers seem to have begun again: too many of a day's records are
+conflicts."""
 
 from collections.abc import Collection, Iterable
 from datetime import date
@@ -19,34 +20,50 @@ LEAST_CONFLICT_PERCENT = 10
 def suspect_tills(master: DataFrame, fates: DataFrame) -> DataFrame:
     """Tills of which at least 20 records and 10 % of the records of one day are conflicts.
 
-    In:  master records (the wanted days) with value, store_id, event_date, partition, offset; record_fates() of the same days.
+    In:  master records (the wanted days) with value, store_id, event_date, partition, offset;
+         record_fates() of the same days.
     Out: store_id, day, till_id, records, conflicts (bigint).
     """
     conflicts = F.count_if(F.col("fate") == CONFLICT).alias("conflicts")
-    crowded = fates.groupBy("store_id", "event_date").agg(conflicts).where(F.col("conflicts") >= LEAST_CONFLICTS)
+    crowded = (
+        fates.groupBy("store_id", "event_date")
+        .agg(conflicts)
+        .where(F.col("conflicts") >= LEAST_CONFLICTS)
+    )
     # Values are parsed of the few days of stores that can have such a till.
     where = F.broadcast(crowded.select("store_id", "event_date"))
-    judged, theirs = (records.join(where, on=["store_id", "event_date"], how="left_semi") for records in (fates, master))
+    judged, theirs = (
+        records.join(where, on=["store_id", "event_date"], how="left_semi")
+        for records in (fates, master)
+    )
     till_id = F.get_json_object("value", "$.till_id").alias("till_id")
     tills = theirs.select("partition", "offset", till_id).dropDuplicates(["partition", "offset"])
     named = judged.join(tills, on=["partition", "offset"]).where("till_id IS NOT NULL")
-    counted = named.groupBy("store_id", F.col("event_date").alias("day"), "till_id").agg(F.count(F.lit(1)).alias("records"), conflicts)
+    counted = named.groupBy("store_id", F.col("event_date").alias("day"), "till_id").agg(
+        F.count(F.lit(1)).alias("records"), conflicts
+    )
     share = F.col("conflicts") * 100 >= F.col("records") * LEAST_CONFLICT_PERCENT
     return counted.where((F.col("conflicts") >= LEAST_CONFLICTS) & share)
 
 
-def note_tills(session: Session, family: Family, generation: int, days: Collection[date], found: Iterable[Row]) -> int:
-    """How many findings were written for the rebuilt days; earlier ones that the records no longer show become 0 conflicts.
+def note_tills(
+    session: Session, family: Family, generation: int, days: Collection[date], found: Iterable[Row]
+) -> int:
+    """How many findings were written for the rebuilt days; earlier ones that the records no longer
+    show become 0 conflicts.
 
     In: found: the rows of suspect_tills().
     """
-    rows = {(row["day"], row["store_id"], row["till_id"]): (row["records"], row["conflicts"]) for row in found}
+    rows = {
+        (row["day"], row["store_id"], row["till_id"]): (row["records"], row["conflicts"])
+        for row in found
+    }
     count = len(rows)
     for key in _noted(session, family, days) - rows.keys():
         rows[key] = (0, 0)
     insert = session.prepare(
-        "INSERT INTO till_finding (family, day, store_id, till_id, generation, records, conflicts) VALUES (?, ?, ?, ?, ?, ?, ?) "
-        "USING TIMESTAMP ?"
+        "INSERT INTO till_finding (family, day, store_id, till_id, generation, records, conflicts)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?) USING TIMESTAMP ?"
     )
     insert.is_idempotent = True
     values = [(family.name, *key, generation, *counts, generation) for key, counts in rows.items()]
@@ -55,8 +72,17 @@ def note_tills(session: Session, family: Family, generation: int, days: Collecti
 
 
 def _noted(session: Session, family: Family, days: Collection[date]) -> set[tuple[date, str, str]]:
-    select = session.prepare("SELECT day, store_id, till_id, conflicts FROM till_finding WHERE family = ? AND day = ?")
+    select = session.prepare(
+        "SELECT day, store_id, till_id, conflicts FROM till_finding WHERE family = ? AND day = ?"
+    )
     select.is_idempotent = True
     keys = [(family.name, day) for day in days]
-    answers = execute_concurrent_with_args(session, select, keys, concurrency=32, raise_on_first_error=True)
-    return {(row.day.date(), row.store_id, row.till_id) for answer in answers for row in answer.result_or_exc if row.conflicts}
+    answers = execute_concurrent_with_args(
+        session, select, keys, concurrency=32, raise_on_first_error=True
+    )
+    return {
+        (row.day.date(), row.store_id, row.till_id)
+        for answer in answers
+        for row in answer.result_or_exc
+        if row.conflicts
+    }

@@ -15,38 +15,53 @@ from tally.settings import Settings
 
 _ROOM = Room(messages=50_000, bytes=64 * 1024 * 1024)
 _DELIVERY_SECONDS = 15
-# A thread that checks a large body gives the event loop its turn after this time, not after Python's five milliseconds.
+# A thread that checks a large body gives the event loop its turn after this time, not after
+# Python's five milliseconds.
 _SWITCH_SECONDS = 0.001
 
 
 def main() -> int:
-    """Exit code: 0 when told to stop, 1 on an error that a new start may heal, 78 when the settings are wrong."""
+    """Exit code: 0 when told to stop, 1 on an error that a new start may heal, 78 when the
+    settings are wrong."""
     return run_job("gateway", lambda: run(Settings.load()))
 
 
 def run(settings: Settings) -> None:
-    """Serve until stopped. Raises StackError when the producer cannot go on, or something is left without acknowledgement."""
+    """Serve until stopped.
+
+    Raises StackError when the producer cannot go on, or something is left without acknowledgement.
+    """
     sys.setswitchinterval(_SWITCH_SECONDS)
-    outbox = Outbox(lambda note: kafka_producer(settings, {**_delivery(settings), "error_cb": note}), _ROOM)
-    backlog, bounds = Backlog(settings, tuple(entrance.topic for entrance in ENTRANCES)), Bounds.of(settings)
+    outbox = Outbox(
+        lambda note: kafka_producer(settings, {**_delivery(settings), "error_cb": note}), _ROOM
+    )
+    backlog, bounds = (
+        Backlog(settings, tuple(entrance.topic for entrance in ENTRANCES)),
+        Bounds.of(settings),
+    )
     watch = Watch(backlog.look, lambda waiting: bounds.refusal(waiting, outbox.ordinary_bytes()))
     watch.begin()
     try:
         app = build_app(outbox, Rules.of(settings), watch)
-        serve(app, Place(settings.gateway, settings.allowed_hosts), lambda: outbox.fatal is not None)
+        serve(
+            app, Place(settings.gateway, settings.allowed_hosts), lambda: outbox.fatal is not None
+        )
     finally:
         left = outbox.close(_DELIVERY_SECONDS)
         if watch.end():
             backlog.close()
     if outbox.fatal or left:
-        raise StackError(f"{outbox.fatal or f'{left} messages without acknowledgement'}; start the gateway again")
+        raise StackError(
+            f"{outbox.fatal or f'{left} messages without acknowledgement'}; start the gateway again"
+        )
 
 
 def _delivery(settings: Settings) -> dict[str, int]:
     return {
         "message.timeout.ms": _DELIVERY_SECONDS * 1000,
         "message.max.bytes": settings.max_message_bytes + 100_000,
-        # As much as the outbox lets in, so that librdkafka's own queue is never the one that is full.
+        # As much as the outbox lets in, so that librdkafka's own queue is never the one that is
+        # full.
         "queue.buffering.max.kbytes": 2 * _ROOM.bytes // 1024,
     }
 

@@ -14,7 +14,15 @@ from starlette.exceptions import HTTPException
 
 from ingest.gateway.backlog import Watch
 from ingest.gateway.outbox import Busy, NotStored, Outbox
-from ingest.gateway.submission import ENTRANCES, MOST_BYTES, Checked, Entrance, TooMuch, checked, lines_of
+from ingest.gateway.submission import (
+    ENTRANCES,
+    MOST_BYTES,
+    Checked,
+    Entrance,
+    TooMuch,
+    checked,
+    lines_of,
+)
 from ingest.gateway.telemetry import LoopLag
 from ingest.normaliser.arrival import Arrival, Rules
 from schemas import loader
@@ -46,7 +54,11 @@ class Gateway:
         """The request's lines, each with the normaliser's own check. Raises Problem."""
         is_ndjson = _is_ndjson(request)
         if reason := self.watch.refusal():
-            raise Problem(503, f"nothing is taken now: {reason}; nothing was stored, send again later", _RETRY_LATER)
+            raise Problem(
+                503,
+                f"nothing is taken now: {reason}; nothing was stored, send again later",
+                _RETRY_LATER,
+            )
         body = await _body(request)
         try:
             found = await self._checked(body, is_ndjson, entrance)
@@ -61,15 +73,27 @@ class Gateway:
         lines = lines_of(body, is_ndjson)
         if len(body) <= _SMALL_BYTES:
             return checked(lines, entrance, arrival, self.rules)
-        return await asyncio.get_running_loop().run_in_executor(self.checks, checked, lines, entrance, arrival, self.rules)
+        return await asyncio.get_running_loop().run_in_executor(
+            self.checks, checked, lines, entrance, arrival, self.rules
+        )
 
 
 def build_app(outbox: Outbox, rules: Rules, watch: Watch) -> FastAPI:
-    """The application over an outbox; `watch` tells whether Kafka answers, and how much waits to be read."""
+    """The application over an outbox; `watch` tells whether Kafka answers, and how much waits to
+    be read."""
     gateway = Gateway(outbox, rules, watch, LoopLag(), ThreadPoolExecutor(1, "checks"))
-    app = FastAPI(title="Tally gateway", version="1", openapi_version="3.1.0", docs_url=None, redoc_url=None, lifespan=_lifespan(gateway))
+    app = FastAPI(
+        title="Tally gateway",
+        version="1",
+        openapi_version="3.1.0",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=_lifespan(gateway),
+    )
     for entrance in ENTRANCES:
-        app.post(entrance.path, status_code=202, openapi_extra=_documented(entrance))(_receiver(entrance, gateway))
+        app.post(entrance.path, status_code=202, openapi_extra=_documented(entrance))(
+            _receiver(entrance, gateway)
+        )
     app.add_exception_handler(HTTPException, _problem)
     _add_state(app, gateway)
     return app
@@ -101,7 +125,11 @@ def _receiver(entrance: Entrance, gateway: Gateway) -> Callable[[Request], Await
 def _is_ndjson(request: Request) -> bool:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in (_JSON, _NDJSON):
-        raise Problem(415, f"send {_JSON} (one object) or {_NDJSON} (one object a line), not {media_type[:60] or 'nothing'}")
+        raise Problem(
+            415,
+            f"send {_JSON} (one object) or {_NDJSON} (one object a line), not"
+            f" {media_type[:60] or 'nothing'}",
+        )
     if request.headers.get("content-encoding", "identity") != "identity":
         raise Problem(415, "send the body without Content-Encoding")
     return media_type == _NDJSON
@@ -110,7 +138,9 @@ def _is_ndjson(request: Request) -> bool:
 async def _body(request: Request) -> bytes:
     """The body, read no further than the limit."""
     too_large = Problem(413, f"the body is larger than {MOST_BYTES:,} bytes; send it in parts")
-    if (announced := request.headers.get("content-length", "0")).isdecimal() and int(announced[:20]) > MOST_BYTES:
+    if (announced := request.headers.get("content-length", "0")).isdecimal() and int(
+        announced[:20]
+    ) > MOST_BYTES:
         raise too_large
     body = bytearray()
     async for chunk in request.stream():
@@ -137,7 +167,11 @@ async def _stored(outbox: Outbox, topic: str, messages: list[tuple[str, bytes]])
     except Busy as error:
         raise Problem(429, f"{error}; send again later", _RETRY_AFTER) from error
     except NotStored as error:
-        raise Problem(503, f"{error}; send everything again, what was stored already counts once", _RETRY_AFTER) from error
+        raise Problem(
+            503,
+            f"{error}; send everything again, what was stored already counts once",
+            _RETRY_AFTER,
+        ) from error
 
 
 def _answer(request: Request, found: Checked) -> JSONResponse:
@@ -150,12 +184,24 @@ def _answer(request: Request, found: Checked) -> JSONResponse:
 async def _problem(request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HTTPException):
         raise error
-    return JSONResponse(_document(request, error.status_code, error.detail), error.status_code, error.headers, _PROBLEM)
+    return JSONResponse(
+        _document(request, error.status_code, error.detail),
+        error.status_code,
+        error.headers,
+        _PROBLEM,
+    )
 
 
 def _document(request: Request, status: int, detail: str) -> dict[str, Any]:
     title = HTTPException(status).detail
-    return {"type": "about:blank", "title": title, "status": status, "detail": detail, "instance": request.url.path, "errors": []}
+    return {
+        "type": "about:blank",
+        "title": title,
+        "status": status,
+        "detail": detail,
+        "instance": request.url.path,
+        "errors": [],
+    }
 
 
 def _add_state(app: FastAPI, gateway: Gateway) -> None:
@@ -172,7 +218,10 @@ def _add_state(app: FastAPI, gateway: Gateway) -> None:
         ok, refused = reachable and gateway.outbox.fatal is None, gateway.watch.refusal()
         checks = {
             "kafka": {"ok": ok, "detail": gateway.outbox.fatal or detail},
-            "backlog": {"ok": refused is None, "detail": refused or f"{gateway.watch.waiting.messages:,} messages wait to be read"},
+            "backlog": {
+                "ok": refused is None,
+                "detail": refused or f"{gateway.watch.waiting.messages:,} messages wait to be read",
+            },
         }
         ready = ok and refused is None
         return JSONResponse({"ready": ready, "checks": checks}, 200 if ready else 503)
@@ -180,10 +229,20 @@ def _add_state(app: FastAPI, gateway: Gateway) -> None:
     @app.get("/metrics")
     async def metrics() -> PlainTextResponse:
         """Counters for Prometheus."""
-        waiting = f"# TYPE tally_gateway_unread_messages gauge\ntally_gateway_unread_messages {gateway.watch.waiting.messages}\n"
-        return PlainTextResponse(gateway.lag.text() + waiting, media_type="text/plain; version=0.0.4")
+        waiting = (
+            "# TYPE tally_gateway_unread_messages gauge\ntally_gateway_unread_messages"
+            f" {gateway.watch.waiting.messages}\n"
+        )
+        return PlainTextResponse(
+            gateway.lag.text() + waiting, media_type="text/plain; version=0.0.4"
+        )
 
 
 def _documented(entrance: Entrance) -> dict[str, Any]:
     schema = loader.event_schema(entrance.schema)
-    return {"requestBody": {"required": True, "content": {_JSON: {"schema": schema}, _NDJSON: {"schema": {"type": "string"}}}}}
+    return {
+        "requestBody": {
+            "required": True,
+            "content": {_JSON: {"schema": schema}, _NDJSON: {"schema": {"type": "string"}}},
+        }
+    }

@@ -1,6 +1,8 @@
-"""How much of the raw topics the normaliser has not read yet, and how old it is: beyond a limit the gateway takes no more.
+"""How much of the raw topics the normaliser has not read yet, and how old it is: beyond a limit the
+gateway takes no more.
 
-Raw records are deleted behind the normaliser only, so what waits is safe; what may not happen is that the disk fills up with it.
+Raw records are deleted behind the normaliser only, so what waits is safe; what may not happen is
+that the disk fills up with it.
 """
 
 import shutil
@@ -19,7 +21,11 @@ _ASK_SECONDS = 3.0
 _FETCH_SECONDS = 2.0
 _SYSLOG_ERROR = 3
 # One message is wanted of each partition, and not what comes after it.
-_SMALL_FETCHES = {"fetch.message.max.bytes": 1000, "queued.max.messages.kbytes": 1024, "log_level": _SYSLOG_ERROR}
+_SMALL_FETCHES = {
+    "fetch.message.max.bytes": 1000,
+    "queued.max.messages.kbytes": 1024,
+    "log_level": _SYSLOG_ERROR,
+}
 _EVERY_SECONDS = 1.0
 # How long a look that failed leaves the last one valid.
 _PATIENCE_SECONDS = 30.0
@@ -29,7 +35,8 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True)
 class Waiting:
-    """Raw messages that the normaliser has not read: how many, and the arrival of the first as a Unix time (None without any)."""
+    """Raw messages that the normaliser has not read: how many, and the arrival of the first as a
+    Unix time (None without any)."""
 
     messages: int
     oldest_at: float | None
@@ -50,19 +57,31 @@ class Backlog:
         unread = {place: (first, end) for place, first, end in self._unread()}
         self._note_arrivals(unread)
         # Without an entry the broker did not tell in time: asked for again with the next look.
-        oldest = [self._not_before[place][1] for place, (first, end) in unread.items() if first < end and place in self._not_before]
-        return Waiting(sum(end - first for first, end in unread.values()), min(oldest, default=None))
+        oldest = [
+            self._not_before[place][1]
+            for place, (first, end) in unread.items()
+            if first < end and place in self._not_before
+        ]
+        return Waiting(
+            sum(end - first for first, end in unread.values()), min(oldest, default=None)
+        )
 
     def close(self) -> None:
         """Ends the consumer."""
         self._consumer.close()
 
     def _unread(self) -> Iterator[tuple[Place, int, int]]:
-        places = [TopicPartition(topic, number) for topic in self._topics for number in self._partitions(topic)]
+        places = [
+            TopicPartition(topic, number)
+            for topic in self._topics
+            for number in self._partitions(topic)
+        ]
         for done in self._consumer.committed(places, timeout=_ASK_SECONDS):
             if done.error is not None:
                 raise KafkaException(done.error)
-            low, end = self._consumer.get_watermark_offsets(TopicPartition(done.topic, done.partition), timeout=_ASK_SECONDS)
+            low, end = self._consumer.get_watermark_offsets(
+                TopicPartition(done.topic, done.partition), timeout=_ASK_SECONDS
+            )
             yield (done.topic, done.partition), min(max(done.offset, low), end), end
 
     def _partitions(self, topic: str) -> list[int]:
@@ -73,7 +92,11 @@ class Backlog:
 
     def _note_arrivals(self, unread: dict[Place, tuple[int, int]]) -> None:
         now = time.time()
-        wanted = {place: first for place, (first, end) in unread.items() if first < end and self._must_be_read(place, first, now)}
+        wanted = {
+            place: first
+            for place, (first, end) in unread.items()
+            if first < end and self._must_be_read(place, first, now)
+        }
         for place, (first, end) in unread.items():
             if first == end:
                 self._not_before[place] = (first, now)
@@ -81,12 +104,15 @@ class Backlog:
             self._read_arrivals(wanted)
 
     def _must_be_read(self, place: Place, first: int, now: float) -> bool:
-        """Whether the known bound is too old to tell: what comes later in a partition arrived later."""
+        """Whether the known bound is too old to tell: what comes later in a partition arrived
+        later."""
         offset, at = self._not_before.get(place, (-1, 0.0))
         return offset != first and now - at > self._patience_seconds
 
     def _read_arrivals(self, wanted: dict[Place, int]) -> None:
-        self._consumer.assign([TopicPartition(topic, number, first) for (topic, number), first in wanted.items()])
+        self._consumer.assign(
+            [TopicPartition(topic, number, first) for (topic, number), first in wanted.items()]
+        )
         missing, deadline = set(wanted), time.monotonic() + _FETCH_SECONDS
         while missing and time.monotonic() < deadline:
             message = self._consumer.poll(_FETCH_SECONDS / 10)
@@ -101,7 +127,8 @@ class Backlog:
 
 @dataclass(frozen=True)
 class Bounds:
-    """When too much waits: age in seconds, bytes, and bytes that the disk under `folder` must have left."""
+    """When too much waits: age in seconds, bytes, and bytes that the disk under `folder` must
+    have left."""
 
     seconds: float
     bytes: float
@@ -116,20 +143,30 @@ class Bounds:
         """Why nothing more is taken, None while there is room."""
         age = max(0.0, time.time() - waiting.oldest_at) if waiting.oldest_at is not None else 0.0
         size = waiting.messages * ordinary_bytes
-        # The answer holds until the next look has ended: by then the limit must not have been passed either.
+        # The answer holds until the next look has ended: by then the limit must not have been
+        # passed either.
         if age > self.seconds - min(2 * _EVERY_SECONDS, self.seconds / 4):
-            return f"messages wait to be read for {age:,.0f} s, at most {self.seconds:,.0f} s are allowed; start the normaliser"
+            return (
+                f"messages wait to be read for {age:,.0f} s, at most {self.seconds:,.0f} s are"
+                " allowed; start the normaliser"
+            )
         if size > self.bytes:
-            return f"about {size:,.0f} bytes wait to be read, at most {self.bytes:,.0f} are allowed; start the normaliser, or wait for it"
+            return (
+                f"about {size:,.0f} bytes wait to be read, at most {self.bytes:,.0f} are allowed;"
+                " start the normaliser, or wait for it"
+            )
         if _disk_is_full(self.folder):
             return "the disk is nearly full; make room"
         return None
 
 
 class Watch:
-    """The last look at the backlog, made once a second by a thread of its own, so that nobody who asks waits for Kafka."""
+    """The last look at the backlog, made once a second by a thread of its own, so that nobody
+    who asks waits for Kafka."""
 
-    def __init__(self, look: Callable[[], Waiting], refusal: Callable[[Waiting], str | None]) -> None:
+    def __init__(
+        self, look: Callable[[], Waiting], refusal: Callable[[Waiting], str | None]
+    ) -> None:
         self._look, self._refusal = look, refusal
         self._ended = Event()
         self._thread = Thread(target=self._go_on, name="backlog", daemon=True)
@@ -161,10 +198,17 @@ class Watch:
             # What the code means; the text of the error itself names addresses.
             self._unreachable = KafkaError(error.args[0].code()).str()
             return
-        self._refused, self._unreachable, self._seen_at = self._refusal(self.waiting), None, time.monotonic()
+        self._refused, self._unreachable, self._seen_at = (
+            self._refusal(self.waiting),
+            None,
+            time.monotonic(),
+        )
 
     def refusal(self) -> str | None:
-        """Why nothing more is taken now, None while there is room. What is not known for long counts as too much."""
+        """Why nothing more is taken now, None while there is room.
+
+        What is not known for long counts as too much.
+        """
         if time.monotonic() - self._seen_at > _PATIENCE_SECONDS:
             return "it is not known how much waits to be read; Kafka does not answer"
         return self._refused
@@ -172,11 +216,16 @@ class Watch:
     def kafka(self) -> tuple[bool, str]:
         """Whether the brokers answered the last look and have the topics, and a line about it."""
         silent = time.monotonic() - self._seen_at > _PATIENCE_SECONDS
-        return not silent and self._unreachable is None, self._unreachable or ("does not answer" if silent else "reachable")
+        return not silent and self._unreachable is None, self._unreachable or (
+            "does not answer" if silent else "reachable"
+        )
 
 
 def _disk_is_full(folder: Path) -> bool:
-    """Whether less than a tenth and less than a gibibyte is free where the folder lies or would lie."""
-    existing = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
+    """Whether less than a tenth and less than a gibibyte is free where the folder lies or would
+    lie."""
+    existing = next(
+        place for place in (folder.absolute(), *folder.absolute().parents) if place.exists()
+    )
     usage = shutil.disk_usage(existing)
     return usage.free < min(usage.total / 10, 2**30)

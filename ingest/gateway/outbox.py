@@ -22,12 +22,16 @@ class Busy(TallyError):
 
 
 class NotStored(TallyError):
-    """Raised when the brokers did not acknowledge everything; an unknown part of the request was stored."""
+    """Raised when the brokers did not acknowledge everything; an unknown part of the request was
+    stored."""
 
 
 @dataclass(frozen=True)
 class Room:
-    """Most messages and bytes that wait for their acknowledgement at a time. One request alone always fits."""
+    """Most messages and bytes that wait for their acknowledgement at a time.
+
+    One request alone always fits.
+    """
 
     messages: int
     bytes: int
@@ -39,7 +43,9 @@ class Outbox:
     `make_producer` takes the callback for errors that belong to no message.
     """
 
-    def __init__(self, make_producer: Callable[[Callable[[KafkaError], None]], Any], room: Room) -> None:
+    def __init__(
+        self, make_producer: Callable[[Callable[[KafkaError], None]], Any], room: Room
+    ) -> None:
         self._room = room
         self._messages = self._bytes = 0
         self._sent_messages, self._sent_bytes = 1, _ORDINARY_BYTES
@@ -51,7 +57,10 @@ class Outbox:
         self._poller.start()
 
     async def store(self, topic: str, messages: Sequence[tuple[str, bytes]]) -> None:
-        """Return once all (key, value) messages are acknowledged by all in-sync replicas. Raises Busy or NotStored."""
+        """Return once all (key, value) messages are acknowledged by all in-sync replicas.
+
+        Raises Busy or NotStored.
+        """
         size = sum(len(value) for _, value in messages)
         self._take_room(len(messages), size)
         request = _Request(len(messages), asyncio.get_running_loop())
@@ -64,21 +73,30 @@ class Outbox:
         if request.failure is not None:
             raise NotStored(f"Kafka did not take the messages: {request.failure}")
 
-    async def _hand_over(self, topic: str, messages: Sequence[tuple[str, bytes]], request: "_Request") -> None:
+    async def _hand_over(
+        self, topic: str, messages: Sequence[tuple[str, bytes]], request: "_Request"
+    ) -> None:
         for number, (key, value) in enumerate(messages):
             if number % _AT_ONCE == _AT_ONCE - 1:
                 await asyncio.sleep(0)
             try:
-                self._producer.produce(topic, value, key, on_delivery=lambda error, _message: self._acknowledged(request, error))
+                self._producer.produce(
+                    topic,
+                    value,
+                    key,
+                    on_delivery=lambda error, _message: self._acknowledged(request, error),
+                )
             except (BufferError, KafkaException) as error:
-                # The messages before it are on their way, so the request ends with them, as a failure.
+                # The messages before it are on their way, so the request ends with them, as a
+                # failure.
                 request.fail(self._not_taken(error))
                 for _ in messages[number:]:
                     self._acknowledged(request, None)
                 break
 
     def note(self, error: KafkaError) -> None:
-        """Keep an error after which this producer sends nothing any more; others heal by themselves."""
+        """Keep an error after which this producer sends nothing any more; others heal by
+        themselves."""
         # A delivery report is made from the code alone: fatal() is then False.
         if error.fatal() or error.code() == KafkaError._FATAL:
             self.fatal = error.str()
@@ -96,7 +114,10 @@ class Outbox:
 
     def _take_room(self, messages: int, size: int) -> None:
         with self._lock:
-            if self._messages and (self._messages + messages > self._room.messages or self._bytes + size > self._room.bytes):
+            if self._messages and (
+                self._messages + messages > self._room.messages
+                or self._bytes + size > self._room.bytes
+            ):
                 raise Busy(f"{self._messages:,} messages ({self._bytes:,} bytes) are under way")
             self._messages += messages
             self._bytes += size
@@ -123,7 +144,8 @@ class Outbox:
 
 
 class _Request:
-    """The acknowledgements of one request, counted in the poller's thread; the event loop is woken once."""
+    """The acknowledgements of one request, counted in the poller's thread; the event loop is
+    woken once."""
 
     def __init__(self, count: int, loop: asyncio.AbstractEventLoop) -> None:
         self._left = count

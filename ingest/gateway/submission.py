@@ -13,9 +13,11 @@ from tally.events import CanonicalInterval, CanonicalReceipt
 
 MOST_LINES = 10_000
 MOST_BYTES = 5 * 1024 * 1024
-# Each store and day is work of its own further on (rows, files, rebuilds): a request may not make thousands of it.
+# Each store and day is work of its own further on (rows, files, rebuilds): a request may not make
+# thousands of it.
 MOST_STORES = MOST_DAYS = 64
-# Rejected lines that an answer shows, and the longest text of one of their fields: at most 64 KiB for any body.
+# Rejected lines that an answer shows, and the longest text of one of their fields: at most 64 KiB
+# for any body.
 MOST_SHOWN = 100
 _MOST_TEXT = 250
 # Fields whose wrong type is best said as "not a number".
@@ -28,7 +30,8 @@ class TooMuch(TallyError):
 
 @dataclass(frozen=True)
 class Entrance:
-    """One kind of message: its path, schema name and raw topic, and the check that the normaliser makes too."""
+    """One kind of message: its path, schema name and raw topic, and the check that the
+    normaliser makes too."""
 
     path: str
     schema: str
@@ -44,7 +47,8 @@ ENTRANCES = (
 
 @dataclass
 class Checked:
-    """Good messages as (store id, original bytes); of the others their number and what was wrong with the first, by line from 1."""
+    """Good messages as (store id, original bytes); of the others their number and what was wrong
+    with the first, by line from 1."""
 
     good: list[tuple[str, bytes]] = field(default_factory=list)
     rejected: list[tuple[int, RejectedEvent]] = field(default_factory=list)
@@ -65,17 +69,23 @@ class Checked:
 
 
 def lines_of(body: bytes, is_ndjson: bool) -> Iterator[tuple[int, bytes]]:
-    """Line number and message of each line with something on it; a body that is no NDJSON is one line. Raises TooMuch."""
+    """Line number and message of each line with something on it; a body that is no NDJSON is one
+    line. Raises TooMuch."""
     if not is_ndjson:
         return iter([(1, body)])
     # Counted before anything is made of a line: five million empty ones are 250 MB of objects.
     if (lines := body.count(b"\n") + (not body.endswith(b"\n"))) > MOST_LINES:
-        raise TooMuch(f"the body has {lines:,} lines; at most {MOST_LINES:,} are taken at once, send it in parts")
+        raise TooMuch(
+            f"the body has {lines:,} lines; at most {MOST_LINES:,} are taken at once, send it in"
+            " parts"
+        )
     stripped = ((number, line.strip()) for number, line in enumerate(io.BytesIO(body), start=1))
     return ((number, line) for number, line in stripped if line)
 
 
-def checked(lines: Iterable[tuple[int, bytes]], entrance: Entrance, arrival: Arrival, rules: Rules) -> Checked:
+def checked(
+    lines: Iterable[tuple[int, bytes]], entrance: Entrance, arrival: Arrival, rules: Rules
+) -> Checked:
     """Each line checked as the normaliser will check it on arrival. Raises TooMuch."""
     result = Checked()
     stores: set[str] = set()
@@ -95,9 +105,15 @@ def checked(lines: Iterable[tuple[int, bytes]], entrance: Entrance, arrival: Arr
 
 def _refuse_spread(stores: set[str], days: set[str]) -> None:
     if len(stores) > MOST_STORES:
-        raise TooMuch(f"the body has messages of more than {MOST_STORES} stores; send those of fewer stores at once")
+        raise TooMuch(
+            f"the body has messages of more than {MOST_STORES} stores; send those of fewer stores"
+            " at once"
+        )
     if len(days) > MOST_DAYS:
-        raise TooMuch(f"the body has messages of more than {MOST_DAYS} days (UTC); send those of fewer days at once")
+        raise TooMuch(
+            f"the body has messages of more than {MOST_DAYS} days (UTC); send those of fewer days"
+            " at once"
+        )
 
 
 def shown_error(error: RejectedEvent) -> dict[str, str]:

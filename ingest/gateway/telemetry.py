@@ -32,6 +32,13 @@ class LoopLag:
     def text(self) -> str:
         """Prometheus exposition text."""
         name = "tally_gateway_loop_lag_seconds"
-        buckets = [f'{name}_bucket{{le="{bound}"}} {count}' for bound, count in zip(_BOUNDS, self._counts, strict=True)]
-        total = [f'{name}_bucket{{le="+Inf"}} {self._total}', f"{name}_sum {self._seconds:.6f}", f"{name}_count {self._total}"]
+        buckets = [
+            f'{name}_bucket{{le="{bound}"}} {count}'
+            for bound, count in zip(_BOUNDS, self._counts, strict=True)
+        ]
+        total = [
+            f'{name}_bucket{{le="+Inf"}} {self._total}',
+            f"{name}_sum {self._seconds:.6f}",
+            f"{name}_count {self._total}",
+        ]
         return "\n".join([f"# TYPE {name} histogram", *buckets, *total, ""])

@@ -24,7 +24,8 @@ from tally.settings import Settings
 
 
 def main() -> int:
-    """Exit code: 0 when told to stop, 1 on an error that a new start may heal, 78 when it was refused."""
+    """Exit code: 0 when told to stop, 1 on an error that a new start may heal, 78 when it was
+    refused."""
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     stopped, ready = Event(), Event()
     for wanted in (signal.SIGTERM, signal.SIGINT):
@@ -52,7 +53,12 @@ def run(settings: Settings, faults: Faults, stopped: Event, ready: Event) -> Non
         anchor=NORMALISER_ANCHOR,
     )
     processor, consumer = build_processor(settings, job, faults)
-    Thread(target=Janitor(settings, job.group, job.topics).run, args=(stopped,), name="janitor", daemon=True).start()
+    Thread(
+        target=Janitor(settings, job.group, job.topics).run,
+        args=(stopped,),
+        name="janitor",
+        daemon=True,
+    ).start()
     heartbeat = Heartbeat(settings.heartbeat_file)
     Watchdog("normaliser", heartbeat).begin(stopped)
     try:

@@ -1,4 +1,5 @@
-"""What the normaliser knows of a message besides its bytes: how it arrived, and the rules that hold here."""
+"""What the normaliser knows of a message besides its bytes: how it arrived, and the rules that
+hold here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -51,19 +52,29 @@ class Rules:
 
     @classmethod
     def of(cls, settings: Settings) -> "Rules":
-        """The rules of these settings; reads the stores file once. Raises BadSettings that names what does not fit."""
+        """The rules of these settings; reads the stores file once.
+
+        Raises BadSettings that names what does not fit.
+        """
         if settings.default_currency not in CURRENCIES:
-            raise BadSettings(f"TALLY_DEFAULT_CURRENCY: {settings.default_currency!r} is no currency of ISO 4217, e.g. EUR")
+            raise BadSettings(
+                f"TALLY_DEFAULT_CURRENCY: {settings.default_currency!r} is no currency of ISO 4217,"
+                " e.g. EUR"
+            )
         default_zone = zone_of(settings.default_timezone, "TALLY_DEFAULT_TIMEZONE:")
         stores = store_entries(settings.stores_file)
         return cls(
             max_bytes=settings.max_message_bytes,
             future_tolerance=timedelta(seconds=settings.future_tolerance_seconds),
             default_currency=settings.default_currency,
-            currencies={store_id: store.currency for store_id, store in stores.items() if store.currency},
+            currencies={
+                store_id: store.currency for store_id, store in stores.items() if store.currency
+            },
             loyalty_key=_hash_key(settings.loyalty_key.get_secret_value()),
             numberings={
-                store_id: Numbering(store.numbering, ZoneInfo(store.tz) if store.tz else default_zone)
+                store_id: Numbering(
+                    store.numbering, ZoneInfo(store.tz) if store.tz else default_zone
+                )
                 for store_id, store in stores.items()
                 if store.numbering
             },

@@ -1,4 +1,5 @@
-"""What becomes of a message that breaks its contract: a dead letter that names it and can be stored safely."""
+"""What becomes of a message that breaks its contract: a dead letter that names it and can be
+stored safely."""
 
 from runtime.processor.record import Input, Output
 from tally.errors import RejectedEvent
@@ -14,7 +15,8 @@ _MOST_TEXT = 500
 
 
 def dead_letter(record: Input, error: RejectedEvent, digest_key: bytes) -> Output:
-    """Key and redacted bytes of the original, and the headers of a dead letter; its id is topic:partition:offset."""
+    """Key and redacted bytes of the original, and the headers of a dead letter; its id is
+    topic:partition:offset."""
     before = dict(record.headers)
     attempts = before.get("attempts", b"")
     headers = {
@@ -27,17 +29,27 @@ def dead_letter(record: Input, error: RejectedEvent, digest_key: bytes) -> Outpu
         # A replay of a dead letter says which attempt it is, and when the first was.
         "attempts": str(int(attempts) + 1 if attempts.isdigit() and len(attempts) < 10 else 1),
         "first_seen": _first_seen(before.get("first_seen"), record),
-        # Keyed, for a plain digest would tell what was blacked out to whoever tries all loyalty ids.
+        # Keyed, for a plain digest would tell what was blacked out to whoever tries all loyalty
+        # ids.
         "sha256": keyed_digest(digest_key, record.value or b""),
     }
     key = None if record.key is None else redacted(record.key)[:_MOST_KEY_BYTES]
     value = redacted(record.value or b"")[:_MOST_BYTES]
-    return Output(TOPIC, key, value, headers=[(name, text.encode("utf-8", "backslashreplace")) for name, text in headers.items()])
+    return Output(
+        TOPIC,
+        key,
+        value,
+        headers=[
+            (name, text.encode("utf-8", "backslashreplace")) for name, text in headers.items()
+        ],
+    )
 
 
 def _first_seen(before: bytes | None, record: Input) -> str:
     try:
         # Of anybody's header an instant is taken and nothing else.
-        return instant_text(parse_instant((before or b"")[:40].decode("ascii", "replace"), "first_seen"))
+        return instant_text(
+            parse_instant((before or b"")[:40].decode("ascii", "replace"), "first_seen")
+        )
     except RejectedEvent:
         return instant_text(from_millis(record.timestamp_ms))

@@ -1,4 +1,5 @@
-"""Unknown fields of a message: kept without what is personal, within bounds that every reader of the canonical record takes."""
+"""Unknown fields of a message: kept without what is personal, within bounds that every reader of
+the canonical record takes."""
 
 from collections.abc import Collection
 from decimal import Decimal
@@ -12,7 +13,8 @@ from tally.redact import MARK, is_personal, redacted_text, redacted_value
 
 MOST_BYTES = 16_384
 MOST_NAME = 256
-# Numbers beyond are kept as their text: readers of JSON refuse numbers by their length, or read them as something else.
+# Numbers beyond are kept as their text: readers of JSON refuse numbers by their length, or read
+# them as something else.
 _MOST_DIGITS = 34
 _MOST_EXPONENT = 300
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
@@ -24,7 +26,10 @@ def unknown_fields(fields: JsonObject, known: Collection[str]) -> JsonObject:
 
 
 def kept_extra(extra: JsonObject) -> JsonObject | None:
-    """The unknown fields as the canonical record carries them; None if there are none. Raises RejectedEvent too_large."""
+    """The unknown fields as the canonical record carries them; None if there are none.
+
+    Raises RejectedEvent too_large.
+    """
     if not extra:
         return None
     kept = {_kept_name(name, name): _kept(value, name, name) for name, value in extra.items()}
@@ -35,7 +40,12 @@ def kept_extra(extra: JsonObject) -> JsonObject | None:
 
 def _too_large(top: str) -> RejectedEvent:
     at = pointer(top)
-    return RejectedEvent("too_large", at, f"{at}: all unknown fields together may have {MOST_BYTES:,} bytes; send what is needed only")
+    return RejectedEvent(
+        "too_large",
+        at,
+        f"{at}: all unknown fields together may have {MOST_BYTES:,} bytes; send what is needed"
+        " only",
+    )
 
 
 def _kept(value: Any, name: str, top: str) -> Any:
@@ -47,7 +57,8 @@ def _kept(value: Any, name: str, top: str) -> Any:
     if type(value) is list:
         return MARK if is_personal(name) else [_kept(one, name, top) for one in value]
     if type(value) is str:
-        # Looked at only if it can be kept: a search through a megabyte keeps every other thread waiting.
+        # Looked at only if it can be kept: a search through a megabyte keeps every other thread
+        # waiting.
         if len(value) > MOST_BYTES and not is_personal(name):
             raise _too_large(top)
         return redacted_value(name, value)
@@ -59,7 +70,11 @@ def _kept(value: Any, name: str, top: str) -> Any:
 def _kept_name(name: str, top: str) -> str:
     if len(name) > MOST_NAME:
         at = pointer(top)
-        raise RejectedEvent("too_large", at, f"{at}: names of at most {MOST_NAME} characters are taken, got {len(name):,}")
+        raise RejectedEvent(
+            "too_large",
+            at,
+            f"{at}: names of at most {MOST_NAME} characters are taken, got {len(name):,}",
+        )
     return redacted_text(name)[:MOST_NAME]
 
 
@@ -68,7 +83,10 @@ def _plain_number(number: int | Decimal, name: str) -> int | Decimal | str:
     if isinstance(number, int):
         bounded = -(2**63) <= number < 2**63
     else:
-        bounded = abs(number.adjusted()) <= _MOST_EXPONENT and len(number.as_tuple().digits) <= _MOST_DIGITS
+        bounded = (
+            abs(number.adjusted()) <= _MOST_EXPONENT
+            and len(number.as_tuple().digits) <= _MOST_DIGITS
+        )
     written = str(number)
     clean = redacted_value(name, written)
     return number if bounded and clean == written else clean

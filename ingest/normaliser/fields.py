@@ -1,4 +1,5 @@
-"""Readers of single fields: each gives the normalised value or raises RejectedEvent with reason, pointer and message."""
+"""Readers of single fields: each gives the normalised value or raises RejectedEvent with reason,
+pointer and message."""
 
 import re
 from collections.abc import Mapping
@@ -29,7 +30,9 @@ def required(fields: Fields, name: str, at: str = "") -> Any:
     try:
         return fields[name]
     except KeyError:
-        raise RejectedEvent("missing_field", at + pointer(name), f"{at}{pointer(name)}: the field is missing") from None
+        raise RejectedEvent(
+            "missing_field", at + pointer(name), f"{at}{pointer(name)}: the field is missing"
+        ) from None
 
 
 def identifier(value: Any, at: str) -> str:
@@ -37,9 +40,15 @@ def identifier(value: Any, at: str) -> str:
     if type(value) is int and value >= 0:
         value = str(value) if value.bit_length() <= 212 else "9" * 65
     if type(value) is not str:
-        raise RejectedEvent("wrong_type", at, f"{at}: an identifier is text or a whole number, got {_shown(value)}")
+        raise RejectedEvent(
+            "wrong_type", at, f"{at}: an identifier is text or a whole number, got {_shown(value)}"
+        )
     if IDENTIFIER.fullmatch(value) is None:
-        raise RejectedEvent("out_of_range", at, f"{at}: {_shown(value)} is not 1 to 64 of A-Z a-z 0-9 . _ : -, nor may it be . or ..")
+        raise RejectedEvent(
+            "out_of_range",
+            at,
+            f"{at}: {_shown(value)} is not 1 to 64 of A-Z a-z 0-9 . _ : -, nor may it be . or ..",
+        )
     return value
 
 
@@ -48,12 +57,17 @@ def text(value: Any, at: str, shortest: int = 0) -> str:
     if type(value) is not str:
         raise RejectedEvent("wrong_type", at, f"{at}: text is wanted, got {_shown(value)}")
     if not shortest <= len(value) <= MAX_TEXT:
-        raise RejectedEvent("out_of_range", at, f"{at}: {shortest} to {MAX_TEXT} characters are taken, got {len(value)}")
+        raise RejectedEvent(
+            "out_of_range",
+            at,
+            f"{at}: {shortest} to {MAX_TEXT} characters are taken, got {len(value)}",
+        )
     return value
 
 
 def decimal_number(value: Any, at: str) -> Decimal:
-    """A JSON number or decimal text, exact, without trailing zeros, of one spelling for each value; |value| < 10^9."""
+    """A JSON number or decimal text, exact, without trailing zeros, of one spelling for each
+    value; |value| < 10^9."""
     kind = type(value)
     if kind is int:
         number = Decimal(value)
@@ -62,7 +76,11 @@ def decimal_number(value: Any, at: str) -> Decimal:
     elif kind is str and _DECIMAL_TEXT.fullmatch(value) is not None:
         number = Decimal(value)
     else:
-        raise RejectedEvent("wrong_type", at, f'{at}: a number or decimal text like "12.30" is wanted, got {_shown(value)}')
+        raise RejectedEvent(
+            "wrong_type",
+            at,
+            f'{at}: a number or decimal text like "12.30" is wanted, got {_shown(value)}',
+        )
     if not number:
         return _ZERO
     # adjusted() first: a number of a million digits is refused without being computed.
@@ -93,12 +111,20 @@ def quantity_milli(value: Any, at: str) -> int:
 
 def whole_number(value: Any, at: str, least: int, most: int) -> int:
     """A whole JSON number from least to most; 3.0 is a whole number, as in JSON Schema."""
-    if type(value) is Decimal and value.adjusted() < _MAX_WHOLE_DIGITS and value == value.to_integral_value():
+    if (
+        type(value) is Decimal
+        and value.adjusted() < _MAX_WHOLE_DIGITS
+        and value == value.to_integral_value()
+    ):
         value = int(value)
     if type(value) is not int:
-        raise RejectedEvent("wrong_type", at, f"{at}: a whole number is wanted, got {_shown(value)}")
+        raise RejectedEvent(
+            "wrong_type", at, f"{at}: a whole number is wanted, got {_shown(value)}"
+        )
     if not least <= value <= most:
-        raise RejectedEvent("out_of_range", at, f"{at}: {least} to {most} is taken, got {_shown(value)}")
+        raise RejectedEvent(
+            "out_of_range", at, f"{at}: {least} to {most} is taken, got {_shown(value)}"
+        )
     return value
 
 
@@ -107,12 +133,15 @@ def currency_code(value: Any, at: str) -> str:
     if type(value) is not str:
         raise RejectedEvent("wrong_type", at, f"{at}: text is wanted, got {_shown(value)}")
     if value not in CURRENCIES:
-        raise RejectedEvent("out_of_range", at, f"{at}: {_shown(value)} is no currency of ISO 4217, e.g. USD")
+        raise RejectedEvent(
+            "out_of_range", at, f"{at}: {_shown(value)} is no currency of ISO 4217, e.g. USD"
+        )
     return value
 
 
 def refuse_unknown_version(fields: Fields, known: int) -> None:
-    """Raises RejectedEvent unknown_schema_version when the message names a version other than the known one."""
+    """Raises RejectedEvent unknown_schema_version when the message names a version other than
+    the known one."""
     version = fields.get("schema_version", known)
     if type(version) is not int or version != known:
         message = f"/schema_version: {_shown(version)} is not known; {known} is"

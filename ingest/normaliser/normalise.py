@@ -1,4 +1,5 @@
-"""Raw record to canonical record or dead letter: the function that the normaliser gives to the processor loop."""
+"""Raw record to canonical record or dead letter: the function that the normaliser gives to the
+processor loop."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -47,7 +48,8 @@ class Normaliser:
     repeats: Repeats = field(default_factory=Repeats)
 
     def process(self, record: Input) -> Sequence[Output]:
-        """The canonical record, in the store's partition and keyed by the store, or the dead letter."""
+        """The canonical record, in the store's partition and keyed by the store, or the dead
+        letter."""
         arrival = Arrival(from_millis(record.timestamp_ms), record.partition, record.offset)
         family = self.topics[record.topic]
         try:
@@ -57,14 +59,19 @@ class Normaliser:
         if self.repeats.seen(event.fingerprint):
             event = msgspec.structs.replace(event, repeat=True)
         store = event.store_id
-        return (Output(family, store.encode(), _ENCODER.encode(event), partition_of(store, self.partitions)),)
+        return (
+            Output(
+                family, store.encode(), _ENCODER.encode(event), partition_of(store, self.partitions)
+            ),
+        )
 
     def forget(self) -> None:
         """No record counts as written: the processor begins again at the committed positions."""
         self.repeats.forget()
 
     def event_time(self, record: Input) -> float | None:
-        """happened_at in seconds since 1970; None if it cannot be read or lies in the future, for that record becomes a dead letter."""
+        """happened_at in seconds since 1970; None if it cannot be read or lies in the future,
+        for that record becomes a dead letter."""
         try:
             stamp = _STAMP.decode(record.value or b"")
             instant = parse_instant(stamp.happened_at, "/happened_at")

@@ -5,7 +5,7 @@ from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,8 +23,16 @@ from tally.redact import is_sensitive, redacted_value
 
 KINDS = ("sale", "return", "void")
 MAX_LINES = 1000
-_REQUIRED = ("happened_at", "operation_id", "transaction_id", "vendor_fiscal_module", "transactions")
-_RECEIPT_FIELDS = frozenset((*_REQUIRED, "schema_version", "kind", "voids", "currency", "numbering_epoch", "loyalty_id"))
+_REQUIRED = (
+    "happened_at",
+    "operation_id",
+    "transaction_id",
+    "vendor_fiscal_module",
+    "transactions",
+)
+_RECEIPT_FIELDS = frozenset(
+    (*_REQUIRED, "schema_version", "kind", "voids", "currency", "numbering_epoch", "loyalty_id")
+)
 _LINE_FIELDS = frozenset(("item", "price", "amount", "total", "item_id", "category"))
 
 
@@ -37,6 +45,16 @@ class _SourceLine(msgspec.Struct, frozen=True, array_like=True):
     price: Decimal
     amount_milli: int
     total: Decimal
+
+
+class _Parts(NamedTuple):
+    """Additive parts of the sales family: money in minor units, units in thousandths."""
+
+    receipts: int
+    gross_minor: int
+    returns_minor: int
+    voids_minor: int
+    units_milli: int
 
 
 def normalised_receipt(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalReceipt:
@@ -61,28 +79,50 @@ def normalised_receipt(message: bytes | None, arrival: Arrival, rules: Rules) ->
     lines = tuple([_line(line, currency) for line in source])
     instant = instant_text(happened_at)
     event_id = receipt_id(store_id, till_id, epoch, transaction_id)
-    parts = _parts(kind, lines)
+    # Before enrichment: neither arrival nor the store's currency nor the rotating loyalty key
+    # changes the fingerprint.
+    said: list[Any] = [event_id, store_id, till_id, epoch, transaction_id, instant]
+    said += [kind, own_currency, voids, source]
     return CanonicalReceipt(
-        schema_version=SCHEMA_VERSION, event_id=event_id, store_id=store_id, happened_at=instant,
+        schema_version=SCHEMA_VERSION,
+        event_id=event_id,
+        store_id=store_id,
+        happened_at=instant,
         received_at=arrival.received_text,
-        # Before enrichment: neither arrival nor the store's currency nor the rotating loyalty key changes it.
-        fingerprint=fingerprint([event_id, store_id, till_id, epoch, transaction_id, instant, kind, own_currency, voids, source]),
-        raw_partition=arrival.partition, raw_offset=arrival.offset, till_id=till_id, transaction_id=transaction_id,
-        numbering_epoch=epoch, kind=kind, currency=currency, receipts=parts[0], gross_minor=parts[1], returns_minor=parts[2],
-        voids_minor=parts[3], units_milli=parts[4], lines=lines, voids=voids, loyalty_hash=loyalty_hash, extra=_extra(tree),
-    )  # fmt: skip
+        fingerprint=fingerprint(said),
+        raw_partition=arrival.partition,
+        raw_offset=arrival.offset,
+        till_id=till_id,
+        transaction_id=transaction_id,
+        numbering_epoch=epoch,
+        kind=kind,
+        currency=currency,
+        **_parts(kind, lines)._asdict(),
+        lines=lines,
+        voids=voids,
+        loyalty_hash=loyalty_hash,
+        extra=_extra(tree),
+    )
 
 
 def happened(tree: JsonObject, arrival: Arrival, rules: Rules) -> datetime:
     """happened_at in UTC, never later than the arrival plus the tolerance. Raises RejectedEvent."""
     value = read.required(tree, "happened_at")
     if type(value) is not str:
-        raise RejectedEvent("wrong_type", "/happened_at", "/happened_at: an RFC 3339 text like 2017-09-19T22:48:03+00:00 is wanted")
+        raise RejectedEvent(
+            "wrong_type",
+            "/happened_at",
+            "/happened_at: an RFC 3339 text like 2017-09-19T22:48:03+00:00 is wanted",
+        )
     instant = parse_instant(value, "/happened_at")
     # By the record's own arrival, not by the clock of this run: a replay must decide alike.
     if instant - arrival.received_at > rules.future_tolerance:
         arrived = instant_text(arrival.received_at)
-        raise RejectedEvent("future_time", "/happened_at", f"/happened_at: {value} lies after its arrival at {arrived}")
+        raise RejectedEvent(
+            "future_time",
+            "/happened_at",
+            f"/happened_at: {value} lies after its arrival at {arrived}",
+        )
     return instant
 
 
@@ -91,7 +131,9 @@ def _kind(tree: JsonObject) -> str:
     if type(kind) is not str:
         raise RejectedEvent("wrong_type", "/kind", "/kind: text is wanted: sale, return or void")
     if kind not in KINDS:
-        raise RejectedEvent("out_of_range", "/kind", f"/kind: {kind[:40]!r} is none of sale, return, void")
+        raise RejectedEvent(
+            "out_of_range", "/kind", f"/kind: {kind[:40]!r} is none of sale, return, void"
+        )
     return kind
 
 
@@ -102,9 +144,15 @@ def _voided(tree: JsonObject, usual_epoch: str) -> VoidedReceipt | None:
     if type(voids) is not dict:
         raise RejectedEvent("wrong_type", "/voids", "/voids: an object is wanted")
     return VoidedReceipt(
-        till_id=read.identifier(read.required(voids, "vendor_fiscal_module", "/voids"), "/voids/vendor_fiscal_module"),
-        transaction_id=read.identifier(read.required(voids, "transaction_id", "/voids"), "/voids/transaction_id"),
-        numbering_epoch=read.identifier(voids.get("numbering_epoch", usual_epoch), "/voids/numbering_epoch"),
+        till_id=read.identifier(
+            read.required(voids, "vendor_fiscal_module", "/voids"), "/voids/vendor_fiscal_module"
+        ),
+        transaction_id=read.identifier(
+            read.required(voids, "transaction_id", "/voids"), "/voids/transaction_id"
+        ),
+        numbering_epoch=read.identifier(
+            voids.get("numbering_epoch", usual_epoch), "/voids/numbering_epoch"
+        ),
     )
 
 
@@ -119,15 +167,22 @@ def _loyalty_hash(tree: JsonObject, key: bytes) -> str | None:
         # Without a key a hash could be guessed, so then nothing of the id is kept.
         return None
     # The key's own digest before it tells a new key from a new customer.
-    return f"{blake2b(key, digest_size=4).hexdigest()}:{blake2b(loyalty_id.encode(), key=key, digest_size=16).hexdigest()}"
+    hashed = blake2b(loyalty_id.encode(), key=key, digest_size=16).hexdigest()
+    return f"{blake2b(key, digest_size=4).hexdigest()}:{hashed}"
 
 
 def _source_lines(tree: JsonObject) -> list[_SourceLine]:
     lines = read.required(tree, "transactions")
     if type(lines) is not list:
-        raise RejectedEvent("wrong_type", "/transactions", "/transactions: a list of lines is wanted")
+        raise RejectedEvent(
+            "wrong_type", "/transactions", "/transactions: a list of lines is wanted"
+        )
     if not 1 <= len(lines) <= MAX_LINES:
-        raise RejectedEvent("out_of_range", "/transactions", f"/transactions: 1 to {MAX_LINES} lines are taken, got {len(lines)}")
+        raise RejectedEvent(
+            "out_of_range",
+            "/transactions",
+            f"/transactions: 1 to {MAX_LINES} lines are taken, got {len(lines)}",
+        )
     return [_source_line(line, f"/transactions/{position}") for position, line in enumerate(lines)]
 
 
@@ -138,7 +193,11 @@ def _source_line(line: Any, at: str) -> _SourceLine:
     price = read.decimal_number(read.required(line, "price", at), f"{at}/price")
     amount_milli = read.quantity_milli(read.required(line, "amount", at), f"{at}/amount")
     at_total = f"{at}/total"
-    total = read.decimal_number(line["total"], at_total) if "total" in line else read.line_total(price, amount_milli, at_total)
+    total = (
+        read.decimal_number(line["total"], at_total)
+        if "total" in line
+        else read.line_total(price, amount_milli, at_total)
+    )
     item_id = read.identifier(line["item_id"], f"{at}/item_id") if "item_id" in line else item
     category = read.text(line["category"], f"{at}/category") if "category" in line else None
     return _SourceLine(item, item_id, category, price, amount_milli, total)
@@ -146,8 +205,16 @@ def _source_line(line: Any, at: str) -> _SourceLine:
 
 def _line(line: _SourceLine, currency: str) -> Line:
     item, item_id, category = line.item, line.item_id, line.category
-    if is_sensitive(item) or (item_id is not item and is_sensitive(item_id)) or (category and is_sensitive(category)):
-        item, item_id, category = _impersonal("item", item), _impersonal("item_id", item_id), category and _impersonal("category", category)
+    if (
+        is_sensitive(item)
+        or (item_id is not item and is_sensitive(item_id))
+        or (category and is_sensitive(category))
+    ):
+        item, item_id, category = (
+            _impersonal("item", item),
+            _impersonal("item_id", item_id),
+            category and _impersonal("category", category),
+        )
     return Line(
         item=item,
         item_id=item_id,
@@ -164,30 +231,43 @@ def _impersonal(name: str, text: str) -> str:
     return redacted_value(name, text)[: read.MAX_TEXT]
 
 
-def _parts(kind: str, lines: Sequence[Line]) -> tuple[int, int, int, int, int]:
-    """receipts, gross_minor, returns_minor, voids_minor, units_milli of one receipt. Raises RejectedEvent out_of_range."""
+def _parts(kind: str, lines: Sequence[Line]) -> _Parts:
+    """What the receipt adds to its window. Raises RejectedEvent out_of_range."""
     parts = _signed_parts(kind, lines)
     if max(map(abs, parts)) > MOST_PART:
         most = f"{MOST_PART:,} minor units or thousandths of a unit"
-        raise RejectedEvent("out_of_range", "/transactions", f"/transactions: all lines of a receipt together are at most {most}")
+        raise RejectedEvent(
+            "out_of_range",
+            "/transactions",
+            f"/transactions: all lines of a receipt together are at most {most}",
+        )
     return parts
 
 
-def _signed_parts(kind: str, lines: Sequence[Line]) -> tuple[int, int, int, int, int]:
+def _signed_parts(kind: str, lines: Sequence[Line]) -> _Parts:
     if kind == "sale":
-        returned = sum([-abs(line.total_minor) for line in lines if line.amount_milli < 0 or line.total_minor < 0])
-        gross = sum([line.total_minor for line in lines if line.amount_milli >= 0 and line.total_minor >= 0])
-        return 1, gross, -returned, 0, sum([line.amount_milli for line in lines])
+        # A line of less than nothing is something that came back with a purchase.
+        sold = [line for line in lines if line.amount_milli >= 0 and line.total_minor >= 0]
+        gross = sum([line.total_minor for line in sold])
+        everything = sum([abs(line.total_minor) for line in lines])
+        units = sum([line.amount_milli for line in lines])
+        return _Parts(1, gross, everything - gross, 0, units)
     taken_back = sum([abs(line.total_minor) for line in lines])
     if kind == "return":
-        return 0, 0, taken_back, 0, -sum([abs(line.amount_milli) for line in lines])
-    return 0, 0, 0, taken_back, 0
+        return _Parts(0, 0, taken_back, 0, -sum([abs(line.amount_milli) for line in lines]))
+    return _Parts(0, 0, 0, taken_back, 0)
 
 
 def _extra(tree: JsonObject) -> dict[str, Any] | None:
-    """Unknown fields of the receipt, and under `transactions` those of its lines by position; None if there are none."""
+    """Unknown fields of the receipt, and under `transactions` those of its lines by position;
+    None if there are none."""
     extra = unknown_fields(tree, _RECEIPT_FIELDS)
     if any(line.keys() - _LINE_FIELDS for line in tree["transactions"]):
-        by_line = {str(position): unknown_fields(line, _LINE_FIELDS) for position, line in enumerate(tree["transactions"])}
-        extra["transactions"] = {position: unknown for position, unknown in by_line.items() if unknown}
+        by_line = {
+            str(position): unknown_fields(line, _LINE_FIELDS)
+            for position, line in enumerate(tree["transactions"])
+        }
+        extra["transactions"] = {
+            position: unknown for position, unknown in by_line.items() if unknown
+        }
     return kept_extra(extra)

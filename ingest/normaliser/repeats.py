@@ -6,7 +6,8 @@ MOST_REMEMBERED = 100_000
 class Repeats:
     """The fingerprints of the latest records, at most `most`.
 
-    What is remembered lies in the same or in an earlier transaction of this process; whoever gives up a transaction must forget.
+    What is remembered lies in the same or in an earlier transaction of this process; whoever gives
+    up a transaction must forget.
     """
 
     def __init__(self, most: int = MOST_REMEMBERED) -> None:
@@ -14,7 +15,8 @@ class Repeats:
         self._latest: dict[str, None] = {}
 
     def seen(self, fingerprint: str) -> bool:
-        """Whether the fingerprint, which covers the identity too, is among the latest; from now on it is the very latest."""
+        """Whether the fingerprint, which covers the identity too, is among the latest; from now
+        on it is the very latest."""
         known = fingerprint in self._latest
         if known:
             # Sent again and again it stays, however many others come between.

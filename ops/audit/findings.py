@@ -1,4 +1,5 @@
-"""What rebuilds and operators have noted and an audit names: accepted gaps, tills whose numbers begin again."""
+"""What rebuilds and operators have noted and an audit names: accepted gaps, tills whose numbers
+begin again."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ from tally.instants import instant_text
 
 @dataclass(frozen=True)
 class Gap:
-    """Records [from_offset, until_offset) that were gone before they were read; arrivals of their neighbours."""
+    """Records [from_offset, until_offset) that were gone before they were read; arrivals of
+    their neighbours."""
 
     topic: str
     partition: int
@@ -24,7 +26,8 @@ class Gap:
 
 @dataclass(frozen=True)
 class TillFinding:
-    """A till whose receipt numbers seem to have begun again on a day; cure: `numbering` in the stores file."""
+    """A till whose receipt numbers seem to have begun again on a day; cure: `numbering` in the
+    stores file."""
 
     family: str
     store_id: str
@@ -36,13 +39,25 @@ class TillFinding:
 
 def read_gaps(session: Session) -> Sequence[Gap]:
     """Every accepted gap."""
-    rows = session.execute("SELECT topic, partition, from_offset, until_offset, first_arrival, last_arrival, reason FROM gap")
-    texts = [(*row[:4], *(instant_text(instant.replace(tzinfo=UTC)) for instant in row[4:6]), row[6]) for row in rows]
+    rows = session.execute(
+        "SELECT topic, partition, from_offset, until_offset, first_arrival, last_arrival, reason"
+        " FROM gap"
+    )
+    texts = [
+        (*row[:4], *(instant_text(instant.replace(tzinfo=UTC)) for instant in row[4:6]), row[6])
+        for row in rows
+    ]
     return [Gap(*text) for text in texts]
 
 
 def read_tills(session: Session) -> Sequence[TillFinding]:
     """Every till and day with a finding that still stands."""
-    rows = session.execute("SELECT family, store_id, till_id, day, records, conflicts FROM till_finding")
-    found = [TillFinding(row.family, row.store_id, row.till_id, str(row.day), row.records, row.conflicts) for row in rows if row.conflicts]
+    rows = session.execute(
+        "SELECT family, store_id, till_id, day, records, conflicts FROM till_finding"
+    )
+    found = [
+        TillFinding(row.family, row.store_id, row.till_id, str(row.day), row.records, row.conflicts)
+        for row in rows
+        if row.conflicts
+    ]
     return sorted(found, key=lambda one: (one.family, one.day, one.store_id, one.till_id))

@@ -23,8 +23,9 @@ from tally.settings import Settings
 class Ledgers:
     """Every ledger line, and beside them what the views do not (yet) show.
 
-    late_pending: events of sales that the master holds and the speed rows lack, of `events` events in `windows` windows.
-    unserved: windows of published generations, of all families, that are not what the master holds up to their pins: 0.
+    late_pending: events of sales that the master holds and the speed rows lack, of `events` events
+    in `windows` windows. unserved: windows of published generations, of all families, that are not
+    what the master holds up to their pins: 0.
     """
 
     raw: list[RawLedger]
@@ -39,12 +40,18 @@ class Ledgers:
 
     @property
     def ok(self) -> bool:
-        """Whether every committed record has exactly one fate, the master holds each once, and the generations hold their sums."""
-        return all(line.difference == 0 for line in self.raw) and all(line.holds for line in self.canonical) and self.unserved == 0
+        """Whether every committed record has exactly one fate, the master holds each once, and
+        the generations hold their sums."""
+        return (
+            all(line.difference == 0 for line in self.raw)
+            and all(line.holds for line in self.canonical)
+            and self.unserved == 0
+        )
 
 
 def read_ledgers(settings: Settings, session: Session) -> Ledgers:
-    """The ledgers of all topic-partitions, of what had arrived at the call and Kafka still keeps."""
+    """The ledgers of all topic-partitions, of what had arrived at the call and Kafka still
+    keeps."""
     cut = settled_cut(settings, session)
     # Before the master is opened: it then holds everything that they say.
     claims = {name: published_claims(session, family) for name, family in FAMILIES.items()}
@@ -57,21 +64,35 @@ def read_ledgers(settings: Settings, session: Session) -> Ledgers:
         events=sum(considered.values()),
         windows=len(considered),
         late_pending=_late_pending(session, considered),
-        unserved=sum(len(generation_differences(session, master, FAMILIES[name], of)) for name, of in claims.items()),
+        unserved=sum(
+            len(generation_differences(session, master, FAMILIES[name], of))
+            for name, of in claims.items()
+        ),
         gaps=read_gaps(session),
         tills=read_tills(session),
     )
 
 
-def _raw_ledgers(settings: Settings, master: Master, letters: set[DeadLetter], cut: Cut) -> list[RawLedger]:
+def _raw_ledgers(
+    settings: Settings, master: Master, letters: set[DeadLetter], cut: Cut
+) -> list[RawLedger]:
     lines = []
     for family in FAMILIES:
         topic = topics()[family]["raw"]
         spans = committed_spans(settings, topic, cut.raw[topic])
         canonical = master.canonical_of_raw(family, spans)
-        coordinates = {(letter.partition, letter.offset) for letter in letters if letter.topic == topic}
-        dead = Counter(number for number, offset in coordinates if spans[number].first <= offset < spans[number].until)
-        lines += [RawLedger(topic, number, span.committed, canonical.get(number, 0), dead[number]) for number, span in spans.items()]
+        coordinates = {
+            (letter.partition, letter.offset) for letter in letters if letter.topic == topic
+        }
+        dead = Counter(
+            number
+            for number, offset in coordinates
+            if spans[number].first <= offset < spans[number].until
+        )
+        lines += [
+            RawLedger(topic, number, span.committed, canonical.get(number, 0), dead[number])
+            for number, span in spans.items()
+        ]
     return lines
 
 
@@ -82,11 +103,23 @@ def _canonical_ledgers(settings: Settings, master: Master, cut: Cut) -> list[Can
         fates, rows = master.fates(family.name, spans), master.rows(family.name, spans)
         for number, span in spans.items():
             fate = fates.get(number, Fates())
-            sums = {"counted": fate.counted, "duplicate": fate.duplicate, "conflict": fate.conflict, "unreadable": fate.unreadable}
-            lines.append(CanonicalLedger(family.topic, number, span.committed, rows.get(number, 0), erased=0, **sums))
+            sums = {
+                "counted": fate.counted,
+                "duplicate": fate.duplicate,
+                "conflict": fate.conflict,
+                "unreadable": fate.unreadable,
+            }
+            lines.append(
+                CanonicalLedger(
+                    family.topic, number, span.committed, rows.get(number, 0), erased=0, **sums
+                )
+            )
     return lines
 
 
 def _late_pending(session: Session, considered: Mapping[Key, int]) -> int:
     speed = speed_windows(session, Scope())
-    return sum(late_pending(events, speed[key].events if key in speed else 0) for key, events in considered.items())
+    return sum(
+        late_pending(events, speed[key].events if key in speed else 0)
+        for key, events in considered.items()
+    )

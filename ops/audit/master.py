@@ -25,29 +25,36 @@ _SECONDS = int(WINDOW.total_seconds())
 _WINDOW = f"CAST(floor(epoch(happened_at) / {_SECONDS}) AS BIGINT) * {_SECONDS}"
 
 _VIEW = """
-    CREATE VIEW master AS SELECT * FROM read_parquet([{files}], hive_partitioning = true, hive_types = {{'event_date': DATE}})
+    CREATE VIEW master AS SELECT * FROM read_parquet(
+        [{files}], hive_partitioning = true, hive_types = {{'event_date': DATE}})
 """
-# First by offset wins; the same fingerprint again is a duplicate, another one a conflict; without an identity it is unreadable.
+# First by offset wins; the same fingerprint again is a duplicate, another one a conflict; without
+# an identity it is unreadable.
 _COPIES = """
-    WITH copies AS (SELECT *, first_value(fingerprint) OVER identity AS kept, row_number() OVER identity AS copy
+    WITH copies AS (SELECT *, first_value(fingerprint) OVER identity AS kept,
+                           row_number() OVER identity AS copy
                     FROM (SELECT DISTINCT ON ("partition", "offset") * FROM master WHERE source = ?)
                     WINDOW identity AS (PARTITION BY store_id, event_id ORDER BY "offset"))
 """
 _FATES = f"""{_COPIES}
     SELECT "partition", count(*) FILTER (event_id IS NOT NULL AND copy = 1),
            count(*) FILTER (event_id IS NOT NULL AND copy > 1 AND fingerprint = kept),
-           count(*) FILTER (event_id IS NOT NULL AND copy > 1 AND fingerprint <> kept), count(*) FILTER (event_id IS NULL)
-    FROM copies JOIN span USING ("partition") WHERE "offset" >= first AND "offset" < until GROUP BY ALL
+           count(*) FILTER (event_id IS NOT NULL AND copy > 1 AND fingerprint <> kept),
+           count(*) FILTER (event_id IS NULL)
+    FROM copies JOIN span USING ("partition")
+    WHERE "offset" >= first AND "offset" < until GROUP BY ALL
 """
 _ROWS = """
     SELECT "partition", count(*) FROM master JOIN span USING ("partition")
     WHERE source = ? AND "offset" >= first AND "offset" < until GROUP BY ALL
 """
 _CANONICAL_OF_RAW = """
-    WITH readable AS (SELECT DISTINCT ON ("partition", "offset") CAST(json_extract(value, '$.raw_partition') AS INTEGER) AS raw,
+    WITH readable AS (SELECT DISTINCT ON ("partition", "offset")
+                             CAST(json_extract(value, '$.raw_partition') AS INTEGER) AS raw,
                              CAST(json_extract(value, '$.raw_offset') AS BIGINT) AS raw_offset
                       FROM master WHERE source = ? AND event_id IS NOT NULL)
-    SELECT raw, count(*) FROM readable JOIN span ON raw = span."partition" WHERE raw_offset >= first AND raw_offset < until GROUP BY ALL
+    SELECT raw, count(*) FROM readable JOIN span ON raw = span."partition"
+    WHERE raw_offset >= first AND raw_offset < until GROUP BY ALL
 """
 _WINDOW_EVENTS = f"""
     SELECT store_id, {_WINDOW} AS window_epoch, count(DISTINCT event_id)
@@ -58,7 +65,8 @@ _WINDOW_EVENTS = f"""
 
 @dataclass(frozen=True)
 class Fates:
-    """Distinct records of one canonical topic-partition in the master dataset, and what became of them."""
+    """Distinct records of one canonical topic-partition in the master dataset, and what became
+    of them."""
 
     counted: int = 0
     duplicate: int = 0
@@ -71,7 +79,10 @@ class Master:
 
     def __init__(self, settings: Settings) -> None:
         if not DeltaTable.is_deltatable(str(settings.master_path)):
-            raise TallyError(f"no master dataset in {settings.master_path}; start its ingest with `tally up master`")
+            raise TallyError(
+                f"no master dataset in {settings.master_path}; start its ingest with `tally up"
+                " master`"
+            )
         table = DeltaTable(str(settings.master_path))
         self.version = table.version()
         self._database = duckdb.connect()
@@ -81,12 +92,19 @@ class Master:
         else:
             # Nothing has arrived yet.
             self._database.register("master", pa.schema(table.schema().to_arrow()).empty_table())
-        self._database.execute('CREATE TABLE span ("partition" INTEGER, first BIGINT, until BIGINT)')
-        self._database.execute('CREATE TABLE pin (event_date DATE, "partition" INTEGER, pinned BIGINT)')
+        self._database.execute(
+            'CREATE TABLE span ("partition" INTEGER, first BIGINT, until BIGINT)'
+        )
+        self._database.execute(
+            'CREATE TABLE pin (event_date DATE, "partition" INTEGER, pinned BIGINT)'
+        )
 
     def fates(self, family: str, spans: Mapping[int, Span]) -> dict[int, Fates]:
         """By partition what became of the records in the spans of the canonical topic."""
-        return {partition: Fates(*counts) for partition, *counts in self._of_spans(_FATES, family, spans)}
+        return {
+            partition: Fates(*counts)
+            for partition, *counts in self._of_spans(_FATES, family, spans)
+        }
 
     def rows(self, family: str, spans: Mapping[int, Span]) -> dict[int, int]:
         """Rows by partition of the canonical topic, repeated coordinates included."""
@@ -97,15 +115,23 @@ class Master:
         return {row[0]: row[1] for row in self._of_spans(_CANONICAL_OF_RAW, family, spans)}
 
     def window_events(self, family: str, pins: Pins | None = None) -> dict[Key, int]:
-        """Distinct events by (store, window start): what a rebuild of these records considers. Without pins, of all records."""
+        """Distinct events by (store, window start): what a rebuild of these records considers.
+
+        Without pins, of all records.
+        """
         self._fill("pin", [(*place, offset) for place, offset in (pins or {}).items()])
         rows = self._database.execute(_WINDOW_EVENTS, [family, pins is not None]).fetchall()
         return {(store, _EPOCH + timedelta(seconds=start)): events for store, start, events in rows}
 
-    def window_values(self, family: Family, pins: Pins | None = None) -> dict[Key, dict[Axes, Parts]]:
-        """Parts by axes of the first copies, by (store, window start): what must be served of these records."""
+    def window_values(
+        self, family: Family, pins: Pins | None = None
+    ) -> dict[Key, dict[Axes, Parts]]:
+        """Parts by axes of the first copies, by (store, window start): what must be served of
+        these records."""
         self._fill("pin", [(*place, offset) for place, offset in (pins or {}).items()])
-        rows = self._database.execute(_values_query(family), [family.name, pins is not None]).fetchall()
+        rows = self._database.execute(
+            _values_query(family), [family.name, pins is not None]
+        ).fetchall()
         found: dict[Key, dict[Axes, Parts]] = {}
         for store, start, *cells in rows:
             axes, parts = cells[: len(family.axes)], cells[len(family.axes) :]
@@ -113,8 +139,12 @@ class Master:
             window[tuple(axes)] = dict(zip(family.parts, map(int, parts), strict=True))
         return found
 
-    def _of_spans(self, query: str, family: str, spans: Mapping[int, Span]) -> Sequence[tuple[int, ...]]:
-        self._fill("span", [(partition, span.first, span.until) for partition, span in spans.items()])
+    def _of_spans(
+        self, query: str, family: str, spans: Mapping[int, Span]
+    ) -> Sequence[tuple[int, ...]]:
+        self._fill(
+            "span", [(partition, span.first, span.until) for partition, span in spans.items()]
+        )
         return self._database.execute(query, [family]).fetchall()
 
     def _fill(self, table: str, rows: Iterable[tuple[object, ...]]) -> None:
@@ -137,5 +167,8 @@ def _values_query(family: Family) -> str:
 
 
 def _quoted(uris: Iterable[str]) -> str:
-    """File names between the quotes of SQL; Delta writes a blank of the home as `%20`, DuckDB takes names as they are."""
-    return ", ".join("'" + unquote(uri.removeprefix("file://")).replace("'", "''") + "'" for uri in uris)
+    """File names between the quotes of SQL; Delta writes a blank of the home as `%20`, DuckDB
+    takes names as they are."""
+    return ", ".join(
+        "'" + unquote(uri.removeprefix("file://")).replace("'", "''") + "'" for uri in uris
+    )

@@ -59,7 +59,10 @@ def compare_rows(expected: Mapping[Key, Totals], served: Mapping[Key, MergedWind
     """All windows that the oracle or the tables hold, each of their three values."""
     got = {key: totals(window) for key, window in served.items()}
     keys = sorted(expected.keys() | got.keys())
-    wrong = {key: list(_differences(key, expected.get(key, Totals()), got.get(key, Totals()))) for key in keys}
+    wrong = {
+        key: list(_differences(key, expected.get(key, Totals()), got.get(key, Totals())))
+        for key in keys
+    }
     return Comparison(
         windows=len(keys),
         equal=sum(not found for found in wrong.values()),
@@ -72,17 +75,29 @@ def compare_rows(expected: Mapping[Key, Totals], served: Mapping[Key, MergedWind
 def _differences(key: Key, expected: Totals, got: Totals) -> Iterator[Difference]:
     for metric, name in {**METRICS, "units": "units_milli"}.items():
         if getattr(expected, name) != getattr(got, name):
-            yield Difference(key[0], instant_text(key[1]), metric, getattr(expected, name), getattr(got, name))
+            yield Difference(
+                key[0], instant_text(key[1]), metric, getattr(expected, name), getattr(got, name)
+            )
 
 
-def compare_http(api: str, expected: Mapping[Key, Totals], sample: Sample, claims: Mapping[date, Claim]) -> Comparison:
+def compare_http(
+    api: str, expected: Mapping[Key, Totals], sample: Sample, claims: Mapping[date, Claim]
+) -> Comparison:
     """Random windows asked of the API: half of them with receipts, half anywhere in the same days.
 
-    Beside the value: what the answer calls complete is covered by a generation, and what one covers is not missing.
+    Beside the value: what the answer calls complete is covered by a generation, and what one covers
+    is not missing.
     """
-    keys = _random_windows(expected, sample.count, random.Random(sample.seed))  # a sample, not a secret
-    with httpx.Client(base_url=f"http://{api}", timeout=30) as client, ThreadPoolExecutor(_READERS) as readers:
-        answers = list(readers.map(lambda key: {metric: _ask(client, metric, key) for metric in METRICS}, keys))
+    keys = _random_windows(
+        expected, sample.count, random.Random(sample.seed)
+    )  # a sample, not a secret
+    with (
+        httpx.Client(base_url=f"http://{api}", timeout=30) as client,
+        ThreadPoolExecutor(_READERS) as readers,
+    ):
+        answers = list(
+            readers.map(lambda key: {metric: _ask(client, metric, key) for metric in METRICS}, keys)
+        )
     wrong: list[Difference] = []
     for (store, start), answer in zip(keys, answers, strict=True):
         where = store, instant_text(start)
@@ -91,7 +106,11 @@ def compare_http(api: str, expected: Mapping[Key, Totals], sample: Sample, claim
             if row["value"] != should:
                 wrong.append(Difference(*where, metric, should, row["value"]))
             if not is_honest(row, start, claims):
-                wrong.append(Difference(*where, f"{metric}: {row['source']}, {row['status']}", should, row["value"]))
+                wrong.append(
+                    Difference(
+                        *where, f"{metric}: {row['source']}, {row['status']}", should, row["value"]
+                    )
+                )
     return Comparison(
         windows=len(keys),
         equal=len(keys) - len({(difference.store, difference.start) for difference in wrong}),
@@ -102,7 +121,8 @@ def compare_http(api: str, expected: Mapping[Key, Totals], sample: Sample, claim
 
 
 def is_honest(row: Mapping[str, Any], start: datetime, claims: Mapping[date, Claim]) -> bool:
-    """Whether the answer claims for a window what the generation of its day does: complete only if covered, then never missing."""
+    """Whether the answer claims for a window what the generation of its day does: complete only
+    if covered, then never missing."""
     claim = claims.get(start.date())
     is_covered = claim is not None and claim.covers(start)
     if row["complete"] or row["status"] in ("final", "restated"):
@@ -116,16 +136,25 @@ def _random_windows(expected: Mapping[Key, Totals], count: int, chance: random.R
         raise TallyError("audit: the oracle has no receipts in this scope; widen --days or --store")
     first, last = min(start for _, start in filled), max(start for _, start in filled)
     grid = (last - first) // WINDOW + 1
-    anywhere = [(chance.choice(stores), first + chance.randrange(grid) * WINDOW) for _ in range(count // 2)]
+    anywhere = [
+        (chance.choice(stores), first + chance.randrange(grid) * WINDOW) for _ in range(count // 2)
+    ]
     return anywhere + [chance.choice(filled) for _ in range(count - len(anywhere))]
 
 
 def _ask(client: httpx.Client, metric: str, key: Key) -> dict[str, Any]:
     """The API's row of one window. Raises TallyError on any other answer than 200."""
     store, start = key
-    asked = {"store": store, "from": instant_text(start), "to": instant_text(start + WINDOW), "grain": "15m"}
+    asked = {
+        "store": store,
+        "from": instant_text(start),
+        "to": instant_text(start + WINDOW),
+        "grain": "15m",
+    }
     answer = client.get(f"/v1/metrics/{metric}", params=asked)
     if answer.status_code != httpx.codes.OK:
-        raise TallyError(f"audit: {answer.request.url} answered {answer.status_code}: {answer.text[:200]}")
+        raise TallyError(
+            f"audit: {answer.request.url} answered {answer.status_code}: {answer.text[:200]}"
+        )
     row: dict[str, Any] = answer.json()["rows"][0]
     return row

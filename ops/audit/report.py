@@ -23,7 +23,8 @@ _SHOWN = 20
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to audit: the scope, how many windows to ask by HTTP with which seed, which halves, and against what."""
+    """What to audit: the scope, how many windows to ask by HTTP with which seed, which halves,
+    and against what."""
 
     scope: Scope
     http: int
@@ -58,29 +59,55 @@ def run_audit(settings: Settings, wanted: Wanted, say: Callable[[str], None]) ->
         if wanted.ledger:
             say("audit: reading every committed record of Kafka and the master dataset")
             ledgers = read_ledgers(settings, session)
-        families = compare_with_master(session, Master(settings), wanted.scope) if wanted.against_master else {}
+        families = (
+            compare_with_master(session, Master(settings), wanted.scope)
+            if wanted.against_master
+            else {}
+        )
         if wanted.oracle and not wanted.against_master:
             say("audit: comparing every served window with the oracle")
             expected = window_totals(wanted.scope)
             rows = compare_rows(expected, merged_windows(session, wanted.scope))
             if wanted.http:
                 say(f"audit: asking the API for {wanted.http:,} random windows")
-                http = compare_http(settings.api, expected, Sample(wanted.http, wanted.seed), published_claims(session, SALES))
+                http = compare_http(
+                    settings.api,
+                    expected,
+                    Sample(wanted.http, wanted.seed),
+                    published_claims(session, SALES),
+                )
     return Audit(ledgers, rows, http, round(time.monotonic() - started, 1), families)
 
 
 def as_json(audit: Audit) -> dict[str, Any]:
     """The audit in the shape of `--json`, with the HTTP comparison beside the oracle's."""
-    answer: dict[str, Any] = {"ok": audit.ok, "ledgers": [], "oracle": None, "http": None, "seconds": audit.seconds}
+    answer: dict[str, Any] = {
+        "ok": audit.ok,
+        "ledgers": [],
+        "oracle": None,
+        "http": None,
+        "seconds": audit.seconds,
+    }
     if audit.ledgers is not None:
         beside = asdict(audit.ledgers)
         answer["ledgers"] = [*beside["raw"], *beside["canonical"]]
         answer["beside"] = {
-            name: beside[name] for name in ("dead_letters", "events", "windows", "late_pending", "unserved", "gaps", "tills")
+            name: beside[name]
+            for name in (
+                "dead_letters",
+                "events",
+                "windows",
+                "late_pending",
+                "unserved",
+                "gaps",
+                "tills",
+            )
         }
     for name, comparison in (("oracle", audit.rows), ("http", audit.http)):
         answer[name] = asdict(comparison) if comparison is not None else None
-    answer["master"] = {family: asdict(comparison) for family, comparison in audit.families.items()} or None
+    answer["master"] = {
+        family: asdict(comparison) for family, comparison in audit.families.items()
+    } or None
     return answer
 
 
@@ -88,7 +115,10 @@ def show(audit: Audit, console: Console) -> None:
     """Print the ledgers, the comparisons with how many cells they compared, and the verdict."""
     if audit.ledgers is not None:
         _show_ledgers(audit.ledgers, console)
-    for name, comparison in (("oracle, merge over all rows", audit.rows), ("oracle, random windows by HTTP", audit.http)):
+    for name, comparison in (
+        ("oracle, merge over all rows", audit.rows),
+        ("oracle, random windows by HTTP", audit.http),
+    ):
         if comparison is not None:
             _show_comparison(name, comparison, console)
     for family, comparison in audit.families.items():
@@ -97,29 +127,43 @@ def show(audit: Audit, console: Console) -> None:
 
 
 def _show_ledgers(ledgers: Ledgers, console: Console) -> None:
-    names = ("raw topic", "partition", "committed", "canonical", "dead letters", "difference")
-    raw = Table(*names, title="committed = canonical + dead letters")
-    for line in ledgers.raw:
-        raw.add_row(line.topic, *_numbers(line.partition, line.committed, line.canonical, line.dead_letter, line.difference))
-    console.print(raw)
-    fates_of = ("topic", "partition", "committed", "master", "counted", "duplicate", "conflict", "erased", "unreadable", "difference")
-    canonical = Table(*fates_of, title="committed = counted + duplicate + conflict + erased + unreadable; master = committed")
-    for entry in ledgers.canonical:
-        fates = (entry.counted, entry.duplicate, entry.conflict, entry.erased, entry.unreadable, entry.difference)
-        canonical.add_row(entry.topic, *_numbers(entry.partition, entry.committed, entry.master, *fates))
-    console.print(canonical)
-    reasons = ", ".join(f"{reason} {count:,}" for reason, count in ledgers.dead_letters.items()) or "none"
+    console.print(_raw_table(ledgers))
+    console.print(_canonical_table(ledgers))
+    by_reason = (f"{reason} {count:,}" for reason, count in ledgers.dead_letters.items())
+    reasons = ", ".join(by_reason) or "none"
     console.print(f"dead letters: {sum(ledgers.dead_letters.values()):,} ({reasons})")
     console.print(
-        f"late_pending: {ledgers.late_pending:,} of {ledgers.events:,} events in {ledgers.windows:,} windows are not in the speed rows; "
-        f"unserved: {ledgers.unserved:,} differences between published generations and the master"
+        f"late_pending: {ledgers.late_pending:,} of {ledgers.events:,} events in"
+        f" {ledgers.windows:,} windows are not in the speed rows; unserved: {ledgers.unserved:,}"
+        " differences between published generations and the master"
     )
     for gap in ledgers.gaps:
-        where = f"{gap.topic} partition {gap.partition} offsets {gap.from_offset:,} to {gap.until_offset:,}"
-        console.print(f"gap: {where}, arrived {gap.first_arrival} to {gap.last_arrival}: {gap.reason}")
+        span = f"offsets {gap.from_offset:,} to {gap.until_offset:,}"
+        arrived = f"arrived {gap.first_arrival} to {gap.last_arrival}"
+        console.print(f"gap: {gap.topic} partition {gap.partition} {span}, {arrived}: {gap.reason}")
     for till in ledgers.tills:
         where = f"store {till.store_id} till {till.till_id} {till.day}"
-        console.print(f"numbers begin again: {where}, {till.conflicts:,} conflicts of {till.records:,}; set `numbering` in the stores file")
+        found = f"{till.conflicts:,} conflicts of {till.records:,}"
+        console.print(f"numbers begin again: {where}, {found}; set `numbering` in the stores file")
+
+
+def _raw_table(ledgers: Ledgers) -> Table:
+    names = ("raw topic", "partition", "committed", "canonical", "dead letters", "difference")
+    table = Table(*names, title="committed = canonical + dead letters")
+    for line in ledgers.raw:
+        counts = line.partition, line.committed, line.canonical, line.dead_letter, line.difference
+        table.add_row(line.topic, *_numbers(*counts))
+    return table
+
+
+def _canonical_table(ledgers: Ledgers) -> Table:
+    fates = ("counted", "duplicate", "conflict", "erased", "unreadable")
+    columns = ("partition", "committed", "master", *fates, "difference")
+    title = f"committed = {' + '.join(fates)}; master = committed"
+    table = Table("topic", *columns, title=title)
+    for line in ledgers.canonical:
+        table.add_row(line.topic, *_numbers(*(getattr(line, column) for column in columns)))
+    return table
 
 
 def _numbers(*values: int) -> list[str]:

@@ -1,4 +1,5 @@
-"""What the serving tables answer, window by window: all rows of both layers, merged by the rule of tally/merge.py."""
+"""What the serving tables answer, window by window: all rows of both layers, merged by the rule
+of tally/merge.py."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,7 +20,8 @@ _FETCH = 10_000
 
 @dataclass(frozen=True)
 class Claim:
-    """What the pointer says of one day: its generation, the windows that it covers, and by partition the first offset left out."""
+    """What the pointer says of one day: its generation, the windows that it covers, and by
+    partition the first offset left out."""
 
     generation: int
     covered_from: datetime
@@ -31,10 +33,15 @@ class Claim:
         return self.covered_from <= start and start + WINDOW <= self.covered_until
 
 
-def merged_windows(session: Session, scope: Scope, family: Family = SALES) -> dict[Key, MergedWindow]:
+def merged_windows(
+    session: Session, scope: Scope, family: Family = SALES
+) -> dict[Key, MergedWindow]:
     """Every (store, window) that either layer holds, merged as a reader would see it."""
     speed, batch = speed_windows(session, scope, family), batch_windows(session, scope, family)
-    return {key: merge_window(speed.get(key), batch.get(key), covered=False) for key in speed.keys() | batch.keys()}
+    return {
+        key: merge_window(speed.get(key), batch.get(key), covered=False)
+        for key in speed.keys() | batch.keys()
+    }
 
 
 def speed_windows(session: Session, scope: Scope, family: Family = SALES) -> dict[Key, WindowState]:
@@ -43,9 +50,13 @@ def speed_windows(session: Session, scope: Scope, family: Family = SALES) -> dic
 
 
 def batch_windows(
-    session: Session, scope: Scope, family: Family = SALES, claims: Mapping[date, Claim] | None = None
+    session: Session,
+    scope: Scope,
+    family: Family = SALES,
+    claims: Mapping[date, Claim] | None = None,
 ) -> dict[Key, WindowState]:
-    """The published generations' rows by (store, window), by the claims if given; rows of other generations are not served."""
+    """The published generations' rows by (store, window), by the claims if given; rows of other
+    generations are not served."""
     published = published_claims(session, family) if claims is None else claims
     rows = _all_rows(session, family.batch_table)
     return _states((row for row in rows if _is_served(row, published)), scope, family)
@@ -61,7 +72,9 @@ def published_claims(session: Session, family: Family) -> dict[date, Claim]:
 def _claim(row: Any) -> Claim:
     day = datetime.combine(row.day.date(), time(), UTC)
     covered_from = row.covered_from.replace(tzinfo=UTC) if row.covered_from else day
-    return Claim(row.generation, covered_from, row.covered_until.replace(tzinfo=UTC), dict(row.pinned or {}))
+    return Claim(
+        row.generation, covered_from, row.covered_until.replace(tzinfo=UTC), dict(row.pinned or {})
+    )
 
 
 def _is_served(row: Any, published: Mapping[date, Claim]) -> bool:
@@ -70,7 +83,8 @@ def _is_served(row: Any, published: Mapping[date, Claim]) -> bool:
 
 
 def totals(window: MergedWindow) -> Totals:
-    """Receipts, net cents and units of one merged window; all currencies together (the real data has one)."""
+    """Receipts, net cents and units of one merged window; all currencies together (the real data
+    has one)."""
     parts = list((window.values or {}).values())
     return Totals(
         sum(part["receipts"] for part in parts),
@@ -101,8 +115,11 @@ def _states(rows: Iterable[Any], scope: Scope, family: Family) -> dict[Key, Wind
     return {key: _state(window, family, excluded) for key, window in by_window.items()}
 
 
-def _state(rows: list[Any], family: Family, excluded_parts: Iterable[tuple[str, str]]) -> WindowState:
-    """The rows of one window (one for each axes value) as one state; speed rows have no excluded columns."""
+def _state(
+    rows: list[Any], family: Family, excluded_parts: Iterable[tuple[str, str]]
+) -> WindowState:
+    """The rows of one window (one for each axes value) as one state; speed rows have no excluded
+    columns."""
     values: dict[Axes, Parts] = {}
     excluded: dict[Axes, Parts] = {}
     for row in rows:

@@ -18,7 +18,8 @@ _BATCH = 10_000
 
 @dataclass(frozen=True)
 class Span:
-    """Offsets [first, until) of one partition, and how many committed records Kafka keeps of them."""
+    """Offsets [first, until) of one partition, and how many committed records Kafka keeps of
+    them."""
 
     first: int
     until: int
@@ -36,7 +37,8 @@ class DeadLetter:
 
 
 def committed_spans(settings: Settings, topic: str, until: Mapping[int, int]) -> dict[int, Span]:
-    """The committed records before the given offsets that Kafka still keeps, counted by reading (markers do not count)."""
+    """The committed records before the given offsets that Kafka still keeps, counted by reading
+    (markers do not count)."""
     counts: Counter[int] = Counter()
     firsts: dict[int, int] = {}
 
@@ -47,13 +49,19 @@ def committed_spans(settings: Settings, topic: str, until: Mapping[int, int]) ->
             firsts.setdefault(partition, offset)
 
     _each_message(settings, topic, count)
-    return {partition: Span(firsts.get(partition, end), end, counts[partition]) for partition, end in until.items()}
+    return {
+        partition: Span(firsts.get(partition, end), end, counts[partition])
+        for partition, end in until.items()
+    }
 
 
 def committed_counts(settings: Settings, topic: str) -> dict[int, int]:
-    """Committed records by partition of the topic, counted by reading it (markers and aborted records do not count)."""
+    """Committed records by partition of the topic, counted by reading it (markers and aborted
+    records do not count)."""
     counts: Counter[int] = Counter()
-    partitions = _each_message(settings, topic, lambda message: counts.update([int(message.partition() or 0)]))
+    partitions = _each_message(
+        settings, topic, lambda message: counts.update([int(message.partition() or 0)])
+    )
     return {partition: counts[partition] for partition in partitions}
 
 
@@ -65,12 +73,18 @@ def dead_letters(settings: Settings) -> set[DeadLetter]:
 
 
 def _dead_letter(message: Message) -> DeadLetter:
-    headers = {name: value.decode() if isinstance(value, bytes) else str(value) for name, value in dict(message.headers() or ()).items()}
-    return DeadLetter(headers["reason"], headers["topic"], int(headers["partition"]), int(headers["offset"]))
+    headers = {
+        name: value.decode() if isinstance(value, bytes) else str(value)
+        for name, value in dict(message.headers() or ()).items()
+    }
+    return DeadLetter(
+        headers["reason"], headers["topic"], int(headers["partition"]), int(headers["offset"])
+    )
 
 
 def _each_message(settings: Settings, topic: str, handle: Callable[[Message], object]) -> list[int]:
-    """Hand over every committed message from the beginning to the end as it is now; returns the partitions."""
+    """Hand over every committed message from the beginning to the end as it is now; returns the
+    partitions."""
     consumer = kafka_consumer(settings, f"audit-{uuid4()}", {"enable.partition.eof": True})
     try:
         partitions = _partitions(consumer, topic)
@@ -97,7 +111,10 @@ def _until_end(consumer: Consumer, topic: str, partitions: int) -> Iterator[Mess
         if messages:
             heard = time.monotonic()
         elif time.monotonic() - heard > _TIMEOUT_SECONDS:
-            raise TallyError(f"topic {topic}: Kafka has not answered for {_TIMEOUT_SECONDS:.0f} s; `tally doctor` looks for the cause")
+            raise TallyError(
+                f"topic {topic}: Kafka has not answered for {_TIMEOUT_SECONDS:.0f} s; `tally"
+                " doctor` looks for the cause"
+            )
         for message in messages:
             error = message.error()
             if error is None:

@@ -1,4 +1,5 @@
-"""The `tally` command: collects the verb groups, and turns errors into one line and an exit code."""
+"""The `tally` command: collects the verb groups, and turns errors into one line and an exit
+code."""
 
 import os
 import sys
@@ -8,7 +9,8 @@ import typer
 
 from tally.errors import TallyError
 
-# One module of ops/cli each, with `register(app)`. They import what they need inside their commands, so that --help is quick.
+# One module of ops/cli each, with `register(app)`. They import what they need inside their
+# commands, so that --help is quick.
 VERBS = ("stack", "replay", "rebuild", "audit", "backfill", "query", "dead_letters", "gaps", "demo")
 
 DONE, FAILED = 0, 1
@@ -18,7 +20,10 @@ def build_app() -> typer.Typer:
     """The application with every verb group registered."""
     app = typer.Typer(
         name="tally",
-        help="Exactly-once retail analytics: run the local stack, replay receipts, rebuild, audit and ask.",
+        help=(
+            "Exactly-once retail analytics: run the local stack, replay receipts, rebuild, audit"
+            " and ask."
+        ),
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,

@@ -25,10 +25,14 @@ def audit(
     http: Annotated[int, typer.Option(min=0, help="random windows to ask of the API")] = 1000,
     seed: Annotated[int, typer.Option(help="seed of the random windows")] = 1,
     only: Annotated[str, typer.Option(help="ledger or oracle; default both")] = "",
-    against: Annotated[str, typer.Option(help="oracle (the real receipts) or master (whatever was sent, all families)")] = "oracle",
+    against: Annotated[
+        str,
+        typer.Option(help="oracle (the real receipts) or master (whatever was sent, all families)"),
+    ] = "oracle",
     json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """Prove the conservation ledger and compare every served window with the oracle; exit 1 when anything differs."""
+    """Prove the conservation ledger and compare every served window with the oracle; exit 1 when
+    anything differs."""
     from rich.console import Console
 
     from ops.audit.report import Wanted, as_json, run_audit, show
@@ -40,9 +44,13 @@ def audit(
         raise typer.BadParameter("--against takes oracle or master")
     is_compared = only != "ledger"
     wanted = Wanted(
-        _scope(store, days), http, seed,
-        ledger=only != "oracle", oracle=is_compared, against_master=is_compared and against == "master",
-    )  # fmt: skip
+        _scope(store, days),
+        http,
+        seed,
+        ledger=only != "oracle",
+        oracle=is_compared,
+        against_master=is_compared and against == "master",
+    )
     found = run_audit(Settings.load(), wanted, note)
     if json:
         print_json(as_json(found))

@@ -1,4 +1,5 @@
-"""`tally backfill`: which past days somebody has sent whole, so that their empty windows are true zeros."""
+"""`tally backfill`: which past days somebody has sent whole, so that their empty windows are
+true zeros."""
 
 from typing import Annotated
 
@@ -9,7 +10,10 @@ from runtime.output import note, print_json
 
 def register(app: typer.Typer) -> None:
     """Add the verb to the command line."""
-    verbs = typer.Typer(help="Declare past days as sent whole: only then are their empty windows zeros.", no_args_is_help=True)
+    verbs = typer.Typer(
+        help="Declare past days as sent whole: only then are their empty windows zeros.",
+        no_args_is_help=True,
+    )
     verbs.command("declare")(declare)
     verbs.command("list")(listed)
     app.add_typer(verbs, name="backfill")
@@ -21,7 +25,8 @@ def declare(
     source: Annotated[str, typer.Option(help="where the events came from, in your words")],
     json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """Declare that all events of these days have been sent; the next rebuild covers the days, also those without any."""
+    """Declare that all events of these days have been sent; the next rebuild covers the days,
+    also those without any."""
     from dataclasses import asdict
 
     from runtime.backfill import declare_backfill
@@ -44,7 +49,9 @@ def declare(
         note(f"{family}: {declared.first} to {declared.last} declared; `tally rebuild` covers them")
 
 
-def listed(json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False) -> None:
+def listed(
+    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
     """Every declared backfill."""
     from dataclasses import asdict
 
@@ -54,7 +61,9 @@ def listed(json: Annotated[bool, typer.Option("--json", help="print one JSON obj
     from tally.settings import Settings
 
     with cassandra_session(Settings.load()) as session:
-        found = [declared for family in FAMILIES for declared in declared_backfills(session, family)]
+        found = [
+            declared for family in FAMILIES for declared in declared_backfills(session, family)
+        ]
     if json:
         print_json({"backfills": [asdict(declared) for declared in found]})
         return

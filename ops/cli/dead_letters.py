@@ -21,7 +21,9 @@ _SHOWN_MESSAGE = 80
 
 def register(app: typer.Typer) -> None:
     """Add the verb group to the command line."""
-    group = typer.Typer(help="Messages that broke their contract: list, show, send again.", no_args_is_help=True)
+    group = typer.Typer(
+        help="Messages that broke their contract: list, show, send again.", no_args_is_help=True
+    )
     group.command("list")(list_letters)
     group.command("show")(show)
     group.command("replay")(replay)
@@ -31,14 +33,20 @@ def register(app: typer.Typer) -> None:
 def list_letters(
     reason: Annotated[str, typer.Option(help="only this reason")] = "",
     topic: Annotated[str, typer.Option(help="only of this topic")] = "",
-    since: Annotated[str, typer.Option(metavar="INSTANT", help="only from this instant or UTC day on")] = "",
+    since: Annotated[
+        str, typer.Option(metavar="INSTANT", help="only from this instant or UTC day on")
+    ] = "",
     json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Dead letters, oldest first."""
     if reason and reason not in loader.dead_letter_reasons():
-        raise typer.BadParameter(f"no reason {reason!r}; there are {', '.join(loader.dead_letter_reasons())}")
+        raise typer.BadParameter(
+            f"no reason {reason!r}; there are {', '.join(loader.dead_letter_reasons())}"
+        )
     wanted = Wanted(reason, topic, _instant(since))
-    letters = [letter for letter in dead_letters(Settings.load()).values() if wanted.matches(letter)]
+    letters = [
+        letter for letter in dead_letters(Settings.load()).values() if wanted.matches(letter)
+    ]
     if json:
         print_json({"dead_letters": [letter.as_json() for letter in letters]})
     else:
@@ -55,12 +63,17 @@ def show(
         print_json(letter)
         return
     for name, value in letter.items():
-        print(f"{name:10} {ascii(value) if value is None or not str(value).isprintable() else value}")
+        print(
+            f"{name:10} {ascii(value) if value is None or not str(value).isprintable() else value}"
+        )
 
 
 def replay(
     letter_ids: Annotated[list[str], typer.Argument(metavar="ID…", help="topic:partition:offset")],
-    fix: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="send this file's content instead (one ID)")] = None,
+    fix: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="send this file's content instead (one ID)"),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Send originals to their raw topic again; what was stored already counts once."""
@@ -69,7 +82,9 @@ def replay(
     settings = Settings.load()
     letters = [dead_letter(settings, letter_id) for letter_id in letter_ids]
     fixed = None if fix is None else fix.read_bytes()
-    sent = [{"id": letter.id, "sent_as": replay_letter(settings, letter, fixed)} for letter in letters]
+    sent = [
+        {"id": letter.id, "sent_as": replay_letter(settings, letter, fixed)} for letter in letters
+    ]
     if json:
         print_json({"replayed": sent})
         return
@@ -81,7 +96,9 @@ def _instant(text: str) -> datetime | None:
     try:
         instant = datetime.fromisoformat(text) if text else None
     except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is no instant; write for example 2017-09-19T22:48:03Z or 2017-09-19") from error
+        raise typer.BadParameter(
+            f"{text!r} is no instant; write for example 2017-09-19T22:48:03Z or 2017-09-19"
+        ) from error
     return instant if instant is None or instant.tzinfo else instant.replace(tzinfo=UTC)
 
 

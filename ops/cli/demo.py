@@ -12,7 +12,8 @@ import typer
 from runtime.output import note
 
 HOME = Path(".tally") / "demo"
-# A year in two minutes: in small micro-batches it can be watched, and the master is asked soon after the last receipt.
+# A year in two minutes: in small micro-batches it can be watched, and the master is asked soon
+# after the last receipt.
 A_YEAR_IN_MINUTES = {"TALLY_MICRO_BATCH_RECORDS": "2500", "TALLY_INGEST_TRIGGER_SECONDS": "10"}
 
 
@@ -22,10 +23,17 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    once: Annotated[bool, typer.Option("--once", help="stop everything at the end; the default without a terminal")] = False,
-    speed: Annotated[float, typer.Option(help="replay so many times faster than real time; 0 is as fast as it goes")] = 400_000,
+    once: Annotated[
+        bool,
+        typer.Option("--once", help="stop everything at the end; the default without a terminal"),
+    ] = False,
+    speed: Annotated[
+        float,
+        typer.Option(help="replay so many times faster than real time; 0 is as fast as it goes"),
+    ] = 400_000,
 ) -> None:
-    """Replay a year of real receipts through the whole system in a fresh folder, rebuild, audit, and serve a receipt of this second.
+    """Replay a year of real receipts through the whole system in a fresh folder, rebuild, audit,
+    and serve a receipt of this second.
 
     Exits with the audit's code, and with 1 when the receipt is not served within a minute.
     """
@@ -36,7 +44,8 @@ def demo(
 
     once = once or os.environ.get("DEMO") == "once" or not sys.stdout.isatty()
     home = Path(os.environ.get("TALLY_HOME", HOME)).absolute()
-    # The demo shows the speed layer's answers first: no full hour that passes may rebuild before it does.
+    # The demo shows the speed layer's answers first: no full hour that passes may rebuild before it
+    # does.
     defaults = {"TALLY_SPARK_JAVA_OPTIONS": SHORT_RUN_JAVA, **A_YEAR_IN_MINUTES}
     environment = {**defaults, **os.environ, "TALLY_HOME": str(home), NEW_DAGS_ARE_PAUSED: "True"}
     running = Demo(Settings.load(environment), environment, note)
@@ -63,6 +72,12 @@ def _stay(home: Path) -> None:
     from tally.settings import Settings
 
     api = Settings.load({"TALLY_HOME": str(home)}).api
-    note(f"\nThe dashboard is at http://{api}/ and the API at http://{api}/v1/metrics. In another terminal: export TALLY_HOME={home}")
-    note("The live receipt is none of the year's: a further audit is `tally audit --days 2017-01-01..2018-01-01`. Ctrl-C stops everything.")
+    note(
+        f"\nThe dashboard is at http://{api}/ and the API at http://{api}/v1/metrics. In another"
+        f" terminal: export TALLY_HOME={home}"
+    )
+    note(
+        "The live receipt is none of the year's: a further audit is `tally audit --days"
+        " 2017-01-01..2018-01-01`. Ctrl-C stops everything."
+    )
     signal.pause()

@@ -21,13 +21,17 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the verb group to the command line."""
-    group = typer.Typer(help="Records that were gone before they were read: list, accept.", no_args_is_help=True)
+    group = typer.Typer(
+        help="Records that were gone before they were read: list, accept.", no_args_is_help=True
+    )
     group.command("list")(list_gaps)
     group.command("accept")(accept_gap)
     app.add_typer(group, name="gaps")
 
 
-def list_gaps(json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False) -> None:
+def list_gaps(
+    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
     """Gaps that were accepted, and partitions whose reader cannot go on."""
     from ops.gaps import open_holes
     from runtime.connect import cassandra_session
@@ -37,11 +41,19 @@ def list_gaps(json: Annotated[bool, typer.Option("--json", help="print one JSON 
     with cassandra_session(settings) as session:
         gaps, holes = read_gaps(session), open_holes(settings, session)
     if json:
-        print_json({"gaps": [_as_json(gap) for gap in gaps], "open": [_hole_as_json(found) for found in holes]})
+        print_json(
+            {
+                "gaps": [_as_json(gap) for gap in gaps],
+                "open": [_hole_as_json(found) for found in holes],
+            }
+        )
         return
     _print_gaps(gaps)
     for found in holes:
-        print(f"open: {found.topic} {found.partition}: {found.loss}; `tally gaps accept {found.topic} {found.partition}`")
+        print(
+            f"open: {found.topic} {found.partition}: {found.loss}; `tally gaps accept {found.topic}"
+            f" {found.partition}`"
+        )
 
 
 def accept_gap(
@@ -50,14 +62,18 @@ def accept_gap(
     reason: Annotated[str, typer.Option(help="why they are gone, kept with the gap")] = "",
     json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """Go on without the records that one partition has lost. The windows of that time are never complete again."""
+    """Go on without the records that one partition has lost.
+
+    The windows of that time are never complete again.
+    """
     from ops.gaps import accept, hole, readable_topics
     from runtime.connect import cassandra_session
 
     settings = Settings.load()
     if topic not in readable_topics() or partition >= settings.partitions:
         raise typer.BadParameter(
-            f"{topic} {partition}: topics are {', '.join(readable_topics())}, partitions 0 to {settings.partitions - 1}"
+            f"{topic} {partition}: topics are {', '.join(readable_topics())}, partitions 0 to"
+            f" {settings.partitions - 1}"
         )
     with cassandra_session(settings) as session:
         found = hole(settings, session, topic, partition)
@@ -75,13 +91,20 @@ def _next_step(settings: Settings, topic: str) -> str:
     if topic not in FAMILIES:
         return "`tally up normaliser` goes on behind the gap."
     checkpoint = settings.checkpoint(topic)
-    return f"`tally up master` goes on behind the gap. For the speed layer move {checkpoint} away: it begins anew, with a floor."
+    return (
+        f"`tally up master` goes on behind the gap. For the speed layer move {checkpoint} away: it"
+        " begins anew, with a floor."
+    )
 
 
 def _as_json(gap: "Gap") -> dict[str, Any]:
     named = {**asdict(gap), "from": gap.from_offset, "until": gap.until_offset}
-    kept = {name: value for name, value in named.items() if name not in ("from_offset", "until_offset")}
-    return {name: _text(value) if isinstance(value, datetime) else value for name, value in kept.items()}
+    kept = {
+        name: value for name, value in named.items() if name not in ("from_offset", "until_offset")
+    }
+    return {
+        name: _text(value) if isinstance(value, datetime) else value for name, value in kept.items()
+    }
 
 
 def _hole_as_json(found: "Hole") -> dict[str, Any]:
@@ -95,9 +118,18 @@ def _text(instant: datetime) -> str:
 
 def _print_gaps(gaps: "list[Gap]") -> None:
     table = Table(
-        Column("topic", no_wrap=True), "partition", "from", "until", "arrived after", "and before", "reason", title=f"{len(gaps):,} gaps"
+        Column("topic", no_wrap=True),
+        "partition",
+        "from",
+        "until",
+        "arrived after",
+        "and before",
+        "reason",
+        title=f"{len(gaps):,} gaps",
     )
     for gap in gaps:
         offsets = (str(gap.partition), str(gap.from_offset), str(gap.until_offset))
-        table.add_row(gap.topic, *offsets, _text(gap.first_arrival), _text(gap.last_arrival), Text(gap.reason))
+        table.add_row(
+            gap.topic, *offsets, _text(gap.first_arrival), _text(gap.last_arrival), Text(gap.reason)
+        )
     Console().print(table)

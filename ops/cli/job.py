@@ -1,4 +1,5 @@
-"""Verbs that become a job of another layer: the job has the options, so that ops imports no layer."""
+"""Verbs that become a job of another layer: the job has the options, so that ops imports no
+layer."""
 
 import os
 import sys
@@ -18,4 +19,8 @@ PASSED_ON: dict[str, Any] = {
 def become(module: str, context: typer.Context) -> NoReturn:
     """This process replaced by `python -m module` with the arguments of the verb."""
     # Replaced, not started: a signal or a kill meant for the job reaches it.
-    os.execve(sys.executable, [sys.executable, "-m", module, *context.args], {**os.environ, "PYTHONPATH": python_path(os.environ)})
+    os.execve(
+        sys.executable,
+        [sys.executable, "-m", module, *context.args],
+        {**os.environ, "PYTHONPATH": python_path(os.environ)},
+    )

@@ -1,4 +1,5 @@
-"""tally query METRIC: the API's answer, as a table (plain text where there is no terminal) or as it came for a machine."""
+"""tally query METRIC: the API's answer, as a table (plain text where there is no terminal) or as
+it came for a machine."""
 
 import os
 from collections.abc import Mapping
@@ -37,18 +38,40 @@ def register(app: typer.Typer) -> None:
 
 
 def query(
-    metric: Annotated[str, typer.Argument(metavar="METRIC", help="e.g. revenue; the API lists them at /v1/metrics")],
-    store: Annotated[str, typer.Option("--store", help="store id, comma between several, or `all`")],
-    from_: Annotated[str, typer.Option("--from", help="inclusive: YYYY-MM-DD, midnight in --tz, or an instant with offset")],
+    metric: Annotated[
+        str,
+        typer.Argument(metavar="METRIC", help="e.g. revenue; the API lists them at /v1/metrics"),
+    ],
+    store: Annotated[
+        str, typer.Option("--store", help="store id, comma between several, or `all`")
+    ],
+    from_: Annotated[
+        str,
+        typer.Option(
+            "--from", help="inclusive: YYYY-MM-DD, midnight in --tz, or an instant with offset"
+        ),
+    ],
     to: Annotated[str, typer.Option("--to", help="exclusive, as --from")],
     grain: Annotated[str, typer.Option("--grain", help="15m, 1h, 1d or 1w")] = "15m",
-    tz: Annotated[str, typer.Option("--tz", help="IANA time zone, or `store` for each store's own")] = "UTC",
+    tz: Annotated[
+        str, typer.Option("--tz", help="IANA time zone, or `store` for each store's own")
+    ] = "UTC",
     by: Annotated[str, typer.Option("--by", help="dimensions, comma between, e.g. currency")] = "",
     as_of: Annotated[str, typer.Option("--as-of", help="an instant: what was published then")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="the API's answer as one JSON object on standard output")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="the API's answer as one JSON object on standard output")
+    ] = False,
 ) -> None:
     """Ask the API for a metric; every page of the answer."""
-    asked = {"store": store, "from": from_, "to": to, "grain": grain, "tz": tz, "by": by, "as_of": as_of}
+    asked = {
+        "store": store,
+        "from": from_,
+        "to": to,
+        "grain": grain,
+        "tz": tz,
+        "by": by,
+        "as_of": as_of,
+    }
     answer = ask(_api(), Question(metric, {name: value for name, value in asked.items() if value}))
     if as_json:
         print_json(answer)
@@ -57,21 +80,28 @@ def query(
 
 
 def ask(api: str, question: Question) -> dict[str, Any]:
-    """The API's answer with the rows of all pages joined, weakest state of them all. Raises TallyError with the API's own words.
+    """The API's answer with the rows of all pages joined, weakest state of them all.
 
-    Pages of two generations are no answer: when a rebuild publishes in between, the question is asked anew.
+    Raises TallyError with the API's own words.
+
+    Pages of two generations are no answer: when a rebuild publishes in between, the question is
+    asked anew.
     """
     import httpx
 
     from tally.errors import TallyError
 
     with httpx.Client(base_url=f"http://{api}", timeout=TIMEOUT_SECONDS) as client:
-        start = httpx.URL(f"/v1/metrics/{question.metric}", params={"limit": "10000", **question.parameters})
+        start = httpx.URL(
+            f"/v1/metrics/{question.metric}", params={"limit": "10000", **question.parameters}
+        )
         for _ in range(TRIES):
             whole = _whole(client, start)
             if whole is not None:
                 return whole
-    raise TallyError(f"query: a rebuild published between the pages {TRIES} times; ask again, or for less")
+    raise TallyError(
+        f"query: a rebuild published between the pages {TRIES} times; ask again, or for less"
+    )
 
 
 def _whole(client: Any, start: Any) -> dict[str, Any] | None:
@@ -94,12 +124,17 @@ def _get(client: Any, address: Any) -> dict[str, Any] | None:
     try:
         answer = client.get(address)
     except httpx.TransportError as error:
-        raise TallyError(f"query: no answer from the API at {client.base_url} ({error}); start it with `tally up api`") from error
+        raise TallyError(
+            f"query: no answer from the API at {client.base_url} ({error}); start it with `tally up"
+            " api`"
+        ) from error
     if answer.status_code == httpx.codes.CONFLICT:
         return None
     if answer.status_code != httpx.codes.OK:
         problem = answer.json() if "json" in answer.headers.get("content-type", "") else {}
-        raise TallyError(f"query: {answer.status_code} {problem.get('detail') or answer.text[:200]}")
+        raise TallyError(
+            f"query: {answer.status_code} {problem.get('detail') or answer.text[:200]}"
+        )
     return dict(answer.json())
 
 
@@ -117,8 +152,13 @@ def _join(whole: dict[str, Any], page: dict[str, Any]) -> None:
                 whole["series"].append(series)
     whole["complete"] = whole["complete"] and page["complete"]
     whole["source"] = whole["source"] if whole["source"] == page["source"] else "mixed"
-    whole["status"] = next((one for one in ("provisional", "restated") if one in (whole["status"], page["status"])), "final")
-    whole["through"] = min(whole["through"], page["through"]) if whole["through"] and page["through"] else None
+    whole["status"] = next(
+        (one for one in ("provisional", "restated") if one in (whole["status"], page["status"])),
+        "final",
+    )
+    whole["through"] = (
+        min(whole["through"], page["through"]) if whole["through"] and page["through"] else None
+    )
     for name in LISTED:
         whole[name] += [one for one in page[name] if one not in whole[name]]
     behind = [one["master_behind_since"] for one in (whole, page) if one["master_behind_since"]]
@@ -131,7 +171,10 @@ def _check_alike(whole: dict[str, Any], page: dict[str, Any]) -> None:
 
     for name in ALIKE:
         if page[name] != whole[name]:
-            raise TallyError(f"query: a page has {name} {page[name]!r}, those before it {whole[name]!r}: they do not add up; ask again")
+            raise TallyError(
+                f"query: a page has {name} {page[name]!r}, those before it {whole[name]!r}: they do"
+                " not add up; ask again"
+            )
 
 
 def _show(answer: dict[str, Any]) -> None:
@@ -142,7 +185,11 @@ def _show(answer: dict[str, Any]) -> None:
     title = f"{answer['name']} ({unit})"
     for series in answer.get("series") or [{"store": answer["store"], "rows": answer["rows"]}]:
         console.print(_table(f"{title}, store {series['store']}", series["rows"]))
-    through = f"every record that had arrived by {answer['through']} is counted" if answer["through"] else "not every day has been rebuilt"
+    through = (
+        f"every record that had arrived by {answer['through']} is counted"
+        if answer["through"]
+        else "not every day has been rebuilt"
+    )
     note(f"{answer['status']}, from {answer['source']}; {through}")
     for caveat in _caveats(answer):
         note(caveat)
@@ -151,13 +198,21 @@ def _show(answer: dict[str, Any]) -> None:
 def _caveats(answer: dict[str, Any]) -> list[str]:
     """What keeps the answer from being final, a line each."""
     behind = answer["master_behind_since"]
-    lines = [f"the master has not said since {behind} that it holds everything: nothing is final"] if behind else []
+    lines = (
+        [f"the master has not said since {behind} that it holds everything: nothing is final"]
+        if behind
+        else []
+    )
     for gap in answer["gaps"]:
-        lines.append(f"{gap['until_offset'] - gap['from_offset']} records of {gap['topic']}-{gap['partition']} are gone: {gap['reason']}")
+        lines.append(
+            f"{gap['until_offset'] - gap['from_offset']} records of"
+            f" {gap['topic']}-{gap['partition']} are gone: {gap['reason']}"
+        )
     for till in answer["numbering"]:
         lines.append(
-            f"store {till['store']}, till {till['till']}, {till['day']}: {till['conflicts']} of {till['records']} records bear numbers "
-            "used before; `numbering: daily` or `yearly` in the stores file if they begin again"
+            f"store {till['store']}, till {till['till']}, {till['day']}: {till['conflicts']} of"
+            f" {till['records']} records bear numbers used before; `numbering: daily` or `yearly`"
+            " in the stores file if they begin again"
         )
     return lines
 
@@ -167,17 +222,23 @@ def _table(title: str, rows: list[dict[str, Any]]) -> "Table":
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
-    # What a narrow terminal can do without: where one row ends the next begins, and a ratio is its value.
+    # What a narrow terminal can do without: where one row ends the next begins, and a ratio is its
+    # value.
     names = [name for name in _columns(rows) if name not in ("end", "numerator", "denominator")]
     for name in names:
-        table.add_column(name, justify="right" if name in NUMBERS else "left", no_wrap=name in ("start", "value"))
+        table.add_column(
+            name, justify="right" if name in NUMBERS else "left", no_wrap=name in ("start", "value")
+        )
     for row in rows:
         table.add_row(*(_text(row, name) for name in names))
     return table
 
 
 def _columns(rows: list[dict[str, Any]]) -> list[str]:
-    return [*(name for name in SHOWN if any(name in row for row in rows)), *({name for row in rows for name in row.get("by", {})})]
+    return [
+        *(name for name in SHOWN if any(name in row for row in rows)),
+        *({name for row in rows for name in row.get("by", {})}),
+    ]
 
 
 def _text(row: dict[str, Any], name: str) -> str:

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from ops.local.stack.service import Site
     from ops.local.stack.states import Status
 
-Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]…", help="services; all if none is named")]
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="[NAME]…", help="services; all if none is named")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on standard output")]
 
 
@@ -54,10 +56,18 @@ def status(as_json: AsJson = False) -> None:
     site = _site()
     states = control.status(site, catalogue.named((), catalogue.services_of(site)))
     if as_json:
-        print_json({"services": {name: asdict(state) for name, state in states.items()}, "watcher": watching.runs(site)})
+        print_json(
+            {
+                "services": {name: asdict(state) for name, state in states.items()},
+                "watcher": watching.runs(site),
+            }
+        )
     else:
         for name, state in states.items():
-            print(f"{name:<11} {state.state:<9} {state.pid or '-':>8}  {state.address or '-'}{_trouble(name, state)}")
+            print(
+                f"{name:<11} {state.state:<9} {state.pid or '-':>8} "
+                f" {state.address or '-'}{_trouble(name, state)}"
+            )
     if watching.anything_wanted(site) and not watching.runs(site):
         note("no watcher runs: what ends by itself stays down; `tally up` starts one")
     if any(state.state != "running" for state in states.values()):
@@ -65,7 +75,8 @@ def status(as_json: AsJson = False) -> None:
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Look at the machine and the stack; each line says ok or failed, and the fix; exit code 1 if one failed."""
+    """Look at the machine and the stack; each line says ok or failed, and the fix; exit code 1
+    if one failed."""
     from dataclasses import asdict
 
     from ops.local.stack.doctor import checks
@@ -74,7 +85,11 @@ def doctor(as_json: AsJson = False) -> None:
     for name, check in checks(_site()):
         found[name] = check
         if not as_json:
-            print(f"{'ok' if check.ok else 'failed':<7} {name:<21} {check.detail}{'' if check.ok else f'; {check.fix}'}", flush=True)
+            print(
+                f"{'ok' if check.ok else 'failed':<7} {name:<21}"
+                f" {check.detail}{'' if check.ok else f'; {check.fix}'}",
+                flush=True,
+            )
     ok = all(check.ok for check in found.values())
     if as_json:
         print_json({"ok": ok, "checks": {name: asdict(check) for name, check in found.items()}})
@@ -87,8 +102,16 @@ def _trouble(name: str, state: "Status") -> str:
     if not state.reason:
         return ""
     since = f"since {state.since}: " if state.since else ""
-    comes = {"failing": f"next try at {state.next_try}" if state.next_try else f"not tried again before `tally up {name}`"}
-    return f"\n{'':<11} {since}{state.reason}" + (f"; {comes[state.state]}" if state.state in comes else "")
+    comes = {
+        "failing": (
+            f"next try at {state.next_try}"
+            if state.next_try
+            else f"not tried again before `tally up {name}`"
+        )
+    }
+    return f"\n{'':<11} {since}{state.reason}" + (
+        f"; {comes[state.state]}" if state.state in comes else ""
+    )
 
 
 def _site() -> "Site":

@@ -1,1 +1,2 @@
-"""The right answer, computed without any code of the pipeline; imports nothing of Tally but files of schemas/."""
+"""The right answer, computed without any code of the pipeline; imports nothing of Tally but
+files of schemas/."""

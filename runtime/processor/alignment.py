@@ -1,4 +1,5 @@
-"""Reading several partitions in event-time order, so that catching up does not make honest records late.
+"""Reading several partitions in event-time order, so that catching up does not make honest records
+late.
 
 Pure: no Kafka, no clock; `now` is any monotonic time in seconds.
 """
@@ -14,7 +15,8 @@ _NEVER = float("-inf")
 
 @dataclass(frozen=True)
 class Limits:
-    """Lead over a silent partition and patience with it, in seconds; records and bytes at which a partition is paused."""
+    """Lead over a silent partition and patience with it, in seconds; records and bytes at which
+    a partition is paused."""
 
     lead_seconds: float
     patience_seconds: float = 2.0
@@ -56,8 +58,9 @@ class Lane:
 class Alignment:
     """The partitions of one topic, merged by event time.
 
-    A partition without records holds the others back (beyond the lead) while it may still have older ones: until it is known
-    to have ended, or has been silent for longer than the patience. Control records can hide the end of a log, so waiting is bounded.
+    A partition without records holds the others back (beyond the lead) while it may still have
+    older ones: until it is known to have ended, or has been silent for longer than the patience.
+    Control records can hide the end of a log, so waiting is bounded.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -82,7 +85,8 @@ class Alignment:
             self._lanes[partition].ended = True
 
     def ready(self, now: float) -> Lane | None:
-        """The partition whose next record is to be taken now, None if there is none or it must wait."""
+        """The partition whose next record is to be taken now, None if there is none or it must
+        wait."""
         best, best_time, bound = None, float("inf"), float("inf")
         for lane in self._lanes.values():
             if lane.records:
@@ -104,17 +108,24 @@ class Alignment:
 
     def to_pause(self) -> list[int]:
         """Partitions that now hold enough; they count as paused from here on."""
-        full = [lane for lane in self._lanes.values() if not lane.paused and self._is_above(lane, 1.0)]
+        full = [
+            lane for lane in self._lanes.values() if not lane.paused and self._is_above(lane, 1.0)
+        ]
         for lane in full:
             lane.paused = True
         return [lane.partition for lane in full]
 
     def to_resume(self) -> list[int]:
         """Paused partitions that have gone down to half; they count as fetching from here on."""
-        low = [lane for lane in self._lanes.values() if lane.paused and not self._is_above(lane, 0.5)]
+        low = [
+            lane for lane in self._lanes.values() if lane.paused and not self._is_above(lane, 0.5)
+        ]
         for lane in low:
             lane.paused = False
         return [lane.partition for lane in low]
 
     def _is_above(self, lane: Lane, share: float) -> bool:
-        return len(lane.records) > share * self._limits.most_records or lane.bytes > share * self._limits.most_bytes
+        return (
+            len(lane.records) > share * self._limits.most_records
+            or lane.bytes > share * self._limits.most_bytes
+        )

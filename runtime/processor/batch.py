@@ -1,4 +1,5 @@
-"""What one transaction holds: outputs of the inputs taken so far, and how far they have been read."""
+"""What one transaction holds: outputs of the inputs taken so far, and how far they have been
+read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

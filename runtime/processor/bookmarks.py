@@ -1,4 +1,5 @@
-"""Where to read on, and whether the log is still the one that was read: a bookmark lies beside each committed position."""
+"""Where to read on, and whether the log is still the one that was read: a bookmark lies beside
+each committed position."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -22,14 +23,19 @@ class Bookmarks(Protocol):
     """Positions of a group, as they are kept by the brokers."""
 
     def starts(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Where to read on in each partition. Raises DataLoss when records that were not read are gone."""
+        """Where to read on in each partition.
+
+        Raises DataLoss when records that were not read are gone.
+        """
 
     def after(self, last: Mapping[Lane, Input]) -> list[TopicPartition]:
-        """The positions to commit once these records, the last ones of their partitions, are processed."""
+        """The positions to commit once these records, the last ones of their partitions, are
+        processed."""
 
 
 class KafkaBookmarks:
-    """The bookmarks of a consumer's group; `anchor` is a topic beside whose position the ids of those that it reads are kept."""
+    """The bookmarks of a consumer's group; `anchor` is a topic beside whose position the ids of
+    those that it reads are kept."""
 
     def __init__(self, settings: Settings, consumer: Any, anchor: str = "") -> None:
         self._settings = settings
@@ -38,29 +44,51 @@ class KafkaBookmarks:
         self._topic_ids: dict[str, str] = {}
 
     def starts(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Where to read on: the committed position, 0 without one; never where Kafka happens to begin."""
+        """Where to read on: the committed position, 0 without one; never where Kafka happens to
+        begin."""
         committed = self._committed(partitions)
-        self._topic_ids = topic_ids(self._settings, {at.topic for at in committed}) if committed else {}
+        self._topic_ids = (
+            topic_ids(self._settings, {at.topic for at in committed}) if committed else {}
+        )
         known = self._known_ids()
-        books = {(at.topic, at.partition): Bookmark.read(at.metadata) or _unread(known.get(at.topic)) for at in committed}
-        places = {lane: (*lane, book.last.offset) for lane, book in books.items() if book and book.last}
+        books = {
+            (at.topic, at.partition): Bookmark.read(at.metadata) or _unread(known.get(at.topic))
+            for at in committed
+        }
+        places = {
+            lane: (*lane, book.last.offset) for lane, book in books.items() if book and book.last
+        }
         found = read_marks(self._settings, places.values())
         for at in committed:
             lane = at.topic, at.partition
             book = books[lane]
-            earliest, end = self._consumer.get_watermark_offsets(TopicPartition(*lane), timeout=POSITIONS_SECONDS)
-            kept = Log(self._topic_ids[at.topic], earliest, end, found[places[lane]] if lane in places else None)
+            earliest, end = self._consumer.get_watermark_offsets(
+                TopicPartition(*lane), timeout=POSITIONS_SECONDS
+            )
+            kept = Log(
+                self._topic_ids[at.topic],
+                earliest,
+                end,
+                found[places[lane]] if lane in places else None,
+            )
             if loss := what_is_lost(max(0, at.offset), book, kept):
-                raise DataLoss(f"topic {at.topic} partition {at.partition}: {loss}; {way_out(*lane)}")
+                raise DataLoss(
+                    f"topic {at.topic} partition {at.partition}: {loss}; {way_out(*lane)}"
+                )
         self._keep_ids({**known, **self._topic_ids}, known)
         return [TopicPartition(at.topic, at.partition, max(0, at.offset)) for at in committed]
 
     def after(self, last: Mapping[Lane, Input]) -> list[TopicPartition]:
         """The offset behind each record, with a bookmark."""
-        return [TopicPartition(*lane, record.offset + 1, metadata=self._bookmark(record).text) for lane, record in last.items()]
+        return [
+            TopicPartition(*lane, record.offset + 1, metadata=self._bookmark(record).text)
+            for lane, record in last.items()
+        ]
 
     def _bookmark(self, record: Input) -> Bookmark:
-        return Bookmark(self._topic_ids[record.topic], mark(record.offset, record.timestamp_ms, record.value))
+        return Bookmark(
+            self._topic_ids[record.topic], mark(record.offset, record.timestamp_ms, record.value)
+        )
 
     def _known_ids(self) -> dict[str, str]:
         anchor = self._committed([TopicPartition(self._anchor, 0)] if self._anchor else [])
@@ -70,16 +98,25 @@ class KafkaBookmarks:
         if not self._anchor or ids == known:
             return
         try:
-            self._consumer.commit(offsets=[TopicPartition(self._anchor, 0, 0, metadata=TopicIds(ids).text)], asynchronous=False)
+            self._consumer.commit(
+                offsets=[TopicPartition(self._anchor, 0, 0, metadata=TopicIds(ids).text)],
+                asynchronous=False,
+            )
         except KafkaException as error:
-            log.warning("topic ids not kept, the next assignment tries again", reason=error.args[0].str())
+            log.warning(
+                "topic ids not kept, the next assignment tries again", reason=error.args[0].str()
+            )
 
     def _committed(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         asked = [TopicPartition(at.topic, at.partition) for at in partitions]
-        committed: list[TopicPartition] = self._consumer.committed(asked, POSITIONS_SECONDS) if asked else []
+        committed: list[TopicPartition] = (
+            self._consumer.committed(asked, POSITIONS_SECONDS) if asked else []
+        )
         if unknown := [at for at in committed if at.error is not None]:
             place = f"topic {unknown[0].topic}, partition {unknown[0].partition}"
-            raise TallyError(f"{place}: no committed position ({unknown[0].error}); start the process again")
+            raise TallyError(
+                f"{place}: no committed position ({unknown[0].error}); start the process again"
+            )
         return committed
 
 

@@ -13,7 +13,11 @@ from runtime.processor.faults import Faults
 from runtime.processor.intake import Intake, Reading
 from runtime.processor.loop import Pace, Processor, Step
 from runtime.processor.record import EventTime, Process
-from runtime.processor.transaction import MESSAGE_TIMEOUT_MS, TRANSACTION_TIMEOUT_MS, TransactionalProducer
+from runtime.processor.transaction import (
+    MESSAGE_TIMEOUT_MS,
+    TRANSACTION_TIMEOUT_MS,
+    TransactionalProducer,
+)
 from tally.settings import Settings
 
 # Above what one raw message can grow to; the topics take as much.
@@ -22,10 +26,11 @@ _MAX_MESSAGE_BYTES = 6_000_000
 
 @dataclass(frozen=True)
 class Job:
-    """What a processor does: the group is also its name; a slot is one process of it, with a stable identity for the brokers.
+    """What a processor does: the group is also its name; a slot is one process of it, with a stable
+    identity for the brokers.
 
-    `forget` takes back what `process` remembers of records whose transaction does not count; `anchor` names a durable topic beside
-    whose position the ids of the topics are kept.
+    `forget` takes back what `process` remembers of records whose transaction does not count;
+    `anchor` names a durable topic beside whose position the ids of the topics are kept.
     """
 
     group: str
@@ -48,11 +53,16 @@ def build_processor(settings: Settings, job: Job, faults: Faults) -> tuple[Proce
     reading = Reading(job.topics, job.event_time, Limits(settings.alignment_seconds))
     pace = Pace(settings.transaction_records)
     intake = Intake(consumer, reading, KafkaBookmarks(settings, consumer, job.anchor))
-    return Processor(intake, Step(job.process, job.forget), _delivery(settings, job, consumer, faults), pace), consumer
+    return Processor(
+        intake, Step(job.process, job.forget), _delivery(settings, job, consumer, faults), pace
+    ), consumer
 
 
 def job_consumer(settings: Settings, job: Job) -> Consumer:
-    """A member of the job's group. Not a static one: after a crash of the broker the client fences itself (seen)."""
+    """A member of the job's group.
+
+    Not a static one: after a crash of the broker the client fences itself (seen).
+    """
     overrides = {
         # By it the group tells the processes of one slot from the others.
         "client.id": job.identity,
@@ -84,6 +94,11 @@ def transactional_producer(settings: Settings, job: Job) -> Producer:
 
 def _delivery(settings: Settings, job: Job, consumer: Consumer, faults: Faults) -> Delivery:
     if settings.delivery == "exactly_once":
-        return ExactlyOnce(TransactionalProducer(lambda: transactional_producer(settings, job), job.identity, faults), faults)
+        return ExactlyOnce(
+            TransactionalProducer(
+                lambda: transactional_producer(settings, job), job.identity, faults
+            ),
+            faults,
+        )
     producer = kafka_producer(settings, {"message.max.bytes": _MAX_MESSAGE_BYTES})
     return Plain(producer, consumer, faults, positions_first=settings.delivery == "at_most_once")

@@ -22,14 +22,20 @@ class Delivery(Protocol):
     """Stores outputs and positions together."""
 
     def renew(self) -> None:
-        """Make the producer (anew); positions are read after this, never before. Raises OutcomeUnknown without an answer."""
+        """Make the producer (anew); positions are read after this, never before.
 
-    def deliver(self, outputs: Sequence[Output], positions: Positions, metadata_now: MetadataNow) -> None:
+        Raises OutcomeUnknown without an answer.
+        """
+
+    def deliver(
+        self, outputs: Sequence[Output], positions: Positions, metadata_now: MetadataNow
+    ) -> None:
         """Store both. Raises Aborted, OutcomeUnknown, Fenced or TallyError."""
 
 
 class ExactlyOnce:
-    """Outputs and positions in one transaction, which is open only here: never across a poll, so never across a rebalance."""
+    """Outputs and positions in one transaction, which is open only here: never across a poll, so
+    never across a rebalance."""
 
     def __init__(self, producer: TransactionalProducer, faults: Faults) -> None:
         self._producer = producer
@@ -39,7 +45,9 @@ class ExactlyOnce:
         """A new producer under the same id; aborts what the last one left open."""
         self._producer.renew()
 
-    def deliver(self, outputs: Sequence[Output], positions: Positions, metadata_now: MetadataNow) -> None:
+    def deliver(
+        self, outputs: Sequence[Output], positions: Positions, metadata_now: MetadataNow
+    ) -> None:
         """Commit outputs and positions together."""
         self._producer.send(outputs, positions, metadata_now)
         self._faults.reach(AFTER_COMMIT)
@@ -58,9 +66,17 @@ class Plain:
     def renew(self) -> None:
         """Nothing to make anew: no transaction is ever open."""
 
-    def deliver(self, outputs: Sequence[Output], positions: Positions, _metadata_now: MetadataNow) -> None:
-        """At most once: positions first, a crash between loses outputs. At least once: outputs first, a crash repeats them."""
-        steps: list[Callable[[], None]] = [lambda: self._send(outputs), lambda: self._keep(positions)]
+    def deliver(
+        self, outputs: Sequence[Output], positions: Positions, _metadata_now: MetadataNow
+    ) -> None:
+        """At most once: positions first, a crash between loses outputs.
+
+        At least once: outputs first, a crash repeats them.
+        """
+        steps: list[Callable[[], None]] = [
+            lambda: self._send(outputs),
+            lambda: self._keep(positions),
+        ]
         if self._positions_first:
             steps.reverse()
         steps[0]()
@@ -72,7 +88,10 @@ class Plain:
             produce(self._producer, output, on_delivery=self._delivered)
         under_way = self._producer.flush(_FLUSH_SECONDS)
         if self._refused or under_way:
-            raise TallyError(f"Kafka did not take {under_way} records: {self._refused or 'no answer'}; start the process again")
+            raise TallyError(
+                f"Kafka did not take {under_way} records: {self._refused or 'no answer'}; start the"
+                " process again"
+            )
 
     def _keep(self, positions: Positions) -> None:
         self._faults.reach(BEFORE_COMMIT)

@@ -1,4 +1,5 @@
-"""Named moments at which a test can have the process killed or frozen, so that each step of a delivery is shown to survive a crash."""
+"""Named moments at which a test can have the process killed or frozen, so that each step of a
+delivery is shown to survive a crash."""
 
 import os
 import signal
@@ -7,7 +8,8 @@ from dataclasses import dataclass, field
 from tally.errors import TallyError
 
 AFTER_POLL = "after_poll"
-# Between the two halves of a delivery: the output is sent and the position is not kept yet, or the other way round.
+# Between the two halves of a delivery: the output is sent and the position is not kept yet, or the
+# other way round.
 BETWEEN = "between_output_and_position"
 BEFORE_OFFSETS = "before_offsets"
 AFTER_OFFSETS = "after_offsets"
@@ -18,7 +20,8 @@ NAMES = (AFTER_POLL, BETWEEN, BEFORE_OFFSETS, AFTER_OFFSETS, BEFORE_COMMIT, AFTE
 
 @dataclass
 class Faults:
-    """Sends this process SIGKILL, or SIGSTOP, when the named moment comes for the nth time; without a name it does nothing."""
+    """Sends this process SIGKILL, or SIGSTOP, when the named moment comes for the nth time;
+    without a name it does nothing."""
 
     name: str = ""
     nth: int = 1
@@ -27,10 +30,21 @@ class Faults:
 
     @classmethod
     def parse(cls, text: str) -> "Faults":
-        """From `name:nth` or `name:nth:SIGSTOP`, e.g. `before_commit:3`; empty text is no fault. Raises TallyError for anything else."""
+        """From `name:nth` or `name:nth:SIGSTOP`, e.g.
+
+        `before_commit:3`; empty text is no fault. Raises TallyError for anything else.
+        """
         name, nth, sent, *more = (*text.split(":"), "", "")
-        if text and (name not in NAMES or not nth.isdigit() or sent not in ("", "SIGKILL", "SIGSTOP") or any(more)):
-            raise TallyError(f"TALLY_FAULT={text}: write name:nth or name:nth:SIGSTOP with a name of {', '.join(NAMES)}, or unset it")
+        if text and (
+            name not in NAMES
+            or not nth.isdigit()
+            or sent not in ("", "SIGKILL", "SIGSTOP")
+            or any(more)
+        ):
+            raise TallyError(
+                f"TALLY_FAULT={text}: write name:nth or name:nth:SIGSTOP with a name of"
+                f" {', '.join(NAMES)}, or unset it"
+            )
         return cls(name, int(nth or 1), signal.Signals[sent or "SIGKILL"])
 
     def reach(self, name: str) -> None:

@@ -1,4 +1,5 @@
-"""The consumer's side: records into the alignment buffers, and what a change of the group means for them."""
+"""The consumer's side: records into the alignment buffers, and what a change of the group means
+for them."""
 
 import struct
 import time
@@ -18,7 +19,8 @@ from tally.errors import DataLoss, TallyError
 
 _METADATA_PREFIX = b"CGMDv2:"
 _NO_GENERATION = -1
-# Longer than any rebalance takes: it waits for `max.poll.interval.ms` at most, a minute, for a member that has gone.
+# Longer than any rebalance takes: it waits for `max.poll.interval.ms` at most, a minute, for a
+# member that has gone.
 MOST_SECONDS_WITHOUT = 75.0
 _ASK_SECONDS = 5.0
 
@@ -36,7 +38,8 @@ class Reading:
 
 
 class Intake:
-    """Buffers of all topics; `forget` is called whenever what was taken from them must not be delivered any more."""
+    """Buffers of all topics; `forget` is called whenever what was taken from them must not be
+    delivered any more."""
 
     def __init__(self, consumer: Any, reading: Reading, bookmarks: Bookmarks) -> None:
         self._consumer = consumer
@@ -57,21 +60,35 @@ class Intake:
     def subscribe(self) -> None:
         """Join the group. The producer must be ready before: positions are read on assignment."""
         self._without_since = time.monotonic()
-        self._consumer.subscribe(list(self._reading.topics), on_assign=self._assign, on_revoke=self._lose, on_lost=self._lose)
+        self._consumer.subscribe(
+            list(self._reading.topics),
+            on_assign=self._assign,
+            on_revoke=self._lose,
+            on_lost=self._lose,
+        )
 
     def poll(self, wait_seconds: float) -> int:
-        """Buffer what has arrived; the number of records. Raises DataLoss, Aborted or TallyError."""
+        """Buffer what has arrived; the number of records.
+
+        Raises DataLoss, Aborted or TallyError.
+        """
         messages = self._consumer.consume(self._reading.most_records, wait_seconds)
         received = sum([self._take(message) for message in messages])
         if received:
             self._remember_generation()
         self._pause_and_resume()
-        if self._without_since is not None and time.monotonic() - self._without_since > MOST_SECONDS_WITHOUT:
+        if (
+            self._without_since is not None
+            and time.monotonic() - self._without_since > MOST_SECONDS_WITHOUT
+        ):
             self._give_up_unless_kafka_is_away()
         return received
 
     def metadata_now(self) -> Any:
-        """The group metadata of the poll that the buffered records came from, read again and equal. Raises Aborted otherwise."""
+        """The group metadata of the poll that the buffered records came from, read again and equal.
+
+        Raises Aborted otherwise.
+        """
         current = self._consumer.consumer_group_metadata()
         if current != self._metadata or generation_of(current) == _NO_GENERATION:
             raise Aborted("the group has changed since the records were polled")
@@ -79,8 +96,11 @@ class Intake:
 
     @property
     def is_behind(self) -> bool:
-        """Whether something is buffered, a partition has not been read to its end, or nobody knows yet which ones are ours."""
-        return self._without_since is not None or any(alignment.is_behind() for alignment in self.alignments.values())
+        """Whether something is buffered, a partition has not been read to its end, or nobody
+        knows yet which ones are ours."""
+        return self._without_since is not None or any(
+            alignment.is_behind() for alignment in self.alignments.values()
+        )
 
     def rewind(self) -> None:
         """Forget everything read and go back to what the brokers say is committed."""
@@ -93,7 +113,8 @@ class Intake:
     def _begin(self, partitions: Sequence[TopicPartition]) -> None:
         self._drop()
         starts = self.bookmarks.starts(partitions)
-        # A pause outlives an assignment, and the buffers that it was for are gone. After it, the two could overtake each other.
+        # A pause outlives an assignment, and the buffers that it was for are gone. After it, the
+        # two could overtake each other.
         self._consumer.resume(starts)
         self._consumer.assign(starts)
         now = time.monotonic()
@@ -103,7 +124,8 @@ class Intake:
         log.info("assigned", positions={f"{at.topic}:{at.partition}": at.offset for at in starts})
 
     def _lose(self, _consumer: Any, _partitions: Sequence[TopicPartition]) -> None:
-        # No transaction is open while polling, so there is none to abort; what was taken is not delivered.
+        # No transaction is open while polling, so there is none to abort; what was taken is not
+        # delivered.
         self._drop()
         for alignment in self.alignments.values():
             alignment.assign((), 0.0)
@@ -111,14 +133,18 @@ class Intake:
         log.info("partitions given up")
 
     def _give_up_unless_kafka_is_away(self) -> None:
-        """The client library can wait for ever for its turn when the group's coordinator moves while it joins (seen)."""
+        """The client library can wait for ever for its turn when the group's coordinator moves
+        while it joins (seen)."""
         self._without_since = time.monotonic()
         try:
             self._consumer.list_topics(self._reading.topics[0], _ASK_SECONDS)
         except KafkaException as error:
             log.warning("waiting for Kafka", reason=error.args[0].str())
             return
-        raise TallyError(f"no partitions for {MOST_SECONDS_WITHOUT:.0f} s though the brokers answer; start the process again")
+        raise TallyError(
+            f"no partitions for {MOST_SECONDS_WITHOUT:.0f} s though the brokers answer; start the"
+            " process again"
+        )
 
     def _drop(self) -> None:
         self._metadata = None
@@ -163,12 +189,23 @@ def input_of(message: Any) -> Input:
     """A consumed message as the processor's record; header values without bytes are left out."""
     headers = [(name, value) for name, value in message.headers() or () if isinstance(value, bytes)]
     stamp = message.timestamp()[1]
-    return Input(message.topic(), message.partition(), message.offset(), stamp, message.key(), message.value(), headers)
+    return Input(
+        message.topic(),
+        message.partition(),
+        message.offset(),
+        stamp,
+        message.key(),
+        message.value(),
+        headers,
+    )
 
 
 def generation_of(metadata: bytes) -> int:
     """The group generation in the client library's serialised metadata; -1 when not a member."""
     if not metadata.startswith(_METADATA_PREFIX):
-        raise TallyError("the Kafka client library writes group metadata in a new way; pin confluent-kafka to 2.16")
+        raise TallyError(
+            "the Kafka client library writes group metadata in a new way; pin confluent-kafka to"
+            " 2.16"
+        )
     [generation] = struct.unpack_from("=i", metadata, len(_METADATA_PREFIX))
     return int(generation)

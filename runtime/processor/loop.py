@@ -37,7 +37,10 @@ def _nothing() -> None:
 
 @dataclass(frozen=True)
 class Step:
-    """What is done with a record. `forget` is called whenever what was processed since the last delivery does not count."""
+    """What is done with a record.
+
+    `forget` is called whenever what was processed since the last delivery does not count.
+    """
 
     process: Process
     forget: Callable[[], None] = _nothing
@@ -56,8 +59,13 @@ class Processor:
         self._counts = _Counts()
         self._heartbeat = Heartbeat(None)
 
-    def run(self, stopped: Event, ready: Event, faults: Faults, heartbeat: Heartbeat | None = None) -> None:
-        """Work until stopped; sets `ready` at the first assignment. Raises Fenced, DataLoss or TallyError: the process must exit."""
+    def run(
+        self, stopped: Event, ready: Event, faults: Faults, heartbeat: Heartbeat | None = None
+    ) -> None:
+        """Work until stopped; sets `ready` at the first assignment.
+
+        Raises Fenced, DataLoss or TallyError: the process must exit.
+        """
         self._heartbeat = heartbeat or self._heartbeat
         self._renew(stopped)
         self._intake.subscribe()
@@ -68,7 +76,8 @@ class Processor:
                 log.warning("redo from the committed positions", reason=str(error))
                 self._intake.rewind()
             except OutcomeUnknown as error:
-                # Whether the commit was applied is for the brokers to say: positions come from them, never from memory.
+                # Whether the commit was applied is for the brokers to say: positions come from
+                # them, never from memory.
                 log.warning("new producer, redo from the committed positions", reason=str(error))
                 self._renew(stopped)
                 self._intake.rewind()
@@ -93,8 +102,12 @@ class Processor:
         for alignment in self._intake.alignments.values():
             self._take_ready(alignment)
         age = time.monotonic() - self._batch.begun
-        all_taken = received < self._intake.most_records and all(aligned.is_empty() for aligned in self._intake.alignments.values())
-        if self._batch.inputs and ((all_taken and age >= self._pace.idle_seconds) or age >= self._pace.most_seconds):
+        all_taken = received < self._intake.most_records and all(
+            aligned.is_empty() for aligned in self._intake.alignments.values()
+        )
+        if self._batch.inputs and (
+            (all_taken and age >= self._pace.idle_seconds) or age >= self._pace.most_seconds
+        ):
             self._deliver()
         self._counts.log_now_and_then()
 
@@ -110,7 +123,9 @@ class Processor:
     def _deliver(self) -> None:
         batch, self._batch = self._batch, Batch()
         begun = time.monotonic()
-        self._delivery.deliver(batch.outputs, self._intake.bookmarks.after(batch.last), self._intake.metadata_now)
+        self._delivery.deliver(
+            batch.outputs, self._intake.bookmarks.after(batch.last), self._intake.metadata_now
+        )
         self._counts.add(batch, time.monotonic() - begun)
 
     def _forget(self) -> None:
@@ -136,9 +151,16 @@ class _Counts:
         self._changed = True
 
     def log_now_and_then(self) -> None:
-        """The sums so far into the log, if they have changed since the last line and that was long enough ago."""
+        """The sums so far into the log, if they have changed since the last line and that was
+        long enough ago."""
         if not self._changed or time.monotonic() - self._logged < _LOG_EVERY_SECONDS:
             return
         self._logged, self._changed = time.monotonic(), False
         seconds = round(self._delivery_seconds, 1)
-        log.info("processed", inputs=self._inputs, outputs=self._outputs, transactions=self.transactions, delivery_seconds=seconds)
+        log.info(
+            "processed",
+            inputs=self._inputs,
+            outputs=self._outputs,
+            transactions=self.transactions,
+            delivery_seconds=seconds,
+        )

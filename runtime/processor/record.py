@@ -30,5 +30,6 @@ class Output(msgspec.Struct, frozen=True):
 
 
 Process = Callable[[Input], Sequence[Output]]
-# Seconds since 1970 (UTC); None when the record has no place in event time and is to go straight through.
+# Seconds since 1970 (UTC); None when the record has no place in event time and is to go straight
+# through.
 EventTime = Callable[[Input], float | None]

@@ -13,9 +13,11 @@ from runtime.processor.faults import AFTER_OFFSETS, BEFORE_COMMIT, BEFORE_OFFSET
 from runtime.processor.record import Output
 from tally.errors import Fenced, OutcomeUnknown, TallyError
 
-# Below the transaction time-out, so that a message is given up before the broker gives up the transaction.
+# Below the transaction time-out, so that a message is given up before the broker gives up the
+# transaction.
 MESSAGE_TIMEOUT_MS = 5_000
-# So long a process that is frozen inside a transaction holds up everybody who reads committed records, and its successor.
+# So long a process that is frozen inside a transaction holds up everybody who reads committed
+# records, and its successor.
 TRANSACTION_TIMEOUT_MS = 7_000
 CALL_SECONDS = 5.0
 # After its own time-out a call has had its chance.
@@ -25,13 +27,17 @@ Verdict = Literal["fenced", "fatal", "abort", "retry"]
 
 
 class Aborted(TallyError):
-    """Raised when a transaction was aborted; memory must be forgotten and positions read again from the brokers."""
+    """Raised when a transaction was aborted; memory must be forgotten and positions read again
+    from the brokers."""
 
 
 def verdict(error: KafkaError) -> Verdict:
-    """What to do about an error of a transactional call: exit, exit, abort and redo, or make the same call again."""
+    """What to do about an error of a transactional call: exit, exit, abort and redo, or make the
+    same call again."""
     fenced = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.FENCED_INSTANCE_ID)
-    if error.code() in fenced or (error.fatal() and error.code() == KafkaError.INVALID_PRODUCER_EPOCH):
+    if error.code() in fenced or (
+        error.fatal() and error.code() == KafkaError.INVALID_PRODUCER_EPOCH
+    ):
         return "fenced"
     if error.txn_requires_abort():
         return "abort"
@@ -39,9 +45,16 @@ def verdict(error: KafkaError) -> Verdict:
 
 
 class TransactionalProducer:
-    """Sends outputs and positions in one transaction, under one transactional.id that is the same from run to run."""
+    """Sends outputs and positions in one transaction, under one transactional.id that is the
+    same from run to run."""
 
-    def __init__(self, make: Callable[[], Producer], name: str, faults: Faults, deadline_seconds: float = 30.0) -> None:
+    def __init__(
+        self,
+        make: Callable[[], Producer],
+        name: str,
+        faults: Faults,
+        deadline_seconds: float = 30.0,
+    ) -> None:
         self._make = make
         self._name = name
         self._faults = faults
@@ -49,10 +62,11 @@ class TransactionalProducer:
         self._producer: Any = None
 
     def renew(self) -> None:
-        """A new producer with the same id: what its predecessor left open is aborted, and the predecessor is fenced.
+        """A new producer with the same id: what its predecessor left open is aborted, and the
+        predecessor is fenced.
 
-        Positions and state are to be read only after this. Never called after Fenced. Raises OutcomeUnknown when no broker
-        answers in time: call again.
+        Positions and state are to be read only after this. Never called after Fenced. Raises
+        OutcomeUnknown when no broker answers in time: call again.
         """
         if self._producer is not None:
             self._producer.purge()
@@ -63,16 +77,24 @@ class TransactionalProducer:
         except KafkaException as error:
             raise self._final(error.args[0]) from error
 
-    def send(self, outputs: Sequence[Output], positions: Sequence[TopicPartition], metadata_now: Callable[[], Any]) -> None:
+    def send(
+        self,
+        outputs: Sequence[Output],
+        positions: Sequence[TopicPartition],
+        metadata_now: Callable[[], Any],
+    ) -> None:
         """Commit outputs and positions together.
 
-        metadata_now gives the group metadata of the poll after reading it again, or raises Aborted when they differ.
-        Raises Aborted (nothing is stored), OutcomeUnknown (it may be), Fenced or TallyError (the process must exit).
+        metadata_now gives the group metadata of the poll after reading it again, or raises Aborted
+        when they differ.
+        Raises Aborted (nothing is stored), OutcomeUnknown (it may be), Fenced or TallyError (the
+        process must exit).
         """
         metadata_now()
         self._guarded(self._producer.begin_transaction)
         self._produce(outputs)
-        # The messages first: offsets sent beside them meet the coordinator while it is busy and wait 100 ms (measured).
+        # The messages first: offsets sent beside them meet the coordinator while it is busy and
+        # wait 100 ms (measured).
         self._guarded(lambda: self._producer.flush(CALL_SECONDS))
         self._faults.reach(BETWEEN)
         try:
@@ -81,22 +103,30 @@ class TransactionalProducer:
             self._abort()
             raise
         self._faults.reach(BEFORE_OFFSETS)
-        # Once only, and not waited for without end: after a broker died it ignores its time-out (librdkafka issues 5456 and 5511).
+        # Once only, and not waited for without end: after a broker died it ignores its time-out
+        # (librdkafka issues 5456 and 5511).
         self._guarded(lambda: self._send_offsets(list(positions), metadata), repeats=False)
         self._faults.reach(AFTER_OFFSETS)
         self._faults.reach(BEFORE_COMMIT)
         self._guarded(lambda: self._producer.commit_transaction(CALL_SECONDS))
 
     def _send_offsets(self, positions: list[TopicPartition], metadata: Any) -> None:
-        """The call, from a thread of its own. Raises OutcomeUnknown when it hangs: its producer is left to it, the next one fences it."""
+        """The call, from a thread of its own.
+
+        Raises OutcomeUnknown when it hangs: its producer is left to it, the next one fences it.
+        """
         answer = Future[None]()
-        offer = partial(self._producer.send_offsets_to_transaction, positions, metadata, CALL_SECONDS)
+        offer = partial(
+            self._producer.send_offsets_to_transaction, positions, metadata, CALL_SECONDS
+        )
         Thread(target=_answer, args=(answer, offer), name="offsets", daemon=True).start()
         try:
             answer.result(HANG_SECONDS)
         except TimeoutError as error:
             self._producer = None
-            raise OutcomeUnknown(f"{self._name}: no answer from Kafka about positions in {HANG_SECONDS:.0f} s") from error
+            raise OutcomeUnknown(
+                f"{self._name}: no answer from Kafka about positions in {HANG_SECONDS:.0f} s"
+            ) from error
 
     def _produce(self, outputs: Sequence[Output]) -> None:
         for output in outputs:
@@ -121,7 +151,8 @@ class TransactionalProducer:
         raise Aborted(f"{self._name}: transaction aborted: {problem.str()}") from error
 
     def _abort(self) -> None:
-        # An abort before the brokers know the transaction's partitions is fatal in librdkafka: let the messages arrive first.
+        # An abort before the brokers know the transaction's partitions is fatal in librdkafka: let
+        # the messages arrive first.
         try:
             self._producer.flush(CALL_SECONDS)
             self._until_deadline(lambda: self._producer.abort_transaction(CALL_SECONDS))
@@ -138,12 +169,20 @@ class TransactionalProducer:
                 if verdict(error.args[0]) != "retry":
                     raise
                 if time.monotonic() >= deadline:
-                    raise OutcomeUnknown(f"{self._name}: no answer from Kafka in time: {error.args[0].str()}") from error
+                    raise OutcomeUnknown(
+                        f"{self._name}: no answer from Kafka in time: {error.args[0].str()}"
+                    ) from error
 
     def _final(self, problem: KafkaError) -> TallyError:
         if verdict(problem) == "fenced":
-            return Fenced(f"{self._name}: a newer instance has taken over ({problem.str()}); this one must exit")
-        return TallyError(f"{self._name}: {problem.str()}; start the process again, it goes on from what Kafka has committed")
+            return Fenced(
+                f"{self._name}: a newer instance has taken over ({problem.str()}); this one must"
+                " exit"
+            )
+        return TallyError(
+            f"{self._name}: {problem.str()}; start the process again, it goes on from what Kafka"
+            " has committed"
+        )
 
 
 def _answer(answer: Future[None], call: Callable[[], None]) -> None:
@@ -154,7 +193,8 @@ def _answer(answer: Future[None], call: Callable[[], None]) -> None:
     except KafkaException as error:
         answer.set_exception(error)
     finally:
-        # Without effect once there is an answer; any other error is shown by this thread and ends the wait.
+        # Without effect once there is an answer; any other error is shown by this thread and ends
+        # the wait.
         answer.cancel()
 
 
@@ -163,7 +203,14 @@ def produce(producer: Any, output: Output, **options: Any) -> None:
     partition = -1 if output.partition is None else output.partition
     while True:
         try:
-            producer.produce(output.topic, output.value, output.key, partition, headers=list(output.headers), **options)
+            producer.produce(
+                output.topic,
+                output.value,
+                output.key,
+                partition,
+                headers=list(output.headers),
+                **options,
+            )
             producer.poll(0)
             return
         except BufferError:

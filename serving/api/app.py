@@ -1,4 +1,5 @@
-"""The HTTP API: questions checked, answered from the views, encoded; every error a problem document."""
+"""The HTTP API: questions checked, answered from the views, encoded; every error a problem
+document."""
 
 import asyncio
 from dataclasses import dataclass
@@ -38,12 +39,18 @@ class Api:
     pages: Pages
 
     async def explain(self, query: ExplainQuery) -> dict[str, Any]:
-        """Both layers' rows of one window and which side won. Raises BadQuery, UnknownName, ViewsUnreachable."""
+        """Both layers' rows of one window and which side won.
+
+        Raises BadQuery, UnknownName, ViewsUnreachable.
+        """
         await self.stores.check([query.store])
         return await explanation(self.views, query, self.settings)
 
     async def ready(self) -> dict[str, Any]:
-        """`ready`, and each check with what it found. A master that is behind makes answers provisional, and none impossible."""
+        """`ready`, and each check with what it found.
+
+        A master that is behind makes answers provisional, and none impossible.
+        """
         try:
             current = await asyncio.wait_for(self._current(), READY_SECONDS)
         except (ViewsUnreachable, TimeoutError) as error:
@@ -52,20 +59,36 @@ class Api:
             return {"ready": False, "checks": {"views": {"ok": False, "detail": detail}}}
         return {
             "ready": True,
-            "checks": {"views": {"ok": True, "detail": "tables and pointers can be read"}, "master": self._master(current)},
+            "checks": {
+                "views": {"ok": True, "detail": "tables and pointers can be read"},
+                "master": self._master(current),
+            },
         }
 
     async def _current(self) -> datetime | None:
         """When every family's master was current last; None without any."""
         await self.views.check()
-        found = await asyncio.gather(*(self.views.master_current(family) for family in FAMILIES.values()))
+        found = await asyncio.gather(
+            *(self.views.master_current(family) for family in FAMILIES.values())
+        )
         return min((at for at in found if at is not None), default=None)
 
     def _master(self, current_at: datetime | None) -> dict[str, Any]:
         if current_at is None:
-            return {"ok": False, "detail": "the master ingest has never said how far it is; no answer is final"}
-        is_behind = datetime.now(UTC) - current_at > timedelta(seconds=self.settings.final_patience_seconds)
-        return {"ok": not is_behind, "detail": f"had read everything at {shown(current_at)}{'; no answer is final' if is_behind else ''}"}
+            return {
+                "ok": False,
+                "detail": "the master ingest has never said how far it is; no answer is final",
+            }
+        is_behind = datetime.now(UTC) - current_at > timedelta(
+            seconds=self.settings.final_patience_seconds
+        )
+        return {
+            "ok": not is_behind,
+            "detail": (
+                "had read everything at"
+                f" {shown(current_at)}{'; no answer is final' if is_behind else ''}"
+            ),
+        }
 
 
 def create_app(settings: Settings, views: ViewReader) -> FastAPI:
@@ -74,7 +97,13 @@ def create_app(settings: Settings, views: ViewReader) -> FastAPI:
     stores = KnownStores(views, book)
     api = Api(views, settings, stores, Pages(book, stores, Answerer(views, book, settings)))
     # No /docs page: its scripts would come from elsewhere.
-    app = FastAPI(title="Tally", summary="Retail metrics by store and quarter hour.", version="1", docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="Tally",
+        summary="Retail metrics by store and quarter hour.",
+        version="1",
+        docs_url=None,
+        redoc_url=None,
+    )
     counts = RequestCounts()
     app.add_middleware(Telemetry, counts=counts)
     problems.install(app)
@@ -111,11 +140,22 @@ def _add_list_routes(app: FastAPI, api: Api) -> None:
 
 def _add_metric_routes(app: FastAPI, api: Api) -> None:
     moved: dict[int | str, dict[str, Any]] = {
-        409: {"description": "a rebuild has published since the first page; its `next` is the address to begin anew at"}
+        409: {
+            "description": (
+                "a rebuild has published since the first page; its `next` is the address to begin"
+                " anew at"
+            )
+        }
     }
 
-    @app.get("/v1/metrics/{metric_id}", summary="Values of a metric by store and stretch of time", responses=moved)
-    async def metric(metric_id: str, query: Annotated[MetricQuery, Query()], request: Request) -> Response:
+    @app.get(
+        "/v1/metrics/{metric_id}",
+        summary="Values of a metric by store and stretch of time",
+        responses=moved,
+    )
+    async def metric(
+        metric_id: str, query: Annotated[MetricQuery, Query()], request: Request
+    ) -> Response:
         body = await api.pages.page(metric_id, query, request)
         return await asyncio.to_thread(_json, body)
 
@@ -124,14 +164,20 @@ def _add_metric_routes(app: FastAPI, api: Api) -> None:
         return _json(await api.explain(query))
 
 
-def _page(name: str, key: str, entries: list[dict[str, Any]], asked: tuple[PageQuery, Request]) -> dict[str, Any]:
+def _page(
+    name: str, key: str, entries: list[dict[str, Any]], asked: tuple[PageQuery, Request]
+) -> dict[str, Any]:
     """The entries after the cursor's, which ascend by their key."""
     query, request = asked
     last = cursor.cursor_of(query.after, cursor.Entry)
     left = [entry for entry in entries if last is None or entry[key] > last.entry]
     page = left[: query.limit]
     following = cursor.Entry(page[-1][key]) if len(left) > len(page) else None
-    address = cursor.address(request.url.path, request.query_params.multi_items(), following) if following else None
+    address = (
+        cursor.address(request.url.path, request.query_params.multi_items(), following)
+        if following
+        else None
+    )
     return {name: page, "next": address}
 
 

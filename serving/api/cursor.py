@@ -13,7 +13,8 @@ from tally.errors import BadQuery
 
 
 class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the pages before held: up to which store and end of a stretch (seconds since 1970), of which generation by family."""
+    """What the pages before held: up to which store and end of a stretch (seconds since 1970),
+    of which generation by family."""
 
     store: Annotated[str, msgspec.Meta(max_length=64)]
     until: Annotated[int, msgspec.Meta(ge=0, le=10**10)]
@@ -44,17 +45,25 @@ def cursor_of(text: str, kind: type[_Cursor]) -> _Cursor | None:
     if not text:
         return None
     try:
-        return msgspec.json.decode(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True), type=kind)
+        return msgspec.json.decode(
+            base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True),
+            type=kind,
+        )
     except (binascii.Error, msgspec.DecodeError, ValueError) as error:
         raise not_of_this() from error
 
 
 def not_of_this() -> BadQuery:
     """What is said of a cursor that does not belong to the question."""
-    return BadQuery("after", "after: no cursor of this question; take the whole address from `next`, or leave `after` out to begin")
+    return BadQuery(
+        "after",
+        "after: no cursor of this question; take the whole address from `next`, or leave `after`"
+        " out to begin",
+    )
 
 
 def address(path: str, parameters: Sequence[tuple[str, str]], cursor: Place | Entry | None) -> str:
-    """Path and query of the page that begins at the cursor (at the start without one), with the other parameters as they are."""
+    """Path and query of the page that begins at the cursor (at the start without one), with the
+    other parameters as they are."""
     kept = [(name, value) for name, value in parameters if name != "after"]
     return f"{path}?{urlencode([*kept, *([('after', text_of(cursor))] if cursor else [])])}"

@@ -1,4 +1,5 @@
-"""One page of a metric's values: the question checked, cut into pages, answered, and the address of the page after it."""
+"""One page of a metric's values: the question checked, cut into pages, answered, and the address
+of the page after it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,7 +15,14 @@ from serving.query.answer import Answerer, Asked, Currencies, days_of, one_or_se
 from serving.query.catalogue import Metric
 from serving.query.instants import shown
 from serving.query.known_stores import KnownStores
-from serving.query.question import MetricQuery, StoreSlots, all_stretches, as_of_instant, dimensions, store_ids
+from serving.query.question import (
+    MetricQuery,
+    StoreSlots,
+    all_stretches,
+    as_of_instant,
+    dimensions,
+    store_ids,
+)
 from serving.query.stores import StoreBook
 from tally.errors import BadQuery
 
@@ -30,25 +38,47 @@ class Pages:
     async def page(self, metric_id: str, query: MetricQuery, request: Request) -> dict[str, Any]:
         """The envelope of one page. Raises BadQuery, UnknownName, AnswerMoved, ViewsUnreachable."""
         metric = catalogue.metric(metric_id)
-        named, by, as_of = store_ids(query), dimensions(query, metric.entry["by"]), as_of_instant(query)
+        named, by, as_of = (
+            store_ids(query),
+            dimensions(query, metric.entry["by"]),
+            as_of_instant(query),
+        )
         place = cursor.cursor_of(query.after, cursor.Place)
         whole = await self._whole(query, named)
         currencies = await self._currencies(metric, whole, by)
         if by:
-            whole = [replace(store, rows_each=max(1, len(currencies.get(store.store_id, ())))) for store in whole]
+            whole = [
+                replace(store, rows_each=max(1, len(currencies.get(store.store_id, ()))))
+                for store in whole
+            ]
         page, end = page_of(whole, place, query.limit)
         seen = place.generations if place else None
-        pages = (min(days_of(one)[0] for one in whole), max(days_of(one)[-1] for one in whole)) if end or place else None
-        answer, generations = await self.answerer.answer(Asked(metric, page, by, as_of, currencies, pages, seen))
+        pages = (
+            (min(days_of(one)[0] for one in whole), max(days_of(one)[-1] for one in whole))
+            if end or place
+            else None
+        )
+        answer, generations = await self.answerer.answer(
+            Asked(metric, page, by, as_of, currencies, pages, seen)
+        )
         is_single = named is not None and len(named) == 1
         return {
-            "metric": metric_id, "name": metric.entry["name"], "unit": metric.entry["unit"], **_span(query, whole),
-            "grain": query.grain, "tz": query.tz, "by": by, "as_of": query.as_of, "store": whole[0].store_id if is_single else None,
-            **one_or_series(answer, is_single), "next": _next(request, end, generations),
-        }  # fmt: skip
+            "metric": metric_id,
+            "name": metric.entry["name"],
+            "unit": metric.entry["unit"],
+            **_span(query, whole),
+            "grain": query.grain,
+            "tz": query.tz,
+            "by": by,
+            "as_of": query.as_of,
+            "store": whole[0].store_id if is_single else None,
+            **one_or_series(answer, is_single),
+            "next": _next(request, end, generations),
+        }
 
     async def _whole(self, query: MetricQuery, named: list[str] | None) -> list[StoreSlots]:
-        """Every stretch of the question, cut in a thread: a zone's calendar over many years takes its time."""
+        """Every stretch of the question, cut in a thread: a zone's calendar over many years
+        takes its time."""
         await asyncio.to_thread(all_stretches, query, [""], self.book)
         ids = named if named is not None else await self.stores.all_ids()
         await self.stores.check(ids)
@@ -56,13 +86,16 @@ class Pages:
             raise BadQuery("store", "store: all, but there is no store yet; send receipts first")
         return await asyncio.to_thread(all_stretches, query, ids, self.book)
 
-    async def _currencies(self, metric: Metric, whole: Sequence[StoreSlots], by: Sequence[str]) -> Currencies:
+    async def _currencies(
+        self, metric: Metric, whole: Sequence[StoreSlots], by: Sequence[str]
+    ) -> Currencies:
         """The currencies by store, where they matter."""
         return await self.answerer.currencies(metric, whole) if metric.is_money or by else {}
 
 
 def _span(query: MetricQuery, asked: Sequence[StoreSlots]) -> dict[str, str]:
-    """`from` and `to` as instants of the zone; as they were asked where each store has a zone of its own."""
+    """`from` and `to` as instants of the zone; as they were asked where each store has a zone of
+    its own."""
     if len({store.zone.key for store in asked}) > 1:
         return {"from": query.from_, "to": query.to}
     zone, slots = asked[0].zone, asked[0].slots

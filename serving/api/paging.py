@@ -10,14 +10,18 @@ from serving.query.grains import Slot
 from serving.query.question import StoreSlots
 from tally.windows import WINDOW
 
-# Each window of an answer is read and merged, however long its rows are: this bounds what one question costs.
+# Each window of an answer is read and merged, however long its rows are: this bounds what one
+# question costs.
 MOST_WINDOWS = 40_000
 End = tuple[str, datetime]
 
 
-def page_of(asked: Sequence[StoreSlots], place: Place | None, limit: int) -> tuple[list[StoreSlots], End | None]:
-    """The stretches after the place, of all stores in order, that make at most `limit` rows (but one stretch at least), and
-    store and end of the last one, None if none is left. Fewer where stretches are long. Raises BadQuery: no such place."""
+def page_of(
+    asked: Sequence[StoreSlots], place: Place | None, limit: int
+) -> tuple[list[StoreSlots], End | None]:
+    """The stretches after the place, of all stores in order, that make at most `limit` rows (but
+    one stretch at least), and store and end of the last one, None if none is left. Fewer where
+    stretches are long. Raises BadQuery: no such place."""
     page: list[StoreSlots] = []
     room, windows = limit, MOST_WINDOWS
     number, first = _located(asked, place)
@@ -37,8 +41,11 @@ def page_of(asked: Sequence[StoreSlots], place: Place | None, limit: int) -> tup
 
 
 def _located(asked: Sequence[StoreSlots], place: Place | None) -> tuple[int, int]:
-    """Numbers of the store and of its stretch at which the page begins. The place is that of the last stretch before: a store
-    that has appeared since takes its turn behind it."""
+    """Numbers of the store and of its stretch at which the page begins.
+
+    The place is that of the last stretch before: a store that has appeared since takes its turn
+    behind it.
+    """
     if place is None:
         return 0, 0
     for number, store in enumerate(asked):

@@ -16,32 +16,57 @@ log = structlog.get_logger()
 RETRY_SECONDS = 5
 
 
-def problem(request: Request, status: int, detail: str, errors: list[dict[str, Any]] | None = None, **more: str) -> Response:
-    """A problem document: type, title, status, detail, instance, errors [{field, message, nearest?}]; `next` of a 409."""
+def problem(
+    request: Request,
+    status: int,
+    detail: str,
+    errors: list[dict[str, Any]] | None = None,
+    **more: str,
+) -> Response:
+    """A problem document: type, title, status, detail, instance, errors [{field, message,
+    nearest?}]; `next` of a 409."""
     body = {
-        "type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail,
-        "instance": request.url.path, "errors": errors or [], **more,
-    }  # fmt: skip
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "instance": request.url.path,
+        "errors": errors or [],
+        **more,
+    }
     return Response(msgspec.json.encode(body), status, media_type="application/problem+json")
 
 
 def install(app: FastAPI) -> None:
     """Every error of the application answers with a problem document."""
     for kind, handler in (
-        (BadQuery, _bad_query), (AnswerMoved, _moved), (UnknownName, _unknown), (ViewsUnreachable, _unreachable), (TallyError, _failed),
-        (RequestValidationError, _invalid), (HTTPException, _http), (Exception, _failed),
-    ):  # fmt: skip
+        (BadQuery, _bad_query),
+        (AnswerMoved, _moved),
+        (UnknownName, _unknown),
+        (ViewsUnreachable, _unreachable),
+        (TallyError, _failed),
+        (RequestValidationError, _invalid),
+        (HTTPException, _http),
+        (Exception, _failed),
+    ):
         app.add_exception_handler(kind, handler)
 
 
 async def _bad_query(request: Request, error: Exception) -> Response:
     assert isinstance(error, BadQuery)
     nearest = {"nearest": list(error.nearest)} if error.nearest else {}
-    return problem(request, 422, error.message, [{"field": error.field, "message": error.message, **nearest}])
+    return problem(
+        request, 422, error.message, [{"field": error.field, "message": error.message, **nearest}]
+    )
 
 
 async def _moved(request: Request, error: Exception) -> Response:
-    return problem(request, 409, str(error), next=cursor.address(request.url.path, request.query_params.multi_items(), None))
+    return problem(
+        request,
+        409,
+        str(error),
+        next=cursor.address(request.url.path, request.query_params.multi_items(), None),
+    )
 
 
 async def _unknown(request: Request, error: Exception) -> Response:
@@ -77,4 +102,6 @@ def _invalid_entry(error: dict[str, Any]) -> dict[str, str]:
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return problem(request, error.status_code, f"{request.method} {request.url.path}: {error.detail}")
+    return problem(
+        request, error.status_code, f"{request.method} {request.url.path}: {error.detail}"
+    )

@@ -7,7 +7,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 class Telemetry:
-    """Requests and seconds by route and status; wraps the application (a middleware without a task of its own)."""
+    """Requests and seconds by route and status; wraps the application (a middleware without a
+    task of its own)."""
 
     def __init__(self, app: ASGIApp, counts: "RequestCounts") -> None:
         self._app, self._counts = app, counts
@@ -27,7 +28,8 @@ class Telemetry:
         try:
             await self._app(scope, receive, counted)
         finally:
-            # The route, not the address: an address is the caller's to choose, and each would be a series.
+            # The route, not the address: an address is the caller's to choose, and each would be a
+            # series.
             route = getattr(scope.get("route"), "path", "other")
             self._counts.add(route, status, time.perf_counter() - started)
 
@@ -47,8 +49,20 @@ class RequestCounts:
     def text(self) -> str:
         """Prometheus exposition text."""
         counted, timed = sorted(self._requests.items()), sorted(self._seconds.items())
-        requests = [f'tally_api_requests_total{{route="{route}",status="{status}"}} {n}' for (route, status), n in counted]
-        seconds = [f'tally_api_request_seconds_total{{route="{route}"}} {total:.6f}' for route, total in timed]
+        requests = [
+            f'tally_api_requests_total{{route="{route}",status="{status}"}} {n}'
+            for (route, status), n in counted
+        ]
+        seconds = [
+            f'tally_api_request_seconds_total{{route="{route}"}} {total:.6f}'
+            for route, total in timed
+        ]
         return "\n".join(
-            ["# TYPE tally_api_requests_total counter", *requests, "# TYPE tally_api_request_seconds_total counter", *seconds, ""]
+            [
+                "# TYPE tally_api_requests_total counter",
+                *requests,
+                "# TYPE tally_api_request_seconds_total counter",
+                *seconds,
+                "",
+            ]
         )

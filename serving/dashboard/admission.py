@@ -1,4 +1,5 @@
-"""A bound on what strangers' visits cost: each page is work of the API's only event loop, and memory until its browser is gone."""
+"""A bound on what strangers' visits cost: each page is work of the API's only event loop, and
+memory until its browser is gone."""
 
 import time
 from http import HTTPStatus
@@ -27,11 +28,17 @@ class Admission:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes on, or refuses."""
-        if scope["type"] != "http" or scope["path"].startswith(_NO_PAGES) or (self._has_token() and _has_room()):
+        if (
+            scope["type"] != "http"
+            or scope["path"].startswith(_NO_PAGES)
+            or (self._has_token() and _has_room())
+        ):
             await self._app(scope, receive, send)
             return
         text = "Too many pages are asked for; try again in a moment."
-        await PlainTextResponse(text, HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "2"})(scope, receive, send)
+        await PlainTextResponse(text, HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "2"})(
+            scope, receive, send
+        )
 
     def _has_token(self) -> bool:
         now = time.monotonic()

@@ -1,4 +1,7 @@
-"""The charts as ECharts options. Colours by Okabe and Ito, which stay apart for colour-blind eyes; the speed bars are hatched too."""
+"""The charts as ECharts options.
+
+Colours by Okabe and Ito, which stay apart for colour-blind eyes; the speed bars are hatched too.
+"""
 
 from typing import Any
 
@@ -10,66 +13,139 @@ INK, QUIET, LINE = "#1d2733", "#5b6673", "#e3e7ec"
 # One hue, light to dark, so that more is darker in grey as well.
 HEAT = ["#f1f6fa", "#c6dcec", "#8fbbd9", "#4f94c0", "#0072B2", "#00476e"]
 WEEKDAY_NAMES = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-HATCHED = {"symbol": "rect", "dashArrayX": [1, 0], "dashArrayY": [2, 4], "rotation": -0.785, "color": "rgba(255,255,255,0.55)"}
+HATCHED = {
+    "symbol": "rect",
+    "dashArrayX": [1, 0],
+    "dashArrayY": [2, 4],
+    "rotation": -0.785,
+    "color": "rgba(255,255,255,0.55)",
+}
 
 Options = dict[str, Any]
 
 
 def revenue_by_day(figures: Figures, zone: str) -> Options:
-    """Stacked bars of revenue by local day, batch below speed; a day that nobody knows anything of has a grey band."""
+    """Stacked bars of revenue by local day, batch below speed; a day that nobody knows anything
+    of has a grey band."""
     days = [f"{day.day:%a} {day.day.day} {day.day:%b}" for day in figures.days]
+    batch = [_major(day.batch, figures.currency) for day in figures.days]
+    speed = [_major(day.speed, figures.currency) for day in figures.days]
+    missing = [1 if day.is_missing else None for day in figures.days]
     return {
         **_common(),
-        "legend": {"top": 0, "left": 0, "itemWidth": 14, "itemHeight": 10, "itemGap": 14, "textStyle": {"color": QUIET, "fontSize": 12}},
+        "legend": {
+            "top": 0,
+            "left": 0,
+            "itemWidth": 14,
+            "itemHeight": 10,
+            "itemGap": 14,
+            "textStyle": {"color": QUIET, "fontSize": 12},
+        },
         "grid": {"left": 8, "right": 12, "top": 60, "bottom": 26, "containLabel": True},
         "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}, "confine": True},
         "xAxis": {
-            "type": "category", "data": days, "name": f"day ({zone})", "nameLocation": "middle", "nameGap": 30,
-            "nameTextStyle": {"color": QUIET}, "axisLabel": {"color": QUIET, "hideOverlap": True, "fontSize": 11},
-            "axisTick": {"show": False}, "axisLine": {"lineStyle": {"color": LINE}},
+            "type": "category",
+            "data": days,
+            **_named(f"day ({zone})", 30),
+            "axisLabel": {"color": QUIET, "hideOverlap": True, "fontSize": 11},
+            "axisTick": {"show": False},
+            "axisLine": {"lineStyle": {"color": LINE}},
         },
         "yAxis": [
             {
-                "type": "value", "name": f"revenue, {figures.currency}", "nameTextStyle": {"color": QUIET, "align": "left"},
-                "axisLabel": {"color": QUIET}, "splitLine": {"lineStyle": {"color": LINE}},
+                "type": "value",
+                "name": f"revenue, {figures.currency}",
+                "nameTextStyle": {"color": QUIET, "align": "left"},
+                "axisLabel": {"color": QUIET},
+                "splitLine": {"lineStyle": {"color": LINE}},
             },
             {"type": "value", "show": False, "min": 0, "max": 1},
         ],
         "series": [
-            _bars("batch", BATCH, [_major(day.batch, figures.currency) for day in figures.days]),
-            {**_bars("speed (provisional)", SPEED, [_major(day.speed, figures.currency) for day in figures.days]),
-             "itemStyle": {"color": SPEED, "decal": HATCHED}},
-            {**_bars("missing", MISSING, [1 if day.is_missing else None for day in figures.days]),
-             "yAxisIndex": 1, "stack": "missing", "barGap": "-100%", "tooltip": {"show": False},
-             "itemStyle": {"color": MISSING, "opacity": 0.35}},
+            _bars("batch", BATCH, batch),
+            {
+                **_bars("speed (provisional)", SPEED, speed),
+                "itemStyle": {"color": SPEED, "decal": HATCHED},
+            },
+            {
+                **_bars("missing", MISSING, missing),
+                "yAxisIndex": 1,
+                "stack": "missing",
+                "barGap": "-100%",
+                "tooltip": {"show": False},
+                "itemStyle": {"color": MISSING, "opacity": 0.35},
+            },
         ],
-    }  # fmt: skip
+    }
 
 
 def receipts_by_hour_of_week(figures: Figures) -> Options:
-    """Heat map of mean receipts: hours across, weekdays down from Monday; an hour that is not known stays white."""
-    cells = [[hour, weekday, value] for weekday, row in enumerate(figures.heat) for hour, value in enumerate(row) if value is not None]
+    """Heat map of mean receipts: hours across, weekdays down from Monday; an hour that is not
+    known stays white."""
+    cells = [
+        [hour, weekday, value]
+        for weekday, row in enumerate(figures.heat)
+        for hour, value in enumerate(row)
+        if value is not None
+    ]
     most = max((cell[2] or 0 for cell in cells), default=0)
-    axis = {"type": "category", "splitArea": {"show": False}, "axisTick": {"show": False}, "axisLine": {"show": False}}
+    axis = {
+        "type": "category",
+        "splitArea": {"show": False},
+        "axisTick": {"show": False},
+        "axisLine": {"show": False},
+    }
     return {
         **_common(),
         "grid": {"left": 8, "right": 12, "top": 12, "bottom": 78, "containLabel": True},
         "tooltip": {"confine": True},
         "xAxis": {
-            **axis, "data": [f"{hour:02d}" for hour in range(HOURS)], "name": "hour of the day", "nameLocation": "middle",
-            "nameGap": 28, "nameTextStyle": {"color": QUIET}, "axisLabel": {"color": QUIET, "interval": 2},
+            **axis,
+            "data": [f"{hour:02d}" for hour in range(HOURS)],
+            **_named("hour of the day", 28),
+            "axisLabel": {"color": QUIET, "interval": 2},
         },
-        "yAxis": {**axis, "data": list(WEEKDAY_NAMES), "inverse": True, "axisLabel": {"color": QUIET}},
-        "visualMap": {
-            "min": 0, "max": most or 1, "calculable": False, "orient": "horizontal", "left": "center", "bottom": 0, "precision": 1,
-            "text": [f"{most:g} receipts an hour", "0"], "inRange": {"color": HEAT}, "textStyle": {"color": QUIET},
-            "itemWidth": 12, "itemHeight": 120,
+        "yAxis": {
+            **axis,
+            "data": list(WEEKDAY_NAMES),
+            "inverse": True,
+            "axisLabel": {"color": QUIET},
         },
-        "series": [{
-            "type": "heatmap", "name": "mean receipts an hour", "data": cells, "itemStyle": {"borderColor": "#fff", "borderWidth": 2},
-            "emphasis": {"itemStyle": {"borderColor": INK}},
-        }],
-    }  # fmt: skip
+        "visualMap": _legend(most),
+        "series": [
+            {
+                "type": "heatmap",
+                "name": "mean receipts an hour",
+                "data": cells,
+                "itemStyle": {"borderColor": "#fff", "borderWidth": 2},
+                "emphasis": {"itemStyle": {"borderColor": INK}},
+            }
+        ],
+    }
+
+
+def _named(name: str, gap: int) -> Options:
+    """The name of an axis, in the middle of it."""
+    style = {"color": QUIET}
+    return {"name": name, "nameLocation": "middle", "nameGap": gap, "nameTextStyle": style}
+
+
+def _legend(most: float) -> Options:
+    """What the colours of the heat map stand for."""
+    return {
+        "min": 0,
+        "max": most or 1,
+        "calculable": False,
+        "orient": "horizontal",
+        "left": "center",
+        "bottom": 0,
+        "precision": 1,
+        "text": [f"{most:g} receipts an hour", "0"],
+        "inRange": {"color": HEAT},
+        "textStyle": {"color": QUIET},
+        "itemWidth": 12,
+        "itemHeight": 120,
+    }
 
 
 def describe_days(days: tuple[Day, ...]) -> str:
@@ -79,7 +155,14 @@ def describe_days(days: tuple[Day, ...]) -> str:
 
 
 def _bars(name: str, colour: str, values: list[Any]) -> Options:
-    return {"type": "bar", "name": name, "stack": "known", "data": values, "itemStyle": {"color": colour}, "barMaxWidth": 34}
+    return {
+        "type": "bar",
+        "name": name,
+        "stack": "known",
+        "data": values,
+        "itemStyle": {"color": colour},
+        "barMaxWidth": 34,
+    }
 
 
 def _major(minor: int | None, currency: str) -> float | None:
@@ -88,4 +171,8 @@ def _major(minor: int | None, currency: str) -> float | None:
 
 
 def _common() -> Options:
-    return {"animation": False, "textStyle": {"fontFamily": "inherit", "color": INK}, "aria": {"enabled": True}}
+    return {
+        "animation": False,
+        "textStyle": {"fontFamily": "inherit", "color": INK},
+        "aria": {"enabled": True},
+    }

@@ -1,4 +1,7 @@
-"""The numbers of the page, computed from the quarter hours of a period. Pure functions; ratios are sums over sums."""
+"""The numbers of the page, computed from the quarter hours of a period.
+
+Pure functions; ratios are sums over sums.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -19,7 +22,8 @@ State = Literal["complete", "provisional", "missing"]
 
 @dataclass(frozen=True)
 class Day:
-    """Revenue of one local day in minor units by the layer that answered; None where a layer answered nothing."""
+    """Revenue of one local day in minor units by the layer that answered; None where a layer
+    answered nothing."""
 
     day: date
     batch: int | None
@@ -33,8 +37,9 @@ class Day:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How many quarter hours of the period are complete, provisional, missing; up to when every record that arrived is counted
-    (through, if there is a generation for each day); and the end of the last quarter hour before the first that is not complete."""
+    """How many quarter hours of the period are complete, provisional, missing; up to when every
+    record that arrived is counted (through, if there is a generation for each day); and the end
+    of the last quarter hour before the first that is not complete."""
 
     complete: int
     provisional: int
@@ -52,7 +57,8 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Card:
-    """One number of the period, and the change in per cent of its compared part: None if that part was 0 or is not known before."""
+    """One number of the period, and the change in per cent of its compared part: None if that
+    part was 0 or is not known before."""
 
     metric: str
     value: Value
@@ -61,8 +67,11 @@ class Card:
 
 @dataclass(frozen=True)
 class Figures:
-    """Everything that the page shows of one store and period. `heat`: mean receipts of [weekday][hour], Monday first.
-    `compared_quarters`: how many quarter hours of the period are compared with the one before, None if it is all of them."""
+    """Everything that the page shows of one store and period.
+
+    `heat`: mean receipts of [weekday][hour], Monday first. `compared_quarters`: how many quarter
+    hours of the period are compared with the one before, None if it is all of them.
+    """
 
     currency: str
     other_currencies: tuple[str, ...]
@@ -75,7 +84,8 @@ class Figures:
 
 @dataclass(frozen=True)
 class Compared:
-    """The quarter hours of a period and of the one before that are compared; `is_whole` if these are all."""
+    """The quarter hours of a period and of the one before that are compared; `is_whole` if these
+    are all."""
 
     now: Sequence[cells.Cell]
     before: Sequence[cells.Cell]
@@ -96,14 +106,20 @@ def figures(now: Stretch, before: Stretch, zone: ZoneInfo, currency: str) -> Fig
     others = _currencies([*now.found, *before.found]) - {currency}
     compared = comparable(now, before, zone)
     return Figures(
-        currency, tuple(sorted(others)), tuple(_card(metric, now, compared, currency) for metric in METRICS),
-        _days(now, zone, currency), _heat(now.found, zone), _coverage(now), None if compared.is_whole else len(compared.now),
-    )  # fmt: skip
+        currency,
+        tuple(sorted(others)),
+        tuple(_card(metric, now, compared, currency) for metric in METRICS),
+        _days(now, zone, currency),
+        _heat(now.found, zone),
+        _coverage(now),
+        None if compared.is_whole else len(compared.now),
+    )
 
 
 def comparable(now: Stretch, before: Stretch, zone: ZoneInfo) -> Compared:
-    """What of two periods may be compared: all of it if it is complete, else the quarter hours of the same place in both (day of
-    the period and local time) that are complete in both. Of a period that is not over this is its part so far."""
+    """What of two periods may be compared: all of it if it is complete, else the quarter hours
+    of the same place in both (day of the period and local time) that are complete in both. Of a
+    period that is not over this is its part so far."""
     if all(_is_complete(cell) for cell in (*now.found, *before.found)):
         return Compared(now.found, before.found, True)
     places, earlier = _complete_places(now, zone), _complete_places(before, zone)
@@ -131,14 +147,17 @@ def _currencies(found: Sequence[cells.Cell]) -> set[str]:
 
 
 def change_percent(value: Value, previous: Value) -> float | None:
-    """100 (value - previous) / previous, 1 decimal; None if previous is 0 or either is not known."""
+    """100 (value - previous) / previous, 1 decimal; None if previous is 0 or either is not
+    known."""
     if value is None or not previous:
         return None
     return round(100 * (value - previous) / previous, 1)
 
 
 def _card(metric_id: str, now: Stretch, compared: Compared, currency: str) -> Card:
-    part, previous = (_total(metric_id, found, currency) for found in (compared.now, compared.before))
+    part, previous = (
+        _total(metric_id, found, currency) for found in (compared.now, compared.before)
+    )
     return Card(metric_id, _total(metric_id, now.found, currency), change_percent(part, previous))
 
 
@@ -151,7 +170,9 @@ def _total(metric_id: str, found: Sequence[cells.Cell], currency: str) -> Value:
     sums = [cells.values_of(metric, cell, only) for cell in known]
     if metric.denominator is None:
         return sum(one["value"] or 0 for one in sums)
-    return catalogue.ratio(sum(one["numerator"] or 0 for one in sums), sum(one["denominator"] or 0 for one in sums))
+    return catalogue.ratio(
+        sum(one["numerator"] or 0 for one in sums), sum(one["denominator"] or 0 for one in sums)
+    )
 
 
 def _days(stretch: Stretch, zone: ZoneInfo, currency: str) -> tuple[Day, ...]:
@@ -160,12 +181,17 @@ def _days(stretch: Stretch, zone: ZoneInfo, currency: str) -> tuple[Day, ...]:
     for cell in stretch.found:
         if not cell.is_missing:
             source = cells.source_of(cell.sources)
-            by_day[cell.slot[0].astimezone(zone).date()][source] += int(cells.values_of(revenue, cell, {CURRENCY: currency})["value"] or 0)
-    return tuple(Day(day, by_day[day].get("batch"), by_day[day].get("speed")) for day in stretch.days)
+            by_day[cell.slot[0].astimezone(zone).date()][source] += int(
+                cells.values_of(revenue, cell, {CURRENCY: currency})["value"] or 0
+            )
+    return tuple(
+        Day(day, by_day[day].get("batch"), by_day[day].get("speed")) for day in stretch.days
+    )
 
 
 def _heat(found: Sequence[cells.Cell], zone: ZoneInfo) -> tuple[tuple[float | None, ...], ...]:
-    """Mean receipts of each hour of the week, over the hours of which at least one quarter is known."""
+    """Mean receipts of each hour of the week, over the hours of which at least one quarter is
+    known."""
     receipts = catalogue.metric("transactions")
     sums: dict[tuple[int, int], float] = defaultdict(float)
     hours: dict[tuple[int, int], set[date]] = defaultdict(set)
@@ -174,10 +200,17 @@ def _heat(found: Sequence[cells.Cell], zone: ZoneInfo) -> tuple[tuple[float | No
             local = cell.slot[0].astimezone(zone)
             sums[local.weekday(), local.hour] += cells.values_of(receipts, cell)["value"] or 0
             hours[local.weekday(), local.hour].add(local.date())
-    return tuple(tuple(_mean(sums, hours, (weekday, hour)) for hour in range(HOURS)) for weekday in range(WEEKDAYS))
+    return tuple(
+        tuple(_mean(sums, hours, (weekday, hour)) for hour in range(HOURS))
+        for weekday in range(WEEKDAYS)
+    )
 
 
-def _mean(sums: dict[tuple[int, int], float], hours: dict[tuple[int, int], set[date]], key: tuple[int, int]) -> float | None:
+def _mean(
+    sums: dict[tuple[int, int], float],
+    hours: dict[tuple[int, int], set[date]],
+    key: tuple[int, int],
+) -> float | None:
     return round(sums[key] / len(hours[key]), 2) if key in hours else None
 
 
@@ -186,4 +219,6 @@ def _coverage(stretch: Stretch) -> Coverage:
     complete = sum(_is_complete(cell) for cell in stretch.found)
     settled = list(takewhile(_is_complete, stretch.found))
     until = settled[-1].slot[1] if settled else None
-    return Coverage(complete, len(stretch.found) - missing - complete, missing, stretch.through, until)
+    return Coverage(
+        complete, len(stretch.found) - missing - complete, missing, stretch.through, until
+    )

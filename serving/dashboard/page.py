@@ -1,4 +1,5 @@
-"""The page: store and period in the address, so that a view can be shared and the back button works."""
+"""The page: store and period in the address, so that a view can be shared and the back button
+works."""
 
 from collections.abc import Callable
 from html import escape
@@ -23,10 +24,12 @@ from tally.settings import Settings
 log = structlog.get_logger()
 STYLE = (Path(__file__).parent / "style.css").read_text("utf-8")
 REFRESH_SECONDS = 30.0
-# NiceGUI's page starts by an inline script and compiles its components' templates in the browser: without these two it stays empty.
+# NiceGUI's page starts by an inline script and compiles its components' templates in the browser:
+# without these two it stays empty.
 POLICY = (
-    "default-src 'none'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
-    "font-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+    "default-src 'none'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self'"
+    " 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; connect-src 'self';"
+    " frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
 
 
@@ -44,12 +47,21 @@ def mount(app: FastAPI, settings: Settings, views: ViewReader) -> None:
 
 
 def _keep_api_errors(app: FastAPI) -> None:
-    """An unknown path or method below /v1 stays an error of the API, although the page takes every path that is left."""
+    """An unknown path or method below /v1 stays an error of the API, although the page takes
+    every path that is left."""
 
-    @app.api_route("/v1/{rest:path}", methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"], include_in_schema=False)
+    @app.api_route(
+        "/v1/{rest:path}",
+        methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
+        include_in_schema=False,
+    )
     async def unknown(request: Request) -> None:
-        is_other_method = any(route.matches(request.scope)[0] is Match.PARTIAL for route in app.routes)
-        raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED if is_other_method else HTTPStatus.NOT_FOUND)
+        is_other_method = any(
+            route.matches(request.scope)[0] is Match.PARTIAL for route in app.routes
+        )
+        raise HTTPException(
+            HTTPStatus.METHOD_NOT_ALLOWED if is_other_method else HTTPStatus.NOT_FOUND
+        )
 
 
 async def show(source: Source, store: str, days: str, until: str) -> None:
@@ -63,18 +75,27 @@ async def show(source: Source, store: str, days: str, until: str) -> None:
             _say_unreachable(error)
             return
         if not stores:
-            _say("No store has sent anything yet", "Receipts show here seconds after they arrive; try `tally replay`.", retry=True)
+            _say(
+                "No store has sent anything yet",
+                "Receipts show here seconds after they arrive; try `tally replay`.",
+                retry=True,
+            )
             return
         await _show_store(source, stores, (store, days, until))
 
 
-async def _show_store(source: Source, stores: list[StoreChoice], asked: tuple[str, str, str]) -> None:
+async def _show_store(
+    source: Source, stores: list[StoreChoice], asked: tuple[str, str, str]
+) -> None:
     name, days, until = asked
     chosen = next((one for one in stores if one.store.store_id == name), None)
     period = period_of(until, days, (chosen or stores[0]).last_day)
     _top(stores, chosen or stores[0], period)
     if name and chosen is None:
-        _say(f"There is no store {name[:64]}", "No event of it has arrived yet. Choose another one above.")
+        _say(
+            f"There is no store {name[:64]}",
+            "No event of it has arrived yet. Choose another one above.",
+        )
         return
     await _refreshed(source, chosen or stores[0], period)
 
@@ -96,15 +117,27 @@ async def _refreshed(source: Source, chosen: StoreChoice, period: Period) -> Non
 def _top(stores: list[StoreChoice], chosen: StoreChoice, period: Period) -> None:
     store_id = chosen.store.store_id
     with ui.element("header").classes("t-top"):
-        _html(f"<div class='t-brand'><h1>Tally</h1><p>{escape(_span(period))}, {escape(chosen.store.tz)}</p></div>")
+        _html(
+            f"<div class='t-brand'><h1>Tally</h1><p>{escape(_span(period))},"
+            f" {escape(chosen.store.tz)}</p></div>"
+        )
         with ui.element("div").classes("t-controls"):
             options = {one.store.store_id: one.label for one in stores}
             picker = ui.select(options, label="Store", value=store_id, with_input=True)
             picker.props("dense outlined options-dense").classes("t-store")
             picker.on_value_change(lambda event: _go(event.value or store_id, period))
             _step("chevron_left", "Earlier", lambda: _go(store_id, period.moved(-1)))
-            until = ui.input("Until", value=period.last.isoformat()).props("type=date dense outlined").classes("t-until")
-            until.on("change", lambda: _go(store_id, period_of(str(until.value), str(period.length), chosen.last_day)))
+            until = (
+                ui.input("Until", value=period.last.isoformat())
+                .props("type=date dense outlined")
+                .classes("t-until")
+            )
+            until.on(
+                "change",
+                lambda: _go(
+                    store_id, period_of(str(until.value), str(period.length), chosen.last_day)
+                ),
+            )
             _step("chevron_right", "Later", lambda: _go(store_id, period.moved(1)))
             length = ui.toggle({days: f"{days} days" for days in LENGTHS}, value=period.length)
             length.props("no-caps unelevated").classes("t-length")
@@ -115,22 +148,38 @@ def _body(figures: Figures, chosen: StoreChoice, period: Period) -> None:
     _badge(figures)
     with ui.element("section").classes("t-cards"):
         for card in figures.cards:
+            unit = escape(wording.unit_text(card, figures.currency))
+            changed = wording.change_text(card, period, figures.compared_quarters)
             _html(
                 f"<article class='t-card'><h2>{wording.TITLES[card.metric]}</h2>"
                 f"<div class='t-value'>{wording.value_text(card, figures.currency)}"
-                f"<span class='t-unit'>{escape(wording.unit_text(card, figures.currency))}</span></div>"
-                f"<div class='t-change'>{wording.change_text(card, period, figures.compared_quarters)}</div></article>"
+                f"<span class='t-unit'>{unit}</span></div>"
+                f"<div class='t-change'>{changed}</div></article>"
             )
     with ui.element("section").classes("t-panels"):
-        _panel("Revenue by day", charts.describe_days(figures.days), charts.revenue_by_day(figures, chosen.store.tz))
-        _panel("Receipts by hour of the week", "Mean number of receipts in each hour", charts.receipts_by_hour_of_week(figures))
-    _html(f"<footer class='t-foot'>{escape(wording.note_text(figures))} The same numbers by HTTP: /v1/metrics</footer>")
+        _panel(
+            "Revenue by day",
+            charts.describe_days(figures.days),
+            charts.revenue_by_day(figures, chosen.store.tz),
+        )
+        _panel(
+            "Receipts by hour of the week",
+            "Mean number of receipts in each hour",
+            charts.receipts_by_hour_of_week(figures),
+        )
+    _html(
+        f"<footer class='t-foot'>{escape(wording.note_text(figures))} The same numbers by HTTP:"
+        " /v1/metrics</footer>"
+    )
 
 
 def _badge(figures: Figures) -> None:
     sign, word = wording.BADGES[figures.coverage.state]
     text = escape(wording.coverage_text(figures.coverage))
-    _html(f"<div class='t-badge t-{figures.coverage.state}' role='status'><strong>{sign} {word}</strong><span>{text}</span></div>")
+    _html(
+        f"<div class='t-badge t-{figures.coverage.state}' role='status'><strong>{sign}"
+        f" {word}</strong><span>{text}</span></div>"
+    )
 
 
 def _panel(title: str, subtitle: str, options: charts.Options) -> None:
@@ -142,7 +191,11 @@ def _panel(title: str, subtitle: str, options: charts.Options) -> None:
 def _say_unreachable(error: ViewsUnreachable) -> None:
     # The cause names addresses and classes: it is for the log.
     log.warning("dashboard: views unreachable", reason=str(error.__cause__ or error))
-    _say("The numbers cannot be read right now", "The tables behind this page do not answer; `tally status` shows what runs.", retry=True)
+    _say(
+        "The numbers cannot be read right now",
+        "The tables behind this page do not answer; `tally status` shows what runs.",
+        retry=True,
+    )
 
 
 def _say(title: str, text: str, retry: bool = False) -> None:
@@ -153,11 +206,14 @@ def _say(title: str, text: str, retry: bool = False) -> None:
 
 
 def _step(icon: str, label: str, act: Callable[[], None]) -> None:
-    ui.button(icon=icon, on_click=act).props(f'flat dense round aria-label="{label}"').tooltip(label)
+    ui.button(icon=icon, on_click=act).props(f'flat dense round aria-label="{label}"').tooltip(
+        label
+    )
 
 
 def _go(store_id: str, period: Period) -> None:
-    ui.navigate.to(f"/?{urlencode({'store': store_id, 'days': period.length, 'until': period.last.isoformat()})}")
+    asked = {"store": store_id, "days": period.length, "until": period.last.isoformat()}
+    ui.navigate.to(f"/?{urlencode(asked)}")
 
 
 def _html(text: str) -> None:

@@ -27,7 +27,9 @@ class StoreChoice:
     def label(self) -> str:
         """Its name, and its id where that is another."""
         store = self.store
-        return store.store_id if store.name == store.store_id else f"{store.name} ({store.store_id})"
+        return (
+            store.store_id if store.name == store.store_id else f"{store.name} ({store.store_id})"
+        )
 
 
 class Source:
@@ -39,16 +41,28 @@ class Source:
         self._answerer = Answerer(views, self._book, settings)
 
     async def stores(self) -> list[StoreChoice]:
-        """Every store with events or in the stores file; numbers in their order. Raises ViewsUnreachable."""
-        entries = sorted(await self._stores.entries(), key=lambda entry: (len(entry["store_id"]), entry["store_id"]))
-        return [StoreChoice(self._book.store(entry["store_id"]), entry["last_day"]) for entry in entries]
+        """Every store with events or in the stores file; numbers in their order.
+
+        Raises ViewsUnreachable.
+        """
+        entries = sorted(
+            await self._stores.entries(),
+            key=lambda entry: (len(entry["store_id"]), entry["store_id"]),
+        )
+        return [
+            StoreChoice(self._book.store(entry["store_id"]), entry["last_day"]) for entry in entries
+        ]
 
     async def figures(self, store: Store, period: Period) -> Figures:
         """The figures of one store's period against the one before. Raises ViewsUnreachable."""
         zone = ZoneInfo(store.tz)
-        now, before = await asyncio.gather(self._stretch(store, period), self._stretch(store, period.moved(-1)))
+        now, before = await asyncio.gather(
+            self._stretch(store, period), self._stretch(store, period.moved(-1))
+        )
         currency = main_currency(now.found, store.currency)
-        return await computed(len(now.found) + len(before.found), figures, now, before, zone, currency)
+        return await computed(
+            len(now.found) + len(before.found), figures, now, before, zone, currency
+        )
 
     async def _stretch(self, store: Store, period: Period) -> Stretch:
         asked = period.quarter_hours(store.store_id, ZoneInfo(store.tz))

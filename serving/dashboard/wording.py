@@ -6,9 +6,18 @@ from serving.dashboard.figures import Card, Coverage, Figures
 from serving.dashboard.period import Period
 from tally.money import minor_digits
 
-TITLES = {"revenue": "Revenue", "transactions": "Receipts", "average_basket": "Average basket", "units": "Units"}
+TITLES = {
+    "revenue": "Revenue",
+    "transactions": "Receipts",
+    "average_basket": "Average basket",
+    "units": "Units",
+}
 MONEY = ("revenue", "average_basket")
-BADGES = {"complete": ("✓", "Complete"), "provisional": ("◐", "Provisional"), "missing": ("○", "Missing")}
+BADGES = {
+    "complete": ("✓", "Complete"),
+    "provisional": ("◐", "Provisional"),
+    "missing": ("○", "Missing"),
+}
 NOTHING = "–"
 
 
@@ -28,11 +37,14 @@ def value_text(card: Card, currency: str) -> str:
 
 def unit_text(card: Card, currency: str) -> str:
     """The unit of a card."""
-    return {"revenue": currency, "average_basket": f"{currency} a receipt", "units": "units"}.get(card.metric, "receipts")
+    return {"revenue": currency, "average_basket": f"{currency} a receipt", "units": "units"}.get(
+        card.metric, "receipts"
+    )
 
 
 def change_text(card: Card, period: Period, compared_quarters: int | None = None) -> str:
-    """The change in words and with a sign, so that it does not hang on a colour; and of which part, if not of the whole period.
+    """The change in words and with a sign, so that it does not hang on a colour; and of which part,
+    if not of the whole period.
 
     >>> from datetime import date
     >>> change_text(Card("units", 3, -12.5), Period(date(2017, 1, 7), 7))
@@ -43,7 +55,9 @@ def change_text(card: Card, period: Period, compared_quarters: int | None = None
     days = f"the {period.length} days before"
     if card.change_percent is None:
         return f"nothing to compare with in {days}"
-    against = days if compared_quarters is None else f"the same {_duration(compared_quarters)} of {days}"
+    against = (
+        days if compared_quarters is None else f"the same {_duration(compared_quarters)} of {days}"
+    )
     if card.change_percent == 0:
         return f"unchanged vs {against}"
     sign = "▲" if card.change_percent > 0 else "▼"
@@ -52,7 +66,10 @@ def change_text(card: Card, period: Period, compared_quarters: int | None = None
 
 def _duration(quarters: int) -> str:
     days, rest = divmod(quarters, 96)
-    parts = [f"{days} day{'' if days == 1 else 's'}" if days else "", f"{rest / 4:g} h" if rest else ""]
+    parts = [
+        f"{days} day{'' if days == 1 else 's'}" if days else "",
+        f"{rest / 4:g} h" if rest else "",
+    ]
     return " ".join(part for part in parts if part)
 
 
@@ -60,14 +77,27 @@ def coverage_text(coverage: Coverage) -> str:
     """What the badge stands for, in a sentence or two."""
     if coverage.state == "missing":
         return "Neither layer knows anything of this period. That is not the same as no sales."
-    counted = f"Every record that had arrived by {_instant(coverage.through)} is counted." if coverage.through else ""
+    counted = (
+        f"Every record that had arrived by {_instant(coverage.through)} is counted."
+        if coverage.through
+        else ""
+    )
     if coverage.state == "complete":
         return counted
-    parts = [f"Final up to {_instant(coverage.settled_until)}" if coverage.settled_until else f"{_quarters(coverage.complete)} are final"]
+    parts = [
+        (
+            f"Final up to {_instant(coverage.settled_until)}"
+            if coverage.settled_until
+            else f"{_quarters(coverage.complete)} are final"
+        )
+    ]
     if coverage.provisional:
         parts.append(f"{_quarters(coverage.provisional)} may still change")
     if coverage.missing:
-        parts.append(f"{_quarters(coverage.missing)} {'has' if coverage.missing == 1 else 'have'} no answer, which is not counted as zero")
+        parts.append(
+            f"{_quarters(coverage.missing)} {'has' if coverage.missing == 1 else 'have'} no answer,"
+            " which is not counted as zero"
+        )
     return f"{'; '.join(parts)}. {counted}".rstrip()
 
 
@@ -81,4 +111,8 @@ def _instant(instant: datetime | None) -> str:
 
 def note_text(figures: Figures) -> str:
     """What the money does not hold, if anything."""
-    return f"Money in {', '.join(figures.other_currencies)} is not shown." if figures.other_currencies else ""
+    return (
+        f"Money in {', '.join(figures.other_currencies)} is not shown."
+        if figures.other_currencies
+        else ""
+    )

@@ -1,4 +1,5 @@
-"""The serving tables read from Cassandra: views with LOCAL_QUORUM, pointers with SERIAL consistency."""
+"""The serving tables read from Cassandra: views with LOCAL_QUORUM, pointers with SERIAL
+consistency."""
 
 import asyncio
 from collections import defaultdict
@@ -9,15 +10,26 @@ from typing import Any, TypeVar
 from serving.merge import statements
 from serving.merge.connection import Connection, Row
 from serving.merge.offload import computed
-from serving.merge.views import Activity, Covering, CurrencySpan, Finding, Gap, Published, Span, ViewRow
+from serving.merge.views import (
+    Activity,
+    Covering,
+    CurrencySpan,
+    Finding,
+    Gap,
+    Published,
+    Span,
+    ViewRow,
+)
 from tally.families import FAMILIES, TOTAL_DIM, Family
 from tally.settings import Settings
 
-# Partitions that one SELECT names with IN: few requests for a long span, and none that one coordinator has to gather for long.
+# Partitions that one SELECT names with IN: few requests for a long span, and none that one
+# coordinator has to gather for long.
 DAYS_AT_ONCE = 16
 # Rows of one partition that one SELECT names.
 STORES_AT_ONCE = 200
-# What the speed layer dropped is counted over at most so many of its micro-batches: the oldest question must not read years of them.
+# What the speed layer dropped is counted over at most so many of its micro-batches: the oldest
+# question must not read years of them.
 MOST_LATE_ROWS = 5_000
 
 _One = TypeVar("_One", bound=Covering)
@@ -25,64 +37,96 @@ _Named = TypeVar("_Named", date, str)
 
 
 class CassandraViews:
-    """A ViewReader over one connection, which is made on first use and made again after a failure."""
+    """A ViewReader over one connection, which is made on first use and made again after a
+    failure."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._connection = Connection(settings)
 
     async def published(self, family: Family, days: Sequence[date]) -> dict[date, Published]:
-        """One SELECT from one partition, SERIAL: never part of a flip, never older than an earlier read."""
+        """One SELECT from one partition, SERIAL: never part of a flip, never older than an
+        earlier read."""
         if not days:
             return {}
-        rows = await self._connection.rows(statements.PUBLISHED, (family.name, min(days), max(days)), is_serial=True)
+        rows = await self._connection.rows(
+            statements.PUBLISHED, (family.name, min(days), max(days)), is_serial=True
+        )
         asked = set(days)
         found = [_published(row) for row in rows]
         return {one.day: one for one in found if one.day in asked}
 
     async def newest(self, family: Family, first: date, last: date) -> int:
         """One SELECT from one partition, SERIAL."""
-        rows = await self._connection.rows(statements.NEWEST, (family.name, first, last), is_serial=True)
+        rows = await self._connection.rows(
+            statements.NEWEST, (family.name, first, last), is_serial=True
+        )
         return max((row[0] for row in rows), default=0)
 
     async def coverings(self, family: Family, days: Sequence[date]) -> dict[date, list[Covering]]:
         """As history, without the maps."""
-        rows = await self._gather(statements.COVERINGS, ((family.name, some) for some in _chunks(days)))
+        rows = await self._gather(
+            statements.COVERINGS, ((family.name, some) for some in _chunks(days))
+        )
         return _by_day(Covering(**_covering(row)) for row in rows)
 
     async def history(self, family: Family, days: Sequence[date]) -> dict[date, list[Published]]:
-        """The history is copied from the pointers after a flip, so it may lack the newest one for a moment."""
-        rows = await self._gather(statements.HISTORY, ((family.name, some) for some in _chunks(days)))
+        """The history is copied from the pointers after a flip, so it may lack the newest one
+        for a moment."""
+        rows = await self._gather(
+            statements.HISTORY, ((family.name, some) for some in _chunks(days))
+        )
         return _by_day(_published(row) for row in rows)
 
-    async def speed_rows(self, family: Family, store_id: str, days: Sequence[date]) -> list[ViewRow]:
-        """Rows of (store, day) partitions; each is read whole, so no window of it is seen half written."""
+    async def speed_rows(
+        self, family: Family, store_id: str, days: Sequence[date]
+    ) -> list[ViewRow]:
+        """Rows of (store, day) partitions; each is read whole, so no window of it is seen half
+        written."""
         statement = statements.speed_statement(family)
         rows = await self._gather(statement, ((store_id, some) for some in _chunks(days)))
         return await computed(len(rows), _view_rows, family, rows)
 
-    async def batch_rows(self, family: Family, store_id: str, generations: Mapping[date, int]) -> list[ViewRow]:
+    async def batch_rows(
+        self, family: Family, store_id: str, generations: Mapping[date, int]
+    ) -> list[ViewRow]:
         """Rows of (store, day, generation) partitions."""
         by_generation: dict[int, list[date]] = defaultdict(list)
         for day, generation in generations.items():
             by_generation[generation].append(day)
-        asked = ((store_id, some, generation) for generation, days in by_generation.items() for some in _chunks(days))
+        asked = (
+            (store_id, some, generation)
+            for generation, days in by_generation.items()
+            for some in _chunks(days)
+        )
         rows = await self._gather(statements.batch_statement(family), asked)
         return await computed(len(rows), _view_rows, family, rows)
 
     async def batch_span(self, family: Family, store_id: str, span: Span) -> list[ViewRow]:
         """Slices of (store, day, generation) partitions."""
-        asked = ((store_id, some, span.generation, span.start, span.end) for some in _chunks(span.days))
+        asked = (
+            (store_id, some, span.generation, span.start, span.end) for some in _chunks(span.days)
+        )
         return _view_rows(family, await self._gather(statements.span_statement(family), asked))
 
     async def findings(self, family: Family, store_id: str, days: Sequence[date]) -> list[Finding]:
         """A till whose conflicts a later rebuild found gone is none."""
-        rows = await self._gather(statements.FINDINGS, ((family.name, some, store_id) for some in _chunks(days)))
-        return sorted(Finding(day.date(), till, records, conflicts) for day, till, records, conflicts in rows if conflicts)
+        rows = await self._gather(
+            statements.FINDINGS, ((family.name, some, store_id) for some in _chunks(days))
+        )
+        return sorted(
+            Finding(day.date(), till, records, conflicts)
+            for day, till, records, conflicts in rows
+            if conflicts
+        )
 
-    async def master_until(self, family: Family, days: Sequence[date]) -> dict[tuple[date, int], int]:
+    async def master_until(
+        self, family: Family, days: Sequence[date]
+    ) -> dict[tuple[date, int], int]:
         """Positions by (day, partition)."""
-        rows = await self._gather(statements.MASTER_UNTIL, ((family.name, some) for some in _chunks(days)))
+        rows = await self._gather(
+            statements.MASTER_UNTIL, ((family.name, some) for some in _chunks(days))
+        )
         return {(day.date(), partition): until for day, partition, until in rows}
 
     async def master_current(self, family: Family) -> datetime | None:
@@ -110,31 +154,49 @@ class CassandraViews:
         rows = await self._gather(statements.ACTIVITY, ((name,) for name in FAMILIES))
         spans: dict[str, Activity] = {}
         # The two days are two writes: a store of which one has not arrived yet is not known yet.
-        for store_id, first, last in ((row[0], row[1].date(), row[2].date()) for row in rows if row[1] and row[2]):
+        for store_id, first, last in (
+            (row[0], row[1].date(), row[2].date()) for row in rows if row[1] and row[2]
+        ):
             known = spans.get(store_id, Activity(store_id, first, last))
-            spans[store_id] = Activity(store_id, min(first, known.first_day), max(last, known.last_day))
+            spans[store_id] = Activity(
+                store_id, min(first, known.first_day), max(last, known.last_day)
+            )
         return list(spans.values())
 
     async def has_events(self, store_id: str) -> bool:
         """A row of the store for each family, known once both days are there."""
-        rows = await self._gather(statements.STORE_ACTIVITY, ((name, store_id) for name in FAMILIES))
+        rows = await self._gather(
+            statements.STORE_ACTIVITY, ((name, store_id) for name in FAMILIES)
+        )
         return any(first and last for first, last in rows)
 
     async def currencies(self, family: Family, stores: Sequence[str]) -> list[CurrencySpan]:
-        """Rows of the family's partition, one for each store and currency; of thousands of stores it may have as many."""
-        rows = await self._gather(statements.CURRENCIES, ((family.name, some) for some in _chunks(stores, STORES_AT_ONCE)))
-        return [CurrencySpan(row[0], row[1], row[2].date(), row[3].date()) for row in rows if row[2] and row[3]]
+        """Rows of the family's partition, one for each store and currency; of thousands of
+        stores it may have as many."""
+        rows = await self._gather(
+            statements.CURRENCIES, ((family.name, some) for some in _chunks(stores, STORES_AT_ONCE))
+        )
+        return [
+            CurrencySpan(row[0], row[1], row[2].date(), row[3].date())
+            for row in rows
+            if row[2] and row[3]
+        ]
 
     async def check(self) -> None:
         """One read of each kind."""
-        await asyncio.gather(self.published(FAMILIES["sales"], [date(1970, 1, 1)]), self.speed_until(FAMILIES["sales"]))
+        await asyncio.gather(
+            self.published(FAMILIES["sales"], [date(1970, 1, 1)]),
+            self.speed_until(FAMILIES["sales"]),
+        )
 
     def close(self) -> None:
         """Ends the connection."""
         self._connection.close()
 
     async def _gather(self, statement: str, asked: Iterable[tuple[object, ...]]) -> list[Row]:
-        answers = await asyncio.gather(*(self._connection.rows(statement, values) for values in asked))
+        answers = await asyncio.gather(
+            *(self._connection.rows(statement, values) for values in asked)
+        )
         return [row for rows in answers for row in rows]
 
 
@@ -152,14 +214,26 @@ def _by_day(found: Iterable[_One]) -> dict[date, list[_One]]:
 def _published(row: Row) -> Published:
     version, flipped_at, pinned, through = row[5:]
     instants = {partition: _utc(instant) for partition, instant in (through or {}).items()}
-    return Published(**_covering(row), table_version=version, flipped_at=_utc(flipped_at), pinned=dict(pinned or {}), through=instants)
+    return Published(
+        **_covering(row),
+        table_version=version,
+        flipped_at=_utc(flipped_at),
+        pinned=dict(pinned or {}),
+        through=instants,
+    )
 
 
 def _covering(row: Row) -> dict[str, Any]:
     day, generation, epoch, covered_from, covered_until = row[0].date(), *row[1:5]
     # A row of before the column was there covers its day from the start.
     start = _utc(covered_from) if covered_from else datetime.combine(day, time.min, UTC)
-    return {"day": day, "generation": generation, "epoch": epoch, "covered_from": start, "covered_until": _utc(covered_until)}
+    return {
+        "day": day,
+        "generation": generation,
+        "epoch": epoch,
+        "covered_from": start,
+        "covered_until": _utc(covered_until),
+    }
 
 
 def _view_rows(family: Family, rows: Iterable[tuple[Any, ...]]) -> list[ViewRow]:
@@ -168,12 +242,16 @@ def _view_rows(family: Family, rows: Iterable[tuple[Any, ...]]) -> list[ViewRow]
     first, last = dim + 3, dim + 3 + len(family.parts)
     return [
         ViewRow(
-            _utc(row[0]), tuple(row[1:dim]), row[last] if len(row) > last else family.epoch, row[first - 1],
-            tuple(row[first:last]), tuple(value or 0 for value in row[last + 1 :]),
+            _utc(row[0]),
+            tuple(row[1:dim]),
+            row[last] if len(row) > last else family.epoch,
+            row[first - 1],
+            tuple(row[first:last]),
+            tuple(value or 0 for value in row[last + 1 :]),
         )
         for row in rows
         if row[dim] == TOTAL_DIM
-    ]  # fmt: skip
+    ]
 
 
 def _utc(instant: datetime) -> datetime:

@@ -1,4 +1,5 @@
-"""One Cassandra session for asyncio: prepared statements, a time limit, and ViewsUnreachable for whatever goes wrong."""
+"""One Cassandra session for asyncio: prepared statements, a time limit, and ViewsUnreachable for
+whatever goes wrong."""
 
 import asyncio
 import threading
@@ -18,12 +19,20 @@ from tally.settings import Settings
 Row = tuple[Any, ...]
 TIMEOUT_SECONDS = 10.0
 RECONNECT_SECONDS = 1.0
-# Requests on their way at once: a long question does not flood the node, nor the driver's 32,768 stream ids.
+# Requests on their way at once: a long question does not flood the node, nor the driver's 32,768
+# stream ids.
 IN_FLIGHT = 128
 # The driver's errors have no class in common.
 _FAILURES = (
-    DriverException, ErrorMessage, NoHostAvailable, ConnectionException, ConnectionBusy, ProtocolError, InternalError, OSError,
-)  # fmt: skip
+    DriverException,
+    ErrorMessage,
+    NoHostAvailable,
+    ConnectionException,
+    ConnectionBusy,
+    ProtocolError,
+    InternalError,
+    OSError,
+)
 
 
 class Connection:
@@ -37,17 +46,29 @@ class Connection:
         self._making = threading.Lock()
         self._in_flight = asyncio.Semaphore(IN_FLIGHT)
 
-    async def rows(self, statement: str, values: tuple[object, ...], is_serial: bool = False) -> list[Row]:
-        """Every row of the statement's answer as a tuple. Raises ViewsUnreachable: no node, no quorum, no table, or no time."""
+    async def rows(
+        self, statement: str, values: tuple[object, ...], is_serial: bool = False
+    ) -> list[Row]:
+        """Every row of the statement's answer as a tuple.
+
+        Raises ViewsUnreachable: no node, no quorum, no table, or no time.
+        """
         async with self._in_flight:
             try:
-                prepared = self._prepared.get(statement) or await asyncio.to_thread(self._prepare, statement)
+                prepared = self._prepared.get(statement) or await asyncio.to_thread(
+                    self._prepare, statement
+                )
                 return await self._execute(prepared, values, "serial" if is_serial else "quorum")
             except _FAILURES as error:
-                # The cause names addresses, keyspace and classes: it is for the log of whoever answers, not for the answer.
-                raise ViewsUnreachable("the serving tables cannot be read; look at `tally status` and ask again") from error
+                # The cause names addresses, keyspace and classes: it is for the log of whoever
+                # answers, not for the answer.
+                raise ViewsUnreachable(
+                    "the serving tables cannot be read; look at `tally status` and ask again"
+                ) from error
 
-    async def _execute(self, prepared: PreparedStatement, values: tuple[object, ...], profile: str) -> list[Row]:
+    async def _execute(
+        self, prepared: PreparedStatement, values: tuple[object, ...], profile: str
+    ) -> list[Row]:
         assert self._session is not None
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[list[Row]] = loop.create_future()
@@ -59,7 +80,8 @@ class Connection:
 
         # The driver calls back on its own thread.
         self._session.execute_async(prepared, values, execution_profile=profile).add_callbacks(
-            lambda rows: loop.call_soon_threadsafe(settle, rows, None), lambda error: loop.call_soon_threadsafe(settle, None, error)
+            lambda rows: loop.call_soon_threadsafe(settle, rows, None),
+            lambda error: loop.call_soon_threadsafe(settle, None, error),
         )
         return await answer
 
@@ -77,12 +99,20 @@ class Connection:
         if self._session is None:
             cluster = cassandra_cluster(self._settings)
             # The driver's own policy waits up to ten minutes before it looks for a lost node again.
-            cluster.reconnection_policy = ConstantReconnectionPolicy(RECONNECT_SECONDS, max_attempts=None)
+            cluster.reconnection_policy = ConstantReconnectionPolicy(
+                RECONNECT_SECONDS, max_attempts=None
+            )
             try:
                 session = cluster.connect(self._settings.keyspace)
-                for name, level in (("quorum", ConsistencyLevel.LOCAL_QUORUM), ("serial", ConsistencyLevel.SERIAL)):
+                for name, level in (
+                    ("quorum", ConsistencyLevel.LOCAL_QUORUM),
+                    ("serial", ConsistencyLevel.SERIAL),
+                ):
                     profile = session.execution_profile_clone_update(
-                        EXEC_PROFILE_DEFAULT, consistency_level=level, row_factory=tuple_factory, request_timeout=TIMEOUT_SECONDS
+                        EXEC_PROFILE_DEFAULT,
+                        consistency_level=level,
+                        row_factory=tuple_factory,
+                        request_timeout=TIMEOUT_SECONDS,
                     )
                     cluster.add_execution_profile(name, profile)
             except BaseException:

@@ -1,4 +1,5 @@
-"""Gaps of the topics that a question's numbers are made from: records that nobody has counted, and nobody will."""
+"""Gaps of the topics that a question's numbers are made from: records that nobody has counted,
+and nobody will."""
 
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, time, timedelta
@@ -13,11 +14,18 @@ def topics_of(family: Family) -> list[str]:
     return [family.topic, loader.topics()[family.topic]["raw"]]
 
 
-def touching(gaps: Iterable[Gap], span: tuple[datetime, datetime], partitions: Collection[int], tolerance_seconds: int) -> list[Gap]:
-    """The gaps, in order, whose records may have happened in the span, [start, end), in a store of these canonical partitions.
+def touching(
+    gaps: Iterable[Gap],
+    span: tuple[datetime, datetime],
+    partitions: Collection[int],
+    tolerance_seconds: int,
+) -> list[Gap]:
+    """The gaps, in order, whose records may have happened in the span, [start, end), in a store of
+    these canonical partitions.
 
-    What is gone may have happened on any day up to its arrival, and so much later as clocks may be ahead; it is missing from
-    everything that was counted later than its first arrival. A raw record may be of any store.
+    What is gone may have happened on any day up to its arrival, and so much later as clocks may be
+    ahead; it is missing from everything that was counted later than its first arrival. A raw record
+    may be of any store.
     """
     day = datetime.combine(span[0].astimezone(UTC).date(), time.min, UTC)
     return sorted(

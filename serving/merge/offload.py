@@ -1,4 +1,5 @@
-"""Work of the processor beside the event loop, where it is long enough to hold up everybody else's answers."""
+"""Work of the processor beside the event loop, where it is long enough to hold up everybody
+else's answers."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,10 +7,16 @@ from typing import ParamSpec, TypeVar
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
-# Some milliseconds of work on rows, windows or stretches; to hand it to a thread takes a tenth of one.
+# Some milliseconds of work on rows, windows or stretches; to hand it to a thread takes a tenth of
+# one.
 LARGE = 2_000
 
 
-async def computed(size: int, work: Callable[_Arguments, _Result], *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+async def computed(
+    size: int,
+    work: Callable[_Arguments, _Result],
+    *args: _Arguments.args,
+    **kwargs: _Arguments.kwargs,
+) -> _Result:
     """What the work returns; done in a thread if it is about a large number of things."""
     return work(*args, **kwargs) if size < LARGE else await asyncio.to_thread(work, *args, **kwargs)

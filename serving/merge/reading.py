@@ -1,4 +1,5 @@
-"""Windows of some stores and days, read from both layers: the pointers once for a question, then each store's rows."""
+"""Windows of some stores and days, read from both layers: the pointers once for a question, then
+each store's rows."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -18,8 +19,9 @@ NOBODY_KNOWS = datetime.fromtimestamp(0, UTC)
 
 @dataclass(frozen=True)
 class Pointers:
-    """Which generation answers for each day of a family, the older ones that first covered windows of it, and how far the master
-    reaches by (day, partition). `master_behind_since` is None while it keeps up; `reads_speed` is False in a question about the past."""
+    """Which generation answers for each day of a family, the older ones that first covered
+    windows of it, and how far the master reaches by (day, partition). `master_behind_since` is
+    None while it keeps up; `reads_speed` is False in a question about the past."""
 
     family: Family
     published: Mapping[date, Published]
@@ -43,35 +45,52 @@ class StoreDays:
     days: Sequence[date]
 
 
-async def read_pointers(views: ViewReader, family: Family, days: Sequence[date], patience_seconds: float) -> Pointers:
-    """The pointers as they are now; the master is behind once it has not been current for `patience_seconds`.
+async def read_pointers(
+    views: ViewReader, family: Family, days: Sequence[date], patience_seconds: float
+) -> Pointers:
+    """The pointers as they are now; the master is behind once it has not been current for
+    `patience_seconds`.
 
     Raises ViewsUnreachable.
     """
     asked_at = datetime.now(UTC)
     published = await views.published(family, days)
     history, master, current_at = await asyncio.gather(
-        views.coverings(family, [*published]), views.master_until(family, [*published]), views.master_current(family)
+        views.coverings(family, [*published]),
+        views.master_until(family, [*published]),
+        views.master_current(family),
     )
-    firsts = {day: first_to_cover(rows, published[day]) for day, rows in history.items() if day in published}
+    firsts = {
+        day: first_to_cover(rows, published[day])
+        for day, rows in history.items()
+        if day in published
+    }
     since = current_at or NOBODY_KNOWS
     is_behind = asked_at - since > timedelta(seconds=patience_seconds)
     return Pointers(family, published, firsts, master, since if is_behind else None)
 
 
-async def read_pointers_as_of(views: ViewReader, family: Family, days: Sequence[date], instant: datetime) -> Pointers:
-    """The pointers as they were at the instant. Speed and master keep no history: such an answer is a generation's own, and how
-    sure it was of itself; what the layers have learned since does not change it. Raises ViewsUnreachable.
+async def read_pointers_as_of(
+    views: ViewReader, family: Family, days: Sequence[date], instant: datetime
+) -> Pointers:
+    """The pointers as they were at the instant.
+
+    Speed and master keep no history: such an answer is a generation's own, and how sure it was of
+    itself; what the layers have learned since does not change it. Raises ViewsUnreachable.
     """
     history = await views.history(family, days)
-    earlier = {day: [one for one in rows if one.flipped_at <= instant] for day, rows in history.items()}
+    earlier = {
+        day: [one for one in rows if one.flipped_at <= instant] for day, rows in history.items()
+    }
     published = {day: rows[-1] for day, rows in earlier.items() if rows}
     firsts = {day: first_to_cover(earlier[day], serving) for day, serving in published.items()}
     return Pointers(family, published, firsts, {}, reads_speed=False)
 
 
 async def read_store(views: ViewReader, pointers: Pointers, wanted: StoreDays) -> FamilyReading:
-    """What both layers hold of one store. The pointers were read before, so the rows that they name are all there.
+    """What both layers hold of one store.
+
+    The pointers were read before, so the rows that they name are all there.
 
     Raises ViewsUnreachable when either layer cannot be read.
     """
@@ -82,10 +101,15 @@ async def read_store(views: ViewReader, pointers: Pointers, wanted: StoreDays) -
     speed, batch, before, findings = await asyncio.gather(
         views.speed_rows(family, store_id, now),
         views.batch_rows(family, store_id, {day: one.generation for day, one in published.items()}),
-        _read_spans(views, family, store_id, spans(one for some in firsts.values() for one in some)),
+        _read_spans(
+            views, family, store_id, spans(one for some in firsts.values() for one in some)
+        ),
         views.findings(family, store_id, [day for day in now if day in published]),
     )
-    windows = await computed(len(speed) + len(batch), lambda: (window_states(family, speed), window_states(family, batch)))
+    windows = await computed(
+        len(speed) + len(batch),
+        lambda: (window_states(family, speed), window_states(family, batch)),
+    )
     return FamilyReading(
         family,
         wanted.partition,
@@ -94,12 +118,19 @@ async def read_store(views: ViewReader, pointers: Pointers, wanted: StoreDays) -
         speed=windows[0],
         firsts=firsts,
         first=before,
-        master_until={day: pointers.master_until.get((day, wanted.partition), 0) for day in wanted.days},
+        master_until={
+            day: pointers.master_until.get((day, wanted.partition), 0) for day in wanted.days
+        },
         findings=findings,
         is_master_behind=pointers.master_behind_since is not None,
     )
 
 
-async def _read_spans(views: ViewReader, family: Family, store_id: str, asked: Sequence[Span]) -> dict[int, Windows]:
+async def _read_spans(
+    views: ViewReader, family: Family, store_id: str, asked: Sequence[Span]
+) -> dict[int, Windows]:
     rows = await asyncio.gather(*(views.batch_span(family, store_id, span) for span in asked))
-    return {span.generation: window_states(family, found) for span, found in zip(asked, rows, strict=True)}
+    return {
+        span.generation: window_states(family, found)
+        for span, found in zip(asked, rows, strict=True)
+    }

@@ -1,4 +1,7 @@
-"""What is served of each window: the merge rule, and how final it is. Pure functions; nothing is read here."""
+"""What is served of each window: the merge rule, and how final it is.
+
+Pure functions; nothing is read here.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,8 +20,11 @@ Windows = Mapping[datetime, WindowState]
 
 @dataclass(frozen=True)
 class FamilyReading:
-    """Everything read of one family for one store and some days. `firsts`: the older generations that first covered windows of
-    a day, `first` their windows by generation; master_until is of the store's partition, empty in a question about the past."""
+    """Everything read of one family for one store and some days.
+
+    `firsts`: the older generations that first covered windows of a day, `first` their windows by
+    generation; master_until is of the store's partition, empty in a question about the past.
+    """
 
     family: Family
     partition: int
@@ -45,7 +51,10 @@ UNKNOWN = ServedWindow(MISSING, "provisional", False)
 
 
 def window_states(family: Family, rows: Iterable[ViewRow]) -> dict[datetime, WindowState]:
-    """Rows by window. All rows of a window carry its register; one row for each value of the axes."""
+    """Rows by window.
+
+    All rows of a window carry its register; one row for each value of the axes.
+    """
     grouped: dict[datetime, list[ViewRow]] = defaultdict(list)
     for row in rows:
         grouped[row.window_start].append(row)
@@ -54,14 +63,19 @@ def window_states(family: Family, rows: Iterable[ViewRow]) -> dict[datetime, Win
 
 def _window_state(family: Family, rows: Sequence[ViewRow]) -> WindowState:
     values = {row.axes: dict(zip(family.parts, row.parts, strict=True)) for row in rows}
-    excluded = {row.axes: dict(zip(family.parts, row.excluded, strict=True)) for row in rows if any(row.excluded)}
+    excluded = {
+        row.axes: dict(zip(family.parts, row.excluded, strict=True))
+        for row in rows
+        if any(row.excluded)
+    }
     # A read that met rows of two writes shows the window's register as the richest row has it.
     epoch, events = max((row.epoch, row.events) for row in rows)
     return WindowState(epoch, events, values, excluded)
 
 
 def batch_side(published: Covering | None, states: Windows, start: datetime) -> WindowState | None:
-    """A generation's state of one window; a covered window without a row is an empty one, of the generation's epoch."""
+    """A generation's state of one window; a covered window without a row is an empty one, of the
+    generation's epoch."""
     state = states.get(start)
     if state is None and published is not None and covers(published, start):
         return WindowState(published.epoch, 0, {})
@@ -69,14 +83,22 @@ def batch_side(published: Covering | None, states: Windows, start: datetime) -> 
 
 
 def is_dirty(reading: FamilyReading, day: date) -> bool:
-    """Whether the master dataset holds records of the day, in the store's partition, that the serving generation does not."""
+    """Whether the master dataset holds records of the day, in the store's partition, that the
+    serving generation does not."""
     published = reading.published.get(day)
-    return published is None or reading.master_until.get(day, 0) > published.pinned.get(reading.partition, 0)
+    return published is None or reading.master_until.get(day, 0) > published.pinned.get(
+        reading.partition, 0
+    )
 
 
 def is_settled(reading: FamilyReading, day: date) -> bool:
-    """Whether the day's generation is the last word: the master holds no more and is not behind, no till began its numbers anew."""
-    return not (reading.is_master_behind or is_dirty(reading, day) or any(one.day == day for one in reading.findings))
+    """Whether the day's generation is the last word: the master holds no more and is not behind,
+    no till began its numbers anew."""
+    return not (
+        reading.is_master_behind
+        or is_dirty(reading, day)
+        or any(one.day == day for one in reading.findings)
+    )
 
 
 def serve_windows(reading: FamilyReading, starts: Sequence[datetime]) -> list[ServedWindow]:
@@ -84,20 +106,30 @@ def serve_windows(reading: FamilyReading, starts: Sequence[datetime]) -> list[Se
     days = {start.date() for start in starts}
     settled = {day: is_settled(reading, day) for day in days}
     # Most quarter hours of most stores are empty, and all those of a day are served alike.
-    filled = {*reading.speed, *reading.batch, *(start for windows in reading.first.values() for start in windows)}
+    filled = {
+        *reading.speed,
+        *reading.batch,
+        *(start for windows in reading.first.values() for start in windows),
+    }
     empty = {day: _zero(settled[day]) for day in days}
     return [
-        _serve(reading, start, settled) if start in filled else _served_empty(reading.published.get(start.date()), start, empty)
+        _serve(reading, start, settled)
+        if start in filled
+        else _served_empty(reading.published.get(start.date()), start, empty)
         for start in starts
     ]
 
 
 def _zero(is_settled: bool) -> ServedWindow:
     """What a covered window without any row is: a true zero."""
-    return ServedWindow(MergedWindow("batch", 0, {}), "final" if is_settled else "provisional", True)
+    return ServedWindow(
+        MergedWindow("batch", 0, {}), "final" if is_settled else "provisional", True
+    )
 
 
-def _served_empty(published: Published | None, start: datetime, empty: Mapping[date, ServedWindow]) -> ServedWindow:
+def _served_empty(
+    published: Published | None, start: datetime, empty: Mapping[date, ServedWindow]
+) -> ServedWindow:
     return empty[start.date()] if published is not None and covers(published, start) else UNKNOWN
 
 
@@ -121,7 +153,9 @@ def _status(reading: FamilyReading, start: datetime, is_settled: bool) -> Status
 def _has_changed(reading: FamilyReading, start: datetime) -> bool:
     """Whether the values differ from those of the first generation that covered the window."""
     day = start.date()
-    first = next((one.covering for one in reading.firsts.get(day, ()) if covers(one.covering, start)), None)
+    first = next(
+        (one.covering for one in reading.firsts.get(day, ()) if covers(one.covering, start)), None
+    )
     if first is None:
         return False
     before = batch_side(first, reading.first.get(first.generation, {}), start)
@@ -135,7 +169,11 @@ def _counted(state: WindowState | None) -> dict[tuple[str, ...], dict[str, int]]
 
 
 def through_of(reading: FamilyReading, days: Iterable[date]) -> datetime | None:
-    """The instant by which every record of the store that had arrived is counted on all of the days; None if a day has no generation."""
-    instants = [reading.published[day].through.get(reading.partition) if day in reading.published else None for day in days]
+    """The instant by which every record of the store that had arrived is counted on all of the
+    days; None if a day has no generation."""
+    instants = [
+        reading.published[day].through.get(reading.partition) if day in reading.published else None
+        for day in days
+    ]
     known = [instant for instant in instants if instant is not None]
     return min(known) if known and len(known) == len(instants) else None

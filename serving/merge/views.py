@@ -10,7 +10,8 @@ from tally.merge import Axes
 
 
 class ViewRow(NamedTuple):
-    """One row of a view, of the window's totals: parts in the order of the family; excluded is () in the speed layer."""
+    """One row of a view, of the window's totals: parts in the order of the family; excluded is
+    () in the speed layer."""
 
     window_start: datetime
     axes: Axes
@@ -22,7 +23,8 @@ class ViewRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Covering:
-    """One generation of one day, by what it covers: the windows that begin at or after covered_from and end by covered_until."""
+    """One generation of one day, by what it covers: the windows that begin at or after
+    covered_from and end by covered_until."""
 
     day: date
     generation: int
@@ -33,8 +35,8 @@ class Covering:
 
 @dataclass(frozen=True)
 class Published(Covering):
-    """A generation whole: pinned is the first offset of each partition that it does not include, through the instant up to
-    which every record of the partition that had arrived is counted."""
+    """A generation whole: pinned is the first offset of each partition that it does not include,
+    through the instant up to which every record of the partition that had arrived is counted."""
 
     table_version: int
     flipped_at: datetime
@@ -43,7 +45,8 @@ class Published(Covering):
 
 
 class Span(NamedTuple):
-    """Days of one generation, and the instants [start, end) between which its rows are asked for."""
+    """Days of one generation, and the instants [start, end) between which its rows are asked
+    for."""
 
     generation: int
     days: tuple[date, ...]
@@ -69,7 +72,8 @@ class CurrencySpan(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """Records of a topic-partition that were gone before they were read; they arrived between the two instants."""
+    """Records of a topic-partition that were gone before they were read; they arrived between
+    the two instants."""
 
     topic: str
     partition: int
@@ -90,10 +94,14 @@ class Finding(NamedTuple):
 
 
 class ViewReader(Protocol):
-    """Reads of the serving tables. Every method raises ViewsUnreachable rather than answer in part."""
+    """Reads of the serving tables.
+
+    Every method raises ViewsUnreachable rather than answer in part.
+    """
 
     async def published(self, family: Family, days: Sequence[date]) -> dict[date, Published]:
-        """The generation that serves each day now, in one linearizable read; days without one are absent."""
+        """The generation that serves each day now, in one linearizable read; days without one
+        are absent."""
         ...
 
     async def newest(self, family: Family, first: date, last: date) -> int:
@@ -101,18 +109,23 @@ class ViewReader(Protocol):
         ...
 
     async def coverings(self, family: Family, days: Sequence[date]) -> dict[date, list[Covering]]:
-        """What every generation that ever served a day covered of it, in the order of their flips; days without one are absent."""
+        """What every generation that ever served a day covered of it, in the order of their
+        flips; days without one are absent."""
         ...
 
     async def history(self, family: Family, days: Sequence[date]) -> dict[date, list[Published]]:
         """The same, each generation whole."""
         ...
 
-    async def speed_rows(self, family: Family, store_id: str, days: Sequence[date]) -> list[ViewRow]:
+    async def speed_rows(
+        self, family: Family, store_id: str, days: Sequence[date]
+    ) -> list[ViewRow]:
         """Rows of the speed layer, in no order."""
         ...
 
-    async def batch_rows(self, family: Family, store_id: str, generations: Mapping[date, int]) -> list[ViewRow]:
+    async def batch_rows(
+        self, family: Family, store_id: str, generations: Mapping[date, int]
+    ) -> list[ViewRow]:
         """Rows of one generation a day, in no order."""
         ...
 
@@ -124,12 +137,15 @@ class ViewReader(Protocol):
         """The store's tills whose numbers seem to have begun again, by day and till."""
         ...
 
-    async def master_until(self, family: Family, days: Sequence[date]) -> dict[tuple[date, int], int]:
+    async def master_until(
+        self, family: Family, days: Sequence[date]
+    ) -> dict[tuple[date, int], int]:
         """First offset not yet in the master dataset, by (day of the event, partition)."""
         ...
 
     async def master_current(self, family: Family) -> datetime | None:
-        """When the master ingest last had read everything that was committed; None if it never said."""
+        """When the master ingest last had read everything that was committed; None if it never
+        said."""
         ...
 
     async def gaps(self, topics: Sequence[str]) -> list[Gap]:
@@ -141,7 +157,8 @@ class ViewReader(Protocol):
         ...
 
     async def late_since(self, family: Family, since: datetime) -> int | None:
-        """Records that the speed layer has dropped as late after an instant, of all stores; None if that is too much to count."""
+        """Records that the speed layer has dropped as late after an instant, of all stores; None
+        if that is too much to count."""
         ...
 
     async def activity(self) -> list[Activity]:

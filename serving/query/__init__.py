@@ -1,1 +1,2 @@
-"""A question, from its parameters to its cells: what API, dashboard, reports and alerts stand on; no HTTP."""
+"""A question, from its parameters to its cells: what API, dashboard, reports and alerts stand
+on; no HTTP."""

@@ -1,4 +1,5 @@
-"""The answer to a question about a metric: read both layers, merge, sum up, and say what it is worth."""
+"""The answer to a question about a metric: read both layers, merge, sum up, and say what it is
+worth."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,13 @@ from typing import Any
 
 from serving.merge.gaps import topics_of, touching
 from serving.merge.offload import computed
-from serving.merge.reading import Pointers, StoreDays, read_pointers, read_pointers_as_of, read_store
+from serving.merge.reading import (
+    Pointers,
+    StoreDays,
+    read_pointers,
+    read_pointers_as_of,
+    read_store,
+)
 from serving.merge.served import FamilyReading, serve_windows
 from serving.merge.views import Gap, ViewReader
 from serving.query import cells
@@ -31,8 +38,9 @@ Currencies = Mapping[str, frozenset[str]]
 
 @dataclass(frozen=True)
 class Asked:
-    """One page of a question: the metric, its stretches by store, dimensions, the instant whose answer is wanted; the currencies
-    of the whole question by store, and where it has several pages its UTC days and what the earlier ones saw."""
+    """One page of a question: the metric, its stretches by store, dimensions, the instant whose
+    answer is wanted; the currencies of the whole question by store, and where it has several
+    pages its UTC days and what the earlier ones saw."""
 
     metric: Metric
     stores: Sequence[StoreSlots]
@@ -64,70 +72,102 @@ class Answerer:
         self._views, self._book, self._settings = views, book, settings
 
     async def answer(self, asked: Asked) -> tuple[dict[str, Any], dict[str, int]]:
-        """The answer with `series`, and the generation that it saw by family, for the page after it.
+        """The answer with `series`, and the generation that it saw by family, for the page after
+        it.
 
-        Raises ViewsUnreachable; BadQuery for several currencies; AnswerMoved when a page before it saw another generation.
+        Raises ViewsUnreachable; BadQuery for several currencies; AnswerMoved when a page before it
+        saw another generation.
         """
         pointers, generations = await self._consistent_pointers(asked)
         gaps, speed, *stores = await asyncio.gather(
-            self._gaps(asked), self._speed(pointers, asked.as_of), *(self._store(store, pointers) for store in asked.stores)
+            self._gaps(asked),
+            self._speed(pointers, asked.as_of),
+            *(self._store(store, pointers) for store in asked.stores),
         )
         rows = sum(len(store.found) for store in stores)
         body = await computed(rows, self._body, asked, pointers, stores)
         return {**body, "gaps": gaps, "speed": speed, "series": body.pop("series")}, generations
 
     async def read(self, asked: Asked) -> list[StoreAnswer]:
-        """Each store's cells, for a reader in this process that does not tell final from restated. Raises ViewsUnreachable."""
+        """Each store's cells, for a reader in this process that does not tell final from restated.
+
+        Raises ViewsUnreachable.
+        """
         pointers = [replace(one, firsts={}) for one in await self._all_pointers(asked)]
         return await asyncio.gather(*(self._store(store, pointers) for store in asked.stores))
 
     async def currencies(self, metric: Metric, stores: Sequence[StoreSlots]) -> Currencies:
-        """The currencies that each store's events of the asked days name, over all pages; none for a store without any."""
+        """The currencies that each store's events of the asked days name, over all pages; none
+        for a store without any."""
         found: dict[str, set[str]] = {}
         days = {store.store_id: (days_of(store)[0], days_of(store)[-1]) for store in stores}
         for family in metric.families:
-            for one in await self._views.currencies(family, [*days]) if CURRENCY in family.axes else ():
+            for one in (
+                await self._views.currencies(family, [*days]) if CURRENCY in family.axes else ()
+            ):
                 first, last = days[one.store_id]
                 if one.first_day <= last and one.last_day >= first:
                     found.setdefault(one.store_id, set()).add(one.currency)
         return {store_id: frozenset(names) for store_id, names in found.items()}
 
-    def _body(self, asked: Asked, pointers: Sequence[Pointers], stores: Sequence[StoreAnswer]) -> dict[str, Any]:
+    def _body(
+        self, asked: Asked, pointers: Sequence[Pointers], stores: Sequence[StoreAnswer]
+    ) -> dict[str, Any]:
         through = [store.through for store in stores]
         known = [instant for instant in through if instant is not None]
         return {
-            "currency": self._currency(asked, stores), **worth_of([cell for store in stores for cell in store.found]),
+            "currency": self._currency(asked, stores),
+            **worth_of([cell for store in stores for cell in store.found]),
             "through": shown(min(known)) if known and len(known) == len(through) else None,
             **caveats(pointers, [(store.asked.store_id, store.readings) for store in stores]),
-            "series": [{"store": store.asked.store_id, "rows": self._rows(asked, store)} for store in stores],
-        }  # fmt: skip
+            "series": [
+                {"store": store.asked.store_id, "rows": self._rows(asked, store)}
+                for store in stores
+            ],
+        }
 
     async def _consistent_pointers(self, asked: Asked) -> tuple[list[Pointers], dict[str, int]]:
-        """The pointers, and the highest generation by family over all pages. It is read before them: what flips in between shows
-        in the pointers, or makes the next page say so without need."""
+        """The pointers, and the highest generation by family over all pages.
+
+        It is read before them: what flips in between shows in the pointers, or makes the next page
+        say so without need.
+        """
         newest: list[int] = [0] * len(asked.metric.families)
         if asked.pages and asked.as_of is None:
-            newest = await asyncio.gather(*(self._views.newest(family, *asked.pages) for family in asked.metric.families))
+            newest = await asyncio.gather(
+                *(self._views.newest(family, *asked.pages) for family in asked.metric.families)
+            )
         pointers = await self._all_pointers(asked)
-        seen = {one.family.name: max(before, one.newest) for before, one in zip(newest, pointers, strict=True)}
+        seen = {
+            one.family.name: max(before, one.newest)
+            for before, one in zip(newest, pointers, strict=True)
+        }
         if asked.as_of is None and asked.seen is not None and asked.seen != seen:
             raise AnswerMoved("a rebuild has published since the first page; begin anew at `next`")
         return pointers, seen
 
     async def _all_pointers(self, asked: Asked) -> list[Pointers]:
         days = sorted({day for store in asked.stores for day in days_of(store)})
-        return await asyncio.gather(*(self._pointers(family, days, asked.as_of) for family in asked.metric.families))
+        return await asyncio.gather(
+            *(self._pointers(family, days, asked.as_of) for family in asked.metric.families)
+        )
 
-    async def _pointers(self, family: Family, days: Sequence[date], as_of: datetime | None) -> Pointers:
+    async def _pointers(
+        self, family: Family, days: Sequence[date], as_of: datetime | None
+    ) -> Pointers:
         if as_of is None:
-            return await read_pointers(self._views, family, days, self._settings.final_patience_seconds)
+            return await read_pointers(
+                self._views, family, days, self._settings.final_patience_seconds
+            )
         return await read_pointers_as_of(self._views, family, days, as_of)
 
     async def _store(self, store: StoreSlots, pointers: Sequence[Pointers]) -> StoreAnswer:
         wanted = StoreDays(store.store_id, self._partition(store.store_id), days_of(store))
         readings = await asyncio.gather(*(read_store(self._views, one, wanted) for one in pointers))
         starts = window_starts(store.slots[0][0], store.slots[-1][1])
-        return StoreAnswer(store, await computed(len(starts), _cells, store, readings, starts), readings)
+        return StoreAnswer(
+            store, await computed(len(starts), _cells, store, readings, starts), readings
+        )
 
     def _partition(self, store_id: str) -> int:
         return partition_of(store_id, self._settings.partitions)
@@ -135,34 +175,70 @@ class Answerer:
     async def _gaps(self, asked: Asked) -> list[dict[str, Any]]:
         """The gaps that the asked stores' numbers of the asked span lack."""
         topics = [topic for family in asked.metric.families for topic in topics_of(family)]
-        span = min(store.slots[0][0] for store in asked.stores), max(store.slots[-1][1] for store in asked.stores)
+        span = (
+            min(store.slots[0][0] for store in asked.stores),
+            max(store.slots[-1][1] for store in asked.stores),
+        )
         partitions = {self._partition(store.store_id) for store in asked.stores}
-        found = touching(await self._views.gaps(topics), span, partitions, self._settings.future_tolerance_seconds)
+        found = touching(
+            await self._views.gaps(topics),
+            span,
+            partitions,
+            self._settings.future_tolerance_seconds,
+        )
         return [gap_shown(gap) for gap in found]
 
-    async def _speed(self, pointers: Sequence[Pointers], as_of: datetime | None) -> dict[str, Any] | None:
-        """How far the speed layer has read, and what it dropped since the oldest pin here; nothing about the past."""
+    async def _speed(
+        self, pointers: Sequence[Pointers], as_of: datetime | None
+    ) -> dict[str, Any] | None:
+        """How far the speed layer has read, and what it dropped since the oldest pin here;
+        nothing about the past."""
         if as_of is not None:
             return None
-        # Later than that a record may be in neither; one that is in the generation after all counts here too, to be safe.
-        since = [min((at for one in family.published.values() for at in one.through.values()), default=_EPOCH_START) for family in pointers]
+        # Later than that a record may be in neither; one that is in the generation after all counts
+        # here too, to be safe.
+        since = [
+            min(
+                (at for one in family.published.values() for at in one.through.values()),
+                default=_EPOCH_START,
+            )
+            for family in pointers
+        ]
         offsets = await asyncio.gather(*(self._views.speed_until(one.family) for one in pointers))
-        late = await asyncio.gather(*(self._views.late_since(one.family, instant) for one, instant in zip(pointers, since, strict=True)))
+        late = await asyncio.gather(
+            *(
+                self._views.late_since(one.family, instant)
+                for one, instant in zip(pointers, since, strict=True)
+            )
+        )
         # Partitions of two topics have the same numbers: named as Kafka does, topic-partition.
         names = [f"{one.family.name}-" if len(pointers) > 1 else "" for one in pointers]
         named = zip(names, offsets, strict=True)
-        reached = {f"{name}{partition}": until for name, of in named for partition, until in sorted(of.items())}
+        reached = {
+            f"{name}{partition}": until
+            for name, of in named
+            for partition, until in sorted(of.items())
+        }
         counted = [one for one in late if one is not None]
-        return {"offsets": reached, "late_since_pin": sum(counted) if len(counted) == len(late) else None}
+        return {
+            "offsets": reached,
+            "late_since_pin": sum(counted) if len(counted) == len(late) else None,
+        }
 
     def _currency(self, asked: Asked, stores: Sequence[StoreAnswer]) -> str | None:
-        """The one currency of the whole question; a register may lag behind a row, so this page's cells are asked too."""
+        """The one currency of the whole question; a register may lag behind a row, so this
+        page's cells are asked too."""
         if not asked.metric.is_money or CURRENCY in asked.by:
             return None
         found = (cell for store in stores for cell in store.found)
-        seen = cells.values_seen(found, asked.metric.families, CURRENCY).union(*asked.currencies.values())
+        seen = cells.values_seen(found, asked.metric.families, CURRENCY).union(
+            *asked.currencies.values()
+        )
         if len(seen) > 1:
-            detail = f"by: the answer holds {', '.join(sorted(seen))}, which do not add up; ask with by=currency"
+            detail = (
+                f"by: the answer holds {', '.join(sorted(seen))}, which do not add up; ask with"
+                " by=currency"
+            )
             raise BadQuery("by", detail, (CURRENCY,))
         return seen.pop() if seen else self._book.store(asked.stores[0].store_id).currency
 
@@ -173,12 +249,15 @@ class Answerer:
         return rows_of(asked.metric, store.found, store.asked.zone, splits)
 
     def _values(self, asked: Asked, store: StoreAnswer, dimension: str) -> Sequence[str | None]:
-        """The values of the dimension that the store's answer has rows of, ascending; one at least."""
+        """The values of the dimension that the store's answer has rows of, ascending; one at
+        least."""
         seen = cells.values_seen(store.found, asked.metric.families, dimension)
         if dimension != CURRENCY:
             return sorted(seen) or [None]
         store_id = store.asked.store_id
-        return sorted(seen | asked.currencies.get(store_id, frozenset())) or [self._book.store(store_id).currency]
+        return sorted(seen | asked.currencies.get(store_id, frozenset())) or [
+            self._book.store(store_id).currency
+        ]
 
 
 def days_of(store: StoreSlots) -> list[date]:
@@ -188,10 +267,16 @@ def days_of(store: StoreSlots) -> list[date]:
 
 def gap_shown(gap: Gap) -> dict[str, Any]:
     """A gap as it is answered."""
-    return {**gap._asdict(), "first_arrival": shown(gap.first_arrival), "last_arrival": shown(gap.last_arrival)}
+    return {
+        **gap._asdict(),
+        "first_arrival": shown(gap.first_arrival),
+        "last_arrival": shown(gap.last_arrival),
+    }
 
 
-def _cells(store: StoreSlots, readings: Sequence[FamilyReading], starts: Sequence[datetime]) -> list[cells.Cell]:
+def _cells(
+    store: StoreSlots, readings: Sequence[FamilyReading], starts: Sequence[datetime]
+) -> list[cells.Cell]:
     windows = zip(*(serve_windows(reading, starts) for reading in readings), strict=True)
     return cells.cells([reading.family for reading in readings], store.slots, windows)
 

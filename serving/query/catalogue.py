@@ -15,7 +15,8 @@ Value = int | float | None
 
 @dataclass(frozen=True)
 class Sum:
-    """A weighted sum of the parts of one family, divided at the end (units are kept in thousandths)."""
+    """A weighted sum of the parts of one family, divided at the end (units are kept in
+    thousandths)."""
 
     family: Family
     weights: Mapping[str, int]
@@ -51,18 +52,26 @@ def metric(metric_id: str) -> Metric:
     """The metric of an id. Raises UnknownName."""
     found = _metrics().get(metric_id)
     if found is None:
-        raise UnknownName("metric", f"there is no metric {metric_id[:64]!r}; there are {', '.join(_metrics())} (GET /v1/metrics)")
+        raise UnknownName(
+            "metric",
+            f"there is no metric {metric_id[:64]!r}; there are {', '.join(_metrics())} (GET"
+            " /v1/metrics)",
+        )
     return found
 
 
 def entries() -> list[dict[str, Any]]:
     """What /v1/metrics lists of each metric, ordered by id."""
     shown = ("id", "name", "unit", "kind", "families", "formula", "variants", "by", "grains")
-    return [{**{name: entry[name] for name in shown}, "meaning": entry["meaning"]} for entry in loader.metrics()]
+    return [
+        {**{name: entry[name] for name in shown}, "meaning": entry["meaning"]}
+        for entry in loader.metrics()
+    ]
 
 
 def ratio(numerator: Value, denominator: Value) -> float | None:
-    """Numerator / denominator with 6 decimals; None when the denominator is 0 or a side is not known."""
+    """Numerator / denominator with 6 decimals; None when the denominator is 0 or a side is not
+    known."""
     if numerator is None or not denominator:
         return None
     return round(numerator / denominator, 6)
@@ -82,7 +91,9 @@ def _metric(entry: Mapping[str, Any], by_id: Mapping[str, Mapping[str, Any]]) ->
 
 
 def _sum(entry: Mapping[str, Any]) -> Sum:
-    return Sum(FAMILIES[entry["families"][0]], entry["value"]["sum"], entry["value"].get("divide_by", 1))
+    return Sum(
+        FAMILIES[entry["families"][0]], entry["value"]["sum"], entry["value"].get("divide_by", 1)
+    )
 
 
 def _divided(total: int, divisor: int) -> int | float:

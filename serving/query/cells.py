@@ -20,9 +20,11 @@ WHOLE: Split = {}
 
 @dataclass(slots=True)
 class Cell:
-    """One stretch: by family the parts summed by axes, events, and which sources and statuses went into it.
+    """One stretch: by family the parts summed by axes, events, and which sources and statuses went
+    into it.
 
-    Two families may well have parts and axes of the same name: `visits` of doors and of phones are not one number.
+    Two families may well have parts and axes of the same name: `visits` of doors and of phones are
+    not one number.
     """
 
     slot: Slot
@@ -32,7 +34,10 @@ class Cell:
     statuses: set[str] = field(default_factory=set)
 
     def add(self, families: Sequence[Family], window: Window) -> None:
-        """One more window. A window that any family misses adds nothing: a ratio of unlike stretches would mislead."""
+        """One more window.
+
+        A window that any family misses adds nothing: a ratio of unlike stretches would mislead.
+        """
         for served in window:
             if served.merged.values is None:
                 self.sources.add("missing")
@@ -53,8 +58,11 @@ class Cell:
         return self.sources == {"missing"}
 
 
-def cells(families: Sequence[Family], slots: Sequence[Slot], windows: Iterable[Window]) -> list[Cell]:
-    """A cell for each slot; windows ascend and fill the slots exactly, each slot taking its quarter hours."""
+def cells(
+    families: Sequence[Family], slots: Sequence[Slot], windows: Iterable[Window]
+) -> list[Cell]:
+    """A cell for each slot; windows ascend and fill the slots exactly, each slot taking its
+    quarter hours."""
     found, stream = [], iter(windows)
     for start, end in slots:
         cell = Cell((start, end))
@@ -77,27 +85,46 @@ def status_of(statuses: Iterable[str]) -> str:
 
 
 def values_seen(found: Iterable[Cell], families: Iterable[Family], dimension: str) -> set[str]:
-    """Every value of the dimension that the cells have rows of, in whichever of the families has it."""
-    places = {family.name: family.axes.index(dimension) for family in families if dimension in family.axes}
-    return {axes[place] for cell in found for name, place in places.items() for axes in cell.parts.get(name, ())}
+    """Every value of the dimension that the cells have rows of, in whichever of the families has
+    it."""
+    places = {
+        family.name: family.axes.index(dimension) for family in families if dimension in family.axes
+    }
+    return {
+        axes[place]
+        for cell in found
+        for name, place in places.items()
+        for axes in cell.parts.get(name, ())
+    }
 
 
 def values_of(metric: Metric, cell: Cell, split: Split = WHOLE) -> dict[str, Value]:
-    """`value`, and `numerator` and `denominator` of a ratio; of one split, or of everything together. None when missing."""
+    """`value`, and `numerator` and `denominator` of a ratio; of one split, or of everything
+    together. None when missing."""
     numerator = _total(metric.numerator, cell, split)
     if metric.denominator is None:
         return {"value": numerator}
     denominator = _total(metric.denominator, cell, split)
-    return {"value": ratio(numerator, denominator), "numerator": numerator, "denominator": denominator}
+    return {
+        "value": ratio(numerator, denominator),
+        "numerator": numerator,
+        "denominator": denominator,
+    }
 
 
 def _total(of: Sum, cell: Cell, split: Split) -> Value:
-    """The sum over the family's rows of the split. A dimension that the family does not have splits nothing of it."""
+    """The sum over the family's rows of the split.
+
+    A dimension that the family does not have splits nothing of it.
+    """
     if cell.is_missing:
         return None
     total: Parts = {}
     for axes, parts in cell.parts.get(of.family.name, {}).items():
-        if all(split.get(axis, value) == value for axis, value in zip(of.family.axes, axes, strict=True)):
+        if all(
+            split.get(axis, value) == value
+            for axis, value in zip(of.family.axes, axes, strict=True)
+        ):
             total = add_parts(total, parts)
     return of.total(total)
 
@@ -106,6 +133,11 @@ def row_of(cell: Cell, values: Mapping[str, Value], instants: tuple[str, str]) -
     """One row as it is answered; `instants` are its start and end as text."""
     status = status_of(cell.statuses)
     return {
-        "start": instants[0], "end": instants[1], **values, "events": None if cell.is_missing else cell.events,
-        "source": source_of(cell.sources), "status": status, "complete": status != "provisional",
-    }  # fmt: skip
+        "start": instants[0],
+        "end": instants[1],
+        **values,
+        "events": None if cell.is_missing else cell.events,
+        "source": source_of(cell.sources),
+        "status": status,
+        "complete": status != "provisional",
+    }

@@ -1,4 +1,5 @@
-"""Stretches of time that answers are cut into: quarter hours, hours, days and weeks of a time zone, daylight saving included."""
+"""Stretches of time that answers are cut into: quarter hours, hours, days and weeks of a time
+zone, daylight saving included."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -21,22 +22,39 @@ def on_grid(instant: datetime, grain: str, zone: ZoneInfo) -> bool:
     if window_start(instant) != instant:
         return False
     local = instant.astimezone(zone)
-    return grain == "15m" or (_is_full_hour(local) if grain == "1h" else _first_of_day(instant, zone) and _first_day(local, grain))
+    return grain == "15m" or (
+        _is_full_hour(local)
+        if grain == "1h"
+        else _first_of_day(instant, zone) and _first_day(local, grain)
+    )
 
 
 def nearest(instant: datetime, grain: str, zone: ZoneInfo) -> Slot:
-    """The slot that the instant lies in: its start and end are the nearest values on the grid. Raises BadQuery: there is none."""
-    start = next((one for one in _candidates(instant, grain, zone) if one <= instant and on_grid(one, grain, zone)), None)
+    """The slot that the instant lies in: its start and end are the nearest values on the grid.
+
+    Raises BadQuery: there is none.
+    """
+    start = next(
+        (
+            one
+            for one in _candidates(instant, grain, zone)
+            if one <= instant and on_grid(one, grain, zone)
+        ),
+        None,
+    )
     if start is None:
         raise _no_grid(instant, grain, zone)
     return start, _next(start, grain, zone)
 
 
 def _candidates(instant: datetime, grain: str, zone: ZoneInfo) -> Iterator[datetime]:
-    """Where a slot may begin that the instant lies in, latest first; few, however strange the zone."""
+    """Where a slot may begin that the instant lies in, latest first; few, however strange the
+    zone."""
     if grain in ("15m", "1h"):
         return (window_start(instant) - back * WINDOW for back in range(MOST_QUARTERS))
-    today = instant.astimezone(zone).replace(tzinfo=None, fold=0, hour=0, minute=0, second=0, microsecond=0)
+    today = instant.astimezone(zone).replace(
+        tzinfo=None, fold=0, hour=0, minute=0, second=0, microsecond=0
+    )
     first = today - timedelta(days=today.weekday()) if grain == "1w" else today
     # Where clocks go back over midnight, or a day is left out, the slot begins one earlier.
     return (midnight(first - timedelta(days=back * _DAYS[grain]), zone) for back in range(3))
@@ -61,7 +79,10 @@ def _walk(start: datetime, end: datetime, grain: str, zone: ZoneInfo) -> Iterato
 
 
 def _next(start: datetime, grain: str, zone: ZoneInfo) -> datetime:
-    """Where the slot ends that begins at start. Raises BadQuery where that is on no quarter hour."""
+    """Where the slot ends that begins at start.
+
+    Raises BadQuery where that is on no quarter hour.
+    """
     if grain == "15m":
         return start + WINDOW
     if grain == "1h":
@@ -74,7 +95,8 @@ def _next(start: datetime, grain: str, zone: ZoneInfo) -> datetime:
 
 
 def _next_hour(start: datetime, zone: ZoneInfo) -> datetime:
-    # Only where clocks change by half an hour (Lord Howe) is the next full local hour not an hour away.
+    # Only where clocks change by half an hour (Lord Howe) is the next full local hour not an hour
+    # away.
     for more in range(MOST_QUARTERS):
         following = start + HOUR + more * WINDOW
         if _is_full_hour(following.astimezone(zone)):
@@ -84,7 +106,11 @@ def _next_hour(start: datetime, zone: ZoneInfo) -> datetime:
 
 def _no_grid(instant: datetime, grain: str, zone: ZoneInfo) -> BadQuery:
     day = instant.astimezone(zone).date()
-    return BadQuery("tz", f"tz: about {day} no {grain} of {zone.key} begins on a quarter hour of UTC; ask with grain=15m or tz=UTC")
+    return BadQuery(
+        "tz",
+        f"tz: about {day} no {grain} of {zone.key} begins on a quarter hour of UTC; ask with"
+        " grain=15m or tz=UTC",
+    )
 
 
 def _is_full_hour(local: datetime) -> bool:

@@ -1,4 +1,5 @@
-"""Instants as they are answered: in the asked zone with offset, Z for UTC; milliseconds only where there are any."""
+"""Instants as they are answered: in the asked zone with offset, Z for UTC; milliseconds only
+where there are any."""
 
 from datetime import datetime, tzinfo
 from zoneinfo import ZoneInfo
@@ -12,5 +13,7 @@ def shown(instant: datetime, zone: tzinfo = UTC_ZONE) -> str:
     >>> shown(datetime.fromisoformat("2017-09-19T22:45:00+00:00"), ZoneInfo("Europe/Rome"))
     '2017-09-20T00:45:00+02:00'
     """
-    text = instant.astimezone(zone).isoformat(timespec="milliseconds" if instant.microsecond else "seconds")
+    text = instant.astimezone(zone).isoformat(
+        timespec="milliseconds" if instant.microsecond else "seconds"
+    )
     return text[:-6] + "Z" if zone is UTC_ZONE else text

@@ -12,7 +12,8 @@ _STORE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}\Z", re.ASCII)
 
 
 class KnownStores:
-    """Remembers the stores that it has seen: one that has rows keeps them, so only an unfamiliar id costs a read."""
+    """Remembers the stores that it has seen: one that has rows keeps them, so only an unfamiliar
+    id costs a read."""
 
     def __init__(self, views: ViewReader, book: StoreBook) -> None:
         self._views, self._book = views, book
@@ -23,10 +24,15 @@ class KnownStores:
         for store_id in store_ids:
             # Also what could never be an id is asked of nobody.
             if not _STORE_ID.match(store_id) or not await self._is_known(store_id):
-                raise UnknownName("store", f"there is no store {store_id[:64]!r}: no event of it has arrived yet (GET /v1/stores)")
+                raise UnknownName(
+                    "store",
+                    f"there is no store {store_id[:64]!r}: no event of it has arrived yet (GET"
+                    " /v1/stores)",
+                )
 
     async def _is_known(self, store_id: str) -> bool:
-        # Asked each time, of that store alone: the first receipt of a new one is to be seen at once.
+        # Asked each time, of that store alone: the first receipt of a new one is to be seen at
+        # once.
         if store_id not in self._seen and await self._views.has_events(store_id):
             self._seen.add(store_id)
         return store_id in self._seen
@@ -36,9 +42,13 @@ class KnownStores:
         return sorted(self._seen | (await self._active()).keys())
 
     async def entries(self) -> list[dict[str, Any]]:
-        """What /v1/stores lists, by store_id ascending; the days are null for a listed store without events."""
+        """What /v1/stores lists, by store_id ascending; the days are null for a listed store
+        without events."""
         active = await self._active()
-        return [self._entry(store_id, active.get(store_id)) for store_id in sorted(active.keys() | self._book.listed.keys())]
+        return [
+            self._entry(store_id, active.get(store_id))
+            for store_id in sorted(active.keys() | self._book.listed.keys())
+        ]
 
     async def _active(self) -> dict[str, Activity]:
         active = {store.store_id: store for store in await self._views.activity()}
@@ -50,5 +60,10 @@ class KnownStores:
         first: date | None = active.first_day if active else None
         last: date | None = active.last_day if active else None
         return {
-            "store_id": store_id, "name": store.name, "tz": store.tz, "currency": store.currency, "first_day": first, "last_day": last,
-        }  # fmt: skip
+            "store_id": store_id,
+            "name": store.name,
+            "tz": store.tz,
+            "currency": store.currency,
+            "first_day": first,
+            "last_day": last,
+        }

@@ -29,24 +29,46 @@ class PageQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     limit: Annotated[int, Field(1_000, ge=1, le=10_000, description="most entries of one answer")]
-    after: Annotated[str, Field("", max_length=1_000, description="cursor of a page; taken from `next`, and nothing else is one")]
+    after: Annotated[
+        str,
+        Field(
+            "",
+            max_length=1_000,
+            description="cursor of a page; taken from `next`, and nothing else is one",
+        ),
+    ]
 
 
 class MetricQuery(PageQuery):
     """Parameters of a metric's values; any other is refused."""
 
     store: Annotated[list[str], Field(description="store ids, repeated or with commas, or `all`")]
-    from_: Annotated[str, Field(alias="from", description="inclusive: instant with offset, or YYYY-MM-DD for midnight in tz")]
+    from_: Annotated[
+        str,
+        Field(
+            alias="from",
+            description="inclusive: instant with offset, or YYYY-MM-DD for midnight in tz",
+        ),
+    ]
     to: Annotated[str, Field(description="exclusive, as `from`")]
-    grain: Annotated[Literal["15m", "1h", "1d", "1w"], Field("15m", description="length of a row's stretch; weeks begin on Monday")]
-    tz: Annotated[str, Field("UTC", max_length=64, description="IANA time zone, or `store` for each store's own")]
+    grain: Annotated[
+        Literal["15m", "1h", "1d", "1w"],
+        Field("15m", description="length of a row's stretch; weeks begin on Monday"),
+    ]
+    tz: Annotated[
+        str,
+        Field("UTC", max_length=64, description="IANA time zone, or `store` for each store's own"),
+    ]
     by: Annotated[list[str], Field([], description="dimensions, comma between; see /v1/metrics")]
-    as_of: Annotated[str | None, Field(None, description="instant with offset: what was published then")]
+    as_of: Annotated[
+        str | None, Field(None, description="instant with offset: what was published then")
+    ]
 
 
 @dataclass(frozen=True)
 class StoreSlots:
-    """One store, its zone, the stretches that are asked of it, and how many rows of the answer each of them is."""
+    """One store, its zone, the stretches that are asked of it, and how many rows of the answer
+    each of them is."""
 
     store_id: str
     zone: ZoneInfo
@@ -58,7 +80,9 @@ def store_ids(query: MetricQuery) -> list[str] | None:
     """The stores asked for, in their order and once each; None for all."""
     asked = list(dict.fromkeys(part for text in query.store for part in text.split(",") if part))
     if not asked or len(asked) > MOST_STORES:
-        raise BadQuery("store", f"store: expected 1 to {MOST_STORES} store ids or `all`, got {len(asked)}")
+        raise BadQuery(
+            "store", f"store: expected 1 to {MOST_STORES} store ids or `all`, got {len(asked)}"
+        )
     return None if asked == ["all"] else asked
 
 
@@ -67,11 +91,18 @@ def dimensions(query: MetricQuery, allowed: list[str]) -> list[str]:
     asked = [part for text in query.by for part in text.split(",") if part]
     for name in asked:
         if name not in allowed:
-            raise BadQuery("by", f"by: {name[:64]!r} is no dimension of this metric; it has {', '.join(allowed) or 'none'}", tuple(allowed))
+            raise BadQuery(
+                "by",
+                f"by: {name[:64]!r} is no dimension of this metric; it has"
+                f" {', '.join(allowed) or 'none'}",
+                tuple(allowed),
+            )
     return asked
 
 
-def all_stretches(query: MetricQuery, store_ids: Sequence[str], book: StoreBook) -> list[StoreSlots]:
+def all_stretches(
+    query: MetricQuery, store_ids: Sequence[str], book: StoreBook
+) -> list[StoreSlots]:
     """The stretches of each store; of every zone once. Raises BadQuery as `stretches`."""
     by_zone: dict[str, StoreSlots] = {}
     found = []
@@ -84,7 +115,10 @@ def all_stretches(query: MetricQuery, store_ids: Sequence[str], book: StoreBook)
 
 
 def stretches(query: MetricQuery, store_id: str, book: StoreBook) -> StoreSlots:
-    """The stretches of one store. Raises BadQuery: unknown zone, unreadable or off-grid instant, from not before to, too long."""
+    """The stretches of one store.
+
+    Raises BadQuery: unknown zone, unreadable or off-grid instant, from not before to, too long.
+    """
     zone = _zone(book.store(store_id).tz if query.tz == STORE_ZONE else query.tz)
     start, end = check_span(query, zone)
     return StoreSlots(store_id, zone, grains.slots(start, end, query.grain, zone))
@@ -96,29 +130,46 @@ def check_span(query: MetricQuery, zone: ZoneInfo) -> grains.Slot:
     if start >= end:
         raise BadQuery("from", f"from: {query.from_} is not before to: {query.to}")
     if end - start > timedelta(days=LONGEST_DAYS[query.grain]):
-        raise BadQuery("to", f"to: at most {LONGEST_DAYS[query.grain]} days of {query.grain}; ask for less, or for a coarser grain")
+        raise BadQuery(
+            "to",
+            f"to: at most {LONGEST_DAYS[query.grain]} days of {query.grain}; ask for less, or for a"
+            " coarser grain",
+        )
     for field, value in (("from", start), ("to", end)):
         _check_grid(field, value, query.grain, zone)
     return start, end
 
 
 def instant(text: str, field: str, zone: ZoneInfo) -> datetime:
-    """The instant in UTC of a date (midnight in the zone) or of a text with offset. Raises BadQuery."""
+    """The instant in UTC of a date (midnight in the zone) or of a text with offset.
+
+    Raises BadQuery.
+    """
     try:
         if _DATE.match(text):
             return grains.midnight(datetime.fromisoformat(text), zone)
         return parse_instant(_UNESCAPED_OFFSET.sub(r"+\1", text), field)
     except (RejectedEvent, ValueError, OverflowError) as error:
-        raise BadQuery(field, f"{field}: {text[:40]!r}: expected YYYY-MM-DD or an instant as 2017-09-19T22:45:00Z ({error})") from error
+        raise BadQuery(
+            field,
+            f"{field}: {text[:40]!r}: expected YYYY-MM-DD or an instant as 2017-09-19T22:45:00Z"
+            f" ({error})",
+        ) from error
 
 
 def as_of_instant(query: MetricQuery) -> datetime | None:
-    """The instant whose answer is wanted, None for now. Raises BadQuery, also for one that has not come: its answer is not known."""
+    """The instant whose answer is wanted, None for now.
+
+    Raises BadQuery, also for one that has not come: its answer is not known.
+    """
     if query.as_of is None:
         return None
     asked = instant(query.as_of, "as_of", ZoneInfo("UTC"))
     if asked > datetime.now(UTC):
-        raise BadQuery("as_of", f"as_of: {query.as_of[:40]} has not come yet; leave it out for the answer of now")
+        raise BadQuery(
+            "as_of",
+            f"as_of: {query.as_of[:40]} has not come yet; leave it out for the answer of now",
+        )
     return asked
 
 
@@ -132,7 +183,10 @@ def _check_grid(field: str, value: datetime, grain: str, zone: ZoneInfo) -> None
     check_years(field, value)
     if not grains.on_grid(value, grain, zone):
         nearest = tuple(shown(near, zone) for near in grains.nearest(value, grain, zone))
-        detail = f"{field}: {shown(value, zone)} is off the {grain} grid of {zone.key}; nearest {' and '.join(nearest)}"
+        detail = (
+            f"{field}: {shown(value, zone)} is off the {grain} grid of {zone.key}; nearest"
+            f" {' and '.join(nearest)}"
+        )
         raise BadQuery(field, detail, nearest)
 
 
@@ -140,4 +194,6 @@ def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise BadQuery("tz", f"tz: {name!r} is no IANA time zone, e.g. Europe/Rome, nor `store`") from error
+        raise BadQuery(
+            "tz", f"tz: {name!r} is no IANA time zone, e.g. Europe/Rome, nor `store`"
+        ) from error

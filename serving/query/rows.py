@@ -9,9 +9,14 @@ from serving.query.catalogue import Metric
 from serving.query.instants import shown
 
 
-def rows_of(metric: Metric, found: Sequence[cells.Cell], zone: ZoneInfo, splits: Sequence[cells.Split]) -> list[dict[str, Any]]:
-    """One row for each cell and split, which names itself unless it is the whole; instants in the zone."""
-    texts = {instant: shown(instant, zone) for instant in {one for cell in found for one in cell.slot}}
+def rows_of(
+    metric: Metric, found: Sequence[cells.Cell], zone: ZoneInfo, splits: Sequence[cells.Split]
+) -> list[dict[str, Any]]:
+    """One row for each cell and split, which names itself unless it is the whole; instants in
+    the zone."""
+    texts = {
+        instant: shown(instant, zone) for instant in {one for cell in found for one in cell.slot}
+    }
     empty: dict[tuple[frozenset[str], ...], list[dict[str, Any]]] = {}
     rows: list[dict[str, Any]] = []
     for cell in found:
@@ -27,6 +32,11 @@ def rows_of(metric: Metric, found: Sequence[cells.Cell], zone: ZoneInfo, splits:
     return rows
 
 
-def _cell_rows(metric: Metric, cell: cells.Cell, splits: Sequence[cells.Split], instants: tuple[str, str]) -> list[dict[str, Any]]:
+def _cell_rows(
+    metric: Metric, cell: cells.Cell, splits: Sequence[cells.Split], instants: tuple[str, str]
+) -> list[dict[str, Any]]:
     rows = [cells.row_of(cell, cells.values_of(metric, cell, split), instants) for split in splits]
-    return [{**row, "by": dict(split)} if split else row for row, split in zip(rows, splits, strict=True)]
+    return [
+        {**row, "by": dict(split)} if split else row
+        for row, split in zip(rows, splits, strict=True)
+    ]

@@ -1,4 +1,5 @@
-"""What is known of a store besides its events: name, time zone, currency; from the stores file, else the defaults."""
+"""What is known of a store besides its events: name, time zone, currency; from the stores file,
+else the defaults."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,10 +27,16 @@ class StoreBook:
 
     @classmethod
     def load(cls, settings: Settings) -> "StoreBook":
-        """The book of these settings. Raises BadSettings for a stores file or a time zone that does not fit."""
+        """The book of these settings.
+
+        Raises BadSettings for a stores file or a time zone that does not fit.
+        """
         zone_of(settings.default_timezone, "TALLY_DEFAULT_TIMEZONE:")
         book = cls({}, settings.default_timezone, settings.default_currency)
-        listed = {store_id: book._store(store_id, entry) for store_id, entry in store_entries(settings.stores_file).items()}
+        listed = {
+            store_id: book._store(store_id, entry)
+            for store_id, entry in store_entries(settings.stores_file).items()
+        }
         return cls(listed, settings.default_timezone, settings.default_currency)
 
     def store(self, store_id: str) -> Store:
@@ -37,4 +44,6 @@ class StoreBook:
         return self.listed.get(store_id) or self._store(store_id, StoreEntry())
 
     def _store(self, store_id: str, entry: StoreEntry) -> Store:
-        return Store(store_id, entry.name or store_id, entry.tz or self._tz, entry.currency or self._currency)
+        return Store(
+            store_id, entry.name or store_id, entry.tz or self._tz, entry.currency or self._currency
+        )

@@ -1,4 +1,5 @@
-"""What an answer as a whole is worth: its weakest source and status, how far records are counted, and why it is not final."""
+"""What an answer as a whole is worth: its weakest source and status, how far records are
+counted, and why it is not final."""
 
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
@@ -24,11 +25,20 @@ def through_of_all(readings: Sequence[FamilyReading], days: Sequence[date]) -> d
     return min(known) if len(known) == len(instants) else None
 
 
-def caveats(pointers: Iterable[Pointers], stores: Iterable[tuple[str, Sequence[FamilyReading]]]) -> dict[str, Any]:
-    """Since when the master is behind (null while it keeps up), and the tills whose numbers seem to have begun again."""
+def caveats(
+    pointers: Iterable[Pointers], stores: Iterable[tuple[str, Sequence[FamilyReading]]]
+) -> dict[str, Any]:
+    """Since when the master is behind (null while it keeps up), and the tills whose numbers seem
+    to have begun again."""
     behind = [one.master_behind_since for one in pointers if one.master_behind_since is not None]
     numbering = [
-        {"store": store_id, "till": one.till_id, "day": one.day, "conflicts": one.conflicts, "records": one.records}
+        {
+            "store": store_id,
+            "till": one.till_id,
+            "day": one.day,
+            "conflicts": one.conflicts,
+            "records": one.records,
+        }
         for store_id, readings in stores
         for reading in readings
         for one in reading.findings

@@ -1,4 +1,5 @@
-"""First and last day of each store's events, and of each currency of a store: two registers by day number each."""
+"""First and last day of each store's events, and of each currency of a store: two registers by
+day number each."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -15,16 +16,22 @@ Span = tuple[int, int]
 
 
 class StoreActivity:
-    """What one Python worker has noted of the stores of a family, and of their currencies if the family has that axis."""
+    """What one Python worker has noted of the stores of a family, and of their currencies if the
+    family has that axis."""
 
     def __init__(self, family: Family, session: Session) -> None:
         self._stores = DaySpans(session, "store_activity", family, ("store_id",))
         has_currency = CURRENCY in family.axes
-        self._currencies = DaySpans(session, "store_currency", family, ("store_id", CURRENCY)) if has_currency else None
+        self._currencies = (
+            DaySpans(session, "store_currency", family, ("store_id", CURRENCY))
+            if has_currency
+            else None
+        )
         self._currency = 3 + family.axes.index(CURRENCY) if has_currency else 0
 
     def note(self, rows: Sequence[Sequence[Any]]) -> None:
-        """The stores, days and currencies of rows in the columns of the family's speed table, day as days since 1970."""
+        """The stores, days and currencies of rows in the columns of the family's speed table,
+        day as days since 1970."""
         self._stores.note(((row[0],), row[1]) for row in rows)
         if self._currencies:
             self._currencies.note(((row[0], row[self._currency]), row[1]) for row in rows)
@@ -46,11 +53,17 @@ class DaySpans:
         self._changed: dict[Key, Span] = {}
         self._written: dict[Key, Span] = {}
         names, marks = ", ".join(keys), "?, " * len(keys)
-        text = f"INSERT INTO {session.keyspace}.{table} (family, {names}, {{}}) VALUES (?, {marks}?) USING TIMESTAMP ?"
-        self._first, self._last = (self._prepare(text.format(column)) for column in ("first_day", "last_day"))
+        text = (
+            f"INSERT INTO {session.keyspace}.{table} (family, {names}, {{}}) VALUES (?, {marks}?)"
+            " USING TIMESTAMP ?"
+        )
+        self._first, self._last = (
+            self._prepare(text.format(column)) for column in ("first_day", "last_day")
+        )
 
     def note(self, days: Iterable[tuple[Key, int]]) -> None:
-        """Keys seen on days (days since 1970); written by flush(), however many lots of rows there were before it."""
+        """Keys seen on days (days since 1970); written by flush(), however many lots of rows
+        there were before it."""
         for key, day in days:
             span = self._seen.get(key)
             if span is None or not span[0] <= day <= span[1]:
@@ -59,12 +72,16 @@ class DaySpans:
 
     def flush(self) -> None:
         """Nothing, once each span that has grown is acknowledged."""
-        write_groups(self._session, ([write] for key, span in self._changed.items() for write in self._writes(key, span)))
+        write_groups(
+            self._session,
+            ([write] for key, span in self._changed.items() for write in self._writes(key, span)),
+        )
         self._written.update(self._changed)
         self._changed.clear()
 
     def _writes(self, key: Key, span: Span) -> Iterator[BoundStatement]:
-        # The earlier first day has the higher write timestamp and wins; likewise the later last day.
+        # The earlier first day has the higher write timestamp and wins; likewise the later last
+        # day.
         (first, last), (known_first, known_last) = span, self._written.get(key, (None, None))
         if first != known_first:
             yield self._first.bind((self._family.name, *key, first + CQL_DATE_ZERO, -first))

@@ -1,4 +1,5 @@
-"""View rows into Cassandra, from the executors: a max-register by write timestamp (epoch, events)."""
+"""View rows into Cassandra, from the executors: a max-register by write timestamp (epoch,
+events)."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -20,7 +21,8 @@ from tally.settings import Settings
 EPOCH_SHIFT = 40
 WINDOW_SECONDS = 900
 DAY_SECONDS = 86_400
-# Cassandra refuses a longer time to live, 20 years, and one that ends after 2038-01-19 (31 bits); a day is left for clocks that differ.
+# Cassandra refuses a longer time to live, 20 years, and one that ends after 2038-01-19 (31 bits); a
+# day is left for clocks that differ.
 LONGEST_TTL_SECONDS = 630_720_000
 LAST_EXPIRY = 2_147_483_646 - DAY_SECONDS
 
@@ -30,19 +32,34 @@ WindowRows: TypeAlias = tuple[Family, Sequence[Row]]
 
 
 def row_columns(family: Family) -> tuple[str, ...]:
-    """Every column of the family's speed table, in the order in which the rows travel to the writers."""
-    return ("store_id", "day", "window_start", *family.axes, "dim", "dim_value", "events", *family.parts, "epoch")
+    """Every column of the family's speed table, in the order in which the rows travel to the
+    writers."""
+    return (
+        "store_id",
+        "day",
+        "window_start",
+        *family.axes,
+        "dim",
+        "dim_value",
+        "events",
+        *family.parts,
+        "epoch",
+    )
 
 
 def insert_statement(family: Family, keyspace: str) -> str:
     """The INSERT of a speed row: every column, so that a row is never a mix of two writes."""
     columns = row_columns(family)
     names, marks = ", ".join(f'"{name}"' for name in columns), ", ".join("?" * len(columns))
-    return f"INSERT INTO {keyspace}.{family.speed_table} ({names}) VALUES ({marks}) USING TIMESTAMP ? AND TTL ?"
+    return (
+        f"INSERT INTO {keyspace}.{family.speed_table} ({names}) VALUES ({marks}) USING TIMESTAMP ?"
+        " AND TTL ?"
+    )
 
 
 def register(epoch: int, events: int) -> int:
-    """The write timestamp: the higher epoch wins, then the row that has seen more events, whoever wrote it and when.
+    """The write timestamp: the higher epoch wins, then the row that has seen more events, whoever
+    wrote it and when.
 
     >>> register(1, 5) > register(1, 4) and register(2, 0) > register(1, 1_000_000)
     True
@@ -51,14 +68,16 @@ def register(epoch: int, events: int) -> int:
 
 
 def seconds_to_live(window_start_millis: int, retention_days: int, now_seconds: float) -> int:
-    """The retention after the later of the window's end and now, as far as Cassandra can store it; 0 means without an end."""
+    """The retention after the later of the window's end and now, as far as Cassandra can store
+    it; 0 means without an end."""
     window_end = window_start_millis // 1000 + WINDOW_SECONDS
     ends = min(max(window_end, now_seconds) + retention_days * DAY_SECONDS, LAST_EXPIRY)
     return max(0, min(LONGEST_TTL_SECONDS, int(ends - now_seconds)))
 
 
 def for_workers(settings: Settings) -> Settings:
-    """The settings without the driver's folders, so that a worker that outlives one query serves the next with one session."""
+    """The settings without the driver's folders, so that a worker that outlives one query serves
+    the next with one session."""
     return settings.model_copy(update={"home": Path(), "checkpoints": None})
 
 
@@ -98,7 +117,8 @@ class RowSink:
     def write(self, windows: Sequence[WindowRows]) -> None:
         """The rows acknowledged by Cassandra.
 
-        The rows of a window are seen together: who sees one of its currencies sees the others as new.
+        The rows of a window are seen together: who sees one of its currencies sees the others as
+        new.
         """
         now = time.time()
         write_groups(self._session, (self._bound(family, rows, now) for family, rows in windows))
@@ -106,10 +126,15 @@ class RowSink:
             events = self._table(family).events
             self._updates.announce(family, rows[0][0], rows[0][2], rows[0][events])
         for family in {family for family, _ in windows}:
-            self._table(family).activity.note([row for other, rows in windows if other == family for row in rows])
+            self._table(family).activity.note(
+                [row for other, rows in windows if other == family for row in rows]
+            )
 
     def flush(self) -> None:
-        """Every written window acknowledged by Kafka, its store's day by Cassandra. Raises UpdatesNotSent."""
+        """Every written window acknowledged by Kafka, its store's day by Cassandra.
+
+        Raises UpdatesNotSent.
+        """
         for table in self._tables.values():
             table.activity.flush()
         self._updates.flush()
@@ -122,17 +147,23 @@ class RowSink:
         """The statements of a window's rows."""
         insert = self._table(family).insert
         ttl = seconds_to_live(rows[0][2], self._settings.speed_retention_days, now)
-        return [insert((row[0], row[1] + CQL_DATE_ZERO, *row[2:], self.timestamp(family, row), ttl)) for row in rows]
+        return [
+            insert((row[0], row[1] + CQL_DATE_ZERO, *row[2:], self.timestamp(family, row), ttl))
+            for row in rows
+        ]
 
     def _table(self, family: Family) -> "FamilyTable":
         found = self._tables.get(family.name)
         if found is None:
-            found = self._tables[family.name] = FamilyTable(family, self._session, self._settings.keyspace)
+            found = self._tables[family.name] = FamilyTable(
+                family, self._session, self._settings.keyspace
+            )
         return found
 
 
 class FamilyTable:
-    """What one worker keeps of a family's table: its INSERT, the place of `events` in a row, what it has noted of the stores."""
+    """What one worker keeps of a family's table: its INSERT, the place of `events` in a row,
+    what it has noted of the stores."""
 
     def __init__(self, family: Family, session: Session, keyspace: str) -> None:
         statement = session.prepare(insert_statement(family, keyspace))

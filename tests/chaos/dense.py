@@ -1,4 +1,5 @@
-"""Dense receipts of one day: three stores that sell every half minute, sent as far as a test asks, with their oracle."""
+"""Dense receipts of one day: three stores that sell every half minute, sent as far as a test
+asks, with their oracle."""
 
 import json
 from collections import defaultdict
@@ -29,11 +30,17 @@ class DenseDay:
 
     @property
     def told(self) -> set[Told]:
-        """What the API has to say of all that was sent: a value for each store, window start and metric."""
-        return {(*cell, metric, value) for cell, totals in self._totals.items() for metric, value in zip(METRICS, totals, strict=True)}
+        """What the API has to say of all that was sent: a value for each store, window start and
+        metric."""
+        return {
+            (*cell, metric, value)
+            for cell, totals in self._totals.items()
+            for metric, value in zip(METRICS, totals, strict=True)
+        }
 
     def send_until(self, windows: float) -> None:
-        """Everything before that many windows of the day have passed, acknowledged by the broker."""
+        """Everything before that many windows of the day have passed, acknowledged by the
+        broker."""
         end = round(windows * RECEIPTS_A_WINDOW)
         for number in range(self._sent, end):
             for store in STORES:
@@ -45,9 +52,12 @@ class DenseDay:
         happened_at, cents = DAY + number * WINDOW / RECEIPTS_A_WINDOW, 100 + number
         line = {"item": "Milk 1l", "price": cents / 100, "amount": 1}
         message = {
-            "happened_at": instant_text(happened_at), "operation_id": int(store), "transaction_id": number,
-            "vendor_fiscal_module": 1, "transactions": [line],
-        }  # fmt: skip
+            "happened_at": instant_text(happened_at),
+            "operation_id": int(store),
+            "transaction_id": number,
+            "vendor_fiscal_module": 1,
+            "transactions": [line],
+        }
         for _ in range(2 if number % SENT_TWICE == 0 else 1):
             self._channel.send(store, json.dumps(message).encode())
         total = self._totals[(store, window_start(happened_at))]

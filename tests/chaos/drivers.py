@@ -1,4 +1,5 @@
-"""Speed drivers beside and instead of the stack's own one: started, frozen in a micro-batch, resumed, killed."""
+"""Speed drivers beside and instead of the stack's own one: started, frozen in a micro-batch,
+resumed, killed."""
 
 import signal
 import subprocess
@@ -36,11 +37,13 @@ class SpeedDriver:
         return _last(self.checkpoint / "offsets"), _last(self.checkpoint / "commits")
 
     def has_read_all(self, loop: Loop) -> bool:
-        """Whether everything committed to the canonical topic lies in its committed micro-batches."""
+        """Whether everything committed to the canonical topic lies in its committed
+        micro-batches."""
         return has_reached(self.checkpoint, SALES.topic, retained(loop.settings, SALES.topic).end)
 
     def freeze_in_a_micro_batch(self) -> list[psutil.Process]:
-        """Stop the driver (SIGSTOP) once its next micro-batch is planned and before it is committed; what was stopped."""
+        """Stop the driver (SIGSTOP) once its next micro-batch is planned and before it is
+        committed; what was stopped."""
         deadline = time.monotonic() + 60
         while True:
             assert time.monotonic() < deadline, "no micro-batch could be caught in flight"
@@ -68,19 +71,32 @@ def resume(frozen: list[psutil.Process]) -> None:
 
 
 @contextmanager
-def another_driver(loop: Loop, folder: Path, *arguments: str, module: str = "speed_layer.job") -> Iterator[SpeedDriver]:
-    """A speed layer more on the same tables, with checkpoints of its own; killed with all its processes at the end.
+def another_driver(
+    loop: Loop, folder: Path, *arguments: str, module: str = "speed_layer.job"
+) -> Iterator[SpeedDriver]:
+    """A speed layer more on the same tables, with checkpoints of its own; killed with all its
+    processes at the end.
 
     `module` is the shipped job, or it with something wrong put in (tests/controls).
     """
     folder.mkdir()
     ready, checkpoints = folder / "ready", folder / "checkpoints"
-    environment = {**loop.environment, "TALLY_CHECKPOINTS": str(checkpoints), "TALLY_READY_FILE": str(ready)}
+    environment = {
+        **loop.environment,
+        "TALLY_CHECKPOINTS": str(checkpoints),
+        "TALLY_READY_FILE": str(ready),
+    }
     with (folder / "log").open("wb") as log:
-        started = subprocess.Popen([sys.executable, "-m", module, *arguments], env=environment, stderr=log, stdout=log)
+        started = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments], env=environment, stderr=log, stdout=log
+        )
         driver = SpeedDriver(started.pid, checkpoints / QUERY)
         try:
-            wait_until(lambda: ready.exists() or started.poll() is not None, 180, "the other driver is ready")
+            wait_until(
+                lambda: ready.exists() or started.poll() is not None,
+                180,
+                "the other driver is ready",
+            )
             assert started.poll() is None, (folder / "log").read_text()[-3000:]
             yield driver
         finally:

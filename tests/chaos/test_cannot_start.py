@@ -1,4 +1,5 @@
-"""A service that cannot start: tried again and again, then given up with its reason for all to see."""
+"""A service that cannot start: tried again and again, then given up with its reason for all to
+see."""
 
 import socket
 from collections.abc import Iterator
@@ -31,12 +32,17 @@ def test_service_that_cannot_start_ends_failing_with_its_reason_after_its_tries(
 
     loop.up("gateway")
 
-    assert (given_up["state"], given_up["pid"], bool(given_up["reason"] and given_up["since"])) == ("failing", None, True)
+    assert (given_up["state"], given_up["pid"], bool(given_up["reason"] and given_up["since"])) == (
+        "failing",
+        None,
+        True,
+    )
     assert loop.status()["gateway"]["state"] == "running"
 
 
 def is_bound(one: socket.socket, host: str, port: int) -> bool:
-    """Whether the socket has the address now: a killed process holds it for some milliseconds more."""
+    """Whether the socket has the address now: a killed process holds it for some milliseconds
+    more."""
     try:
         one.bind((host, port))
     except OSError:

@@ -12,7 +12,11 @@ from tests.support.loop import Loop, running_loop
 
 
 class TestEveryService(FaultSuite):
-    faults = tuple((service, fault) for service in [*catalogue.SERVICES, "rebuild"] for fault in ("SIGKILL", "SIGSTOP"))
+    faults = tuple(
+        (service, fault)
+        for service in [*catalogue.SERVICES, "rebuild"]
+        for fault in ("SIGKILL", "SIGSTOP")
+    )
 
     @pytest.fixture(scope="class")
     @classmethod

@@ -1,4 +1,5 @@
-"""A broker that stood still leads its partitions under a new epoch: what asks it now and then must notice."""
+"""A broker that stood still leads its partitions under a new epoch: what asks it now and then
+must notice."""
 
 import time
 from collections.abc import Iterator
@@ -31,7 +32,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Site"]:
 def has_read_all(site: "Site") -> bool:
     """Whether the group's positions are the ends now; its coordinator may still be loading them."""
     consumer = kafka_consumer(site.settings, GROUP)
-    ends = [TopicPartition(RAW, number, end) for number, (_, end) in enumerate(spans(site.settings, RAW))]
+    ends = [
+        TopicPartition(RAW, number, end)
+        for number, (_, end) in enumerate(spans(site.settings, RAW))
+    ]
     try:
         consumer.commit(offsets=ends, asynchronous=False)
     except KafkaException:
@@ -56,4 +60,8 @@ def test_read_messages_are_deleted_before_and_after(site: "Site") -> None:
     send_values(site.settings, RAW, [f"w{number:03d}" for number in range(40)])
     wait_until(lambda: has_read_all(site))
     janitor.sweep()
-    assert [end - first for first, end in spans(site.settings, RAW)] == swept == [1] * site.settings.partitions
+    assert (
+        [end - first for first, end in spans(site.settings, RAW)]
+        == swept
+        == [1] * site.settings.partitions
+    )

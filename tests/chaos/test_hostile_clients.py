@@ -1,4 +1,5 @@
-"""Thousands of connections that nobody means to use, beside fifty honest senders, against a real gateway and a real broker."""
+"""Thousands of connections that nobody means to use, beside fifty honest senders, against a real
+gateway and a real broker."""
 
 import asyncio
 from collections.abc import Iterator
@@ -16,7 +17,8 @@ GONE_SECONDS = 60.0
 
 @pytest.fixture
 def addresses(kafka: str, settings: Settings) -> Iterator[list[tuple[str, int]]]:
-    """Hosts and ports of two running gateways: no API runs here, so its address is free for the second."""
+    """Hosts and ports of two running gateways: no API runs here, so its address is free for the
+    second."""
     places = [settings.gateway, settings.api]
     with starter({"TALLY_KAFKA": kafka}) as begin:
         for place in places:
@@ -28,7 +30,9 @@ def addresses(kafka: str, settings: Settings) -> Iterator[list[tuple[str, int]]]
 def test_three_thousand_held_connections_are_gone_in_a_minute_and_honest_senders_do_not_feel_them(
     addresses: list[tuple[str, int]],
 ) -> None:
-    found = asyncio.run(hostile.measured(addresses, Attack(half_open=2000, trickled=500, idle=500), GONE_SECONDS))
+    found = asyncio.run(
+        hostile.measured(addresses, Attack(half_open=2000, trickled=500, idle=500), GONE_SECONDS)
+    )
 
     print(found)
     assert found.failed == []

@@ -1,4 +1,5 @@
-"""Cassandra killed again and again in the middle of the speed layer's batches: the same totals as the receipts'."""
+"""Cassandra killed again and again in the middle of the speed layer's batches: the same totals
+as the receipts'."""
 
 import random
 from datetime import date, timedelta
@@ -22,7 +23,13 @@ MICRO_BATCH_RECORDS = "500"
 
 def unfinished(checkpoint: Path) -> int | None:
     """The micro-batch that has begun and is not committed; None between two."""
-    begun, committed = (max((int(file.name) for file in (checkpoint / log).iterdir() if file.name.isdigit()), default=-1) for log in LOGS)
+    begun, committed = (
+        max(
+            (int(file.name) for file in (checkpoint / log).iterdir() if file.name.isdigit()),
+            default=-1,
+        )
+        for log in LOGS
+    )
     return begun if begun > committed else None
 
 
@@ -33,8 +40,15 @@ def wait_for_next_batch(loop: Loop) -> None:
 
 
 def test_totals_are_those_of_the_receipts(tmp_path_factory: pytest.TempPathFactory) -> None:
-    expected, chance, struck = window_totals(Scope(last=LAST)).values(), random.Random(SEED), list[int | None]()
-    with running_loop(tmp_path_factory.mktemp("killed"), overrides={"TALLY_MICRO_BATCH_RECORDS": MICRO_BATCH_RECORDS}) as loop:
+    expected, chance, struck = (
+        window_totals(Scope(last=LAST)).values(),
+        random.Random(SEED),
+        list[int | None](),
+    )
+    with running_loop(
+        tmp_path_factory.mktemp("killed"),
+        overrides={"TALLY_MICRO_BATCH_RECORDS": MICRO_BATCH_RECORDS},
+    ) as loop:
         loop.down("speed")
         loop.replay("--to", (LAST + timedelta(days=1)).isoformat())
         loop.up("speed")
@@ -49,10 +63,14 @@ def test_totals_are_those_of_the_receipts(tmp_path_factory: pytest.TempPathFacto
             wait_until(partial(is_back, loop, "cassandra", pid), 120, "Cassandra runs again")
         loop.catch_up()
         batches = loop.micro_batches()
-        # The rows alone: of a window without a receipt the API claims nothing before the first rebuild.
+        # The rows alone: of a window without a receipt the API claims nothing before the first
+        # rebuild.
         found = loop.json("audit", "--days", f"2017-01-01..{LAST}", "--http", "0")
 
-    print(f"{len(batches)} micro-batches, killed in the middle of {struck}; {found['oracle']['windows']:,} windows compared")
+    print(
+        f"{len(batches)} micro-batches, killed in the middle of {struck};"
+        f" {found['oracle']['windows']:,} windows compared"
+    )
     assert sum(batch is not None for batch in struck) >= KILLS // 2
     sums = (sum(cell.receipts for cell in expected), sum(cell.minor for cell in expected))
     assert (found["ok"], found["oracle"]["receipts"], found["oracle"]["minor"]) == (True, *sums)

@@ -1,4 +1,5 @@
-"""A hundred thousand mutations through the gateway, and as many others straight onto the raw topic."""
+"""A hundred thousand mutations through the gateway, and as many others straight onto the raw
+topic."""
 
 from collections.abc import Iterator
 
@@ -18,7 +19,10 @@ class TestHundredThousandMutations(OddSuite):
     @pytest.fixture(scope="class")
     @classmethod
     def loop(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
-        with running_loop(tmp_path_factory.mktemp("odd"), *(name for name in catalogue.SERVICES if name != "airflow")) as running:
+        with running_loop(
+            tmp_path_factory.mktemp("odd"),
+            *(name for name in catalogue.SERVICES if name != "airflow"),
+        ) as running:
             yield running
 
     @pytest.fixture(scope="class")

@@ -1,4 +1,5 @@
-"""The normaliser stands still for five times the retention: what was acknowledged stays, and the gateway says when it is enough."""
+"""The normaliser stands still for five times the retention: what was acknowledged stays, and the
+gateway says when it is enough."""
 
 import json
 import time
@@ -20,7 +21,14 @@ from runtime.connect import kafka_admin, kafka_consumer, kafka_producer
 from tally.settings import Settings
 from tests.conftest import make_site
 from tests.controls.clock_janitor import ClockJanitor
-from tests.integration.ingest.conftest import Start, committed_messages, starter, stop, wait_until, wait_until_read
+from tests.integration.ingest.conftest import (
+    Start,
+    committed_messages,
+    starter,
+    stop,
+    wait_until,
+    wait_until_read,
+)
 from tests.unit.ingest.messages import encoded, pos
 
 if TYPE_CHECKING:
@@ -33,7 +41,8 @@ RAW = "posTransactionTopic"
 
 @dataclass
 class Sent:
-    """Receipt numbers that were acknowledged, and when the gateway first refused, in seconds of the outage."""
+    """Receipt numbers that were acknowledged, and when the gateway first refused, in seconds of
+    the outage."""
 
     accepted: list[int] = field(default_factory=list)
     refused_after: list[float] = field(default_factory=list)
@@ -41,7 +50,10 @@ class Sent:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Site"]:
-    variables = {"TALLY_RAW_RETENTION_SECONDS": str(RETENTION_SECONDS), "TALLY_RAW_BACKLOG_SECONDS": str(LIMIT_SECONDS)}
+    variables = {
+        "TALLY_RAW_RETENTION_SECONDS": str(RETENTION_SECONDS),
+        "TALLY_RAW_BACKLOG_SECONDS": str(LIMIT_SECONDS),
+    }
     made = make_site(tmp_path_factory.mktemp("retention"), **variables)
     control.up(made, catalogue.named(["kafka"]), print)
     yield made
@@ -75,7 +87,9 @@ def outage(site: "Site", begin: Start) -> Sent:
 def send(settings: Settings, sent: Sent, numbers: "range | list[int]", begun: float) -> None:
     for number in numbers:
         request = urllib.request.Request(
-            f"http://{settings.gateway}/v1/events/pos", encoded(pos(transaction_id=number)), {"Content-Type": "application/json"}
+            f"http://{settings.gateway}/v1/events/pos",
+            encoded(pos(transaction_id=number)),
+            {"Content-Type": "application/json"},
         )
         try:
             with urllib.request.urlopen(request, timeout=30):
@@ -98,7 +112,10 @@ def normalise_all(begin: Start, settings: Settings) -> None:
 def test_nothing_that_was_acknowledged_is_lost(site: "Site", begin: Start, outage: Sent) -> None:
     normalise_all(begin, site.settings)
 
-    counted = {int(json.loads(message.value() or b"")["transaction_id"]) for message in committed_messages(site.settings, "sales")}
+    counted = {
+        int(json.loads(message.value() or b"")["transaction_id"])
+        for message in committed_messages(site.settings, "sales")
+    }
     lost = set(outage.accepted) - counted
     print(f"{len(outage.accepted)} acknowledged, {len(lost)} of them lost")
     assert (lost, len(counted) > RETENTION_SECONDS) == (set(), True)
@@ -106,7 +123,9 @@ def test_nothing_that_was_acknowledged_is_lost(site: "Site", begin: Start, outag
 
 def test_gateway_refuses_before_its_limit_is_passed(outage: Sent) -> None:
     assert outage.refused_after and min(outage.refused_after) <= LIMIT_SECONDS
-    print(f"first 503 after {min(outage.refused_after):.0f} s of the outage; limit {LIMIT_SECONDS} s")
+    print(
+        f"first 503 after {min(outage.refused_after):.0f} s of the outage; limit {LIMIT_SECONDS} s"
+    )
 
 
 def test_control_that_deletes_by_the_clock_loses_what_was_acknowledged(site: "Site") -> None:
@@ -121,7 +140,9 @@ def test_control_that_deletes_by_the_clock_loses_what_was_acknowledged(site: "Si
     janitor.join(60)
 
     lost = acknowledged - kept(site.settings, topic)
-    print(f"deleted by the clock: {lost} of {acknowledged} acknowledged records that nobody had read")
+    print(
+        f"deleted by the clock: {lost} of {acknowledged} acknowledged records that nobody had read"
+    )
     assert lost > 0
 
 
@@ -140,6 +161,9 @@ def send_slowly(settings: Settings, topic: str, seconds: float) -> int:
 def kept(settings: Settings, topic: str) -> int:
     """How many records the topic still has."""
     consumer = kafka_consumer(settings, "test-kept")
-    spans = [consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10) for number in range(settings.partitions)]
+    spans = [
+        consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)
+        for number in range(settings.partitions)
+    ]
     consumer.close()
     return sum(end - first for first, end in spans)

@@ -1,6 +1,8 @@
-"""Two Spark drivers on one table, an old one resumed, a query begun anew without a checkpoint: never above the oracle.
+"""Two Spark drivers on one table, an old one resumed, a query begun anew without a checkpoint:
+never above the oracle.
 
-The same scenario with one part of the shipped job exchanged (tests/controls) has to fail: that is what each negative control shows.
+The same scenario with one part of the shipped job exchanged (tests/controls) has to fail: that is
+what each negative control shows.
 """
 
 import json
@@ -22,7 +24,8 @@ from tests.support.loop import Loop, running_loop, wait_until
 from tests.support.prefixes import committed_steps, judged, no_prefix, unread
 from tests.support.readers import METRICS, Fall, Questions, Seen, Told, reading
 
-# Where the query that begins anew cuts a window: after 30 % of it, so that its tail is longer than what the view holds.
+# Where the query that begins anew cuts a window: after 30 % of it, so that its tail is longer than
+# what the view holds.
 CUT = 13.3
 CUT_WINDOW = {(store, DAY + int(CUT) * WINDOW) for store in STORES}
 END = 20
@@ -31,7 +34,8 @@ Start = Callable[..., AbstractContextManager[SpeedDriver]]
 
 @dataclass(frozen=True)
 class Findings:
-    """What readers were told that is no prefix of the sent events or fell, and the cells that differ from the oracle at the end."""
+    """What readers were told that is no prefix of the sent events or fell, and the cells that
+    differ from the oracle at the end."""
 
     windows: int
     answers: int
@@ -42,26 +46,41 @@ class Findings:
 
     @property
     def hold(self) -> bool:
-        """Whether everything is as promised: before the rebuild only the window that was cut is not complete."""
-        return (self.no_prefix, self.falls, self.wrong_before_rebuild, self.wrong_after_rebuild) == ([], [], CUT_WINDOW, set())
+        """Whether everything is as promised: before the rebuild only the window that was cut is
+        not complete."""
+        return (
+            self.no_prefix,
+            self.falls,
+            self.wrong_before_rebuild,
+            self.wrong_after_rebuild,
+        ) == ([], [], CUT_WINDOW, set())
 
 
 def scenario(home: Path, module: str = "speed_layer.job") -> Findings:
     """What is found with this job as each of the drivers."""
-    with running_loop(home / "loop", "normaliser", "master", "api", overrides={"TALLY_INGEST_TRIGGER_SECONDS": "1"}) as loop:
+    with running_loop(
+        home / "loop",
+        "normaliser",
+        "master",
+        "api",
+        overrides={"TALLY_INGEST_TRIGGER_SECONDS": "1"},
+    ) as loop:
         found = three_drivers(loop, home, partial(another_driver, loop, module=module))
     print(
-        f"{found.answers:,} answers, {len(found.no_prefix)} values that are no prefix, {len(found.falls)} falls; "
-        f"of {found.windows:,} windows {len(found.wrong_before_rebuild)} differ from the oracle before the rebuild, "
-        f"{len(found.wrong_after_rebuild)} after it"
+        f"{found.answers:,} answers, {len(found.no_prefix)} values that are no prefix,"
+        f" {len(found.falls)} falls; of {found.windows:,} windows {len(found.wrong_before_rebuild)}"
+        f" differ from the oracle before the rebuild, {len(found.wrong_after_rebuild)} after it"
     )
     return found
 
 
 def three_drivers(loop: Loop, home: Path, driver: Start) -> Findings:
-    """An old driver that is frozen and resumed twice with a second one beside it, then a third that begins anew."""
+    """An old driver that is frozen and resumed twice with a second one beside it, then a third
+    that begins anew."""
     day = DenseDay(loop.settings)
-    with reading(loop.settings.api, Questions(STORES, SPAN, days=1), pause_seconds=0.05) as readings:
+    with reading(
+        loop.settings.api, Questions(STORES, SPAN, days=1), pause_seconds=0.05
+    ) as readings:
         two_drivers(loop, day, home, driver)
         with driver(home / "anew", "--starting-offsets", position_of_the_master(loop)) as anew:
             day.send_until(END)
@@ -78,12 +97,15 @@ def three_drivers(loop: Loop, home: Path, driver: Start) -> Findings:
 
 
 def two_drivers(loop: Loop, day: DenseDay, home: Path, driver: Start) -> None:
-    """Both run, and twice the old one is stopped in a micro-batch until the other has written richer rows; then both are dead."""
+    """Both run, and twice the old one is stopped in a micro-batch until the other has written
+    richer rows; then both are dead."""
     with driver(home / "old") as old:
         old_and_second(loop, day, old, driver(home / "second"))
 
 
-def old_and_second(loop: Loop, day: DenseDay, old: SpeedDriver, starting: AbstractContextManager[SpeedDriver]) -> None:
+def old_and_second(
+    loop: Loop, day: DenseDay, old: SpeedDriver, starting: AbstractContextManager[SpeedDriver]
+) -> None:
     """The old one runs; the second is started while it is stopped."""
     day.send_until(3.3)
     everything_read_by(loop, old)
@@ -100,14 +122,20 @@ def old_and_second(loop: Loop, day: DenseDay, old: SpeedDriver, starting: Abstra
         day.send_until(CUT)
         everything_read_by(loop, second)
         resume(frozen)
-        wait_until(lambda: old.micro_batches()[1] >= planned, 60, "the resumed driver has written its old micro-batch")
+        wait_until(
+            lambda: old.micro_batches()[1] >= planned,
+            60,
+            "the resumed driver has written its old micro-batch",
+        )
         # Before it reads on: nobody writes those rows again, and nobody starts it again.
         old.kill()
 
 
 def everything_read_by(loop: Loop, driver: SpeedDriver) -> None:
     """Return when the driver's view holds everything that was sent."""
-    wait_until(lambda: lag(loop).normaliser == 0 and driver.has_read_all(loop), 120, "everything is read")
+    wait_until(
+        lambda: lag(loop).normaliser == 0 and driver.has_read_all(loop), 120, "everything is read"
+    )
 
 
 def lag(loop: Loop) -> Lag:
@@ -117,10 +145,13 @@ def lag(loop: Loop) -> Lag:
 
 
 def position_of_the_master(loop: Loop) -> str:
-    """--starting-offsets: where the master dataset ends once it holds everything, in the middle of a window."""
+    """--starting-offsets: where the master dataset ends once it holds everything, in the middle
+    of a window."""
     wait_until(lambda: lag(loop).master == 0, 120, "the master dataset holds everything")
     with cassandra_session(loop.settings) as session:
-        rows = session.execute("SELECT partition, until FROM master_position WHERE family = 'sales'")
+        rows = session.execute(
+            "SELECT partition, until FROM master_position WHERE family = 'sales'"
+        )
         return json.dumps({"sales": {str(row.partition): row.until for row in rows}})
 
 
@@ -129,9 +160,20 @@ def served(loop: Loop) -> set[Told]:
     told = set()
     for store in STORES:
         for metric in METRICS:
-            asked = {"store": store, "from": instant_text(SPAN[0]), "to": instant_text(SPAN[1]), "grain": "15m"}
-            answer = httpx.get(f"http://{loop.settings.api}/v1/metrics/{metric}", params=asked, timeout=30).raise_for_status()
-            told |= {(store, datetime.fromisoformat(row["start"]), metric, row["value"]) for row in answer.json()["rows"] if row["value"]}
+            asked = {
+                "store": store,
+                "from": instant_text(SPAN[0]),
+                "to": instant_text(SPAN[1]),
+                "grain": "15m",
+            }
+            answer = httpx.get(
+                f"http://{loop.settings.api}/v1/metrics/{metric}", params=asked, timeout=30
+            ).raise_for_status()
+            told |= {
+                (store, datetime.fromisoformat(row["start"]), metric, row["value"])
+                for row in answer.json()["rows"]
+                if row["value"]
+            }
     return told
 
 
@@ -140,7 +182,9 @@ def cells_of(told: set[Told]) -> set[Cell]:
     return {(store, start) for store, start, _, _ in told}
 
 
-def test_two_drivers_one_resumed_and_one_begun_anew_never_serve_above_the_oracle(tmp_path: Path) -> None:
+def test_two_drivers_one_resumed_and_one_begun_anew_never_serve_above_the_oracle(
+    tmp_path: Path,
+) -> None:
     assert scenario(tmp_path).hold
 
 
@@ -150,13 +194,20 @@ def test_negative_control_increments_count_twice(tmp_path: Path) -> None:
     assert (found.hold, bool(found.no_prefix)) == (False, True)
 
 
-def test_negative_control_wall_clock_lets_the_resumed_driver_lower_what_was_served(tmp_path: Path) -> None:
+def test_negative_control_wall_clock_lets_the_resumed_driver_lower_what_was_served(
+    tmp_path: Path,
+) -> None:
     found = scenario(tmp_path, "tests.controls.wall_clock")
 
     assert (found.hold, bool(found.wrong_before_rebuild - CUT_WINDOW)) == (False, True)
 
 
-def test_negative_control_without_a_floor_the_tail_of_a_window_is_served_as_its_whole(tmp_path: Path) -> None:
+def test_negative_control_without_a_floor_the_tail_of_a_window_is_served_as_its_whole(
+    tmp_path: Path,
+) -> None:
     found = scenario(tmp_path, "tests.controls.no_floor")
 
-    assert (found.hold, {(cell.store, cell.start) for cell in found.no_prefix}) == (False, CUT_WINDOW)
+    assert (found.hold, {(cell.store, cell.start) for cell in found.no_prefix}) == (
+        False,
+        CUT_WINDOW,
+    )

@@ -1,4 +1,5 @@
-"""Two normalisers share the partitions: each killed and frozen in turn under 500 receipts a second, and nobody waits long."""
+"""Two normalisers share the partitions: each killed and frozen in turn under 500 receipts a
+second, and nobody waits long."""
 
 import itertools
 import signal
@@ -39,7 +40,10 @@ class Progress:
 
     def pauses(self) -> dict[int, float]:
         """The longest time without a record, by partition."""
-        return {partition: max(late - early for early, late in itertools.pairwise(at)) for partition, at in self.seen.items()}
+        return {
+            partition: max(late - early for early, late in itertools.pairwise(at))
+            for partition, at in self.seen.items()
+        }
 
 
 @contextmanager
@@ -47,7 +51,9 @@ def watched(loop: Loop) -> Iterator[Progress]:
     """Reads the canonical topic as a sink of read_committed does, until the block ends."""
     progress, stop = Progress(), threading.Event()
     consumer = kafka_consumer(loop.settings, "progress")
-    consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(loop.settings.partitions)])
+    consumer.assign(
+        [TopicPartition(TOPIC, partition, 0) for partition in range(loop.settings.partitions)]
+    )
 
     def read() -> None:
         while not stop.is_set():
@@ -68,15 +74,24 @@ def watched(loop: Loop) -> Iterator[Progress]:
 @pytest.fixture(scope="module")
 def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
     services = ("gateway", *NORMALISERS, "speed", "master", "api")
-    with running_loop(tmp_path_factory.mktemp("two"), *services, overrides={"TALLY_NORMALISERS": "2"}) as running:
+    with running_loop(
+        tmp_path_factory.mktemp("two"), *services, overrides={"TALLY_NORMALISERS": "2"}
+    ) as running:
         yield running
 
 
 def partitions_of_members(loop: Loop) -> dict[str, set[int]]:
     """Which partitions of the receipts each member of the group has, by its slot's name."""
     admin = kafka_admin(loop.settings)
-    members = admin.describe_consumer_groups([NORMALISER_GROUP])[NORMALISER_GROUP].result(30).members
-    return {member.client_id: {at.partition for at in member.assignment.topic_partitions if at.topic == RAW} for member in members}
+    members = (
+        admin.describe_consumer_groups([NORMALISER_GROUP])[NORMALISER_GROUP].result(30).members
+    )
+    return {
+        member.client_id: {
+            at.partition for at in member.assignment.topic_partitions if at.topic == RAW
+        }
+        for member in members
+    }
 
 
 def test_each_killed_and_frozen_under_load_loses_nothing_and_holds_nobody_up(loop: Loop) -> None:
@@ -98,12 +113,19 @@ def test_each_killed_and_frozen_under_load_loses_nothing_and_holds_nobody_up(loo
 
 
 def frozen_inside_a_transaction(loop: Loop) -> None:
-    """The second one, with what it has sent and not committed: until the brokers end that, nobody reads beyond it."""
+    """The second one, with what it has sent and not committed: until the brokers end that,
+    nobody reads beyond it."""
     loop.down("normaliser-2")
-    started = loop.start("up", "normaliser-2", environment={"TALLY_FAULT": f"before_commit:{DELIVERIES}:SIGSTOP"})
+    started = loop.start(
+        "up", "normaliser-2", environment={"TALLY_FAULT": f"before_commit:{DELIVERIES}:SIGSTOP"}
+    )
     started.communicate(timeout=120)
     frozen = psutil.Process(loop.pid("normaliser-2"))
-    wait_until(lambda: frozen.status() == psutil.STATUS_STOPPED, 120, "it is frozen between its last record and the commit")
+    wait_until(
+        lambda: frozen.status() == psutil.STATUS_STOPPED,
+        120,
+        "it is frozen between its last record and the commit",
+    )
     pause(FREEZE_SECONDS)
     send(frozen, signal.SIGCONT)
     pause(FREEZE_SECONDS)
@@ -114,7 +136,10 @@ def everything_is_counted_once(loop: Loop, load: LiveLoad) -> None:
     loop.catch_up()
     loop.json("rebuild", "--dirty")
     with cassandra_session(loop.settings) as session:
-        found = of_live_stores(speed_rows(session, "sales")), of_live_stores(batch_rows(session, "sales"))
+        found = (
+            of_live_stores(speed_rows(session, "sales")),
+            of_live_stores(batch_rows(session, "sales")),
+        )
     totals, expected = ledger_totals(loop), load.expected()
     print(f"{load.receipts:,} receipts, {len(expected)} windows of both layers compared")
     assert found == (expected, expected)

@@ -1,4 +1,5 @@
-"""The whole year of real receipts through the whole loop, in small micro-batches, with 10,000 answers read meanwhile."""
+"""The whole year of real receipts through the whole loop, in small micro-batches, with 10,000
+answers read meanwhile."""
 
 from tests.support.loop_suite import LoopSuite, Scale
 

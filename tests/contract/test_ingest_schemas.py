@@ -1,4 +1,5 @@
-"""The JSON Schema files and the normaliser agree on what is a good message and what a canonical record looks like."""
+"""The JSON Schema files and the normaliser agree on what is a good message and what a canonical
+record looks like."""
 
 from typing import Any
 
@@ -8,11 +9,27 @@ from jsonschema import Draft202012Validator
 
 from schemas import loader
 from tally.errors import RejectedEvent
-from tests.unit.ingest.messages import MILK, POS, TRAFFIC, interval, pos, receipt, with_line, without
+from tests.unit.ingest.messages import (
+    MILK,
+    POS,
+    TRAFFIC,
+    interval,
+    pos,
+    receipt,
+    with_line,
+    without,
+)
 
 GOOD_RECEIPTS = [
     POS,
-    pos(operation_id="store-1", transaction_id="a:1", numbering_epoch=2, currency="EUR", kind="void", schema_version=1),
+    pos(
+        operation_id="store-1",
+        transaction_id="a:1",
+        numbering_epoch=2,
+        currency="EUR",
+        kind="void",
+        schema_version=1,
+    ),
     pos(voids={"vendor_fiscal_module": 1, "transaction_id": 2}, loyalty_id="x", unknown={"a": [1]}),
     with_line(price="1.50", total=-3, item_id=7, category="Dairy", shelf="A"),
     pos(transactions=[MILK] * 1000),
@@ -40,7 +57,11 @@ BAD_RECEIPTS = [
     with_line(amount="1,5"),
     with_line(category=7),
 ]
-GOOD_INTERVALS = [TRAFFIC, without(TRAFFIC, "passers_by"), {**TRAFFIC, "store_id": 367, "in": 0, "note": "x"}]
+GOOD_INTERVALS = [
+    TRAFFIC,
+    without(TRAFFIC, "passers_by"),
+    {**TRAFFIC, "store_id": 367, "in": 0, "note": "x"},
+]
 BAD_INTERVALS = [
     *(without(TRAFFIC, name) for name in TRAFFIC if name != "passers_by"),
     {**TRAFFIC, "in": -1},
@@ -55,9 +76,16 @@ def schema(name: str) -> Draft202012Validator:
 
 
 @pytest.mark.parametrize("message", GOOD_RECEIPTS)
-def test_good_receipt_is_good_for_both_and_its_record_follows_the_schema(message: dict[str, Any]) -> None:
+def test_good_receipt_is_good_for_both_and_its_record_follows_the_schema(
+    message: dict[str, Any],
+) -> None:
     assert schema("pos").is_valid(message)
-    assert list(schema("sales").iter_errors(msgspec.json.decode(msgspec.json.encode(receipt(message))))) == []
+    assert (
+        list(
+            schema("sales").iter_errors(msgspec.json.decode(msgspec.json.encode(receipt(message))))
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize("message", BAD_RECEIPTS)
@@ -68,9 +96,18 @@ def test_bad_receipt_is_bad_for_both(message: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("message", GOOD_INTERVALS)
-def test_good_interval_is_good_for_both_and_its_record_follows_the_schema(message: dict[str, Any]) -> None:
+def test_good_interval_is_good_for_both_and_its_record_follows_the_schema(
+    message: dict[str, Any],
+) -> None:
     assert schema("raw-traffic").is_valid(message)
-    assert list(schema("traffic").iter_errors(msgspec.json.decode(msgspec.json.encode(interval(message))))) == []
+    assert (
+        list(
+            schema("traffic").iter_errors(
+                msgspec.json.decode(msgspec.json.encode(interval(message)))
+            )
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize("message", BAD_INTERVALS)
@@ -83,4 +120,6 @@ def test_bad_interval_is_bad_for_both(message: dict[str, Any]) -> None:
 def test_a_marked_copy_follows_the_schema_too() -> None:
     for name, made in (("sales", receipt(POS)), ("traffic", interval(TRAFFIC))):
         marked = msgspec.structs.replace(made, repeat=True)
-        assert list(schema(name).iter_errors(msgspec.json.decode(msgspec.json.encode(marked)))) == []
+        assert (
+            list(schema(name).iter_errors(msgspec.json.decode(msgspec.json.encode(marked)))) == []
+        )

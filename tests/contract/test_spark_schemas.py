@@ -11,8 +11,17 @@ from tests.unit.schemas.cql import tables
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-KAFKA_SOURCE = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
-SPARK_TYPE_OF_CQL = {"text": "string", "date": "date", "timestamp": "timestamp", "bigint": "bigint", "int": "int"}
+KAFKA_SOURCE = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp,"
+    " timestampType int"
+)
+SPARK_TYPE_OF_CQL = {
+    "text": "string",
+    "date": "date",
+    "timestamp": "timestamp",
+    "bigint": "bigint",
+    "int": "int",
+}
 SPARK_TYPE_OF_JSON = {"string": "string", "integer": "bigint"}
 BY_FAMILY = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 
@@ -24,30 +33,50 @@ def kafka_records(spark: "SparkSession") -> "DataFrame":
 
 
 @BY_FAMILY
-def test_spark_reads_fields_of_the_event_schema_with_their_types(kafka_records: "DataFrame", family: Family) -> None:
+def test_spark_reads_fields_of_the_event_schema_with_their_types(
+    kafka_records: "DataFrame", family: Family
+) -> None:
     from tally.frames import canonical_records, contributions
 
     read = types_of(contributions(canonical_records(kafka_records), family))
 
     fields = event_schema(family.name)["properties"]
-    placed = {"topic": "string", "partition": "int", "offset": "bigint", "committed_at": "timestamp"}
+    placed = {
+        "topic": "string",
+        "partition": "int",
+        "offset": "bigint",
+        "committed_at": "timestamp",
+    }
     added = {**placed, "is_readable": "boolean", "is_repeat": "boolean"}
     wire = {name: SPARK_TYPE_OF_JSON[fields[name]["type"]] for name in read if name not in added}
     assert read == {**wire, "happened_at": "timestamp", **added}
 
 
 @BY_FAMILY
-def test_spark_computes_the_columns_of_the_tables_with_their_types(kafka_records: "DataFrame", family: Family) -> None:
+def test_spark_computes_the_columns_of_the_tables_with_their_types(
+    kafka_records: "DataFrame", family: Family
+) -> None:
     from tally.frames import canonical_records, contributions, members_per_window, window_rows
 
-    computed = types_of(window_rows(members_per_window(contributions(canonical_records(kafka_records), family), family), family))
+    computed = types_of(
+        window_rows(
+            members_per_window(contributions(canonical_records(kafka_records), family), family),
+            family,
+        )
+    )
 
-    stored = {name: SPARK_TYPE_OF_CQL[kind] for name, kind in tables()[family.batch_table].columns.items() if name != "generation"}
+    stored = {
+        name: SPARK_TYPE_OF_CQL[kind]
+        for name, kind in tables()[family.batch_table].columns.items()
+        if name != "generation"
+    }
     assert computed == stored
     assert set(tables()[family.speed_table].columns) == set(stored) - set(family.excluded_parts)
 
 
-def test_spark_writes_the_columns_of_the_master_with_their_types(kafka_records: "DataFrame") -> None:
+def test_spark_writes_the_columns_of_the_master_with_their_types(
+    kafka_records: "DataFrame",
+) -> None:
     from batch_layer.master.table import master_records
 
     # The digest of the bytes goes into the note of the append.

@@ -1,6 +1,8 @@
-"""Wrong on purpose: a sink that adds what is new to what the table holds, as a first attempt would, in place of absolute totals.
+"""Wrong on purpose: a sink that adds what is new to what the table holds, as a first attempt would,
+in place of absolute totals.
 
-A repeated micro-batch, a restored checkpoint or a second driver adds again. `python -m tests.controls.adding` is the shipped job with it.
+A repeated micro-batch, a restored checkpoint or a second driver adds again. `python -m
+tests.controls.adding` is the shipped job with it.
 """
 
 import sys
@@ -17,7 +19,8 @@ from tally.settings import Settings
 
 
 class AddingSink(RowSink):
-    """Adds what has changed since it last saw a row: it knows nothing of what others, or it before a restart, have added."""
+    """Adds what has changed since it last saw a row: it knows nothing of what others, or it
+    before a restart, have added."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -25,7 +28,9 @@ class AddingSink(RowSink):
 
     def write(self, windows: Sequence[WindowRows]) -> None:
         """The rows, with the increments added to what is there."""
-        super().write([(family, [self._added(family, row) for row in rows]) for family, rows in windows])
+        super().write(
+            [(family, [self._added(family, row) for row in rows]) for family, rows in windows]
+        )
 
     def timestamp(self, family: Family, row: Row) -> int:
         """Microseconds since 1970: the last to write wins."""
@@ -38,7 +43,11 @@ class AddingSink(RowSink):
         before = self._last.get(key, [0] * len(totals))
         self._last[key] = totals
         held = self._held(family, columns[first:-1], key)
-        return (*key, *(there + now - then for there, now, then in zip(held, totals, before, strict=True)), row[-1])
+        return (
+            *key,
+            *(there + now - then for there, now, then in zip(held, totals, before, strict=True)),
+            row[-1],
+        )
 
     def _held(self, family: Family, columns: Sequence[str], key: tuple[object, ...]) -> list[int]:
         store_id, day, start, *others = key

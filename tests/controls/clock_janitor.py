@@ -1,4 +1,5 @@
-"""Wrong on purpose: deletes raw messages by the clock, read or not, as a topic's own retention does."""
+"""Wrong on purpose: deletes raw messages by the clock, read or not, as a topic's own retention
+does."""
 
 from typing import Any
 
@@ -15,6 +16,9 @@ class ClockJanitor(Janitor):
         consumer = kafka_consumer(self._settings, "clock-janitor")
         topics = admin.list_topics(timeout=30).topics
         places = [(name, number) for name in self._topics for number in topics[name].partitions]
-        ends = {place: consumer.get_watermark_offsets(TopicPartition(*place), timeout=30)[1] for place in places}
+        ends = {
+            place: consumer.get_watermark_offsets(TopicPartition(*place), timeout=30)[1]
+            for place in places
+        }
         consumer.close()
         return {place: end + 1 for place, end in ends.items()}

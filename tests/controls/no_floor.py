@@ -1,4 +1,5 @@
-"""Wrong on purpose: `python -m tests.controls.no_floor` is the shipped job whose queries begin anew without a floor."""
+"""Wrong on purpose: `python -m tests.controls.no_floor` is the shipped job whose queries begin
+anew without a floor."""
 
 import sys
 

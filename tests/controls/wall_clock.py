@@ -1,4 +1,5 @@
-"""Wrong on purpose: speed rows written with the clock's timestamp, so that a replay or a second driver overwrites richer rows.
+"""Wrong on purpose: speed rows written with the clock's timestamp, so that a replay or a second
+driver overwrites richer rows.
 
 `python -m tests.controls.wall_clock` is the shipped job with this sink.
 """

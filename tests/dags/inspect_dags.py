@@ -1,4 +1,5 @@
-"""Prints, as one JSON object, what Airflow finds in dags/; run as a process with an AIRFLOW_HOME of its own.
+"""Prints, as one JSON object, what Airflow finds in dags/; run as a process with an AIRFLOW_HOME of
+its own.
 
 Importing Airflow writes its configuration and sets up logging: the test process is spared both.
 """
@@ -16,11 +17,14 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 def main() -> None:
-    """One entry for each file: what it defines, how long its import took, which heavy modules it brought along."""
+    """One entry for each file: what it defines, how long its import took, which heavy modules it
+    brought along."""
     sys.path.insert(0, str(REPOSITORY))
     # A first DAG file pays for Airflow's own operators; they are not what is measured.
     import_module("airflow.providers.standard.operators.bash")
-    files = [file.stem for file in sorted((REPOSITORY / "dags").glob("*.py")) if file.stem != "__init__"]
+    files = [
+        file.stem for file in sorted((REPOSITORY / "dags").glob("*.py")) if file.stem != "__init__"
+    ]
     print(json.dumps({name: described(name) for name in files}))
 
 
@@ -39,7 +43,9 @@ def described(name: str) -> dict[str, Any]:
         "max_active_runs": [dag.max_active_runs for dag in dags],
         "documented": [bool(dag.doc_md) for dag in dags],
         "tasks": [facts_of_task(task) for dag in dags for task in dag.tasks],
-        "commands": {conf: command(dag, conf) for dag in dags for conf in ("dirty", "full", "days")},
+        "commands": {
+            conf: command(dag, conf) for dag in dags for conf in ("dirty", "full", "days")
+        },
         "params": [dag.params.dump() for dag in dags],
     }
 

@@ -36,7 +36,10 @@ def links_of(text: str) -> list[str]:
 
 def anchors_of(text: str) -> set[str]:
     """Anchors that a page's headings have, by GitHub's rule."""
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in _HEADING.findall(_FENCE.sub("", text))}
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        for heading in _HEADING.findall(_FENCE.sub("", text))
+    }
 
 
 @cache

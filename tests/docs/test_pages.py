@@ -30,14 +30,23 @@ def test_every_make_target_that_code_names_is_there(page: str) -> None:
 def test_every_module_that_code_starts_is_there(page: str) -> None:
     started = {name.replace(".", "/") for name in names_in(page, r"python -m ((?:\w+\.)+\w+)")}
 
-    assert [name for name in started if not ((ROOT / f"{name}.py").exists() or (ROOT / name / "__main__.py").exists())] == []
+    assert [
+        name
+        for name in started
+        if not ((ROOT / f"{name}.py").exists() or (ROOT / name / "__main__.py").exists())
+    ] == []
 
 
 @BY_PAGE
 def test_every_setting_that_a_page_names_is_there(page: str) -> None:
     known = {f"TALLY_{name.upper()}" for name in Settings.model_fields}
 
-    assert set(re.findall(r"\bTALLY_[A-Z_]*[A-Z]\b", pages()[page])) - known - {"TALLY_TEST_STACK_HOME"} == set()
+    assert (
+        set(re.findall(r"\bTALLY_[A-Z_]*[A-Z]\b", pages()[page]))
+        - known
+        - {"TALLY_TEST_STACK_HOME"}
+        == set()
+    )
 
 
 @BY_PAGE
@@ -62,7 +71,11 @@ def test_the_architecture_page_is_short_and_states_invariants() -> None:
 def test_the_first_screen_of_the_readme_has_the_two_commands() -> None:
     first_screen = "\n".join(pages()["README.md"].splitlines()[:50])
 
-    assert [command for command in ("make demo", "make test", "ARCHITECTURE.md", "docs/lambda.svg") if command not in first_screen] == []
+    assert [
+        command
+        for command in ("make demo", "make test", "ARCHITECTURE.md", "docs/lambda.svg")
+        if command not in first_screen
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -70,10 +83,16 @@ def test_the_first_screen_of_the_readme_has_the_two_commands() -> None:
     [
         (links_of, "see [x](nowhere.md) and `[y](code.md)`", ["nowhere.md"]),
         (links_of, '<img src="docs/gone.svg">', ["docs/gone.svg"]),
-        (code_of, "`tally frobnicate`\n```sh\nmake nothing\n```\n", ["make nothing\n", "tally frobnicate"]),
+        (
+            code_of,
+            "`tally frobnicate`\n```sh\nmake nothing\n```\n",
+            ["make nothing\n", "tally frobnicate"],
+        ),
     ],
 )
-def test_links_and_code_are_found(finds: Callable[[str], list[str]], text: str, found: list[str]) -> None:
+def test_links_and_code_are_found(
+    finds: Callable[[str], list[str]], text: str, found: list[str]
+) -> None:
     assert finds(text) == found
 
 
@@ -84,7 +103,8 @@ def test_a_link_that_leads_nowhere_is_found() -> None:
 
 
 def leads_somewhere(page: str, link: str) -> bool:
-    """Whether a relative link's file is there, with the heading that it names; other sites are not asked."""
+    """Whether a relative link's file is there, with the heading that it names; other sites are
+    not asked."""
     if link.startswith(ELSEWHERE):
         return True
     path, _, anchor = link.partition("#")
@@ -94,4 +114,6 @@ def leads_somewhere(page: str, link: str) -> bool:
 
 def names_in(page: str, pattern: str) -> set[str]:
     """What a pattern's group finds in the code of a page."""
-    return {name for code in code_of(pages()[page]) for name in re.findall(pattern, code, re.MULTILINE)}
+    return {
+        name for code in code_of(pages()[page]) for name in re.findall(pattern, code, re.MULTILINE)
+    }

@@ -1,6 +1,8 @@
-"""A reference model of one store: a log in offset order, what each layer holds of a window, and what a full recompute says.
+"""A reference model of one store: a log in offset order, what each layer holds of a window, and
+what a full recompute says.
 
-It restates the rules of docs/guarantees.md in a few lines of plain Python; of the pipeline it shares the values of tally/merge.py alone.
+It restates the rules of docs/guarantees.md in a few lines of plain Python; of the pipeline it
+shares the values of tally/merge.py alone.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +19,10 @@ EPOCH = 1
 
 @dataclass(frozen=True)
 class Event:
-    """One committed record. `identity` may come again: a resend (same window, amount and currency) or a conflict."""
+    """One committed record.
+
+    `identity` may come again: a resend (same window, amount and currency) or a conflict.
+    """
 
     identity: str
     window: int
@@ -28,15 +33,19 @@ class Event:
 
 @dataclass(frozen=True)
 class Cut:
-    """How far each layer is: batch holds the log below `batch`; speed has accepted the first `speed[w]` records of window w."""
+    """How far each layer is: batch holds the log below `batch`; speed has accepted the first
+    `speed[w]` records of window w."""
 
     batch: int
     speed: tuple[int, ...]
 
 
 def logs(conflicts: bool = True) -> st.SearchStrategy[list[Event]]:
-    """Logs of up to 12 records; every record may come again as it was, and with conflicts also in another shape."""
-    payloads = st.tuples(st.sampled_from(WINDOWS), st.integers(0, 9), st.sampled_from(["USD", "EUR"]))
+    """Logs of up to 12 records; every record may come again as it was, and with conflicts also
+    in another shape."""
+    payloads = st.tuples(
+        st.sampled_from(WINDOWS), st.integers(0, 9), st.sampled_from(["USD", "EUR"])
+    )
     records = st.lists(st.tuples(st.sampled_from("abcdef"), payloads), max_size=12)
     return records.map(lambda found: _events(found, conflicts))
 
@@ -46,7 +55,10 @@ def _events(records: Sequence[tuple[str, tuple[int, int, str]]], conflicts: bool
     for identity, payload in records:
         first.setdefault(identity, payload)
     kept = [(identity, payload if conflicts else first[identity]) for identity, payload in records]
-    return [Event(identity, payload[0], offset, *payload[1:]) for offset, (identity, payload) in enumerate(kept)]
+    return [
+        Event(identity, payload[0], offset, *payload[1:])
+        for offset, (identity, payload) in enumerate(kept)
+    ]
 
 
 def cuts(log: Sequence[Event]) -> st.SearchStrategy[Cut]:
@@ -57,7 +69,9 @@ def cuts(log: Sequence[Event]) -> st.SearchStrategy[Cut]:
 
 def of_window(log: Iterable[Event], window: int) -> list[Event]:
     """The window's records in offset order."""
-    return sorted((event for event in log if event.window == window), key=lambda event: event.offset)
+    return sorted(
+        (event for event in log if event.window == window), key=lambda event: event.offset
+    )
 
 
 def first_copies(log: Iterable[Event]) -> dict[str, Event]:
@@ -69,18 +83,21 @@ def first_copies(log: Iterable[Event]) -> dict[str, Event]:
 
 
 def speed_state(log: Sequence[Event], window: int, accepted: int) -> WindowState | None:
-    """What the speed layer holds after the first `accepted` records of the window: it knows of no other window."""
+    """What the speed layer holds after the first `accepted` records of the window: it knows of
+    no other window."""
     return speed_of(of_window(log, window)[:accepted])
 
 
 def speed_of(received: Iterable[Event]) -> WindowState | None:
-    """The state of a set of records of one window, in whatever order and however often they came; no record, no row."""
+    """The state of a set of records of one window, in whatever order and however often they
+    came; no record, no row."""
     kept = first_copies(received)
     return WindowState(EPOCH, len(kept), sums(kept.values())) if kept else None
 
 
 def batch_state(log: Sequence[Event], window: int, until: int) -> WindowState | None:
-    """What a rebuild over the log below `until` holds: conflicts whose first copy lies in another window are excluded."""
+    """What a rebuild over the log below `until` holds: conflicts whose first copy lies in
+    another window are excluded."""
     held = [event for event in log if event.offset < until]
     here, everywhere = first_copies(of_window(held, window)), first_copies(held)
     counted = [event for event in here.values() if everywhere[event.identity].window == window]
@@ -92,18 +109,23 @@ def batch_state(log: Sequence[Event], window: int, until: int) -> WindowState | 
 
 
 def recomputed(log: Sequence[Event], window: int, cut: Cut) -> int:
-    """The window's total from scratch over the longer of the two prefixes, without the conflicts that batch has seen."""
+    """The window's total from scratch over the longer of the two prefixes, without the conflicts
+    that batch has seen."""
     accepted = of_window(log, window)[: cut.speed[window]]
     held = [event for event in log if event.offset < cut.batch]
     longer = first_copies({*accepted, *of_window(held, window)})
     taken_back = {one for one, event in first_copies(held).items() if event.window != window}
     seen_by_batch = {event.identity for event in of_window(held, window)}
-    return sum(event.amount for one, event in longer.items() if one not in taken_back & seen_by_batch)
+    return sum(
+        event.amount for one, event in longer.items() if one not in taken_back & seen_by_batch
+    )
 
 
 def served(merge: Merge, log: Sequence[Event], window: int, cut: Cut) -> MergedWindow:
     """The merge of both sides at the cut."""
-    return merge(speed_state(log, window, cut.speed[window]), batch_state(log, window, cut.batch), False)
+    return merge(
+        speed_state(log, window, cut.speed[window]), batch_state(log, window, cut.batch), False
+    )
 
 
 def sums(events: Iterable[Event]) -> dict[Axes, Parts]:

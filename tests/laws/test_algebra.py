@@ -1,4 +1,5 @@
-"""The parts' sums and the register are the algebra that lets any order, grouping and repetition give one answer."""
+"""The parts' sums and the register are the algebra that lets any order, grouping and repetition
+give one answer."""
 
 from functools import reduce
 
@@ -8,11 +9,15 @@ from hypothesis import strategies as st
 from tally.merge import WindowState, add_parts, merge_window, richer
 from tests.laws.history import WINDOWS, Event, logs, of_window, speed_state
 
-parts = st.dictionaries(st.sampled_from(["receipts", "gross_minor", "units_milli"]), st.integers(-(10**12), 10**12))
+parts = st.dictionaries(
+    st.sampled_from(["receipts", "gross_minor", "units_milli"]), st.integers(-(10**12), 10**12)
+)
 
 
 @given(parts, parts, parts)
-def test_adding_parts_is_associative(one: dict[str, int], two: dict[str, int], three: dict[str, int]) -> None:
+def test_adding_parts_is_associative(
+    one: dict[str, int], two: dict[str, int], three: dict[str, int]
+) -> None:
     assert add_parts(add_parts(one, two), three) == add_parts(one, add_parts(two, three))
 
 
@@ -27,16 +32,25 @@ def test_nothing_is_the_zero_of_adding_parts(one: dict[str, int]) -> None:
 
 
 def writes(log: list[Event]) -> list[WindowState | None]:
-    """What any number of speed writers may write of one window: the state of each prefix, in any order and repeated."""
-    return [speed_state(log, WINDOWS[0], accepted) for accepted in range(len(of_window(log, WINDOWS[0])) + 1)]
+    """What any number of speed writers may write of one window: the state of each prefix, in any
+    order and repeated."""
+    return [
+        speed_state(log, WINDOWS[0], accepted)
+        for accepted in range(len(of_window(log, WINDOWS[0])) + 1)
+    ]
 
 
 @given(st.data(), logs())
-def test_register_is_commutative_and_associative_over_the_writes_of_a_window(data: st.DataObject, log: list[Event]) -> None:
+def test_register_is_commutative_and_associative_over_the_writes_of_a_window(
+    data: st.DataObject, log: list[Event]
+) -> None:
     written = data.draw(st.lists(st.sampled_from(writes(log)), min_size=3, max_size=3))
     one, two, three = written
 
-    assert (richer(one, two), richer(richer(one, two), three)) == (richer(two, one), richer(one, richer(two, three)))
+    assert (richer(one, two), richer(richer(one, two), three)) == (
+        richer(two, one),
+        richer(one, richer(two, three)),
+    )
 
 
 @given(logs())
@@ -46,7 +60,9 @@ def test_register_is_idempotent_and_has_a_zero(log: list[Event]) -> None:
 
 
 @given(st.data(), logs())
-def test_any_order_of_writes_by_any_number_of_writers_leaves_the_same_row(data: st.DataObject, log: list[Event]) -> None:
+def test_any_order_of_writes_by_any_number_of_writers_leaves_the_same_row(
+    data: st.DataObject, log: list[Event]
+) -> None:
     repeated = [state for state in writes(log) for _ in range(2)]
 
     shuffled = data.draw(st.permutations(repeated))

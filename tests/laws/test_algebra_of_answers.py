@@ -1,4 +1,5 @@
-"""An answer at any grain is made of the same parts: cutting time differently changes no total, and ratios are sums over sums."""
+"""An answer at any grain is made of the same parts: cutting time differently changes no total,
+and ratios are sums over sums."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -18,8 +19,12 @@ from tests.support.serving_world import at
 
 START = at("2017-10-29T00:00")
 SUMS = ("transactions", "revenue", "gross_revenue", "units")
-counts = st.tuples(*(st.integers(0, 10**9) for _ in SALES.parts)).map(lambda values: dict(zip(SALES.parts, values, strict=True)))
-known = counts.map(lambda parts: ServedWindow(MergedWindow("batch", 1, {("USD",): parts}), "final", True))
+counts = st.tuples(*(st.integers(0, 10**9) for _ in SALES.parts)).map(
+    lambda values: dict(zip(SALES.parts, values, strict=True))
+)
+known = counts.map(
+    lambda parts: ServedWindow(MergedWindow("batch", 1, {("USD",): parts}), "final", True)
+)
 days = st.lists(st.one_of(known, st.just(UNKNOWN)), min_size=1, max_size=24)
 
 
@@ -32,7 +37,9 @@ def cut(windows: Sequence[ServedWindow], ends: Sequence[int]) -> list[Cell]:
 
 @pytest.mark.parametrize("name", SUMS)
 @given(windows=days, ends=st.lists(st.integers(1, 23)))
-def test_cutting_time_differently_changes_no_total(name: str, windows: list[ServedWindow], ends: list[int]) -> None:
+def test_cutting_time_differently_changes_no_total(
+    name: str, windows: list[ServedWindow], ends: list[int]
+) -> None:
     metric = catalogue.metric(name)
 
     parts = [values_of(metric, cell)["value"] for cell in cut(windows, ends)]
@@ -43,7 +50,9 @@ def test_cutting_time_differently_changes_no_total(name: str, windows: list[Serv
 
 
 @given(windows=days, ends=st.lists(st.integers(1, 23)))
-def test_ratio_of_a_longer_stretch_is_sum_over_sum(windows: list[ServedWindow], ends: list[int]) -> None:
+def test_ratio_of_a_longer_stretch_is_sum_over_sum(
+    windows: list[ServedWindow], ends: list[int]
+) -> None:
     basket = catalogue.metric("average_basket")
 
     pieces = [values_of(basket, cell) for cell in cut(windows, ends)]
@@ -56,16 +65,27 @@ def test_ratio_of_a_longer_stretch_is_sum_over_sum(windows: list[ServedWindow], 
 def test_average_of_ratios_is_another_number() -> None:
     baskets = [(1, 1_000), (3, 600)]
     windows = [
-        ServedWindow(MergedWindow("batch", 1, {("USD",): {"receipts": n, "gross_minor": gross}}), "final", True) for n, gross in baskets
+        ServedWindow(
+            MergedWindow("batch", 1, {("USD",): {"receipts": n, "gross_minor": gross}}),
+            "final",
+            True,
+        )
+        for n, gross in baskets
     ]
 
     (whole,) = cut(windows, [])
 
-    assert values_of(catalogue.metric("average_basket"), whole)["value"] == 400 != (1_000 / 1 + 600 / 3) / 2
+    assert (
+        values_of(catalogue.metric("average_basket"), whole)["value"]
+        == 400
+        != (1_000 / 1 + 600 / 3) / 2
+    )
 
 
 @given(windows=days, ends=st.lists(st.integers(1, 23)))
-def test_stretch_is_missing_only_if_every_quarter_hour_is(windows: list[ServedWindow], ends: list[int]) -> None:
+def test_stretch_is_missing_only_if_every_quarter_hour_is(
+    windows: list[ServedWindow], ends: list[int]
+) -> None:
     for cell in cut(windows, ends):
         first, last = (round((instant - START) / timedelta(minutes=15)) for instant in cell.slot)
         assert cell.is_missing == all(window is UNKNOWN for window in windows[first:last])

@@ -1,4 +1,5 @@
-"""A statement bound by us is the one that the driver would bind, at every limit; and what a column cannot hold is refused."""
+"""A statement bound by us is the one that the driver would bind, at every limit; and what a
+column cannot hold is refused."""
 
 import struct
 from typing import Any
@@ -14,7 +15,8 @@ from runtime.binding import binder
 
 LONG = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(max_size=20)
-# A column of each type that Tally writes by the million, and two that are packed by the driver itself.
+# A column of each type that Tally writes by the million, and two that are packed by the driver
+# itself.
 COLUMNS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
     "store_id": (cqltypes.VarcharType, TEXT),
     "name": (cqltypes.UTF8Type, TEXT),
@@ -25,13 +27,21 @@ COLUMNS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
     "lines": (cqltypes.ListType.apply_parameters([cqltypes.UTF8Type]), st.lists(TEXT, max_size=3)),
     "share": (cqltypes.DoubleType, st.floats(allow_nan=False)),
 }
-ROWS = st.tuples(*(st.none() | values if name != "store_id" else values for name, (_, values) in COLUMNS.items()))
+ROWS = st.tuples(
+    *(st.none() | values if name != "store_id" else values for name, (_, values) in COLUMNS.items())
+)
 
 
 STATEMENT = PreparedStatement(
     [ColumnMetadata("tally", "rows", name, kind) for name, (kind, _) in COLUMNS.items()],
-    b"id", [0], "INSERT", "tally", ProtocolVersion.V4, [], None,
-)  # fmt: skip
+    b"id",
+    [0],
+    "INSERT",
+    "tally",
+    ProtocolVersion.V4,
+    [],
+    None,
+)
 FITTING: list[Any] = ["1", "1", 0, 0, 0, 0, [], 0.0]
 
 
@@ -39,18 +49,31 @@ FITTING: list[Any] = ["1", "1", 0, 0, 0, 0, [], 0.0]
 def test_statement_is_the_one_that_the_driver_would_bind(values: tuple[Any, ...]) -> None:
     ours, theirs = binder(STATEMENT)(values), STATEMENT.bind(values)
 
-    assert (ours.values, ours.routing_key, ours.keyspace) == (theirs.values, theirs.routing_key, theirs.keyspace)
+    assert (ours.values, ours.routing_key, ours.keyspace) == (
+        theirs.values,
+        theirs.routing_key,
+        theirs.keyspace,
+    )
 
 
 @pytest.mark.parametrize(
     ("place", "value", "error"),
     [
-        (2, -1, struct.error), (2, 2**32, struct.error), (3, 2**63, struct.error), (4, 2**63, struct.error),
-        (4, -(2**63) - 1, struct.error), (5, 2**31, struct.error), (4, "7", struct.error), (0, 7, TypeError), (1, 7, TypeError),
+        (2, -1, struct.error),
+        (2, 2**32, struct.error),
+        (3, 2**63, struct.error),
+        (4, 2**63, struct.error),
+        (4, -(2**63) - 1, struct.error),
+        (5, 2**31, struct.error),
+        (4, "7", struct.error),
+        (0, 7, TypeError),
+        (1, 7, TypeError),
         (0, "\ud800", UnicodeEncodeError),
     ],
-)  # fmt: skip
-def test_what_a_column_cannot_hold_is_refused(place: int, value: Any, error: type[Exception]) -> None:
+)
+def test_what_a_column_cannot_hold_is_refused(
+    place: int, value: Any, error: type[Exception]
+) -> None:
     with pytest.raises(error):
         binder(STATEMENT)([*FITTING[:place], value, *FITTING[place + 1 :]])
 

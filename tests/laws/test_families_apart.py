@@ -1,4 +1,5 @@
-"""Two families may have parts and dimensions of the same names: each number of an answer is of its own family."""
+"""Two families may have parts and dimensions of the same names: each number of an answer is of
+its own family."""
 
 from collections import Counter
 
@@ -27,10 +28,14 @@ def served(values: dict[Axes, Parts]) -> ServedWindow:
 
 
 def rows(*axes: st.SearchStrategy[str]) -> st.SearchStrategy[dict[Axes, Parts]]:
-    return st.dictionaries(st.tuples(*axes), st.fixed_dictionaries({"visits": counts, "seconds": counts}), max_size=4)
+    return st.dictionaries(
+        st.tuples(*axes), st.fixed_dictionaries({"visits": counts, "seconds": counts}), max_size=4
+    )
 
 
-windows = st.lists(st.tuples(rows(zones, kinds).map(served), rows(zones).map(served)), min_size=1, max_size=5)
+windows = st.lists(
+    st.tuples(rows(zones, kinds).map(served), rows(zones).map(served)), min_size=1, max_size=5
+)
 
 
 def whole(of: list[Window]) -> Cell:
@@ -51,7 +56,11 @@ def summed(of: list[Window], side: int) -> Counter[str]:
 def test_ratio_of_parts_of_one_name_takes_each_from_its_own_family(of: list[Window]) -> None:
     above, below = (summed(of, side).total() for side in (0, 1))
 
-    assert values_of(SHARE, whole(of)) == {"value": ratio(above, below), "numerator": above, "denominator": below}
+    assert values_of(SHARE, whole(of)) == {
+        "value": ratio(above, below),
+        "numerator": above,
+        "denominator": below,
+    }
 
 
 @given(windows)

@@ -18,14 +18,31 @@ from tests.unit.ingest.messages import interval, receipt
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 CENTS = st.integers(-(10**6), 10**6)
 LINES = st.lists(st.tuples(CENTS, st.integers(-9999, 9999)), min_size=1, max_size=5)
-NAMES = st.sampled_from(["happened_at", "operation_id", "transaction_id", "vendor_fiscal_module", "transactions", "kind", "currency"])
+NAMES = st.sampled_from(
+    [
+        "happened_at",
+        "operation_id",
+        "transaction_id",
+        "vendor_fiscal_module",
+        "transactions",
+        "kind",
+        "currency",
+    ]
+)
 INTERVAL_NAMES = st.sampled_from(["store_id", "device_id", "interval_seconds", "in", "out"])
-NEAR = {"happened_at": "2017-09-19T22:48:03Z", "operation_id": 1, "transaction_id": 2, "vendor_fiscal_module": 3}
+NEAR = {
+    "happened_at": "2017-09-19T22:48:03Z",
+    "operation_id": 1,
+    "transaction_id": 2,
+    "vendor_fiscal_module": 3,
+}
 
 
 def outcome(convert: Any, message: bytes) -> str:
@@ -45,7 +62,9 @@ def test_any_bytes_are_taken_or_rejected_for_a_known_reason(message: bytes) -> N
 
 @settings(max_examples=40)
 @given(st.dictionaries(NAMES | INTERVAL_NAMES | st.text(max_size=5), JSON), JSON)
-def test_any_json_is_taken_or_rejected_for_a_known_reason(fields: dict[str, Any], line: Any) -> None:
+def test_any_json_is_taken_or_rejected_for_a_known_reason(
+    fields: dict[str, Any], line: Any
+) -> None:
     message = json.dumps({**NEAR, "transactions": [line], **fields}).encode()
 
     assert outcome(receipt, message) in ("taken", *loader.dead_letter_reasons())
@@ -53,7 +72,9 @@ def test_any_json_is_taken_or_rejected_for_a_known_reason(fields: dict[str, Any]
 
 
 @given(JSON, JSON, JSON)
-def test_any_line_is_taken_or_rejected_for_a_known_reason(price: Any, amount: Any, extra: Any) -> None:
+def test_any_line_is_taken_or_rejected_for_a_known_reason(
+    price: Any, amount: Any, extra: Any
+) -> None:
     line = {"item": "a", "price": price, "amount": amount, "extra": extra}
     message = json.dumps({**NEAR, "transactions": [line]}).encode()
 
@@ -62,14 +83,22 @@ def test_any_line_is_taken_or_rejected_for_a_known_reason(price: Any, amount: An
 
 DIGITS = st.integers(1, 4000).map(lambda count: "7" * count)
 NUMBER = st.one_of(
-    DIGITS, DIGITS.map(lambda digits: "0." + digits), st.integers(-999, 999).map(lambda power: f"1e{power}"), DIGITS.map("-{}.5e9".format)
+    DIGITS,
+    DIGITS.map(lambda digits: "0." + digits),
+    st.integers(-999, 999).map(lambda power: f"1e{power}"),
+    DIGITS.map("-{}.5e9".format),
 )
-TEXT = st.tuples(st.text(max_size=4), st.integers(0, 6000)).map(lambda drawn: json.dumps(drawn[0] * drawn[1]))
-NAME = st.tuples(st.text(min_size=1, max_size=3), st.integers(1, 200)).map(lambda drawn: json.dumps(drawn[0] * drawn[1]))
+TEXT = st.tuples(st.text(max_size=4), st.integers(0, 6000)).map(
+    lambda drawn: json.dumps(drawn[0] * drawn[1])
+)
+NAME = st.tuples(st.text(min_size=1, max_size=3), st.integers(1, 200)).map(
+    lambda drawn: json.dumps(drawn[0] * drawn[1])
+)
 LARGE = st.recursive(
     NUMBER | TEXT,
     lambda inner: (
-        st.lists(inner, max_size=3).map(lambda of: f"[{','.join(of)}]") | st.tuples(NAME, inner).map(lambda of: f"{{{of[0]}:{of[1]}}}")
+        st.lists(inner, max_size=3).map(lambda of: f"[{','.join(of)}]")
+        | st.tuples(NAME, inner).map(lambda of: f"{{{of[0]}:{of[1]}}}")
     ),
     max_leaves=6,
 )
@@ -77,7 +106,9 @@ LARGE = st.recursive(
 
 @settings(max_examples=150)
 @given(NAME, LARGE, NAME, LARGE)
-def test_whatever_is_accepted_keeps_the_bounds_of_every_reader(name: str, value: str, line_name: str, line_value: str) -> None:
+def test_whatever_is_accepted_keeps_the_bounds_of_every_reader(
+    name: str, value: str, line_name: str, line_value: str
+) -> None:
     line = f'{{"item": "a", "price": 1, "amount": 1, {line_name}: {line_value}}}'
     message = f'{json.dumps(NEAR)[:-1]}, "transactions": [{line}], {name}: {value}}}'.encode()
 
@@ -87,14 +118,27 @@ def test_whatever_is_accepted_keeps_the_bounds_of_every_reader(name: str, value:
 
 def written(lines: list[tuple[int, int]], number: str, order: int, space: str) -> bytes:
     """One receipt with this spelling of its prices, order of its fields and white space."""
-    tree = {**NEAR, "transactions": [{"item": "a", "price": number.format(cents / 100), "amount": amount} for cents, amount in lines]}
+    tree = {
+        **NEAR,
+        "transactions": [
+            {"item": "a", "price": number.format(cents / 100), "amount": amount}
+            for cents, amount in lines
+        ],
+    }
     names = list(tree)[order:] + list(tree)[:order]
-    return json.dumps({name: tree[name] for name in names}, separators=("," + space, space + ":")).encode()
+    return json.dumps(
+        {name: tree[name] for name in names}, separators=("," + space, space + ":")
+    ).encode()
 
 
 @given(LINES, st.integers(0, 4), st.sampled_from(["{:.2f}", "{:.3f}", "{:.5f}"]))
-def test_fingerprint_does_not_depend_on_order_white_space_or_spelling(lines: list[tuple[int, int]], order: int, number: str) -> None:
-    assert receipt(written(lines, number, order, " ")).fingerprint == receipt(written(lines, "{:.2f}", 0, "\n ")).fingerprint
+def test_fingerprint_does_not_depend_on_order_white_space_or_spelling(
+    lines: list[tuple[int, int]], order: int, number: str
+) -> None:
+    assert (
+        receipt(written(lines, number, order, " ")).fingerprint
+        == receipt(written(lines, "{:.2f}", 0, "\n ")).fingerprint
+    )
 
 
 @given(LINES)
@@ -103,20 +147,32 @@ def test_parts_of_a_sale_add_up_to_its_lines(lines: list[tuple[int, int]]) -> No
 
     assert made.units_milli == 1000 * sum(amount for _, amount in lines)
     assert made.gross_minor >= 0 <= made.returns_minor
-    assert made.gross_minor + made.returns_minor == sum(abs(line.total_minor) for line in made.lines)
+    assert made.gross_minor + made.returns_minor == sum(
+        abs(line.total_minor) for line in made.lines
+    )
     assert msgspec.json.decode(msgspec.json.encode(made), type=CanonicalReceipt) == made
 
 
 PLANS = st.builds(
-    Plan, seed=st.integers(0, 9), duplicates=st.sampled_from([0, 0.5, 1]), disorder=st.sampled_from([0, 300]),
-    late=st.sampled_from([0, 0.3]), conflicts=st.integers(0, 5), bad=st.integers(0, 5), receipts=st.just(40),
-)  # fmt: skip
+    Plan,
+    seed=st.integers(0, 9),
+    duplicates=st.sampled_from([0, 0.5, 1]),
+    disorder=st.sampled_from([0, 300]),
+    late=st.sampled_from([0, 0.3]),
+    conflicts=st.integers(0, 5),
+    bad=st.integers(0, 5),
+    receipts=st.just(40),
+)
 MESSAGE = (
     '{{"happened_at":"{}","operation_id":1,"transaction_id":{},"vendor_fiscal_module":1,'
     '"transactions":[{{"item":"a","price":1,"amount":1}}]}}'
 )
 RECEIPTS = [
-    Receipt("1", 1483228800 + 600 * number, MESSAGE.format(f"2017-01-01T{number // 6:02d}:{number % 6}0:00+00:00", number).encode())
+    Receipt(
+        "1",
+        1483228800 + 600 * number,
+        MESSAGE.format(f"2017-01-01T{number // 6:02d}:{number % 6}0:00+00:00", number).encode(),
+    )
     for number in range(40)
 ]
 
@@ -127,7 +183,9 @@ def test_replay_sends_in_order_of_time_every_receipt_once_first(plan: Plan) -> N
     sent = list(sendings(RECEIPTS, plan))
 
     assert [sending.send_at for sending in sent] == sorted(sending.send_at for sending in sent)
-    assert sorted(sending.value for sending in sent if sending.kind in ("original", "late")) == sorted(r.message for r in RECEIPTS)
+    assert sorted(
+        sending.value for sending in sent if sending.kind in ("original", "late")
+    ) == sorted(r.message for r in RECEIPTS)
     assert sent == list(sendings(RECEIPTS, plan))
     assert sum(sending.kind == "conflict" for sending in sent) == plan.conflicts
     assert sum(sending.kind == "bad" for sending in sent) == plan.bad

@@ -1,15 +1,29 @@
-"""The merge rule over every history: prefixes, duplicates, conflicts, late readers of either layer."""
+"""The merge rule over every history: prefixes, duplicates, conflicts, late readers of either
+layer."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tally.merge import MISSING, Axes, MergedWindow, Parts, WindowState, merge_window
-from tests.laws.history import EPOCH, WINDOWS, Cut, Event, cuts, logs, served, speed_of, speed_state, total
+from tests.laws.history import (
+    EPOCH,
+    WINDOWS,
+    Cut,
+    Event,
+    cuts,
+    logs,
+    served,
+    speed_of,
+    speed_state,
+    total,
+)
 from tests.laws.rules import check_conflicts_stay_away, check_equals_recompute, check_never_falls
 
 
 @given(st.data(), logs())
-def test_any_split_between_batch_and_speed_equals_a_full_recompute_of_the_longer_prefix(data: st.DataObject, log: list[Event]) -> None:
+def test_any_split_between_batch_and_speed_equals_a_full_recompute_of_the_longer_prefix(
+    data: st.DataObject, log: list[Event]
+) -> None:
     check_equals_recompute(merge_window, log, data.draw(cuts(log)))
 
 
@@ -24,18 +38,25 @@ def test_redelivery_in_any_order_changes_nothing(data: st.DataObject, log: list[
 
 
 @given(st.data(), logs(conflicts=False))
-def test_served_value_never_falls_while_both_layers_read_on(data: st.DataObject, log: list[Event]) -> None:
+def test_served_value_never_falls_while_both_layers_read_on(
+    data: st.DataObject, log: list[Event]
+) -> None:
     check_never_falls(merge_window, log, data.draw(st.lists(cuts(log), min_size=2, max_size=5)))
 
 
 @given(st.data(), logs())
-def test_conflict_that_batch_took_back_never_comes_back(data: st.DataObject, log: list[Event]) -> None:
+def test_conflict_that_batch_took_back_never_comes_back(
+    data: st.DataObject, log: list[Event]
+) -> None:
     check_conflicts_stay_away(merge_window, log, data.draw(cuts(log)))
 
 
 @given(logs())
 def test_a_rebuild_over_the_whole_log_is_never_overruled(log: list[Event]) -> None:
-    whole = Cut(len(log), tuple(len([event for event in log if event.window == window]) for window in WINDOWS))
+    whole = Cut(
+        len(log),
+        tuple(len([event for event in log if event.window == window]) for window in WINDOWS),
+    )
 
     sources = {served(merge_window, log, window, whole).source for window in WINDOWS}
 
@@ -43,10 +64,14 @@ def test_a_rebuild_over_the_whole_log_is_never_overruled(log: list[Event]) -> No
 
 
 @given(st.data(), logs())
-def test_renaming_an_axis_between_speed_and_batch_changes_no_total(data: st.DataObject, log: list[Event]) -> None:
+def test_renaming_an_axis_between_speed_and_batch_changes_no_total(
+    data: st.DataObject, log: list[Event]
+) -> None:
     cut, window = data.draw(cuts(log)), data.draw(st.sampled_from(WINDOWS))
 
-    def renamed(speed: WindowState | None, batch: WindowState | None, covered: bool) -> MergedWindow:
+    def renamed(
+        speed: WindowState | None, batch: WindowState | None, covered: bool
+    ) -> MergedWindow:
         return merge_window(speed, _renamed(batch), covered)
 
     assert total(served(renamed, log, window, cut)) == total(served(merge_window, log, window, cut))
@@ -56,12 +81,16 @@ def _renamed(state: WindowState | None) -> WindowState | None:
     if state is None:
         return None
     values: dict[Axes, Parts] = {(f"{axes[0]}-new",): parts for axes, parts in state.values.items()}
-    excluded: dict[Axes, Parts] = {(f"{axes[0]}-new",): parts for axes, parts in state.excluded.items()}
+    excluded: dict[Axes, Parts] = {
+        (f"{axes[0]}-new",): parts for axes, parts in state.excluded.items()
+    }
     return WindowState(state.epoch, state.events, values, excluded)
 
 
 @given(st.integers(1, 3), st.integers(0, 9), st.integers(1, 3), st.integers(0, 9))
-def test_the_higher_epoch_wins_whatever_the_other_has_seen(epoch: int, events: int, other: int, more: int) -> None:
+def test_the_higher_epoch_wins_whatever_the_other_has_seen(
+    epoch: int, events: int, other: int, more: int
+) -> None:
     speed, batch = WindowState(epoch, events, {}), WindowState(other, more, {})
 
     expected = "speed" if (epoch, events) > (other, more) else "batch"

@@ -22,7 +22,9 @@ SEARCH = settings(
 )
 
 
-def adds_both_sides(speed: WindowState | None, batch: WindowState | None, covered: bool) -> MergedWindow:
+def adds_both_sides(
+    speed: WindowState | None, batch: WindowState | None, covered: bool
+) -> MergedWindow:
     if speed is None or batch is None:
         return merge_window(speed, batch, covered)
     axes = {**speed.values, **batch.values}
@@ -30,26 +32,36 @@ def adds_both_sides(speed: WindowState | None, batch: WindowState | None, covere
     return MergedWindow("speed", speed.events + batch.events, values)
 
 
-def prefers_speed_on_ties(speed: WindowState | None, batch: WindowState | None, covered: bool) -> MergedWindow:
+def prefers_speed_on_ties(
+    speed: WindowState | None, batch: WindowState | None, covered: bool
+) -> MergedWindow:
     if speed is not None and batch is not None and speed.events == batch.events:
         return MergedWindow("speed", speed.events, speed.values)
     return merge_window(speed, batch, covered)
 
 
-def always_prefers_speed(speed: WindowState | None, batch: WindowState | None, covered: bool) -> MergedWindow:
+def always_prefers_speed(
+    speed: WindowState | None, batch: WindowState | None, covered: bool
+) -> MergedWindow:
     return merge_window(speed, None if speed is not None else batch, covered)
 
 
-def always_prefers_batch(speed: WindowState | None, batch: WindowState | None, covered: bool) -> MergedWindow:
+def always_prefers_batch(
+    speed: WindowState | None, batch: WindowState | None, covered: bool
+) -> MergedWindow:
     return merge_window(None if batch is not None else speed, batch, covered)
 
 
-def forgets_what_was_excluded(speed: WindowState | None, batch: WindowState | None, covered: bool) -> MergedWindow:
+def forgets_what_was_excluded(
+    speed: WindowState | None, batch: WindowState | None, covered: bool
+) -> MergedWindow:
     bare = None if batch is None else WindowState(batch.epoch, batch.events, batch.values)
     return merge_window(speed, bare, covered)
 
 
-def answers_zero_for_missing(speed: WindowState | None, batch: WindowState | None, covered: bool) -> MergedWindow:
+def answers_zero_for_missing(
+    speed: WindowState | None, batch: WindowState | None, covered: bool
+) -> MergedWindow:
     return merge_window(speed, batch, covered=True)
 
 
@@ -76,7 +88,9 @@ BROKEN: Sequence[tuple[Merge, Callable[..., None], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("wrong", "law", "conflicts"), BROKEN, ids=lambda value: getattr(value, "__name__", ""))
+@pytest.mark.parametrize(
+    ("wrong", "law", "conflicts"), BROKEN, ids=lambda value: getattr(value, "__name__", "")
+)
 def test_wrong_rule_breaks_a_law(wrong: Merge, law: Callable[..., None], conflicts: bool) -> None:
     with pytest.raises(AssertionError):
         _searched(law, conflicts)(wrong)

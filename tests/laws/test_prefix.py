@@ -1,4 +1,5 @@
-"""What is counted of a partition is a function of its records in their order: of no cut into micro-batches, of no restart."""
+"""What is counted of a partition is a function of its records in their order: of no cut into
+micro-batches, of no restart."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,9 +35,18 @@ class Sold:
 
 # Around 1970, in the year 1 and today: halves of windows, so that records meet at their borders.
 instants = st.builds(
-    lambda year, half: year + half * 450_000, st.sampled_from([0, -62_135_596_800_000, 1_795_348_800_000]), st.integers(-4, 9)
+    lambda year, half: year + half * 450_000,
+    st.sampled_from([0, -62_135_596_800_000, 1_795_348_800_000]),
+    st.integers(-4, 9),
 )
-sold = st.builds(Sold, st.sampled_from("abc"), instants, st.integers(1, 6), st.sampled_from(["EUR", "USD"]), st.integers(-9, 9))
+sold = st.builds(
+    Sold,
+    st.sampled_from("abc"),
+    instants,
+    st.integers(1, 6),
+    st.sampled_from(["EUR", "USD"]),
+    st.integers(-9, 9),
+)
 logs = st.lists(sold, max_size=40)
 
 
@@ -44,11 +54,14 @@ def records_of(log: Sequence[Sold]) -> Records:
     """The records as the operator is given them."""
     names, currencies = sorted({one.store for one in log}), sorted({one.currency for one in log})
     return Records(
-        np.array([names.index(one.store) for one in log], np.int64), names, np.array([one.at for one in log], np.int64),
+        np.array([names.index(one.store) for one in log], np.int64),
+        names,
+        np.array([one.at for one in log], np.int64),
         np.array([b"%016d" % one.identity for one in log], ID_TYPE),
-        np.array([currencies.index(one.currency) for one in log], np.int64), [(name,) for name in currencies],
+        np.array([currencies.index(one.currency) for one in log], np.int64),
+        [(name,) for name in currencies],
         np.array([(1, one.cents) for one in log], np.int64).reshape(-1, 2),
-    )  # fmt: skip
+    )
 
 
 def by_the_rule(log: Sequence[Sold]) -> tuple[Rows, int]:
@@ -70,7 +83,8 @@ def by_the_rule(log: Sequence[Sold]) -> tuple[Rows, int]:
 
 
 def taken(log: Sequence[Sold], cuts: Sequence[int]) -> tuple[Rows, int, Prefix, list[WindowRow]]:
-    """What the state makes of the log in these micro-batches, begun again from what is kept after each; all rows as they came."""
+    """What the state makes of the log in these micro-batches, begun again from what is kept
+    after each; all rows as they came."""
     pages: dict[tuple[int, int], bytes] = {}
     prefix, late = Prefix(LATENESS, pages), 0
     told: list[WindowRow] = []
@@ -79,11 +93,18 @@ def taken(log: Sequence[Sold], cuts: Sequence[int]) -> tuple[Rows, int, Prefix, 
         prefix = Prefix(LATENESS, dict(prefix.pages), prefix.frontier, set(prefix.held))
         told += prefix.take(records_of(log[begin:end]))
         late += prefix.late
-    return {(row.store, row.start, row.axes[0]): (row.events, row.parts) for row in told}, late, prefix, told
+    return (
+        {(row.store, row.start, row.axes[0]): (row.events, row.parts) for row in told},
+        late,
+        prefix,
+        told,
+    )
 
 
 @given(logs, st.lists(st.integers(0, 40), max_size=8))
-def test_rows_and_late_records_are_those_of_the_rule_for_any_cut(log: list[Sold], cuts: list[int]) -> None:
+def test_rows_and_late_records_are_those_of_the_rule_for_any_cut(
+    log: list[Sold], cuts: list[int]
+) -> None:
     rows, late, _, _ = taken(log, cuts)
 
     expected, expected_late = by_the_rule(log)
@@ -107,7 +128,9 @@ def test_only_open_windows_are_kept(log: list[Sold]) -> None:
 
 
 @given(logs, st.lists(st.integers(0, 40), max_size=8))
-def test_rows_of_a_window_follow_each_other_with_one_count_of_events(log: list[Sold], cuts: list[int]) -> None:
+def test_rows_of_a_window_follow_each_other_with_one_count_of_events(
+    log: list[Sold], cuts: list[int]
+) -> None:
     told = taken(log, cuts)[3]
 
     for before, row in pairwise(told):
@@ -116,7 +139,9 @@ def test_rows_of_a_window_follow_each_other_with_one_count_of_events(log: list[S
 
 
 @given(logs, st.integers(0, 40), st.lists(st.integers(0, 40), max_size=5))
-def test_state_behind_a_floor_counts_what_the_first_one_does(log: list[Sold], position: int, cuts: list[int]) -> None:
+def test_state_behind_a_floor_counts_what_the_first_one_does(
+    log: list[Sold], position: int, cuts: list[int]
+) -> None:
     below = log[:position]
     floor = max((one.start for one in below), default=NEVER) + WINDOW_MILLIS
     above = [one for one in log[position:] if one.start >= floor]

@@ -1,4 +1,5 @@
-"""The max-register over prefixes of one window's records: whoever writes, in whatever order, the longest prefix stays."""
+"""The max-register over prefixes of one window's records: whoever writes, in whatever order, the
+longest prefix stays."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +8,12 @@ from speed_layer.sink.rows import register
 from tests.support.first_by_offset import Sale, Totals, window_totals
 
 EPOCH = 1
-sales = st.builds(Sale, identity=st.integers(0, 4), currency=st.sampled_from(["EUR", "USD"]), cents=st.integers(-500, 500))
+sales = st.builds(
+    Sale,
+    identity=st.integers(0, 4),
+    currency=st.sampled_from(["EUR", "USD"]),
+    cents=st.integers(-500, 500),
+)
 logs = st.lists(sales, max_size=12)
 Cell = tuple[int, tuple[int, Totals]]
 
@@ -28,7 +34,9 @@ def last_write_wins(cells: list[Cell]) -> list[Cell]:
 
 
 @given(logs, st.data())
-def test_any_writers_in_any_order_end_with_the_longest_prefix(log: list[Sale], data: st.DataObject) -> None:
+def test_any_writers_in_any_order_end_with_the_longest_prefix(
+    log: list[Sale], data: st.DataObject
+) -> None:
     prefixes = data.draw(st.lists(st.integers(0, len(log)), min_size=1, max_size=8))
 
     shown = last_write_wins([written(log, prefix) for prefix in prefixes])
@@ -40,7 +48,9 @@ def test_any_writers_in_any_order_end_with_the_longest_prefix(log: list[Sale], d
 def test_the_served_count_never_falls(log: list[Sale], data: st.DataObject) -> None:
     prefixes = data.draw(st.lists(st.integers(0, len(log)), min_size=1, max_size=8))
 
-    counts = [events for _, (events, _) in last_write_wins([written(log, prefix) for prefix in prefixes])]
+    counts = [
+        events for _, (events, _) in last_write_wins([written(log, prefix) for prefix in prefixes])
+    ]
 
     assert counts == sorted(counts)
 
@@ -53,7 +63,9 @@ def test_equal_registers_are_equal_rows(log: list[Sale], data: st.DataObject) ->
 
 
 @given(logs, st.data())
-def test_a_higher_epoch_wins_over_any_number_of_events(log: list[Sale], data: st.DataObject) -> None:
+def test_a_higher_epoch_wins_over_any_number_of_events(
+    log: list[Sale], data: st.DataObject
+) -> None:
     old, new = written(log, len(log)), written(log, data.draw(st.integers(0, len(log))), EPOCH + 1)
 
     assert last_write_wins([new, old])[-1] == last_write_wins([old, new])[-1] == new

@@ -1,7 +1,9 @@
-"""A small world of one partition: its log, speed writers with frontier, floor and checkpoints, a register, and generations.
+"""A small world of one partition: its log, speed writers with frontier, floor and checkpoints, a
+register, and generations.
 
-The rules are those of docs/guarantees.md, played action by action; of the pipeline it shares the register's timestamp and the merge.
-After every action each window is looked at as a reader would, by `look()`.
+The rules are those of docs/guarantees.md, played action by action; of the pipeline it shares the
+register's timestamp and the merge. After every action each window is looked at as a reader would,
+by `look()`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,7 +12,11 @@ from dataclasses import dataclass, field, replace
 from speed_layer.sink.rows import register
 from tally.merge import WindowState, merge_window
 
-WIDTH, LATENESS, LAST = 2, 2, 9  # of windows, of late records, and the last instant at which anything happens
+WIDTH, LATENESS, LAST = (
+    2,
+    2,
+    9,
+)  # of windows, of late records, and the last instant at which anything happens
 EPOCH = 1
 NEVER = -1_000
 
@@ -46,7 +52,10 @@ class Record:
 
 @dataclass(frozen=True)
 class Writer:
-    """A speed layer between two micro-batches: what its checkpoint holds. The frontier is the latest instant that it has read."""
+    """A speed layer between two micro-batches: what its checkpoint holds.
+
+    The frontier is the latest instant that it has read.
+    """
 
     position: int
     floor: int = NEVER
@@ -67,7 +76,12 @@ def rows_of(records: Iterable[Record]) -> dict[int, WindowState]:
     found: dict[int, set[Record]] = {}
     for record in records:
         found.setdefault(record.window, set()).add(record)
-    return {start: WindowState(EPOCH, len(held), {("USD",): {"amount": sum(one.amount for one in held)}}) for start, held in found.items()}
+    return {
+        start: WindowState(
+            EPOCH, len(held), {("USD",): {"amount": sum(one.amount for one in held)}}
+        )
+        for start, held in found.items()
+    }
 
 
 @dataclass
@@ -94,7 +108,8 @@ class World:
         self.log.append(known or Record(identity, at % (LAST + 1), 1 + identity % 3))
 
     def step(self, which: int, how: int) -> None:
-        """A micro-batch of one writer: it commits, or dies before, after or amid its writes, of which some arrive much later."""
+        """A micro-batch of one writer: it commits, or dies before, after or amid its writes, of
+        which some arrive much later."""
         number = which % len(self.writers)
         writer = self.writers[number]
         end = min(len(self.log), writer.position + 1 + how // 4)
@@ -111,13 +126,22 @@ class World:
     def restore(self, which: int, _how: int) -> None:
         """An older checkpoint goes on as one more writer; those that run do not know of it."""
         snapshot = self.snapshots[which % len(self.snapshots)]
-        self.writers.append(snapshot if self.rules.checkpointed_frontier else replace(snapshot, frontier=NEVER, kept=frozenset()))
+        self.writers.append(
+            snapshot
+            if self.rules.checkpointed_frontier
+            else replace(snapshot, frontier=NEVER, kept=frozenset())
+        )
 
     def begin_anew(self, which: int, _how: int) -> None:
-        """A writer without any checkpoint begins somewhere; windows that it cannot know whole it leaves alone."""
+        """A writer without any checkpoint begins somewhere; windows that it cannot know whole it
+        leaves alone."""
         position = which % (len(self.log) + 1)
         before = self.log[:position]
-        floor = max((record.window + WIDTH for record in before), default=NEVER) if self.rules.floor else NEVER
+        floor = (
+            max((record.window + WIDTH for record in before), default=NEVER)
+            if self.rules.floor
+            else NEVER
+        )
         self.writers.append(Writer(position, floor))
 
     def deliver(self, which: int, _how: int) -> None:
@@ -128,7 +152,9 @@ class World:
     def rebuild(self, which: int, _how: int) -> None:
         """A rebuild takes its token and pins what the master dataset holds; it may be slow."""
         self.tokens += 1
-        self.rebuilds.append(Generation(self.tokens, max(self._pinned(), len(self.log) - which % 3)))
+        self.rebuilds.append(
+            Generation(self.tokens, max(self._pinned(), len(self.log) - which % 3))
+        )
 
     def flip(self, which: int, _how: int) -> None:
         """A rebuild is done, and published unless a later one was faster."""
@@ -143,16 +169,31 @@ class World:
         """The master dataset only grows: no pin is below an earlier one."""
         return max([self.published.pinned, *(one.pinned for one in self.rebuilds)])
 
-    def _micro_batch(self, writer: Writer, end: int) -> tuple[Writer, list[tuple[int, int, WindowState]]]:
+    def _micro_batch(
+        self, writer: Writer, end: int
+    ) -> tuple[Writer, list[tuple[int, int, WindowState]]]:
         read = self.log[writer.position : end]
-        frontiers = [max([writer.frontier, *(record.at for record in read[:place])]) for place in range(len(read) + 1)]
+        frontiers = [
+            max([writer.frontier, *(record.at for record in read[:place])])
+            for place in range(len(read) + 1)
+        ]
         seen = zip(read, frontiers, strict=False)
-        taken = {record for record, frontier in seen if self._ends(record) > frontier - LATENESS and record.window >= writer.floor}
+        taken = {
+            record
+            for record, frontier in seen
+            if self._ends(record) > frontier - LATENESS and record.window >= writer.floor
+        }
         kept = writer.kept | taken
         touched = {record.window for record in taken}
         counted = rows_of(read if self.rules.register == "add" else kept)
-        rows = [(self._timestamp(row), start, row) for start, row in sorted(counted.items()) if start in touched]
-        open_ones = frozenset(record for record in kept if record.window + WIDTH > frontiers[-1] - LATENESS)
+        rows = [
+            (self._timestamp(row), start, row)
+            for start, row in sorted(counted.items())
+            if start in touched
+        ]
+        open_ones = frozenset(
+            record for record in kept if record.window + WIDTH > frontiers[-1] - LATENESS
+        )
         return replace(writer, position=end, frontier=frontiers[-1], kept=open_ones), rows
 
     def _ends(self, record: Record) -> int:
@@ -160,7 +201,9 @@ class World:
 
     def _timestamp(self, row: WindowState) -> int:
         self.clock += 1
-        return self.clock if self.rules.register == "wall_clock" else register(row.epoch, row.events)
+        return (
+            self.clock if self.rules.register == "wall_clock" else register(row.epoch, row.events)
+        )
 
     def _put(self, timestamp: int, start: int, row: WindowState) -> None:
         before = self.held.get(start)
@@ -177,7 +220,8 @@ class World:
         return merged.events or 0, sum(parts["amount"] for parts in (merged.values or {}).values())
 
     def look(self) -> None:
-        """Raises Broken unless every window is served as a prefix of its records, and as no shorter one than before."""
+        """Raises Broken unless every window is served as a prefix of its records, and as no
+        shorter one than before."""
         for start in range(0, LAST + 1, WIDTH):
             now = self.served(start)
             if now not in self._prefixes(start):
@@ -188,15 +232,23 @@ class World:
 
     def _prefixes(self, start: int) -> set[tuple[int, int]]:
         inside = list(dict.fromkeys(record for record in self.log if record.window == start))
-        return {(count, sum(record.amount for record in inside[:count])) for count in range(len(inside) + 1)}
+        return {
+            (count, sum(record.amount for record in inside[:count]))
+            for count in range(len(inside) + 1)
+        }
 
     def finish(self) -> None:
         """A last rebuild of everything: then every window is whole."""
         self.published = Generation(self.tokens + 1, len(self.log))
-        whole = {start: (row.events, row.values["USD",]["amount"]) for start, row in rows_of(self.log).items()}
+        whole = {
+            start: (row.events, row.values["USD",]["amount"])
+            for start, row in rows_of(self.log).items()
+        }
         for start in range(0, LAST + 1, WIDTH):
             if self.served(start) != whole.get(start, (0, 0)):
-                raise Broken(f"window {start}: {self.served(start)} at the end, {whole.get(start)} was sent")
+                raise Broken(
+                    f"window {start}: {self.served(start)} at the end, {whole.get(start)} was sent"
+                )
 
 
 def _added(one: WindowState, other: WindowState) -> WindowState:

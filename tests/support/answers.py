@@ -16,7 +16,14 @@ def asked_rows(api: str, metric: str, store: str, span: Span) -> list[dict[str, 
     """Every quarter hour's row, of all pages; money by currency."""
     money = {"by": "currency"} if metric == "revenue" else {}
     path = httpx.URL(f"http://{api}/v1/metrics/{metric}").copy_merge_params(
-        {"store": store, "from": instant_text(span[0]), "to": instant_text(span[1]), "grain": "15m", "limit": "10000", **money}
+        {
+            "store": store,
+            "from": instant_text(span[0]),
+            "to": instant_text(span[1]),
+            "grain": "15m",
+            "limit": "10000",
+            **money,
+        }
     )
     rows: list[dict[str, Any]] = []
     while True:
@@ -30,7 +37,11 @@ def asked_rows(api: str, metric: str, store: str, span: Span) -> list[dict[str, 
 def served(api: str, metric: str, stores: Iterable[str], span: Span) -> dict[Cell, dict[str, Any]]:
     """The rows by cell; the currency is "" where the metric is no money."""
     return {
-        (store, datetime.fromisoformat(row["start"]).astimezone(UTC), row.get("by", {}).get("currency", "")): row
+        (
+            store,
+            datetime.fromisoformat(row["start"]).astimezone(UTC),
+            row.get("by", {}).get("currency", ""),
+        ): row
         for store in stores
         for row in asked_rows(api, metric, store, span)
     }

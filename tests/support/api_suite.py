@@ -1,7 +1,8 @@
-"""What the API answers about the example world: the same tests run in memory and on a real Cassandra."""
+"""What the API answers about the example world: the same tests run in memory and on a real
+Cassandra."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,9 +19,12 @@ PROVISIONAL = {"status": "provisional", "complete": False}
 
 @contextmanager
 def asking(app: FastAPI) -> Iterator[Ask]:
-    """A function that asks the application in this process, all on one event loop: ask("/v1/stores", limit="1")."""
+    """A function that asks the application in this process, all on one event loop:
+    ask("/v1/stores", limit="1")."""
     with asyncio.Runner() as runner:
-        client = httpx.AsyncClient(transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://tally")
+        client = httpx.AsyncClient(
+            transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://tally"
+        )
         yield lambda path, **parameters: runner.run(client.get(path, params=parameters or None))
         runner.run(client.aclose())
 
@@ -33,40 +37,61 @@ def rows(answer: httpx.Response) -> dict[str, dict[str, Any]]:
 
 def window(ask: Ask, metric: str, start: str, store: str = "367") -> dict[str, Any]:
     """The row of one quarter hour, without its instants."""
-    end = f"{start[:-2]}{int(start[-2:]) + 15:02d}" if not start.endswith("45") else f"{start[:-5]}{int(start[-5:-3]) + 1:02d}:00"
-    (row,) = rows(ask(f"/v1/metrics/{metric}", store=store, **{"from": f"{start}:00Z", "to": f"{end}:00Z"})).values()
+    end = (
+        f"{start[:-2]}{int(start[-2:]) + 15:02d}"
+        if not start.endswith("45")
+        else f"{start[:-5]}{int(start[-5:-3]) + 1:02d}:00"
+    )
+    (row,) = rows(
+        ask(f"/v1/metrics/{metric}", store=store, **{"from": f"{start}:00Z", "to": f"{end}:00Z"})
+    ).values()
     return {name: value for name, value in row.items() if name not in ("start", "end")}
+
+
+def as_row(
+    value: int | None, events: int | None, source: str, worth: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The row of a quarter hour as window() has it; `worth` is FINAL or PROVISIONAL."""
+    return {"value": value, "events": events, "source": source, **worth}
 
 
 class ApiSuite:
     """Tests that need the fixture `ask`."""
 
     def test_window_with_the_same_events_on_both_sides_is_served_from_batch(self, ask: Ask) -> None:
-        assert window(ask, "revenue", f"{SETTLED}T10:00") == {"value": 300, "events": 2, "source": "batch", **FINAL}
+        assert window(ask, "revenue", f"{SETTLED}T10:00") == as_row(300, 2, "batch", FINAL)
 
     def test_window_of_which_batch_saw_more_is_served_from_batch(self, ask: Ask) -> None:
-        assert window(ask, "revenue", f"{SETTLED}T10:15") == {"value": 600, "events": 3, "source": "batch", **FINAL}
+        assert window(ask, "revenue", f"{SETTLED}T10:15") == as_row(600, 3, "batch", FINAL)
         assert window(ask, "gross_revenue", f"{SETTLED}T10:15")["value"] == 700
 
-    def test_window_of_which_speed_saw_more_is_speeds_less_the_conflict_and_provisional(self, ask: Ask) -> None:
-        assert window(ask, "revenue", f"{SETTLED}T10:30") == {"value": 900, "events": 3, "source": "speed", **PROVISIONAL}
+    def test_window_of_which_speed_saw_more_is_speeds_less_the_conflict_and_provisional(
+        self, ask: Ask
+    ) -> None:
+        assert window(ask, "revenue", f"{SETTLED}T10:30") == as_row(900, 3, "speed", PROVISIONAL)
         assert window(ask, "transactions", f"{SETTLED}T10:30")["value"] == 2
 
     def test_empty_window_is_zero_when_covered_and_missing_when_not(self, ask: Ask) -> None:
-        assert window(ask, "revenue", f"{SETTLED}T12:00") == {"value": 0, "events": 0, "source": "batch", **FINAL}
-        assert window(ask, "revenue", f"{NEW}T12:00") == {"value": None, "events": None, "source": "missing", **PROVISIONAL}
+        assert window(ask, "revenue", f"{SETTLED}T12:00") == as_row(0, 0, "batch", FINAL)
+        assert window(ask, "revenue", f"{NEW}T12:00") == as_row(None, None, "missing", PROVISIONAL)
 
     def test_window_that_only_speed_knows_is_provisional(self, ask: Ask) -> None:
-        assert window(ask, "transactions", f"{NEW}T08:00") == {"value": 4, "events": 4, "source": "speed", **PROVISIONAL}
+        assert window(ask, "transactions", f"{NEW}T08:00") == as_row(4, 4, "speed", PROVISIONAL)
 
     def test_window_whose_value_a_later_generation_changed_is_restated(self, ask: Ask) -> None:
         assert window(ask, "revenue", f"{SETTLED}T11:00") == {
-            "value": 800, "events": 2, "source": "batch", "status": "restated", "complete": True,
-        }  # fmt: skip
+            "value": 800,
+            "events": 2,
+            "source": "batch",
+            "status": "restated",
+            "complete": True,
+        }
 
-    def test_day_with_records_beyond_the_pin_is_provisional_for_the_stores_of_that_partition_only(self, ask: Ask) -> None:
-        assert window(ask, "revenue", f"{DIRTY}T09:00") == {"value": 250, "events": 1, "source": "batch", **PROVISIONAL}
-        assert window(ask, "revenue", f"{DIRTY}T09:00", store="406") == {"value": 0, "events": 0, "source": "batch", **FINAL}
+    def test_day_with_records_beyond_the_pin_is_provisional_for_the_stores_of_that_partition_only(
+        self, ask: Ask
+    ) -> None:
+        assert window(ask, "revenue", f"{DIRTY}T09:00") == as_row(250, 1, "batch", PROVISIONAL)
+        assert window(ask, "revenue", f"{DIRTY}T09:00", store="406") == as_row(0, 0, "batch", FINAL)
 
     def test_window_that_ends_after_covered_until_is_not_covered(self, ask: Ask) -> None:
         assert window(ask, "revenue", f"{DIRTY}T11:45", store="406")["source"] == "batch"
@@ -81,45 +106,86 @@ class ApiSuite:
 
     def test_ratio_over_nothing_is_null_but_not_missing(self, ask: Ask) -> None:
         row = window(ask, "average_basket", f"{SETTLED}T12:00")
-        assert (row["value"], row["numerator"], row["denominator"], row["source"]) == (None, 0, 0, "batch")
+        assert (row["value"], row["numerator"], row["denominator"], row["source"]) == (
+            None,
+            0,
+            0,
+            "batch",
+        )
 
     def test_conversion_joins_two_families(self, ask: Ask) -> None:
         row = window(ask, "conversion", f"{SETTLED}T10:00")
-        assert (row["value"], row["numerator"], row["denominator"], row["status"]) == (0.2, 2, 10, "final")
+        assert (row["value"], row["numerator"], row["denominator"], row["status"]) == (
+            0.2,
+            2,
+            10,
+            "final",
+        )
 
     def test_conversion_without_counters_is_missing(self, ask: Ask) -> None:
         row = window(ask, "conversion", f"{NEW}T08:00")
         assert (row["value"], row["numerator"], row["source"]) == (None, None, "missing")
 
     def test_reserved_column_of_traffic_is_read(self, ask: Ask) -> None:
-        assert window(ask, "visitors_in", f"{SETTLED}T10:00") == {"value": 10, "events": 5, "source": "batch", **FINAL}
+        assert window(ask, "visitors_in", f"{SETTLED}T10:00") == as_row(10, 5, "batch", FINAL)
 
     def test_day_is_the_sum_of_its_windows(self, ask: Ask) -> None:
         (row,) = rows(ask("/v1/metrics/revenue", **DAY, grain="1d")).values()
         assert row == {
-            "start": f"{SETTLED}T00:00:00Z", "end": f"{NEW}T00:00:00Z", "value": 300 + 600 + 900 + 800, "events": 10,
-            "source": "mixed", **PROVISIONAL,
-        }  # fmt: skip
+            "start": f"{SETTLED}T00:00:00Z",
+            "end": f"{NEW}T00:00:00Z",
+            "value": 300 + 600 + 900 + 800,
+            "events": 10,
+            "source": "mixed",
+            **PROVISIONAL,
+        }
 
     def test_hours_and_quarter_hours_list_every_stretch(self, ask: Ask) -> None:
-        assert [len(rows(ask("/v1/metrics/revenue", **DAY, grain=grain))) for grain in ("15m", "1h", "1d")] == [96, 24, 1]
+        assert [
+            len(rows(ask("/v1/metrics/revenue", **DAY, grain=grain)))
+            for grain in ("15m", "1h", "1d")
+        ] == [96, 24, 1]
 
     def test_envelope_of_one_store(self, ask: Ask) -> None:
-        body = ask("/v1/metrics/revenue", store="367", grain="1d", tz="UTC", **{"from": SETTLED, "to": "2017-09-22"}).json()
+        body = ask(
+            "/v1/metrics/revenue",
+            store="367",
+            grain="1d",
+            tz="UTC",
+            **{"from": SETTLED, "to": "2017-09-22"},
+        ).json()
         assert {name: value for name, value in body.items() if name != "rows"} == {
-            "metric": "revenue", "name": "Revenue", "unit": "minor", "currency": "USD", "store": "367",
-            "from": f"{SETTLED}T00:00:00Z", "to": "2017-09-22T00:00:00Z", "grain": "1d", "tz": "UTC", "by": [], "as_of": None,
-            "source": "mixed", **PROVISIONAL, "through": None,
-            "master_behind_since": None, "numbering": [], "gaps": [],
-            "speed": {"offsets": {"0": 40, "1": 120}, "late_since_pin": 2}, "next": None,
-        }  # fmt: skip
+            "metric": "revenue",
+            "name": "Revenue",
+            "unit": "minor",
+            "currency": "USD",
+            "store": "367",
+            "from": f"{SETTLED}T00:00:00Z",
+            "to": "2017-09-22T00:00:00Z",
+            "grain": "1d",
+            "tz": "UTC",
+            "by": [],
+            "as_of": None,
+            "source": "mixed",
+            **PROVISIONAL,
+            "through": None,
+            "master_behind_since": None,
+            "numbering": [],
+            "gaps": [],
+            "speed": {"offsets": {"0": 40, "1": 120}, "late_since_pin": 2},
+            "next": None,
+        }
 
     def test_through_is_the_earliest_of_the_asked_days(self, ask: Ask) -> None:
         assert ask("/v1/metrics/revenue", **DAY).json()["through"] == "2017-09-22T00:00:00Z"
 
     def test_as_of_answers_from_the_generation_of_that_time_alone(self, ask: Ask) -> None:
         body = ask("/v1/metrics/revenue", **DAY, grain="1d", as_of="2017-09-21T00:00:00Z").json()
-        assert (body["rows"][0]["value"], body["rows"][0]["source"], body["speed"]) == (300 + 600 + 300, "batch", None)
+        assert (body["rows"][0]["value"], body["rows"][0]["source"], body["speed"]) == (
+            300 + 600 + 300,
+            "batch",
+            None,
+        )
 
     def test_as_of_before_the_first_flip_is_missing(self, ask: Ask) -> None:
         body = ask("/v1/metrics/revenue", **DAY, grain="1d", as_of="2017-09-19T00:00:00Z").json()
@@ -132,7 +198,10 @@ class ApiSuite:
 
     def test_several_stores_are_series_in_the_order_asked(self, ask: Ask) -> None:
         body = ask("/v1/metrics/revenue", **{**DAY, "store": "406,367"}, grain="1d").json()
-        assert [(one["store"], one["rows"][0]["value"]) for one in body["series"]] == [("406", 90), ("367", 2600)]
+        assert [(one["store"], one["rows"][0]["value"]) for one in body["series"]] == [
+            ("406", 90),
+            ("367", 2600),
+        ]
         assert "rows" not in body
 
     def test_all_stores_are_series_by_id(self, ask: Ask) -> None:
@@ -144,8 +213,13 @@ class ApiSuite:
         assert (answer.status_code, answer.json()["errors"][0]["nearest"]) == (422, ["currency"])
 
     def test_by_currency_has_a_row_for_each(self, ask: Ask) -> None:
-        body = ask("/v1/metrics/revenue", **{**DAY, "store": "500"}, by="currency", grain="1d").json()
-        assert [(row["by"], row["value"]) for row in body["rows"]] == [({"currency": "EUR"}, 60), ({"currency": "USD"}, 10)]
+        body = ask(
+            "/v1/metrics/revenue", **{**DAY, "store": "500"}, by="currency", grain="1d"
+        ).json()
+        assert [(row["by"], row["value"]) for row in body["rows"]] == [
+            ({"currency": "EUR"}, 60),
+            ({"currency": "USD"}, 10),
+        ]
 
     def test_receipts_of_several_currencies_add_up(self, ask: Ask) -> None:
         assert window(ask, "transactions", f"{SETTLED}T10:00", store="500")["value"] == 3
@@ -164,18 +238,35 @@ class ApiSuite:
         body = ask("/v1/stores", limit="1").json()
         assert body == {
             "stores": [
-                {"store_id": "367", "name": "367", "tz": "UTC", "currency": "USD", "first_day": SETTLED, "last_day": DIRTY},
+                {
+                    "store_id": "367",
+                    "name": "367",
+                    "tz": "UTC",
+                    "currency": "USD",
+                    "first_day": SETTLED,
+                    "last_day": DIRTY,
+                },
             ],
             "next": body["next"],
-        }  # fmt: skip
+        }
         assert ask(body["next"]).json()["stores"][0]["store_id"] == "406"
 
     def test_explain_names_both_sides_and_the_rule(self, ask: Ask) -> None:
         body = ask("/v1/explain", store="367", window=f"{SETTLED}T10:31:00Z").json()
-        assert body["because"] == "speed: the side that has seen more events wins (batch 2, speed 3)"
-        assert (body["batch"]["events"], body["speed"]["events"], body["generation"]["generation"]) == (2, 3, 7)
+        assert (
+            body["because"] == "speed: the side that has seen more events wins (batch 2, speed 3)"
+        )
+        assert (
+            body["batch"]["events"],
+            body["speed"]["events"],
+            body["generation"]["generation"],
+        ) == (2, 3, 7)
         assert body["served"]["rows"][0]["gross_minor"] == 900
 
     def test_ready_when_the_tables_can_be_read(self, ask: Ask) -> None:
         answer = ask("/readyz")
-        assert (answer.status_code, answer.json()["ready"], answer.json()["checks"]["views"]["ok"]) == (200, True, True)
+        assert (
+            answer.status_code,
+            answer.json()["ready"],
+            answer.json()["checks"]["views"]["ok"],
+        ) == (200, True, True)

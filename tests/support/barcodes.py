@@ -13,5 +13,7 @@ def article_numbers(seed: int, count: int) -> list[str]:
 
 
 def _with_check_digit(digits: str) -> str:
-    weighted = sum(int(digit) * (3 if place % 2 == 0 else 1) for place, digit in enumerate(reversed(digits)))
+    weighted = sum(
+        int(digit) * (3 if place % 2 == 0 else 1) for place, digit in enumerate(reversed(digits))
+    )
     return digits + str(-weighted % 10)

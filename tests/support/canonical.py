@@ -1,4 +1,5 @@
-"""Canonical records made by hand, and sent to a topic as the normaliser would: to the store's partition, keyed by store."""
+"""Canonical records made by hand, and sent to a topic as the normaliser would: to the store's
+partition, keyed by store."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -17,28 +18,59 @@ Canonical = CanonicalReceipt | CanonicalInterval
 Placed = tuple[int, int]
 
 
-def receipt(store: str, number: int, happened_at: datetime, cents: int = 100, currency: str = "USD") -> CanonicalReceipt:
+def receipt(
+    store: str, number: int, happened_at: datetime, cents: int = 100, currency: str = "USD"
+) -> CanonicalReceipt:
     """A sale of one item; the same store and number is the same identity."""
     return CanonicalReceipt(
-        schema_version=SCHEMA_VERSION, event_id=receipt_id(store, "1", "0", str(number)), store_id=store,
-        happened_at=instant_text(happened_at), received_at=instant_text(happened_at),
+        schema_version=SCHEMA_VERSION,
+        event_id=receipt_id(store, "1", "0", str(number)),
+        store_id=store,
+        happened_at=instant_text(happened_at),
+        received_at=instant_text(happened_at),
         fingerprint=fingerprint([instant_text(happened_at), cents]),
-        raw_partition=0, raw_offset=0, till_id="1", transaction_id=str(number), numbering_epoch="0",
-        kind="sale", currency=currency, receipts=1,
-        gross_minor=cents, returns_minor=0, voids_minor=0, units_milli=1000,
-        lines=(Line(item="Milk", item_id="m1", price=str(cents / 100), amount_milli=1000, total_minor=cents),),
-    )  # fmt: skip
+        raw_partition=0,
+        raw_offset=0,
+        till_id="1",
+        transaction_id=str(number),
+        numbering_epoch="0",
+        kind="sale",
+        currency=currency,
+        receipts=1,
+        gross_minor=cents,
+        returns_minor=0,
+        voids_minor=0,
+        units_milli=1000,
+        lines=(
+            Line(
+                item="Milk",
+                item_id="m1",
+                price=str(cents / 100),
+                amount_milli=1000,
+                total_minor=cents,
+            ),
+        ),
+    )
 
 
 def interval(store: str, device: str, happened_at: datetime, entries: int = 1) -> CanonicalInterval:
     """One minute of one people counter."""
     text = instant_text(happened_at)
     return CanonicalInterval(
-        schema_version=SCHEMA_VERSION, event_id=interval_id(store, device, text), store_id=store, happened_at=text,
-        received_at=text, fingerprint=fingerprint([text, entries]),
-        raw_partition=0, raw_offset=0, device_id=device, interval_seconds=60,
-        entries=entries, exits=0, passers_by=0,
-    )  # fmt: skip
+        schema_version=SCHEMA_VERSION,
+        event_id=interval_id(store, device, text),
+        store_id=store,
+        happened_at=text,
+        received_at=text,
+        fingerprint=fingerprint([text, entries]),
+        raw_partition=0,
+        raw_offset=0,
+        device_id=device,
+        interval_seconds=60,
+        entries=entries,
+        exits=0,
+        passers_by=0,
+    )
 
 
 def send(settings: Settings, topic: str, records: Iterable[Canonical]) -> Sequence[Placed]:
@@ -56,7 +88,9 @@ def send(settings: Settings, topic: str, records: Iterable[Canonical]) -> Sequen
         partition = partition_of(record.store_id, settings.partitions)
         while True:
             try:
-                producer.produce(topic, msgspec.json.encode(record), record.store_id, partition, on_delivery=keep)
+                producer.produce(
+                    topic, msgspec.json.encode(record), record.store_id, partition, on_delivery=keep
+                )
                 break
             except BufferError:
                 producer.poll(0.1)

@@ -1,4 +1,5 @@
-"""Services killed and frozen in turn under 200 receipts a second, four readers and rebuilds all the time: nobody types anything."""
+"""Services killed and frozen in turn under 200 receipts a second, four readers and rebuilds all
+the time: nobody types anything."""
 
 import random
 from collections import Counter
@@ -21,7 +22,8 @@ Suffering = tuple[list[Outcome], LiveLoad, Readings, Rebuilds]
 
 
 class FaultSuite:
-    """Tests that a subclass runs with its (service, fault) pairs; the service `rebuild` is a rebuild that runs."""
+    """Tests that a subclass runs with its (service, fault) pairs; the service `rebuild` is a
+    rebuild that runs."""
 
     faults: tuple[tuple[str, str], ...]
 
@@ -34,14 +36,25 @@ class FaultSuite:
     @pytest.fixture(scope="class")
     @classmethod
     def suffering(cls, loop: Loop, before: Counter[str]) -> Suffering:
-        """All faults in a seeded order, one after the other, under load; everything read and rebuilt once more at the end."""
+        """All faults in a seeded order, one after the other, under load; everything read and
+        rebuilt once more at the end."""
         load, rebuilds, outcomes = LiveLoad(loop.settings.gateway), Rebuilds(loop), []
         today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-        questions = Questions(STORES, (today - timedelta(days=1), today + timedelta(days=2)), days=1)
-        with reading(loop.settings.api, questions, readers=4, pause_seconds=0.5) as readings, load.selling(), rebuilds.repeated():
+        questions = Questions(
+            STORES, (today - timedelta(days=1), today + timedelta(days=2)), days=1
+        )
+        with (
+            reading(loop.settings.api, questions, readers=4, pause_seconds=0.5) as readings,
+            load.selling(),
+            rebuilds.repeated(),
+        ):
             wait_until(lambda: rebuilds.codes[0] > 0, 300, "the first rebuild has succeeded")
             for service, fault in random.Random(SEED).sample(cls.faults, len(cls.faults)):
-                done = rebuild_suffered(loop, load, rebuilds, fault) if service == "rebuild" else suffered(loop, load, service, fault)
+                done = (
+                    rebuild_suffered(loop, load, rebuilds, fault)
+                    if service == "rebuild"
+                    else suffered(loop, load, service, fault)
+                )
                 print(done, flush=True)
                 outcomes.append(done)
         loop.catch_up()
@@ -55,11 +68,16 @@ class FaultSuite:
 
         print(table(outcomes))
         print(
-            f"{load.receipts:,} receipts acknowledged, {load.client.repeats} posts sent again; rebuilds by exit code {dict(rebuilds.codes)}"
+            f"{load.receipts:,} receipts acknowledged, {load.client.repeats} posts sent again;"
+            f" rebuilds by exit code {dict(rebuilds.codes)}"
         )
         print(f"{readings.answers:,} answers, {readings.unavailable} times none")
-        assert sorted((outcome.service, outcome.fault) for outcome in outcomes) == sorted(self.faults)
-        assert {states[service]["state"] for service, _ in self.faults if service in states} <= {"running"}
+        assert sorted((outcome.service, outcome.fault) for outcome in outcomes) == sorted(
+            self.faults
+        )
+        assert {states[service]["state"] for service, _ in self.faults if service in states} <= {
+            "running"
+        }
 
     def test_no_answer_fell_or_was_no_prefix(self, loop: Loop, suffering: Suffering) -> None:
         readings = suffering[2]
@@ -78,11 +96,18 @@ class FaultSuite:
         totals = ledger_totals(loop)
 
         expected = load.expected()
-        assert (of_live_stores(speed_rows(session, "sales")), of_live_stores(batch_rows(session, "sales"))) == (expected, expected)
+        assert (
+            of_live_stores(speed_rows(session, "sales")),
+            of_live_stores(batch_rows(session, "sales")),
+        ) == (expected, expected)
         assert totals["counted"] - before["counted"] == load.receipts
-        assert {name: totals[name] - before[name] for name in ("conflict", "unreadable", "dead_letter")} == {
-            "conflict": 0, "unreadable": 0, "dead_letter": 0,
-        }  # fmt: skip
+        assert {
+            name: totals[name] - before[name] for name in ("conflict", "unreadable", "dead_letter")
+        } == {
+            "conflict": 0,
+            "unreadable": 0,
+            "dead_letter": 0,
+        }
 
 
 def of_live_stores(rows: dict[Cell, Parts]) -> dict[Cell, Parts]:

@@ -1,4 +1,5 @@
-"""Clients on raw sockets: some hold connections as long as they can, honest ones send receipts and count the seconds."""
+"""Clients on raw sockets: some hold connections as long as they can, honest ones send receipts
+and count the seconds."""
 
 import asyncio
 import contextlib
@@ -14,8 +15,13 @@ from typing import Any
 
 from tests.unit.ingest.messages import encoded, pos
 
-HALF = b"POST /v1/events/pos HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nX-Half"
-HALF_BODY = b"POST /v1/events/pos HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9000\r\n\r\n"
+HALF = (
+    b"POST /v1/events/pos HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nX-Half"
+)
+HALF_BODY = (
+    b"POST /v1/events/pos HTTP/1.1\r\nHost: localhost\r\nContent-Type:"
+    b" application/json\r\nContent-Length: 9000\r\n\r\n"
+)
 WHOLE = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 TRICKLE_SECONDS = 1.0
 PACE_SECONDS = 0.5
@@ -34,12 +40,17 @@ class Attack:
 
     def clients(self) -> list[tuple[bytes, bytes]]:
         """What each sends first, and what it then sends every second."""
-        return [*[(HALF, b"")] * self.half_open, *[(HALF_BODY, b"x")] * self.trickled, *[(WHOLE, b"")] * self.idle]
+        return [
+            *[(HALF, b"")] * self.half_open,
+            *[(HALF_BODY, b"x")] * self.trickled,
+            *[(WHOLE, b"")] * self.idle,
+        ]
 
 
 @dataclass
 class Measured:
-    """Seconds of every honest request, those that did not get 202, and the seconds for which each hostile connection lived."""
+    """Seconds of every honest request, those that did not get 202, and the seconds for which
+    each hostile connection lived."""
 
     beside: list[float] = field(default_factory=list)
     attacked: list[float] = field(default_factory=list)
@@ -48,8 +59,9 @@ class Measured:
 
     def __str__(self) -> str:
         return (
-            f"{len(self.lived):,} hostile connections, gone within {max(self.lived):.1f} s; p99 of {len(self.attacked):,} honest requests"
-            f" {p99(self.attacked) * 1000:.0f} ms, of {len(self.beside):,} at a gateway beside it {p99(self.beside) * 1000:.0f} ms"
+            f"{len(self.lived):,} hostile connections, gone within {max(self.lived):.1f} s; p99 of"
+            f" {len(self.attacked):,} honest requests {p99(self.attacked) * 1000:.0f} ms, of"
+            f" {len(self.beside):,} at a gateway beside it {p99(self.beside) * 1000:.0f} ms"
         )
 
 
@@ -64,11 +76,15 @@ def p99(seconds: Sequence[float]) -> float:
     return sorted(seconds)[min(len(seconds) - 1, len(seconds) * 99 // 100)]
 
 
-async def measured(gateways: Sequence[Address], attack: Attack, most_seconds: float, senders: int = 100) -> Measured:
-    """Honest senders at two gateways for as long as a hostile connection of the first lives, at most `most_seconds`.
+async def measured(
+    gateways: Sequence[Address], attack: Attack, most_seconds: float, senders: int = 100
+) -> Measured:
+    """Honest senders at two gateways for as long as a hostile connection of the first lives, at
+    most `most_seconds`.
 
-    Nobody attacks the second: what the machine's other work costs in the same seconds is seen there. The hostile clients have a process
-    of their own, and the collector does not look through what the tests have loaded: an honest sender waits for the server alone.
+    Nobody attacks the second: what the machine's other work costs in the same seconds is seen
+    there. The hostile clients have a process of their own, and the collector does not look through
+    what the tests have loaded: an honest sender waits for the server alone.
     """
     gc.freeze()
     try:
@@ -80,16 +96,25 @@ async def measured(gateways: Sequence[Address], attack: Attack, most_seconds: fl
 
 
 async def _measured(
-    gateways: Sequence[Address], attack: Attack, most_seconds: float, senders: int, elsewhere: ProcessPoolExecutor
+    gateways: Sequence[Address],
+    attack: Attack,
+    most_seconds: float,
+    senders: int,
+    elsewhere: ProcessPoolExecutor,
 ) -> Measured:
     result = Measured()
     # A producer's first words with the brokers are nobody's everyday.
     for number in range(20):
         for address in gateways:
             await posted(address, encoded(pos(operation_id=f"warm-{number}")))
-    holding = asyncio.get_running_loop().run_in_executor(elsewhere, all_held, gateways[0], attack, most_seconds)
+    holding = asyncio.get_running_loop().run_in_executor(
+        elsewhere, all_held, gateways[0], attack, most_seconds
+    )
     places = list(zip(gateways, (result.attacked, result.beside), strict=True))
-    sending = [asyncio.create_task(_honest(*places[number % 2], result.failed)) for number in range(senders)]
+    sending = [
+        asyncio.create_task(_honest(*places[number % 2], result.failed))
+        for number in range(senders)
+    ]
     result.lived = await holding
     for sender in sending:
         sender.cancel()
@@ -100,7 +125,8 @@ async def _measured(
 
 
 async def _honest(address: tuple[str, int], seconds: list[float], failed: list[str]) -> None:
-    """Sends a receipt twice a second for ever, each on a connection of its own: it has to get in beside the others."""
+    """Sends a receipt twice a second for ever, each on a connection of its own: it has to get in
+    beside the others."""
     await asyncio.sleep(PACE_SECONDS * (next(_RECEIPTS) % 50) / 50)
     while True:
         began = time.perf_counter()
@@ -111,9 +137,14 @@ async def _honest(address: tuple[str, int], seconds: list[float], failed: list[s
         await asyncio.sleep(PACE_SECONDS)
 
 
-async def posted(address: tuple[str, int], body: bytes, media_type: str = "application/json") -> int:
+async def posted(
+    address: tuple[str, int], body: bytes, media_type: str = "application/json"
+) -> int:
     """Status of a request on a connection of its own; 0 when it was closed without an answer."""
-    head = f"POST /v1/events/pos HTTP/1.1\r\nHost: localhost\r\nContent-Type: {media_type}\r\nContent-Length: {len(body)}\r\n"
+    head = (
+        "POST /v1/events/pos HTTP/1.1\r\nHost: localhost\r\nContent-Type:"
+        f" {media_type}\r\nContent-Length: {len(body)}\r\n"
+    )
     return (await asked(address, f"{head}Connection: close\r\n\r\n".encode() + body))[0]
 
 
@@ -137,12 +168,19 @@ def all_held(address: tuple[str, int], attack: Attack, most_seconds: float) -> l
     """Seconds until the server ended each of the attack's connections."""
 
     async def hold() -> list[float]:
-        return await asyncio.gather(*(held(address, n / OPENED_A_SECOND, kind, most_seconds) for n, kind in enumerate(attack.clients())))
+        return await asyncio.gather(
+            *(
+                held(address, n / OPENED_A_SECOND, kind, most_seconds)
+                for n, kind in enumerate(attack.clients())
+            )
+        )
 
     return asyncio.run(hold())
 
 
-async def held(address: tuple[str, int], after: float, kind: tuple[bytes, bytes], most_seconds: float) -> float:
+async def held(
+    address: tuple[str, int], after: float, kind: tuple[bytes, bytes], most_seconds: float
+) -> float:
     """Seconds until the server ended a connection that was opened `after` seconds."""
     first, more = kind
     await asyncio.sleep(after)
@@ -162,15 +200,23 @@ async def held(address: tuple[str, int], after: float, kind: tuple[bytes, bytes]
 
 
 async def loop_lags(address: tuple[str, int]) -> tuple[int, int]:
-    """How often the gateway's event loop woke up at all, and how often within 100 ms, since its start."""
-    _, text = await asked(address, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-    values = dict(line.rsplit(" ", 1) for line in text.decode().splitlines() if not line.startswith("#"))
+    """How often the gateway's event loop woke up at all, and how often within 100 ms, since its
+    start."""
+    _, text = await asked(
+        address, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    )
+    values = dict(
+        line.rsplit(" ", 1) for line in text.decode().splitlines() if not line.startswith("#")
+    )
     name = "tally_gateway_loop_lag_seconds"
     return int(values[f"{name}_count"]), int(values[f'{name}_bucket{{le="0.1"}}'])
 
 
-async def slowest_health(address: tuple[str, int], during: Coroutine[Any, Any, Any]) -> tuple[Any, float]:
-    """What `during` returned, and the most seconds that /healthz took beside it, asked every 10 ms on one connection."""
+async def slowest_health(
+    address: tuple[str, int], during: Coroutine[Any, Any, Any]
+) -> tuple[Any, float]:
+    """What `during` returned, and the most seconds that /healthz took beside it, asked every 10
+    ms on one connection."""
     reader, writer = await asyncio.open_connection(*address)
     task = asyncio.create_task(during)
     slowest = 0.0
@@ -178,7 +224,11 @@ async def slowest_health(address: tuple[str, int], during: Coroutine[Any, Any, A
         began = time.perf_counter()
         writer.write(WHOLE)
         head = await reader.readuntil(b"\r\n\r\n")
-        length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
+        length = next(
+            int(line.split(b":")[1])
+            for line in head.split(b"\r\n")
+            if line.lower().startswith(b"content-length")
+        )
         await reader.readexactly(length)
         slowest = max(slowest, time.perf_counter() - began)
         await asyncio.sleep(0.01)
@@ -190,21 +240,36 @@ def bombs() -> dict[str, tuple[str, bytes]]:
     """Bodies that are large in what they make rather than in bytes, with their media type."""
     json_type, ndjson = "application/json", "application/x-ndjson"
     days = [
-        pos(transaction_id=n, happened_at=f"{2000 + n // 336:04}-{1 + n // 28 % 12:02}-{1 + n % 28:02}T12:00:00Z") for n in range(8_000)
+        pos(
+            transaction_id=n,
+            happened_at=f"{2000 + n // 336:04}-{1 + n // 28 % 12:02}-{1 + n % 28:02}T12:00:00Z",
+        )
+        for n in range(8_000)
     ]
     mail = ("a" * 60 + "." + "b" * 3) * 14_000
     line = {"item": "x", "price": 1, "amount": 1}
     return {
         "10,000 days": (ndjson, _lines(days)[: 5 * 1024 * 1024]),
-        "10,000 stores": (ndjson, _lines([pos(operation_id=f"s{n}") for n in range(9_999)])[: 5 * 1024 * 1024]),
-        "10,000 good receipts": (ndjson, _lines([pos(operation_id="bulk", transaction_id=n) for n in range(9_999)])[: 5 * 1024 * 1024]),
+        "10,000 stores": (
+            ndjson,
+            _lines([pos(operation_id=f"s{n}") for n in range(9_999)])[: 5 * 1024 * 1024],
+        ),
+        "10,000 good receipts": (
+            ndjson,
+            _lines([pos(operation_id="bulk", transaction_id=n) for n in range(9_999)])[
+                : 5 * 1024 * 1024
+            ],
+        ),
         "e-mail": (json_type, encoded(pos(note=mail))),
         "five e-mails": (ndjson, _lines([pos(transaction_id=n, note=mail) for n in range(5)])),
         "{} × 1.7 million": (ndjson, b"{}\n" * 1_700_000),
         "{} × 10,000": (ndjson, b"{}\n" * 10_000),
         "empty lines": (ndjson, b"x" + b"\n" * 5_000_000),
         "5 × 1 MB": (ndjson, _lines([pos(transaction_id=n, note="x" * 990_000) for n in range(5)])),
-        "many lines": (ndjson, _lines([pos(transaction_id=n, transactions=[line] * 20_000) for n in range(5)])),
+        "many lines": (
+            ndjson,
+            _lines([pos(transaction_id=n, transactions=[line] * 20_000) for n in range(5)]),
+        ),
         "deep": (json_type, b'{"a":' * 150_000 + b"1" + b"}" * 150_000),
         "wide": (json_type, json.dumps({**pos(), **{f"f{n}": n for n in range(60_000)}}).encode()),
         "long item": (json_type, encoded(pos(transactions=[{**line, "item": mail}]))),

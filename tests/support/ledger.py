@@ -9,7 +9,8 @@ FATES = ("counted", "duplicate", "conflict", "erased", "unreadable")
 
 
 def ledger_totals(loop: Loop) -> Counter[str]:
-    """raw, canonical and dead_letter of the raw topics; committed, master and every fate of the canonical ones. The ledger must hold."""
+    """raw, canonical and dead_letter of the raw topics; committed, master and every fate of the
+    canonical ones. The ledger must hold."""
     found = loop.json("audit", "--only", "ledger")
     assert found["ok"], found["ledgers"]
     totals: Counter[str] = Counter()
@@ -19,7 +20,11 @@ def ledger_totals(loop: Loop) -> Counter[str]:
 
 
 def _raw(line: dict[str, Any]) -> dict[str, int]:
-    return {"raw": line["committed"], "canonical": line["canonical"], "dead_letter": line["dead_letter"]}
+    return {
+        "raw": line["committed"],
+        "canonical": line["canonical"],
+        "dead_letter": line["dead_letter"],
+    }
 
 
 def _canonical(line: dict[str, Any]) -> dict[str, int]:

@@ -1,4 +1,5 @@
-"""Tills that sell all the time: a steady stream of receipts through the gateway, with what it adds up to."""
+"""Tills that sell all the time: a steady stream of receipts through the gateway, with what it
+adds up to."""
 
 import json
 import random
@@ -20,7 +21,8 @@ POSTS_A_SECOND = 4
 
 
 class LiveLoad:
-    """A stream of `rate` sales a second, of the last three quarters of an hour, each another receipt; every tenth is sent twice."""
+    """A stream of `rate` sales a second, of the last three quarters of an hour, each another
+    receipt; every tenth is sent twice."""
 
     def __init__(self, address: str, rate: int = 200) -> None:
         self.client = GatewayClient(address)
@@ -40,7 +42,10 @@ class LiveLoad:
 
     @contextmanager
     def selling(self) -> Iterator[None]:
-        """Sends until the block ends, and then what is still under way. Raises what went wrong with it."""
+        """Sends until the block ends, and then what is still under way.
+
+        Raises what went wrong with it.
+        """
         with ThreadPoolExecutor(1) as till:
             sold = till.submit(self._sell)
             try:
@@ -59,7 +64,9 @@ class LiveLoad:
 
     def _post(self) -> None:
         first = len(self._sent)
-        messages = [self._receipt(number) for number in range(first, first + self._rate // POSTS_A_SECOND)]
+        messages = [
+            self._receipt(number) for number in range(first, first + self._rate // POSTS_A_SECOND)
+        ]
         self.client.post("/v1/events/pos", [*messages, *messages[::10]])
         self._sent += messages
 
@@ -67,7 +74,10 @@ class LiveLoad:
         happened_at = datetime.now(UTC) - self._chance.random() * LOOKING_BACK
         line = {"item": "Milk 1l", "price": self._chance.randrange(1, 999) / 100, "amount": 1}
         message = {
-            "happened_at": instant_text(happened_at), "operation_id": self._chance.choice(STORES), "vendor_fiscal_module": 1,
-            "transaction_id": number, "transactions": [line],
-        }  # fmt: skip
+            "happened_at": instant_text(happened_at),
+            "operation_id": self._chance.choice(STORES),
+            "vendor_fiscal_module": 1,
+            "transaction_id": number,
+            "transactions": [line],
+        }
         return json.dumps(message).encode()

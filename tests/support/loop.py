@@ -1,4 +1,5 @@
-"""One running loop for a test: the stack in its own folder, driven by the same verbs that a person types."""
+"""One running loop for a test: the stack in its own folder, driven by the same verbs that a
+person types."""
 
 import json
 import os
@@ -15,17 +16,18 @@ from tenacity import RetryError, retry, retry_if_result, stop_after_delay, wait_
 
 from ops.lag import Lag, read_lag
 from ops.local.demo.run import wait_until_caught_up
+from runtime.checkpoint import committed_position
 from runtime.connect import cassandra_session
 from runtime.sparkconf import SHORT_RUN_JAVA
 from speed_layer import receipts, views
-from speed_layer.checkpoint import committed_position
 from speed_layer.source import retained
 from tally.families import SALES
 from tally.settings import Settings
 
 SERVICES = ("normaliser", "speed", "master", "api")
 CATCH_UP_SECONDS = 600
-# A test's JVMs live for minutes, and it does not want to wait for large files of the master dataset.
+# A test's JVMs live for minutes, and it does not want to wait for large files of the master
+# dataset.
 QUICK = {"TALLY_SPARK_JAVA_OPTIONS": SHORT_RUN_JAVA, "TALLY_INGEST_TRIGGER_SECONDS": "5"}
 
 
@@ -41,20 +43,31 @@ class Loop:
         """The settings as the loop's processes see them now."""
         return Settings.load(self.environment)
 
-    def start(self, *arguments: str, environment: Mapping[str, str] | None = None) -> "subprocess.Popen[str]":
+    def start(
+        self, *arguments: str, environment: Mapping[str, str] | None = None
+    ) -> "subprocess.Popen[str]":
         """A verb begun as a process; its stdout is piped."""
         command = [sys.executable, "-m", "ops.cli", *arguments]
-        return subprocess.Popen(command, env={**self.environment, **(environment or {})}, stdout=subprocess.PIPE, text=True)
+        return subprocess.Popen(
+            command,
+            env={**self.environment, **(environment or {})},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
 
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """A verb run to its end; stderr goes to the test's output."""
         command = [sys.executable, "-m", "ops.cli", *arguments]
-        return subprocess.run(command, env=self.environment, stdout=subprocess.PIPE, text=True, check=False)
+        return subprocess.run(
+            command, env=self.environment, stdout=subprocess.PIPE, text=True, check=False
+        )
 
     def json(self, *arguments: str, code: int = 0) -> dict[str, Any]:
         """The JSON object of a verb that must end with the code."""
         done = self.run(*arguments, "--json")
-        assert done.returncode == code, f"tally {' '.join(arguments)} ended with {done.returncode}: {done.stdout[-2000:]}"
+        assert done.returncode == code, (
+            f"tally {' '.join(arguments)} ended with {done.returncode}: {done.stdout[-2000:]}"
+        )
         answer: dict[str, Any] = json.loads(done.stdout)
         return answer
 
@@ -67,8 +80,11 @@ class Loop:
         assert self.run("down", *services).returncode == 0
 
     def status(self) -> dict[str, dict[str, Any]]:
-        """State, pid, address and more by service, as `tally status` tells them; also while something does not run."""
-        services: dict[str, dict[str, Any]] = json.loads(self.run("status", "--json").stdout)["services"]
+        """State, pid, address and more by service, as `tally status` tells them; also while
+        something does not run."""
+        services: dict[str, dict[str, Any]] = json.loads(self.run("status", "--json").stdout)[
+            "services"
+        ]
         return services
 
     def pid(self, service: str) -> int:
@@ -85,9 +101,15 @@ class Loop:
             wait_until_caught_up(lambda: read_lag(self.settings, session), print, CATCH_UP_SECONDS)
 
     def wait_for_receipts(self) -> None:
-        """Return when the raw receipts are written as well: they come after the views, and no lag counts them."""
-        checkpoint, end = self.settings.checkpoint(receipts.QUERY), retained(self.settings, SALES.topic).end
-        wait_until(lambda: has_reached(checkpoint, SALES.topic, end), 120, "the raw receipts are written")
+        """Return when the raw receipts are written as well: they come after the views, and no
+        lag counts them."""
+        checkpoint, end = (
+            self.settings.checkpoint(receipts.QUERY),
+            retained(self.settings, SALES.topic).end,
+        )
+        wait_until(
+            lambda: has_reached(checkpoint, SALES.topic, end), 120, "the raw receipts are written"
+        )
 
     def lag(self, session: Session) -> Lag:
         """The lag now."""
@@ -96,12 +118,18 @@ class Loop:
     def micro_batches(self, query: str = views.QUERY) -> list[dict[str, Any]]:
         """Progress lines of the speed layer's micro-batches that held records."""
         log = self.home / "logs" / f"speed-progress-{query}.jsonl"
-        lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
+        lines = (
+            [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+            if log.exists()
+            else []
+        )
         return [line for line in lines if line["input_rows"]]
 
 
 @contextmanager
-def running_loop(home: Path, *services: str, overrides: Mapping[str, str] | None = None) -> Iterator[Loop]:
+def running_loop(
+    home: Path, *services: str, overrides: Mapping[str, str] | None = None
+) -> Iterator[Loop]:
     """A loop from an empty folder with the services up; everything stopped at the end."""
     loop = Loop(home, overrides or {})
     try:
@@ -112,7 +140,8 @@ def running_loop(home: Path, *services: str, overrides: Mapping[str, str] | None
 
 
 def has_reached(checkpoint: Path, topic: str, end: Mapping[int, int]) -> bool:
-    """Whether the query of a checkpoint has committed everything of the topic up to these offsets, by partition."""
+    """Whether the query of a checkpoint has committed everything of the topic up to these
+    offsets, by partition."""
     return (committed_position(checkpoint) or {}).get(topic) == end
 
 
@@ -124,7 +153,11 @@ def jvm_of(pid: int) -> psutil.Process:
 
 def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:
     """Return when the condition holds; fails the test after the deadline."""
-    waiting = retry(retry=retry_if_result(lambda held: not held), stop=stop_after_delay(seconds), wait=wait_fixed(0.2))
+    waiting = retry(
+        retry=retry_if_result(lambda held: not held),
+        stop=stop_after_delay(seconds),
+        wait=wait_fixed(0.2),
+    )
     try:
         waiting(condition)()
     except RetryError as error:

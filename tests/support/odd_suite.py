@@ -1,5 +1,6 @@
-"""Odd messages, at any scale: named ones and seeded mutations through the gateway and onto the raw topics, unreadable bytes onto the
-canonical topics, and good receipts between them. Nothing ends, nothing is lost, and everything has one fate."""
+"""Odd messages, at any scale: named ones and seeded mutations through the gateway and onto the
+raw topics, unreadable bytes onto the canonical topics, and good receipts between them. Nothing
+ends, nothing is lost, and everything has one fate."""
 
 import json
 import random
@@ -19,7 +20,9 @@ from tally.instants import instant_text
 from tests.support.gateway_client import GatewayClient
 from tests.support.ledger import FATES, ledger_totals
 from tests.support.loop import Loop
-from tests.support.odd_messages import Odd, mutations, odd_messages
+from tests.support.odd import Odd
+from tests.support.odd_messages import odd_messages
+from tests.support.odd_mutations import mutations
 from tests.support.plain_oracle import Parts
 from tests.support.tables import batch_rows, speed_rows
 from tests.support.unreadable import unreadable_records
@@ -31,14 +34,18 @@ GOOD_STORE, GOOD = "good-between", 1000
 # The gateway shows at most a hundred rejected lines of one body.
 AT_ONCE = 90
 HEADERS: list[list[tuple[str, str | bytes | None]]] = [
-    [], [("", None)], [("store_id", b"\xff"), ("attempts", b"9" * 40)], [("first_seen", b"\0" * 99)],
-]  # fmt: skip
+    [],
+    [("", None)],
+    [("store_id", b"\xff"), ("attempts", b"9" * 40)],
+    [("first_seen", b"\0" * 99)],
+]
 SEED = 60
 
 
 @dataclass
 class Sent:
-    """What was offered to the gateway and what of it was taken; what went straight onto raw and canonical topics."""
+    """What was offered to the gateway and what of it was taken; what went straight onto raw and
+    canonical topics."""
 
     offered: int = 0
     taken: int = 0
@@ -65,11 +72,18 @@ class Odds:
         self.sent.offered += 1
         self.sent.taken += answer.status_code == 202
         self.sent.refused.update([answer.status_code] if answer.status_code != 202 else [])
-        if (answer.status_code == 202) != (odd.outcome == ACCEPTED) or not 200 <= answer.status_code < 500:
-            self.sent.wrong.append(f"{odd.name}: {answer.status_code}, its outcome is {odd.outcome}")
+        if (answer.status_code == 202) != (
+            odd.outcome == ACCEPTED
+        ) or not 200 <= answer.status_code < 500:
+            self.sent.wrong.append(
+                f"{odd.name}: {answer.status_code}, its outcome is {odd.outcome}"
+            )
 
     def offer_lines(self, bodies: Sequence[bytes]) -> None:
-        """Messages as NDJSON; each line is taken or refused by itself. One that would be several lines, or none, goes alone."""
+        """Messages as NDJSON; each line is taken or refused by itself.
+
+        One that would be several lines, or none, goes alone.
+        """
         lines = [body for body in bodies if b"\n" not in body and body.strip()]
         for body in bodies:
             if b"\n" in body or not body.strip():
@@ -79,7 +93,10 @@ class Odds:
         told: dict[str, Any] = answer.json()
         self._count(len(lines), told["accepted"], answer.status_code)
         if told["accepted"] + len(told["rejected"]) != len(lines):
-            self.sent.wrong.append(f"of {len(lines)} lines {told['accepted']} taken and {len(told['rejected'])} refused")
+            self.sent.wrong.append(
+                f"of {len(lines)} lines {told['accepted']} taken and {len(told['rejected'])}"
+                " refused"
+            )
 
     def _count(self, offered: int, taken: int, status: int) -> None:
         self.sent.offered += offered
@@ -100,13 +117,17 @@ class Odds:
         setattr(self.sent, name, getattr(self.sent, name) + 1)
 
     def good(self, count: int) -> None:
-        """The next good receipts, half of them through the gateway and half straight onto the raw topic."""
+        """The next good receipts, half of them through the gateway and half straight onto the
+        raw topic."""
         for number in range(self.sent.good, self.sent.good + count):
             line = {"item": "Milk 1l", "price": "0.99", "amount": 1}
             message = {
-                "happened_at": instant_text(self.now), "operation_id": GOOD_STORE, "vendor_fiscal_module": 1,
-                "transaction_id": number, "transactions": [line],
-            }  # fmt: skip
+                "happened_at": instant_text(self.now),
+                "operation_id": GOOD_STORE,
+                "vendor_fiscal_module": 1,
+                "transaction_id": number,
+                "transactions": [line],
+            }
             body = json.dumps(message).encode()
             if number % 2:
                 self.offer(Odd(f"good {number}", "pos", body, ACCEPTED))
@@ -120,14 +141,16 @@ class Odds:
 
 
 class OddSuite:
-    """Tests that a subclass runs with its number of `mutations`, each offered to the gateway, and as many others onto the raw topic."""
+    """Tests that a subclass runs with its number of `mutations`, each offered to the gateway,
+    and as many others onto the raw topic."""
 
     mutations: int
 
     @pytest.fixture(scope="class")
     @classmethod
     def before(cls, loop: Loop) -> tuple[Counter[str], dict[str, int]]:
-        """The ledger, empty while there is no master dataset, and the process ids before anything odd."""
+        """The ledger, empty while there is no master dataset, and the process ids before
+        anything odd."""
         return ledger_totals(loop) if loop.settings.master_path.exists() else Counter(), {
             name: state["pid"] for name, state in loop.status().items()
         }
@@ -151,8 +174,11 @@ class OddSuite:
         odds.good(GOOD - odds.sent.good)
         odds.settle()
         loop.catch_up()
-        print(f"gateway: {odds.sent.offered:,} offered, {odds.sent.taken:,} taken, refused {dict(odds.sent.refused)}; "
-              f"onto raw topics {odds.sent.raw:,}, onto canonical topics {odds.sent.canonical:,}")  # fmt: skip
+        print(
+            f"gateway: {odds.sent.offered:,} offered, {odds.sent.taken:,} taken, refused"
+            f" {dict(odds.sent.refused)}; onto raw topics {odds.sent.raw:,}, onto canonical topics"
+            f" {odds.sent.canonical:,}"
+        )
         return odds
 
     @pytest.fixture(scope="class")
@@ -167,29 +193,51 @@ class OddSuite:
         assert odds.sent.taken + sum(odds.sent.refused.values()) == odds.sent.offered
         assert {status // 100 for status in odds.sent.refused} == {4}
 
-    def test_good_ones_between_are_counted_in_the_speed_layer(self, odds: Odds, session: Session) -> None:
+    def test_good_ones_between_are_counted_in_the_speed_layer(
+        self, odds: Odds, session: Session
+    ) -> None:
         assert good_sums(speed_rows(session, "sales")) == (GOOD, GOOD * 99, 0, 0, GOOD * 1000)
 
-    def test_good_ones_between_are_counted_in_the_rebuild(self, after: Counter[str], session: Session) -> None:
+    def test_good_ones_between_are_counted_in_the_rebuild(
+        self, after: Counter[str], session: Session
+    ) -> None:
         assert good_sums(batch_rows(session, "sales")) == (GOOD, GOOD * 99, 0, 0, GOOD * 1000)
 
-    def test_every_message_has_exactly_one_fate(self, odds: Odds, before: tuple[Counter[str], object], after: Counter[str]) -> None:
+    def test_every_message_has_exactly_one_fate(
+        self, odds: Odds, before: tuple[Counter[str], object], after: Counter[str]
+    ) -> None:
         grown = Counter({name: after[name] - before[0][name] for name in after})
 
         print(dict(grown))
-        assert grown["raw"] == odds.sent.taken + odds.sent.raw == grown["canonical"] + grown["dead_letter"]
-        assert grown["committed"] == grown["canonical"] + odds.sent.canonical == sum(grown[fate] for fate in FATES)
+        assert (
+            grown["raw"]
+            == odds.sent.taken + odds.sent.raw
+            == grown["canonical"] + grown["dead_letter"]
+        )
+        assert (
+            grown["committed"]
+            == grown["canonical"] + odds.sent.canonical
+            == sum(grown[fate] for fate in FATES)
+        )
         assert (grown["unreadable"], grown["master"]) == (odds.sent.canonical, grown["committed"])
 
-    def test_named_ones_on_the_raw_topics_are_dead_letters_of_their_reason(self, loop: Loop, after: Counter[str]) -> None:
+    def test_named_ones_on_the_raw_topics_are_dead_letters_of_their_reason(
+        self, loop: Loop, after: Counter[str]
+    ) -> None:
         expected = Counter(odd.outcome for odd in odd_messages() if odd.outcome != ACCEPTED)
 
         found = Counter(letter.reason for letter in dead_letters(loop.settings))
 
-        assert {reason: (found[reason], count) for reason, count in expected.items() if found[reason] < count} == {}
+        assert {
+            reason: (found[reason], count)
+            for reason, count in expected.items()
+            if found[reason] < count
+        } == {}
         assert found["unreadable"] == 2 * len(unreadable_records(datetime.now(UTC)))
 
-    def test_no_process_has_ended(self, loop: Loop, before: tuple[object, dict[str, int]], after: Counter[str]) -> None:
+    def test_no_process_has_ended(
+        self, loop: Loop, before: tuple[object, dict[str, int]], after: Counter[str]
+    ) -> None:
         assert {name: state["pid"] for name, state in loop.status().items()} == before[1]
 
 
@@ -204,4 +252,11 @@ def _send_mutations(odds: Odds, count: int) -> None:
 
 def good_sums(rows: dict[Any, Parts]) -> Parts:
     """All parts of the good store."""
-    return tuple(map(sum, zip(*(parts for (store, *_), parts in rows.items() if store == GOOD_STORE), strict=True)))
+    return tuple(
+        map(
+            sum,
+            zip(
+                *(parts for (store, *_), parts in rows.items() if store == GOOD_STORE), strict=True
+            ),
+        )
+    )

@@ -19,11 +19,12 @@ PLANTED = {
     "phone": "+49 170 1234567",
     "MAC": "3c:22:fb:9a:7e:01",
     "e-mail": "ann.smith@example.org",
-}  # fmt: skip
+}
 
 
 def good_messages(at: datetime) -> Iterator[bytes]:
-    """Receipts that are taken, each value once in an unknown field, in an item, and in a name of an unknown field."""
+    """Receipts that are taken, each value once in an unknown field, in an item, and in a name of
+    an unknown field."""
     for number, (name, value) in enumerate(PLANTED.items()):
         if name == "loyalty id":
             yield encoded(at, f"{number}-own", loyalty_id=value)
@@ -35,10 +36,18 @@ def good_messages(at: datetime) -> Iterator[bytes]:
 
 
 def broken_messages(at: datetime) -> Iterator[bytes]:
-    """Messages that become dead letters, all values in each, broken in different ways and places."""
-    # By itself a loyalty id looks like any other text: only what is written beside its name can be known for one.
+    """Messages that become dead letters, all values in each, broken in different ways and
+    places."""
+    # By itself a loyalty id looks like any other text: only what is written beside its name can be
+    # known for one.
     others = {name: value for name, value in PLANTED.items() if name != "loyalty id"}
-    whole = encoded(at, "broken", loyalty_id=PLANTED["loyalty id"], customer=others, note=" ".join(others.values()))
+    whole = encoded(
+        at,
+        "broken",
+        loyalty_id=PLANTED["loyalty id"],
+        customer=others,
+        note=" ".join(others.values()),
+    )
     yield whole[:-2]
     yield whole.replace(b'"operation_id"', b'"shop"', 1)
     yield whole.replace(b'"amount": 1', b'"amount": true', 1)
@@ -46,8 +55,12 @@ def broken_messages(at: datetime) -> Iterator[bytes]:
     yield whole.removesuffix(b"}") + b', "note": "again"}'
     yield whole.removesuffix(b"}") + b', "deep": ' + b"[" * 100 + b"]" * 100 + b"}"
     yield whole.replace(instant_text(at).encode(), b"2106-01-01T00:00:00Z", 1)
-    yield whole.replace(b'"loyalty_id": "', b'"loyalty_id":\n\t\t"', 1).replace(b'"operation_id"', b'"shop"', 1)
-    yield whole.replace(b'"loyalty_id"', b'"loyalty\\u005fid"', 1).replace(b'"operation_id"', b'"shop"', 1)
+    yield whole.replace(b'"loyalty_id": "', b'"loyalty_id":\n\t\t"', 1).replace(
+        b'"operation_id"', b'"shop"', 1
+    )
+    yield whole.replace(b'"loyalty_id"', b'"loyalty\\u005fid"', 1).replace(
+        b'"operation_id"', b'"shop"', 1
+    )
     yield json.dumps([json.loads(whole)]).encode()
     yield b"\xef\xbb\xbf" + whole
 
@@ -59,15 +72,21 @@ def keys() -> list[bytes]:
 
 def codes_message(at: datetime, number: int, codes: list[str]) -> bytes:
     """A receipt of articles, each by its code as item and as item id."""
-    return encoded(at, f"codes-{number}", transactions=[{**_line(code), "item_id": code} for code in codes])
+    return encoded(
+        at, f"codes-{number}", transactions=[{**_line(code), "item_id": code} for code in codes]
+    )
 
 
 def encoded(at: datetime, number: str, **fields: Any) -> bytes:
     """A receipt of the store, with the harmless mark."""
     base = {
-        "happened_at": instant_text(at), "operation_id": STORE, "vendor_fiscal_module": 1, "transaction_id": number,
-        "transactions": [_line("Milk")], "mark": MARK,
-    }  # fmt: skip
+        "happened_at": instant_text(at),
+        "operation_id": STORE,
+        "vendor_fiscal_module": 1,
+        "transaction_id": number,
+        "transactions": [_line("Milk")],
+        "mark": MARK,
+    }
     return json.dumps({**base, **fields}).encode()
 
 

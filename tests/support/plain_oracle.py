@@ -1,4 +1,5 @@
-"""What a POS or people counter message adds to its window, in plain integers and decimals: nothing of Tally takes part."""
+"""What a POS or people counter message adds to its window, in plain integers and decimals:
+nothing of Tally takes part."""
 
 import json
 from collections import defaultdict
@@ -12,7 +13,9 @@ QUARTER = timedelta(minutes=15)
 DECIMALS = {"JPY": 0, "BHD": 3}
 # receipts, gross, returns, voids (minor units), units (thousandths)
 Parts = tuple[int, ...]
-Cell = tuple[str, datetime, str]  # store, start of the quarter hour in UTC, currency ("" for people)
+Cell = tuple[
+    str, datetime, str
+]  # store, start of the quarter hour in UTC, currency ("" for people)
 
 
 @dataclass(frozen=True)
@@ -38,14 +41,22 @@ def event_of(message: bytes) -> Event:
 
 def _receipt(fields: Mapping[str, Any]) -> Event:
     store, currency = str(fields["operation_id"]), fields.get("currency", "USD")
-    number = (str(fields["vendor_fiscal_module"]), str(fields.get("numbering_epoch", "0")), str(fields["transaction_id"]))
+    number = (
+        str(fields["vendor_fiscal_module"]),
+        str(fields.get("numbering_epoch", "0")),
+        str(fields["transaction_id"]),
+    )
     lines = [(_minor(line, currency), Decimal(line["amount"])) for line in fields["transactions"]]
     cell = (store, quarter(datetime.fromisoformat(fields["happened_at"])), currency)
     return Event((store, *number), cell, _parts(fields.get("kind", "sale"), lines))
 
 
 def _minor(line: Mapping[str, Any], currency: str) -> int:
-    total = Decimal(line["total"]) if "total" in line else Decimal(line["price"]) * Decimal(line["amount"])
+    total = (
+        Decimal(line["total"])
+        if "total" in line
+        else Decimal(line["price"]) * Decimal(line["amount"])
+    )
     return int((total * 10 ** DECIMALS.get(currency, 2)).quantize(Decimal(1), ROUND_HALF_EVEN))
 
 
@@ -67,12 +78,21 @@ def _thousandths(amount: Decimal) -> int:
 
 def _interval(fields: Mapping[str, Any]) -> Event:
     instant = datetime.fromisoformat(fields["happened_at"])
-    identity = (str(fields["store_id"]), str(fields["device_id"]), instant.astimezone(UTC).isoformat())
-    return Event(identity, (str(fields["store_id"]), quarter(instant), ""), (fields["in"], fields["out"], fields["passers_by"]))
+    identity = (
+        str(fields["store_id"]),
+        str(fields["device_id"]),
+        instant.astimezone(UTC).isoformat(),
+    )
+    return Event(
+        identity,
+        (str(fields["store_id"]), quarter(instant), ""),
+        (fields["in"], fields["out"], fields["passers_by"]),
+    )
 
 
 def counted_once(events: Iterable[Event]) -> dict[Cell, Parts]:
-    """The final truth, of events in order of arrival: of each identity the first counts, whatever came later and where."""
+    """The final truth, of events in order of arrival: of each identity the first counts,
+    whatever came later and where."""
     seen: set[tuple[str, ...]] = set()
     first: list[Event] = []
     for event in events:
@@ -83,7 +103,8 @@ def counted_once(events: Iterable[Event]) -> dict[Cell, Parts]:
 
 
 def counted_by_window(events: Iterable[Event]) -> dict[Cell, Parts]:
-    """What can be known of a window alone: of each identity the first in that quarter hour counts."""
+    """What can be known of a window alone: of each identity the first in that quarter hour
+    counts."""
     first: dict[tuple[Any, ...], Event] = {}
     for event in events:
         first.setdefault((event.identity, event.cell[1]), event)

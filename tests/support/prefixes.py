@@ -1,7 +1,9 @@
-"""Every value that an honest reader may see of a window: the sums over each prefix of the window's committed events.
+"""Every value that an honest reader may see of a window: the sums over each prefix of the window's
+committed events.
 
-The events are read from the raw topic and added up by a plain oracle; of the pipeline only the dead letters' coordinates are used.
-An answer that names how far it reaches (`through`) owes at least what had arrived by then.
+The events are read from the raw topic and added up by a plain oracle; of the pipeline only the dead
+letters' coordinates are used. An answer that names how far it reaches (`through`) owes at least
+what had arrived by then.
 """
 
 from collections import defaultdict
@@ -27,8 +29,9 @@ Arrived = tuple[datetime, Event]
 
 @dataclass(frozen=True)
 class Step:
-    """A window after one more of its events: when that arrived, and the sums (receipts, net minor units) with every first copy of
-    the window (`shown`), and without those whose first copy lies in another window (`kept`): a rebuild takes them back."""
+    """A window after one more of its events: when that arrived, and the sums (receipts, net
+    minor units) with every first copy of the window (`shown`), and without those whose first
+    copy lies in another window (`kept`): a rebuild takes them back."""
 
     arrived_at: datetime
     shown: Sums
@@ -40,7 +43,8 @@ Steps = Mapping[Key, Sequence[Step]]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was compared, and everything that was told and is no prefix, or fell without a conflict."""
+    """What was compared, and everything that was told and is no prefix, or fell without a
+    conflict."""
 
     compared: int
     no_prefix: list[Seen]
@@ -53,26 +57,35 @@ class Verdict:
 
     def __str__(self) -> str:
         found = f"{len(self.no_prefix)} that are no prefix, {len(self.falls)} falls"
-        return f"{self.compared:,} distinct cells compared: {found} {self.no_prefix[:5]} {self.falls[:5]}"
+        return (
+            f"{self.compared:,} distinct cells compared: {found} {self.no_prefix[:5]}"
+            f" {self.falls[:5]}"
+        )
 
 
 def judged(steps: Steps, *readings: Readings) -> Verdict:
     """The verdict over everything that readers were told."""
     seen = set().union(*(one.seen for one in readings))
-    falls = [fall for one in readings for fall in one.falls if not has_conflict(steps, (fall.store, fall.start))]
+    falls = [
+        fall
+        for one in readings
+        for fall in one.falls
+        if not has_conflict(steps, (fall.store, fall.start))
+    ]
     return Verdict(len(seen), no_prefix(steps, seen), falls)
 
 
 def no_prefix(steps: Steps, seen: Iterable[Seen]) -> list[Seen]:
-    """The cells that no prefix of the committed events gives, or only one that is too short for what the answer claimed."""
+    """The cells that no prefix of the committed events gives, or only one that is too short for
+    what the answer claimed."""
     return [cell for cell in seen if not is_prefix(steps.get((cell.store, cell.start), ()), cell)]
 
 
 def is_prefix(steps: Sequence[Step], cell: Seen) -> bool:
     """Whether the window's steps allow the cell.
 
-    Zero before the first event, and unknown, are honest only from an answer by whose `through` nothing had arrived; a row of the
-    speed layer has an event.
+    Zero before the first event, and unknown, are honest only from an answer by whose `through`
+    nothing had arrived; a row of the speed layer has an event.
     """
     owed = 0 if cell.through is None else sum(step.arrived_at < cell.through for step in steps)
     if cell.value is None:
@@ -80,7 +93,9 @@ def is_prefix(steps: Sequence[Step], cell: Seen) -> bool:
     if cell.value == 0 and owed == 0 and cell.source == "batch":
         return True
     place = METRICS.index(cell.metric)
-    return any(cell.value in (step.shown[place], step.kept[place]) for step in steps[max(owed, 1) - 1 :])
+    return any(
+        cell.value in (step.shown[place], step.kept[place]) for step in steps[max(owed, 1) - 1 :]
+    )
 
 
 def has_conflict(steps: Steps, key: Key) -> bool:
@@ -94,7 +109,8 @@ def unread(told: Iterable[Told]) -> set[Seen]:
 
 
 def committed_steps(settings: Settings, stores: Collection[str] = ()) -> Steps:
-    """The steps of every window of sales, from the raw topic as it stands; of some stores only, if they are named."""
+    """The steps of every window of sales, from the raw topic as it stands; of some stores only,
+    if they are named."""
     return steps_of(arrivals(settings, RAW_SALES, stores))
 
 
@@ -108,7 +124,9 @@ def steps_of(arrived: Iterable[Arrived]) -> Steps:
         if (event.identity, window) in known:
             continue
         known.add((event.identity, window))
-        last = steps[store, window][-1] if steps[store, window] else Step(arrived_at, (0, 0), (0, 0))
+        last = (
+            steps[store, window][-1] if steps[store, window] else Step(arrived_at, (0, 0), (0, 0))
+        )
         is_kept = home.setdefault(event.identity, window) == window
         kept = _added(last.kept, event) if is_kept else last.kept
         steps[store, window].append(Step(arrived_at, _added(last.shown, event), kept))
@@ -121,9 +139,14 @@ def _added(sums: Sums, event: Event) -> Sums:
 
 
 def arrivals(settings: Settings, topic: str, keys: Collection[str] = ()) -> Iterator[Arrived]:
-    """Each committed message of a raw topic that became no dead letter, with its arrival; in offset order within its partition."""
+    """Each committed message of a raw topic that became no dead letter, with its arrival; in
+    offset order within its partition."""
     wanted = {key.encode() for key in keys}
-    dead = {(letter.partition, letter.offset) for letter in dead_letters(settings) if letter.topic == topic}
+    dead = {
+        (letter.partition, letter.offset)
+        for letter in dead_letters(settings)
+        if letter.topic == topic
+    }
     consumer = kafka_consumer(settings, f"prefixes-{uuid4()}", {"enable.partition.eof": True})
     try:
         partitions = list(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
@@ -134,7 +157,9 @@ def arrivals(settings: Settings, topic: str, keys: Collection[str] = ()) -> Iter
                 if (error := message.error()) is not None:
                     assert error.name() == "_PARTITION_EOF", error
                     ended.add(message.partition())
-                elif (message.partition(), message.offset()) not in dead and (not wanted or message.key() in wanted):
+                elif (message.partition(), message.offset()) not in dead and (
+                    not wanted or message.key() in wanted
+                ):
                     yield from_millis(message.timestamp()[1]), event_of(message.value() or b"")
     finally:
         consumer.close()

@@ -1,4 +1,5 @@
-"""Readers that ask the API all the time, and remember every value that they were told, in the order in which they were told it."""
+"""Readers that ask the API all the time, and remember every value that they were told, in the
+order in which they were told it."""
 
 import random
 import threading
@@ -18,7 +19,10 @@ Told = tuple[str, datetime, str, int]
 
 
 class Seen(NamedTuple):
-    """One cell of an answer. `through`: up to then every record of the store was said to be counted."""
+    """One cell of an answer.
+
+    `through`: up to then every record of the store was said to be counted.
+    """
 
     store: str
     start: datetime
@@ -49,15 +53,24 @@ class Questions:
 
     def one(self, chance: random.Random) -> tuple[str, str, datetime, datetime]:
         """Store, metric, from and to of one question."""
-        start = self.span[0] + timedelta(days=chance.randrange(max(1, (self.span[1] - self.span[0]).days - self.days + 1)))
-        return chance.choice(self.stores), chance.choice(METRICS), start, start + timedelta(days=self.days)
+        start = self.span[0] + timedelta(
+            days=chance.randrange(max(1, (self.span[1] - self.span[0]).days - self.days + 1))
+        )
+        return (
+            chance.choice(self.stores),
+            chance.choice(METRICS),
+            start,
+            start + timedelta(days=self.days),
+        )
 
 
 @dataclass
 class Readings:
-    """What the readers were told: answers counted, distinct cells, falls and dishonest words in full.
+    """What the readers were told: answers counted, distinct cells, falls and dishonest words in
+    full.
 
-    `unavailable` are answers that were none: 503, or no connection; whoever breaks nothing expects none of them.
+    `unavailable` are answers that were none: 503, or no connection; whoever breaks nothing expects
+    none of them.
     """
 
     answers: int = 0
@@ -86,9 +99,15 @@ class Reader:
         through = self._instant(answer["through"]) if answer["through"] else None
         rows = answer["rows"]
         self._readings.cells += sum(row["value"] is not None for row in rows)
-        self._readings.failures += dishonest_words(store, metric, answer, through if days == 1 else None)
+        self._readings.failures += dishonest_words(
+            store, metric, answer, through if days == 1 else None
+        )
         for row in rows:
-            self._hear_cell(Seen(store, self._instant(row["start"]), metric, row["value"], row["source"], through))
+            self._hear_cell(
+                Seen(
+                    store, self._instant(row["start"]), metric, row["value"], row["source"], through
+                )
+            )
 
     def _hear_cell(self, cell: Seen) -> None:
         if cell.value is not None or cell.through is not None:
@@ -107,22 +126,37 @@ class Reader:
         return self._instants[text]
 
 
-def dishonest_words(store: str, metric: str, answer: dict[str, Any], through: datetime | None) -> list[str]:
-    """Rows that claim more than a row of their source may; with `through` of their day also those that claim what lay after it."""
+def dishonest_words(
+    store: str, metric: str, answer: dict[str, Any], through: datetime | None
+) -> list[str]:
+    """Rows that claim more than a row of their source may; with `through` of their day also
+    those that claim what lay after it."""
 
     def is_dishonest(row: dict[str, Any]) -> bool:
         is_settled = row["status"] in ("final", "restated")
-        beyond = row["complete"] and through is not None and datetime.fromisoformat(row["start"]) + WINDOW > through
-        return (row["complete"] and row["source"] != "batch") or (is_settled and not row["complete"]) or beyond
+        beyond = (
+            row["complete"]
+            and through is not None
+            and datetime.fromisoformat(row["start"]) + WINDOW > through
+        )
+        return (
+            (row["complete"] and row["source"] != "batch")
+            or (is_settled and not row["complete"])
+            or beyond
+        )
 
     told = [
-        f"{row['start']} {row['value']} {row['source']} {row['status']} {row['complete']}" for row in answer["rows"] if is_dishonest(row)
+        f"{row['start']} {row['value']} {row['source']} {row['status']} {row['complete']}"
+        for row in answer["rows"]
+        if is_dishonest(row)
     ]
     return [f"store {store} {metric}, through {answer['through']}: {words}" for words in told]
 
 
 @contextmanager
-def reading(api: str, questions: Questions, readers: int = 4, pause_seconds: float = 0.0) -> Iterator[Readings]:
+def reading(
+    api: str, questions: Questions, readers: int = 4, pause_seconds: float = 0.0
+) -> Iterator[Readings]:
     """Readers that ask until the block ends."""
     readings, stop, lock = Readings(), threading.Event(), threading.Lock()
 
@@ -144,7 +178,10 @@ def reading(api: str, questions: Questions, readers: int = 4, pause_seconds: flo
 
 
 def _ask_once(
-    client: httpx.Client, reader: Reader, question: tuple[str, str, datetime, datetime], shared: tuple[Readings, threading.Lock]
+    client: httpx.Client,
+    reader: Reader,
+    question: tuple[str, str, datetime, datetime],
+    shared: tuple[Readings, threading.Lock],
 ) -> None:
     store, metric, start, end = question
     readings, lock = shared
@@ -163,4 +200,6 @@ def _ask_once(
             readings.unavailable += 1
         # A store that has not sent anything yet is not known: 404 is an honest answer then.
         elif answer.status_code != httpx.codes.NOT_FOUND:
-            readings.failures.append(f"{answer.request.url}: {answer.status_code} {answer.text[:200]}")
+            readings.failures.append(
+                f"{answer.request.url}: {answer.status_code} {answer.text[:200]}"
+            )

@@ -1,13 +1,16 @@
-"""What a whole stack makes of one month of receipts, recorded: `python -m tests.support.recording take FILE [--checkout DIR]`.
+"""What a whole stack makes of one month of receipts, recorded: `python -m tests.support.recording
+take FILE [--checkout DIR]`.
 
-`… compare A B` says how many of the facts are equal, and which are not: a refactoring may change none of them. A fact is an answer of
-the API, a row of a table, a record of the master dataset or of a topic, a line of the ledger. What tells of the clock or of the cut
-into transactions and micro-batches is left out, by name (tests/support/facts.py); everything else counts, to the byte.
+`… compare A B` says how many of the facts are equal, and which are not: a refactoring may change
+none of them. A fact is an answer of the API, a row of a table, a record of the master dataset or of
+a topic, a line of the ledger. What tells of the clock or of the cut into transactions and
+micro-batches is left out, by name (tests/support/facts.py); everything else counts, to the byte.
 """
 
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,30 +24,47 @@ from typing import Any
 
 import httpx
 from cassandra.cluster import Session
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 from deltalake import DeltaTable
 
 from ops.lag import read_lag
 from ops.local.demo.run import wait_until_caught_up
 from ops.local.stack.addresses import apart
 from runtime.connect import cassandra_session
+from runtime.output import note as say
 from tally.settings import Settings
 from tests.support.facts import Fact, compare, fact, stable
 from tests.support.gateway_client import GatewayClient
+from tests.support.questions import DOORS, METRICS, MONTH, odd_questions, questions
 
 ROOT = Path(__file__).parents[2]
-MONTH = "2017-09-01", "2017-10-01"
 PERTURBED = (
-    *("--duplicates", "0.02", "--disorder", "5m", "--late", "0.01", "--late-by", "1d", "--conflicts", "20", "--bad", "12"),
+    *(
+        "--duplicates",
+        "0.02",
+        "--disorder",
+        "5m",
+        "--late",
+        "0.01",
+        "--late-by",
+        "1d",
+        "--conflicts",
+        "20",
+        "--bad",
+        "12",
+    ),
     *("--source", "complete-journey", "--seed", "1", "--from", MONTH[0], "--to", MONTH[1]),
 )  # the demo's
-MONDAYS = "2017-09-04", "2017-09-25"
-QUARTERS = "2017-09-04", "2017-09-11"
-DOORS = ("367", "406", "292")
 # Written with a timestamp of their own, which is part of what they say.
 REGISTERS = {"sales_15min": "events", "traffic_15min": "events", "store_activity": "first_day"}
 # How far somebody has come, by the clock.
-NOT_COMPARED = {"speed_progress", "master_progress", "master_position", "master_current", "restatement_run"}
+NOT_COMPARED = {
+    "speed_progress",
+    "master_progress",
+    "master_position",
+    "master_current",
+    "restatement_run",
+}
 
 
 @dataclass
@@ -59,7 +79,14 @@ class Stack:
         """Standard output of a verb."""
         say(f"tally {' '.join(arguments)}")
         command = [str(self.checkout / ".venv" / "bin" / "tally"), *arguments]
-        return subprocess.run(command, env=self.environment, cwd=self.checkout, check=check, stdout=subprocess.PIPE, text=True).stdout
+        return subprocess.run(
+            command,
+            env=self.environment,
+            cwd=self.checkout,
+            check=check,
+            stdout=subprocess.PIPE,
+            text=True,
+        ).stdout
 
     @property
     def settings(self) -> Settings:
@@ -91,7 +118,7 @@ def take(checkout: Path) -> Iterator[Fact]:
             before = datetime.now(UTC).isoformat()
             stack.tally("rebuild", "--full", "--json")
             yield from _answers(settings, "batch")
-            yield from _answers(settings, "as of before the rebuild", {"as_of": before})
+            yield from _answers(settings, "as of before the rebuild", before)
             yield from _tables(session)
         yield from _master(settings)
         for topic in ("dead-letters", "restatements"):
@@ -101,103 +128,96 @@ def take(checkout: Path) -> Iterator[Fact]:
 
 
 def _people(gateway: GatewayClient) -> None:
-    """A month of three people counters, a quarter hour each, four of them sent twice and one with a second count."""
+    """A month of three people counters, a quarter hour each, four of them sent twice and one
+    with a second count."""
     start, step = datetime.fromisoformat(f"{MONTH[0]}T08:00:00+00:00"), timedelta(minutes=15)
     for door in DOORS:
         sent = [_interval(door, start + number * step, number) for number in range(29 * 96)]
         for first in range(0, len(sent), 48):
             gateway.post("/v1/events/traffic", sent[first : first + 48])
-        gateway.post("/v1/events/traffic", [*sent[-2:], _interval(door, start + (29 * 96 - 3) * step, 999)])
+        gateway.post(
+            "/v1/events/traffic", [*sent[-2:], _interval(door, start + (29 * 96 - 3) * step, 999)]
+        )
 
 
 def _interval(store: str, at: datetime, number: int) -> bytes:
     counts = {"in": number * 7 % 31, "out": number * 5 % 29}
-    return json.dumps({"store_id": store, "device_id": "door-1", "happened_at": at.isoformat(), "interval_seconds": 900, **counts}).encode()
+    return json.dumps(
+        {
+            "store_id": store,
+            "device_id": "door-1",
+            "happened_at": at.isoformat(),
+            "interval_seconds": 900,
+            **counts,
+        }
+    ).encode()
 
 
-def _answers(settings: Settings, when: str, more: dict[str, str] | None = None) -> Iterator[Fact]:
-    """Every metric in every grain, by store, in three time zones, with and without dimensions; lists, explanations, refusals."""
+def _answers(settings: Settings, when: str, as_of: str | None = None) -> Iterator[Fact]:
+    """Every metric in every grain, by store, in three time zones, with and without dimensions; of
+    now also lists, explanations, refusals."""
     with httpx.Client(base_url=f"http://{settings.api}", timeout=120) as client:
 
-        def asked(path: str, **parameters: Any) -> Iterator[tuple[Fact, Any]]:
-            address: str | None = str(httpx.URL(path, params=parameters))
+        def asked(path: str, question: dict[str, Any]) -> Iterator[Fact]:
+            wanted = {**question, "as_of": as_of} if as_of else question
+            address: str | None = str(httpx.URL(path, params=wanted))
             place = 0
             while address:
-                answer = client.get(address, params=more if place == 0 and more else None)
+                answer = client.get(address)
                 body = answer.json()
                 address = body.get("next") if answer.status_code == httpx.codes.OK else None
-                named = {**body, "next": bool(address)} if "next" in body else body
-                yield fact(f"api, {when}", f"{path} {parameters} page {place}", [answer.status_code, _without(named, more)]), body
+                key = f"{path} {question} page {place}"
+                yield fact(f"api, {when}", key, [answer.status_code, _without(body, as_of)])
                 place += 1
 
-        metrics = [one["id"] for _, body in asked("/v1/metrics", limit=3) for one in body["metrics"]]
-        if more is None:
-            yield from (one for path in ("/v1/stores", "/v1/metrics") for one, _ in asked(path, limit=50))
-        for metric in metrics:
-            for question in _questions():
-                yield from (one for one, _ in asked(f"/v1/metrics/{metric}", **question))
-        if more is None:
-            for path, question in _odd_questions():
-                yield from (one for one, _ in asked(path, **question))
+        for metric in METRICS:
+            for question in questions():
+                yield from asked(f"/v1/metrics/{metric}", question)
+        if as_of is None:
+            lists = [("/v1/stores", {"limit": 50}), ("/v1/metrics", {"limit": 3})]
+            for path, question in [*lists, *odd_questions()]:
+                yield from asked(path, question)
 
 
-def _without(body: Any, more: dict[str, str] | None) -> Any:
-    """The body without the instant that was asked for."""
-    text = json.dumps(body)
-    for value in (more or {}).values():
-        text = text.replace(value, "…")
-    return json.loads(text)
-
-
-def _questions() -> Iterator[dict[str, Any]]:
-    months = {"from": MONTH[0], "to": MONTH[1]}
-    for grain in ("1h", "1d"):
-        yield {"store": "all", "grain": grain, "limit": 10_000, **months}
-    yield {"store": "all", "grain": "1w", "from": MONDAYS[0], "to": MONDAYS[1]}
-    for store in (*DOORS, "31", "32004"):
-        yield {"store": store, "grain": "15m", "from": QUARTERS[0], "to": QUARTERS[1], "limit": 300}
-    for zone in ("Europe/Rome", "America/St_Johns", "store"):
-        yield {"store": ",".join(DOORS), "grain": "1d", "tz": zone, **months}
-    yield {"store": ",".join(DOORS), "grain": "1d", "by": "currency", **months}
-
-
-def _odd_questions() -> Iterator[tuple[str, dict[str, Any]]]:
-    start = datetime.fromisoformat(f"{QUARTERS[0]}T20:00:00+00:00")
-    for family in ("sales", "traffic", "weather"):
-        for store in DOORS:
-            for number in range(12):
-                at = (start + number * timedelta(minutes=15, hours=6)).isoformat()
-                yield "/v1/explain", {"store": store, "window": at, "family": family}
-    day = {"from": "2017-09-04", "to": "2017-09-05"}
-    for wrong in (
-        *({"store": "367", "from": "2017-09-05", "to": "2017-09-04"}, {"store": "nowhere", **day}, {"store": "", **day}),
-        *({"store": "367", "grain": "1h", "from": "2017-09-04T00:15:00Z", "to": "2017-09-05"}, {"store": "367", "grain": "2h", **day}),
-        *({"store": "367", "tz": "Mars/Olympus", **day}, {"store": "367", "by": "colour", **day}, {"store": "367", "x": "1", **day}),
-        *({"store": "367", "from": "1066-10-14", "to": "1066-10-15"}, {"store": "367", "as_of": "2999-01-01T00:00:00Z", **day}),
-    ):
-        yield "/v1/metrics/revenue", wrong
-    yield "/v1/metrics/happiness", {"store": "367", **day}
-    yield "/v1/nothing", {}
+def _without(body: dict[str, Any], as_of: str | None) -> Any:
+    """The body without the instant that was asked for, and without the page's cursor."""
+    told = {**body, "next": bool(body["next"])} if "next" in body else body
+    text = json.dumps(told)
+    return json.loads(text.replace(as_of, "…") if as_of else text)
 
 
 def _tables(session: Session) -> Iterator[Fact]:
-    """Every row of every table of the keyspace, with its write timestamp where that is part of the register."""
+    """Every row of every table of the keyspace, with its write timestamp where that is part of
+    the register."""
     keyspace = session.keyspace
     for table in session.cluster.metadata.keyspaces[keyspace].tables.values():
         if table.name in NOT_COMPARED:
             continue
+        if table.name == "speed_late":
+            # A row a micro-batch: what counts is how many were late in all.
+            late = [*session.execute("SELECT family, SUM(dropped) AS dropped FROM speed_late")]
+            yield fact("table speed_late", "sum", [row.dropped for row in late])
+            continue
         key = [column.name for column in table.primary_key]
         columns = ", ".join(f'"{name}"' for name in table.columns)
-        stamp = f', writetime("{REGISTERS[table.name]}") AS stamp' if table.name in REGISTERS else ""
+        stamp = (
+            f', writetime("{REGISTERS[table.name]}") AS stamp' if table.name in REGISTERS else ""
+        )
         for row in session.execute(f"SELECT {columns}{stamp} FROM {table.name}", timeout=120):
             named = dict(zip([*table.columns, "stamp"], row, strict=False))
-            yield fact(f"table {table.name}", str([str(stable({name: named[name]})[name]) for name in key]), named)
+            yield fact(
+                f"table {table.name}",
+                str([str(stable({name: named[name]})[name]) for name in key]),
+                named,
+            )
 
 
 def _master(settings: Settings) -> Iterator[Fact]:
     """Every record of the master dataset, by its place among those of its partition."""
     table = DeltaTable(str(settings.master_path)).to_pyarrow_table()
-    rows = sorted(table.to_pylist(), key=lambda row: (row["source"], row["partition"], row["offset"]))
+    rows = sorted(
+        table.to_pylist(), key=lambda row: (row["source"], row["partition"], row["offset"])
+    )
     places: Counter[tuple[str, int]] = Counter()
     for row in rows:
         place = row["source"], row["partition"]
@@ -208,16 +228,24 @@ def _master(settings: Settings) -> Iterator[Fact]:
 
 def _records(settings: Settings, topic: str) -> Iterator[Fact]:
     """Every record of a topic, in the order of their contents."""
-    consumer = Consumer({"bootstrap.servers": settings.kafka, "group.id": "recording", "isolation.level": "read_committed"})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": settings.kafka,
+            "group.id": "recording",
+            "isolation.level": "read_committed",
+        }
+    )
     found: list[Fact] = []
     for partition in consumer.list_topics(topic).topics[topic].partitions:
         consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
         while some := consumer.consume(1000, 5.0):
             for message in some:
-                headers = {name: str(value) for name, value in dict(message.headers() or []).items()}
+                headers = _headers(message)
                 value = (message.value() or b"").decode("utf-8", "replace")
                 told = [str(message.key()), _parsed(value), headers]
-                found.append(fact(f"topic {topic}", json.dumps(stable(told), sort_keys=True)[:200], told))
+                found.append(
+                    fact(f"topic {topic}", json.dumps(stable(told), sort_keys=True)[:200], told)
+                )
     consumer.close()
     seen: Counter[str] = Counter()
     for kind, key, value in sorted(found):
@@ -225,16 +253,26 @@ def _records(settings: Settings, topic: str) -> Iterator[Fact]:
         yield kind, f"{key} #{seen[key]}", value
 
 
+OF_CANONICAL = (str(b"conflict"), str(b"unreadable"))
+
+
+def _headers(message: Message) -> dict[str, str]:
+    """The headers, without the clock, and without the offset of a canonical record."""
+    found = {name: str(value) for name, value in dict(message.headers() or []).items()}
+    if "message" in found:
+        found["message"] = re.sub(r"arrival at \S+", "arrival", found["message"])
+    return (
+        found
+        if found.get("reason") not in (str(b"conflict"), str(b"unreadable"))
+        else {**found, "offset": ""}
+    )
+
+
 def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def say(line: str) -> None:
-    """A line for whoever waits."""
-    print(line, file=sys.stderr, flush=True)
 
 
 def main() -> int:
@@ -250,7 +288,9 @@ def main() -> int:
     if given.verb == "compare":
         return 1 if compare(*given.files) else 0
     with given.file.open("w", encoding="utf-8") as file:
-        count = sum(1 for one in take(given.checkout.resolve()) if file.write(json.dumps(one) + "\n"))
+        count = sum(
+            1 for one in take(given.checkout.resolve()) if file.write(json.dumps(one) + "\n")
+        )
     say(f"{count:,} facts")
     return 0
 

@@ -1,4 +1,7 @@
-"""Looks for planted texts wherever Tally keeps something: topics, tables, files. Says how much it has read."""
+"""Looks for planted texts wherever Tally keeps something: topics, tables, files.
+
+Says how much it has read.
+"""
 
 import json
 from collections.abc import Collection, Iterator, Mapping
@@ -41,11 +44,21 @@ class Scan:
 
 
 def scan_topics(scan: Scan, settings: Settings, topics: Collection[str] = ()) -> None:
-    """Keys, values and headers of every record of the topics (none named: all), aborted ones too."""
-    consumer = kafka_consumer(settings, f"scan-{uuid4()}", {"enable.partition.eof": True, "isolation.level": "read_uncommitted"})
+    """Keys, values and headers of every record of the topics (none named: all), aborted ones
+    too."""
+    consumer = kafka_consumer(
+        settings,
+        f"scan-{uuid4()}",
+        {"enable.partition.eof": True, "isolation.level": "read_uncommitted"},
+    )
     try:
         known = consumer.list_topics(timeout=10).topics
-        chosen = [(name, number) for name, topic in known.items() if not topics or name in topics for number in topic.partitions]
+        chosen = [
+            (name, number)
+            for name, topic in known.items()
+            if not topics or name in topics
+            for number in topic.partitions
+        ]
         consumer.assign([TopicPartition(name, number, 0) for name, number in chosen])
         ended: set[tuple[str | None, int | None]] = set()
         while len(ended) < len(chosen):
@@ -63,12 +76,16 @@ def scan_topics(scan: Scan, settings: Settings, topics: Collection[str] = ()) ->
 def _whole(message: Message) -> bytes:
     headers = message.headers() or []
     pieces = [message.key(), message.value(), *(part for header in headers for part in header)]
-    return b"\n".join(piece if isinstance(piece, bytes) else str(piece).encode() for piece in pieces)
+    return b"\n".join(
+        piece if isinstance(piece, bytes) else str(piece).encode() for piece in pieces
+    )
 
 
 def scan_tables(scan: Scan, session: Session, keyspace: str) -> None:
     """Every column of every row of the keyspace."""
-    tables = session.execute("SELECT table_name FROM system_schema.tables WHERE keyspace_name = %s", [keyspace])
+    tables = session.execute(
+        "SELECT table_name FROM system_schema.tables WHERE keyspace_name = %s", [keyspace]
+    )
     for table in sorted(row.table_name for row in tables):
         for row in session.execute(f'SELECT * FROM {keyspace}."{table}"'):
             scan.rows += 1
@@ -76,9 +93,12 @@ def scan_tables(scan: Scan, session: Session, keyspace: str) -> None:
 
 
 def scan_files(scan: Scan, home: Path, but: Collection[str] = ()) -> None:
-    """Every file below the folder, Parquet by its values too; left out: partitions on disk of the topics in `but`."""
+    """Every file below the folder, Parquet by its values too; left out: partitions on disk of
+    the topics in `but`."""
     for path in sorted(home.rglob("*")):
-        if not path.is_file() or any(part.rpartition("-")[0] in but for part in path.relative_to(home).parts):
+        if not path.is_file() or any(
+            part.rpartition("-")[0] in but for part in path.relative_to(home).parts
+        ):
             continue
         scan.files += 1
         for content in _contents(path):

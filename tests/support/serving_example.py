@@ -1,4 +1,5 @@
-"""The example world of the API's tests: a settled day, a day that only speed knows, a dirty day, two currencies, traffic."""
+"""The example world of the API's tests: a settled day, a day that only speed knows, a dirty day,
+two currencies, traffic."""
 
 from datetime import date
 
@@ -10,7 +11,8 @@ SETTLED, NEW, DIRTY = "2017-09-19", "2017-09-20", "2017-09-21"
 
 
 def example() -> World:
-    """Store 367 (partition 1), 406 (partition 0) and 500 (partition 2); generations 5 and 7 of the settled day, 8 of the dirty one."""
+    """Store 367 (partition 1), 406 (partition 0) and 500 (partition 2); generations 5 and 7 of
+    the settled day, 8 of the dirty one."""
     return World(
         rows=[
             sale("367", f"{SETTLED}T10:00", 2, 300, generation=7),
@@ -39,8 +41,15 @@ def example() -> World:
             (SALES, flip(DIRTY, 8, "2017-09-22T01:00", pin=100, covered_until=f"{DIRTY}T12:00")),
             (TRAFFIC, flip(SETTLED, 7, "2017-09-22T00:00", pin=100)),
         ],
-        master=[(SALES, date(2017, 9, 19), 1, 100), (SALES, date(2017, 9, 21), 1, 101), (SALES, date(2017, 9, 21), 0, 40)],
+        master=[
+            (SALES, date(2017, 9, 19), 1, 100),
+            (SALES, date(2017, 9, 21), 1, 101),
+            (SALES, date(2017, 9, 21), 0, 40),
+        ],
         speed=[(SALES, 0, 40), (SALES, 1, 120), (TRAFFIC, 1, 9)],
         late=[(SALES, at("2017-09-21T23:00"), 5), (SALES, at("2017-09-22T00:30"), 2)],
-        activity=[(SALES, Activity(store, date(2017, 9, 19), date(2017, 9, 21))) for store in ("367", "406", "500")],
+        activity=[
+            (SALES, Activity(store, date(2017, 9, 19), date(2017, 9, 21)))
+            for store in ("367", "406", "500")
+        ],
     )

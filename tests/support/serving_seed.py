@@ -1,6 +1,8 @@
-"""A made-up chain of three stores for looking at the dashboard: `TALLY_HOME=… python -m tests.support.serving_seed`.
+"""A made-up chain of three stores for looking at the dashboard: `TALLY_HOME=… python -m
+tests.support.serving_seed`.
 
-Nine weeks of sales around a change of clocks: rebuilt up to three days before the end, then speed rows, one day of nothing.
+Nine weeks of sales around a change of clocks: rebuilt up to three days before the end, then speed
+rows, one day of nothing.
 """
 
 import random
@@ -28,7 +30,15 @@ BUSY = {8: 2, 9: 4, 10: 6, 11: 8, 12: 9, 13: 7, 14: 5, 15: 6, 16: 8, 17: 11, 18:
 def world(seed: int = 1) -> World:
     """The chain's tables; the same for the same seed."""
     chance = random.Random(seed)  # shapes, not secrets
-    made = World(rows=[row for store in STORES for day in DAYS if day != SILENT for row in _sales(chance, store, day)])
+    made = World(
+        rows=[
+            row
+            for store in STORES
+            for day in DAYS
+            if day != SILENT
+            for row in _sales(chance, store, day)
+        ]
+    )
     made.pointers = [(SALES, _flip(day)) for day in REBUILT]
     made.speed = [(SALES, partition, 40_000) for partition in range(PARTITIONS)]
     made.activity = [(SALES, Activity(store, DAYS[0], LAST)) for store in STORES]
@@ -36,7 +46,9 @@ def world(seed: int = 1) -> World:
 
 
 def _sales(chance: random.Random, store: str, day: date) -> Iterator[Stored]:
-    weight = (0.5 + STORES.index(store)) * (1.6 if day.weekday() == 5 else 0.4 if day.weekday() == 6 else 1.0)
+    weight = (0.5 + STORES.index(store)) * (
+        1.6 if day.weekday() == 5 else 0.4 if day.weekday() == 6 else 1.0
+    )
     generation = GENERATION if day in REBUILT else None
     for hour, shoppers in BUSY.items():
         for minute in (0, 15, 30, 45):
@@ -44,16 +56,27 @@ def _sales(chance: random.Random, store: str, day: date) -> Iterator[Stored]:
             start = datetime(day.year, day.month, day.day, hour, minute, tzinfo=UTC)
             gross = sum(chance.randrange(150, 6_500) for _ in range(receipts))
             parts = (receipts, gross, gross // 40, 0, receipts * chance.randrange(1_000, 9_000))
-            row = ViewRow(start, ("USD",), SALES.epoch, receipts, parts, () if generation is None else (0,) * len(SALES.parts))
+            row = ViewRow(
+                start,
+                ("USD",),
+                SALES.epoch,
+                receipts,
+                parts,
+                () if generation is None else (0,) * len(SALES.parts),
+            )
             if receipts:
                 yield Stored(SALES, store, row, generation)
 
 
 def _flip(day: date) -> Published:
-    flipped = datetime.combine(REBUILT[-1] + timedelta(days=1), datetime.min.time(), UTC) + timedelta(hours=2)
+    flipped = datetime.combine(
+        REBUILT[-1] + timedelta(days=1), datetime.min.time(), UTC
+    ) + timedelta(hours=2)
     everywhere, start = range(PARTITIONS), datetime.combine(day, datetime.min.time(), UTC)
     pinned, through = dict.fromkeys(everywhere, 39_000), dict.fromkeys(everywhere, flipped)
-    return Published(day, GENERATION, 1, start, start + timedelta(days=1), 12, flipped, pinned, through)
+    return Published(
+        day, GENERATION, 1, start, start + timedelta(days=1), 12, flipped, pinned, through
+    )
 
 
 def main() -> int:

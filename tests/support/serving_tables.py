@@ -9,28 +9,50 @@ from tests.support.serving_world import Stored, World
 
 
 def insert_world(session: Session, world: World) -> None:
-    """Every row of the world in the session's keyspace; the pointer table gets each day's highest generation."""
+    """Every row of the world in the session's keyspace; the pointer table gets each day's
+    highest generation."""
     for stored in world.rows:
         _insert(session, *_view_row(stored))
     for family, one in sorted(world.pointers, key=lambda pointer: pointer[1].generation):
         row = {
-            "family": family.name, "day": one.day, "generation": one.generation, "epoch": one.epoch, "table_version": one.table_version,
-            "covered_from": one.covered_from, "covered_until": one.covered_until,
-            "flipped_at": one.flipped_at, "pinned": dict(one.pinned), "through": dict(one.through),
-        }  # fmt: skip
+            "family": family.name,
+            "day": one.day,
+            "generation": one.generation,
+            "epoch": one.epoch,
+            "table_version": one.table_version,
+            "covered_from": one.covered_from,
+            "covered_until": one.covered_until,
+            "flipped_at": one.flipped_at,
+            "pinned": dict(one.pinned),
+            "through": dict(one.through),
+        }
         _insert(session, "batch_pointer", row)
         _insert(session, "batch_pointer_history", row)
     for family, day, partition, until in world.master:
-        _insert(session, "master_progress", {"family": family.name, "day": day, "partition": partition, "until": until})
+        _insert(
+            session,
+            "master_progress",
+            {"family": family.name, "day": day, "partition": partition, "until": until},
+        )
     _insert_speed(session, world)
     _insert_state(session, world)
 
 
 def _insert_speed(session: Session, world: World) -> None:
     for family, partition, until in world.speed:
-        _insert(session, "speed_progress", {"family": family.name, "partition": partition, "until": until})
+        _insert(
+            session,
+            "speed_progress",
+            {"family": family.name, "partition": partition, "until": until},
+        )
     for number, (family, recorded_at, dropped) in enumerate(world.late):
-        late = {"family": family.name, "run": "a", "micro_batch": number, "recorded_at": recorded_at, "dropped": dropped}
+        late = {
+            "family": family.name,
+            "run": "a",
+            "micro_batch": number,
+            "recorded_at": recorded_at,
+            "dropped": dropped,
+        }
         _insert(session, "speed_late", late)
     for family, activity in world.activity:
         _insert(session, "store_activity", {"family": family.name, **activity._asdict()})
@@ -41,9 +63,17 @@ def _insert_state(session: Session, world: World) -> None:
         for span in world.currencies(family):
             _insert(session, "store_currency", {"family": family.name, **span._asdict()})
         if world.master_current:
-            _insert(session, "master_current", {"family": family.name, "current_at": world.master_current})
+            _insert(
+                session,
+                "master_current",
+                {"family": family.name, "current_at": world.master_current},
+            )
     for family, store_id, found in world.findings:
-        _insert(session, "till_finding", {"family": family.name, "store_id": store_id, "generation": 1, **found._asdict()})
+        _insert(
+            session,
+            "till_finding",
+            {"family": family.name, "store_id": store_id, "generation": 1, **found._asdict()},
+        )
     for gap in world.gaps:
         _insert(session, "gap", {**gap._asdict(), "noted_at": gap.last_arrival})
 
@@ -51,16 +81,29 @@ def _insert_state(session: Session, world: World) -> None:
 def _view_row(stored: Stored) -> tuple[str, dict[str, Any]]:
     family, row = stored.family, stored.row
     values = {
-        "store_id": stored.store_id, "day": row.window_start.date(), "window_start": row.window_start, "dim": "*", "dim_value": "",
-        "events": row.events, "epoch": row.epoch, **_named(family.axes, row.axes), **_named(family.parts, row.parts),
-    }  # fmt: skip
+        "store_id": stored.store_id,
+        "day": row.window_start.date(),
+        "window_start": row.window_start,
+        "dim": "*",
+        "dim_value": "",
+        "events": row.events,
+        "epoch": row.epoch,
+        **_named(family.axes, row.axes),
+        **_named(family.parts, row.parts),
+    }
     if stored.generation is None:
         return family.speed_table, values
     return _batch_row(family, stored, values)
 
 
-def _batch_row(family: Family, stored: Stored, values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    return family.batch_table, {**values, "generation": stored.generation, **_named(family.excluded_parts, stored.row.excluded)}
+def _batch_row(
+    family: Family, stored: Stored, values: dict[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    return family.batch_table, {
+        **values,
+        "generation": stored.generation,
+        **_named(family.excluded_parts, stored.row.excluded),
+    }
 
 
 def _named(names: tuple[str, ...], values: tuple[Any, ...]) -> dict[str, Any]:
@@ -69,4 +112,6 @@ def _named(names: tuple[str, ...], values: tuple[Any, ...]) -> dict[str, Any]:
 
 def _insert(session: Session, table: str, row: dict[str, Any]) -> None:
     names, marks = ", ".join(f'"{name}"' for name in row), ", ".join(["?"] * len(row))
-    session.execute(session.prepare(f"INSERT INTO {table} ({names}) VALUES ({marks})"), list(row.values()))
+    session.execute(
+        session.prepare(f"INSERT INTO {table} ({names}) VALUES ({marks})"), list(row.values())
+    )

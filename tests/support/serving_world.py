@@ -1,4 +1,5 @@
-"""Rows of the serving tables as a test describes them: read from memory, or inserted into a real Cassandra.
+"""Rows of the serving tables as a test describes them: read from memory, or inserted into a real
+Cassandra.
 
 Partition of store 367 of 4 is 1, of 406 it is 0, of 500 it is 2 (tally/partitions.py).
 """
@@ -9,7 +10,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from serving.merge.views import Activity, Covering, CurrencySpan, Finding, Gap, Published, Span, ViewRow
+from serving.merge.views import (
+    Activity,
+    Covering,
+    CurrencySpan,
+    Finding,
+    Gap,
+    Published,
+    Span,
+    ViewRow,
+)
 from tally.errors import ViewsUnreachable
 from tally.families import SALES, TRAFFIC, Family
 
@@ -28,7 +38,10 @@ class Stored:
 
 @dataclass
 class World:
-    """Everything that the serving tables hold. `pointers` are all flips; the one with the highest generation serves its day."""
+    """Everything that the serving tables hold.
+
+    `pointers` are all flips; the one with the highest generation serves its day.
+    """
 
     rows: list[Stored] = field(default_factory=list)
     pointers: list[tuple[Family, Published]] = field(default_factory=list)
@@ -56,30 +69,51 @@ def at(text: str) -> datetime:
 
 
 def sale(store: str, start: str, events: int, gross: int, **more: Any) -> Stored:
-    """A sales row: as many receipts as events; `returns`, `currency`, `generation`, `excluded` (gross of conflicts)."""
+    """A sales row: as many receipts as events; `returns`, `currency`, `generation`, `excluded`
+    (gross of conflicts)."""
     excluded = more.get("excluded", 0)
     receipts = more.get("receipts", events)
     parts = (receipts, gross, more.get("returns", 0), 0, 1000 * receipts)
-    given_back = (int(excluded > 0), excluded, 0, 0, 1000 * int(excluded > 0)) if "generation" in more else ()
+    given_back = (
+        (int(excluded > 0), excluded, 0, 0, 1000 * int(excluded > 0))
+        if "generation" in more
+        else ()
+    )
     row = ViewRow(at(start), (more.get("currency", "USD"),), SALES.epoch, events, parts, given_back)
     return Stored(SALES, store, row, more.get("generation"))
 
 
-def counted(store: str, start: str, events: int, entries: int, generation: int | None = None) -> Stored:
+def counted(
+    store: str, start: str, events: int, entries: int, generation: int | None = None
+) -> Stored:
     """A traffic row."""
-    row = ViewRow(at(start), (), TRAFFIC.epoch, events, (entries, 0, 0), () if generation is None else (0, 0, 0))
+    row = ViewRow(
+        at(start),
+        (),
+        TRAFFIC.epoch,
+        events,
+        (entries, 0, 0),
+        () if generation is None else (0, 0, 0),
+    )
     return Stored(TRAFFIC, store, row, generation)
 
 
 def flip(day: str, generation: int, flipped_at: str, pin: int, **covered: str) -> Published:
-    """A generation of a day, pinned at one offset in every partition; it covers it whole, or covered_from, covered_until."""
+    """A generation of a day, pinned at one offset in every partition; it covers it whole, or
+    covered_from, covered_until."""
     everywhere = range(PARTITIONS)
     end = at(f"{day}T00:00") + timedelta(days=1)
     return Published(
-        date.fromisoformat(day), generation, 1,
-        at(covered.get("covered_from", f"{day}T00:00")), at(covered["covered_until"]) if "covered_until" in covered else end,
-        generation, at(flipped_at), dict.fromkeys(everywhere, pin), dict.fromkeys(everywhere, at(flipped_at)),
-    )  # fmt: skip
+        date.fromisoformat(day),
+        generation,
+        1,
+        at(covered.get("covered_from", f"{day}T00:00")),
+        at(covered["covered_until"]) if "covered_until" in covered else end,
+        generation,
+        at(flipped_at),
+        dict.fromkeys(everywhere, pin),
+        dict.fromkeys(everywhere, at(flipped_at)),
+    )
 
 
 class MemoryViews:
@@ -93,7 +127,14 @@ class MemoryViews:
 
     async def newest(self, family: Family, first: date, last: date) -> int:
         await self.check()
-        return max((one.generation for of, one in self.world.pointers if of is family and first <= one.day <= last), default=0)
+        return max(
+            (
+                one.generation
+                for of, one in self.world.pointers
+                if of is family and first <= one.day <= last
+            ),
+            default=0,
+        )
 
     async def coverings(self, family: Family, days: Sequence[date]) -> dict[date, list[Covering]]:
         history = await self.history(family, days)
@@ -107,10 +148,14 @@ class MemoryViews:
                 by_day[one.day].append(one)
         return {day: sorted(found, key=lambda one: one.generation) for day, found in by_day.items()}
 
-    async def speed_rows(self, family: Family, store_id: str, days: Sequence[date]) -> list[ViewRow]:
+    async def speed_rows(
+        self, family: Family, store_id: str, days: Sequence[date]
+    ) -> list[ViewRow]:
         return await self._rows(family, store_id, dict.fromkeys(days))
 
-    async def batch_rows(self, family: Family, store_id: str, generations: Mapping[date, int]) -> list[ViewRow]:
+    async def batch_rows(
+        self, family: Family, store_id: str, generations: Mapping[date, int]
+    ) -> list[ViewRow]:
         return await self._rows(family, store_id, dict(generations))
 
     async def batch_span(self, family: Family, store_id: str, span: Span) -> list[ViewRow]:
@@ -119,20 +164,33 @@ class MemoryViews:
 
     async def findings(self, family: Family, store_id: str, days: Sequence[date]) -> list[Finding]:
         await self.check()
-        return [one for of, store, one in self.world.findings if (of, store) == (family, store_id) and one.day in days]
+        return [
+            one
+            for of, store, one in self.world.findings
+            if (of, store) == (family, store_id) and one.day in days
+        ]
 
-    async def _rows(self, family: Family, store_id: str, generations: Mapping[date, int | None]) -> list[ViewRow]:
+    async def _rows(
+        self, family: Family, store_id: str, generations: Mapping[date, int | None]
+    ) -> list[ViewRow]:
         await self.check()
         return [
             one.row
             for one in self.world.rows
-            if one.family is family and one.store_id == store_id
+            if one.family is family
+            and one.store_id == store_id
             and generations.get(one.row.window_start.date(), -1) == one.generation
-        ]  # fmt: skip
+        ]
 
-    async def master_until(self, family: Family, days: Sequence[date]) -> dict[tuple[date, int], int]:
+    async def master_until(
+        self, family: Family, days: Sequence[date]
+    ) -> dict[tuple[date, int], int]:
         await self.check()
-        return {(day, partition): until for of, day, partition, until in self.world.master if of is family and day in days}
+        return {
+            (day, partition): until
+            for of, day, partition, until in self.world.master
+            if of is family and day in days
+        }
 
     async def master_current(self, family: Family) -> datetime | None:
         await self.check()
@@ -148,7 +206,11 @@ class MemoryViews:
 
     async def late_since(self, family: Family, since: datetime) -> int | None:
         await self.check()
-        return sum(dropped for of, recorded_at, dropped in self.world.late if of is family and recorded_at > since)
+        return sum(
+            dropped
+            for of, recorded_at, dropped in self.world.late
+            if of is family and recorded_at > since
+        )
 
     async def activity(self) -> list[Activity]:
         await self.check()
@@ -163,7 +225,9 @@ class MemoryViews:
 
     async def check(self) -> None:
         if self.is_down:
-            raise ViewsUnreachable("the serving tables cannot be read; look at `tally status` and ask again")
+            raise ViewsUnreachable(
+                "the serving tables cannot be read; look at `tally status` and ask again"
+            )
 
 
 def _covering(one: Published) -> Covering:

@@ -11,7 +11,7 @@ from tests.support.plain_oracle import Cell, Parts
 PARTS = {
     "sales": ("receipts", "gross_minor", "returns_minor", "voids_minor", "units_milli"),
     "traffic": ("entries", "exits", "passers_by"),
-}  # fmt: skip
+}
 SOURCES = {"sales": "pos", "traffic": "traffic"}
 
 
@@ -22,7 +22,9 @@ def speed_rows(session: Session, family: str) -> dict[Cell, Parts]:
 
 def batch_rows(session: Session, family: str) -> dict[Cell, Parts]:
     """The rows of the generations that are served."""
-    pointers = session.execute("SELECT day, generation FROM batch_pointer WHERE family = %s", [family])
+    pointers = session.execute(
+        "SELECT day, generation FROM batch_pointer WHERE family = %s", [family]
+    )
     published = {(str(row.day), row.generation) for row in pointers}
     rows = session.execute(f"SELECT * FROM batch_{family}_15min")
     return _cells((row for row in rows if (str(row.day), row.generation) in published), family)

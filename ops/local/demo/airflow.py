@@ -14,18 +14,26 @@ _POLL_SECONDS = 2
 
 
 def run_rebuild(address: str, conf: dict[str, Any], say: Callable[[str], None]) -> str:
-    """Trigger the DAG with the conf, wait for its end and return the run id. Raises StackError unless it succeeds."""
+    """Trigger the DAG with the conf, wait for its end and return the run id.
+
+    Raises StackError unless it succeeds.
+    """
     with httpx.Client(base_url=f"http://{address}", timeout=30) as client:
         client.headers["Authorization"] = f"Bearer {_token(client)}"
         _wait_for_dag(client)
         client.patch(f"/api/v2/dags/{DAG}", json={"is_paused": False}).raise_for_status()
-        answer = client.post(f"/api/v2/dags/{DAG}/dagRuns", json={"logical_date": None, "conf": conf})
+        answer = client.post(
+            f"/api/v2/dags/{DAG}/dagRuns", json={"logical_date": None, "conf": conf}
+        )
         answer.raise_for_status()
         run = str(answer.json()["dag_run_id"])
         say(f"airflow: {DAG} run {run} is queued")
         state = _wait_for_end(client, run)
     if state != "success":
-        raise StackError(f"airflow: {DAG} run {run} ended as {state}; see the task log under TALLY_HOME/data/airflow/logs")
+        raise StackError(
+            f"airflow: {DAG} run {run} ended as {state}; see the task log under"
+            " TALLY_HOME/data/airflow/logs"
+        )
     return run
 
 
@@ -35,16 +43,28 @@ def _token(client: httpx.Client) -> str:
     return str(answer.json()["access_token"])
 
 
-@retry(retry=retry_if_exception_type(LookupError), stop=stop_after_delay(120), wait=wait_fixed(_POLL_SECONDS), reraise=True)
+@retry(
+    retry=retry_if_exception_type(LookupError),
+    stop=stop_after_delay(120),
+    wait=wait_fixed(_POLL_SECONDS),
+    reraise=True,
+)
 def _wait_for_dag(client: httpx.Client) -> None:
     if client.get(f"/api/v2/dags/{DAG}").status_code != httpx.codes.OK:
-        raise LookupError(f"airflow: the DAG {DAG} was not parsed within 2 minutes; see TALLY_HOME/logs/airflow.log")
+        raise LookupError(
+            f"airflow: the DAG {DAG} was not parsed within 2 minutes; see"
+            " TALLY_HOME/logs/airflow.log"
+        )
 
 
 def _goes_on(state: str) -> bool:
     return state in ("queued", "running")
 
 
-@retry(retry=retry_if_result(_goes_on), stop=stop_after_delay(_DEADLINE_SECONDS), wait=wait_fixed(_POLL_SECONDS))
+@retry(
+    retry=retry_if_result(_goes_on),
+    stop=stop_after_delay(_DEADLINE_SECONDS),
+    wait=wait_fixed(_POLL_SECONDS),
+)
 def _wait_for_end(client: httpx.Client, run: str) -> str:
     return str(client.get(f"/api/v2/dags/{DAG}/dagRuns/{run}").raise_for_status().json()["state"])

@@ -1,4 +1,5 @@
-"""A receipt of this very second: sent to the gateway as a till sends it, and asked of the API until it is served."""
+"""A receipt of this very second: sent to the gateway as a till sends it, and asked of the API
+until it is served."""
 
 import time
 from collections.abc import Callable
@@ -15,13 +16,19 @@ from tally.windows import WINDOW, window_start
 
 # A store of its own: the audit compares the others with what the package of receipts holds.
 STORE = "live"
-LINES = ({"item": "Milk 1l", "price": 0.99, "amount": 2}, {"item": "Bread", "price": 2.49, "amount": 1})
+LINES = (
+    {"item": "Milk 1l", "price": 0.99, "amount": 2},
+    {"item": "Bread", "price": 2.49, "amount": 1},
+)
 DEADLINE_SECONDS = 60.0
 _POLL_SECONDS = 0.1
 
 
 def serve_one(settings: Settings, say: Callable[[str], None], now: datetime | None = None) -> float:
-    """Seconds from before the receipt was sent until the API served it. Raises StackError when it does not within a minute."""
+    """Seconds from before the receipt was sent until the API served it.
+
+    Raises StackError when it does not within a minute.
+    """
     now = now or datetime.now(UTC)
     receipt = live_receipt(now)
     started = time.monotonic()
@@ -29,16 +36,23 @@ def serve_one(settings: Settings, say: Callable[[str], None], now: datetime | No
         before = _served(client, settings, now) or 0
         answer = client.post(f"http://{settings.gateway}/v1/events/pos", json=receipt)
         if answer.status_code != httpx.codes.ACCEPTED:
-            raise StackError(f"demo: the gateway answered {answer.status_code} to a receipt: {answer.text[:200]}; see its log")
+            raise StackError(
+                f"demo: the gateway answered {answer.status_code} to a receipt:"
+                f" {answer.text[:200]}; see its log"
+            )
         taken = time.monotonic() - started
         _wait_until(lambda: (_served(client, settings, now) or 0) > before)
     seconds = time.monotonic() - started
-    say(f"a receipt of store {STORE} at {receipt['happened_at']}: taken after {taken:.2f} s, served after {seconds:.1f} s")
+    say(
+        f"a receipt of store {STORE} at {receipt['happened_at']}: taken after {taken:.2f} s, served"
+        f" after {seconds:.1f} s"
+    )
     return seconds
 
 
 def live_receipt(now: datetime) -> dict[str, Any]:
-    """A receipt of the instant; its number is the instant's, so that another run's is another receipt."""
+    """A receipt of the instant; its number is the instant's, so that another run's is another
+    receipt."""
     number = int(now.timestamp() * 1000)
     return {
         "happened_at": instant_text(now),
@@ -50,7 +64,8 @@ def live_receipt(now: datetime) -> dict[str, Any]:
 
 
 def _served(client: httpx.Client, settings: Settings, now: datetime) -> int | None:
-    """Transactions of the receipt's window as the API tells them; None while it knows nothing of the store or the window."""
+    """Transactions of the receipt's window as the API tells them; None while it knows nothing of
+    the store or the window."""
     start = window_start(now)
     asked = {"store": STORE, "from": instant_text(start), "to": instant_text(start + WINDOW)}
     answer = client.get(f"http://{settings.api}/v1/metrics/transactions", params=asked)
@@ -62,10 +77,15 @@ def _served(client: httpx.Client, settings: Settings, now: datetime) -> int | No
 
 
 def _wait_until(served: Callable[[], bool]) -> None:
-    again = retry(retry=retry_if_result(lambda done: not done), stop=stop_after_delay(DEADLINE_SECONDS), wait=wait_fixed(_POLL_SECONDS))
+    again = retry(
+        retry=retry_if_result(lambda done: not done),
+        stop=stop_after_delay(DEADLINE_SECONDS),
+        wait=wait_fixed(_POLL_SECONDS),
+    )
     try:
         again(served)()
     except RetryError as error:
         raise StackError(
-            f"demo: the receipt was taken and is not served after {DEADLINE_SECONDS:.0f} s; `tally status` and `tally doctor` say why"
+            f"demo: the receipt was taken and is not served after {DEADLINE_SECONDS:.0f} s; `tally"
+            " status` and `tally doctor` say why"
         ) from error

@@ -1,4 +1,5 @@
-"""What the speed layer did, from the progress lines that it writes: micro-batches, receipts, seconds."""
+"""What the speed layer did, from the progress lines that it writes: micro-batches, receipts,
+seconds."""
 
 import json
 from dataclasses import dataclass
@@ -9,7 +10,8 @@ WARM_FROM = 2  # the first two micro-batches compile code and open connections
 
 @dataclass(frozen=True)
 class SpeedSummary:
-    """Micro-batches that held records, and from the third on: records and the seconds that their micro-batches took."""
+    """Micro-batches that held records, and from the third on: records and the seconds that their
+    micro-batches took."""
 
     micro_batches: int
     warm_records: int
@@ -24,8 +26,19 @@ class SpeedSummary:
 
 def speed_summary(log: Path) -> SpeedSummary:
     """Summary of one query's progress lines (JSON: batch_id, input_rows, duration_ms)."""
-    lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
-    held = [(int(line["input_rows"]), line["duration_ms"]["triggerExecution"] / 1000) for line in lines if line["input_rows"]]
+    lines = (
+        [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
+    )
+    held = [
+        (int(line["input_rows"]), line["duration_ms"]["triggerExecution"] / 1000)
+        for line in lines
+        if line["input_rows"]
+    ]
     warm = held[WARM_FROM:]
     rates = [rows / seconds for rows, seconds in warm if seconds]
-    return SpeedSummary(len(held), sum(rows for rows, _ in warm), sum(seconds for _, seconds in warm), max(rates, default=0.0))
+    return SpeedSummary(
+        len(held),
+        sum(rows for rows, _ in warm),
+        sum(seconds for _, seconds in warm),
+        max(rates, default=0.0),
+    )

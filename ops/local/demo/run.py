@@ -1,4 +1,5 @@
-"""The demo, step by step: each step is a verb that a person could type, and the audit is the proof."""
+"""The demo, step by step: each step is a verb that a person could type, and the audit is the
+proof."""
 
 import subprocess
 import sys
@@ -23,7 +24,16 @@ from tally.settings import Settings
 CATCH_UP_SECONDS = 900
 LAST = "airflow"
 # One question with receipts and an empty window in it; the README shows its answer.
-SAMPLE = ("query", "revenue", "--store", "367", "--from", "2017-09-19T22:00:00Z", "--to", "2017-09-19T22:45:00Z")
+SAMPLE = (
+    "query",
+    "revenue",
+    "--store",
+    "367",
+    "--from",
+    "2017-09-19T22:00:00Z",
+    "--to",
+    "2017-09-19T22:45:00Z",
+)
 
 Say = Callable[[str], None]
 
@@ -35,13 +45,25 @@ class DemoPlan:
     speed: float
     seed: int = 1
     replay: tuple[str, ...] = (
-        "--duplicates", "0.02", "--disorder", "5m", "--late", "0.01", "--late-by", "1d", "--conflicts", "20", "--bad", "12",
-    )  # fmt: skip
+        "--duplicates",
+        "0.02",
+        "--disorder",
+        "5m",
+        "--late",
+        "0.01",
+        "--late-by",
+        "1d",
+        "--conflicts",
+        "20",
+        "--bad",
+        "12",
+    )
 
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The audit's exit code, seconds from a live receipt to its answer, and what was measured on the way."""
+    """The audit's exit code, seconds from a live receipt to its answer, and what was measured on
+    the way."""
 
     audit_code: int
     live_seconds: float
@@ -60,22 +82,48 @@ class Demo:
         self._starting: subprocess.Popen[str] | None = None
 
     def run(self, plan: DemoPlan) -> DemoResult:
-        """Start everything, replay the year, rebuild under Airflow, audit, serve a receipt of now. The stack is left running."""
+        """Start everything, replay the year, rebuild under Airflow, audit, serve a receipt of now.
+
+        The stack is left running.
+        """
         self._step("start the stack, Airflow beside what follows", self._start)
         self._settings = Settings.load(self._environment)
         self._say(f"watch it come in: http://{self._settings.api}/")
-        replay = ["replay", "--source", "complete-journey", "--seed", str(plan.seed), "--speed", f"{plan.speed:g}", *plan.replay]
+        replay = [
+            "replay",
+            "--source",
+            "complete-journey",
+            "--seed",
+            str(plan.seed),
+            "--speed",
+            f"{plan.speed:g}",
+            *plan.replay,
+        ]
         self._step("replay one year of receipts", lambda: self._tally(*replay))
         self._step("both layers catch up", self._catch_up)
-        self._step("one question before any rebuild: the speed layer answers", lambda: self._tally(*SAMPLE))
-        self._step("the ledger before the rebuild", lambda: self._tally("audit", "--only", "ledger"))
+        self._step(
+            "one question before any rebuild: the speed layer answers", lambda: self._tally(*SAMPLE)
+        )
+        self._step(
+            "the ledger before the rebuild", lambda: self._tally("audit", "--only", "ledger")
+        )
         self._step("Airflow is there", self._wait_for_airflow)
-        self._step("rebuild the views under Airflow", lambda: run_rebuild(self._settings.airflow, {"mode": "full"}, self._say))
-        self._step("the same question after the rebuild: the batch layer answers", lambda: self._tally(*SAMPLE))
+        self._step(
+            "rebuild the views under Airflow",
+            lambda: run_rebuild(self._settings.airflow, {"mode": "full"}, self._say),
+        )
+        self._step(
+            "the same question after the rebuild: the batch layer answers",
+            lambda: self._tally(*SAMPLE),
+        )
         code = self._step("audit", lambda: self._tally("audit", check=False))
         # After the audit, which knows the receipts of the package alone.
-        live = self._step("a receipt of this very second", lambda: serve_one(self._settings, self._say))
-        return DemoResult(code, live, speed_summary(self._log("speed-progress-views.jsonl")), self._seconds)
+        live = self._step(
+            "a receipt of this very second", lambda: serve_one(self._settings, self._say)
+        )
+        return DemoResult(
+            code, live, speed_summary(self._log("speed-progress-views.jsonl")), self._seconds
+        )
 
     def stop(self) -> None:
         """Stop everything that the demo started."""
@@ -85,17 +133,33 @@ class Demo:
         self._step("stop the stack", lambda: self._tally("down"))
 
     def _start(self) -> None:
-        self._tally("up", *(name for name in services_of(Site.of(self._settings, self._environment)) if name != LAST))
+        self._tally(
+            "up",
+            *(
+                name
+                for name in services_of(Site.of(self._settings, self._environment))
+                if name != LAST
+            ),
+        )
         # It takes longest, and is needed last.
         command = [sys.executable, "-m", "ops.cli", "up", LAST]
-        self._starting = subprocess.Popen(command, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self._starting = subprocess.Popen(
+            command,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
 
     def _wait_for_airflow(self) -> None:
         assert self._starting is not None
         told, _ = self._starting.communicate()
         self._say(f"$ tally up {LAST}\n{told.rstrip()}")
         if self._starting.returncode:
-            raise StackError(f"demo: `tally up {LAST}` ended with {self._starting.returncode}; logs are in {self._log('')}")
+            raise StackError(
+                f"demo: `tally up {LAST}` ended with {self._starting.returncode}; logs are in"
+                f" {self._log('')}"
+            )
         self._settings = Settings.load(self._environment)
 
     def _step(self, title: str, action: Callable[[], Any]) -> Any:
@@ -108,9 +172,14 @@ class Demo:
 
     def _tally(self, *arguments: str, check: bool = True) -> int:
         self._say(f"$ tally {' '.join(arguments)}")
-        code = subprocess.run([sys.executable, "-m", "ops.cli", *arguments], env=self._environment, check=False).returncode
+        code = subprocess.run(
+            [sys.executable, "-m", "ops.cli", *arguments], env=self._environment, check=False
+        ).returncode
         if check and code:
-            raise StackError(f"demo: `tally {' '.join(arguments)}` ended with {code}; logs are in {self._log('')}")
+            raise StackError(
+                f"demo: `tally {' '.join(arguments)}` ended with {code}; logs are in"
+                f" {self._log('')}"
+            )
         return code
 
     def _log(self, name: str) -> Path:
@@ -118,33 +187,52 @@ class Demo:
 
     def _catch_up(self) -> None:
         with cassandra_session(self._settings) as session:
-            wait_until_caught_up(lambda: read_lag(self._settings, session), self._say, CATCH_UP_SECONDS)
+            wait_until_caught_up(
+                lambda: read_lag(self._settings, session), self._say, CATCH_UP_SECONDS
+            )
 
 
 def wait_until_caught_up(lag: Callable[[], Lag], say: Say, deadline_seconds: float) -> None:
-    """Return when nothing that was sent is still on its way. Raises StackError after the deadline."""
+    """Return when nothing that was sent is still on its way.
 
-    @retry(retry=retry_if_exception_type(LookupError), stop=stop_after_delay(deadline_seconds), wait=wait_fixed(1), reraise=True)
+    Raises StackError after the deadline.
+    """
+
+    @retry(
+        retry=retry_if_exception_type(LookupError),
+        stop=stop_after_delay(deadline_seconds),
+        wait=wait_fixed(1),
+        reraise=True,
+    )
     def caught_up() -> None:
         """One look. Raises LookupError while something is left."""
         now = lag()
         if now.total:
-            say(f"records to go: normaliser {now.normaliser:,}, speed {now.speed:,}, master {now.master:,}")
+            say(
+                f"records to go: normaliser {now.normaliser:,}, speed {now.speed:,}, master"
+                f" {now.master:,}"
+            )
             raise LookupError(now)
 
     try:
         caught_up()
     except LookupError as error:
-        raise StackError(f"still behind after {deadline_seconds:.0f} s: {error}; see `tally status` and the logs") from error
+        raise StackError(
+            f"still behind after {deadline_seconds:.0f} s: {error}; see `tally status` and the logs"
+        ) from error
 
 
 def show_result(result: DemoResult, say: Say) -> None:
     """Print the durations and the speed layer's throughput."""
     speed = result.speed
-    say("\ndurations: " + ", ".join(f"{title} {seconds} s" for title, seconds in result.seconds.items()))
     say(
-        f"speed layer: {speed.micro_batches} micro-batches with receipts; from the third on {speed.warm_records:,} records "
-        f"in {speed.warm_seconds:.1f} s of micro-batch time = {speed.warm_per_second:,.0f} a second "
-        f"(fastest micro-batch {speed.fastest_per_second:,.0f} a second)"
+        "\ndurations: "
+        + ", ".join(f"{title} {seconds} s" for title, seconds in result.seconds.items())
+    )
+    say(
+        f"speed layer: {speed.micro_batches} micro-batches with receipts; from the third on"
+        f" {speed.warm_records:,} records in {speed.warm_seconds:.1f} s of micro-batch time ="
+        f" {speed.warm_per_second:,.0f} a second (fastest micro-batch"
+        f" {speed.fastest_per_second:,.0f} a second)"
     )
     say(f"a receipt of this very second was served {result.live_seconds:.1f} s after it was sent")

@@ -1,6 +1,8 @@
-"""`make setup`: the virtual environment, the locked packages, the JVM parts; what is there already is left alone.
+"""`make setup`: the virtual environment, the locked packages, the JVM parts; what is there already
+is left alone.
 
-Standard library only. Each step checks its own result, so that a broken run is continued by the next one.
+Standard library only. Each step checks its own result, so that a broken run is continued by the
+next one.
 """
 
 import hashlib
@@ -40,7 +42,9 @@ def main() -> int:
     except TallyError as error:
         print(f"setup: {error}", file=sys.stderr)
         return 1
-    return subprocess.run([str(PYTHON), "-m", "ops.local.stack.artifacts"], cwd=REPOSITORY, check=False).returncode
+    return subprocess.run(
+        [str(PYTHON), "-m", "ops.local.stack.artifacts"], cwd=REPOSITORY, check=False
+    ).returncode
 
 
 def _environment_is_current() -> bool:
@@ -54,13 +58,18 @@ def _wanted_state() -> str:
 
 def _make_environment() -> None:
     """A .venv with pip. One of another Python version, or a half-made one, is made anew."""
-    if _runs([str(PYTHON), "-c", f"import sys; assert sys.version_info[:2] == {sys.version_info[:2]}"]):
+    if _runs(
+        [str(PYTHON), "-c", f"import sys; assert sys.version_info[:2] == {sys.version_info[:2]}"]
+    ):
         if not _runs([str(PYTHON), "-m", "pip", "--version"]):
             _run([str(PYTHON), "-m", "ensurepip"], "pip into .venv", quiet=True)
         return
     if importlib.util.find_spec("venv") is None or importlib.util.find_spec("ensurepip") is None:
         name = f"python{sys.version_info.major}.{sys.version_info.minor}"
-        raise StackError(f"python: {sys.executable} has no venv or ensurepip; install them (Debian: apt install {name}-venv)")
+        raise StackError(
+            f"python: {sys.executable} has no venv or ensurepip; install them (Debian: apt install"
+            f" {name}-venv)"
+        )
     _say(f"Python {sys.version.split()[0]} into .venv")
     _run([sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT)], ".venv")
 
@@ -74,14 +83,30 @@ def _install_uv() -> None:
     with tempfile.TemporaryDirectory() as folder:
         wanted = Path(folder) / "uv.txt"
         wanted.write_text(requirement)
-        pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "--no-deps"]
+        pip = [
+            str(PYTHON),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--require-hashes",
+            "--no-deps",
+        ]
         _run([*pip, "-r", str(wanted)], "uv")
 
 
 def _install_packages() -> None:
     """Exactly the packages of uv.lock."""
     _say("packages of uv.lock into .venv")
-    uv = [str(ENVIRONMENT / "bin" / "uv"), "sync", "--frozen", "--no-python-downloads", "--python", str(PYTHON)]
+    uv = [
+        str(ENVIRONMENT / "bin" / "uv"),
+        "sync",
+        "--frozen",
+        "--no-python-downloads",
+        "--python",
+        str(PYTHON),
+    ]
     _run(uv, "packages", {"UV_PROJECT_ENVIRONMENT": str(ENVIRONMENT)})
 
 
@@ -90,14 +115,25 @@ def _locked_uv() -> tuple[str, str]:
     lock: dict[str, Any] = tomllib.loads((REPOSITORY / "uv.lock").read_text("utf-8"))
     package = next(package for package in lock["package"] if package["name"] == "uv")
     hashes = [wheel["hash"] for wheel in package["wheels"]] + [package["sdist"]["hash"]]
-    return package["version"], " \\\n".join([f"uv=={package['version']}", *(f"  --hash={value}" for value in hashes)]) + "\n"
+    return (
+        package["version"],
+        " \\\n".join([f"uv=={package['version']}", *(f"  --hash={value}" for value in hashes)])
+        + "\n",
+    )
 
 
-def _run(command: Sequence[str], what: str, more: dict[str, str] | None = None, quiet: bool = False) -> None:
+def _run(
+    command: Sequence[str], what: str, more: dict[str, str] | None = None, quiet: bool = False
+) -> None:
     output = subprocess.DEVNULL if quiet else None
-    finished = subprocess.run(command, cwd=REPOSITORY, env={**os.environ, **(more or {})}, stdout=output, check=False)
+    finished = subprocess.run(
+        command, cwd=REPOSITORY, env={**os.environ, **(more or {})}, stdout=output, check=False
+    )
     if finished.returncode:
-        raise StackError(f"{what}: not installed (see above); check the network and run `make setup` again: what is done is kept")
+        raise StackError(
+            f"{what}: not installed (see above); check the network and run `make setup` again: what"
+            " is done is kept"
+        )
 
 
 def _runs(command: Sequence[str], expect: str = "") -> bool:

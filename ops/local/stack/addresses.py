@@ -1,4 +1,5 @@
-"""Addresses of the local services: chosen once on free loopback ports that no other home has, kept in TALLY_HOME/addresses.env."""
+"""Addresses of the local services: chosen once on free loopback ports that no other home has,
+kept in TALLY_HOME/addresses.env."""
 
 import fcntl
 import random
@@ -13,16 +14,21 @@ from tally.settings import ADDRESSES_FILE, Settings, kept_addresses
 
 NAMES = ("kafka", "kafka_controller", "cassandra", "cassandra_storage", "gateway", "api", "airflow")
 HOST = "127.0.0.1"
-# Below the range that systems give to outgoing connections: a kept port must still be free at the next start.
+# Below the range that systems give to outgoing connections: a kept port must still be free at the
+# next start.
 FIRST_PORT, LAST_PORT = 20000, 32000
 TRIES = 1000
 HOMES_FILE = "homes"
 
 
 def settings_with_addresses(environment: Mapping[str, str]) -> Settings:
-    """Settings whose addresses are settled: from the environment, else kept, else a free port that is kept from now on."""
+    """Settings whose addresses are settled: from the environment, else kept, else a free port
+    that is kept from now on."""
     home = Path(environment.get("TALLY_HOME", ".tally"))
-    if any(kept_addresses(home).get(name) != address for name, address in _chosen(environment, home).items()):
+    if any(
+        kept_addresses(home).get(name) != address
+        for name, address in _chosen(environment, home).items()
+    ):
         make_private(home)
         with _other_homes(Settings.load(environment).cache, home) as others:
             chosen = _chosen(environment, home)
@@ -36,14 +42,21 @@ def settings_with_addresses(environment: Mapping[str, str]) -> Settings:
 
 def apart(home: Path, inherited: Mapping[str, str]) -> dict[str, str]:
     """The variables of a home of its own: of Tally's only the cache is inherited."""
-    kept = {name: value for name, value in inherited.items() if not name.startswith("TALLY_") or name == variable("cache")}
+    kept = {
+        name: value
+        for name, value in inherited.items()
+        if not name.startswith("TALLY_") or name == variable("cache")
+    }
     return {**kept, "TALLY_HOME": str(home)}
 
 
 def _chosen(environment: Mapping[str, str], home: Path) -> dict[str, str]:
     """Variable to address, "" where none is chosen yet."""
     kept = kept_addresses(home)
-    return {variable(name): environment.get(variable(name)) or kept.get(variable(name)) or "" for name in NAMES}
+    return {
+        variable(name): environment.get(variable(name)) or kept.get(variable(name)) or ""
+        for name in NAMES
+    }
 
 
 def variable(name: str) -> str:
@@ -56,7 +69,9 @@ def _free_address(taken: set[str]) -> str:
         port = random.randint(FIRST_PORT, LAST_PORT)
         if f"{HOST}:{port}" not in taken and port_is_free(HOST, port):
             return f"{HOST}:{port}"
-    raise StackError(f"ports: none free on {HOST} between {FIRST_PORT} and {LAST_PORT}; end what holds them")
+    raise StackError(
+        f"ports: none free on {HOST} between {FIRST_PORT} and {LAST_PORT}; end what holds them"
+    )
 
 
 def _keep(home: Path, chosen: Mapping[str, str]) -> None:
@@ -64,26 +79,46 @@ def _keep(home: Path, chosen: Mapping[str, str]) -> None:
     arriving = file.with_suffix(".arriving")
     lines = "".join(f"{name}={address}\n" for name, address in chosen.items())
     try:
-        arriving.write_text("# Written by `tally up`; an environment variable of the same name wins.\n" + lines)
+        arriving.write_text(
+            "# Written by `tally up`; an environment variable of the same name wins.\n" + lines
+        )
         arriving.rename(file)
     except OSError as error:
-        raise StackError(f"folder {home}: cannot be written ({error.strerror}); make it writable or set TALLY_HOME") from error
+        raise StackError(
+            f"folder {home}: cannot be written ({error.strerror}); make it writable or set"
+            " TALLY_HOME"
+        ) from error
 
 
 @contextmanager
 def _other_homes(cache: Path, home: Path) -> Iterator[list[str]]:
-    """The addresses that every other home of this user has kept, and this home among them from now on; one process at a time.
+    """The addresses that every other home of this user has kept, and this home among them from now
+    on; one process at a time.
 
-    A port is free until its service has started, so that asking the system for a free one gives the same port to two homes.
+    A port is free until its service has started, so that asking the system for a free one gives the
+    same port to two homes.
     """
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with (cache / HOMES_FILE).open("a+", encoding="utf-8") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
-            kept = {line: kept_addresses(Path(line)) for line in file.read().splitlines() if line != str(home.resolve())}
+            kept = {
+                line: kept_addresses(Path(line))
+                for line in file.read().splitlines()
+                if line != str(home.resolve())
+            }
             yield [address for addresses in kept.values() for address in addresses.values()]
             file.truncate(0)
-            file.writelines(f"{line}\n" for line in (*(line for line, addresses in kept.items() if addresses), home.resolve()))
+            file.writelines(
+                f"{line}\n"
+                for line in (
+                    *(line for line, addresses in kept.items() if addresses),
+                    home.resolve(),
+                )
+            )
     except OSError as error:
-        raise StackError(f"folder {cache}: cannot be written ({error.strerror}); make it writable or set TALLY_CACHE") from error
+        raise StackError(
+            f"folder {cache}: cannot be written ({error.strerror}); make it writable or set"
+            " TALLY_CACHE"
+        ) from error

@@ -1,7 +1,7 @@
 """Airflow's scheduler, DAG processor and API server under one process, on loopback only.
 
-In place of `airflow standalone`, which also serves task logs on every network interface (no setting turns that off) and
-runs a triggerer that no DAG of Tally needs.
+In place of `airflow standalone`, which also serves task logs on every network interface (no setting
+turns that off) and runs a triggerer that no DAG of Tally needs.
 """
 
 import logging
@@ -38,7 +38,11 @@ def main() -> int:
     try:
         while all(process.poll() is None for process in running.values()):
             time.sleep(LOOK_EVERY_SECONDS)
-        ended = {name: process.returncode for name, process in running.items() if process.returncode is not None}
+        ended = {
+            name: process.returncode
+            for name, process in running.items()
+            if process.returncode is not None
+        }
         log.error("ended by itself: %s", ended)
         return 1
     finally:
@@ -46,7 +50,8 @@ def main() -> int:
 
 
 def _migrate(home: Path) -> None:
-    """The database in the shape of this Airflow; asked only once a version, as asking takes seconds."""
+    """The database in the shape of this Airflow; asked only once a version, as asking takes
+    seconds."""
     stamp = home / "migrated"
     if not stamp.exists() or stamp.read_text() != version("apache-airflow"):
         subprocess.run([AIRFLOW, "db", "migrate"], check=True)

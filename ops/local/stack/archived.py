@@ -1,4 +1,5 @@
-"""The archives of the JVMs' classes (runtime/class_archive.py), each made once by a process that does a little of all."""
+"""The archives of the JVMs' classes (runtime/class_archive.py), each made once by a process that
+does a little of all."""
 
 import subprocess
 import sys
@@ -19,11 +20,19 @@ SECONDS = 300
 
 
 def make_archives(cache: Path) -> None:
-    """The archives in their place, unless they are there. A JVM that cannot make one is no error: it then starts as without."""
+    """The archives in their place, unless they are there.
+
+    A JVM that cannot make one is no error: it then starts as without.
+    """
     files = {part: archive_file(cache, part) for part in SAMPLES}
-    missing = {part: file for part, file in files.items() if file is not None and not file.is_file()}
+    missing = {
+        part: file for part, file in files.items() if file is not None and not file.is_file()
+    }
     if missing:
-        note(f"JVM parts: an archive of the classes of {', '.join(missing)}, so that each starts sooner; half a minute, once")
+        note(
+            f"JVM parts: an archive of the classes of {', '.join(missing)}, so that each starts"
+            " sooner; half a minute, once"
+        )
         with ThreadPoolExecutor(2) as pool:
             # Taken one by one, so that what fails is raised here.
             list(pool.map(_make, missing, missing.values()))
@@ -34,10 +43,15 @@ def _make(part: str, final: Path) -> None:
     with tempfile.TemporaryDirectory(dir=final.parent, prefix=f".{part}.") as arriving:
         made = Path(arriving) / final.name
         command = [sys.executable, "-m", *SAMPLES[part], str(made)]
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+        answer = subprocess.run(
+            command, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
         if answer.returncode or not made.is_file():
             said = (answer.stderr or answer.stdout).strip()[-500:]
-            note(f"JVM parts: no archive of the classes of {part} was made, it starts seconds later for it ({said})")
+            note(
+                f"JVM parts: no archive of the classes of {part} was made, it starts seconds later"
+                f" for it ({said})"
+            )
             return
         for older in final.parent.glob(f"{part}-*.jsa"):
             older.unlink()

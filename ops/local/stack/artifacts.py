@@ -1,7 +1,8 @@
-"""The JVM parts of Tally: fetched by the Ivy that PySpark ships, verified against artifacts.lock, kept in the user's cache; and our own.
+"""The JVM parts of Tally: fetched by the Ivy that PySpark ships, verified against artifacts.lock,
+kept in the user's cache; and our own.
 
-`python -m ops.local.stack.artifacts` brings what is missing; a broken run is continued, since Ivy keeps finished downloads.
-`--record` writes artifacts.lock anew after a change of ivy.xml.
+`python -m ops.local.stack.artifacts` brings what is missing; a broken run is continued, since Ivy
+keeps finished downloads. `--record` writes artifacts.lock anew after a change of ivy.xml.
 """
 
 import argparse
@@ -38,7 +39,9 @@ JAR_NAME = "[artifact]-[revision](-[classifier]).[ext]"
 def main(argv: Sequence[str] | None = None) -> int:
     """0 when every JVM part lies verified in the cache, 1 with one line on stderr if not."""
     arguments = argparse.ArgumentParser(prog="artifacts", description=__doc__)
-    arguments.add_argument("--record", action="store_true", help="write artifacts.lock from what Ivy resolves now")
+    arguments.add_argument(
+        "--record", action="store_true", help="write artifacts.lock from what Ivy resolves now"
+    )
     asked = arguments.parse_args(argv)
     try:
         cache = Settings.load().cache.absolute()
@@ -52,11 +55,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def fetch_parts(cache: Path, record: bool = False) -> None:
-    """Every part of ivy.xml in <cache>/jars/<part>, verified. Raises StackError. Downloads nothing if all is there."""
+    """Every part of ivy.xml in <cache>/jars/<part>, verified.
+
+    Raises StackError. Downloads nothing if all is there.
+    """
     if record:
         LOCK_FILE.write_text(_heading())
     elif not LOCK_FILE.read_text().startswith(_heading()):
-        raise StackError("ivy.xml is not the one of ops/local/stack/artifacts.lock; run `python -m ops.local.stack.artifacts --record`")
+        raise StackError(
+            "ivy.xml is not the one of ops/local/stack/artifacts.lock; run `python -m"
+            " ops.local.stack.artifacts --record`"
+        )
     locked = locked_jars()
     missing = [part for part in PARTS if record or not part_is_complete(cache, part)]
     if not missing:
@@ -65,9 +74,15 @@ def fetch_parts(cache: Path, record: bool = False) -> None:
     java = check_java(os.environ)
     total = sum(len(locked.get(part, {})) for part in missing)
     with _one_at_a_time(cache) as lock, progress("JVM parts", total) as advance:
-        # Side by side: an Ivy asks for one jar after the other. A lock file is written in the order of the parts.
+        # Side by side: an Ivy asks for one jar after the other. A lock file is written in the order
+        # of the parts.
         with ThreadPoolExecutor(1 if record else len(missing)) as pool:
-            fetched = [pool.submit(_fetch_part, _Fetch(java, cache, lock, part, advance), locked.get(part, {})) for part in missing]
+            fetched = [
+                pool.submit(
+                    _fetch_part, _Fetch(java, cache, lock, part, advance), locked.get(part, {})
+                )
+                for part in missing
+            ]
         for one in fetched:
             one.result()
         for part in missing:
@@ -76,10 +91,15 @@ def fetch_parts(cache: Path, record: bool = False) -> None:
 
 
 def part_is_complete(cache: Path, part: str) -> bool:
-    """Whether the jars of one part were verified against the present lock, and none has gone since."""
+    """Whether the jars of one part were verified against the present lock, and none has gone
+    since."""
     stamp = cache / "jars" / part / ".verified"
     names = locked_jars().get(part, {})
-    return stamp.is_file() and stamp.read_text() == _wanted_state(part) and all((stamp.parent / name).is_file() for name in names)
+    return (
+        stamp.is_file()
+        and stamp.read_text() == _wanted_state(part)
+        and all((stamp.parent / name).is_file() for name in names)
+    )
 
 
 def locked_jars() -> dict[str, dict[str, str]]:
@@ -102,7 +122,9 @@ def hashes(folder: Path) -> dict[str, str]:
 def class_path(cache: Path, part: str) -> str:
     """Class path of all jars of one part. Raises StackError if the set-up has not run."""
     if not part_is_complete(cache, part):
-        raise StackError(f"the JVM parts of {part} are not in {cache / 'jars' / part}; run `make setup`")
+        raise StackError(
+            f"the JVM parts of {part} are not in {cache / 'jars' / part}; run `make setup`"
+        )
     return str(cache / "jars" / part / "*")
 
 
@@ -156,7 +178,10 @@ def _retrieve(fetch: _Fetch) -> int:
             return downloaded
         if attempt < ATTEMPTS:
             note(f"JVM parts of {fetch.part}: {complaint}; trying again")
-    raise StackError(f"JVM parts of {fetch.part}: {complaint}; check the network, run `make setup` again: what is done is kept")
+    raise StackError(
+        f"JVM parts of {fetch.part}: {complaint}; check the network, run `make setup` again: what"
+        " is done is kept"
+    )
 
 
 def _ivy_lines(fetch: _Fetch) -> Iterator[str]:
@@ -164,9 +189,12 @@ def _ivy_lines(fetch: _Fetch) -> Iterator[str]:
     command = [fetch.java, f"-Divy.default.ivy.user.dir={fetch.ivy}", "-jar", str(_ivy_jar())]
     command += ["-ivy", str(IVY_FILE), "-confs", fetch.part, "-cache", str(fetch.ivy / "cache")]
     command += ["-retrieve", str(fetch.arriving / JAR_NAME), "-types", "jar", "bundle"]
-    # Ivy inherits the lock: if this process is killed, the next run waits until that Ivy has put its files down.
+    # Ivy inherits the lock: if this process is killed, the next run waits until that Ivy has put
+    # its files down.
     output = subprocess.PIPE
-    with subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, text=True, pass_fds=(fetch.lock,)) as ivy:
+    with subprocess.Popen(
+        command, stdout=output, stderr=subprocess.STDOUT, text=True, pass_fds=(fetch.lock,)
+    ) as ivy:
         assert ivy.stdout is not None
         yield from ivy.stdout
     if ivy.returncode:
@@ -178,7 +206,8 @@ def _ivy_jar() -> Path:
 
 
 def _spark_jars() -> Path:
-    """The jars that PySpark ships; looked up without importing PySpark, which takes longer than all else here."""
+    """The jars that PySpark ships; looked up without importing PySpark, which takes longer than
+    all else here."""
     pyspark = importlib.util.find_spec("pyspark")
     if pyspark is None or pyspark.origin is None:
         raise StackError("PySpark is not installed; run `make setup`")
@@ -187,16 +216,21 @@ def _spark_jars() -> Path:
 
 def _verify(folder: Path, locked: dict[str, str], cache: Path) -> None:
     found = hashes(folder)
-    wrong = sorted(name for name in found.keys() | locked.keys() if found.get(name) != locked.get(name))
+    wrong = sorted(
+        name for name in found.keys() | locked.keys() if found.get(name) != locked.get(name)
+    )
     if wrong:
         raise StackError(
-            f"JVM parts: {', '.join(wrong)} differ from ops/local/stack/artifacts.lock; remove {cache / 'ivy'} and run `make setup` again"
+            f"JVM parts: {', '.join(wrong)} differ from ops/local/stack/artifacts.lock; remove"
+            f" {cache / 'ivy'} and run `make setup` again"
         )
 
 
 def _record(folder: Path, part: str) -> None:
     with LOCK_FILE.open("a") as lock:
-        lock.writelines(f"{digest}  {part}/{name}\n" for name, digest in sorted(hashes(folder).items()))
+        lock.writelines(
+            f"{digest}  {part}/{name}\n" for name, digest in sorted(hashes(folder).items())
+        )
 
 
 def _sha256(file: Path) -> str:
@@ -205,7 +239,9 @@ def _sha256(file: Path) -> str:
 
 
 def _wanted_state(part: str) -> str:
-    return "".join(f"{digest}  {name}\n" for name, digest in sorted(locked_jars().get(part, {}).items()))
+    return "".join(
+        f"{digest}  {name}\n" for name, digest in sorted(locked_jars().get(part, {}).items())
+    )
 
 
 def _heading() -> str:

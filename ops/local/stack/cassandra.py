@@ -24,8 +24,14 @@ QUICK_START = (
 def launch(site: Site) -> Launch:
     """The node's command, with its configuration written for this site."""
     java, jars = check_java(site.environment), class_path(site.settings.cache, "cassandra")
-    options = (line for line in (CONFIG / "cassandra-jvm.options").read_text("utf-8").splitlines() if not line.startswith("#"))
-    allow = ("-Djava.security.manager=allow",) if java_version(java) >= SECURITY_MANAGER_SINCE else ()
+    options = (
+        line
+        for line in (CONFIG / "cassandra-jvm.options").read_text("utf-8").splitlines()
+        if not line.startswith("#")
+    )
+    allow = (
+        ("-Djava.security.manager=allow",) if java_version(java) >= SECURITY_MANAGER_SINCE else ()
+    )
     properties = (
         f"-Dcassandra.config={_write_config(site).as_uri()}",
         f"-Dcassandra.storagedir={site.data('cassandra')}",
@@ -33,17 +39,27 @@ def launch(site: Site) -> Launch:
         f"-XX:ErrorFile={site.home / 'logs' / 'cassandra-crash.log'}",
         f"-XX:HeapDumpPath={site.home / 'logs'}",
     )
-    flags = [*archive_options(site.settings.cache, "cassandra"), *(part for line in options for part in line.split())]
+    flags = [
+        *archive_options(site.settings.cache, "cassandra"),
+        *(part for line in options for part in line.split()),
+    ]
     main = ("-cp", jars, "org.apache.cassandra.service.CassandraDaemon")
     # Fewer arenas: each native thread would else hold its own part of the memory.
-    return Launch((java, *JVM, *flags, *allow, *QUICK_START, *properties, *main), {"MALLOC_ARENA_MAX": "2"})
+    return Launch(
+        (java, *JVM, *flags, *allow, *QUICK_START, *properties, *main), {"MALLOC_ARENA_MAX": "2"}
+    )
 
 
 def _write_config(site: Site) -> Path:
     host, native_port = site.settings.cassandra.rsplit(":", 1)
     storage_port = site.settings.cassandra_storage.rsplit(":", 1)[1]
     text = (CONFIG / "cassandra.yaml").read_text("utf-8")
-    values = {"data": site.data("cassandra"), "host": host, "native_port": native_port, "storage_port": storage_port}
+    values = {
+        "data": site.data("cassandra"),
+        "host": host,
+        "native_port": native_port,
+        "storage_port": storage_port,
+    }
     for name, value in values.items():
         text = text.replace("{" + name + "}", str(value))
     file = site.run("cassandra.yaml")

@@ -14,19 +14,34 @@ from runtime.repository import python_path
 from tally.errors import StackError
 
 
-def python_module(module: str, site: Site, environment: Mapping[str, str] = MappingProxyType({})) -> Launch:
+def python_module(
+    module: str, site: Site, environment: Mapping[str, str] = MappingProxyType({})
+) -> Launch:
     """A module of this repository, run by this Python from wherever `tally` was called."""
-    return Launch((sys.executable, "-m", module), {"PYTHONPATH": python_path(site.environment), "PYTHONUNBUFFERED": "1", **environment})
+    return Launch(
+        (sys.executable, "-m", module),
+        {"PYTHONPATH": python_path(site.environment), "PYTHONUNBUFFERED": "1", **environment},
+    )
 
 
 def _normaliser(slot: int) -> Service:
     """One of several; each has an identity of its own for the brokers."""
-    name, own = f"normaliser-{slot + 1}" if slot else "normaliser", {"TALLY_NORMALISER_SLOT": str(slot)}
+    name, own = (
+        f"normaliser-{slot + 1}" if slot else "normaliser",
+        {"TALLY_NORMALISER_SLOT": str(slot)},
+    )
     service = _job(name, "ingest.normaliser", ("kafka",), secrets=("TALLY_LOYALTY_KEY",))
     return replace(service, launch=lambda site: python_module("ingest.normaliser", site, own))
 
 
-def _job(name: str, module: str, needs: tuple[str, ...], *, spark_driver: bool = False, secrets: tuple[str, ...] = ()) -> Service:
+def _job(
+    name: str,
+    module: str,
+    needs: tuple[str, ...],
+    *,
+    spark_driver: bool = False,
+    secrets: tuple[str, ...] = (),
+) -> Service:
     """A job without HTTP: ready when it has touched its ready file."""
     return Service(
         name=name,
@@ -68,14 +83,21 @@ SERVICES: dict[str, Service] = {
 
 
 def services_of(site: Site) -> dict[str, Service]:
-    """Every service of this site: a normaliser for each slot that its settings want, or that was started and not stopped."""
-    begun = [int(record.stem.rpartition("-")[2]) for record in site.run("").glob("normaliser-[0-9]*.json")]
+    """Every service of this site: a normaliser for each slot that its settings want, or that was
+    started and not stopped."""
+    begun = [
+        int(record.stem.rpartition("-")[2])
+        for record in site.run("").glob("normaliser-[0-9]*.json")
+    ]
     more = [_normaliser(slot) for slot in range(1, max(site.settings.normalisers, *begun, 1))]
     return {**SERVICES, **{service.name: service for service in more}}
 
 
 def named(names: Iterable[str], services: dict[str, Service] = SERVICES) -> list[Service]:
-    """The services of these names, all if there are none, in start order. Raises StackError for an unknown name."""
+    """The services of these names, all if there are none, in start order.
+
+    Raises StackError for an unknown name.
+    """
     asked = set(names) or set(services)
     unknown = sorted(asked - set(services))
     if unknown:

@@ -1,4 +1,5 @@
-"""The JVM classes of Tally's own, compiled by the Scala compiler that Spark ships: no JDK is needed."""
+"""The JVM classes of Tally's own, compiled by the Scala compiler that Spark ships: no JDK is
+needed."""
 
 import subprocess
 import tempfile
@@ -13,7 +14,10 @@ SECONDS = 300
 
 
 def compile_classes(java: str, spark_jars: Path, cache: Path) -> None:
-    """The classes of runtime/forkless in their jar. Raises StackError. Does nothing if it is there."""
+    """The classes of runtime/forkless in their jar.
+
+    Raises StackError. Does nothing if it is there.
+    """
     final = classes_jar(cache)
     if final.is_file():
         return
@@ -21,10 +25,25 @@ def compile_classes(java: str, spark_jars: Path, cache: Path) -> None:
     final.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=final.parent, prefix=".forkless.") as arriving:
         classes = Path(arriving) / final.name
-        command = [java, "-cp", str(spark_jars / "*"), COMPILER, "-usejavacp", "-deprecation", "-Werror", "-d", str(classes), str(SOURCE)]
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+        command = [
+            java,
+            "-cp",
+            str(spark_jars / "*"),
+            COMPILER,
+            "-usejavacp",
+            "-deprecation",
+            "-Werror",
+            "-d",
+            str(classes),
+            str(SOURCE),
+        ]
+        answer = subprocess.run(
+            command, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
         if answer.returncode:
             said = (answer.stdout + answer.stderr).strip()[-500:]
-            raise StackError(f"JVM parts: {SOURCE} was not compiled ({said}); run `make setup` again")
+            raise StackError(
+                f"JVM parts: {SOURCE} was not compiled ({said}); run `make setup` again"
+            )
         # The set-up of another checkout may have been faster, with the same source.
         classes.replace(final)

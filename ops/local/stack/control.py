@@ -19,7 +19,8 @@ Tell = Callable[[str], None]
 
 @dataclass
 class _Bringing:
-    """How far `up` is: what waits, what was started and when, what ran before, what is ready, what failed and why."""
+    """How far `up` is: what waits, what was started and when, what ran before, what is ready,
+    what failed and why."""
 
     waiting: list[Service]
     started: dict[str, tuple[Service, float]] = field(default_factory=dict)
@@ -29,7 +30,8 @@ class _Bringing:
 
 
 def up(site: Site, services: Sequence[Service], tell: Tell) -> None:
-    """Every service of `services` (needs included, in start order) running and ready; those that run already keep their process.
+    """Every service of `services` (needs included, in start order) running and ready; those that
+    run already keep their process.
 
     Raises StackError that names each service which did not come up, after the others have.
     """
@@ -45,13 +47,20 @@ def up(site: Site, services: Sequence[Service], tell: Tell) -> None:
 
 
 def down(site: Site, services: Sequence[Service], tell: Tell) -> None:
-    """None of the services runs, nothing that they started either. Those that others need end after them, Kafka last."""
+    """None of the services runs, nothing that they started either.
+
+    Those that others need end after them, Kafka last.
+    """
     with _alone(site):
         left = list(services)
         while left:
             needed = {need for service in left for need in service.needs}
             # Kafka goes alone and last: whoever closes down may still commit to it.
-            wave = [service for service in left if service.name not in needed and (service.name != "kafka" or len(left) == 1)]
+            wave = [
+                service
+                for service in left
+                if service.name not in needed and (service.name != "kafka" or len(left) == 1)
+            ]
             asked = [(service, supervisor.ask_to_stop(site, service)) for service in wave]
             for service, process in asked:
                 supervisor.finish_stop(site, service, process)
@@ -115,11 +124,17 @@ def _look_at_started(site: Site, bringing: _Bringing, tell: Tell) -> None:
 def _came_up(site: Site, service: Service, seconds: float) -> bool:
     """Whether it is ready; StackError if it ended or takes longer than its deadline."""
     if not supervisor.is_alive(site, service):
-        raise StackError(f"ended while it started ({supervisor.why_ended(site, service)[1]}); see {site.log(service.name)}")
+        raise StackError(
+            f"ended while it started ({supervisor.why_ended(site, service)[1]}); see"
+            f" {site.log(service.name)}"
+        )
     if supervisor.is_ready(site, service):
         return True
     if seconds > service.start_seconds:
-        raise StackError(f"not ready after {service.start_seconds:.0f} s; see {site.log(service.name)}, then run `up` again")
+        raise StackError(
+            f"not ready after {service.start_seconds:.0f} s; see {site.log(service.name)}, then run"
+            " `up` again"
+        )
     return False
 
 
@@ -138,12 +153,18 @@ def _alone(site: Site) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
     except PermissionError as error:
-        raise StackError(f"folder {site.home}: cannot be written ({error.strerror}); make it writable or set TALLY_HOME") from error
+        raise StackError(
+            f"folder {site.home}: cannot be written ({error.strerror}); make it writable or set"
+            " TALLY_HOME"
+        ) from error
 
 
 @contextmanager
 def alone_or_not(site: Site) -> Iterator[bool]:
-    """Whether the stack's lock was free; if so it is held meanwhile. Raises FileNotFoundError when the home has gone."""
+    """Whether the stack's lock was free; if so it is held meanwhile.
+
+    Raises FileNotFoundError when the home has gone.
+    """
     with site.run("lock").open("r+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -7,7 +7,17 @@ from importlib.metadata import version
 
 from cassandra import DriverException
 
-from ops.local.stack import artifacts, catalogue, kafka_tools, machine, pipeline, probes, states, supervisor, watching
+from ops.local.stack import (
+    artifacts,
+    catalogue,
+    kafka_tools,
+    machine,
+    pipeline,
+    probes,
+    states,
+    supervisor,
+    watching,
+)
 from ops.local.stack.addresses import variable
 from ops.local.stack.service import Service, Site
 from ops.local.stack.states import Status
@@ -66,7 +76,9 @@ def _java(site: Site) -> str:
 
 
 def _versions() -> str:
-    return ", ".join([f"python {platform.python_version()}", *(f"{name} {version(name)}" for name in PACKAGES)])
+    return ", ".join(
+        [f"python {platform.python_version()}", *(f"{name} {version(name)}" for name in PACKAGES)]
+    )
 
 
 def _parts(site: Site) -> str:
@@ -76,7 +88,10 @@ def _parts(site: Site) -> str:
         missing.append("forkless")
     if missing:
         raise StackError(f"{', '.join(missing)} not complete in {cache / 'jars'}; run `make setup`")
-    return f"{sum(map(len, artifacts.locked_jars().values()))} jars in {cache / 'jars'}, as artifacts.lock has them"
+    return (
+        f"{sum(map(len, artifacts.locked_jars().values()))} jars in {cache / 'jars'}, as"
+        " artifacts.lock has them"
+    )
 
 
 def _folder(site: Site) -> str:
@@ -89,28 +104,49 @@ def _service(site: Site, service: Service) -> Check:
     if status.state == "stopped":
         return _outcome(lambda: _free_ports(site, service))
     if status.state in ("failed", "failing", "stalled"):
-        return Check(False, f"{status.state}: {status.reason}; see {status.log}", _cure(service, status))
+        return Check(
+            False, f"{status.state}: {status.reason}; see {status.log}", _cure(service, status)
+        )
     if not service.is_ready(site):
-        return Check(False, f"pid {status.pid} does not answer, see {status.log}", f"tally down {service.name}; tally up {service.name}")
-    return Check(True, f"{status.state}, pid {status.pid}" + (f", {status.address}" if status.address else ""))
+        return Check(
+            False,
+            f"pid {status.pid} does not answer, see {status.log}",
+            f"tally down {service.name}; tally up {service.name}",
+        )
+    return Check(
+        True,
+        f"{status.state}, pid {status.pid}" + (f", {status.address}" if status.address else ""),
+    )
 
 
 def _cure(service: Service, status: Status) -> str:
     if status.state == "stalled":
-        return f"look into its log; if that does not help, tally down {service.name}; tally up {service.name}"
-    return f"none is needed, it is tried again at {status.next_try}" if status.next_try else f"tally up {service.name}"
+        return (
+            f"look into its log; if that does not help, tally down {service.name}; tally up"
+            f" {service.name}"
+        )
+    return (
+        f"none is needed, it is tried again at {status.next_try}"
+        if status.next_try
+        else f"tally up {service.name}"
+    )
 
 
 def _watcher(site: Site) -> Check:
     if watching.anything_wanted(site) and not watching.runs(site):
         return Check(False, "none runs: what ends by itself stays down", "tally up")
-    return Check(True, "starts again what ends by itself" if watching.runs(site) else "none is needed")
+    return Check(
+        True, "starts again what ends by itself" if watching.runs(site) else "none is needed"
+    )
 
 
 def _free_ports(site: Site, service: Service) -> str:
     for name, (host, port) in service.ports(site.settings).items():
         if not machine.port_is_free(host, port):
-            raise StackError(f"stopped, and its port {port} is busy; end what holds it or set {variable(name)}={host}:PORT")
+            raise StackError(
+                f"stopped, and its port {port} is busy; end what holds it or set"
+                f" {variable(name)}={host}:PORT"
+            )
     return "stopped" + (", its ports are free" if service.settings_names else "")
 
 
@@ -120,15 +156,23 @@ def _topics(site: Site) -> str:
     counts = {name: len(found[name].partitions) if name in found else 0 for name in loader.topics()}
     wrong = [f"{name} {count}" for name, count in counts.items() if count != wanted]
     if wrong:
-        raise StackError(f"partitions: {', '.join(wrong)}, wanted {wanted}; set TALLY_PARTITIONS as before, or use a new TALLY_HOME")
+        raise StackError(
+            f"partitions: {', '.join(wrong)}, wanted {wanted}; set TALLY_PARTITIONS as before, or"
+            " use a new TALLY_HOME"
+        )
     return f"{len(counts)} with {wanted} partitions each"
 
 
 def _transactions(site: Site) -> str:
     hanging = kafka_tools.hanging_transactions(site.settings, site.environment)
     if hanging:
-        where = ", ".join(f"{row['Topic']}-{row['Partition']} from offset {row['StartOffset']}" for row in hanging)
-        raise StackError(f"hanging: {where}; end each with Kafka's tool: TransactionsCommand abort --topic --partition --start-offset")
+        where = ", ".join(
+            f"{row['Topic']}-{row['Partition']} from offset {row['StartOffset']}" for row in hanging
+        )
+        raise StackError(
+            f"hanging: {where}; end each with Kafka's tool: TransactionsCommand abort --topic"
+            " --partition --start-offset"
+        )
     return f"none hangs, {len(kafka_tools.open_transactions(site.settings, site.environment))} open"
 
 
@@ -141,5 +185,8 @@ def _guardrails(site: Site) -> str:
         raise StackError(f"cassandra: {error}; look into its log") from error
     bad = [f"{name}={value}" for name, value in found.items() if value is not None]
     if bad:
-        raise StackError(f"{', '.join(bad)} would refuse logical write timestamps; remove them from cassandra.yaml")
+        raise StackError(
+            f"{', '.join(bad)} would refuse logical write timestamps; remove them from"
+            " cassandra.yaml"
+        )
     return "no least write timestamp is set"

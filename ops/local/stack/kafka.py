@@ -31,7 +31,11 @@ def launch(site: Site) -> Launch:
 
 def _write_config(site: Site) -> Path:
     settings = site.settings
-    values = {"broker": settings.kafka, "controller": settings.kafka_controller, "partitions": settings.partitions}
+    values = {
+        "broker": settings.kafka,
+        "controller": settings.kafka_controller,
+        "partitions": settings.partitions,
+    }
     text = (CONFIG / "kafka.properties").read_text("utf-8")
     for name, value in {**values, "data": site.data("kafka")}.items():
         text = text.replace("{" + name + "}", str(value))
@@ -43,12 +47,30 @@ def _write_config(site: Site) -> Path:
 def _format(java: str, jars: str, config: Path, archive: tuple[str, ...]) -> None:
     # A cluster id is 16 random bytes in URL-safe base 64 and must not look like an option.
     cluster = "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
-    command = [java, *JVM, *archive, f"-Dlog4j2.configurationFile={CONFIG / 'tools-log4j2.properties'}", "-cp", jars]
-    command += ["kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", cluster, "-c", str(config)]
+    command = [
+        java,
+        *JVM,
+        *archive,
+        f"-Dlog4j2.configurationFile={CONFIG / 'tools-log4j2.properties'}",
+        "-cp",
+        jars,
+    ]
+    command += [
+        "kafka.tools.StorageTool",
+        "format",
+        "--ignore-formatted",
+        "-t",
+        cluster,
+        "-c",
+        str(config),
+    ]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode:
         lines = (answer.stderr or answer.stdout).strip().splitlines()
-        raise StackError(f"kafka: cannot format its data folder: {lines[-1] if lines else 'no message'}; look into {config}")
+        raise StackError(
+            f"kafka: cannot format its data folder: {lines[-1] if lines else 'no message'}; look"
+            f" into {config}"
+        )
 
 
 KAFKA = Service(

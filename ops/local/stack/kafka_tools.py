@@ -14,24 +14,45 @@ TIMEOUT_SECONDS = 60.0
 BROKER_ID = "1"
 
 
-def hanging_transactions(settings: Settings, environment: Mapping[str, str]) -> list[dict[str, str]]:
-    """Transactions that no coordinator will end, by column name: each holds `read_committed` readers back for ever."""
+def hanging_transactions(
+    settings: Settings, environment: Mapping[str, str]
+) -> list[dict[str, str]]:
+    """Transactions that no coordinator will end, by column name: each holds `read_committed`
+    readers back for ever."""
     return _table(settings, environment, "find-hanging", "--broker-id", BROKER_ID)
 
 
 def open_transactions(settings: Settings, environment: Mapping[str, str]) -> list[dict[str, str]]:
-    """Transactions that are neither committed nor aborted now, by column name (TransactionalId, TransactionState, …)."""
+    """Transactions that are neither committed nor aborted now, by column name (TransactionalId,
+    TransactionState, …)."""
     rows = _table(settings, environment, "list")
-    return [row for row in rows if row["TransactionState"] not in ("Empty", "CompleteCommit", "CompleteAbort", "Dead")]
+    return [
+        row
+        for row in rows
+        if row["TransactionState"] not in ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
+    ]
 
 
-def _table(settings: Settings, environment: Mapping[str, str], *arguments: str) -> list[dict[str, str]]:
+def _table(
+    settings: Settings, environment: Mapping[str, str], *arguments: str
+) -> list[dict[str, str]]:
     java, jars = check_java(environment), class_path(settings.cache, "kafka")
-    command = [java, "-Xmx128m", f"-Dlog4j2.configurationFile={CONFIG / 'tools-log4j2.properties'}", "-cp", jars, TRANSACTIONS]
+    command = [
+        java,
+        "-Xmx128m",
+        f"-Dlog4j2.configurationFile={CONFIG / 'tools-log4j2.properties'}",
+        "-cp",
+        jars,
+        TRANSACTIONS,
+    ]
     command += ["--bootstrap-server", settings.kafka, *arguments]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
+    answer = subprocess.run(
+        command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
+    )
     if answer.returncode:
         reason = (answer.stderr or answer.stdout).strip().splitlines() or ["no message"]
-        raise StackError(f"kafka: {TRANSACTIONS} {arguments[0]}: {reason[-1]}; look into the broker's log")
+        raise StackError(
+            f"kafka: {TRANSACTIONS} {arguments[0]}: {reason[-1]}; look into the broker's log"
+        )
     header, *rows = [line.split("\t") for line in answer.stdout.splitlines() if "\t" in line]
     return [dict(zip(map(str.strip, header), map(str.strip, row), strict=False)) for row in rows]

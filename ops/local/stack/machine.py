@@ -1,4 +1,7 @@
-"""What the machine must have before Tally can run: Java, disk, folders. Standard library only: it runs before the set-up."""
+"""What the machine must have before Tally can run: Java, disk, folders.
+
+Standard library only: it runs before the set-up.
+"""
 
 import os
 import shutil
@@ -13,14 +16,24 @@ from tally.errors import StackError
 
 JAVA_VERSIONS = (17, 21)
 VECTOR_MODULE = "jdk.incubator.vector"
-INSTALL_JAVA = "install OpenJDK 17 or 21 (Debian: apt install openjdk-17-jdk-headless) or point JAVA_HOME at one"
+INSTALL_JAVA = (
+    "install OpenJDK 17 or 21 (Debian: apt install openjdk-17-jdk-headless) or point JAVA_HOME"
+    " at one"
+)
 GIGABYTE = 1_000_000_000
 
 
 def java_command(environment: Mapping[str, str]) -> str:
-    """Path of the Java that PySpark takes too: JAVA_HOME/bin/java, else the one on PATH. Raises StackError if there is none."""
+    """Path of the Java that PySpark takes too: JAVA_HOME/bin/java, else the one on PATH.
+
+    Raises StackError if there is none.
+    """
     home = environment.get("JAVA_HOME")
-    found = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java", path=environment.get("PATH"))
+    found = (
+        shutil.which("java", path=str(Path(home) / "bin"))
+        if home
+        else shutil.which("java", path=environment.get("PATH"))
+    )
     if found is None:
         where = f"in JAVA_HOME={home}" if home else "on PATH"
         raise StackError(f"java: none {where}; {INSTALL_JAVA}")
@@ -30,42 +43,62 @@ def java_command(environment: Mapping[str, str]) -> str:
 @cache
 def java_version(java: str) -> int:
     """Major version of a Java, e.g. 17. Raises StackError if it does not run."""
-    answer = subprocess.run([java, "-XshowSettings:properties", "-version"], capture_output=True, text=True, check=False)
+    answer = subprocess.run(
+        [java, "-XshowSettings:properties", "-version"], capture_output=True, text=True, check=False
+    )
     for line in answer.stderr.splitlines():
         name, _, value = line.partition("=")
         if name.strip() == "java.specification.version":
             return int(value.strip().removeprefix("1."))
-    raise StackError(f"java: {java} does not run ({answer.stderr.strip().splitlines()[:1]}); {INSTALL_JAVA}")
+    raise StackError(
+        f"java: {java} does not run ({answer.stderr.strip().splitlines()[:1]}); {INSTALL_JAVA}"
+    )
 
 
 def check_java(environment: Mapping[str, str]) -> str:
-    """The Java command, checked: version 17 or 21, with the vector module that Spark 4 starts with. Raises StackError."""
+    """The Java command, checked: version 17 or 21, with the vector module that Spark 4 starts with.
+
+    Raises StackError.
+    """
     java = java_command(environment)
     version = java_version(java)
     if version not in JAVA_VERSIONS:
         raise StackError(f"java: {java} is version {version}, Tally needs 17 or 21; {INSTALL_JAVA}")
     if VECTOR_MODULE not in _modules(java):
-        raise StackError(f"java: {java} has no module {VECTOR_MODULE}, without which Spark cannot start; {INSTALL_JAVA}")
+        raise StackError(
+            f"java: {java} has no module {VECTOR_MODULE}, without which Spark cannot start;"
+            f" {INSTALL_JAVA}"
+        )
     return java
 
 
 @cache
 def _modules(java: str) -> frozenset[str]:
-    told = subprocess.run([java, "--list-modules"], capture_output=True, text=True, check=False).stdout
+    told = subprocess.run(
+        [java, "--list-modules"], capture_output=True, text=True, check=False
+    ).stdout
     return frozenset(line.partition("@")[0] for line in told.splitlines())
 
 
 def check_folder(folder: Path, needed_gigabytes: float, fix: str) -> None:
-    """Nothing if `folder` can be made and written and its disk has room. Raises StackError that ends with `fix`."""
+    """Nothing if `folder` can be made and written and its disk has room.
+
+    Raises StackError that ends with `fix`.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"tally")
     except OSError as error:
-        raise StackError(f"folder {folder}: cannot be written ({error.strerror}); make it writable or {fix}") from error
+        raise StackError(
+            f"folder {folder}: cannot be written ({error.strerror}); make it writable or {fix}"
+        ) from error
     free = shutil.disk_usage(folder).free / GIGABYTE
     if free < needed_gigabytes:
-        raise StackError(f"disk: {free:.1f} GB free at {folder}, {needed_gigabytes:g} GB are needed; free some or {fix}")
+        raise StackError(
+            f"disk: {free:.1f} GB free at {folder}, {needed_gigabytes:g} GB are needed; free some"
+            f" or {fix}"
+        )
 
 
 def port_is_free(host: str, port: int) -> bool:

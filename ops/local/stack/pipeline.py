@@ -1,4 +1,5 @@
-"""What `tally doctor` asks of the pipeline itself: who is behind for how long, what was lost, which tills began their numbers again.
+"""What `tally doctor` asks of the pipeline itself: who is behind for how long, what was lost, which
+tills began their numbers again.
 
 Each check returns what it found, and raises StackError `what; fix` if somebody has to act.
 """
@@ -28,30 +29,53 @@ def lag(settings: Settings) -> str:
         with cassandra_session(settings) as session:
             waiting = read_waiting(settings, session)
     except (KafkaException, DriverException) as error:
-        raise StackError(f"cannot be read: {error}; look into the logs of kafka and cassandra") from error
+        raise StackError(
+            f"cannot be read: {error}; look into the logs of kafka and cassandra"
+        ) from error
     if late := list(too_late(settings, waiting)):
-        raise StackError(f"{', '.join(late)}; `tally status` and the logs of these services say why they do not read")
-    return f"no unread record has waited longer than {max(waiting.normaliser, waiting.speed, waiting.master):.0f} s"
+        raise StackError(
+            f"{', '.join(late)}; `tally status` and the logs of these services say why they do not"
+            " read"
+        )
+    return (
+        "no unread record has waited longer than"
+        f" {max(waiting.normaliser, waiting.speed, waiting.master):.0f} s"
+    )
 
 
 def too_late(settings: Settings, waiting: Waiting) -> Iterator[str]:
-    """Each reader whose oldest unread record has waited for more than half of what it may, with what happens then."""
+    """Each reader whose oldest unread record has waited for more than half of what it may, with
+    what happens then."""
     canonical = settings.canonical_retention_hours * HOUR_SECONDS
     limits = {"normaliser": settings.raw_backlog_seconds, "speed": canonical, "master": canonical}
     for name, limit in limits.items():
         seconds = getattr(waiting, name)
         if seconds > limit / 2:
-            end = "the gateway refuses messages" if name == "normaliser" else "Kafka drops what it has not read"
+            end = (
+                "the gateway refuses messages"
+                if name == "normaliser"
+                else "Kafka drops what it has not read"
+            )
             yield f"{name}: a record has waited for {_hours(seconds)}, at {_hours(limit)} {end}"
 
 
 def gaps(settings: Settings, now: datetime | None = None) -> str:
     """Holes that somebody has accepted: none in the last month."""
     rows = _rows(settings, "SELECT topic, partition, from_offset, until_offset, noted_at FROM gap")
-    new = [row for row in rows if row.noted_at.replace(tzinfo=UTC) > (now or datetime.now(UTC)) - RECENT]
+    new = [
+        row
+        for row in rows
+        if row.noted_at.replace(tzinfo=UTC) > (now or datetime.now(UTC)) - RECENT
+    ]
     if new:
-        where = ", ".join(f"{row.topic}-{row.partition} {row.from_offset} to {row.until_offset}" for row in new[:SHOWN])
-        raise StackError(f"{len(new)} in the last {RECENT.days} days: {where}; send again what was lost; `tally audit` names them all")
+        where = ", ".join(
+            f"{row.topic}-{row.partition} {row.from_offset} to {row.until_offset}"
+            for row in new[:SHOWN]
+        )
+        raise StackError(
+            f"{len(new)} in the last {RECENT.days} days: {where}; send again what was lost; `tally"
+            " audit` names them all"
+        )
     return f"none in the last {RECENT.days} days, {len(rows)} in all"
 
 
@@ -60,8 +84,15 @@ def tills(settings: Settings, now: datetime | None = None) -> str:
     rows = _rows(settings, "SELECT store_id, till_id, day, conflicts, records FROM till_finding")
     new = [row for row in rows if row.day.date() > ((now or datetime.now(UTC)) - RECENT).date()]
     if new:
-        who = ", ".join(f"store {row.store_id} till {row.till_id} on {row.day} ({row.conflicts} of {row.records})" for row in new[:SHOWN])
-        raise StackError(f"numbers begin again, so receipts are conflicts: {who}; set `numbering: daily` or `yearly` in the stores file")
+        who = ", ".join(
+            f"store {row.store_id} till {row.till_id} on {row.day} ({row.conflicts} of"
+            f" {row.records})"
+            for row in new[:SHOWN]
+        )
+        raise StackError(
+            f"numbers begin again, so receipts are conflicts: {who}; set `numbering: daily` or"
+            " `yearly` in the stores file"
+        )
     return f"no till's numbers began again in the last {RECENT.days} days"
 
 

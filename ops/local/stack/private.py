@@ -1,4 +1,5 @@
-"""Files that only their owner may read: receipts, logs and Airflow's database are nobody else's business on a shared machine."""
+"""Files that only their owner may read: receipts, logs and Airflow's database are nobody else's
+business on a shared machine."""
 
 import os
 from collections.abc import Iterator
@@ -13,7 +14,8 @@ _OWN = ("data", "logs", "run", "addresses.env")
 
 @contextmanager
 def owner_only() -> Iterator[None]:
-    """Whatever is made meanwhile, also by a process that is started here, can be read by its owner alone."""
+    """Whatever is made meanwhile, also by a process that is started here, can be read by its
+    owner alone."""
     before = os.umask(_OTHERS)
     try:
         yield
@@ -22,7 +24,8 @@ def owner_only() -> Iterator[None]:
 
 
 def make_private(home: Path) -> None:
-    """The folder, made if it is not there, and all that lies open to others in it, are their owner's alone.
+    """The folder, made if it is not there, and all that lies open to others in it, are their
+    owner's alone.
 
     Raises StackError when it cannot be made or belongs to somebody else.
     """
@@ -30,11 +33,18 @@ def make_private(home: Path) -> None:
         with owner_only():
             home.mkdir(parents=True, exist_ok=True)
         if home.stat().st_mode & _OTHERS:
-            # The home itself last: if this is interrupted, the next start begins again. What else lies in it is not Tally's.
-            for path in [*(path for name in _OWN for path in (home / name, *(home / name).rglob("*"))), home]:
+            # The home itself last: if this is interrupted, the next start begins again. What else
+            # lies in it is not Tally's.
+            for path in [
+                *(path for name in _OWN for path in (home / name, *(home / name).rglob("*"))),
+                home,
+            ]:
                 _close(path)
     except OSError as error:
-        raise StackError(f"folder {home}: cannot be written ({error.strerror}); make it writable or set TALLY_HOME") from error
+        raise StackError(
+            f"folder {home}: cannot be written ({error.strerror}); make it writable or set"
+            " TALLY_HOME"
+        ) from error
 
 
 def _close(path: Path) -> None:

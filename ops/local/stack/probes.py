@@ -12,7 +12,8 @@ from tally.settings import Settings
 
 TIMEOUT_SECONDS = 3.0
 ANSWER_SECONDS = 1.0
-# ApiVersions, version 0, without a client id; and CQL's OPTIONS: what each server answers before it knows who asks.
+# ApiVersions, version 0, without a client id; and CQL's OPTIONS: what each server answers before it
+# knows who asks.
 KAFKA_HELLO = bytes.fromhex("0000000a 0012 0000 00000000 ffff")
 CASSANDRA_HELLO = bytes.fromhex("04 00 0000 05 00000000")
 SYSLOG_ERROR = 3
@@ -29,7 +30,8 @@ def accepts_connections(address: str) -> bool:
 
 
 def kafka_answers(settings: Settings) -> bool:
-    """Whether the broker is there and leads every partition: after a crash the second comes seconds after the first."""
+    """Whether the broker is there and leads every partition: after a crash the second comes
+    seconds after the first."""
     # The plain connection first: the client library prints a line for every refused one.
     if not accepts_connections(settings.kafka.split(",")[0]):
         return False
@@ -37,7 +39,9 @@ def kafka_answers(settings: Settings) -> bool:
         cluster = kafka_admin(settings).list_topics(timeout=TIMEOUT_SECONDS)
     except KafkaException:
         return False
-    partitions = [partition for topic in cluster.topics.values() for partition in topic.partitions.values()]
+    partitions = [
+        partition for topic in cluster.topics.values() for partition in topic.partitions.values()
+    ]
     return bool(cluster.brokers) and all(partition.leader >= 0 for partition in partitions)
 
 
@@ -66,7 +70,8 @@ def http_json(address: str, path: str) -> tuple[int, object]:
 
 
 def responds(address: str, request: bytes) -> bool:
-    """Whether somebody at host:port says anything to the request within a second: a frozen process still has its port open."""
+    """Whether somebody at host:port says anything to the request within a second: a frozen
+    process still has its port open."""
     host, port = address.rsplit(":", 1)
     try:
         with socket.create_connection((host, int(port)), ANSWER_SECONDS) as connection:
@@ -78,7 +83,9 @@ def responds(address: str, request: bytes) -> bool:
 
 def responds_http(address: str, path: str) -> bool:
     """Whether an HTTP service says anything to GET path."""
-    return responds(address, f"GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n".encode())
+    return responds(
+        address, f"GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n".encode()
+    )
 
 
 def is_healthy(address: str) -> bool:
@@ -91,4 +98,7 @@ def airflow_answers(settings: Settings) -> bool:
     status, body = http_json(settings.airflow, "/api/v2/monitor/health")
     if status != 200 or not isinstance(body, dict):
         return False
-    return all((body.get(part) or {}).get("status") == "healthy" for part in ("metadatabase", "scheduler", "dag_processor"))
+    return all(
+        (body.get(part) or {}).get("status") == "healthy"
+        for part in ("metadatabase", "scheduler", "dag_processor")
+    )

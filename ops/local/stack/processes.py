@@ -1,7 +1,9 @@
-"""Processes that the stack started: their records on disk, and the mark by which every child of one service is found.
+"""Processes that the stack started: their records on disk, and the mark by which every child of one
+service is found.
 
-A PySpark JVM outlives its driver, Airflow's components outlive their parent: a pid alone is not enough to end a service.
-Each process inherits TALLY_SERVICE=<home>:<service>, so that what is left is found and nothing else is touched.
+A PySpark JVM outlives its driver, Airflow's components outlive their parent: a pid alone is not
+enough to end a service. Each process inherits TALLY_SERVICE=<home>:<service>, so that what is left
+is found and nothing else is touched.
 """
 
 import os
@@ -22,7 +24,8 @@ LOOK_EVERY_SECONDS = 0.02
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What was started: pid and create_time (seconds since 1970) name one process, whatever pid is given to others later."""
+    """What was started: pid and create_time (seconds since 1970) name one process, whatever pid
+    is given to others later."""
 
     pid: int
     create_time: float
@@ -43,7 +46,8 @@ def write_record(file: Path, record: Record) -> None:
 
 
 def start_detached(argv: tuple[str, ...], environment: Mapping[str, str], log: Path) -> Record:
-    """A process in a session of its own, both outputs appended to `log`, input empty; what it writes is its owner's alone.
+    """A process in a session of its own, both outputs appended to `log`, input empty; what it
+    writes is its owner's alone.
 
     Raises OSError if it cannot start.
     """
@@ -63,7 +67,8 @@ def start_detached(argv: tuple[str, ...], environment: Mapping[str, str], log: P
 
 
 def process_of(record: Record | None) -> psutil.Process | None:
-    """The running process of a record; None if it has ended, also if its pid belongs to another process by now."""
+    """The running process of a record; None if it has ended, also if its pid belongs to another
+    process by now."""
     if record is None:
         return None
     try:
@@ -79,7 +84,11 @@ def marked_processes(mark: str) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         try:
-            if process.pid != os.getpid() and process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
+            if (
+                process.pid != os.getpid()
+                and process.environ().get(MARK) == mark
+                and process.status() != psutil.STATUS_ZOMBIE
+            ):
                 found.append(process)
         except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
             continue  # ended while we looked, or another user's: not ours
@@ -122,7 +131,10 @@ def has_ended(process: psutil.Process) -> bool:
 def has_jvm(process: psutil.Process) -> bool:
     """Whether a JVM runs below the process."""
     try:
-        return any(child.name() == "java" and not has_ended(child) for child in process.children(recursive=True))
+        return any(
+            child.name() == "java" and not has_ended(child)
+            for child in process.children(recursive=True)
+        )
     except psutil.NoSuchProcess:
         return False  # it, or a child of it, ended while we looked
 

@@ -1,4 +1,5 @@
-"""`python -m ops.local.stack.sample_session FILE`: does a little of all that the jobs do with Spark; its JVM writes the archive FILE."""
+"""`python -m ops.local.stack.sample_session FILE`: does a little of all that the jobs do with
+Spark; its JVM writes the archive FILE."""
 
 import sys
 import tempfile
@@ -17,7 +18,12 @@ def main(file: Path) -> None:
     """One session; the JVM writes the archive as it ends."""
     with tempfile.TemporaryDirectory() as folder:
         options = f'{FIRST_COMPILER} "{making(file)}"'
-        update = {"home": Path(folder), "spark_master": "local[2]", "spark_memory": "1g", "spark_java_options": options}
+        update = {
+            "home": Path(folder),
+            "spark_master": "local[2]",
+            "spark_memory": "1g",
+            "spark_java_options": options,
+        }
         spark = build_session(Settings.load().model_copy(update=update), "classes")
         _use(spark, Path(folder))
         gateway = spark.sparkContext._gateway
@@ -31,14 +37,31 @@ def main(file: Path) -> None:
 
 def _use(spark: SparkSession, folder: Path) -> None:
     table = str(folder / "table")
-    rows = spark.range(1000).select(F.col("id"), (F.col("id") % 10).alias("key"), F.col("id").cast("string").alias("text"))
+    rows = spark.range(1000).select(
+        F.col("id"), (F.col("id") % 10).alias("key"), F.col("id").cast("string").alias("text")
+    )
     rows.write.format("delta").partitionBy("key").save(table)
     held = spark.read.format("delta").load(table)
-    sums = held.dropDuplicates(["id"]).groupBy("key").agg(F.sum("id"), F.countDistinct("text"), F.collect_list("text"))
-    held.join(sums, on="key").join(F.broadcast(sums.select("key")), on="key", how="left_semi").repartition(2).collect()
+    sums = (
+        held.dropDuplicates(["id"])
+        .groupBy("key")
+        .agg(F.sum("id"), F.countDistinct("text"), F.collect_list("text"))
+    )
+    held.join(sums, on="key").join(
+        F.broadcast(sums.select("key")), on="key", how="left_semi"
+    ).repartition(2).collect()
     held.mapInArrow(lambda batches: batches, "id bigint, key bigint, text string").persist().count()
-    stream = spark.readStream.format("delta").load(table).groupBy("key").count().writeStream.format("noop").outputMode("update")
-    stream.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start().awaitTermination()
+    stream = (
+        spark.readStream.format("delta")
+        .load(table)
+        .groupBy("key")
+        .count()
+        .writeStream.format("noop")
+        .outputMode("update")
+    )
+    stream.option("checkpointLocation", str(folder / "checkpoint")).trigger(
+        availableNow=True
+    ).start().awaitTermination()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""What the stack knows of one service, as data: needs, ports, how it starts, how it shows that it is ready."""
+"""What the stack knows of one service, as data: needs, ports, how it starts, how it shows that
+it is ready."""
 
 import signal
 from collections.abc import Callable, Mapping
@@ -10,14 +11,16 @@ from tally.settings import Settings
 
 @dataclass(frozen=True)
 class Site:
-    """One local stack: its settings (home and cache absolute) and the environment that its services inherit."""
+    """One local stack: its settings (home and cache absolute) and the environment that its
+    services inherit."""
 
     settings: Settings
     environment: Mapping[str, str]
 
     @classmethod
     def of(cls, settings: Settings, environment: Mapping[str, str]) -> "Site":
-        """The site of these settings, with absolute folders, so that a service may be started from anywhere."""
+        """The site of these settings, with absolute folders, so that a service may be started
+        from anywhere."""
         absolute = {"home": settings.home.absolute(), "cache": settings.cache.absolute()}
         return cls(settings.model_copy(update=absolute), environment)
 
@@ -41,7 +44,8 @@ class Site:
         return self.home / "run" / file
 
     def trace(self, service: str, kind: str) -> Path:
-        """What one service, or whoever watches it, leaves of one kind: record, heartbeat, end, ..."""
+        """What one service, or whoever watches it, leaves of one kind: record, heartbeat, end,
+        ..."""
         return self.run(f"{service}.{kind}")
 
 
@@ -59,10 +63,13 @@ def nothing(site: Site) -> None:
 
 @dataclass(frozen=True)
 class Service:
-    """One supervised service. `settings_names` are the addresses it listens on; the first is the one that status shows.
+    """One supervised service.
 
-    A `spark_driver` is Python with a JVM below it: neither does any work without the other. `answers` is asked of a service without
-    heartbeat, time and again; `secrets` are the variables that this service may see and the others not.
+    `settings_names` are the addresses it listens on; the first is the one that status shows.
+
+    A `spark_driver` is Python with a JVM below it: neither does any work without the other.
+    `answers` is asked of a service without heartbeat, time and again; `secrets` are the variables
+    that this service may see and the others not.
     """
 
     name: str

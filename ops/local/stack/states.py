@@ -1,4 +1,5 @@
-"""What `tally status` says of a service, from its record, its heartbeat and what the watcher keeps; it changes nothing."""
+"""What `tally status` says of a service, from its record, its heartbeat and what the watcher
+keeps; it changes nothing."""
 
 import time
 from dataclasses import dataclass, replace
@@ -18,10 +19,11 @@ State = Literal["running", "starting", "stalled", "failing", "failed", "stopped"
 
 @dataclass(frozen=True)
 class Status:
-    """One line of `tally status`: pid is a process whose SIGKILL ends the service, None when it does not run.
+    """One line of `tally status`: pid is a process whose SIGKILL ends the service, None when it
+    does not run.
 
-    `since`: when it got into this state. `reason`: why it does no work. `next_try`: when it is started again by itself, None if never.
-    Instants are RFC 3339 in UTC.
+    `since`: when it got into this state. `reason`: why it does no work. `next_try`: when it is
+    started again by itself, None if never. Instants are RFC 3339 in UTC.
     """
 
     state: State
@@ -34,7 +36,8 @@ class Status:
 
 
 def status_of(site: Site, service: Service) -> Status:
-    """The state now: `failing` = it ended by itself and the watcher has it in hand, `failed` = nobody has."""
+    """The state now: `failing` = it ended by itself and the watcher has it in hand, `failed` =
+    nobody has."""
     record = supervisor.record_of(site, service)
     if record is None:
         return _status(site, service, "stopped")
@@ -43,7 +46,14 @@ def status_of(site: Site, service: Service) -> Status:
         return _ended(site, service)
     if not (record.ready or service.is_ready(site)):
         failing = read_failing(site, service)
-        return _status(site, service, "starting", process, _text(record.create_time), failing.reason if failing else None)
+        return _status(
+            site,
+            service,
+            "starting",
+            process,
+            _text(record.create_time),
+            failing.reason if failing else None,
+        )
     if found := _stalled(site, service):
         seconds, reason = found
         return _status(site, service, "stalled", process, _text(time.time() - seconds), reason)
@@ -60,11 +70,15 @@ def _ended(site: Site, service: Service) -> Status:
         return _status(site, service, "failed", None, since, reason)
     # Without an instant the watcher has not looked yet: it will within a second.
     next_try = kept.next_try if kept and kept.next_try else time.time()
-    return replace(_status(site, service, "failing", None, since, kept.reason if kept else reason), next_try=_text(next_try))
+    return replace(
+        _status(site, service, "failing", None, since, kept.reason if kept else reason),
+        next_try=_text(next_try),
+    )
 
 
 def _stalled(site: Site, service: Service) -> tuple[float, str] | None:
-    """For how many seconds the service has done nothing, and how that shows; None while it works or is idle."""
+    """For how many seconds the service has done nothing, and how that shows; None while it works
+    or is idle."""
     after = site.settings.stalled_after_seconds
     if found := heartbeat.stall(site.trace(service.name, supervisor.HEARTBEAT), after):
         return found
@@ -73,7 +87,13 @@ def _stalled(site: Site, service: Service) -> tuple[float, str] | None:
     return (seconds, f"has not answered for {seconds:.0f} s") if seconds > after else None
 
 
-def _status(site: Site, service: Service, state: State, process: psutil.Process | None = None, *told: str | None) -> Status:
+def _status(
+    site: Site,
+    service: Service,
+    state: State,
+    process: psutil.Process | None = None,
+    *told: str | None,
+) -> Status:
     pid = process.pid if process else None
     return Status(state, pid, service.address(site.settings), str(site.log(service.name)), *told)
 

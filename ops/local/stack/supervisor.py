@@ -16,22 +16,28 @@ from tally.errors import StackError
 
 LOG_LINES = 3
 LOG_BYTES = 16_384
-# What a run of a service leaves beside its record, by the ending of the file's name; gone before the next start.
+# What a run of a service leaves beside its record, by the ending of the file's name; gone before
+# the next start.
 READY, HEARTBEAT, EXIT, SILENT = "ready", "heartbeat", "exit", "silent"
 # What the watcher keeps over several runs: `up` and `down` by hand end it.
 FAILING = "failing"
-# Each is given only to the service that names it; whoever reads the environment of another does not find it.
+# Each is given only to the service that names it; whoever reads the environment of another does not
+# find it.
 SECRETS = ("TALLY_LOYALTY_KEY",)
 
 
 def start(site: Site, service: Service) -> None:
-    """The service started, after the last process of an earlier run has ended. Raises StackError (busy port, no Java, …)."""
+    """The service started, after the last process of an earlier run has ended.
+
+    Raises StackError (busy port, no Java, …).
+    """
     _clear_the_way(site, service)
     _spawn(site, service, service.launch(site))
 
 
 def start_again(site: Site, service: Service, environment: Mapping[str, str]) -> None:
-    """The service started as it was, by the command of its record and in this environment of its earlier process."""
+    """The service started as it was, by the command of its record and in this environment of its
+    earlier process."""
     record = record_of(site, service)
     if record is None:
         raise StackError(f"{service.name}: was never started; run `tally up {service.name}`")
@@ -45,7 +51,8 @@ def record_of(site: Site, service: Service) -> Record | None:
 
 
 def at_work(site: Site, service: Service) -> psutil.Process | None:
-    """The recorded process; None once it has ended, or its JVM has, after which a driver only ends in its own time."""
+    """The recorded process; None once it has ended, or its JVM has, after which a driver only
+    ends in its own time."""
     record = record_of(site, service)
     process = processes.process_of(record)
     if process is None or record is None or not (service.spark_driver and record.ready):
@@ -59,11 +66,14 @@ def is_alive(site: Site, service: Service) -> bool:
 
 
 def is_ready(site: Site, service: Service) -> bool:
-    """Whether the service does its work now; remembered in its record, so only for who holds the stack's lock."""
+    """Whether the service does its work now; remembered in its record, so only for who holds the
+    stack's lock."""
     record = record_of(site, service)
     if record is None or not service.is_ready(site):
         return False
-    processes.write_record(_record_file(site, service), Record(record.pid, record.create_time, record.argv, ready=True))
+    processes.write_record(
+        _record_file(site, service), Record(record.pid, record.create_time, record.argv, ready=True)
+    )
     return True
 
 
@@ -76,7 +86,10 @@ def ask_to_stop(site: Site, service: Service) -> psutil.Process | None:
 
 
 def finish_stop(site: Site, service: Service, process: psutil.Process | None) -> None:
-    """Nothing of the service is left: it, its children, JVMs of dead drivers. Its data and log stay."""
+    """Nothing of the service is left: it, its children, JVMs of dead drivers.
+
+    Its data and log stay.
+    """
     if process is not None:
         processes.wait_until_ended([process], service.stop_seconds)
     processes.end_leftovers(_mark(site, service))
@@ -102,7 +115,10 @@ def last_words(site: Site, service: Service) -> str:
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - LOG_BYTES))
         lines = file.read().decode("utf-8", errors="replace").splitlines()
-    return " | ".join([line.strip() for line in lines if line.strip()][-LOG_LINES:]) or "nothing logged"
+    return (
+        " | ".join([line.strip() for line in lines if line.strip()][-LOG_LINES:])
+        or "nothing logged"
+    )
 
 
 def _clear_the_way(site: Site, service: Service) -> None:
@@ -120,11 +136,16 @@ def _spawn(site: Site, service: Service, command: Launch) -> None:
         "TALLY_READY_FILE": str(site.trace(service.name, READY)),
         "TALLY_HEARTBEAT_FILE": str(site.trace(service.name, HEARTBEAT)),
         "TALLY_EXIT_FILE": str(site.trace(service.name, EXIT)),
-        # A process that writes its title must not write it over its environment, where the mark is read.
+        # A process that writes its title must not write it over its environment, where the mark is
+        # read.
         "SPT_NOENV": "1",
     }
     given = {**site.environment, **command.environment, **own}
-    environment = {name: value for name, value in given.items() if name not in SECRETS or name in service.secrets}
+    environment = {
+        name: value
+        for name, value in given.items()
+        if name not in SECRETS or name in service.secrets
+    }
     record = processes.start_detached(command.argv, environment, site.log(service.name))
     processes.write_record(_record_file(site, service), record)
 
@@ -138,13 +159,18 @@ def _check_ports(site: Site, service: Service) -> None:
     for name, (host, port) in service.ports(site.settings).items():
         if not port_is_free(host, port):
             raise StackError(
-                f"{service.name}: port {port} on {host} is busy{_holder(port)}; end what holds it or set {variable(name)}={host}:PORT"
+                f"{service.name}: port {port} on {host} is busy{_holder(port)}; end what holds it"
+                f" or set {variable(name)}={host}:PORT"
             )
 
 
 def _holder(port: int) -> str:
     try:
-        pids = {item.pid for item in psutil.net_connections("tcp") if item.laddr and item.laddr.port == port and item.pid}
+        pids = {
+            item.pid
+            for item in psutil.net_connections("tcp")
+            if item.laddr and item.laddr.port == port and item.pid
+        }
     except psutil.AccessDenied:
         return ""  # some systems show other users' connections to root only
     return f" (pid {', '.join(map(str, sorted(pids)))})" if pids else ""

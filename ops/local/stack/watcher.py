@@ -1,6 +1,8 @@
-"""Starts again what has ended by itself: with back-off, needs first, and gives up where a new start cannot help.
+"""Starts again what has ended by itself: with back-off, needs first, and gives up where a new start
+cannot help.
 
-`python -m ops.local.stack.watcher` runs beside the local stack. It begins nothing while `up` or `down` is at work: they hold the same lock.
+`python -m ops.local.stack.watcher` runs beside the local stack. It begins nothing while `up` or
+`down` is at work: they hold the same lock.
 """
 
 import logging
@@ -35,7 +37,8 @@ def main() -> int:
 
 
 def watch(site: Site) -> None:
-    """Returns when another watcher is recorded, or none, as after `down` and when the home is gone."""
+    """Returns when another watcher is recorded, or none, as after `down` and when the home is
+    gone."""
     watcher = Watcher(site)
     looks = 0
     while not looks or _is_recorded(site):
@@ -60,9 +63,12 @@ def _is_recorded(site: Site) -> bool:
 
 
 class Watcher:
-    """What one watcher remembers of the services of one site: since when each works, and the environment of its process."""
+    """What one watcher remembers of the services of one site: since when each works, and the
+    environment of its process."""
 
-    def __init__(self, site: Site, services: Iterable[Service] = (), patience: Patience | None = None) -> None:
+    def __init__(
+        self, site: Site, services: Iterable[Service] = (), patience: Patience | None = None
+    ) -> None:
         self._site = site
         self._services: dict[str, Service] = {}
         self.know(services)
@@ -76,7 +82,8 @@ class Watcher:
         self._services.update({service.name: service for service in services})
 
     def look(self) -> None:
-        """One look at every service that was started and not stopped; nothing is begun while somebody holds the stack's lock."""
+        """One look at every service that was started and not stopped; nothing is begun while
+        somebody holds the stack's lock."""
         for service in self._services.values():
             self._meet(service)
         with control.alone_or_not(self._site) as alone:
@@ -84,7 +91,8 @@ class Watcher:
                 self._look_at(service)
 
     def ask(self) -> None:
-        """Notes since when a service without heartbeat has been silent: alive it may be frozen, or hang."""
+        """Notes since when a service without heartbeat has been silent: alive it may be frozen,
+        or hang."""
         for service in self._services.values():
             if service.answers and service.name in self._steady_since:
                 file = self._site.trace(service.name, supervisor.SILENT)
@@ -94,7 +102,8 @@ class Watcher:
                     file.touch()
 
     def _meet(self, service: Service) -> None:
-        """A new start is to have the environment of the process that ended: it is read while that one lives."""
+        """A new start is to have the environment of the process that ended: it is read while
+        that one lives."""
         record = supervisor.record_of(self._site, service)
         process = processes.process_of(record)
         if record and process and self._met.get(service.name, (None, {}))[0] != record:
@@ -122,14 +131,19 @@ class Watcher:
         if known is None or known.under_way:
             code, words = supervisor.why_ended(self._site, service)
             reason = words if code is not None else f"ended by itself; the end of its log: {words}"
-            self._keep(service, (known or Failing(now, reason)).ended(reason, code == REFUSED, self._patience, now))
+            self._keep(
+                service,
+                (known or Failing(now, reason)).ended(reason, code == REFUSED, self._patience, now),
+            )
         elif known.is_due(self._patience, now):
             self._try(service, known, now)
 
     def _try(self, service: Service, known: Failing, now: float) -> None:
         missing = [need for need in service.needs if not self._services[need].is_ready(self._site)]
         if missing:
-            failing.write_failing(self._site, service, known.waiting_for(missing, self._patience, now))
+            failing.write_failing(
+                self._site, service, known.waiting_for(missing, self._patience, now)
+            )
             return
         tried = known.tried()
         self._keep(service, tried)
@@ -147,7 +161,13 @@ class Watcher:
 
     def _keep(self, service: Service, known: Failing) -> None:
         failing.write_failing(self._site, service, known)
-        what = "given up" if known.given_up else f"try {known.tries} now" if known.under_way else f"try {known.tries + 1} to come"
+        what = (
+            "given up"
+            if known.given_up
+            else f"try {known.tries} now"
+            if known.under_way
+            else f"try {known.tries + 1} to come"
+        )
         log.info("%s: %s; %s", service.name, known.reason, what)
 
 

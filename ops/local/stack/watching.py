@@ -1,4 +1,5 @@
-"""The watcher as a process: one for each TALLY_HOME, started by `tally up`, ended when nothing is left to watch."""
+"""The watcher as a process: one for each TALLY_HOME, started by `tally up`, ended when nothing
+is left to watch."""
 
 import signal
 import sys
@@ -25,14 +26,21 @@ def runs(site: Site) -> bool:
 def ensure(site: Site) -> None:
     """A watcher runs, if something was started and not stopped. For who holds the stack's lock."""
     if anything_wanted(site) and not runs(site):
-        own = {"PYTHONPATH": python_path(site.environment), processes.MARK: f"{site.home}:{NAME}", "TALLY_HOME": str(site.home)}
+        own = {
+            "PYTHONPATH": python_path(site.environment),
+            processes.MARK: f"{site.home}:{NAME}",
+            "TALLY_HOME": str(site.home),
+        }
         argv = (sys.executable, "-m", "ops.local.stack.watcher")
         record = processes.start_detached(argv, {**site.environment, **own}, site.log(NAME))
         processes.write_record(record_file(site), record)
 
 
 def end_if_idle(site: Site) -> None:
-    """No watcher runs once everything was stopped. For who holds the stack's lock, under which it begins nothing."""
+    """No watcher runs once everything was stopped.
+
+    For who holds the stack's lock, under which it begins nothing.
+    """
     if anything_wanted(site):
         return
     process = processes.process_of(processes.read_record(record_file(site)))

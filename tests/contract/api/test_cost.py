@@ -1,4 +1,5 @@
-"""What one question may cost: the event loop is never held for long, whatever zone, grain, year and store it names."""
+"""What one question may cost: the event loop is never held for long, whatever zone, grain, year
+and store it names."""
 
 import asyncio
 import gc
@@ -27,7 +28,15 @@ from tests.support.serving_world import MemoryViews
 PATH = "/v1/metrics/transactions"
 GRAINS = ("15m", "1h", "1d", "1w")
 MOST_SECONDS = 0.1
-ODD_ZONES = ("Africa/Monrovia", "Pacific/Kiritimati", "Australia/Lord_Howe", "Pacific/Apia", "Asia/Kathmandu", "America/Sao_Paulo", "UTC")
+ODD_ZONES = (
+    "Africa/Monrovia",
+    "Pacific/Kiritimati",
+    "Australia/Lord_Howe",
+    "Pacific/Apia",
+    "Asia/Kathmandu",
+    "America/Sao_Paulo",
+    "UTC",
+)
 
 
 @pytest.fixture
@@ -42,22 +51,36 @@ def ask(views: MemoryViews) -> Iterator[Ask]:
 
 
 @pytest.mark.parametrize("grain", ["1h", "1d", "1w"])
-@pytest.mark.parametrize(("zone", "year"), [("Africa/Monrovia", 1971), ("Pacific/Kiritimati", 1975)])
-def test_zone_whose_midnight_is_on_no_quarter_hour_is_refused_at_once(ask: Ask, zone: str, year: int, grain: str) -> None:
+@pytest.mark.parametrize(
+    ("zone", "year"), [("Africa/Monrovia", 1971), ("Pacific/Kiritimati", 1975)]
+)
+def test_zone_whose_midnight_is_on_no_quarter_hour_is_refused_at_once(
+    ask: Ask, zone: str, year: int, grain: str
+) -> None:
     started = time.thread_time()
-    answer = ask(PATH, store="367", tz=zone, grain=grain, **{"from": f"{year}-02-01", "to": f"{year}-03-01"})
+    answer = ask(
+        PATH, store="367", tz=zone, grain=grain, **{"from": f"{year}-02-01", "to": f"{year}-03-01"}
+    )
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "tz")
     assert time.thread_time() - started < MOST_SECONDS
 
 
 def test_change_of_offset_onto_the_grid_is_refused_too(ask: Ask) -> None:
-    answer = ask(PATH, store="367", tz="Africa/Monrovia", grain="1d", **{"from": "1972-01-01", "to": "1972-02-01"})
+    answer = ask(
+        PATH,
+        store="367",
+        tz="Africa/Monrovia",
+        grain="1d",
+        **{"from": "1972-01-01", "to": "1972-02-01"},
+    )
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "tz")
 
 
 def seconds(zone: str, grain: str, span: tuple[str, str], book: StoreBook) -> float:
     """Processor time to cut a question into its stretches, or to refuse it."""
-    query = MetricQuery.model_validate({"store": ["367"], "from": span[0], "to": span[1], "grain": grain, "tz": zone})
+    query = MetricQuery.model_validate(
+        {"store": ["367"], "from": span[0], "to": span[1], "grain": grain, "tz": zone}
+    )
     started = time.thread_time()
     try:
         all_stretches(query, ["367"], book)
@@ -71,14 +94,16 @@ def moments(chance: random.Random) -> Iterator[tuple[str, str]]:
     for year in range(1900, 2101, 10):
         month, day = chance.randint(1, 12), chance.randint(1, 27)
         yield f"{year}-{month:02d}-{day:02d}", f"{year}-{month:02d}-{day + 1:02d}"
-        start = f"{year}-{month:02d}-{day:02d}T{chance.randint(0, 23):02d}:{chance.choice((0, 15, 30, 45)):02d}:00Z"
+        hour, minute = chance.randint(0, 23), chance.choice((0, 15, 30, 45))
+        start = f"{year}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:00Z"
         yield start, f"{year + chance.randint(0, 1)}-12-31T22:00:00Z"
 
 
 def test_every_zone_grain_and_year_is_cut_or_refused_in_under_a_tenth_of_a_second() -> None:
     chance, book = random.Random(9), StoreBook.load(Settings())  # any seed will do
     zones = sorted(available_timezones())
-    # What else this process holds, of a thousand other tests, is not the question's to look through.
+    # What else this process holds, of a thousand other tests, is not the question's to look
+    # through.
     gc.freeze()
     found = [
         (seconds(zone, grain, span, book), zone, grain, span)
@@ -87,7 +112,10 @@ def test_every_zone_grain_and_year_is_cut_or_refused_in_under_a_tenth_of_a_secon
     ]
     gc.unfreeze()
     worst = max(found)
-    print(f"{len(found)} questions over {len(zones)} zones; the worst took {1000 * worst[0]:.1f} ms: {worst[1:]}")
+    print(
+        f"{len(found)} questions over {len(zones)} zones; the worst took {1000 * worst[0]:.1f} ms:"
+        f" {worst[1:]}"
+    )
     assert worst[0] < MOST_SECONDS
 
 
@@ -113,14 +141,26 @@ def test_longest_question_of_a_zone_does_not_hold_up_the_others(grain: str) -> N
     held: list[float] = []
 
     async def ask_all() -> list[int]:
-        transport = httpx.ASGITransport(create_app(Settings(), MemoryViews(example())), raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://tally") as client, loop_watched(held):
+        transport = httpx.ASGITransport(
+            create_app(Settings(), MemoryViews(example())), raise_app_exceptions=False
+        )
+        async with (
+            httpx.AsyncClient(transport=transport, base_url="http://tally") as client,
+            loop_watched(held),
+        ):
             return [(await client.get(PATH, params=params(zone))).status_code for zone in ODD_ZONES]
 
     def params(zone: str) -> dict[str, str]:
         start = date(1996, 1, 1)
         end = date.fromordinal(start.toordinal() + days)
-        return {"store": "all", "from": f"{start}", "to": f"{end}", "grain": grain, "tz": zone, "limit": "10000"}
+        return {
+            "store": "all",
+            "from": f"{start}",
+            "to": f"{end}",
+            "grain": grain,
+            "tz": zone,
+            "limit": "10000",
+        }
 
     assert set(asyncio.run(ask_all())) == {200}
     print(f"{grain}: longest hold of the loop {1000 * max(held):.1f} ms of processor time")
@@ -142,7 +182,12 @@ def test_unknown_store_costs_a_look_at_that_store_and_none_at_all_of_them(
     monkeypatch.setattr(views, "has_events", looked)
     monkeypatch.setattr(views, "activity", never)
     for number in range(50):
-        assert ask(PATH, store=f"nobody-{number}", **{"from": "2017-09-19", "to": "2017-09-20"}).status_code == 404
+        assert (
+            ask(
+                PATH, store=f"nobody-{number}", **{"from": "2017-09-19", "to": "2017-09-20"}
+            ).status_code
+            == 404
+        )
     assert looked_at == [f"nobody-{number}" for number in range(50)]
 
 

@@ -32,7 +32,9 @@ class FlippingViews(MemoryViews):
         if self.left[0]:
             self.left[0] -= 1
             newest = max(one.generation for _, one in self.world.pointers)
-            self.world.pointers.append((SALES, flip(SETTLED, newest + 1, "2017-09-23T00:00", pin=100)))
+            self.world.pointers.append(
+                (SALES, flip(SETTLED, newest + 1, "2017-09-23T00:00", pin=100))
+            )
         return await super().late_since(family, since)
 
 
@@ -63,34 +65,53 @@ def asked(metric: str, *more: str) -> list[str]:
 
 
 def test_json_is_the_apis_answer(address: str) -> None:
-    result = CliRunner().invoke(build_app(), asked("revenue", "--grain", "1d", "--json"), env={"TALLY_API": address})
+    result = CliRunner().invoke(
+        build_app(), asked("revenue", "--grain", "1d", "--json"), env={"TALLY_API": address}
+    )
     answer = json.loads(result.stdout)
     assert (result.exit_code, answer["metric"], answer["rows"][0]["value"]) == (0, "revenue", 2600)
 
 
 def test_table_shows_the_value_and_where_it_is_from(address: str) -> None:
-    result = CliRunner().invoke(build_app(), asked("revenue", "--grain", "1d"), env={"TALLY_API": address})
+    result = CliRunner().invoke(
+        build_app(), asked("revenue", "--grain", "1d"), env={"TALLY_API": address}
+    )
     assert result.exit_code == 0
-    assert all(word in result.stdout for word in ("Revenue (USD, minor)", "2,600", "mixed", "provisional"))
+    assert all(
+        word in result.stdout for word in ("Revenue (USD, minor)", "2,600", "mixed", "provisional")
+    )
     assert "every record that had arrived by 2017-09-22T00:00:00Z is counted" in result.stderr
 
 
 def test_pages_are_joined(address: str) -> None:
     stores = ["367", "406"]
-    answer = ask(address, Question("transactions", {"store": ",".join(stores), "from": "2017-06-01", "to": "2017-09-20"}))
-    assert [(one["store"], len(one["rows"])) for one in answer["series"]] == [(store, 111 * 96) for store in stores]
+    answer = ask(
+        address,
+        Question(
+            "transactions", {"store": ",".join(stores), "from": "2017-06-01", "to": "2017-09-20"}
+        ),
+    )
+    assert [(one["store"], len(one["rows"])) for one in answer["series"]] == [
+        (store, 111 * 96) for store in stores
+    ]
     assert (answer["status"], answer["source"], answer["next"]) == ("provisional", "mixed", None)
 
 
-def test_question_is_asked_anew_when_a_rebuild_publishes_between_its_pages(flipping: tuple[str, list[int]]) -> None:
+def test_question_is_asked_anew_when_a_rebuild_publishes_between_its_pages(
+    flipping: tuple[str, list[int]],
+) -> None:
     address, left = flipping
     left[0] = 2
     answer = ask(address, Question("transactions", {"store": "367,406", **LONG}))
-    assert [(one["store"], len(one["rows"])) for one in answer["series"]] == [(store, 111 * 96) for store in ("367", "406")]
+    assert [(one["store"], len(one["rows"])) for one in answer["series"]] == [
+        (store, 111 * 96) for store in ("367", "406")
+    ]
     assert left == [0]
 
 
-def test_question_that_rebuilds_overtake_each_time_is_given_up_in_words(flipping: tuple[str, list[int]]) -> None:
+def test_question_that_rebuilds_overtake_each_time_is_given_up_in_words(
+    flipping: tuple[str, list[int]],
+) -> None:
     address, left = flipping
     left[0] = 99
     with pytest.raises(TallyError, match="a rebuild published between the pages 5 times"):
@@ -104,9 +125,17 @@ def test_pages_that_are_unlike_are_not_joined() -> None:
 
 
 def test_what_keeps_an_answer_from_being_final_is_noted() -> None:
-    gap = {"topic": "sales", "partition": 1, "from_offset": 7, "until_offset": 12, "reason": "deleted"}
+    gap = {
+        "topic": "sales",
+        "partition": 1,
+        "from_offset": 7,
+        "until_offset": 12,
+        "reason": "deleted",
+    }
     till = {"store": "367", "till": "4", "day": "2017-09-19", "conflicts": 40, "records": 200}
-    first, second, third = _caveats({"master_behind_since": "2017-09-19T00:00:00Z", "gaps": [gap], "numbering": [till]})
+    first, second, third = _caveats(
+        {"master_behind_since": "2017-09-19T00:00:00Z", "gaps": [gap], "numbering": [till]}
+    )
     assert "nothing is final" in first
     assert second == "5 records of sales-1 are gone: deleted"
     assert "till 4" in third

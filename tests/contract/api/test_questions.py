@@ -47,7 +47,9 @@ def problem(answer: httpx.Response) -> tuple[int, str]:
         ({"colour": "red"}, "colour"),
     ],
 )
-def test_question_that_cannot_be_answered_names_its_parameter(ask: Ask, changed: dict[str, str], field: str) -> None:
+def test_question_that_cannot_be_answered_names_its_parameter(
+    ask: Ask, changed: dict[str, str], field: str
+) -> None:
     assert problem(ask(PATH, **{**DAY, **changed})) == (422, field)
 
 
@@ -64,10 +66,15 @@ def test_off_grid_instants_come_with_the_nearest_ones(ask: Ask) -> None:
 
 def test_off_grid_week_comes_with_the_nearest_mondays_of_the_zone(ask: Ask) -> None:
     answer = ask(PATH, **DAY, grain="1w", tz="Europe/Rome")
-    assert answer.json()["errors"][0]["nearest"] == ["2017-09-18T00:00:00+02:00", "2017-09-25T00:00:00+02:00"]
+    assert answer.json()["errors"][0]["nearest"] == [
+        "2017-09-18T00:00:00+02:00",
+        "2017-09-25T00:00:00+02:00",
+    ]
 
 
-@pytest.mark.parametrize("store", ["999", "367,999", "'; DROP TABLE sales_15min; --", "x" * 65, "ALL"])
+@pytest.mark.parametrize(
+    "store", ["999", "367,999", "'; DROP TABLE sales_15min; --", "x" * 65, "ALL"]
+)
 def test_unknown_store_is_not_found(ask: Ask, store: str) -> None:
     assert problem(ask(PATH, **{**DAY, "store": store})) == (404, "store")
 
@@ -92,10 +99,14 @@ def test_repeated_stores_are_as_good_as_a_list(ask: Ask) -> None:
 
 def test_unreachable_views_are_503_and_never_a_number(ask: Ask, views: MemoryViews) -> None:
     views.is_down = True
-    assert [problem(ask(path, **asked))[0] for path, asked in ((PATH, DAY), ("/v1/stores", {}))] == [503, 503]
+    assert [
+        problem(ask(path, **asked))[0] for path, asked in ((PATH, DAY), ("/v1/stores", {}))
+    ] == [503, 503]
 
 
-def test_process_is_alive_but_not_ready_while_the_views_are_unreachable(ask: Ask, views: MemoryViews) -> None:
+def test_process_is_alive_but_not_ready_while_the_views_are_unreachable(
+    ask: Ask, views: MemoryViews
+) -> None:
     views.is_down = True
     assert (ask("/healthz").status_code, ask("/readyz").status_code) == (200, 503)
     assert ask("/readyz").json()["ready"] is False
@@ -119,12 +130,41 @@ def test_counters_name_routes_and_not_addresses(ask: Ask) -> None:
 def test_openapi_lists_every_parameter(ask: Ask) -> None:
     operation = ask("/openapi.json").json()["paths"]["/v1/metrics/{metric_id}"]["get"]
     names = {parameter["name"] for parameter in operation["parameters"]}
-    assert names == {"metric_id", "store", "from", "to", "grain", "tz", "by", "as_of", "limit", "after"}
+    assert names == {
+        "metric_id",
+        "store",
+        "from",
+        "to",
+        "grain",
+        "tz",
+        "by",
+        "as_of",
+        "limit",
+        "after",
+    }
     assert "begin anew" in operation["responses"]["409"]["description"]
 
 
 def test_metrics_list_has_the_first_ids_and_their_shape(ask: Ask) -> None:
     listed = ask("/v1/metrics").json()["metrics"]
-    first = ["average_basket", "conversion", "gross_revenue", "revenue", "transactions", "units", "visitors_in"]
+    first = [
+        "average_basket",
+        "conversion",
+        "gross_revenue",
+        "revenue",
+        "transactions",
+        "units",
+        "visitors_in",
+    ]
     assert [metric["id"] for metric in listed] == first
-    assert list(listed[0])[:9] == ["id", "name", "unit", "kind", "families", "formula", "variants", "by", "grains"]
+    assert list(listed[0])[:9] == [
+        "id",
+        "name",
+        "unit",
+        "kind",
+        "families",
+        "formula",
+        "variants",
+        "by",
+        "grains",
+    ]

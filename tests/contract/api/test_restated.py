@@ -1,4 +1,5 @@
-"""`restated`: the value differs from that of the first generation that covered the window, whichever one of its day that was."""
+"""`restated`: the value differs from that of the first generation that covered the window,
+whichever one of its day that was."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -24,7 +25,11 @@ FLIPS = [
 
 def asked(start: str, values: Sequence[int | None], **more: str) -> dict[str, Any]:
     """The served row of a window that had these values in generations 1, 2, 3; None is no row."""
-    rows = [sale("367", f"{DAY}T{start}", 1, value, generation=n) for n, value in enumerate(values, 1) if value is not None]
+    rows = [
+        sale("367", f"{DAY}T{start}", 1, value, generation=n)
+        for n, value in enumerate(values, 1)
+        if value is not None
+    ]
     views = MemoryViews(World(rows=rows, pointers=[(SALES, one) for one in FLIPS]))
     views.world.activity = [(SALES, Activity("367", date(2017, 9, 19), date(2017, 9, 19)))]
     with asking(create_app(Settings(), views)) as ask:
@@ -44,7 +49,9 @@ def asked(start: str, values: Sequence[int | None], **more: str) -> dict[str, An
         ("15:00", (None, 300, 900), "final"),
     ],
 )
-def test_value_is_compared_with_the_first_generation_that_covered_its_window(start: str, values: Sequence[int | None], status: str) -> None:
+def test_value_is_compared_with_the_first_generation_that_covered_its_window(
+    start: str, values: Sequence[int | None], status: str
+) -> None:
     row = asked(start, values)
     assert (row["value"], row["status"], row["complete"]) == (values[-1] or 0, status, True)
 

@@ -1,4 +1,5 @@
-"""Receipts and people counts of the last nine days up to this second, shipped settings: both layers equal a plain oracle.
+"""Receipts and people counts of the last nine days up to this second, shipped settings: both layers
+equal a plain oracle.
 
 The tests of the class follow one another: each fixture is one step of the story.
 """
@@ -48,7 +49,9 @@ class Story:
     def expected(self, metric: str) -> dict[Cell, int]:
         """What the API has to say of everything that was sent of these days."""
         values = expected_values(metric, self.load.expected(METRICS[metric], *self.later))
-        return {cell: value for cell, value in values.items() if self.span[0] <= cell[1] < self.span[1]}
+        return {
+            cell: value for cell, value in values.items() if self.span[0] <= cell[1] < self.span[1]
+        }
 
 
 def now() -> datetime:
@@ -61,7 +64,8 @@ class TestLastNineDays:
     @pytest.fixture(scope="class")
     @classmethod
     def sent(cls, loop: Loop, gateway: GatewayClient) -> Story:
-        """Everything on time sent hour by hour, and at last receipts of this very second, until they are served."""
+        """Everything on time sent hour by hour, and at last receipts of this very second, until
+        they are served."""
         story = Story(load(SEED, now()))
         for source, messages in hourly(story.load.on_time):
             gateway.post(PATHS[source], messages)
@@ -70,15 +74,23 @@ class TestLastNineDays:
         story.later += of_this_second(SEED, now())
         gateway.post(PATHS["pos"], [sending.message for sending in story.later])
         wait_until(lambda: is_served(loop, story), 60, "receipts of this second are served")
-        print(f"{len(story.load.on_time):,} messages sent; receipts of this second served after {time.monotonic() - started:.2f} s")
+        print(
+            f"{len(story.load.on_time):,} messages sent; receipts of this second served after"
+            f" {time.monotonic() - started:.2f} s"
+        )
         return story
 
     @pytest.fixture(scope="class")
     @classmethod
     def rebuilt(cls, loop: Loop, sent: Story, gateway: GatewayClient) -> Story:
-        """The late ones sent too, and a first generation. Nobody has said that these days were sent whole."""
+        """The late ones sent too, and a first generation.
+
+        Nobody has said that these days were sent whole.
+        """
         for source in PATHS:
-            gateway.post(PATHS[source], [late.message for late in sent.load.late if late.source == source])
+            gateway.post(
+                PATHS[source], [late.message for late in sent.load.late if late.source == source]
+            )
         loop.catch_up()
         loop.json("rebuild", "--dirty")
         return sent
@@ -86,9 +98,21 @@ class TestLastNineDays:
     @pytest.fixture(scope="class")
     @classmethod
     def declared(cls, loop: Loop, rebuilt: Story) -> Story:
-        """The days before this one declared whole: the second generation is the first that covers their windows."""
+        """The days before this one declared whole: the second generation is the first that
+        covers their windows."""
         for family in SOURCES:
-            assert loop.run("backfill", "declare", family, "--days", rebuilt.past_days, "--source", "nine days").returncode == 0
+            assert (
+                loop.run(
+                    "backfill",
+                    "declare",
+                    family,
+                    "--days",
+                    rebuilt.past_days,
+                    "--source",
+                    "nine days",
+                ).returncode
+                == 0
+            )
         loop.json("rebuild", "--days", rebuilt.past_days)
         return rebuilt
 
@@ -104,8 +128,12 @@ class TestLastNineDays:
         return late
 
     @pytest.mark.parametrize("family", SOURCES)
-    def test_speed_rows_equal_the_oracle_before_any_rebuild(self, sent: Story, session: Session, family: str) -> None:
-        expected = sent.load.expected_speed(SOURCES[family], *(sent.later if family == "sales" else ()))
+    def test_speed_rows_equal_the_oracle_before_any_rebuild(
+        self, sent: Story, session: Session, family: str
+    ) -> None:
+        expected = sent.load.expected_speed(
+            SOURCES[family], *(sent.later if family == "sales" else ())
+        )
 
         held = speed_rows(session, family)
 
@@ -114,8 +142,12 @@ class TestLastNineDays:
         assert batch_rows(session, family) == {}
 
     @pytest.mark.parametrize("family", SOURCES)
-    def test_rebuilt_rows_equal_the_oracle_with_the_late_ones(self, rebuilt: Story, session: Session, family: str) -> None:
-        expected = rebuilt.load.expected(SOURCES[family], *(rebuilt.later if family == "sales" else ()))
+    def test_rebuilt_rows_equal_the_oracle_with_the_late_ones(
+        self, rebuilt: Story, session: Session, family: str
+    ) -> None:
+        expected = rebuilt.load.expected(
+            SOURCES[family], *(rebuilt.later if family == "sales" else ())
+        )
 
         assert differences(batch_rows(session, family), expected) == {}
 
@@ -136,16 +168,36 @@ class TestLastNineDays:
         assert worth_of_the_past(declared, rows) == {("final", True)}
 
     @pytest.mark.parametrize(("day", "hours"), [("2017-03-26", 23), ("2017-10-29", 25)])
-    def test_local_day_of_a_clock_change_has_its_hours_and_all_its_receipts(self, loop: Loop, rebuilt: Story, day: str, hours: int) -> None:
-        start = datetime.fromisoformat(day).replace(tzinfo=ZoneInfo("Europe/Berlin")).astimezone(UTC)
+    def test_local_day_of_a_clock_change_has_its_hours_and_all_its_receipts(
+        self, loop: Loop, rebuilt: Story, day: str, hours: int
+    ) -> None:
+        start = (
+            datetime.fromisoformat(day).replace(tzinfo=ZoneInfo("Europe/Berlin")).astimezone(UTC)
+        )
         after = start + timedelta(hours=hours)
         of_the_day = rebuilt.load.expected("pos")
 
-        asked = {"store": "n-eur", "from": instant_text(start), "to": instant_text(after), "grain": "1d", "tz": "Europe/Berlin"}
-        (row,) = httpx.get(f"http://{loop.settings.api}/v1/metrics/transactions", params=asked).raise_for_status().json()["rows"]
+        asked = {
+            "store": "n-eur",
+            "from": instant_text(start),
+            "to": instant_text(after),
+            "grain": "1d",
+            "tz": "Europe/Berlin",
+        }
+        (row,) = (
+            httpx.get(f"http://{loop.settings.api}/v1/metrics/transactions", params=asked)
+            .raise_for_status()
+            .json()["rows"]
+        )
 
-        assert row["value"] == sum(parts[0] for (_, at, _), parts in of_the_day.items() if start <= at < after) > 0
-        assert datetime.fromisoformat(row["end"]) - datetime.fromisoformat(row["start"]) == timedelta(hours=hours)
+        assert (
+            row["value"]
+            == sum(parts[0] for (_, at, _), parts in of_the_day.items() if start <= at < after)
+            > 0
+        )
+        assert datetime.fromisoformat(row["end"]) - datetime.fromisoformat(
+            row["start"]
+        ) == timedelta(hours=hours)
 
     def test_value_that_changed_between_the_second_and_the_third_generation_is_restated(
         self, loop: Loop, declared: Story, changed: Sending
@@ -154,30 +206,54 @@ class TestLastNineDays:
 
         rows = asked_rows(loop.settings.api, "revenue", "n-usd", (day, day + timedelta(days=1)))
 
-        assert [datetime.fromisoformat(row["start"]) for row in rows if row["status"] == "restated"] == [quarter(changed.sent_at)]
+        assert [
+            datetime.fromisoformat(row["start"]) for row in rows if row["status"] == "restated"
+        ] == [quarter(changed.sent_at)]
         assert {row["status"] for row in rows} == {"final", "restated"}
 
     @pytest.mark.parametrize("metric", METRICS)
-    def test_answers_equal_the_oracle_at_the_end(self, loop: Loop, declared: Story, changed: Sending, metric: str) -> None:
-        assert differences(values(served(loop.settings.api, metric, STORES, declared.span)), declared.expected(metric)) == {}
+    def test_answers_equal_the_oracle_at_the_end(
+        self, loop: Loop, declared: Story, changed: Sending, metric: str
+    ) -> None:
+        assert (
+            differences(
+                values(served(loop.settings.api, metric, STORES, declared.span)),
+                declared.expected(metric),
+            )
+            == {}
+        )
 
     def test_ledger_adds_up(self, loop: Loop, changed: Sending) -> None:
         assert loop.json("audit", "--only", "ledger")["ok"]
 
 
 def is_served(loop: Loop, story: Story) -> bool:
-    """Whether the API counts what was sent for the quarter hour of the latest receipts, in every store."""
+    """Whether the API counts what was sent for the quarter hour of the latest receipts, in every
+    store."""
     start = quarter(story.later[-1].sent_at)
     expected = expected_values("transactions", story.load.expected_speed("pos", *story.later))
     of_now = {cell: value for cell, value in expected.items() if cell[1] == start}
-    return values(served(loop.settings.api, "transactions", STORES, (start, start + QUARTER))) == of_now
+    return (
+        values(served(loop.settings.api, "transactions", STORES, (start, start + QUARTER)))
+        == of_now
+    )
 
 
 def worth_of_the_past(story: Story, rows: dict[Cell, dict[str, Any]]) -> set[tuple[str, bool]]:
     """Status and complete of all rows of the days before the last."""
-    return {(row["status"], row["complete"]) for (_, start, _), row in rows.items() if start < story.span[1] - timedelta(days=1)}
+    return {
+        (row["status"], row["complete"])
+        for (_, start, _), row in rows.items()
+        if start < story.span[1] - timedelta(days=1)
+    }
 
 
-def differences(held: Mapping[Cell, Value], expected: Mapping[Cell, Value]) -> dict[Cell, tuple[Value | None, Value | None]]:
+def differences(
+    held: Mapping[Cell, Value], expected: Mapping[Cell, Value]
+) -> dict[Cell, tuple[Value | None, Value | None]]:
     """Cells that differ, with what is held and what is expected."""
-    return {cell: (held.get(cell), expected.get(cell)) for cell in held.keys() | expected.keys() if held.get(cell) != expected.get(cell)}
+    return {
+        cell: (held.get(cell), expected.get(cell))
+        for cell in held.keys() | expected.keys()
+        if held.get(cell) != expected.get(cell)
+    }

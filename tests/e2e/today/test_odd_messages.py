@@ -1,4 +1,5 @@
-"""The named odd messages and some thousands of mutations, beside the receipts of the last nine days."""
+"""The named odd messages and some thousands of mutations, beside the receipts of the last nine
+days."""
 
 from tests.support.odd_suite import OddSuite
 

@@ -1,4 +1,5 @@
-"""Personal data in good and broken messages is found in the raw topics, where it arrived, and nowhere else; article numbers survive."""
+"""Personal data in good and broken messages is found in the raw topics, where it arrived, and
+nowhere else; article numbers survive."""
 
 import json
 import random
@@ -16,7 +17,15 @@ from tests.support.barcodes import article_numbers
 from tests.support.gateway_client import GatewayClient
 from tests.support.generated import PATHS
 from tests.support.loop import Loop
-from tests.support.personal_data import MARK, PLANTED, STORE, broken_messages, codes_message, good_messages, keys
+from tests.support.personal_data import (
+    MARK,
+    PLANTED,
+    STORE,
+    broken_messages,
+    codes_message,
+    good_messages,
+    keys,
+)
 from tests.support.scanner import Scan, scan_files, scan_tables, scan_topics
 
 RAW = ("posTransactionTopic", "raw-traffic")
@@ -35,10 +44,19 @@ class TestPersonalData:
     @pytest.fixture(scope="class")
     @classmethod
     def planted(cls, loop: Loop, gateway: GatewayClient) -> Planted:
-        """Good ones through the gateway, broken ones offered to it and put onto the raw topic with telling keys."""
+        """Good ones through the gateway, broken ones offered to it and put onto the raw topic
+        with telling keys."""
         at, chance = datetime.now(UTC), random.Random(1)
-        gateway.post(PATHS["pos"], [*good_messages(at), *(codes_message(at, n, CODES[n * 100 : n * 100 + 100]) for n in range(10))])
-        answers = [gateway.offer(PATHS["pos"], body, "application/json") for body in broken_messages(at)]
+        gateway.post(
+            PATHS["pos"],
+            [
+                *good_messages(at),
+                *(codes_message(at, n, CODES[n * 100 : n * 100 + 100]) for n in range(10)),
+            ],
+        )
+        answers = [
+            gateway.offer(PATHS["pos"], body, "application/json") for body in broken_messages(at)
+        ]
         producer = kafka_producer(loop.settings)
         for body in broken_messages(at):
             producer.produce(RAW[0], body, chance.choice(keys()))
@@ -47,16 +65,22 @@ class TestPersonalData:
         loop.wait_for_receipts()
         return Planted(at, [answer.text for answer in answers if answer.status_code != 202])
 
-    def test_planted_values_are_in_the_raw_topic_and_in_no_other(self, loop: Loop, planted: Planted) -> None:
+    def test_planted_values_are_in_the_raw_topic_and_in_no_other(
+        self, loop: Loop, planted: Planted
+    ) -> None:
         scan = Scan({**PLANTED, "mark": MARK})
 
         scan_topics(scan, loop.settings)
 
         print(f"{scan.records:,} records, {scan.size:,} bytes read; {scan.found}")
-        assert {name: places for name, places in scan.found.items() if name != "mark"} == {name: {f"topic {RAW[0]}"} for name in PLANTED}
+        assert {name: places for name, places in scan.found.items() if name != "mark"} == {
+            name: {f"topic {RAW[0]}"} for name in PLANTED
+        }
         assert scan.found["mark"] >= {"topic sales", "topic dead-letters"}
 
-    def test_no_table_holds_a_planted_value(self, loop: Loop, planted: Planted, session: Session) -> None:
+    def test_no_table_holds_a_planted_value(
+        self, loop: Loop, planted: Planted, session: Session
+    ) -> None:
         scan = Scan({**PLANTED, "mark": MARK})
 
         scan_tables(scan, session, loop.settings.keyspace)
@@ -73,7 +97,9 @@ class TestPersonalData:
         assert {name: places for name, places in scan.found.items() if name != "mark"} == {}
         assert any("data/master" in place for place in scan.found["mark"])
 
-    def test_no_answer_of_the_gateway_repeats_a_planted_value_that_was_refused(self, planted: Planted) -> None:
+    def test_no_answer_of_the_gateway_repeats_a_planted_value_that_was_refused(
+        self, planted: Planted
+    ) -> None:
         scan = Scan({name: value for name, value in PLANTED.items() if name != "loyalty id"})
 
         for answer in planted.answers:
@@ -81,20 +107,40 @@ class TestPersonalData:
 
         assert (len(planted.answers) > 5, scan.found) == (True, {})
 
-    def test_article_numbers_come_back_from_the_receipts_as_they_were(self, planted: Planted, session: Session) -> None:
+    def test_article_numbers_come_back_from_the_receipts_as_they_were(
+        self, planted: Planted, session: Session
+    ) -> None:
         rows = session.execute(
-            "SELECT transaction_id, transactions FROM raw_pos_transaction_byday WHERE year_day = %s AND operation_id = %s",
+            "SELECT transaction_id, transactions FROM raw_pos_transaction_byday WHERE year_day = %s"
+            " AND operation_id = %s",
             [planted.at.date().isoformat(), STORE],
         )
 
-        lines = [json.loads(line) for row in rows if row.transaction_id.startswith("codes-") for line in row.transactions]
+        lines = [
+            json.loads(line)
+            for row in rows
+            if row.transaction_id.startswith("codes-")
+            for line in row.transactions
+        ]
 
-        assert sorted(line["item"] for line in lines) == sorted(line["item_id"] for line in lines) == CODES
+        assert (
+            sorted(line["item"] for line in lines)
+            == sorted(line["item_id"] for line in lines)
+            == CODES
+        )
 
-    def test_article_numbers_come_back_from_the_master_dataset_as_they_were(self, loop: Loop, planted: Planted) -> None:
-        held = DeltaTable(str(loop.settings.master_path)).to_pyarrow_table(columns=["value"], filters=[("store_id", "=", STORE)])
+    def test_article_numbers_come_back_from_the_master_dataset_as_they_were(
+        self, loop: Loop, planted: Planted
+    ) -> None:
+        held = DeltaTable(str(loop.settings.master_path)).to_pyarrow_table(
+            columns=["value"], filters=[("store_id", "=", STORE)]
+        )
 
-        items = [found for value in held["value"].to_pylist() for found in re.findall(r'"item":"(\d{13,14})"', value)]
+        items = [
+            found
+            for value in held["value"].to_pylist()
+            for found in re.findall(r'"item":"(\d{13,14})"', value)
+        ]
 
         assert sorted(items) == CODES
 
@@ -106,8 +152,14 @@ class TestPersonalData:
         for name, value in PLANTED.items():
             (tmp_path / f"{name}.log").write_bytes(b"x" * 100 + value.upper().encode())
         scan_files(scan, tmp_path)
-        session.execute("INSERT INTO backfill (family, first_day, last_day, source) VALUES ('planted', 0, 0, %s)", [PLANTED["phone"]])
+        session.execute(
+            "INSERT INTO backfill (family, first_day, last_day, source) VALUES ('planted', 0,"
+            " 0, %s)",
+            [PLANTED["phone"]],
+        )
         scan_tables(scan, session, loop.settings.keyspace)
         session.execute("DELETE FROM backfill WHERE family = 'planted'")
 
-        assert {name: len(places) for name, places in scan.found.items()} == {name: 3 if name == "phone" else 2 for name in PLANTED}
+        assert {name: len(places) for name, places in scan.found.items()} == {
+            name: 3 if name == "phone" else 2 for name in PLANTED
+        }

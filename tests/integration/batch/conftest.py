@@ -1,4 +1,5 @@
-"""A broker with empty topics, the shared Cassandra, a fresh home for each test, and the ingest as a function."""
+"""A broker with empty topics, the shared Cassandra, a fresh home for each test, and the ingest
+as a function."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -51,9 +51,13 @@ class Parts:
         query.processAllAvailable()
         query.stop()
 
-    def rebuild(self, mode: Any = "dirty", dry_run: bool = False, families: Sequence[Family] = (SALES,)) -> Report:
+    def rebuild(
+        self, mode: Any = "dirty", dry_run: bool = False, families: Sequence[Family] = (SALES,)
+    ) -> Report:
         """Run the job's own function in the test's Spark session."""
-        return rebuild(Job(self.spark, self.session, self.settings, Wanted(mode), dry_run, families))
+        return rebuild(
+            Job(self.spark, self.session, self.settings, Wanted(mode), dry_run, families)
+        )
 
     def stage(self, mode: str = "dirty") -> Stage:
         """Rebuild, and look at what is served then."""
@@ -63,17 +67,29 @@ class Parts:
 
     def days(self, family: str = "sales") -> dict[date, int]:
         """The generation that serves each day."""
-        return {day: pointer.generation for day, pointer in PointerTable(self.session, family).current().items()}
+        return {
+            day: pointer.generation
+            for day, pointer in PointerTable(self.session, family).current().items()
+        }
 
     def cells(self, days: dict[date, int]) -> Cells:
         """The rows of the given generations."""
         rows = self.session.execute("SELECT * FROM batch_sales_15min")
         served = [row for row in rows if days.get(row.day.date()) == row.generation]
-        return {(row.store_id, row.window_start.replace(tzinfo=UTC)): tuple(getattr(row, name) for name in FIELDS) for row in served}
+        return {
+            (row.store_id, row.window_start.replace(tzinfo=UTC)): tuple(
+                getattr(row, name) for name in FIELDS
+            )
+            for row in served
+        }
 
 
 def last_token(session: Session) -> int:
-    return int(session.execute("SELECT last_token FROM batch_pointer WHERE family = 'sales' LIMIT 1").one().last_token)
+    return int(
+        session.execute("SELECT last_token FROM batch_pointer WHERE family = 'sales' LIMIT 1")
+        .one()
+        .last_token
+    )
 
 
 def topic_values(settings: Settings, topic: str) -> list[bytes]:

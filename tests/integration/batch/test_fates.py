@@ -1,4 +1,5 @@
-"""What becomes of each record, and what conflicts leave in the rows: first by offset counts, over all days."""
+"""What becomes of each record, and what conflicts leave in the rows: first by offset counts,
+over all days."""
 
 from datetime import UTC, date, datetime
 from typing import Any
@@ -15,8 +16,8 @@ from tally.frames import window_rows
 from tests.support.canonical import Canonical, receipt
 
 MASTER = (
-    "store_id string, event_id string, fingerprint string, happened_at timestamp, event_date date, partition int, offset long, "
-    "value string, committed_at timestamp"
+    "store_id string, event_id string, fingerprint string, happened_at timestamp, event_date date,"
+    " partition int, offset long, value string, committed_at timestamp"
 )
 PINNED = "event_date date, partition int, pinned bigint"
 MONDAY, WEDNESDAY = date(2017, 3, 6), date(2017, 3, 8)
@@ -42,7 +43,17 @@ RECORDS = [
 def master_row(offset: int, record: Canonical) -> tuple[Any, ...]:
     happened_at = datetime.fromisoformat(record.happened_at)
     value = msgspec.json.encode(record).decode()
-    return (record.store_id, record.event_id, record.fingerprint, happened_at, happened_at.date(), 0, offset, value, happened_at)
+    return (
+        record.store_id,
+        record.event_id,
+        record.fingerprint,
+        happened_at,
+        happened_at.date(),
+        0,
+        offset,
+        value,
+        happened_at,
+    )
 
 
 def millis(instant: datetime) -> int:
@@ -66,24 +77,50 @@ def fates(master: DataFrame) -> DataFrame:
     return record_fates(master).cache()
 
 
-def test_first_by_offset_is_counted_the_same_again_is_a_duplicate_another_payload_a_conflict(fates: DataFrame) -> None:
+def test_first_by_offset_is_counted_the_same_again_is_a_duplicate_another_payload_a_conflict(
+    fates: DataFrame,
+) -> None:
     found = {row["offset"]: (row["fate"], row["elsewhere"]) for row in fates.collect()}
 
     counted, conflict = ("counted", False), "conflict"
     assert found == {
-        0: counted, 1: counted, 2: ("duplicate", False), 3: (conflict, False), 4: (conflict, True), 5: counted, 6: counted,
-    }  # fmt: skip
+        0: counted,
+        1: counted,
+        2: ("duplicate", False),
+        3: (conflict, False),
+        4: (conflict, True),
+        5: counted,
+        6: counted,
+    }
 
 
 def test_each_record_has_one_fate_in_the_ledger(fates: DataFrame) -> None:
-    assert Survey.of(fates).ledger() == [{"partition": 0, "committed": 7, "counted": 4, "duplicate": 1, "conflict": 2, "unreadable": 0}]
+    assert Survey.of(fates).ledger() == [
+        {
+            "partition": 0,
+            "committed": 7,
+            "counted": 4,
+            "duplicate": 1,
+            "conflict": 2,
+            "unreadable": 0,
+        }
+    ]
 
 
-def test_conflict_counts_as_event_in_its_own_window_and_its_values_are_excluded_there(master: DataFrame, fates: DataFrame) -> None:
+def test_conflict_counts_as_event_in_its_own_window_and_its_values_are_excluded_there(
+    master: DataFrame, fates: DataFrame
+) -> None:
     rows = window_rows(window_members(master.where("store_id = '1'"), fates, SALES), SALES)
 
     found = {
-        (row["day"], row["events"], row["receipts"], row["gross_minor"], row["excluded_receipts"], row["excluded_gross_minor"])
+        (
+            row["day"],
+            row["events"],
+            row["receipts"],
+            row["gross_minor"],
+            row["excluded_receipts"],
+            row["excluded_gross_minor"],
+        )
         for row in rows.collect()
     }
     assert found == {(MONDAY, 2, 2, 300, 0, 0), (WEDNESDAY, 2, 1, 300, 1, 222)}
@@ -101,19 +138,24 @@ def test_windows_sum_to_what_is_counted_also_when_coordinates_are_there_twice(
     assert found == {("1", monday): (2, 300), ("1", wednesday): (2, 300), ("2", monday): (1, 100)}
 
 
-def test_only_windows_with_a_record_beyond_the_pin_are_touched(spark: SparkSession, master: DataFrame, fates: DataFrame) -> None:
+def test_only_windows_with_a_record_beyond_the_pin_are_touched(
+    spark: SparkSession, master: DataFrame, fates: DataFrame
+) -> None:
     pinned = spark.createDataFrame([(MONDAY, 0, 6), (WEDNESDAY, 0, 6)], PINNED)
 
     rows = expected_windows(master, fates, pinned, SALES).collect()
 
     assert {(row["store_id"], row["window_start"]): row["touched"] for row in rows} == {
-        ("1", millis(at(MONDAY, 10))): False, ("1", millis(at(WEDNESDAY, 9))): False, ("2", millis(at(MONDAY, 10))): True,
-    }  # fmt: skip
+        ("1", millis(at(MONDAY, 10))): False,
+        ("1", millis(at(WEDNESDAY, 9))): False,
+        ("2", millis(at(MONDAY, 10))): True,
+    }
 
 
 @pytest.fixture(scope="module")
 def unreadable(spark: SparkSession) -> DataFrame:
-    """As the master keeps what nobody can read: beside good records, a tombstone and text of no JSON."""
+    """As the master keeps what nobody can read: beside good records, a tombstone and text of no
+    JSON."""
     good = [master_row(offset, record) for offset, record in enumerate([FIRST, FIRST])]
     bad = [
         (None, None, None, None, MONDAY, partition, offset, value, at(MONDAY, 0))
@@ -122,7 +164,9 @@ def unreadable(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame([*good, *bad], MASTER).cache()
 
 
-def test_unreadable_records_are_a_fate_of_their_own_and_in_no_window(spark: SparkSession, unreadable: DataFrame) -> None:
+def test_unreadable_records_are_a_fate_of_their_own_and_in_no_window(
+    spark: SparkSession, unreadable: DataFrame
+) -> None:
     fates = record_fates(unreadable)
 
     survey = Survey.of(fates)
@@ -130,27 +174,56 @@ def test_unreadable_records_are_a_fate_of_their_own_and_in_no_window(spark: Spar
     expected = expected_windows(unreadable, fates, nothing_pinned(spark), SALES).collect()
 
     assert survey.ledger() == [
-        {"partition": 0, "committed": 4, "counted": 1, "duplicate": 1, "conflict": 0, "unreadable": 2},
-        {"partition": 1, "committed": 1, "counted": 0, "duplicate": 0, "conflict": 0, "unreadable": 1},
+        {
+            "partition": 0,
+            "committed": 4,
+            "counted": 1,
+            "duplicate": 1,
+            "conflict": 0,
+            "unreadable": 2,
+        },
+        {
+            "partition": 1,
+            "committed": 1,
+            "counted": 0,
+            "duplicate": 0,
+            "conflict": 0,
+            "unreadable": 1,
+        },
     ]
     assert [(row["store_id"], row["events"], row["gross_minor"]) for row in rows] == [("1", 1, 100)]
     assert [(row["store_id"], int(row["events"])) for row in expected] == [("1", 1)]
-    assert (survey.count("elsewhere"), survey.uncounted([MONDAY]), survey.uncounted([WEDNESDAY])) == (0, 3, 0)
+    assert (
+        survey.count("elsewhere"),
+        survey.uncounted([MONDAY]),
+        survey.uncounted([WEDNESDAY]),
+    ) == (0, 3, 0)
 
 
-def test_survey_knows_how_far_each_day_reaches_and_what_arrived_first(fates: DataFrame, unreadable: DataFrame) -> None:
+def test_survey_knows_how_far_each_day_reaches_and_what_arrived_first(
+    fates: DataFrame, unreadable: DataFrame
+) -> None:
     survey = Survey.of(fates)
 
     assert survey.until() == {MONDAY: {0: 7}, WEDNESDAY: {0: 6}}
-    assert (survey.count("committed", days=[WEDNESDAY]), survey.uncounted([WEDNESDAY]), survey.count("elsewhere")) == (2, 1, 1)
+    assert (
+        survey.count("committed", days=[WEDNESDAY]),
+        survey.uncounted([WEDNESDAY]),
+        survey.count("elsewhere"),
+    ) == (2, 1, 1)
     assert survey.first_arrival == at(MONDAY, 10)
-    # Garbage that had arrived before is no arrival of the family's data, and alone it is none at all.
+    # Garbage that had arrived before is no arrival of the family's data, and alone it is none at
+    # all.
     assert Survey.of(record_fates(unreadable)).first_arrival == at(MONDAY, 10)
     assert Survey.of(record_fates(unreadable.where("event_id IS NULL"))).first_arrival is None
 
 
-def test_only_what_no_published_generation_includes_is_told(spark: SparkSession, master: DataFrame, unreadable: DataFrame) -> None:
-    pinned = spark.createDataFrame([(MONDAY, 0, 4), (WEDNESDAY, 0, 4)], "event_date date, partition int, pinned bigint")
+def test_only_what_no_published_generation_includes_is_told(
+    spark: SparkSession, master: DataFrame, unreadable: DataFrame
+) -> None:
+    pinned = spark.createDataFrame(
+        [(MONDAY, 0, 4), (WEDNESDAY, 0, 4)], "event_date date, partition int, pinned bigint"
+    )
     nothing = pinned.limit(0)
 
     def told(records: DataFrame, beyond: DataFrame) -> list[tuple[int, int, str]]:
@@ -158,23 +231,38 @@ def test_only_what_no_published_generation_includes_is_told(spark: SparkSession,
 
     assert told(master, nothing) == [(0, 3, "conflict"), (0, 4, "conflict")]
     assert told(master, pinned) == [(0, 4, "conflict")]
-    assert told(unreadable, nothing) == [(0, 2, "unreadable"), (0, 3, "unreadable"), (1, 2, "unreadable")]
+    assert told(unreadable, nothing) == [
+        (0, 2, "unreadable"),
+        (0, 3, "unreadable"),
+        (1, 2, "unreadable"),
+    ]
     assert told(unreadable, pinned) == [(1, 2, "unreadable")]
 
 
 def days_of_a_till(till: str, records: int, conflicts: int) -> list[Canonical]:
-    """Receipts of Monday, and on Wednesday as many of which the last have Monday's numbers again."""
+    """Receipts of Monday, and on Wednesday as many of which the last have Monday's numbers
+    again."""
     numbers = [*range(1000, 1000 + records - conflicts), *range(conflicts)]
     monday = [receipt("7", int(f"{till}{number:05}"), at(MONDAY, 9)) for number in range(records)]
-    wednesday = [receipt("7", int(f"{till}{number:05}"), at(WEDNESDAY, 9), 200) for number in numbers]
+    wednesday = [
+        receipt("7", int(f"{till}{number:05}"), at(WEDNESDAY, 9), 200) for number in numbers
+    ]
     return [msgspec.structs.replace(record, till_id=till) for record in [*monday, *wednesday]]
 
 
-def test_till_whose_numbers_begin_again_is_found_by_its_share_of_conflicts(spark: SparkSession) -> None:
+def test_till_whose_numbers_begin_again_is_found_by_its_share_of_conflicts(
+    spark: SparkSession,
+) -> None:
     # All conflicts; just at both limits; one too few; too small a share.
     stories = {"1": (40, 40), "2": (200, 20), "3": (19, 19), "4": (201, 20)}
-    records = [record for till, (records, conflicts) in stories.items() for record in days_of_a_till(till, records, conflicts)]
-    master = spark.createDataFrame([master_row(offset, record) for offset, record in enumerate(records)], MASTER)
+    records = [
+        record
+        for till, (records, conflicts) in stories.items()
+        for record in days_of_a_till(till, records, conflicts)
+    ]
+    master = spark.createDataFrame(
+        [master_row(offset, record) for offset, record in enumerate(records)], MASTER
+    )
 
     found = {tuple(row) for row in suspect_tills(master, record_fates(master)).collect()}
 

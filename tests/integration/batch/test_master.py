@@ -30,24 +30,42 @@ NOON = datetime(2017, 3, 1, 12, tzinfo=UTC)
 
 
 def send_receipts(settings: Settings, first: int, count: int) -> None:
-    send(settings, "sales", [receipt(str(number % 7), number, NOON + timedelta(minutes=number)) for number in range(first, first + count)])
+    send(
+        settings,
+        "sales",
+        [
+            receipt(str(number % 7), number, NOON + timedelta(minutes=number))
+            for number in range(first, first + count)
+        ],
+    )
 
 
 def master_coordinates(settings: Settings) -> list[tuple[int, int]]:
-    table = DeltaTable(str(settings.master_path)).to_pyarrow_table(columns=["source", "partition", "offset"])
-    return sorted((row["partition"], row["offset"]) for row in table.to_pylist() if row["source"] == "sales")
+    table = DeltaTable(str(settings.master_path)).to_pyarrow_table(
+        columns=["source", "partition", "offset"]
+    )
+    return sorted(
+        (row["partition"], row["offset"]) for row in table.to_pylist() if row["source"] == "sales"
+    )
 
 
 def assert_each_committed_record_once(settings: Settings) -> None:
     coordinates = master_coordinates(settings)
-    assert len(coordinates) == len(set(coordinates)) == sum(committed_counts(settings, "sales").values()) > 0
+    assert (
+        len(coordinates)
+        == len(set(coordinates))
+        == sum(committed_counts(settings, "sales").values())
+        > 0
+    )
 
 
 def ends(settings: Settings, topic: str) -> dict[int, int]:
     return {number: end for number, (_, end) in kept_offsets(settings, [topic])[topic].items()}
 
 
-def test_checkpoint_deleted_the_master_holds_each_record_once(ingest: Ingest, batch_settings: Settings) -> None:
+def test_checkpoint_deleted_the_master_holds_each_record_once(
+    ingest: Ingest, batch_settings: Settings
+) -> None:
     send_receipts(batch_settings, 0, 40)
     ingest()
     shutil.rmtree(batch_settings.checkpoint(QUERY))
@@ -58,7 +76,9 @@ def test_checkpoint_deleted_the_master_holds_each_record_once(ingest: Ingest, ba
     assert_each_committed_record_once(batch_settings)
 
 
-def test_older_checkpoint_restored_with_larger_batches_loses_and_repeats_nothing(ingest: Ingest, batch_settings: Settings) -> None:
+def test_older_checkpoint_restored_with_larger_batches_loses_and_repeats_nothing(
+    ingest: Ingest, batch_settings: Settings
+) -> None:
     checkpoint = batch_settings.checkpoint(QUERY)
     send_receipts(batch_settings, 100, 20)
     ingest(maxOffsetsPerTrigger="10")
@@ -74,7 +94,9 @@ def test_older_checkpoint_restored_with_larger_batches_loses_and_repeats_nothing
     assert_each_committed_record_once(batch_settings)
 
 
-def test_checkpoint_ahead_of_the_table_is_refused_and_nothing_is_skipped(ingest: Ingest, batch_settings: Settings) -> None:
+def test_checkpoint_ahead_of_the_table_is_refused_and_nothing_is_skipped(
+    ingest: Ingest, batch_settings: Settings
+) -> None:
     send_receipts(batch_settings, 200, 10)
     ingest()
     shutil.rmtree(batch_settings.master_path)
@@ -86,7 +108,9 @@ def test_checkpoint_ahead_of_the_table_is_refused_and_nothing_is_skipped(ingest:
     assert master_coordinates(batch_settings) == []
 
 
-def test_table_lost_in_a_first_micro_batch_that_began_behind_it_is_refused(ingest: Ingest, batch_settings: Settings) -> None:
+def test_table_lost_in_a_first_micro_batch_that_began_behind_it_is_refused(
+    ingest: Ingest, batch_settings: Settings
+) -> None:
     checkpoint = batch_settings.checkpoint(QUERY)
     send_receipts(batch_settings, 500, 10)
     ingest()
@@ -124,7 +148,9 @@ def test_append_between_reading_the_table_and_appending_is_noticed_and_nothing_i
         append(records, path, seen, Held(after.topic_ids, after.until, {}))
 
     monkeypatch.setattr("batch_layer.master.ingest.append", another_appends_first)
-    with pytest.raises(StreamingQueryException, match="another ingester has appended since version"):
+    with pytest.raises(
+        StreamingQueryException, match="another ingester has appended since version"
+    ):
         ingest()
 
     monkeypatch.undo()
@@ -140,9 +166,15 @@ def test_log_that_was_cut_and_has_grown_again_stops_the_ingest(
     send_receipts(batch_settings, 600, 5)
     ingest()
     held = held_by(batch_settings.master_path)
-    # As it looks after a cut: the offsets are there, with other records than those that were appended.
-    other = {topic: {at: replace(mark, sha256="00") for at, mark in marks.items()} for topic, marks in held.marks.items()}
-    monkeypatch.setattr("batch_layer.master.ingest.held_by", lambda _path: Held(held.topic_ids, held.until, other))
+    # As it looks after a cut: the offsets are there, with other records than those that were
+    # appended.
+    other = {
+        topic: {at: replace(mark, sha256="00") for at, mark in marks.items()}
+        for topic, marks in held.marks.items()
+    }
+    monkeypatch.setattr(
+        "batch_layer.master.ingest.held_by", lambda _path: Held(held.topic_ids, held.until, other)
+    )
 
     with pytest.raises(DataLoss, match="is not the one that the master dataset holds"):
         ingest()
@@ -165,7 +197,9 @@ def test_ingest_waits_for_the_jvm_of_a_killed_one_and_begins_nothing_beside_it(
             ingest_module._ingest(batch_settings, stop)
 
 
-def test_nothing_can_be_deleted_from_the_master(ingest: Ingest, batch_settings: Settings, spark: SparkSession) -> None:
+def test_nothing_can_be_deleted_from_the_master(
+    ingest: Ingest, batch_settings: Settings, spark: SparkSession
+) -> None:
     send_receipts(batch_settings, 400, 5)
     ingest()
 
@@ -188,13 +222,25 @@ def test_ingest_started_again_behind_an_aborted_transaction_is_current_at_once(
     finally:
         running.query.stop()
 
-    current = {row.family: row.current_at.replace(tzinfo=UTC) for row in session.execute("SELECT family, current_at FROM master_current")}
-    assert current.keys() == {"sales", "traffic"} and min(current.values()) >= begun.replace(microsecond=begun.microsecond // 1000 * 1000)
+    current = {
+        row.family: row.current_at.replace(tzinfo=UTC)
+        for row in session.execute("SELECT family, current_at FROM master_current")
+    }
+    assert current.keys() == {"sales", "traffic"} and min(current.values()) >= begun.replace(
+        microsecond=begun.microsecond // 1000 * 1000
+    )
 
 
 def abort_one(settings: Settings) -> None:
     """A transaction with one canonical record, aborted."""
-    producer = kafka_producer(settings, {"transactional.id": "aborting", "message.timeout.ms": 5000, "transaction.timeout.ms": 10000})
+    producer = kafka_producer(
+        settings,
+        {
+            "transactional.id": "aborting",
+            "message.timeout.ms": 5000,
+            "transaction.timeout.ms": 10000,
+        },
+    )
     producer.init_transactions(10)
     producer.begin_transaction()
     producer.produce("sales", b"{}", "1", 0)

@@ -32,8 +32,12 @@ def left_behind(settings: Settings) -> int:
     return len(list(checkpoint.parent.glob(f"{checkpoint.name}-before-gap-*")))
 
 
-def test_hole_is_refused_then_accepted_and_passed(ingest: Ingest, batch_settings: Settings, session: Session) -> None:
-    [(partition, _), *_] = send(batch_settings, "sales", [receipt("1", number, NOW) for number in range(5)])
+def test_hole_is_refused_then_accepted_and_passed(
+    ingest: Ingest, batch_settings: Settings, session: Session
+) -> None:
+    [(partition, _), *_] = send(
+        batch_settings, "sales", [receipt("1", number, NOW) for number in range(5)]
+    )
     ingest()
     until = held_by(batch_settings.master_path).until["sales"][partition]
     send(batch_settings, "sales", [receipt("1", number, NOW) for number in range(5, 12)])
@@ -45,17 +49,27 @@ def test_hole_is_refused_then_accepted_and_passed(ingest: Ingest, batch_settings
     gap = accept(batch_settings, session, found, "a test")
     ingest()
 
-    assert (gap.topic, gap.partition, gap.from_offset, gap.until_offset) == ("sales", partition, until, until + 3)
+    assert (gap.topic, gap.partition, gap.from_offset, gap.until_offset) == (
+        "sales",
+        partition,
+        until,
+        until + 3,
+    )
     assert NOW <= gap.first_arrival <= gap.last_arrival <= gap.noted_at
-    assert [(kept.from_offset, kept.until_offset, kept.reason) for kept in read_gaps(session)] == [(until, until + 3, "a test")]
+    assert [(kept.from_offset, kept.until_offset, kept.reason) for kept in read_gaps(session)] == [
+        (until, until + 3, "a test")
+    ]
     assert held_by(batch_settings.master_path).until["sales"] == {
         number: end for number, (_, end) in kept_offsets(batch_settings, ["sales"])["sales"].items()
     }
     assert (open_holes(batch_settings, session), left_behind(batch_settings)) == ([], 1)
 
-    # A hole behind which nothing has come yet: the checkpoint from before it is left behind once, not at every start.
+    # A hole behind which nothing has come yet: the checkpoint from before it is left behind once,
+    # not at every start.
     send(batch_settings, "sales", [receipt("1", number, NOW) for number in range(12, 15)])
-    delete_before(batch_settings, partition, kept_offsets(batch_settings, ["sales"])["sales"][partition][1])
+    delete_before(
+        batch_settings, partition, kept_offsets(batch_settings, ["sales"])["sales"][partition][1]
+    )
     [found] = open_holes(batch_settings, session)
     accept(batch_settings, session, found, "a test")
     # The checkpoints that are left behind are named by the second.

@@ -37,7 +37,9 @@ READABLE = ("year 0",)
 def send_raw(settings: Settings, values: list[bytes | None]) -> None:
     producer = kafka_producer(settings, {"message.max.bytes": 6_200_000})
     for value in values:
-        producer.produce("sales", value, b"\xff any key", 0, headers=[("odd", None), ("odd", b"\xff")])
+        producer.produce(
+            "sales", value, b"\xff any key", 0, headers=[("odd", None), ("odd", b"\xff")]
+        )
     assert producer.flush(60) == 0
 
 
@@ -45,14 +47,20 @@ def rows(settings: Settings) -> list[dict[str, Any]]:
     # Not the instants: Arrow has no room for the year 9999.
     columns = ["source", "event_date", "store_id", "event_id", "fingerprint", "partition", "offset"]
     table = DeltaTable(str(settings.master_path)).to_pyarrow_table(columns=columns)
-    return sorted((row for row in table.to_pylist() if row["source"] == "sales"), key=lambda row: (row["partition"], row["offset"]))
+    return sorted(
+        (row for row in table.to_pylist() if row["source"] == "sales"),
+        key=lambda row: (row["partition"], row["offset"]),
+    )
 
 
 def test_unreadable_records_are_held_by_their_coordinates_and_good_ones_behind_them_too(
     ingest: Ingest, batch_settings: Settings, session: Session
 ) -> None:
     send_raw(batch_settings, [*ODD.values()])
-    old = [receipt("1", 2, datetime(year, 1, 1, tzinfo=UTC)) for year in (1, 1582, 1899, 2000, 2017, 9999)]
+    old = [
+        receipt("1", 2, datetime(year, 1, 1, tzinfo=UTC))
+        for year in (1, 1582, 1899, 2000, 2017, 9999)
+    ]
     send(batch_settings, "sales", [receipt("1", 1, NOON), *old])
     send(batch_settings, "traffic", [interval("1", "door", NOON)])
 
@@ -62,7 +70,12 @@ def test_unreadable_records_are_held_by_their_coordinates_and_good_ones_behind_t
     unreadable = [row for row in held if row["event_id"] is None]
     assert len(held) == len(ODD) + 1 + len(old) and len(unreadable) == len(ODD) - len(READABLE)
     assert {(row["store_id"], row["fingerprint"]) for row in unreadable} == {(None, None)}
-    assert {abs(row["event_date"] - NOON.date()) <= timedelta(days=1) for row in unreadable} == {True}
-    days = session.execute("SELECT day FROM master_progress WHERE family = 'sales' AND day = %s AND partition = 0", [NOON.date()])
+    assert {abs(row["event_date"] - NOON.date()) <= timedelta(days=1) for row in unreadable} == {
+        True
+    }
+    days = session.execute(
+        "SELECT day FROM master_progress WHERE family = 'sales' AND day = %s AND partition = 0",
+        [NOON.date()],
+    )
     assert days.one() is not None
     assert held_by(batch_settings.master_path).marks.keys() == {"sales", "traffic"}

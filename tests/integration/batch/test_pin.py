@@ -1,4 +1,5 @@
-"""What a generation may claim while records still wait: before the normaliser, or before the master ingest."""
+"""What a generation may claim while records still wait: before the normaliser, or before the
+master ingest."""
 
 import time
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -33,7 +34,8 @@ STORE = "367"
 
 @pytest.fixture(autouse=True)
 def everything_taken_in(batch_settings: Settings, ingest: Ingest) -> None:
-    """A master with one record, which holds all that the canonical topic does; the normaliser has passed all raw records."""
+    """A master with one record, which holds all that the canonical topic does; the normaliser
+    has passed all raw records."""
     send(batch_settings, "sales", [receipt(STORE, 1, MORNING)])
     ingest()
     normalise_all(batch_settings)
@@ -43,7 +45,10 @@ def normalise_all(settings: Settings) -> None:
     """The group's positions moved to the ends, as the normaliser leaves them."""
     consumer = kafka_consumer(settings, NORMALISER_GROUP)
     parts = [TopicPartition(RAW, number) for number in range(settings.partitions)]
-    ends = [TopicPartition(RAW, part.partition, consumer.get_watermark_offsets(part, timeout=30)[1]) for part in parts]
+    ends = [
+        TopicPartition(RAW, part.partition, consumer.get_watermark_offsets(part, timeout=30)[1])
+        for part in parts
+    ]
     consumer.commit(offsets=ends, asynchronous=False)
     consumer.close()
 
@@ -66,13 +71,19 @@ def pinned(spark: SparkSession, settings: Settings, now: datetime) -> Pin:
     return pin_master(spark, settings, SALES, now)[0]
 
 
-def test_nothing_waits_and_everything_until_now_is_claimed(spark: SparkSession, batch_settings: Settings) -> None:
+def test_nothing_waits_and_everything_until_now_is_claimed(
+    spark: SparkSession, batch_settings: Settings
+) -> None:
     now = datetime.now(UTC)
 
-    assert pinned(spark, batch_settings, now).through == dict.fromkeys(range(batch_settings.partitions), now)
+    assert pinned(spark, batch_settings, now).through == dict.fromkeys(
+        range(batch_settings.partitions), now
+    )
 
 
-def test_record_before_the_normaliser_holds_back_what_is_covered(spark: SparkSession, batch_settings: Settings) -> None:
+def test_record_before_the_normaliser_holds_back_what_is_covered(
+    spark: SparkSession, batch_settings: Settings
+) -> None:
     arrival = send_raw(batch_settings)
     send_raw(batch_settings)
     now = brokers_now(batch_settings)
@@ -80,7 +91,9 @@ def test_record_before_the_normaliser_holds_back_what_is_covered(spark: SparkSes
     behind = pinned(spark, batch_settings, now)
     normalise_all(batch_settings)
 
-    assert set(behind.through.values()) == {arrival.replace(microsecond=arrival.microsecond // 1000 * 1000)}
+    assert set(behind.through.values()) == {
+        arrival.replace(microsecond=arrival.microsecond // 1000 * 1000)
+    }
     assert set(pinned(spark, batch_settings, now).through.values()) == {now}
 
 
@@ -105,25 +118,42 @@ def test_record_of_an_open_transaction_is_waited_for_and_not_passed_over(
     assert still_open == set() and kept == kept_offsets(batch_settings, ["sales"])["sales"]
 
 
-def test_record_before_the_master_holds_back_its_partition(spark: SparkSession, batch_settings: Settings, ingest: Ingest) -> None:
-    late = [receipt(STORE, 2, MORNING + timedelta(hours=2)), receipt(STORE, 3, MORNING + timedelta(hours=1))]
+def test_record_before_the_master_holds_back_its_partition(
+    spark: SparkSession, batch_settings: Settings, ingest: Ingest
+) -> None:
+    late = [
+        receipt(STORE, 2, MORNING + timedelta(hours=2)),
+        receipt(STORE, 3, MORNING + timedelta(hours=1)),
+    ]
     send(batch_settings, "sales", late)
     now, own = datetime.now(UTC), partition_of(STORE, batch_settings.partitions)
 
     behind = pinned(spark, batch_settings, now)
     ingest()
 
-    # The earliest arrival of them, wherever it lies: catching up, the normaliser goes by event time.
-    assert behind.through == {**dict.fromkeys(range(batch_settings.partitions), now), own: MORNING + timedelta(hours=1)}
+    # The earliest arrival of them, wherever it lies: catching up, the normaliser goes by event
+    # time.
+    assert behind.through == {
+        **dict.fromkeys(range(batch_settings.partitions), now),
+        own: MORNING + timedelta(hours=1),
+    }
     assert set(pinned(spark, batch_settings, now).through.values()) == {now}
 
 
-def test_of_records_that_kafka_no_longer_keeps_nothing_is_claimed(spark: SparkSession, batch_settings: Settings) -> None:
-    assert oldest_canonical(spark, batch_settings, "sales", held={0: 5}, kept={0: (7, 9), 1: (0, 0)}) == {0: NOTHING}
+def test_of_records_that_kafka_no_longer_keeps_nothing_is_claimed(
+    spark: SparkSession, batch_settings: Settings
+) -> None:
+    assert oldest_canonical(
+        spark, batch_settings, "sales", held={0: 5}, kept={0: (7, 9), 1: (0, 0)}
+    ) == {0: NOTHING}
 
 
 def test_clock_of_the_brokers_is_that_of_arrivals_whatever_the_drivers_says(
-    spark: SparkSession, batch_settings: Settings, session: Session, ingest: Ingest, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    batch_settings: Settings,
+    session: Session,
+    ingest: Ingest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Ahead(datetime):
         @classmethod
@@ -140,7 +170,9 @@ def test_clock_of_the_brokers_is_that_of_arrivals_whatever_the_drivers_says(
     arrival = send_raw(batch_settings)
 
     pointer = PointerTable(session, SALES.name).current()[today.date()]
-    row = session.execute("SELECT flipped_at FROM batch_pointer WHERE family = 'sales' AND day = %s", [today.date()]).one()
+    row = session.execute(
+        "SELECT flipped_at FROM batch_pointer WHERE family = 'sales' AND day = %s", [today.date()]
+    ).one()
     assert all(instant <= arrival for instant in pointer.through.values())
     assert row.flipped_at.replace(tzinfo=UTC) <= arrival
 
@@ -149,8 +181,11 @@ def test_garbage_before_the_master_holds_back_its_partition_from_when_it_came(
     spark: SparkSession, batch_settings: Settings, ingest: Ingest
 ) -> None:
     ingest()
-    # Its record of what the master holds is of an earlier moment: nothing of the garbage is taken in.
-    held = {number: end for number, (_, end) in kept_offsets(batch_settings, ["sales"])["sales"].items()}
+    # Its record of what the master holds is of an earlier moment: nothing of the garbage is taken
+    # in.
+    held = {
+        number: end for number, (_, end) in kept_offsets(batch_settings, ["sales"])["sales"].items()
+    }
     before = brokers_now(batch_settings)
     garbage = [
         None,
@@ -165,7 +200,11 @@ def test_garbage_before_the_master_holds_back_its_partition_from_when_it_came(
         producer.produce("sales", value, partition=number % batch_settings.partitions)
     assert producer.flush(30) == 0
 
-    oldest = oldest_canonical(spark, batch_settings, "sales", held, kept_offsets(batch_settings, ["sales"])["sales"])
+    oldest = oldest_canonical(
+        spark, batch_settings, "sales", held, kept_offsets(batch_settings, ["sales"])["sales"]
+    )
 
     slack = timedelta(seconds=5)
-    assert len(oldest) == batch_settings.partitions and all(before - slack < at < before + timedelta(minutes=5) for at in oldest.values())
+    assert len(oldest) == batch_settings.partitions and all(
+        before - slack < at < before + timedelta(minutes=5) for at in oldest.values()
+    )

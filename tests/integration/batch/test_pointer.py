@@ -21,7 +21,9 @@ from tally.settings import Settings
 
 MONDAY, TUESDAY = date(2017, 3, 6), date(2017, 3, 7)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-TIMED_OUT = WriteTimeout("no answer", consistency=8, required_responses=1, received_responses=0, write_type=WriteType.CAS)
+TIMED_OUT = WriteTimeout(
+    "no answer", consistency=8, required_responses=1, received_responses=0, write_type=WriteType.CAS
+)
 UNKNOWN = ErrorMessage(code=0x1700, message="CAS operation result is unknown", info=None)
 LOST_ANSWERS = [OperationTimedOut(), TIMED_OUT, UNKNOWN]
 
@@ -40,7 +42,9 @@ class LosingOneAnswer:
         return self._session.execute_async(*given, **named)
 
     def execute(self, statement: Any, values: Any = None) -> Any:
-        if self.lost or not (isinstance(statement, BatchStatement) or " IF " in statement.query_string):
+        if self.lost or not (
+            isinstance(statement, BatchStatement) or " IF " in statement.query_string
+        ):
             return self._session.execute(statement, values)
         self.lost += 1
         if self._applied:
@@ -80,7 +84,9 @@ def test_tokens_rise_also_when_runs_take_them_at_once(table: PointerTable) -> No
 
 
 @pytest.mark.parametrize("error", LOST_ANSWERS, ids=["client", "coordinator", "unknown"])
-def test_token_of_a_lost_answer_is_never_handed_out_again(table: PointerTable, session: Session, error: Exception) -> None:
+def test_token_of_a_lost_answer_is_never_handed_out_again(
+    table: PointerTable, session: Session, error: Exception
+) -> None:
     losing = LosingOneAnswer(session, error)
 
     first = PointerTable(losing, table.family).take_token()
@@ -94,22 +100,40 @@ def test_flip_publishes_all_its_days_at_once_and_leaves_the_others(table: Pointe
 
     found = table.current()
 
-    assert {day: (pointer.generation, pointer.pinned) for day, pointer in found.items()} == {MONDAY: (1, {0: 10}), TUESDAY: (2, {0: 11})}
-    assert found[MONDAY].through == {0: NOW} and (found[MONDAY].covered_from, found[MONDAY].covered_until) == (start_of(MONDAY), NOW)
+    assert {day: (pointer.generation, pointer.pinned) for day, pointer in found.items()} == {
+        MONDAY: (1, {0: 10}),
+        TUESDAY: (2, {0: 11}),
+    }
+    assert found[MONDAY].through == {0: NOW} and (
+        found[MONDAY].covered_from,
+        found[MONDAY].covered_until,
+    ) == (start_of(MONDAY), NOW)
 
 
 def test_each_day_of_a_flip_has_its_own_claim(table: PointerTable) -> None:
     noon = start_of(TUESDAY).replace(hour=12)
 
-    table.flip(claims(MONDAY) | {TUESDAY: Claim(noon, noon, {0: noon})}, generation(table, table.take_token()))
+    table.flip(
+        claims(MONDAY) | {TUESDAY: Claim(noon, noon, {0: noon})},
+        generation(table, table.take_token()),
+    )
 
     found = table.current()
-    assert (found[MONDAY].covered_until, found[TUESDAY].covered_from, found[TUESDAY].covered_until) == (NOW, noon, noon)
+    assert (
+        found[MONDAY].covered_until,
+        found[TUESDAY].covered_from,
+        found[TUESDAY].covered_until,
+    ) == (NOW, noon, noon)
 
 
-def test_row_without_the_start_of_its_coverage_covers_its_day_from_the_beginning(table: PointerTable, session: Session) -> None:
+def test_row_without_the_start_of_its_coverage_covers_its_day_from_the_beginning(
+    table: PointerTable, session: Session
+) -> None:
     table.flip(claims(MONDAY), generation(table, table.take_token()))
-    session.execute("DELETE covered_from FROM batch_pointer WHERE family = %s AND day = %s IF EXISTS", [table.family, MONDAY])
+    session.execute(
+        "DELETE covered_from FROM batch_pointer WHERE family = %s AND day = %s IF EXISTS",
+        [table.family, MONDAY],
+    )
 
     assert table.current()[MONDAY].covered_from == start_of(MONDAY)
 
@@ -117,11 +141,15 @@ def test_row_without_the_start_of_its_coverage_covers_its_day_from_the_beginning
 def test_run_of_an_older_definition_does_not_replace_a_newer_one(table: PointerTable) -> None:
     table.flip(claims(MONDAY), replace(generation(table, table.take_token()), epoch=2))
 
-    with pytest.raises(FlipRefused, match="served by definition epoch 2, this run computes epoch 1"):
+    with pytest.raises(
+        FlipRefused, match="served by definition epoch 2, this run computes epoch 1"
+    ):
         table.flip(claims(MONDAY), generation(table, table.take_token()))
 
 
-def test_run_that_took_its_token_earlier_cannot_publish_after_a_later_one(table: PointerTable) -> None:
+def test_run_that_took_its_token_earlier_cannot_publish_after_a_later_one(
+    table: PointerTable,
+) -> None:
     early, late = table.take_token(), table.take_token()
     table.flip(claims(MONDAY), generation(table, late, pinned=10))
 
@@ -172,7 +200,10 @@ def test_flip_whose_answer_was_lost_is_resolved_by_reading_ones_own_token(
 def test_flip_of_whole_years_is_one_transaction(table: PointerTable) -> None:
     days = [date.fromordinal(MONDAY.toordinal() + i) for i in range(800)]
     four = replace(generation(table, table.take_token()), pinned=dict.fromkeys(range(4), 10**9))
-    whole = {day: replace(claim, through=dict.fromkeys(range(4), NOW)) for day, claim in claims(*days).items()}
+    whole = {
+        day: replace(claim, through=dict.fromkeys(range(4), NOW))
+        for day, claim in claims(*days).items()
+    }
 
     table.flip(whole, four)
 
@@ -180,20 +211,29 @@ def test_flip_of_whole_years_is_one_transaction(table: PointerTable) -> None:
 
 
 def history(session: Session, table: PointerTable) -> list[int]:
-    rows = session.execute("SELECT generation FROM batch_pointer_history WHERE family = %s AND day = %s", [table.family, MONDAY])
+    rows = session.execute(
+        "SELECT generation FROM batch_pointer_history WHERE family = %s AND day = %s",
+        [table.family, MONDAY],
+    )
     return [row.generation for row in rows]
 
 
-def test_every_flip_is_kept_in_the_history_newest_first(table: PointerTable, session: Session) -> None:
+def test_every_flip_is_kept_in_the_history_newest_first(
+    table: PointerTable, session: Session
+) -> None:
     for _ in range(3):
         table.flip(claims(MONDAY), generation(table, table.take_token()))
 
     assert history(session, table) == [3, 2, 1]
 
 
-def test_history_that_a_crash_left_out_is_made_good_by_the_next_run(table: PointerTable, session: Session) -> None:
+def test_history_that_a_crash_left_out_is_made_good_by_the_next_run(
+    table: PointerTable, session: Session
+) -> None:
     table.flip(claims(MONDAY), generation(table, table.take_token()))
-    session.execute("DELETE FROM batch_pointer_history WHERE family = %s AND day = %s", [table.family, MONDAY])
+    session.execute(
+        "DELETE FROM batch_pointer_history WHERE family = %s AND day = %s", [table.family, MONDAY]
+    )
 
     table.record_history()
     table.record_history()
@@ -205,7 +245,9 @@ def test_what_a_flip_replaces_is_in_the_history_also_when_its_run_died_before_it
     table: PointerTable, session: Session
 ) -> None:
     table.flip(claims(MONDAY), generation(table, table.take_token()))
-    session.execute("DELETE FROM batch_pointer_history WHERE family = %s AND day = %s", [table.family, MONDAY])
+    session.execute(
+        "DELETE FROM batch_pointer_history WHERE family = %s AND day = %s", [table.family, MONDAY]
+    )
 
     table.flip(claims(MONDAY), generation(table, table.take_token()))
 
@@ -213,22 +255,35 @@ def test_what_a_flip_replaces_is_in_the_history_also_when_its_run_died_before_it
 
 
 @pytest.mark.parametrize("error", LOST_ANSWERS, ids=["client", "coordinator", "unknown"])
-def test_history_says_the_same_as_the_pointer_after_a_lost_answer(table: PointerTable, session: Session, error: Exception) -> None:
+def test_history_says_the_same_as_the_pointer_after_a_lost_answer(
+    table: PointerTable, session: Session, error: Exception
+) -> None:
     losing = LosingOneAnswer(session, error)
 
     PointerTable(losing, table.family).flip(claims(MONDAY), generation(table, table.take_token()))
 
-    columns = "generation, epoch, table_version, covered_from, covered_until, flipped_at, pinned, through"
+    columns = (
+        "generation, epoch, table_version, covered_from, covered_until, flipped_at, pinned, through"
+    )
     rows = [
-        session.execute(f"SELECT {columns} FROM {name} WHERE family = %s AND day = %s", [table.family, MONDAY]).one()
+        session.execute(
+            f"SELECT {columns} FROM {name} WHERE family = %s AND day = %s", [table.family, MONDAY]
+        ).one()
         for name in ("batch_pointer", "batch_pointer_history")
     ]
     assert tuple(rows[0]) == tuple(rows[1]) and rows[0].flipped_at.replace(tzinfo=UTC) == NOW
 
 
-def test_run_is_known_to_have_flipped_or_not_once_no_later_flip_of_it_is_possible(table: PointerTable) -> None:
+def test_run_is_known_to_have_flipped_or_not_once_no_later_flip_of_it_is_possible(
+    table: PointerTable,
+) -> None:
     first, never, second, working = (table.take_token() for _ in range(4))
     table.flip(claims(MONDAY), generation(table, first))
     table.flip(claims(MONDAY), generation(table, second))
 
-    assert [table.has_flipped(token, MONDAY) for token in (first, never, second, working)] == [True, False, True, None]
+    assert [table.has_flipped(token, MONDAY) for token in (first, never, second, working)] == [
+        True,
+        False,
+        True,
+        None,
+    ]

@@ -1,4 +1,5 @@
-"""One story of rebuilds on the real parts: first all days, then what became dirty, then everything again, crashes and races."""
+"""One story of rebuilds on the real parts: first all days, then what became dirty, then
+everything again, crashes and races."""
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
@@ -25,7 +26,9 @@ MONDAY, TUESDAY, WEDNESDAY = date(2017, 3, 6), date(2017, 3, 7), date(2017, 3, 8
 
 
 @pytest.fixture(scope="module")
-def parts(spark: SparkSession, own_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parts]:
+def parts(
+    spark: SparkSession, own_site: Site, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Parts]:
     home = tmp_path_factory.mktemp("master")
     settings = own_site.settings.model_copy(update={"home": home, "ingest_trigger_seconds": 0.0})
     # An instant before anything arrives: of today nothing is claimed, whenever the story is told.
@@ -43,14 +46,19 @@ def first(parts: Parts) -> Stage:
     same = receipt("1", 2, at(MONDAY, 10, 5), 200)
     send(parts.settings, "traffic", [interval("1", "door", at(MONDAY, 10), 3)])
     parts.append(
-        receipt("1", 1, at(MONDAY, 10), 100), same, same, receipt("1", 3, at(MONDAY, 11), 300), receipt("2", 1, at(WEDNESDAY, 9), 50)
+        receipt("1", 1, at(MONDAY, 10), 100),
+        same,
+        same,
+        receipt("1", 3, at(MONDAY, 11), 300),
+        receipt("2", 1, at(WEDNESDAY, 9), 50),
     )
     return parts.stage("full")
 
 
 @pytest.fixture(scope="module")
 def second(parts: Parts, first: Stage) -> Stage:
-    """What became dirty: a late receipt, a conflict in its own window, and one whose first copy lies on another day."""
+    """What became dirty: a late receipt, a conflict in its own window, and one whose first copy
+    lies on another day."""
     late, conflict = receipt("1", 4, at(MONDAY, 10, 7), 400), receipt("1", 1, at(MONDAY, 10), 111)
     parts.append(late, conflict, receipt("1", 3, at(WEDNESDAY, 9), 333))
     return parts.stage()
@@ -70,7 +78,12 @@ def test_first_rebuild_serves_every_window_and_the_day_without_records(first: St
         ("2", at(WEDNESDAY, 9)): (1, 1, 50, 0, 0),
     }
     # The traffic has one row more.
-    assert (first.report.days, first.report.rows, first.report.changed_windows, first.report.generation) == (3, 4, 0, 1)
+    assert (
+        first.report.days,
+        first.report.rows,
+        first.report.changed_windows,
+        first.report.generation,
+    ) == (3, 4, 0, 1)
 
 
 def test_dirty_rebuild_publishes_only_the_days_of_new_records(second: Stage) -> None:
@@ -86,7 +99,9 @@ def test_conflict_on_another_day_counts_there_as_event_but_not_in_the_values(sec
     }
 
 
-def test_full_rebuild_gives_the_rows_of_the_dirty_one_under_a_new_generation(second: Stage, third: Stage) -> None:
+def test_full_rebuild_gives_the_rows_of_the_dirty_one_under_a_new_generation(
+    second: Stage, third: Stage
+) -> None:
     assert third.days == {MONDAY: 3, TUESDAY: 3, WEDNESDAY: 3}
     assert (third.cells, third.report.changed_windows) == (second.cells, 0)
 
@@ -94,29 +109,60 @@ def test_full_rebuild_gives_the_rows_of_the_dirty_one_under_a_new_generation(sec
 def test_each_changed_window_is_restated_once(parts: Parts, third: Stage) -> None:
     told = [msgspec.json.decode(value) for value in topic_values(parts.settings, "restatements")]
 
-    found = {(notice["store_id"], notice["window_start"], notice["earlier_generation"], notice["generation"]) for notice in told}
-    assert found == {("1", "2017-03-06T10:00:00.000Z", 1, 2), ("1", "2017-03-08T09:00:00.000Z", 1, 2)} and len(told) == 2
+    found = {
+        (
+            notice["store_id"],
+            notice["window_start"],
+            notice["earlier_generation"],
+            notice["generation"],
+        )
+        for notice in told
+    }
+    assert (
+        found == {("1", "2017-03-06T10:00:00.000Z", 1, 2), ("1", "2017-03-08T09:00:00.000Z", 1, 2)}
+        and len(told) == 2
+    )
 
 
 def test_conflicts_are_dead_letters_with_their_own_coordinates(parts: Parts, third: Stage) -> None:
     letters = dead_letters(parts.settings)
 
-    assert sorted((letter.reason, letter.topic) for letter in letters) == [("conflict", "sales"), ("conflict", "sales")]
+    assert sorted((letter.reason, letter.topic) for letter in letters) == [
+        ("conflict", "sales"),
+        ("conflict", "sales"),
+    ]
 
 
 def test_ledger_of_a_generation_gives_each_record_one_fate(parts: Parts, third: Stage) -> None:
-    rows = list(parts.session.execute("SELECT * FROM batch_ledger WHERE family = 'sales' AND generation = 3"))
+    rows = list(
+        parts.session.execute(
+            "SELECT * FROM batch_ledger WHERE family = 'sales' AND generation = 3"
+        )
+    )
 
     sums = {
-        name: sum(getattr(row, name) for row in rows) for name in ("committed", "counted", "duplicate", "conflict", "erased", "unreadable")
+        name: sum(getattr(row, name) for row in rows)
+        for name in ("committed", "counted", "duplicate", "conflict", "erased", "unreadable")
     }
-    assert sums == {"committed": 8, "counted": 5, "duplicate": 1, "conflict": 2, "erased": 0, "unreadable": 0}
+    assert sums == {
+        "committed": 8,
+        "counted": 5,
+        "duplicate": 1,
+        "conflict": 2,
+        "erased": 0,
+        "unreadable": 0,
+    }
 
 
 def test_first_and_last_day_of_each_store_are_known(parts: Parts, third: Stage) -> None:
-    rows = parts.session.execute("SELECT store_id, first_day, last_day FROM store_activity WHERE family = 'sales'")
+    rows = parts.session.execute(
+        "SELECT store_id, first_day, last_day FROM store_activity WHERE family = 'sales'"
+    )
 
-    assert {tuple(map(str, row)) for row in rows} == {("1", "2017-03-06", "2017-03-08"), ("2", "2017-03-08", "2017-03-08")}
+    assert {tuple(map(str, row)) for row in rows} == {
+        ("1", "2017-03-06", "2017-03-08"),
+        ("2", "2017-03-08", "2017-03-08"),
+    }
 
 
 def test_nothing_is_dirty_after_a_rebuild(parts: Parts, third: Stage) -> None:
@@ -130,7 +176,11 @@ def test_dry_run_says_what_is_dirty_and_takes_no_token(parts: Parts, third: Stag
 
     parts.append(receipt("9", 1, at(TUESDAY, 9), 50))
 
-    assert (parts.rebuild(dry_run=True).days, last_token(parts.session), parts.days()) == (1, tokens, third.days)
+    assert (parts.rebuild(dry_run=True).days, last_token(parts.session), parts.days()) == (
+        1,
+        tokens,
+        third.days,
+    )
 
 
 def test_crash_between_write_and_flip_leaves_readers_on_the_old_generation(
@@ -146,7 +196,9 @@ def test_crash_between_write_and_flip_leaves_readers_on_the_old_generation(
     assert (parts.days(), parts.cells(parts.days())) == (third.days, third.cells)
 
 
-def test_run_that_was_overtaken_while_it_wrote_publishes_nothing(parts: Parts, third: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_that_was_overtaken_while_it_wrote_publishes_nothing(
+    parts: Parts, third: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     flip, overtaking = PointerTable.flip, list[Report]()
 
     def flip_late(table: PointerTable, *arguments: Any) -> None:
@@ -169,14 +221,18 @@ def test_rows_that_cassandra_does_not_hold_as_they_were_written_are_not_publishe
     def write_and_lose(*arguments: Any) -> Any:
         written = write_generation(*arguments)
         parts.session.execute(
-            "UPDATE batch_sales_15min SET gross_minor = 49 WHERE store_id = '2' AND day = %s AND generation = %s "
-            "AND window_start = %s AND currency = 'USD' AND dim = '*' AND dim_value = ''",
+            "UPDATE batch_sales_15min SET gross_minor = 49 WHERE store_id = '2' AND day = %s AND"
+            " generation = %s AND window_start = %s AND currency = 'USD' AND dim = '*' AND"
+            " dim_value = ''",
             [WEDNESDAY, arguments[3], at(WEDNESDAY, 9)],
         )
         return written
 
     monkeypatch.setattr("batch_layer.views.publication.write_generation", write_and_lose)
-    with pytest.raises(TallyError, match=r"store 2 2017-03-08T09:00:00.000Z has events \+0, receipts \+0, gross_minor -1"):
+    with pytest.raises(
+        TallyError,
+        match=r"store 2 2017-03-08T09:00:00.000Z has events \+0, receipts \+0, gross_minor -1",
+    ):
         parts.rebuild("full")
 
     assert parts.days() == before

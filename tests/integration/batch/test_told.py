@@ -25,21 +25,34 @@ WEEK = MONDAY, TUESDAY, WEDNESDAY = date(2017, 3, 6), date(2017, 3, 7), date(201
 
 
 @pytest.fixture(scope="module")
-def parts(spark: SparkSession, own_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parts]:
-    settings = own_site.settings.model_copy(update={"home": tmp_path_factory.mktemp("told"), "ingest_trigger_seconds": 0.0})
+def parts(
+    spark: SparkSession, own_site: Site, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Parts]:
+    settings = own_site.settings.model_copy(
+        update={"home": tmp_path_factory.mktemp("told"), "ingest_trigger_seconds": 0.0}
+    )
     with cassandra_session(settings) as session:
         parts = Parts(spark, session, settings)
-        parts.append(*(receipt("1", number, at(MONDAY, 10), 100, "EUR" if number > 40 else "USD") for number in range(60)))
+        parts.append(
+            *(
+                receipt("1", number, at(MONDAY, 10), 100, "EUR" if number > 40 else "USD")
+                for number in range(60)
+            )
+        )
         parts.rebuild()
         yield parts
 
 
 def restatements(parts: Parts) -> Counter[tuple[str, str, int]]:
     told = [msgspec.json.decode(value) for value in topic_values(parts.settings, "restatements")]
-    return Counter((notice["store_id"], notice["window_start"], notice["generation"]) for notice in told)
+    return Counter(
+        (notice["store_id"], notice["window_start"], notice["generation"]) for notice in told
+    )
 
 
-def test_restatements_of_a_run_that_died_after_its_flip_are_sent_once_by_the_next(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_restatements_of_a_run_that_died_after_its_flip_are_sent_once_by_the_next(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def die(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -53,13 +66,19 @@ def test_restatements_of_a_run_that_died_after_its_flip_are_sent_once_by_the_nex
     parts.rebuild()
 
     assert untold == Counter()
-    assert restatements(parts) == Counter({("1", f"2017-03-06T{hour}:00:00.000Z", generation): 1 for hour in (10, 11)})
+    assert restatements(parts) == Counter(
+        {("1", f"2017-03-06T{hour}:00:00.000Z", generation): 1 for hour in (10, 11)}
+    )
     assert (
-        list(parts.session.execute("SELECT * FROM restatement_run")) == list(parts.session.execute("SELECT * FROM restated_window")) == []
+        list(parts.session.execute("SELECT * FROM restatement_run"))
+        == list(parts.session.execute("SELECT * FROM restated_window"))
+        == []
     )
 
 
-def test_restatements_of_a_run_that_died_before_its_flip_are_never_sent(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_restatements_of_a_run_that_died_before_its_flip_are_never_sent(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def die(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -89,12 +108,17 @@ def test_conflict_is_told_once_however_often_its_day_is_rebuilt(parts: Parts) ->
     assert len(topic_values(parts.settings, "dead-letters")) - before == 2
 
 
-def test_tills_numbers_that_begin_again_are_noted_until_the_share_of_conflicts_is_small(parts: Parts) -> None:
+def test_tills_numbers_that_begin_again_are_noted_until_the_share_of_conflicts_is_small(
+    parts: Parts,
+) -> None:
     def findings() -> list[tuple[Any, ...]]:
         rows = parts.session.execute(
-            "SELECT store_id, till_id, day, records, conflicts FROM till_finding WHERE family = 'sales' ALLOW FILTERING"
+            "SELECT store_id, till_id, day, records, conflicts FROM till_finding WHERE family ="
+            " 'sales' ALLOW FILTERING"
         )
-        return [(row.store_id, row.till_id, str(row.day), row.records, row.conflicts) for row in rows]
+        return [
+            (row.store_id, row.till_id, str(row.day), row.records, row.conflicts) for row in rows
+        ]
 
     parts.append(*(receipt("1", number, at(WEDNESDAY, 10), 500) for number in range(30)))
     parts.rebuild()
@@ -107,9 +131,15 @@ def test_tills_numbers_that_begin_again_are_noted_until_the_share_of_conflicts_i
 
 
 def test_currencies_of_a_store_are_noted_with_their_days(parts: Parts) -> None:
-    rows = parts.session.execute("SELECT currency, first_day, last_day FROM store_currency WHERE family = 'sales' AND store_id = '1'")
+    rows = parts.session.execute(
+        "SELECT currency, first_day, last_day FROM store_currency WHERE family = 'sales' AND"
+        " store_id = '1'"
+    )
 
-    assert {tuple(map(str, row)) for row in rows} == {("EUR", "2017-03-06", "2017-03-06"), ("USD", "2017-03-06", "2017-03-08")}
+    assert {tuple(map(str, row)) for row in rows} == {
+        ("EUR", "2017-03-06", "2017-03-06"),
+        ("USD", "2017-03-06", "2017-03-08"),
+    }
 
 
 def test_traffic_has_no_currency_and_is_rebuilt_all_the_same(parts: Parts) -> None:
@@ -119,13 +149,18 @@ def test_traffic_has_no_currency_and_is_rebuilt_all_the_same(parts: Parts) -> No
     assert parts.rebuild(families=[TRAFFIC]).rows == 1
 
 
-def test_declared_days_are_covered_by_the_next_rebuild_and_a_gap_bounds_what_they_claim(parts: Parts) -> None:
+def test_declared_days_are_covered_by_the_next_rebuild_and_a_gap_bounds_what_they_claim(
+    parts: Parts,
+) -> None:
     table = PointerTable(parts.session, "sales")
     undeclared = table.current()[MONDAY]
     declare_backfill(parts.session, "sales", (MONDAY, WEDNESDAY), "the test")
     parts.rebuild()
     declared = table.current()
-    insert = "INSERT INTO gap (topic, partition, from_offset, until_offset, first_arrival, last_arrival) VALUES (%s, 0, 5, 9, %s, %s)"
+    insert = (
+        "INSERT INTO gap (topic, partition, from_offset, until_offset, first_arrival, last_arrival)"
+        " VALUES (%s, 0, 5, 9, %s, %s)"
+    )
     parts.session.execute(
         insert,
         ["posTransactionTopic", at(TUESDAY, 12, 10), at(WEDNESDAY, 1)],
@@ -135,30 +170,48 @@ def test_declared_days_are_covered_by_the_next_rebuild_and_a_gap_bounds_what_the
 
     bounded = table.current()
     assert undeclared.covered_from == undeclared.covered_until == at(MONDAY, 0)
-    assert all(declared[day].covered_from == at(day, 0) and declared[day].covered_until > at(WEDNESDAY, 23) for day in WEEK)
+    assert all(
+        declared[day].covered_from == at(day, 0) and declared[day].covered_until > at(WEDNESDAY, 23)
+        for day in WEEK
+    )
     # Monday ends before what was lost; Wednesday's conflicts with it make it dirty, all the same.
     assert [bounded[day].covered_until for day in WEEK] == [at(TUESDAY, 12)] * 3
     assert set(bounded[TUESDAY].through.values()) == {at(TUESDAY, 12, 10)}
 
 
-def test_unreadable_record_of_the_master_is_told_with_its_coordinates_and_stands_in_the_ledger(parts: Parts) -> None:
+def test_unreadable_record_of_the_master_is_told_with_its_coordinates_and_stands_in_the_ledger(
+    parts: Parts,
+) -> None:
     before = len(topic_values(parts.settings, "dead-letters"))
     now = datetime.now(UTC)
     columns = {
-        "source": pa.array(["sales"]), "event_date": pa.array([now.date()]), "store_id": pa.array([None], pa.string()),
-        "event_id": pa.array([None], pa.string()), "happened_at": pa.array([None], pa.timestamp("us", "UTC")),
-        "fingerprint": pa.array([None], pa.string()), "partition": pa.array([3], pa.int32()), "offset": pa.array([10**6], pa.int64()),
-        "committed_at": pa.array([now], pa.timestamp("us", "UTC")), "value": pa.array(["{no json, ann@example.org"]),
-    }  # fmt: skip
+        "source": pa.array(["sales"]),
+        "event_date": pa.array([now.date()]),
+        "store_id": pa.array([None], pa.string()),
+        "event_id": pa.array([None], pa.string()),
+        "happened_at": pa.array([None], pa.timestamp("us", "UTC")),
+        "fingerprint": pa.array([None], pa.string()),
+        "partition": pa.array([3], pa.int32()),
+        "offset": pa.array([10**6], pa.int64()),
+        "committed_at": pa.array([now], pa.timestamp("us", "UTC")),
+        "value": pa.array(["{no json, ann@example.org"]),
+    }
     held = held_by(parts.settings.master_path)
     until = {**held.until, "sales": {**held.until["sales"], 3: 10**6 + 1}}
-    note = CommitProperties(custom_metadata={"userMetadata": Held(held.topic_ids, until).as_metadata()})
-    write_deltalake(str(parts.settings.master_path), pa.table(columns), mode="append", commit_properties=note)
+    note = CommitProperties(
+        custom_metadata={"userMetadata": Held(held.topic_ids, until).as_metadata()}
+    )
+    write_deltalake(
+        str(parts.settings.master_path), pa.table(columns), mode="append", commit_properties=note
+    )
 
     report = parts.rebuild("full")
     parts.rebuild("full")
 
     letters = topic_values(parts.settings, "dead-letters")
-    lines = parts.session.execute("SELECT unreadable FROM batch_ledger WHERE family = 'sales' AND generation = %s", [report.generation])
+    lines = parts.session.execute(
+        "SELECT unreadable FROM batch_ledger WHERE family = 'sales' AND generation = %s",
+        [report.generation],
+    )
     assert len(letters) == before + 1 and b"{no json, [redacted]" in letters
     assert sum(line.unreadable for line in lines) == 1

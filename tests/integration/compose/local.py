@@ -1,4 +1,5 @@
-"""Services of docker-compose.yml as local services: the same arguments, this machine's addresses."""
+"""Services of docker-compose.yml as local services: the same arguments, this machine's
+addresses."""
 
 import os
 import socket
@@ -25,13 +26,15 @@ def free_address() -> str:
 
 
 def local_services(spark: str) -> list[Service]:
-    """Every service of ours and a Spark cluster of one worker at `spark` (host:port), in start order."""
+    """Every service of ours and a Spark cluster of one worker at `spark` (host:port), in start
+    order."""
     ours = [_ours(name, spark) for name in own_services() if name != "provision"]
     return [_spark_master(spark), _spark_worker(spark), *ours]
 
 
 def _ours(name: str, spark: str) -> Service:
-    """The service as the local stack watches it, started by the compose file's command; the test brings what it needs."""
+    """The service as the local stack watches it, started by the compose file's command; the test
+    brings what it needs."""
     with_spark = "spark-master" in services()[name]["depends_on"]
     return replace(
         catalogue.SERVICES[name],
@@ -49,24 +52,39 @@ def _spark_master(address: str) -> Service:
 def _spark_worker(spark: str) -> Service:
     address = free_address()
     # One worker in place of two: the jobs of the compose file all have their cores.
-    own = {"SPARK_WORKER_PORT": address.split(":")[1], "SPARK_WORKER_CORES": "8", "SPARK_WORKER_MEMORY": "4g"}
+    own = {
+        "SPARK_WORKER_PORT": address.split(":")[1],
+        "SPARK_WORKER_CORES": "8",
+        "SPARK_WORKER_MEMORY": "4g",
+    }
     return _spark(WORKER, address, own, ("spark-master",), spark)
 
 
-def _spark(name: str, address: str, own: Mapping[str, str], needs: tuple[str, ...], spark: str = "") -> Service:
-    web = {f"SPARK_{role}_WEBUI_PORT": free_address().split(":")[1] for role in ("MASTER", "WORKER")}
-    # As in the image, the environment's own Python comes first: spark-class asks it where Spark lies.
+def _spark(
+    name: str, address: str, own: Mapping[str, str], needs: tuple[str, ...], spark: str = ""
+) -> Service:
+    web = {
+        f"SPARK_{role}_WEBUI_PORT": free_address().split(":")[1] for role in ("MASTER", "WORKER")
+    }
+    # As in the image, the environment's own Python comes first: spark-class asks it where Spark
+    # lies.
     path = {"PATH": f"{BIN}:{os.environ['PATH']}", "SPARK_LOCAL_IP": "127.0.0.1"}
     told = {**environment(services()[name]), **path, **web, **own}
     return Service(
         name=name,
-        launch=lambda site: Launch(_argv(name, spark), {**told, "SPARK_WORKER_DIR": str(site.data(name))}),
+        launch=lambda site: Launch(
+            _argv(name, spark), {**told, "SPARK_WORKER_DIR": str(site.data(name))}
+        ),
         is_ready=lambda site: probes.accepts_connections(address),
         needs=needs,
     )
 
 
 def _argv(name: str, spark: str) -> tuple[str, ...]:
-    """The compose file's command: the program from this environment, Spark's address replaced, all else as it stands."""
+    """The compose file's command: the program from this environment, Spark's address replaced,
+    all else as it stands."""
     program, *arguments = services()[name]["command"]
-    return (str(BIN / Path(program).name), *(argument.replace(SPARK_ADDRESS, spark) for argument in arguments))
+    return (
+        str(BIN / Path(program).name),
+        *(argument.replace(SPARK_ADDRESS, spark) for argument in arguments),
+    )

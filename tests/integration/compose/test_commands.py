@@ -1,6 +1,8 @@
-"""Each command line of docker-compose.yml starts its service here, with the same arguments, on a Spark cluster; a receipt goes through.
+"""Each command line of docker-compose.yml starts its service here, with the same arguments, on a
+Spark cluster; a receipt goes through.
 
-Airflow's command lines are those of the local stack (tests/unit/compose), which tests/integration/stack/test_airflow.py runs.
+Airflow's command lines are those of the local stack (tests/unit/compose), which
+tests/integration/stack/test_airflow.py runs.
 """
 
 import subprocess
@@ -32,7 +34,12 @@ QUESTION = {"store": "1", "from": "2017-09-19T22:45:00Z", "to": "2017-09-19T23:0
 def running(own_site: Site) -> Iterator[tuple[Site, list[Service]]]:
     """The module's own stack with every service of the compose file up."""
     spark = free_address()
-    site = make_site(own_site.home, **addresses(own_site), TALLY_SPARK_MASTER=f"spark://{spark}", TALLY_SPARK_MEMORY="1g")
+    site = make_site(
+        own_site.home,
+        **addresses(own_site),
+        TALLY_SPARK_MASTER=f"spark://{spark}",
+        TALLY_SPARK_MEMORY="1g",
+    )
     started = local_services(spark)
     control.up(site, started, print)
     yield site, started
@@ -47,7 +54,12 @@ def addresses(site: Site) -> dict[str, str]:
 def test_provision_finds_or_makes_every_topic_and_table(own_site: Site) -> None:
     command = [sys.executable, *own_services()["provision"][1:]]
 
-    assert subprocess.run(command, env=dict(own_site.environment), check=False, capture_output=True, text=True).stderr == ""
+    assert (
+        subprocess.run(
+            command, env=dict(own_site.environment), check=False, capture_output=True, text=True
+        ).stderr
+        == ""
+    )
 
 
 def test_each_command_line_brings_its_service_up(running: tuple[Site, list[Service]]) -> None:
@@ -55,10 +67,14 @@ def test_each_command_line_brings_its_service_up(running: tuple[Site, list[Servi
 
     states = {name: status.state for name, status in control.status(site, started).items()}
 
-    assert states == dict.fromkeys([*own_services().keys() - {"provision"}, "spark-master", "spark-worker-1"], "running")
+    assert states == dict.fromkeys(
+        [*own_services().keys() - {"provision"}, "spark-master", "spark-worker-1"], "running"
+    )
 
 
-def test_a_receipt_sent_to_the_gateway_is_answered_by_the_api(running: tuple[Site, list[Service]]) -> None:
+def test_a_receipt_sent_to_the_gateway_is_answered_by_the_api(
+    running: tuple[Site, list[Service]],
+) -> None:
     site, _ = running
 
     sent = httpx.post(f"http://{site.settings.gateway}/v1/events/pos", json=RECEIPT, timeout=60)
@@ -68,7 +84,11 @@ def test_a_receipt_sent_to_the_gateway_is_answered_by_the_api(running: tuple[Sit
     assert (row["value"], row["source"]) == (1, "speed")
 
 
-@retry(retry=retry_if_result(lambda row: row.get("value") is None), stop=stop_after_delay(180), wait=wait_fixed(0.5))
+@retry(
+    retry=retry_if_result(lambda row: row.get("value") is None),
+    stop=stop_after_delay(180),
+    wait=wait_fixed(0.5),
+)
 def counted_row(api: str) -> dict[str, Any]:
     """The receipt's window once the speed layer has counted it; until then the store is unknown."""
     answer = httpx.get(f"http://{api}/v1/metrics/transactions", params=QUESTION, timeout=60)

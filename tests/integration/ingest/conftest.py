@@ -32,14 +32,17 @@ def topics(topic: str, settings: Settings) -> Iterator[tuple[str, str]]:
     """Names of two new topics, input and output, gone after the test."""
     output = f"test-{uuid4().hex}"
     admin = kafka_admin(settings)
-    admin.create_topics([NewTopic(output, num_partitions=settings.partitions, replication_factor=1)])[output].result(30)
+    admin.create_topics(
+        [NewTopic(output, num_partitions=settings.partitions, replication_factor=1)]
+    )[output].result(30)
     yield topic, output
     admin.delete_topics([output])[output].result(30)
 
 
 @pytest.fixture
 def start(settings: Settings) -> Iterator[Start]:
-    """Starts a module as a process on the shared broker; whatever still runs at the end is killed."""
+    """Starts a module as a process on the shared broker; whatever still runs at the end is
+    killed."""
     with starter({"TALLY_KAFKA": settings.kafka}) as begin:
         yield begin
 
@@ -63,7 +66,9 @@ def starter(variables: dict[str, str]) -> Iterator[Start]:
     def begin(module: str, *arguments: str, **more: str) -> "subprocess.Popen[str]":
         command = [sys.executable, "-m", module, *arguments]
         environment = {**os.environ, **variables, **more}
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         running.append(process)
         return process
 
@@ -86,7 +91,9 @@ def send_values(settings: Settings, topic: str, values: Sequence[str]) -> None:
 def committed_messages(settings: Settings, topic: str) -> list[Message]:
     """Every committed message of the topic as it is now."""
     consumer = kafka_consumer(settings, f"test-{uuid4().hex}", {"enable.partition.eof": True})
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(settings.partitions)])
+    consumer.assign(
+        [TopicPartition(topic, partition, 0) for partition in range(settings.partitions)]
+    )
     messages, ended = [], 0
     deadline = time.monotonic() + WAIT_SECONDS
     while ended < settings.partitions:
@@ -102,20 +109,29 @@ def committed_messages(settings: Settings, topic: str) -> list[Message]:
 
 def committed_values(settings: Settings, topic: str) -> list[str]:
     """Values of the committed messages, ascending."""
-    return sorted((message.value() or b"").decode() for message in committed_messages(settings, topic))
+    return sorted(
+        (message.value() or b"").decode() for message in committed_messages(settings, topic)
+    )
 
 
 def spans(settings: Settings, topic: str) -> list[tuple[int, int]]:
     """First offset kept and end of each partition."""
     consumer = kafka_consumer(settings, "test-spans")
-    found = [consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10) for partition in range(settings.partitions)]
+    found = [
+        consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
+        for partition in range(settings.partitions)
+    ]
     consumer.close()
     return found
 
 
 def wait_until(condition: Callable[[], Any], seconds: float = WAIT_SECONDS) -> Any:
     """The condition's first true answer; fails after the deadline."""
-    return retry(retry=retry_if_result(lambda value: not value), stop=stop_after_delay(seconds), wait=wait_fixed(0.1))(condition)()
+    return retry(
+        retry=retry_if_result(lambda value: not value),
+        stop=stop_after_delay(seconds),
+        wait=wait_fixed(0.1),
+    )(condition)()
 
 
 def wait_until_ready(process: "subprocess.Popen[str]") -> None:
@@ -127,7 +143,11 @@ def wait_until_ready(process: "subprocess.Popen[str]") -> None:
 def wait_until_read(settings: Settings, group: str, topics: Sequence[str]) -> None:
     """Return when the group has committed the end of each topic."""
     consumer = kafka_consumer(settings, group)
-    places = [TopicPartition(topic, partition) for topic in topics for partition in range(settings.partitions)]
+    places = [
+        TopicPartition(topic, partition)
+        for topic in topics
+        for partition in range(settings.partitions)
+    ]
 
     def all_read() -> bool:
         ends = [consumer.get_watermark_offsets(place, timeout=10)[1] for place in places]

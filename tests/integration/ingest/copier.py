@@ -1,7 +1,7 @@
 """A process for tests: copies one topic to another through the processor loop.
 
-`python -m tests.integration.ingest.copier GROUP INPUT OUTPUT [SLOT]`, settings and TALLY_FAULT from the environment; prints
-`ready` on stdout when it has its partitions.
+`python -m tests.integration.ingest.copier GROUP INPUT OUTPUT [SLOT]`, settings and TALLY_FAULT from
+the environment; prints `ready` on stdout when it has its partitions.
 """
 
 import os
@@ -25,7 +25,14 @@ def copy_job(group: str, source: str, target: str, slot: int = 0) -> Job:
     def copy(record: Input) -> Sequence[Output]:
         return (Output(target, record.key, record.value),)
 
-    return Job(group, (source,), copy, lambda record: record.timestamp_ms / 1000, slot, anchor="dead-letters")
+    return Job(
+        group,
+        (source,),
+        copy,
+        lambda record: record.timestamp_ms / 1000,
+        slot,
+        anchor="dead-letters",
+    )
 
 
 class _Announced(Event):

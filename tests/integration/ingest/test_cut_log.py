@@ -1,4 +1,5 @@
-"""A broker that has lost the end of a log writes other records at the offsets that a processor has read."""
+"""A broker that has lost the end of a log writes other records at the offsets that a processor
+has read."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -9,7 +10,13 @@ from confluent_kafka.admin import NewTopic
 from ops.local.stack import catalogue, control
 from runtime.connect import kafka_admin, kafka_producer
 from tally.settings import Settings
-from tests.integration.ingest.conftest import committed_values, starter, stop, wait_until, wait_until_ready
+from tests.integration.ingest.conftest import (
+    committed_values,
+    starter,
+    stop,
+    wait_until,
+    wait_until_ready,
+)
 from tests.support.cut_log import cut
 
 if TYPE_CHECKING:
@@ -29,7 +36,9 @@ def send_one_by_one(settings: Settings, topic: str, values: Sequence[str]) -> No
 def test_log_that_was_cut_and_has_grown_beyond_the_position_is_refused(own_broker: "Site") -> None:
     settings, topic, output = own_broker.settings, f"test-{uuid4().hex}", f"test-{uuid4().hex}"
     admin = kafka_admin(settings)
-    for outcome in admin.create_topics([NewTopic(name, settings.partitions, 1) for name in (topic, output)]).values():
+    for outcome in admin.create_topics(
+        [NewTopic(name, settings.partitions, 1) for name in (topic, output)]
+    ).values():
         outcome.result(30)
     send_one_by_one(settings, topic, [f"before {number}" for number in range(6)])
     with starter({"TALLY_KAFKA": settings.kafka}) as start:

@@ -39,7 +39,9 @@ def inputs(kafka: str, settings: Settings) -> Iterator[dict[Case, str]]:
     topics = {case: f"test-{uuid4().hex}" for case in CASES}
     names = [name for topic in topics.values() for name in (topic, f"{topic}-copy")]
     admin = kafka_admin(settings)
-    for made in admin.create_topics([NewTopic(name, settings.partitions, 1) for name in names]).values():
+    for made in admin.create_topics(
+        [NewTopic(name, settings.partitions, 1) for name in names]
+    ).values():
         made.result(30)
     for topic in topics.values():
         send_values(settings, topic, VALUES)
@@ -50,29 +52,45 @@ def inputs(kafka: str, settings: Settings) -> Iterator[dict[Case, str]]:
 
 @pytest.fixture(scope="module")
 def copies(inputs: dict[Case, str], settings: Settings) -> dict[Case, Counter[str]]:
-    """How often each value was copied by a process that was killed and its successor; the cases run side by side."""
+    """How often each value was copied by a process that was killed and its successor; the cases
+    run side by side."""
 
     def arguments(case: Case) -> tuple[str, ...]:
         return COPIER, inputs[case], inputs[case], f"{inputs[case]}-copy"
 
     with starter({"TALLY_KAFKA": settings.kafka}) as start:
-        crashing = [start(*arguments(case), TALLY_FAULT=f"{case[0]}:1", TALLY_DELIVERY=case[1]) for case in CASES]
+        crashing = [
+            start(*arguments(case), TALLY_FAULT=f"{case[0]}:1", TALLY_DELIVERY=case[1])
+            for case in CASES
+        ]
         assert [process.wait(90) for process in crashing] == [KILLED] * len(CASES)
         successors = [start(*arguments(case), TALLY_DELIVERY=case[1]) for case in CASES]
         for process, topic in zip(successors, inputs.values(), strict=True):
             wait_until_ready(process)
             wait_until_read(settings, topic, [topic])
         assert [stop(process) for process in successors] == [0] * len(CASES)
-    return {case: Counter(committed_values(settings, f"{topic}-copy")) for case, topic in inputs.items()}
+    return {
+        case: Counter(committed_values(settings, f"{topic}-copy")) for case, topic in inputs.items()
+    }
 
 
-@pytest.mark.parametrize(("delivery", "expected"), [("at_most_once", LOSES), ("at_least_once", REPEATS), ("exactly_once", NEITHER)])
-def test_same_crash_loses_repeats_or_does_neither(copies: dict[Case, Counter[str]], delivery: str, expected: tuple[bool, bool]) -> None:
+@pytest.mark.parametrize(
+    ("delivery", "expected"),
+    [("at_most_once", LOSES), ("at_least_once", REPEATS), ("exactly_once", NEITHER)],
+)
+def test_same_crash_loses_repeats_or_does_neither(
+    copies: dict[Case, Counter[str]], delivery: str, expected: tuple[bool, bool]
+) -> None:
     copied = copies[faults.BETWEEN, delivery]
 
-    assert (any(copied[value] == 0 for value in VALUES), any(copied[value] > 1 for value in VALUES)) == expected
+    assert (
+        any(copied[value] == 0 for value in VALUES),
+        any(copied[value] > 1 for value in VALUES),
+    ) == expected
 
 
 @pytest.mark.parametrize("fault", OTHER_STEPS)
-def test_exactly_once_survives_a_kill_at_every_step(copies: dict[Case, Counter[str]], fault: str) -> None:
+def test_exactly_once_survives_a_kill_at_every_step(
+    copies: dict[Case, Counter[str]], fault: str
+) -> None:
     assert copies[fault, "exactly_once"] == Counter(VALUES)

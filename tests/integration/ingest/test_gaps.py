@@ -1,4 +1,5 @@
-"""The normaliser as a process: it deletes behind itself; before a raw topic with a hole it refuses, until the hole is accepted."""
+"""The normaliser as a process: it deletes behind itself; before a raw topic with a hole it
+refuses, until the hole is accepted."""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +11,14 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from runtime.connect import kafka_admin, kafka_consumer, kafka_producer
-from tests.integration.ingest.conftest import Start, committed_messages, starter, stop, wait_until, wait_until_read
+from tests.integration.ingest.conftest import (
+    Start,
+    committed_messages,
+    starter,
+    stop,
+    wait_until,
+    wait_until_read,
+)
 from tests.unit.ingest.messages import TRAFFIC, encoded, pos
 
 if TYPE_CHECKING:
@@ -34,23 +42,33 @@ def cli(begin: Start, *arguments: str) -> dict[str, Any]:
     return answer
 
 
-def test_running_normaliser_deletes_what_it_has_read_and_what_is_old(begin: Start, own_site: "Site") -> None:
+def test_running_normaliser_deletes_what_it_has_read_and_what_is_old(
+    begin: Start, own_site: "Site"
+) -> None:
     settings = own_site.settings
     producer = kafka_producer(settings)
     for number in range(20):
-        producer.produce("raw-traffic", encoded({**TRAFFIC, "device_id": f"door-{number}"}), partition=1)
+        producer.produce(
+            "raw-traffic", encoded({**TRAFFIC, "device_id": f"door-{number}"}), partition=1
+        )
     assert producer.flush(30) == 0
     consumer = kafka_consumer(settings, "test-kept")
     process = begin("ingest.normaliser", TALLY_RAW_RETENTION_SECONDS="2")
 
     # The last one stays: by it the log is known again.
-    wait_until(lambda: consumer.get_watermark_offsets(TopicPartition("raw-traffic", 1), timeout=10) == (19, 20))
+    wait_until(
+        lambda: (
+            consumer.get_watermark_offsets(TopicPartition("raw-traffic", 1), timeout=10) == (19, 20)
+        )
+    )
     consumer.close()
     assert stop(process) == 0
     assert len(committed_messages(settings, "traffic")) == 20
 
 
-def test_first_start_over_a_hole_is_refused_until_the_hole_is_accepted(begin: Start, own_site: "Site", tmp_path: Path) -> None:
+def test_first_start_over_a_hole_is_refused_until_the_hole_is_accepted(
+    begin: Start, own_site: "Site", tmp_path: Path
+) -> None:
     settings = own_site.settings
     producer = kafka_producer(settings)
     for number in range(10):
@@ -74,6 +92,10 @@ def test_first_start_over_a_hole_is_refused_until_the_hole_is_accepted(begin: St
     assert (hole["topic"], hole["partition"], hole["position"], hole["earliest"]) == (RAW, 2, 0, 4)
     assert (gap["from"], gap["until"], gap["first_arrival"]) == (0, 4, "1970-01-01T00:00:00.000Z")
     assert gap["last_arrival"] <= gap["noted_at"] <= datetime.now(UTC).isoformat()
-    assert (gap["topic"], gap["partition"], gap["reason"]) == (RAW, 2, "retention before the first start")
+    assert (gap["topic"], gap["partition"], gap["reason"]) == (
+        RAW,
+        2,
+        "retention before the first start",
+    )
     assert len(committed_messages(settings, "sales")) == 6
     assert cli(begin, "list") == {"gaps": [gap], "open": []}

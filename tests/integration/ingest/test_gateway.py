@@ -33,7 +33,9 @@ def gateway(begin: Start, settings: Settings) -> "subprocess.Popen[str]":
     return process
 
 
-def post(settings: Settings, body: bytes, media_type: str = "application/json") -> tuple[int, dict[str, Any]]:
+def post(
+    settings: Settings, body: bytes, media_type: str = "application/json"
+) -> tuple[int, dict[str, Any]]:
     url = f"http://{settings.gateway}/v1/events/pos"
     request = urllib.request.Request(url, body, {"Content-Type": media_type})
     try:
@@ -51,19 +53,29 @@ def of_store(number: int) -> bytes:
 def stored_ids(settings: Settings) -> list[int]:
     """Receipt numbers in the raw topic, of the tests' own store."""
     messages = committed_messages(settings, "posTransactionTopic")
-    own = [json.loads(message.value() or b"") for message in messages if message.key() == STORE.encode()]
+    own = [
+        json.loads(message.value() or b"")
+        for message in messages
+        if message.key() == STORE.encode()
+    ]
     return sorted(message["transaction_id"] for message in own)
 
 
-def test_accepted_receipts_are_stored_even_if_the_gateway_is_killed_at_once(gateway: "subprocess.Popen[str]", settings: Settings) -> None:
-    answer = post(settings, b"\n".join(of_store(number) for number in range(500)), "application/x-ndjson")
+def test_accepted_receipts_are_stored_even_if_the_gateway_is_killed_at_once(
+    gateway: "subprocess.Popen[str]", settings: Settings
+) -> None:
+    answer = post(
+        settings, b"\n".join(of_store(number) for number in range(500)), "application/x-ndjson"
+    )
     gateway.kill()
 
     assert answer == (202, {"accepted": 500, "rejected": []})
     assert stored_ids(settings) == list(range(500))
 
 
-def test_gateway_told_to_stop_ends_with_zero(gateway: "subprocess.Popen[str]", settings: Settings) -> None:
+def test_gateway_told_to_stop_ends_with_zero(
+    gateway: "subprocess.Popen[str]", settings: Settings
+) -> None:
     assert post(settings, of_store(1000))[0] == 202
     assert stop(gateway) == 0
     assert 1000 in stored_ids(settings)

@@ -1,4 +1,5 @@
-"""The gateway as a process on a real broker, among clients that mean harm or do not know better: honest senders go on."""
+"""The gateway as a process on a real broker, among clients that mean harm or do not know better:
+honest senders go on."""
 
 import asyncio
 import subprocess
@@ -30,7 +31,9 @@ def begin(kafka: str) -> Iterator[Start]:
 
 
 @pytest.fixture
-def gateway(begin: Start, settings: Settings) -> Iterator[tuple["subprocess.Popen[str]", tuple[str, int]]]:
+def gateway(
+    begin: Start, settings: Settings
+) -> Iterator[tuple["subprocess.Popen[str]", tuple[str, int]]]:
     """A running gateway and its address."""
     process = begin("ingest.gateway", TALLY_GATEWAY=settings.gateway)
     wait_until(lambda: is_healthy(settings.gateway))
@@ -47,7 +50,9 @@ def test_whoever_holds_connections_is_gone_and_honest_senders_do_not_feel_it(
     wait_until(lambda: is_healthy(settings.api))
 
     attack = Attack(half_open=200, trickled=50, idle=50)
-    found = asyncio.run(hostile.measured([gateway[1], address_of(settings.api)], attack, GONE_SECONDS))
+    found = asyncio.run(
+        hostile.measured([gateway[1], address_of(settings.api)], attack, GONE_SECONDS)
+    )
 
     print(found)
     assert found.failed == []
@@ -56,7 +61,9 @@ def test_whoever_holds_connections_is_gone_and_honest_senders_do_not_feel_it(
 
 
 @pytest.mark.parametrize("name", bombs())
-def test_a_bomb_is_answered_while_the_loop_goes_on(gateway: tuple["subprocess.Popen[str]", tuple[str, int]], name: str) -> None:
+def test_a_bomb_is_answered_while_the_loop_goes_on(
+    gateway: tuple["subprocess.Popen[str]", tuple[str, int]], name: str
+) -> None:
     process, address = gateway
     media_type, body = bombs()[name]
     asyncio.run(posted(address, encoded(pos(operation_id="warm"))))
@@ -69,17 +76,23 @@ def test_a_bomb_is_answered_while_the_loop_goes_on(gateway: tuple["subprocess.Po
     growth = psutil.Process(process.pid).memory_info().rss - before
 
     shown = [round(one * 1000) for one in blocked]
-    print(f"{name}: {status}, /healthz at most {min(shown)} ms of {shown}, {growth / 2**20:+.0f} MB")
+    print(
+        f"{name}: {status}, /healthz at most {min(shown)} ms of {shown}, {growth / 2**20:+.0f} MB"
+    )
     assert min(blocked) <= 0.1
     assert growth <= MOST_GROWTH
 
 
-def test_nothing_more_is_taken_while_what_was_taken_is_not_read(begin: Start, kafka: str, settings: Settings) -> None:
+def test_nothing_more_is_taken_while_what_was_taken_is_not_read(
+    begin: Start, kafka: str, settings: Settings
+) -> None:
     begin("ingest.gateway", TALLY_GATEWAY=settings.gateway, TALLY_RAW_BACKLOG_SECONDS="4")
     wait_until(lambda: is_healthy(settings.gateway))
 
     def send() -> int:
-        return asyncio.run(posted(address_of(settings.gateway), encoded(pos(operation_id="backlog"))))
+        return asyncio.run(
+            posted(address_of(settings.gateway), encoded(pos(operation_id="backlog")))
+        )
 
     _read_all(settings)
     wait_until(lambda: send() == 202)
@@ -92,7 +105,14 @@ def test_nothing_more_is_taken_while_what_was_taken_is_not_read(begin: Start, ka
 def _read_all(settings: Settings) -> None:
     """Commits the ends of the raw topics, as a normaliser does that has read everything."""
     consumer = kafka_consumer(settings, NORMALISER_GROUP)
-    places = [TopicPartition(topic, n) for topic in ("posTransactionTopic", "raw-traffic") for n in range(settings.partitions)]
-    ends = [TopicPartition(one.topic, one.partition, consumer.get_watermark_offsets(one, timeout=10)[1]) for one in places]
+    places = [
+        TopicPartition(topic, n)
+        for topic in ("posTransactionTopic", "raw-traffic")
+        for n in range(settings.partitions)
+    ]
+    ends = [
+        TopicPartition(one.topic, one.partition, consumer.get_watermark_offsets(one, timeout=10)[1])
+        for one in places
+    ]
     consumer.commit(offsets=ends, asynchronous=False)
     consumer.close()

@@ -1,4 +1,5 @@
-"""The consumer's side on the real broker: what a return to the committed positions does to partitions that were paused."""
+"""The consumer's side on the real broker: what a return to the committed positions does to
+partitions that were paused."""
 
 import time
 from collections.abc import Iterator
@@ -20,7 +21,11 @@ def small_intake(settings: Settings, topics: tuple[str, str]) -> Iterator[Intake
     """An intake that pauses a partition after ten records."""
     job = copy_job(topics[0], *topics)
     consumer = job_consumer(settings, job)
-    intake = Intake(consumer, Reading(job.topics, job.event_time, Limits(600, most_records=10)), KafkaBookmarks(settings, consumer))
+    intake = Intake(
+        consumer,
+        Reading(job.topics, job.event_time, Limits(600, most_records=10)),
+        KafkaBookmarks(settings, consumer),
+    )
     intake.subscribe()
     try:
         yield intake
@@ -38,7 +43,9 @@ def taken(intake: Intake) -> list[str]:
     return values
 
 
-def test_paused_partitions_are_read_again_after_a_rewind(settings: Settings, topics: tuple[str, str]) -> None:
+def test_paused_partitions_are_read_again_after_a_rewind(
+    settings: Settings, topics: tuple[str, str]
+) -> None:
     send_values(settings, topics[0], VALUES)
     with small_intake(settings, topics) as intake:
         # Nothing is taken out, so each partition fills up and is paused.

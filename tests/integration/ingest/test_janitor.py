@@ -1,4 +1,5 @@
-"""Raw messages are deleted when they are read and past their retention; the control deletes by the clock alone."""
+"""Raw messages are deleted when they are read and past their retention; the control deletes by
+the clock alone."""
 
 import time
 
@@ -28,10 +29,14 @@ def short(settings: Settings) -> Settings:
 
 
 def read_up_to(settings: Settings, topic: str, share: float) -> list[int]:
-    """Commit a position inside each partition, as the group named after the topic; the positions."""
+    """Commit a position inside each partition, as the group named after the topic; the
+    positions."""
     consumer = kafka_consumer(settings, topic)
     positions = [int(end * share) for _, end in spans(settings, topic)]
-    consumer.commit(offsets=[TopicPartition(topic, number, at) for number, at in enumerate(positions)], asynchronous=False)
+    consumer.commit(
+        offsets=[TopicPartition(topic, number, at) for number, at in enumerate(positions)],
+        asynchronous=False,
+    )
     consumer.close()
     return positions
 
@@ -40,7 +45,9 @@ def later() -> float:
     return time.time() + LATER
 
 
-def test_read_and_old_messages_are_deleted_up_to_the_last_one_read(short: Settings, topic: str) -> None:
+def test_read_and_old_messages_are_deleted_up_to_the_last_one_read(
+    short: Settings, topic: str
+) -> None:
     send_values(short, topic, VALUES)
     positions = read_up_to(short, topic, 0.5)
 

@@ -1,4 +1,5 @@
-"""The normaliser as a process on a broker of its own: good, bad, repeated and future messages, kills, and event-time order."""
+"""The normaliser as a process on a broker of its own: good, bad, repeated and future messages,
+kills, and event-time order."""
 
 import json
 from collections import Counter, defaultdict
@@ -57,9 +58,13 @@ def normalise_all(begin: Start, settings: Settings, **variables: str) -> None:
 
 
 def canonical(settings: Settings, topic: str) -> list[dict[str, Any]]:
-    """Canonical records in order of their Kafka time; each lies in its store's partition under its store's key."""
+    """Canonical records in order of their Kafka time; each lies in its store's partition under
+    its store's key."""
     records = []
-    for message in sorted(committed_messages(settings, topic), key=lambda message: (message.timestamp()[1], message.offset())):
+    for message in sorted(
+        committed_messages(settings, topic),
+        key=lambda message: (message.timestamp()[1], message.offset()),
+    ):
         record = json.loads(message.value() or b"")
         assert (message.key() or b"").decode() == record["store_id"]
         assert message.partition() == partition_of(record["store_id"], settings.partitions)
@@ -68,35 +73,65 @@ def canonical(settings: Settings, topic: str) -> list[dict[str, Any]]:
 
 
 def dead_letter_headers(settings: Settings) -> list[dict[str, str]]:
-    letters = [dict(message.headers() or ()) for message in committed_messages(settings, "dead-letters")]
-    return [{name: value.decode() for name, value in letter.items() if isinstance(value, bytes)} for letter in letters]
+    letters = [
+        dict(message.headers() or ()) for message in committed_messages(settings, "dead-letters")
+    ]
+    return [
+        {name: value.decode() for name, value in letter.items() if isinstance(value, bytes)}
+        for letter in letters
+    ]
 
 
-def test_every_raw_message_becomes_one_record_or_one_dead_letter(begin: Start, broker: Settings) -> None:
+def test_every_raw_message_becomes_one_record_or_one_dead_letter(
+    begin: Start, broker: Settings
+) -> None:
     good = encoded(pos(operation_id="e2e", happened_at="2017-09-19T22:48:03+00:00"))
-    bad = {reason: spoil(good.replace(b'": ', b'":')) for reason, spoil in SPOILERS.items() if reason != "too_deep"}
+    bad = {
+        reason: spoil(good.replace(b'": ', b'":'))
+        for reason, spoil in SPOILERS.items()
+        if reason != "too_deep"
+    }
     producer = kafka_producer(broker)
-    for value in (good, good, encoded(pos(operation_id="e2e", transaction_id=43)), *bad.values(), None):
+    for value in (
+        good,
+        good,
+        encoded(pos(operation_id="e2e", transaction_id=43)),
+        *bad.values(),
+        None,
+    ):
         producer.produce("posTransactionTopic", value, b"any key ann@example.org")
     producer.produce("raw-traffic", encoded(TRAFFIC))
     assert producer.flush(30) == 0
 
     normalise_all(begin, broker)
 
-    assert sorted(record["event_id"] for record in canonical(broker, "sales")) == ["pos:e2e:123:0:42"] * 2 + ["pos:e2e:123:0:43"]
-    assert [record["event_id"] for record in canonical(broker, "traffic")] == ["traffic:367:door-1:2017-09-19T22:45:00.000Z"]
+    assert sorted(record["event_id"] for record in canonical(broker, "sales")) == [
+        "pos:e2e:123:0:42"
+    ] * 2 + ["pos:e2e:123:0:43"]
+    assert [record["event_id"] for record in canonical(broker, "traffic")] == [
+        "traffic:367:door-1:2017-09-19T22:45:00.000Z"
+    ]
     letters = dead_letter_headers(broker)
     assert Counter(letter["reason"] for letter in letters) == Counter([*bad, "not_json"])
     key = digest_key(broker.home)
-    assert {letter["sha256"] for letter in letters} == {keyed_digest(key, value or b"") for value in (*bad.values(), None)}
-    assert {message.key() for message in committed_messages(broker, "dead-letters")} == {b"any key [redacted]"}
+    assert {letter["sha256"] for letter in letters} == {
+        keyed_digest(key, value or b"") for value in (*bad.values(), None)
+    }
+    assert {message.key() for message in committed_messages(broker, "dead-letters")} == {
+        b"any key [redacted]"
+    }
 
 
-def test_killed_normaliser_neither_loses_nor_repeats_a_receipt(begin: Start, broker: Settings) -> None:
+def test_killed_normaliser_neither_loses_nor_repeats_a_receipt(
+    begin: Start, broker: Settings
+) -> None:
     before = Counter(record["event_id"] for record in canonical(broker, "sales"))
     replayed = json.loads(replay(begin, *MONTH, "--seed", "5", "--disorder", "5m"))
     for fault in FAULTS:
-        assert begin("ingest.normaliser", TALLY_FAULT=fault, TALLY_TRANSACTION_RECORDS="50").wait(60) == KILLED
+        assert (
+            begin("ingest.normaliser", TALLY_FAULT=fault, TALLY_TRANSACTION_RECORDS="50").wait(60)
+            == KILLED
+        )
 
     normalise_all(begin, broker)
 
@@ -110,7 +145,8 @@ def test_backlog_comes_out_in_event_time_order(begin: Start, broker: Settings) -
 
     normalise_all(begin, broker)
 
-    # By partition: what is late is a matter of each partition's own order (docs/adr/005-one-operator-by-partition.md).
+    # By partition: what is late is a matter of each partition's own order
+    # (docs/adr/005-one-operator-by-partition.md).
     latest: dict[int, str] = defaultdict(str)
     most = 0.0
     for record in canonical(broker, "sales")[before:]:
@@ -127,23 +163,32 @@ def seconds_between(earlier: str, later: str) -> float:
 
 def replay(begin: Start, *options: str) -> str:
     """The JSON result of a replay that must succeed."""
-    process = begin("ops.cli", "replay", "--source", "complete-journey", "--no-backfill", "--json", *options)
+    process = begin(
+        "ops.cli", "replay", "--source", "complete-journey", "--no-backfill", "--json", *options
+    )
     out, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
     return out
 
 
-def test_replay_that_goes_on_sends_nothing_that_is_acknowledged(begin: Start, broker: Settings) -> None:
+def test_replay_that_goes_on_sends_nothing_that_is_acknowledged(
+    begin: Start, broker: Settings
+) -> None:
     options = ("--stores", "367", "--to", "2017-03-01", "--duplicates", "0.1")
     first = replay(begin, *options)
     sent = len(committed_messages(broker, "posTransactionTopic"))
 
     assert replay(begin, *options, "--resume") == first
     assert len(committed_messages(broker, "posTransactionTopic")) == sent
-    assert json.loads(first)["receipts"] == extent(Scope(end=date(2017, 3, 1), stores=("367",))).receipts
+    assert (
+        json.loads(first)["receipts"]
+        == extent(Scope(end=date(2017, 3, 1), stores=("367",))).receipts
+    )
 
 
-def test_dead_letter_is_listed_shown_corrected_and_sent_again(begin: Start, broker: Settings, tmp_path: Path) -> None:
+def test_dead_letter_is_listed_shown_corrected_and_sent_again(
+    begin: Start, broker: Settings, tmp_path: Path
+) -> None:
     producer = kafka_producer(broker)
     producer.produce("posTransactionTopic", encoded(pos(operation_id="fixme", kind="gift")))
     assert producer.flush(30) == 0
@@ -157,9 +202,15 @@ def test_dead_letter_is_listed_shown_corrected_and_sent_again(begin: Start, brok
     assert len(cli(begin, "replay", letter["id"], "--fix", str(fixed))["replayed"]) == 1
     normalise_all(begin, broker)
 
-    attempts = [one["attempts"] for one in listed(begin, "--reason", "out_of_range") if "fixme" in one["value"]]
+    attempts = [
+        one["attempts"]
+        for one in listed(begin, "--reason", "out_of_range")
+        if "fixme" in one["value"]
+    ]
     assert sorted(attempts) == [1, 2]
-    assert [one["event_id"] for one in canonical(broker, "sales") if one["store_id"] == "fixme"] == ["pos:fixme:123:0:42"]
+    assert [
+        one["event_id"] for one in canonical(broker, "sales") if one["store_id"] == "fixme"
+    ] == ["pos:fixme:123:0:42"]
 
 
 def listed(begin: Start, *options: str) -> list[dict[str, Any]]:

@@ -1,4 +1,5 @@
-"""What a job refuses to read on from: records deleted before they were read, a topic made anew, a log cut and grown again."""
+"""What a job refuses to read on from: records deleted before they were read, a topic made anew,
+a log cut and grown again."""
 
 from collections.abc import Sequence
 
@@ -10,7 +11,15 @@ from runtime.bookmarks import Bookmark
 from runtime.connect import kafka_admin
 from runtime.marks import Mark
 from tally.settings import Settings
-from tests.integration.ingest.conftest import Start, committed_values, send_values, stop, wait_until, wait_until_read, wait_until_ready
+from tests.integration.ingest.conftest import (
+    Start,
+    committed_values,
+    send_values,
+    stop,
+    wait_until,
+    wait_until_read,
+    wait_until_ready,
+)
 
 COPIER = "tests.integration.ingest.copier"
 VALUES = [f"v{number:03d}" for number in range(40)]
@@ -29,13 +38,19 @@ def delete_below(admin: AdminClient, topic: str, bounds: Sequence[int]) -> None:
 
 
 def committed(admin: AdminClient, group: str) -> list[TopicPartition]:
-    found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30)
+    found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(
+        30
+    )
     # Beside those of its topic the group keeps a position in the anchor.
-    return sorted((at for at in found.topic_partitions if at.topic == group), key=lambda at: at.partition)
+    return sorted(
+        (at for at in found.topic_partitions if at.topic == group), key=lambda at: at.partition
+    )
 
 
 def commit(admin: AdminClient, group: str, positions: list[TopicPartition]) -> None:
-    admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, positions)])[group].result(30)
+    admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, positions)])[
+        group
+    ].result(30)
 
 
 def copied(start: Start, settings: Settings, topics: tuple[str, str]) -> None:
@@ -67,7 +82,9 @@ def test_first_start_does_not_skip_what_was_deleted_before_it(
     assert committed_values(settings, topics[1]) == []
 
 
-def test_lost_group_offsets_are_no_leave_to_skip(start: Start, settings: Settings, topics: tuple[str, str], admin: AdminClient) -> None:
+def test_lost_group_offsets_are_no_leave_to_skip(
+    start: Start, settings: Settings, topics: tuple[str, str], admin: AdminClient
+) -> None:
     send_values(settings, topics[0], VALUES)
     copied(start, settings, topics)
     delete_below(admin, topics[0], [3, 3])
@@ -76,18 +93,24 @@ def test_lost_group_offsets_are_no_leave_to_skip(start: Start, settings: Setting
     assert "offsets 0 to 2 were deleted before they were read" in refused(start, topics)
 
 
-def test_records_deleted_during_an_outage_are_named(start: Start, settings: Settings, topics: tuple[str, str], admin: AdminClient) -> None:
+def test_records_deleted_during_an_outage_are_named(
+    start: Start, settings: Settings, topics: tuple[str, str], admin: AdminClient
+) -> None:
     send_values(settings, topics[0], VALUES)
     copied(start, settings, topics)
     send_values(settings, topics[0], VALUES)
     [first, *_] = committed(admin, topics[0])
     delete_below(admin, topics[0], [first.offset + 2])
 
-    assert f"partition 0: offsets {first.offset} to {first.offset + 1} were deleted" in refused(start, topics)
+    assert f"partition 0: offsets {first.offset} to {first.offset + 1} were deleted" in refused(
+        start, topics
+    )
 
 
 @pytest.fixture
-def bookmark(start: Start, settings: Settings, topics: tuple[str, str], admin: AdminClient) -> tuple[TopicPartition, Bookmark]:
+def bookmark(
+    start: Start, settings: Settings, topics: tuple[str, str], admin: AdminClient
+) -> tuple[TopicPartition, Bookmark]:
     """A committed position of a group that has read everything, and its bookmark."""
     send_values(settings, topics[0], VALUES)
     copied(start, settings, topics)
@@ -111,23 +134,41 @@ def test_topic_made_anew_is_noticed_though_its_positions_went_with_it(
 
 
 def test_log_of_another_topic_id_is_noticed_though_offsets_and_records_fit(
-    start: Start, topics: tuple[str, str], admin: AdminClient, bookmark: tuple[TopicPartition, Bookmark]
+    start: Start,
+    topics: tuple[str, str],
+    admin: AdminClient,
+    bookmark: tuple[TopicPartition, Bookmark],
 ) -> None:
     at, book = bookmark
-    commit(admin, topics[0], [TopicPartition(at.topic, at.partition, at.offset, metadata=Bookmark("another", book.last).text)])
+    commit(
+        admin,
+        topics[0],
+        [
+            TopicPartition(
+                at.topic, at.partition, at.offset, metadata=Bookmark("another", book.last).text
+            )
+        ],
+    )
 
     assert "deleted and created anew" in refused(start, topics)
 
 
 def test_log_that_was_cut_and_has_grown_again_is_noticed(
-    start: Start, topics: tuple[str, str], admin: AdminClient, bookmark: tuple[TopicPartition, Bookmark]
+    start: Start,
+    topics: tuple[str, str],
+    admin: AdminClient,
+    bookmark: tuple[TopicPartition, Bookmark],
 ) -> None:
     at, book = bookmark
     # As it looks after a cut: the offset is there, with a record that is not the one that was read.
     other = Bookmark(book.topic_id, Mark(at.offset - 1, 0, ""))
-    commit(admin, topics[0], [TopicPartition(at.topic, at.partition, at.offset, metadata=other.text)])
+    commit(
+        admin, topics[0], [TopicPartition(at.topic, at.partition, at.offset, metadata=other.text)]
+    )
 
-    assert f"the record at offset {at.offset - 1} is not the one that was read there" in refused(start, topics)
+    assert f"the record at offset {at.offset - 1} is not the one that was read there" in refused(
+        start, topics
+    )
 
 
 def test_same_log_is_read_on_with_its_last_read_record_alone(

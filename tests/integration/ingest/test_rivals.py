@@ -1,4 +1,5 @@
-"""Two processes that both believe they own the work: the old one must not store anything, and exits."""
+"""Two processes that both believe they own the work: the old one must not store anything, and
+exits."""
 
 import signal
 import time
@@ -22,14 +23,24 @@ from runtime.processor.rivals import fenced_or_late
 from runtime.processor.transaction import Aborted, TransactionalProducer
 from tally.errors import Fenced, TallyError
 from tally.settings import Settings
-from tests.integration.ingest.conftest import Start, committed_values, send_values, stop, wait_until, wait_until_read, wait_until_ready
+from tests.integration.ingest.conftest import (
+    Start,
+    committed_values,
+    send_values,
+    stop,
+    wait_until,
+    wait_until_read,
+    wait_until_ready,
+)
 from tests.integration.ingest.copier import copy_job
 
 COPIER = "tests.integration.ingest.copier"
 VALUES = [f"v{number:03d}" for number in range(40)]
 
 
-def test_frozen_instance_that_wakes_up_after_its_successor_exits(start: Start, settings: Settings, topics: tuple[str, str]) -> None:
+def test_frozen_instance_that_wakes_up_after_its_successor_exits(
+    start: Start, settings: Settings, topics: tuple[str, str]
+) -> None:
     zombie = start(COPIER, topics[0], *topics)
     wait_until_ready(zombie)
     zombie.send_signal(signal.SIGSTOP)
@@ -43,12 +54,19 @@ def test_frozen_instance_that_wakes_up_after_its_successor_exits(start: Start, s
     _, errors = zombie.communicate()
     assert (zombie.returncode, "copier: Fenced" in errors) == (1, True), errors
     wait_until_read(settings, topics[0], topics[:1])
-    assert (stop(successor), Counter(committed_values(settings, topics[1]))) == (0, Counter([*VALUES, *more]))
+    assert (stop(successor), Counter(committed_values(settings, topics[1]))) == (
+        0,
+        Counter([*VALUES, *more]),
+    )
 
 
 @pytest.mark.parametrize(("slot", "expected"), [(0, Fenced), (1, TallyError)])
 def test_only_a_process_of_the_same_slot_is_a_rival(
-    slot: int, expected: type[TallyError], settings: Settings, topics: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+    slot: int,
+    expected: type[TallyError],
+    settings: Settings,
+    topics: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("runtime.processor.rivals.PATIENCE_SECONDS", 0.0)
     other = job_consumer(settings, copy_job(topics[0], *topics, slot))
@@ -74,9 +92,14 @@ def send_until(condition: Callable[[], bool], settings: Settings, topic: str) ->
     return sent
 
 
-def test_fenced_producer_stores_nothing_and_says_exit(settings: Settings, topics: tuple[str, str]) -> None:
+def test_fenced_producer_stores_nothing_and_says_exit(
+    settings: Settings, topics: tuple[str, str]
+) -> None:
     job = copy_job(topics[0], *topics)
-    old, new = (TransactionalProducer(lambda: transactional_producer(settings, job), job.identity, Faults()) for _ in range(2))
+    old, new = (
+        TransactionalProducer(lambda: transactional_producer(settings, job), job.identity, Faults())
+        for _ in range(2)
+    )
     consumer = job_consumer(settings, job)
     consumer.subscribe([topics[0]])
     wait_until(lambda: consumer.poll(0.1) is not None or consumer.assignment())
@@ -84,7 +107,11 @@ def test_fenced_producer_stores_nothing_and_says_exit(settings: Settings, topics
     new.renew()
 
     with pytest.raises(Fenced):
-        old.send([Output(topics[1], b"k", b"zombie")], [TopicPartition(topics[0], 0, 1)], consumer.consumer_group_metadata)
+        old.send(
+            [Output(topics[1], b"k", b"zombie")],
+            [TopicPartition(topics[0], 0, 1)],
+            consumer.consumer_group_metadata,
+        )
     consumer.close()
     assert committed_values(settings, topics[1]) == []
 
@@ -94,13 +121,24 @@ class Member:
 
     def __init__(self, settings: Settings, topics: tuple[str, str], slot: int) -> None:
         job = copy_job(topics[0], *topics, slot)
-        patience = {"session.timeout.ms": 6000, "max.poll.interval.ms": 6000, "enable.partition.eof": True, "log_level": 0}
+        patience = {
+            "session.timeout.ms": 6000,
+            "max.poll.interval.ms": 6000,
+            "enable.partition.eof": True,
+            "log_level": 0,
+        }
         self.consumer: Consumer = kafka_consumer(settings, job.group, patience)
-        self.producer = TransactionalProducer(lambda: transactional_producer(settings, job), job.identity, Faults())
+        self.producer = TransactionalProducer(
+            lambda: transactional_producer(settings, job), job.identity, Faults()
+        )
         self.producer.renew()
         self.output = topics[1]
         self.batch = Batch()
-        self.intake = Intake(self.consumer, Reading(job.topics, job.event_time, Limits(600)), KafkaBookmarks(settings, self.consumer))
+        self.intake = Intake(
+            self.consumer,
+            Reading(job.topics, job.event_time, Limits(600)),
+            KafkaBookmarks(settings, self.consumer),
+        )
         self.intake.forget = self.forget
         self.intake.subscribe()
 
@@ -118,7 +156,9 @@ class Member:
 
     def deliver(self, metadata_now: Any = None) -> None:
         batch = self.batch
-        self.producer.send(batch.outputs, self.positions(batch), metadata_now or self.intake.metadata_now)
+        self.producer.send(
+            batch.outputs, self.positions(batch), metadata_now or self.intake.metadata_now
+        )
 
     def positions(self, batch: Batch) -> list[TopicPartition]:
         return self.intake.bookmarks.after(batch.last)
@@ -126,7 +166,8 @@ class Member:
 
 @pytest.fixture
 def rivals(settings: Settings, topics: tuple[str, str]) -> Iterator[tuple[Member, Member]]:
-    """A member that took all records but did not poll for so long that another one has copied them, and that other one."""
+    """A member that took all records but did not poll for so long that another one has copied
+    them, and that other one."""
     send_values(settings, topics[0], VALUES)
     old = Member(settings, topics, 0)
     wait_until(lambda: old.take() == len(VALUES))
@@ -138,7 +179,9 @@ def rivals(settings: Settings, topics: tuple[str, str]) -> Iterator[tuple[Member
         member.consumer.close()
 
 
-def test_member_that_was_kicked_out_stores_nothing(rivals: tuple[Member, Member], settings: Settings, topics: tuple[str, str]) -> None:
+def test_member_that_was_kicked_out_stores_nothing(
+    rivals: tuple[Member, Member], settings: Settings, topics: tuple[str, str]
+) -> None:
     old, _ = rivals
     with pytest.raises(Aborted):
         old.deliver()
@@ -157,17 +200,22 @@ def test_member_that_joins_again_has_forgotten_what_it_took(
     wait_until(lambda: old.take() == 0 and new.take() is not None and old.consumer.assignment())
 
     assert old.batch.inputs == 0
-    # Negative control: with metadata read anew the broker takes the old outputs, and every record is there twice.
+    # Negative control: with metadata read anew the broker takes the old outputs, and every record
+    # is there twice.
     old.producer.send(taken.outputs, old.positions(taken), old.consumer.consumer_group_metadata)
     assert Counter(committed_values(settings, topics[1])) == Counter(2 * VALUES)
 
 
-def test_delivery_of_an_unchanged_group_is_stored(settings: Settings, topics: tuple[str, str]) -> None:
+def test_delivery_of_an_unchanged_group_is_stored(
+    settings: Settings, topics: tuple[str, str]
+) -> None:
     send_values(settings, topics[0], VALUES)
     member = Member(settings, topics, 0)
     wait_until(lambda: member.take() == len(VALUES))
 
     positions = member.positions(member.batch)
-    ExactlyOnce(member.producer, Faults()).deliver(member.batch.outputs, positions, member.intake.metadata_now)
+    ExactlyOnce(member.producer, Faults()).deliver(
+        member.batch.outputs, positions, member.intake.metadata_now
+    )
     member.consumer.close()
     assert committed_values(settings, topics[1]) == VALUES

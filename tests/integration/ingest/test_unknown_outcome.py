@@ -16,7 +16,12 @@ from runtime.processor.intake import Intake, Reading
 from runtime.processor.loop import Pace, Processor, Step
 from runtime.processor.transaction import TransactionalProducer
 from tally.settings import Settings
-from tests.integration.ingest.conftest import committed_values, send_values, wait_until, wait_until_read
+from tests.integration.ingest.conftest import (
+    committed_values,
+    send_values,
+    wait_until,
+    wait_until_read,
+)
 from tests.integration.ingest.copier import copy_job
 
 VALUES = [f"v{number:03d}" for number in range(40)]
@@ -39,7 +44,9 @@ class LostAnswer:
 
 
 @pytest.mark.parametrize("applied", [True, False], ids=["applied", "not applied"])
-def test_commit_without_answer_is_redone_from_what_the_brokers_have(settings: Settings, topics: tuple[str, str], applied: bool) -> None:
+def test_commit_without_answer_is_redone_from_what_the_brokers_have(
+    settings: Settings, topics: tuple[str, str], applied: bool
+) -> None:
     send_values(settings, topics[0], VALUES)
     job = copy_job(topics[0], *topics)
     made: list[Any] = []
@@ -49,9 +56,15 @@ def test_commit_without_answer_is_redone_from_what_the_brokers_have(settings: Se
         made.append(producer if made else LostAnswer(producer, applied))
         return made[-1]
 
-    delivery = ExactlyOnce(TransactionalProducer(make, job.identity, Faults(), deadline_seconds=0.0), Faults())
+    delivery = ExactlyOnce(
+        TransactionalProducer(make, job.identity, Faults(), deadline_seconds=0.0), Faults()
+    )
     consumer = job_consumer(settings, job)
-    intake = Intake(consumer, Reading(job.topics, job.event_time, Limits(600)), KafkaBookmarks(settings, consumer))
+    intake = Intake(
+        consumer,
+        Reading(job.topics, job.event_time, Limits(600)),
+        KafkaBookmarks(settings, consumer),
+    )
     processor = Processor(intake, Step(job.process), delivery, Pace(2000))
     stopped = Event()
     worker = Thread(target=processor.run, args=(stopped, Event(), Faults()))

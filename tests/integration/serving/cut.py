@@ -1,4 +1,5 @@
-"""A TCP forwarder that can be cut and mended: an unreachable node without stopping the one that other tests use."""
+"""A TCP forwarder that can be cut and mended: an unreachable node without stopping the one that
+other tests use."""
 
 import socket
 import threading
@@ -6,7 +7,8 @@ from contextlib import suppress
 
 
 class Wire:
-    """Forwards 127.0.0.1:port to an address while it is whole; cutting it closes every connection and refuses new ones."""
+    """Forwards 127.0.0.1:port to an address while it is whole; cutting it closes every
+    connection and refuses new ones."""
 
     def __init__(self, to: str) -> None:
         host, port = to.rsplit(":", 1)

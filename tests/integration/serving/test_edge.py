@@ -1,4 +1,5 @@
-"""`python -m serving` towards browsers: names, origins and headers, on a real socket and without Cassandra."""
+"""`python -m serving` towards browsers: names, origins and headers, on a real socket and without
+Cassandra."""
 
 import socket
 from collections.abc import Iterator
@@ -25,13 +26,18 @@ def test_a_name_that_is_not_ours_is_refused(url: str) -> None:
     assert httpx.get(f"{url}/", headers={"Host": "evil.example"}).status_code == 400
 
 
-@pytest.mark.parametrize(("origin", "status"), [("http://evil.example", 403), ("null", 403), (None, 101)])
-def test_the_page_s_socket_opens_for_the_page_alone(url: str, origin: str | None, status: int) -> None:
+@pytest.mark.parametrize(
+    ("origin", "status"), [("http://evil.example", 403), ("null", 403), (None, 101)]
+)
+def test_the_page_s_socket_opens_for_the_page_alone(
+    url: str, origin: str | None, status: int
+) -> None:
     host = url.removeprefix("http://")
     name, port = host.split(":")
     head = (
-        f"GET {SOCKET} HTTP/1.1\r\nHost: {host}\r\nOrigin: {origin or url}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        f"GET {SOCKET} HTTP/1.1\r\nHost: {host}\r\nOrigin: {origin or url}\r\nUpgrade:"
+        " websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key:"
+        " dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     )
     with socket.create_connection((name, int(port)), timeout=30) as client:
         client.sendall(head.encode())

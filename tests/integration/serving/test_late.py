@@ -1,4 +1,5 @@
-"""What the speed layer dropped is counted over a bounded number of micro-batches: an old question must not read years of them."""
+"""What the speed layer dropped is counted over a bounded number of micro-batches: an old
+question must not read years of them."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -14,16 +15,23 @@ from tests.support.serving_tables import insert_world
 from tests.support.serving_world import World
 
 
-def test_more_micro_batches_than_are_counted_are_unknown(own_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_micro_batches_than_are_counted_are_unknown(
+    own_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cassandra_views, "MOST_LATE_ROWS", 10)
     now = datetime.now(UTC)
     with cassandra_session(own_settings) as session:
-        insert_world(session, World(late=[(SALES, now - timedelta(minutes=back), 3) for back in range(12)]))
+        insert_world(
+            session, World(late=[(SALES, now - timedelta(minutes=back), 3) for back in range(12)])
+        )
 
     async def counted() -> list[int | None]:
         views = CassandraViews(own_settings)
         try:
-            return [await views.late_since(SALES, now - timedelta(minutes=back, seconds=30)) for back in (20, 8, 0)]
+            return [
+                await views.late_since(SALES, now - timedelta(minutes=back, seconds=30))
+                for back in (20, 8, 0)
+            ]
         finally:
             views.close()
 

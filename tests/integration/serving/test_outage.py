@@ -1,4 +1,5 @@
-"""While Cassandra cannot be reached every answer is 503, never a number; afterwards the API answers again by itself."""
+"""While Cassandra cannot be reached every answer is 503, never a number; afterwards the API
+answers again by itself."""
 
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
@@ -14,7 +15,9 @@ from tests.support.serving_tables import insert_world
 PATH = "/v1/metrics/revenue"
 
 
-@retry(stop=stop_after_delay(60), wait=wait_fixed(0.2), retry=retry_if_exception_type(AssertionError))
+@retry(
+    stop=stop_after_delay(60), wait=wait_fixed(0.2), retry=retry_if_exception_type(AssertionError)
+)
 def becomes(ask: Ask, status: int) -> None:
     assert ask(PATH, **DAY).status_code == status
 
@@ -27,9 +30,10 @@ def test_outage_is_503_and_ends_by_itself(own_settings: Settings) -> None:
     with asking(create_app(own_settings, views)) as ask:
         before = ask(PATH, **DAY).json()
         wire.cut()
-        assert [(ask(PATH, **DAY).status_code, ask("/readyz").status_code, ask("/healthz").status_code) for _ in range(3)] == [
-            (503, 503, 200)
-        ] * 3
+        assert [
+            (ask(PATH, **DAY).status_code, ask("/readyz").status_code, ask("/healthz").status_code)
+            for _ in range(3)
+        ] == [(503, 503, 200)] * 3
         wire.mend()
         becomes(ask, 200)
         assert ask(PATH, **DAY).json() == before

@@ -1,4 +1,5 @@
-"""`python -m serving` as a process: it starts without Cassandra, says so, answers once it is there, and ends on SIGTERM."""
+"""`python -m serving` as a process: it starts without Cassandra, says so, answers once it is
+there, and ends on SIGTERM."""
 
 import os
 import signal
@@ -14,7 +15,11 @@ from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixe
 
 from tally.settings import Settings
 
-READY = retry(stop=stop_after_delay(60), wait=wait_fixed(0.2), retry=retry_if_exception_type((httpx.HTTPError, AssertionError)))
+READY = retry(
+    stop=stop_after_delay(60),
+    wait=wait_fixed(0.2),
+    retry=retry_if_exception_type((httpx.HTTPError, AssertionError)),
+)
 
 
 def free_port() -> int:
@@ -63,7 +68,17 @@ def test_taken_address_is_one_line_and_an_end_that_a_new_start_may_heal(tmp_path
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        environment = {**os.environ, "TALLY_HOME": str(tmp_path), "TALLY_API": f"127.0.0.1:{taken.getsockname()[1]}"}
-        ended = subprocess.run([sys.executable, "-m", "serving"], env=environment, capture_output=True, timeout=60, check=False)
+        environment = {
+            **os.environ,
+            "TALLY_HOME": str(tmp_path),
+            "TALLY_API": f"127.0.0.1:{taken.getsockname()[1]}",
+        }
+        ended = subprocess.run(
+            [sys.executable, "-m", "serving"],
+            env=environment,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
     assert (ended.returncode, len(ended.stderr.splitlines())) == (1, 1)
     assert b"Address already in use" in ended.stderr

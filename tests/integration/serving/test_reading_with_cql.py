@@ -18,7 +18,8 @@ PAGE = Path(__file__).parents[3] / "docs" / "reading-with-cql.md"
 
 
 def statement(name: str, at: str = "10:30", **values: int) -> str:
-    """The page's statement of a name, for another quarter hour if wanted, with its named values put in."""
+    """The page's statement of a name, for another quarter hour if wanted, with its named values
+    put in."""
     (found,) = re.findall(rf"```cql {name}\n(.*?);\n```", PAGE.read_text("utf-8"), re.DOTALL)
     text = str(found).replace("T10:30:00Z", f"T{at}:00Z")
     for value_name, value in values.items():
@@ -31,14 +32,21 @@ def by_hand(session: Any, at: str) -> tuple[int, str]:
     pointer = session.execute(statement("pointer")).one()
     batch = session.execute(statement("batch", at, generation=pointer.generation)).one()
     speed = session.execute(statement("speed", at)).one()
-    if speed is None or (batch is not None and (batch.epoch, batch.events) >= (speed.epoch, speed.events)):
+    if speed is None or (
+        batch is not None and (batch.epoch, batch.events) >= (speed.epoch, speed.events)
+    ):
         return net(batch), "batch"
     given_back = net(batch, "excluded_") if batch is not None and batch.epoch == speed.epoch else 0
     return net(speed) - given_back, "speed"
 
 
 def net(row: Any, prefix: str = "") -> int:
-    return int(sum(sign * getattr(row, f"{prefix}{part}_minor") for part, sign in (("gross", 1), ("returns", -1), ("voids", -1))))
+    return int(
+        sum(
+            sign * getattr(row, f"{prefix}{part}_minor")
+            for part, sign in (("gross", 1), ("returns", -1), ("voids", -1))
+        )
+    )
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +60,10 @@ def module_settings(settings: Settings, keyspace: str) -> Settings:
 @pytest.mark.parametrize("at", ["10:00", "10:15", "10:30", "11:00"])
 def test_page_gives_the_apis_number(module_settings: Settings, at: str) -> None:
     views = CassandraViews(module_settings)
-    with cassandra_session(module_settings) as session, asking(create_app(module_settings, views)) as ask:
+    with (
+        cassandra_session(module_settings) as session,
+        asking(create_app(module_settings, views)) as ask,
+    ):
         row = window(ask, "revenue", f"{SETTLED}T{at}")
         assert by_hand(session, at) == (row["value"], row["source"])
     views.close()

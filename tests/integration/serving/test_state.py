@@ -1,4 +1,5 @@
-"""What bounds an answer, read from real tables as from memory: coverage, currencies, gaps, tills, how current the master is."""
+"""What bounds an answer, read from real tables as from memory: coverage, currencies, gaps,
+tills, how current the master is."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -22,12 +23,35 @@ WORLD = World(
         sale("367", "2026-11-22T10:00", 1, 7, currency="EUR"),
     ],
     pointers=[
-        (SALES, flip("2026-11-21", 1, "2026-11-21T12:00", pin=5, covered_from="2026-11-21T09:00", covered_until="2026-11-21T11:30")),
+        (
+            SALES,
+            flip(
+                "2026-11-21",
+                1,
+                "2026-11-21T12:00",
+                pin=5,
+                covered_from="2026-11-21T09:00",
+                covered_until="2026-11-21T11:30",
+            ),
+        ),
         (SALES, flip("2026-11-21", 2, "2026-11-22T01:00", pin=9)),
         (SALES, flip("2026-11-22", 3, "2026-11-22T02:00", pin=9)),
     ],
-    findings=[(SALES, "367", Finding(DAY, "4", 200, 40)), (SALES, "406", Finding(DAY, "1", 50, 30))],
-    gaps=[Gap("posTransactionTopic", 1, 7, 12, at("1970-01-01T00:00"), at("2026-11-21T08:00"), "deleted by hand")],
+    findings=[
+        (SALES, "367", Finding(DAY, "4", 200, 40)),
+        (SALES, "406", Finding(DAY, "1", 50, 30)),
+    ],
+    gaps=[
+        Gap(
+            "posTransactionTopic",
+            1,
+            7,
+            12,
+            at("1970-01-01T00:00"),
+            at("2026-11-21T08:00"),
+            "deleted by hand",
+        )
+    ],
     master_current=at("2026-11-22T03:00:01"),
 )
 READS: list[Callable[[ViewReader], Awaitable[object]]] = [
@@ -37,12 +61,16 @@ READS: list[Callable[[ViewReader], Awaitable[object]]] = [
     lambda views: views.newest(SALES, DAY, DAY),
     lambda views: views.newest(SALES, DAY, OTHER),
     lambda views: views.newest(SALES, date(2017, 1, 1), date(2017, 1, 2)),
-    lambda views: views.batch_span(SALES, "367", Span(1, (DAY,), at("2026-11-21T10:15"), at("2026-11-22T00:00"))),
+    lambda views: views.batch_span(
+        SALES, "367", Span(1, (DAY,), at("2026-11-21T10:15"), at("2026-11-22T00:00"))
+    ),
     lambda views: views.findings(SALES, "367", [DAY, OTHER]),
     lambda views: views.gaps(["posTransactionTopic", "sales"]),
     lambda views: views.master_current(SALES),
     lambda views: views.currencies(SALES, ["367", "nobody"]),
-    lambda views: views.currencies(SALES, [f"store {number}" for number in range(STORES_AT_ONCE)] + ["367"]),
+    lambda views: views.currencies(
+        SALES, [f"store {number}" for number in range(STORES_AT_ONCE)] + ["367"]
+    ),
     lambda views: views.currencies(SALES, []),
 ]
 
@@ -62,14 +90,18 @@ def test_tables_answer_as_memory_does(module_settings: Settings) -> None:
     views = CassandraViews(module_settings)
     found = asyncio.run(read(views))
     views.close()
-    assert [_ordered(one) for one in found] == [_ordered(one) for one in asyncio.run(read(MemoryViews(WORLD)))]
+    assert [_ordered(one) for one in found] == [
+        _ordered(one) for one in asyncio.run(read(MemoryViews(WORLD)))
+    ]
 
 
 def _ordered(answer: object) -> object:
     return sorted(answer) if isinstance(answer, list) else answer
 
 
-def test_pointer_of_before_coverage_had_a_beginning_covers_its_day_from_the_start(module_settings: Settings) -> None:
+def test_pointer_of_before_coverage_had_a_beginning_covers_its_day_from_the_start(
+    module_settings: Settings,
+) -> None:
     with cassandra_session(module_settings) as session:
         session.execute(
             "INSERT INTO batch_pointer (family, day, generation, epoch, covered_until, flipped_at) "
@@ -79,4 +111,6 @@ def test_pointer_of_before_coverage_had_a_beginning_covers_its_day_from_the_star
     found = asyncio.run(views.published(SALES, [date(2017, 1, 5)]))
     views.close()
     assert found[date(2017, 1, 5)].covered_from == datetime(2017, 1, 5, tzinfo=UTC)
-    assert found[date(2017, 1, 5)].covered_until - found[date(2017, 1, 5)].covered_from == timedelta(days=1)
+    assert found[date(2017, 1, 5)].covered_until - found[
+        date(2017, 1, 5)
+    ].covered_from == timedelta(days=1)

@@ -1,4 +1,5 @@
-"""The sales query on several executors: `python -m tests.integration.speed.cluster_run TOPIC`, with settings from TALLY_*.
+"""The sales query on several executors: `python -m tests.integration.speed.cluster_run TOPIC`, with
+settings from TALLY_*.
 
 A process of its own, because a test process has one Spark session and that one is local.
 """
@@ -17,7 +18,12 @@ def main(topic: str) -> int:
     """Exit code 0 once everything on the topic is in Cassandra."""
     settings = Settings.load()
     spark = build_streaming_session(settings)
-    records = canonical_stream(spark, settings, {topic: dict.fromkeys(range(settings.partitions), 0)}, settings.micro_batch_records)
+    records = canonical_stream(
+        spark,
+        settings,
+        {topic: dict.fromkeys(range(settings.partitions), 0)},
+        settings.micro_batch_records,
+    )
     query = start_views(records, [OnTopic.of(SALES, topic)], {}, settings)
     query.processAllAvailable()
     spark.stop()

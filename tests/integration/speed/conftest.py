@@ -1,4 +1,5 @@
-"""A speed query for a test: its own topic and checkpoints, the module's keyspace, the run's Spark session."""
+"""A speed query for a test: its own topic and checkpoints, the module's keyspace, the run's
+Spark session."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +30,9 @@ def speed_spark(spark: SparkSession) -> SparkSession:
 
 
 @pytest.fixture
-def query(speed_spark: SparkSession, session: Session, own_settings: Settings, topic: str) -> SpeedQuery:
+def query(
+    speed_spark: SparkSession, session: Session, own_settings: Settings, topic: str
+) -> SpeedQuery:
     """The sales query on an empty topic."""
     return SpeedQuery(speed_spark, session, own_settings, topic)
 

@@ -14,8 +14,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from runtime.checkpoint import Offsets
 from speed_layer.sink.rows import MakeSink, RowSink, row_columns
-from speed_layer.source import Offsets, canonical_stream
+from speed_layer.source import canonical_stream
 from speed_layer.views import QUERY, start_views
 from tally.families import SALES, Family
 from tally.frames import canonical_records, contributions, members_per_window, window_rows
@@ -53,7 +54,10 @@ def last_report(query: StreamingQuery) -> Report:
 
 @dataclass(frozen=True)
 class SpeedQuery:
-    """The query of the views over one topic. Each test has stores of its own, so that the module's tests may share tables."""
+    """The query of the views over one topic.
+
+    Each test has stores of its own, so that the module's tests may share tables.
+    """
 
     spark: SparkSession
     session: Session
@@ -79,17 +83,23 @@ class SpeedQuery:
 
     def anew(self, checkpoints: Path, **changes: Any) -> "SpeedQuery":
         """A second query over the same topic and tables, without a checkpoint."""
-        return replace(self, settings=self.settings.model_copy(update={"checkpoints": checkpoints}), **changes)
+        return replace(
+            self, settings=self.settings.model_copy(update={"checkpoints": checkpoints}), **changes
+        )
 
     def of_at_most(self, records: int) -> "SpeedQuery":
         """The same query with so many records in a micro-batch."""
-        return replace(self, settings=self.settings.model_copy(update={"micro_batch_records": records}))
+        return replace(
+            self, settings=self.settings.model_copy(update={"micro_batch_records": records})
+        )
 
     def without_cassandra(self, address: str) -> "SpeedQuery":
         """The same query whose workers cannot reach Cassandra."""
         return replace(self, settings=self.settings.model_copy(update={"cassandra": address}))
 
-    def sale(self, number: int, at: datetime = NOON, cents: int = 100, currency: str = "USD") -> Canonical:
+    def sale(
+        self, number: int, at: datetime = NOON, cents: int = 100, currency: str = "USD"
+    ) -> Canonical:
         """A receipt of the test's store."""
         return receipt(self.store, number, at, cents, currency)
 
@@ -102,16 +112,24 @@ class SpeedQuery:
         """The query, started and stopped."""
         first = dict.fromkeys(range(self.settings.partitions), 0)
         families = [OnTopic.of(self.family, self.topic), *self.beside]
-        starting = {self.topic: self.starting or first, **{family.topic: first for family in self.beside}}
-        records = canonical_stream(self.spark, self.settings, starting, self.settings.micro_batch_records)
-        query = start_views(records, families, {self.family.name: self.floor}, self.settings, self.sink())
+        starting = {
+            self.topic: self.starting or first,
+            **{family.topic: first for family in self.beside},
+        }
+        records = canonical_stream(
+            self.spark, self.settings, starting, self.settings.micro_batch_records
+        )
+        query = start_views(
+            records, families, {self.family.name: self.floor}, self.settings, self.sink()
+        )
         try:
             yield query
         finally:
             query.stop()
 
     def run(self) -> Report:
-        """Everything that is on the topic, in one micro-batch (or a repeated one before it); the last report."""
+        """Everything that is on the topic, in one micro-batch (or a repeated one before it); the
+        last report."""
         with self.running() as query:
             query.processAllAvailable()
             return last_report(query)
@@ -126,12 +144,19 @@ class SpeedQuery:
                 reports.append(last_report(query))
         return reports
 
-    def rows(self, columns: str = "window_start, currency, events, receipts, gross_minor") -> list[tuple[Any, ...]]:
+    def rows(
+        self, columns: str = "window_start, currency, events, receipts, gross_minor"
+    ) -> list[tuple[Any, ...]]:
         """The store's speed rows, in clustering order; instants in UTC."""
         days = [(NOON + timedelta(days=number)).date() for number in range(-8, 2)]
         text = f"SELECT {columns} FROM {self.family.speed_table} WHERE store_id = %s AND day = %s"
-        found = [tuple(row) for day in days for row in self.session.execute(text, [self.store, day])]
-        return [tuple(cell.replace(tzinfo=UTC) if isinstance(cell, datetime) else cell for cell in row) for row in found]
+        found = [
+            tuple(row) for day in days for row in self.session.execute(text, [self.store, day])
+        ]
+        return [
+            tuple(cell.replace(tzinfo=UTC) if isinstance(cell, datetime) else cell for cell in row)
+            for row in found
+        ]
 
     def totals(self) -> list[tuple[Any, ...]]:
         """(events, cents) of each of the store's rows."""
@@ -139,15 +164,27 @@ class SpeedQuery:
 
     def written_at(self) -> list[tuple[Any, ...]]:
         """Every column of the store's rows with the write timestamp."""
-        return self.rows("window_start, currency, events, receipts, gross_minor, units_milli, epoch, WRITETIME(events)")
+        return self.rows(
+            "window_start, currency, events, receipts, gross_minor, units_milli, epoch,"
+            " WRITETIME(events)"
+        )
 
     def write_prefix(self, records: int) -> None:
-        """The rows that a query which has read only the first records would write, written by its sink."""
-        kafka = self.spark.read.format("kafka").option("kafka.bootstrap.servers", self.settings.kafka).option("subscribe", self.topic)
+        """The rows that a query which has read only the first records would write, written by
+        its sink."""
+        kafka = (
+            self.spark.read.format("kafka")
+            .option("kafka.bootstrap.servers", self.settings.kafka)
+            .option("subscribe", self.topic)
+        )
         prefix = canonical_records(kafka.load()).where(f"offset < {records}")
-        rows = window_rows(members_per_window(contributions(prefix, self.family), self.family), self.family)
+        rows = window_rows(
+            members_per_window(contributions(prefix, self.family), self.family), self.family
+        )
         plain = {"day": F.unix_date("day"), "window_start": F.unix_millis("window_start")}
-        (row,) = rows.select(*(plain.get(name, F.col(name)).alias(name) for name in row_columns(self.family))).collect()
+        (row,) = rows.select(
+            *(plain.get(name, F.col(name)).alias(name) for name in row_columns(self.family))
+        ).collect()
         sink = self.sink()(self.settings)
         sink.write([(self.family, [tuple(row)])])
         sink.flush()

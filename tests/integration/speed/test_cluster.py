@@ -14,10 +14,14 @@ def run_on_two_executors(query: SpeedQuery) -> None:
     """The query run by a driver with two executors of one core each."""
     settings = query.settings
     variables = {
-        "TALLY_KAFKA": settings.kafka, "TALLY_CASSANDRA": settings.cassandra, "TALLY_KEYSPACE": settings.keyspace,
-        "TALLY_HOME": str(settings.home), "TALLY_CACHE": str(settings.cache), "TALLY_SPARK_MASTER": "local-cluster[2,1,1024]",
+        "TALLY_KAFKA": settings.kafka,
+        "TALLY_CASSANDRA": settings.cassandra,
+        "TALLY_KEYSPACE": settings.keyspace,
+        "TALLY_HOME": str(settings.home),
+        "TALLY_CACHE": str(settings.cache),
+        "TALLY_SPARK_MASTER": "local-cluster[2,1,1024]",
         "TALLY_SPARK_JAVA_OPTIONS": SHORT_RUN_JAVA,
-    }  # fmt: skip
+    }
     command = [sys.executable, "-m", "tests.integration.speed.cluster_run", query.topic]
     subprocess.run(command, env={**os.environ, **variables}, cwd=ROOT, check=True, timeout=420)
 

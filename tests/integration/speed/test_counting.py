@@ -14,7 +14,11 @@ QUARTER = timedelta(minutes=15)
 
 
 def test_receipts_and_cents_of_each_window(query: SpeedQuery) -> None:
-    query.send(query.sale(1, cents=150), query.sale(2, NOON + QUARTER - timedelta(seconds=1)), query.sale(3, NOON + QUARTER, cents=7))
+    query.send(
+        query.sale(1, cents=150),
+        query.sale(2, NOON + QUARTER - timedelta(seconds=1)),
+        query.sale(3, NOON + QUARTER, cents=7),
+    )
 
     query.run()
 
@@ -33,7 +37,12 @@ def test_record_of_an_aborted_transaction_is_not_counted(query: SpeedQuery) -> N
     producer = kafka_producer(query.settings, {"transactional.id": query.topic})
     producer.init_transactions(30)
     producer.begin_transaction()
-    producer.produce(query.topic, msgspec.json.encode(query.sale(1)), query.store, partition_of(query.store, query.settings.partitions))
+    producer.produce(
+        query.topic,
+        msgspec.json.encode(query.sale(1)),
+        query.store,
+        partition_of(query.store, query.settings.partitions),
+    )
     producer.flush(30)
     producer.abort_transaction(30)
     query.send(query.sale(2, cents=7))
@@ -44,7 +53,11 @@ def test_record_of_an_aborted_transaction_is_not_counted(query: SpeedQuery) -> N
 
 
 def test_each_currency_has_its_row_and_all_rows_carry_the_windows_events(query: SpeedQuery) -> None:
-    query.send(query.sale(1, cents=5), query.sale(2, cents=6, currency="EUR"), query.sale(3, cents=7, currency="EUR"))
+    query.send(
+        query.sale(1, cents=5),
+        query.sale(2, cents=6, currency="EUR"),
+        query.sale(3, cents=7, currency="EUR"),
+    )
 
     query.run()
 
@@ -57,7 +70,9 @@ def test_family_without_axes_has_one_row_a_window(query: SpeedQuery) -> None:
 
     traffic.run()
 
-    assert traffic.rows('window_start, events, "entries", exits, passers_by') == [(NOON, 2, 7, 0, 0)]
+    assert traffic.rows('window_start, events, "entries", exits, passers_by') == [
+        (NOON, 2, 7, 0, 0)
+    ]
 
 
 @pytest.mark.parametrize("batches", [1, 2])
@@ -71,7 +86,9 @@ def test_duplicate_counts_once(query: SpeedQuery, batches: int) -> None:
 
 @pytest.mark.parametrize("cents", [(100, 900), (900, 100)])
 @pytest.mark.parametrize("batches", [1, 2])
-def test_of_two_payloads_of_one_identity_the_first_by_offset_counts(query: SpeedQuery, cents: tuple[int, int], batches: int) -> None:
+def test_of_two_payloads_of_one_identity_the_first_by_offset_counts(
+    query: SpeedQuery, cents: tuple[int, int], batches: int
+) -> None:
     first, second = [query.sale(1, cents=cents[0])], [query.sale(1, cents=cents[1])]
 
     query.batches(*([first + second] if batches == 1 else [first, second]))
@@ -87,7 +104,9 @@ def test_conflict_in_another_currency_leaves_no_row_of_its_own(query: SpeedQuery
     assert query.rows() == [(NOON, "USD", 1, 1, 100)]
 
 
-def test_conflict_in_another_window_counts_there_until_batch_takes_it_back(query: SpeedQuery) -> None:
+def test_conflict_in_another_window_counts_there_until_batch_takes_it_back(
+    query: SpeedQuery,
+) -> None:
     query.send(query.sale(1), query.sale(1, NOON + QUARTER, cents=900))
 
     query.run()

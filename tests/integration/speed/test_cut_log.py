@@ -1,4 +1,5 @@
-"""A broker that has lost the end of a log writes other records at the offsets that a query has read."""
+"""A broker that has lost the end of a log writes other records at the offsets that a query has
+read."""
 
 import zlib
 from pathlib import Path
@@ -21,7 +22,9 @@ STORE, TOPIC = "7", "sales"
 SOLD = [receipt(STORE, number, NOON) for number in range(12)]
 
 
-def test_log_that_was_cut_and_has_grown_beyond_the_position_is_refused(own_site: Site, tmp_path: Path) -> None:
+def test_log_that_was_cut_and_has_grown_beyond_the_position_is_refused(
+    own_site: Site, tmp_path: Path
+) -> None:
     settings, place = own_site.settings, partition_of(STORE, own_site.settings.partitions)
     for sold in SOLD[:6]:
         send(settings, TOPIC, [sold])
@@ -37,5 +40,11 @@ def test_log_that_was_cut_and_has_grown_beyond_the_position_is_refused(own_site:
 
     # The offset alone tells nothing: the log is as long as before, and longer.
     refuse_data_loss({place: 6}, TOPIC, held)
-    with pytest.raises(DataLoss, match=rf"topic sales partition {place}: at offset 5 lies another record than the query has read"):
+    with pytest.raises(
+        DataLoss,
+        match=(
+            rf"topic sales partition {place}: at offset 5 lies another record than the query has"
+            r" read"
+        ),
+    ):
         checked_memory(settings, tmp_path, {TOPIC: held})

@@ -1,4 +1,5 @@
-"""A query that begins anew knows no old watermark: without a floor it would write windows of which it sees only the tail."""
+"""A query that begins anew knows no old watermark: without a floor it would write windows of
+which it sees only the tail."""
 
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -21,42 +22,64 @@ OLD_END = OLD + timedelta(minutes=15)
 
 def master_of(spark: SparkSession, *records: tuple[int, int, datetime]) -> DataFrame:
     """Master records: partition, offset, happened_at."""
-    rows = [Row(source="sales", partition=partition, offset=offset, happened_at=at) for partition, offset, at in records]
-    return spark.createDataFrame(rows, "source string, partition int, offset bigint, happened_at timestamp")
+    rows = [
+        Row(source="sales", partition=partition, offset=offset, happened_at=at)
+        for partition, offset, at in records
+    ]
+    return spark.createDataFrame(
+        rows, "source string, partition int, offset bigint, happened_at timestamp"
+    )
 
 
 def old_query_and_one_begun_at_offset_3(query: SpeedQuery, second: SpeedQuery) -> list[int]:
-    """The history of a store that flushes late receipts: old1@0, late2@1, x@2, late3@3, late4@4; below_floor of the second query.
+    """The history of a store that flushes late receipts: old1@0, late2@1, x@2, late3@3, late4@4;
+    below_floor of the second query.
 
-    The first query ends with {old1, late2}: x has closed the window for the others. The second, which has not seen x, would end
-    with {late3, late4}.
+    The first query ends with {old1, late2}: x has closed the window for the others. The second,
+    which has not seen x, would end with {late3, late4}.
     """
-    old = [query.sale(number, OLD, cents=cents) for number, cents in ((1, 1), (2, 1), (3, 450), (5, 450))]
+    old = [
+        query.sale(number, OLD, cents=cents)
+        for number, cents in ((1, 1), (2, 1), (3, 450), (5, 450))
+    ]
     query.batches([old[0]], [old[1], query.sale(4)], old[2:])
     return [sum(ack.below_floor for ack in acks_of(second.run()))]
 
 
 def offset_3(query: SpeedQuery) -> dict[int, int]:
     """The starting offsets of a query that begins there in the store's partition."""
-    return {partition: 3 * (partition == partition_of(query.store, query.settings.partitions)) for partition in range(4)}
+    return {
+        partition: 3 * (partition == partition_of(query.store, query.settings.partitions))
+        for partition in range(4)
+    }
 
 
-def test_query_begun_anew_leaves_windows_below_its_floor_alone(query: SpeedQuery, elsewhere: Path) -> None:
+def test_query_begun_anew_leaves_windows_below_its_floor_alone(
+    query: SpeedQuery, elsewhere: Path
+) -> None:
     floor = NOON + timedelta(minutes=15)
 
-    below = old_query_and_one_begun_at_offset_3(query, query.anew(elsewhere, starting=offset_3(query), floor=floor))
+    below = old_query_and_one_begun_at_offset_3(
+        query, query.anew(elsewhere, starting=offset_3(query), floor=floor)
+    )
 
     assert (query.totals(), below) == ([(2, 2), (1, 100)], [2])
 
 
-def test_negative_control_without_a_floor_two_unequal_sets_tie_and_the_row_is_wrong(query: SpeedQuery, elsewhere: Path) -> None:
-    old_query_and_one_begun_at_offset_3(query, query.anew(elsewhere, starting=offset_3(query), floor=None))
+def test_negative_control_without_a_floor_two_unequal_sets_tie_and_the_row_is_wrong(
+    query: SpeedQuery, elsewhere: Path
+) -> None:
+    old_query_and_one_begun_at_offset_3(
+        query, query.anew(elsewhere, starting=offset_3(query), floor=None)
+    )
 
     # 2 events, but of the other set: Cassandra keeps the larger value of each cell on a tie.
     assert query.totals() == [(2, 900), (1, 100)]
 
 
-def test_floor_is_the_end_of_the_latest_window_below_the_starting_offsets(speed_spark: SparkSession) -> None:
+def test_floor_is_the_end_of_the_latest_window_below_the_starting_offsets(
+    speed_spark: SparkSession,
+) -> None:
     master = master_of(speed_spark, (0, 0, OLD), (0, 1, OLD - WEEK), (0, 2, NOON), (1, 7, NOON))
 
     assert floor_above(master, "sales", {0: 2, 1: 7}) == OLD_END
@@ -67,22 +90,38 @@ def test_nothing_below_the_starting_offsets_means_no_floor(speed_spark: SparkSes
 
 
 def settled(query: SpeedQuery, given: str, earliest: dict[int, int], *families: Family) -> Handover:
-    """The handover that the job settles for the query of these families, of sales alone if none is named."""
-    driver, named = Driver(query.spark, query.session, query.settings, Begin(given)), families or (SALES,)
+    """The handover that the job settles for the query of these families, of sales alone if none
+    is named."""
+    driver, named = (
+        Driver(query.spark, query.session, query.settings, Begin(given)),
+        families or (SALES,),
+    )
     return settle_handover(driver, QUERY, named, {family.topic: earliest for family in named})
 
 
-def test_handover_looks_the_floor_up_in_the_master_and_is_kept_with_the_checkpoint(query: SpeedQuery) -> None:
-    master_of(query.spark, (0, 0, OLD), (0, 1, NOON)).write.format("delta").save(str(query.settings.master_path))
-    query.session.execute("INSERT INTO master_position (family, partition, until) VALUES ('sales', 0, 2)")
+def test_handover_looks_the_floor_up_in_the_master_and_is_kept_with_the_checkpoint(
+    query: SpeedQuery,
+) -> None:
+    master_of(query.spark, (0, 0, OLD), (0, 1, NOON)).write.format("delta").save(
+        str(query.settings.master_path)
+    )
+    query.session.execute(
+        "INSERT INTO master_position (family, partition, until) VALUES ('sales', 0, 2)"
+    )
 
     handover = settled(query, '{"sales": {"0": 1}}', dict.fromkeys(range(4), 0))
 
-    assert handover == Handover({"sales": {0: 1, 1: 0, 2: 0, 3: 0}}, {"sales": OLD_END}) == kept_handover(query.checkpoint, ["sales"])
+    assert (
+        handover
+        == Handover({"sales": {0: 1, 1: 0, 2: 0, 3: 0}}, {"sales": OLD_END})
+        == kept_handover(query.checkpoint, ["sales"])
+    )
 
 
 def test_past_that_the_master_does_not_hold_is_refused(query: SpeedQuery) -> None:
-    with pytest.raises(TallyError, match=r"sales partition 3: .* offset 9 .* master dataset holds them up to 0"):
+    with pytest.raises(
+        TallyError, match=r"sales partition 3: .* offset 9 .* master dataset holds them up to 0"
+    ):
         settled(query, "{}", {0: 0, 1: 0, 2: 0, 3: 9})
 
 
@@ -95,7 +134,9 @@ def test_begun_query_keeps_its_floor_whatever_the_topic_holds_now(query: SpeedQu
     assert first == Handover({"sales": dict.fromkeys(range(4), 0)}, {"sales": None})
 
 
-def test_family_that_a_begun_query_has_not_had_begins_where_its_topic_does(query: SpeedQuery) -> None:
+def test_family_that_a_begun_query_has_not_had_begins_where_its_topic_does(
+    query: SpeedQuery,
+) -> None:
     first = settled(query, "{}", dict.fromkeys(range(4), 0))
     query.send(query.sale(1))
     query.run()

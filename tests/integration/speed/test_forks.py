@@ -1,4 +1,5 @@
-"""A micro-batch makes no child process: Hadoop's own local files make one or two for each file of a checkpoint."""
+"""A micro-batch makes no child process: Hadoop's own local files make one or two for each file
+of a checkpoint."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +9,10 @@ from pyspark.sql import SparkSession
 from tests.integration.speed.query import SpeedQuery, last_report
 
 WARM, MICRO_BATCHES, OF_CONTROL = 2, 20, 5
-STOCK = {"fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem", "fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.LocalFs"}
+STOCK = {
+    "fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
+    "fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.LocalFs",
+}
 
 
 def faults_of_ended_children(spark: SparkSession) -> int:
@@ -19,7 +23,8 @@ def faults_of_ended_children(spark: SparkSession) -> int:
 
 
 def faults_of_micro_batches(query: SpeedQuery, count: int) -> int:
-    """Page faults of the child processes during the micro-batches of a running query; its start asks a Python for the state's shape."""
+    """Page faults of the child processes during the micro-batches of a running query; its start
+    asks a Python for the state's shape."""
     faults = []
     with query.running() as running:
         for number in range(WARM + count):
@@ -53,4 +58,6 @@ def test_checkpoint_of_one_file_system_is_read_by_the_other(query: SpeedQuery) -
     replace(query, spark=stock).batches([query.sale(4)])
 
     assert query.totals() == [(4, 400)]
-    assert {file.stat().st_mode & 0o777 for file in (query.checkpoint / "offsets").iterdir()} == {0o644}
+    assert {file.stat().st_mode & 0o777 for file in (query.checkpoint / "offsets").iterdir()} == {
+        0o644
+    }

@@ -30,21 +30,36 @@ START_SECONDS, STOP_SECONDS, ROWS_SECONDS, FAILING_SECONDS = 120, 40, 120, 8
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> None:
     """Return when the condition holds; an AssertionError after the deadline."""
-    waiting = Retrying(retry=retry_if_result(lambda held: not held), stop=stop_after_delay(seconds), wait=wait_fixed(0.2))
+    waiting = Retrying(
+        retry=retry_if_result(lambda held: not held),
+        stop=stop_after_delay(seconds),
+        wait=wait_fixed(0.2),
+    )
     waiting(condition)
 
 
 @contextmanager
-def job(site: Site, module: str = "speed_layer.job", **variables: str) -> Iterator["subprocess.Popen[str]"]:
+def job(
+    site: Site, module: str = "speed_layer.job", **variables: str
+) -> Iterator["subprocess.Popen[str]"]:
     """The running, ready job; killed at the end if it still runs."""
     ready = site.home / f"ready-{uuid4()}"
-    environment = {**site.environment, "TALLY_READY_FILE": str(ready), "PYTHONPATH": str(ROOT), **variables}
-    process = subprocess.Popen([sys.executable, "-m", module], env=environment, stderr=subprocess.PIPE, text=True)
+    environment = {
+        **site.environment,
+        "TALLY_READY_FILE": str(ready),
+        "PYTHONPATH": str(ROOT),
+        **variables,
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", module], env=environment, stderr=subprocess.PIPE, text=True
+    )
     try:
         wait_until(lambda: ready.exists() or process.poll() is not None, START_SECONDS)
         yield process
     finally:
-        children = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+        children = (
+            psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+        )
         process.kill()
         for child in children:
             child.kill()
@@ -75,7 +90,9 @@ def sell(settings: Settings, store: str, count: int) -> None:
     send(settings, "sales", [receipt(store, number, NOON) for number in range(count)])
 
 
-def test_job_goes_on_after_sigkill_and_ends_with_zero_on_sigterm(own_site: Site, views: Session) -> None:
+def test_job_goes_on_after_sigkill_and_ends_with_zero_on_sigterm(
+    own_site: Site, views: Session
+) -> None:
     store = uuid4().hex
     with job(own_site) as first:
         sell(own_site.settings, store, 3)
@@ -91,7 +108,11 @@ def test_job_goes_on_after_sigkill_and_ends_with_zero_on_sigterm(own_site: Site,
 
 def test_job_ends_with_one_line_when_its_jvm_is_killed(own_site: Site) -> None:
     with job(own_site) as process:
-        next(child for child in psutil.Process(process.pid).children(recursive=True) if child.name() == "java").kill()
+        next(
+            child
+            for child in psutil.Process(process.pid).children(recursive=True)
+            if child.name() == "java"
+        ).kill()
         _, told = process.communicate(timeout=STOP_SECONDS)
 
     assert process.returncode == 1
@@ -100,15 +121,30 @@ def test_job_ends_with_one_line_when_its_jvm_is_killed(own_site: Site) -> None:
 
 def test_job_refuses_a_topic_with_another_partition_count(own_site: Site) -> None:
     exit_file = own_site.home / "exit"
-    environment = {**own_site.environment, "TALLY_PARTITIONS": "5", "PYTHONPATH": str(ROOT), "TALLY_EXIT_FILE": str(exit_file)}
+    environment = {
+        **own_site.environment,
+        "TALLY_PARTITIONS": "5",
+        "PYTHONPATH": str(ROOT),
+        "TALLY_EXIT_FILE": str(exit_file),
+    }
 
-    done = subprocess.run([sys.executable, "-m", "speed_layer.job"], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "speed_layer.job"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
     assert (done.returncode, json.loads(exit_file.read_text())["code"]) == (REFUSED, REFUSED)
-    assert done.stderr.splitlines()[-1].startswith("speed layer: topic sales has 4 partitions, TALLY_PARTITIONS is 5")
+    assert done.stderr.splitlines()[-1].startswith(
+        "speed layer: topic sales has 4 partitions, TALLY_PARTITIONS is 5"
+    )
 
 
-def test_failing_query_comes_back_by_itself_and_has_lost_nothing(own_site: Site, views: Session) -> None:
+def test_failing_query_comes_back_by_itself_and_has_lost_nothing(
+    own_site: Site, views: Session
+) -> None:
     store = uuid4().hex
     heartbeat = own_site.home / "heartbeat"
     with job(own_site, TALLY_HEARTBEAT_FILE=str(heartbeat)) as process:
@@ -117,7 +153,9 @@ def test_failing_query_comes_back_by_itself_and_has_lost_nothing(own_site: Site,
         sell(own_site.settings, store, 3)
         time.sleep(FAILING_SECONDS)
         provision.create_tables(own_site.settings)
-        wait_until(lambda: entries_of(views, store) == 3 and receipts_of(views, store) == 3, ROWS_SECONDS)
+        wait_until(
+            lambda: entries_of(views, store) == 3 and receipts_of(views, store) == 3, ROWS_SECONDS
+        )
 
         assert process.poll() is None
         assert stalled(heartbeat, own_site.settings.stalled_after_seconds) is None
@@ -126,7 +164,10 @@ def test_failing_query_comes_back_by_itself_and_has_lost_nothing(own_site: Site,
 def test_receipts_are_kept_by_a_job_of_their_own(own_site: Site, views: Session) -> None:
     store, heartbeat = uuid4().hex, own_site.home / "heartbeat-receipts"
     sell(own_site.settings, store, 3)
-    text = "SELECT COUNT(*) FROM raw_pos_transaction_byday WHERE year_day = '2017-09-19' AND operation_id = %s"
+    text = (
+        "SELECT COUNT(*) FROM raw_pos_transaction_byday WHERE year_day = '2017-09-19' AND"
+        " operation_id = %s"
+    )
     with job(own_site, "speed_layer.receipts_job", TALLY_HEARTBEAT_FILE=str(heartbeat)) as process:
         wait_until(lambda: views.execute(text, [store]).one()[0] == 3, ROWS_SECONDS)
         wait_until(heartbeat.exists, ROWS_SECONDS)

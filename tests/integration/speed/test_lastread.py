@@ -39,28 +39,44 @@ def check(settings: Settings, topic: str, checkpoint: Path) -> Memory:
     return checked_memory(settings, checkpoint, {topic: retained(settings, topic)})
 
 
-def test_topic_that_has_only_grown_is_the_same(settings: Settings, topic: str, checkpoint: Path) -> None:
+def test_topic_that_has_only_grown_is_the_same(
+    settings: Settings, topic: str, checkpoint: Path
+) -> None:
     send(settings, topic, SOLD[3:])
 
     check(settings, topic, checkpoint)
 
 
-def test_topic_made_anew_and_grown_beyond_the_old_position_is_refused(settings: Settings, topic: str, checkpoint: Path) -> None:
+def test_topic_made_anew_and_grown_beyond_the_old_position_is_refused(
+    settings: Settings, topic: str, checkpoint: Path
+) -> None:
     admin = kafka_admin(settings)
     admin.delete_topics([topic])[topic].result(30)
-    admin.create_topics([NewTopic(topic, num_partitions=settings.partitions, replication_factor=1)])[topic].result(30)
+    admin.create_topics(
+        [NewTopic(topic, num_partitions=settings.partitions, replication_factor=1)]
+    )[topic].result(30)
     # The very same records and more: only the id tells.
     send(settings, topic, SOLD)
 
-    with pytest.raises(DataLoss, match=r"it was made anew, its id is \S+, the query has read \S+; move the checkpoint folder"):
+    with pytest.raises(
+        DataLoss,
+        match=(
+            r"it was made anew, its id is \S+, the query has read \S+; move the checkpoint folder"
+        ),
+    ):
         check(settings, topic, checkpoint)
 
 
-def test_other_record_at_the_last_offset_read_is_refused(settings: Settings, topic: str, checkpoint: Path) -> None:
+def test_other_record_at_the_last_offset_read_is_refused(
+    settings: Settings, topic: str, checkpoint: Path
+) -> None:
     ((place, (offset, crc)),) = kept_memory(checkpoint, [topic])[topic].last.items()
     plant(checkpoint, topic, {place: (offset, crc + 1)})
 
-    with pytest.raises(DataLoss, match=rf"partition {place}: at offset 2 lies another record than the query has read"):
+    with pytest.raises(
+        DataLoss,
+        match=rf"partition {place}: at offset 2 lies another record than the query has read",
+    ):
         check(settings, topic, checkpoint)
 
 
@@ -69,17 +85,32 @@ def plant(checkpoint: Path, topic: str, last: dict[int, tuple[int, int]]) -> Non
     keep_memory(checkpoint, {topic: replace(kept_memory(checkpoint, [topic])[topic], last=last)})
 
 
-def test_record_that_kafka_no_longer_keeps_is_not_asked_for(settings: Settings, topic: str, checkpoint: Path) -> None:
+def test_record_that_kafka_no_longer_keeps_is_not_asked_for(
+    settings: Settings, topic: str, checkpoint: Path
+) -> None:
     held = retained(settings, topic)
-    plant(checkpoint, topic, {place: (offset, crc + 1) for place, (offset, crc) in kept_memory(checkpoint, [topic])[topic].last.items()})
+    plant(
+        checkpoint,
+        topic,
+        {
+            place: (offset, crc + 1)
+            for place, (offset, crc) in kept_memory(checkpoint, [topic])[topic].last.items()
+        },
+    )
 
-    checked_memory(settings, checkpoint, {topic: replace(held, earliest=dict.fromkeys(held.earliest, 3))})
+    checked_memory(
+        settings, checkpoint, {topic: replace(held, earliest=dict.fromkeys(held.earliest, 3))}
+    )
 
 
-def test_topic_that_the_query_has_not_had_before_is_taken_as_it_is(settings: Settings, topic: str, tmp_path: Path) -> None:
+def test_topic_that_the_query_has_not_had_before_is_taken_as_it_is(
+    settings: Settings, topic: str, tmp_path: Path
+) -> None:
     check(settings, topic, tmp_path)
 
-    assert kept_memory(tmp_path, [topic]) == {topic: Remembered(topic_ids(settings, [topic])[topic], {})}
+    assert kept_memory(tmp_path, [topic]) == {
+        topic: Remembered(topic_ids(settings, [topic])[topic], {})
+    }
 
 
 def test_mark_of_a_micro_batch_is_the_last_value_of_each_partition(query: SpeedQuery) -> None:
@@ -88,6 +119,14 @@ def test_mark_of_a_micro_batch_is_the_last_value_of_each_partition(query: SpeedQ
 
     acks = {ack.partition: ack for ack in acks_of(query.run())}
 
-    place, other = (partition_of(store, query.settings.partitions) for store in (query.store, "other"))
-    assert (acks[place].offset, acks[place].crc) == (1 + (place == other), zlib.crc32(msgspec.json.encode(sold[1 + (place == other)])))
-    assert (acks[other].offset, acks[other].crc) == (2 * (place == other), zlib.crc32(msgspec.json.encode(sold[2])))
+    place, other = (
+        partition_of(store, query.settings.partitions) for store in (query.store, "other")
+    )
+    assert (acks[place].offset, acks[place].crc) == (
+        1 + (place == other),
+        zlib.crc32(msgspec.json.encode(sold[1 + (place == other)])),
+    )
+    assert (acks[other].offset, acks[other].crc) == (
+        2 * (place == other),
+        zlib.crc32(msgspec.json.encode(sold[2])),
+    )

@@ -6,7 +6,9 @@ from tests.integration.speed.query import SpeedQuery
 NOBODY_LISTENS = "127.0.0.1:1"
 
 
-def test_micro_batch_without_cassandra_fails_the_query_and_is_repeated_as_it_was(query: SpeedQuery) -> None:
+def test_micro_batch_without_cassandra_fails_the_query_and_is_repeated_as_it_was(
+    query: SpeedQuery,
+) -> None:
     cut_off = query.without_cassandra(NOBODY_LISTENS)
     query.send(query.sale(1), query.sale(2))
     with pytest.raises(StreamingQueryException, match="NoHostAvailable"):

@@ -1,4 +1,5 @@
-"""The raw receipts: each as it arrived, the first by offset wins, whatever lies between them and however large they are."""
+"""The raw receipts: each as it arrived, the first by offset wins, whatever lies between them and
+however large they are."""
 
 import json
 from datetime import UTC, datetime
@@ -22,7 +23,12 @@ LARGE = 800_000
 
 def keep_receipts(query: SpeedQuery) -> Report:
     """Everything on the topic is in the table; the report of the last micro-batch."""
-    records = canonical_stream(query.spark, query.settings, {query.topic: dict.fromkeys(range(query.settings.partitions), 0)}, 100_000)
+    records = canonical_stream(
+        query.spark,
+        query.settings,
+        {query.topic: dict.fromkeys(range(query.settings.partitions), 0)},
+        100_000,
+    )
     running = start_receipts(records, query.settings)
     try:
         running.processAllAvailable()
@@ -33,7 +39,9 @@ def keep_receipts(query: SpeedQuery) -> Report:
 
 def rows_of(query: SpeedQuery, columns: str = "*") -> list[Any]:
     """The store's receipts of the day."""
-    text = f"SELECT {columns} FROM raw_pos_transaction_byday WHERE year_day = %s AND operation_id = %s"
+    text = (
+        f"SELECT {columns} FROM raw_pos_transaction_byday WHERE year_day = %s AND operation_id = %s"
+    )
     return list(query.session.execute(text, [DAY, query.store]))
 
 
@@ -41,11 +49,15 @@ def put(query: SpeedQuery, *values: bytes | None) -> None:
     """Anything onto the store's partition of the topic."""
     producer = kafka_producer(query.settings, {"message.max.bytes": 7_000_000})
     for value in values:
-        producer.produce(query.topic, value, query.store, partition_of(query.store, query.settings.partitions))
+        producer.produce(
+            query.topic, value, query.store, partition_of(query.store, query.settings.partitions)
+        )
         producer.flush(30)
 
 
-def test_raw_receipts_are_kept_as_they_arrived_and_the_first_by_offset_wins(query: SpeedQuery) -> None:
+def test_raw_receipts_are_kept_as_they_arrived_and_the_first_by_offset_wins(
+    query: SpeedQuery,
+) -> None:
     query.send(query.sale(1, cents=150), query.sale(1, cents=999), query.sale(2, cents=7))
 
     keep_receipts(query)
@@ -67,40 +79,59 @@ def test_receipt_of_this_second_is_kept(query: SpeedQuery) -> None:
 
     keep_receipts(query)
 
-    text = "SELECT transaction_id FROM raw_pos_transaction_byday WHERE year_day = %s AND operation_id = %s"
-    assert [row.transaction_id for row in query.session.execute(text, [now.date().isoformat(), query.store])] == ["1"]
+    text = (
+        "SELECT transaction_id FROM raw_pos_transaction_byday WHERE year_day = %s AND operation_id"
+        " = %s"
+    )
+    assert [
+        row.transaction_id
+        for row in query.session.execute(text, [now.date().isoformat(), query.store])
+    ] == ["1"]
 
 
-def test_twenty_large_receipts_of_one_store_and_day_are_kept_in_one_micro_batch(query: SpeedQuery) -> None:
-    put(query, *(msgspec.json.encode(large(receipt(query.store, number, NOON))) for number in range(20)))
+def test_twenty_large_receipts_of_one_store_and_day_are_kept_in_one_micro_batch(
+    query: SpeedQuery,
+) -> None:
+    put(
+        query,
+        *(msgspec.json.encode(large(receipt(query.store, number, NOON))) for number in range(20)),
+    )
 
     report = keep_receipts(query)
 
     assert report["numInputRows"] == 20
-    assert sorted(int(row.transaction_id) for row in rows_of(query, "transaction_id")) == [*range(20)]
+    assert sorted(int(row.transaction_id) for row in rows_of(query, "transaction_id")) == [
+        *range(20)
+    ]
 
 
 def large(sold: CanonicalReceipt) -> CanonicalReceipt:
     """The receipt with items whose names are that long."""
     (line,) = sold.lines
     names = [f"{number:04}" + "n" * 196 for number in range(LARGE // 200)]
-    return msgspec.structs.replace(sold, lines=tuple(msgspec.structs.replace(line, item=name) for name in names))
+    return msgspec.structs.replace(
+        sold, lines=tuple(msgspec.structs.replace(line, item=name) for name in names)
+    )
 
 
 def test_what_cannot_be_counted_stops_neither_the_receipts_nor_the_view(query: SpeedQuery) -> None:
     odd = [value for value in UNREADABLE.values() if value is None or len(value) < 1_000_000]
     no_till = json.loads(msgspec.json.encode(query.sale(3)))
     del no_till["till_id"]
-    no_line = json.loads(msgspec.json.encode(query.sale(4))) | {"lines": [None, 5, {"item": "Milk"}]}
+    no_line = json.loads(msgspec.json.encode(query.sale(4))) | {
+        "lines": [None, 5, {"item": "Milk"}]
+    }
     query.send(query.sale(1, cents=5))
     put(query, *odd, json.dumps(no_till).encode(), json.dumps(no_line).encode())
     query.send(query.sale(2, cents=7))
 
     kept, viewed = keep_receipts(query), query.run()
 
-    assert [row.transactions for row in rows_of(query, "transaction_id, transactions") if row.transaction_id == "4"] == [
-        ["null", "5", '{"item":"Milk"}']
-    ]
+    assert [
+        row.transactions
+        for row in rows_of(query, "transaction_id, transactions")
+        if row.transaction_id == "4"
+    ] == [["null", "5", '{"item":"Milk"}']]
     assert sorted(row.transaction_id for row in rows_of(query, "transaction_id")) == ["1", "2", "4"]
     # A receipt without its till is counted all the same: the view needs none.
     assert query.totals() == [(4, 5 + 7 + 200)]

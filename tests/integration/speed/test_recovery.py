@@ -1,4 +1,5 @@
-"""Replays, restored checkpoints, second queries and zombies: the row that has seen the most events stays, whoever wrote it.
+"""Replays, restored checkpoints, second queries and zombies: the row that has seen the most events
+stays, whoever wrote it.
 
 The negative controls give the same histories to sinks that are not registers, and have to go wrong.
 """
@@ -12,7 +13,8 @@ from tests.integration.speed.query import SpeedQuery
 
 
 def history(query: SpeedQuery, backup: Path | None = None) -> None:
-    """Three micro-batches of one window, with cents 100, 20, 3 and a duplicate; a backup of the checkpoint after the first."""
+    """Three micro-batches of one window, with cents 100, 20, 3 and a duplicate; a backup of the
+    checkpoint after the first."""
     for number, cents in enumerate((100, 20, 3)):
         query.send(query.sale(number, cents=cents), query.sale(0))
         query.run()
@@ -30,7 +32,9 @@ def test_repeated_micro_batch_writes_identical_rows(query: SpeedQuery) -> None:
     assert (query.written_at(), query.totals()) == (before, [(3, 123)])
 
 
-def test_restored_checkpoint_and_a_query_from_the_beginning_end_equal_and_never_lower(query: SpeedQuery, elsewhere: Path) -> None:
+def test_restored_checkpoint_and_a_query_from_the_beginning_end_equal_and_never_lower(
+    query: SpeedQuery, elsewhere: Path
+) -> None:
     history(query, backup=elsewhere / "backup")
     seen = [query.written_at()]
 
@@ -71,7 +75,9 @@ def test_negative_control_increments_add_a_repeated_micro_batch_again(query: Spe
     assert query.totals() == [(1 + 2 + 3 + 3, 100 + 120 + 123 + 123)]
 
 
-def test_negative_control_increments_add_what_a_second_query_reads_again(query: SpeedQuery, elsewhere: Path) -> None:
+def test_negative_control_increments_add_what_a_second_query_reads_again(
+    query: SpeedQuery, elsewhere: Path
+) -> None:
     query = replace(query, sink=Adding)
     query.batches([query.sale(0), query.sale(1)])
     right = query.totals()

@@ -1,4 +1,5 @@
-"""A receipt sent over and over: neither exact copies that the normaliser has marked nor others leave a trace in the state."""
+"""A receipt sent over and over: neither exact copies that the normaliser has marked nor others
+leave a trace in the state."""
 
 import json
 from pathlib import Path
@@ -19,7 +20,12 @@ def storm(query: SpeedQuery, copies: int, marked: bool) -> None:
     copy = json.dumps(json.loads(first) | {"repeat": True}).encode() if marked else first
     producer = kafka_producer(query.settings, {"queue.buffering.max.messages": 1_000_000})
     for number in range(copies + 1):
-        producer.produce(query.topic, copy if number else first, query.store, partition_of(query.store, query.settings.partitions))
+        producer.produce(
+            query.topic,
+            copy if number else first,
+            query.store,
+            partition_of(query.store, query.settings.partitions),
+        )
     assert producer.flush(120) == 0
 
 

@@ -1,4 +1,5 @@
-"""What a micro-batch leaves beside the view rows: view updates, activity and currencies of stores."""
+"""What a micro-batch leaves beside the view rows: view updates, activity and currencies of
+stores."""
 
 import json
 from datetime import UTC, date, datetime, time, timedelta
@@ -22,7 +23,9 @@ def updates_of(query: SpeedQuery) -> list[dict[str, Any]]:
     """Every view update of the test's store, in order."""
     consumer = kafka_consumer(query.settings, f"test-{uuid4()}", {"enable.partition.eof": True})
     try:
-        consumer.assign([TopicPartition(TOPIC, partition_of(query.store, query.settings.partitions), 0)])
+        consumer.assign(
+            [TopicPartition(TOPIC, partition_of(query.store, query.settings.partitions), 0)]
+        )
         found = []
         while (message := consumer.poll(30)) is not None and message.error() is None:
             found.append(json.loads(message.value() or b""))
@@ -34,7 +37,12 @@ def updates_of(query: SpeedQuery) -> list[dict[str, Any]]:
 def test_each_changed_window_is_announced_once_in_its_micro_batch(query: SpeedQuery) -> None:
     query.batches([query.sale(1), query.sale(2, currency="EUR")], [query.sale(3)])
 
-    update = {"family": "sales", "store_id": query.store, "window_start": "2017-09-19T12:00:00.000Z", "epoch": SALES.epoch}
+    update = {
+        "family": "sales",
+        "store_id": query.store,
+        "window_start": "2017-09-19T12:00:00.000Z",
+        "epoch": SALES.epoch,
+    }
     assert updates_of(query) == [{**update, "events": 2}, {**update, "events": 3}]
 
 
@@ -47,25 +55,48 @@ def test_first_and_last_day_of_a_store(query: SpeedQuery) -> None:
 
 
 def test_first_and_last_day_of_each_currency_of_a_store(query: SpeedQuery) -> None:
-    query.batches([query.sale(2, NOON - DAY, currency="EUR"), query.sale(1)], [query.sale(3, NOON + DAY, currency="EUR")])
+    query.batches(
+        [query.sale(2, NOON - DAY, currency="EUR"), query.sale(1)],
+        [query.sale(3, NOON + DAY, currency="EUR")],
+    )
 
-    text = "SELECT currency, first_day, last_day FROM store_currency WHERE family = 'sales' AND store_id = %s"
-    found = [(row.currency, row.first_day.date(), row.last_day.date()) for row in query.session.execute(text, [query.store])]
-    assert found == [("EUR", date(2017, 9, 18), date(2017, 9, 20)), ("USD", date(2017, 9, 19), date(2017, 9, 19))]
+    text = (
+        "SELECT currency, first_day, last_day FROM store_currency WHERE family = 'sales' AND"
+        " store_id = %s"
+    )
+    found = [
+        (row.currency, row.first_day.date(), row.last_day.date())
+        for row in query.session.execute(text, [query.store])
+    ]
+    assert found == [
+        ("EUR", date(2017, 9, 18), date(2017, 9, 20)),
+        ("USD", date(2017, 9, 19), date(2017, 9, 19)),
+    ]
 
 
-@pytest.mark.parametrize("day", [date(2000, 2, 29), date(2017, 12, 31), date.today()], ids=lambda day: str(day.year))
-def test_receipt_of_any_day_is_written_and_lives_for_the_retention(query: SpeedQuery, day: date) -> None:
+@pytest.mark.parametrize(
+    "day", [date(2000, 2, 29), date(2017, 12, 31), date.today()], ids=lambda day: str(day.year)
+)
+def test_receipt_of_any_day_is_written_and_lives_for_the_retention(
+    query: SpeedQuery, day: date
+) -> None:
     at = datetime.combine(day, time(0, 1), UTC)
     query.send(query.sale(1, at))
 
     query.run()
 
-    text = "SELECT events, gross_minor, TTL(gross_minor) AS seconds FROM sales_15min WHERE store_id = %s AND day = %s"
+    text = (
+        "SELECT events, gross_minor, TTL(gross_minor) AS seconds FROM sales_15min WHERE store_id ="
+        " %s AND day = %s"
+    )
     ((events, cents, seconds),) = query.session.execute(text, [query.store, day])
     lives = timedelta(seconds=seconds)
     assert (events, cents) == (1, 100)
-    assert timedelta(0) <= timedelta(days=Settings().speed_retention_days) - lives < timedelta(minutes=5)
+    assert (
+        timedelta(0)
+        <= timedelta(days=Settings().speed_retention_days) - lives
+        < timedelta(minutes=5)
+    )
 
 
 def test_rows_carry_the_register_of_their_window(query: SpeedQuery) -> None:

@@ -1,4 +1,5 @@
-"""Anything may lie on a canonical topic: what cannot be counted is told from what can, and ends nothing."""
+"""Anything may lie on a canonical topic: what cannot be counted is told from what can, and ends
+nothing."""
 
 import json
 from typing import Any
@@ -20,7 +21,9 @@ GOOD_INTERVAL: dict[str, Any] = json.loads(msgspec.json.encode(interval("7", "do
 
 def text(**changes: Any) -> bytes:
     """The good receipt with some fields changed, or without those that are None."""
-    return json.dumps({name: value for name, value in {**GOOD, **changes}.items() if value is not None}).encode()
+    return json.dumps(
+        {name: value for name, value in {**GOOD, **changes}.items() if value is not None}
+    ).encode()
 
 
 def with_field(field: str) -> bytes:
@@ -76,18 +79,29 @@ UNREADABLE: dict[str, bytes | None] = {
 
 def records(spark: SparkSession, values: list[bytes | None]) -> DataFrame:
     """Canonical records of one partition with these values, as Kafka's source gives them."""
-    return canonical_records(spark.createDataFrame([("sales", value, 0, offset, NOON) for offset, value in enumerate(values)], KAFKA))
+    return canonical_records(
+        spark.createDataFrame(
+            [("sales", value, 0, offset, NOON) for offset, value in enumerate(values)], KAFKA
+        )
+    )
 
 
 def read(spark: SparkSession, values: list[bytes | None], family: Family = SALES) -> list[Row]:
     """What is read of each, in order."""
-    return contributions(records(spark, values), family).orderBy("offset").select("is_readable", "is_repeat").collect()
+    return (
+        contributions(records(spark, values), family)
+        .orderBy("offset")
+        .select("is_readable", "is_repeat")
+        .collect()
+    )
 
 
 def test_what_cannot_be_counted_is_told_from_what_can(speed_spark: SparkSession) -> None:
     odd = {**READABLE, **UNREADABLE}
 
-    found = dict(zip(odd, (row.is_readable for row in read(speed_spark, [*odd.values()])), strict=True))
+    found = dict(
+        zip(odd, (row.is_readable for row in read(speed_spark, [*odd.values()])), strict=True)
+    )
 
     assert found == {name: name in READABLE for name in odd}
 
@@ -95,16 +109,29 @@ def test_what_cannot_be_counted_is_told_from_what_can(speed_spark: SparkSession)
 def test_the_column_says_the_same_of_each_value(speed_spark: SparkSession) -> None:
     odd = {**READABLE, **UNREADABLE}
 
-    told = records(speed_spark, [*odd.values()]).select("offset", readable(F.col("value"), SALES).alias("is_readable")).orderBy("offset")
+    told = (
+        records(speed_spark, [*odd.values()])
+        .select("offset", readable(F.col("value"), SALES).alias("is_readable"))
+        .orderBy("offset")
+    )
 
-    assert dict(zip(odd, (row.is_readable for row in told.collect()), strict=True)) == {name: name in READABLE for name in odd}
+    assert dict(zip(odd, (row.is_readable for row in told.collect()), strict=True)) == {
+        name: name in READABLE for name in odd
+    }
 
 
-@pytest.mark.parametrize(("family", "good"), [(SALES, GOOD), (TRAFFIC, GOOD_INTERVAL)], ids=FAMILIES)
-def test_record_of_each_family_is_read_and_that_of_another_is_not(speed_spark: SparkSession, family: Family, good: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("family", "good"), [(SALES, GOOD), (TRAFFIC, GOOD_INTERVAL)], ids=FAMILIES
+)
+def test_record_of_each_family_is_read_and_that_of_another_is_not(
+    speed_spark: SparkSession, family: Family, good: dict[str, Any]
+) -> None:
     other = GOOD_INTERVAL if good is GOOD else GOOD
 
-    told = [row.is_readable for row in read(speed_spark, [json.dumps(one).encode() for one in (good, other)], family)]
+    told = [
+        row.is_readable
+        for row in read(speed_spark, [json.dumps(one).encode() for one in (good, other)], family)
+    ]
 
     assert told == [True, False]
 
@@ -112,17 +139,35 @@ def test_record_of_each_family_is_read_and_that_of_another_is_not(speed_spark: S
 def test_mark_of_a_repeat_is_read_and_absent_means_none(speed_spark: SparkSession) -> None:
     found = read(speed_spark, [text(), text(repeat=True), text(repeat=False), text(repeat="yes")])
 
-    assert [(row.is_readable, row.is_repeat) for row in found] == [(True, False), (True, True), (True, False), (True, False)]
+    assert [(row.is_readable, row.is_repeat) for row in found] == [
+        (True, False),
+        (True, True),
+        (True, False),
+        (True, False),
+    ]
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_sum_beyond_64_bits_stays_at_its_bound_and_ends_nothing(speed_spark: SparkSession, sign: int) -> None:
+def test_sum_beyond_64_bits_stays_at_its_bound_and_ends_nothing(
+    speed_spark: SparkSession, sign: int
+) -> None:
     member = speed_spark.range(4).selectExpr(
-        "'7' AS store_id", "CAST(id AS STRING) AS event_id", "TIMESTAMP'2017-09-19 12:00:00Z' AS happened_at", "id AS offset",
-        "'USD' AS currency", "1L AS receipts", f"CAST({sign * (MOST_SUM - 5)} AS BIGINT) DIV IF(id = 0, 1, {10**7}) AS gross_minor",
-        "0L AS returns_minor", "0L AS voids_minor", f"CAST({sign * MOST_PART} AS BIGINT) AS units_milli",
-    )  # fmt: skip
+        "'7' AS store_id",
+        "CAST(id AS STRING) AS event_id",
+        "TIMESTAMP'2017-09-19 12:00:00Z' AS happened_at",
+        "id AS offset",
+        "'USD' AS currency",
+        "1L AS receipts",
+        f"CAST({sign * (MOST_SUM - 5)} AS BIGINT) DIV IF(id = 0, 1, {10**7}) AS gross_minor",
+        "0L AS returns_minor",
+        "0L AS voids_minor",
+        f"CAST({sign * MOST_PART} AS BIGINT) AS units_milli",
+    )
 
     (row,) = window_rows(members_per_window(member, SALES), SALES).collect()
 
-    assert (row.gross_minor, row.units_milli, row.events) == (sign * MOST_SUM, sign * 4 * MOST_PART, 4)
+    assert (row.gross_minor, row.units_milli, row.events) == (
+        sign * MOST_SUM,
+        sign * 4 * MOST_PART,
+        4,
+    )

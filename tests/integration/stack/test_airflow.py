@@ -1,4 +1,5 @@
-"""Airflow under the supervisor runs a task, listens on loopback only, and leaves nothing behind when it is killed."""
+"""Airflow under the supervisor runs a task, listens on loopback only, and leaves nothing behind
+when it is killed."""
 
 import http.client
 import json
@@ -40,7 +41,9 @@ def service(folder: Path) -> Service:
 
     def launch(site: Site) -> Launch:
         shipped = airflow.launch(site)
-        return Launch(shipped.argv, {**shipped.environment, "AIRFLOW__CORE__DAGS_FOLDER": str(folder)})
+        return Launch(
+            shipped.argv, {**shipped.environment, "AIRFLOW__CORE__DAGS_FOLDER": str(folder)}
+        )
 
     return replace(airflow.AIRFLOW, launch=launch, needs=())
 
@@ -65,19 +68,27 @@ def call(site: Site, method: str, path: str, body: object = None) -> dict[str, A
     return answer
 
 
-@retry(retry=retry_if_result(lambda state: state not in ("success", "failed")), stop=stop_after_delay(120), wait=wait_fixed(0.5))
+@retry(
+    retry=retry_if_result(lambda state: state not in ("success", "failed")),
+    stop=stop_after_delay(120),
+    wait=wait_fixed(0.5),
+)
 def final_state(site: Site, run: str) -> str:
     return str(call(site, "GET", f"/api/v2/dags/one_task/dagRuns/{run}")["state"])
 
 
-@retry(retry=retry_if_result(lambda found: not found), stop=stop_after_delay(90), wait=wait_fixed(0.5))
+@retry(
+    retry=retry_if_result(lambda found: not found), stop=stop_after_delay(90), wait=wait_fixed(0.5)
+)
 def dag_is_known(site: Site) -> bool:
     return "dag_id" in call(site, "GET", "/api/v2/dags/one_task")
 
 
 def test_new_dag_is_on_and_a_triggered_run_of_it_runs_its_task(running: Site, folder: Path) -> None:
     dag_is_known(running)
-    run = call(running, "POST", "/api/v2/dags/one_task/dagRuns", {"logical_date": None})["dag_run_id"]
+    run = call(running, "POST", "/api/v2/dags/one_task/dagRuns", {"logical_date": None})[
+        "dag_run_id"
+    ]
 
     assert (final_state(running, run), (folder / "done").exists()) == ("success", True)
 
@@ -86,13 +97,19 @@ def test_database_and_logs_of_the_task_are_their_owners_alone(running: Site) -> 
     found = [path for path in running.home.rglob("*") if not path.is_symlink() and path.is_file()]
     by_airflow = [path for path in found if path.is_relative_to(running.home / "data")]
 
-    assert len(by_airflow) > 2 and [path for path in by_airflow if path.stat().st_mode & 0o077] == []
+    assert (
+        len(by_airflow) > 2 and [path for path in by_airflow if path.stat().st_mode & 0o077] == []
+    )
 
 
 def test_every_listener_is_on_loopback(running: Site) -> None:
     own = {process.pid for process in processes.marked_processes(f"{running.home}:airflow")}
 
-    sockets = [item for item in psutil.net_connections("tcp") if item.status == psutil.CONN_LISTEN and item.pid in own]
+    sockets = [
+        item
+        for item in psutil.net_connections("tcp")
+        if item.status == psutil.CONN_LISTEN and item.pid in own
+    ]
     listening = {item.laddr.ip for item in sockets if item.laddr}
 
     assert listening == {"127.0.0.1"}

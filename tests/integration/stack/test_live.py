@@ -1,4 +1,5 @@
-"""A receipt of this very second goes through the whole loop with the settings as they are, as at the end of the demo."""
+"""A receipt of this very second goes through the whole loop with the settings as they are, as at
+the end of the demo."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -29,23 +30,33 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 def test_receipts_of_now_are_served_within_a_minute(running: Site) -> None:
     told: list[str] = []
-    # The first micro-batch of a new JVM compiles everything, and here on a machine that has more to do.
-    Retrying(retry=retry_if_exception_type(StackError), stop=stop_after_attempt(4), reraise=True)(serve_one, running.settings, print)
+    # The first micro-batch of a new JVM compiles everything, and here on a machine that has more to
+    # do.
+    Retrying(retry=retry_if_exception_type(StackError), stop=stop_after_attempt(4), reraise=True)(
+        serve_one, running.settings, print
+    )
 
     seconds = [serve_one(running.settings, told.append) for _ in range(2)]
 
     print(seconds)
-    assert max(seconds) < DEADLINE_SECONDS and all(f"of store {STORE} at {datetime.now(UTC):%Y-%m-%d}" in line for line in told)
+    assert max(seconds) < DEADLINE_SECONDS and all(
+        f"of store {STORE} at {datetime.now(UTC):%Y-%m-%d}" in line for line in told
+    )
 
 
 def test_doctor_tells_of_readers_that_are_behind_before_records_are_lost(running: Site) -> None:
     normaliser = catalogue.named(["normaliser"])
     control.down(running, normaliser, print)
     patient = pipeline.lag(running.settings)
-    httpx.post(f"http://{running.settings.gateway}/v1/events/pos", json=receipt(), timeout=30).raise_for_status()
+    httpx.post(
+        f"http://{running.settings.gateway}/v1/events/pos", json=receipt(), timeout=30
+    ).raise_for_status()
     hasty = running.settings.model_copy(update={"raw_backlog_seconds": 0.001})
 
-    with pytest.raises(StackError, match=r"normaliser: a record has waited for 0\.0 h, at 0\.0 h the gateway refuses messages"):
+    with pytest.raises(
+        StackError,
+        match=r"normaliser: a record has waited for 0\.0 h, at 0\.0 h the gateway refuses messages",
+    ):
         pipeline.lag(hasty)
 
     assert patient.startswith("no unread record has waited longer than")
@@ -57,4 +68,10 @@ def receipt() -> dict[str, object]:
     """A receipt of now that nobody will read."""
     line = {"item": "Milk 1l", "price": 0.99, "amount": 2}
     now = datetime.now(UTC).isoformat()
-    return {"happened_at": now, "operation_id": "unread", "vendor_fiscal_module": 1, "transaction_id": 1, "transactions": [line]}
+    return {
+        "happened_at": now,
+        "operation_id": "unread",
+        "vendor_fiscal_module": 1,
+        "transaction_id": 1,
+        "transactions": [line],
+    }

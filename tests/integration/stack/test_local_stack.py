@@ -43,7 +43,9 @@ def write_both(site: Site) -> str:
     producer.produce("sales", text.encode(), partition=0)
     producer.flush(30)
     with cassandra_session(site.settings) as session:
-        session.execute("INSERT INTO store_activity (family, store_id) VALUES ('sales', %s)", [text])
+        session.execute(
+            "INSERT INTO store_activity (family, store_id) VALUES ('sales', %s)", [text]
+        )
     return text
 
 
@@ -55,7 +57,9 @@ def read_both(site: Site) -> tuple[str, list[str]]:
     [message] = consumer.consume(1, timeout=30)
     consumer.close()
     with cassandra_session(site.settings) as session:
-        return (message.value() or b"").decode(), [row.store_id for row in session.execute("SELECT store_id FROM store_activity")]
+        return (message.value() or b"").decode(), [
+            row.store_id for row in session.execute("SELECT store_id FROM store_activity")
+        ]
 
 
 def kill(pid: int | None) -> None:
@@ -68,7 +72,11 @@ def test_down_leaves_no_process_and_up_finds_the_data(running: Site) -> None:
     text = write_both(running)
 
     control.down(running, SERVICES, print)
-    left = [process for service in SERVICES for process in processes.marked_processes(f"{running.home}:{service.name}")]
+    left = [
+        process
+        for service in SERVICES
+        for process in processes.marked_processes(f"{running.home}:{service.name}")
+    ]
     stopped = pids(running)
     control.up(running, SERVICES, print)
 
@@ -77,7 +85,9 @@ def test_down_leaves_no_process_and_up_finds_the_data(running: Site) -> None:
     assert record == text and text in stores
 
 
-def test_killed_broker_is_named_by_the_doctor_and_comes_back_beside_the_same_node(running: Site) -> None:
+def test_killed_broker_is_named_by_the_doctor_and_comes_back_beside_the_same_node(
+    running: Site,
+) -> None:
     text = write_both(running)
     broker, node = pids(running)
     kill(broker)
@@ -94,7 +104,10 @@ def test_killed_broker_is_named_by_the_doctor_and_comes_back_beside_the_same_nod
 def test_changed_partition_count_is_refused(running: Site) -> None:
     changed = Site.of(running.settings.model_copy(update={"partitions": 8}), running.environment)
 
-    with pytest.raises(StackError, match=r"topic \S+ has 4 partitions, TALLY_PARTITIONS is 8: .*set TALLY_PARTITIONS=4"):
+    with pytest.raises(
+        StackError,
+        match=r"topic \S+ has 4 partitions, TALLY_PARTITIONS is 8: .*set TALLY_PARTITIONS=4",
+    ):
         control.up(changed, catalogue.named(["kafka"]), print)
 
 
@@ -103,11 +116,16 @@ def test_port_fixed_by_a_setting_and_busy_is_told(tmp_path: Path) -> None:
         port = other.getsockname()[1]
         site = make_site(tmp_path, TALLY_KAFKA=f"127.0.0.1:{port}")
 
-        with pytest.raises(StackError, match=rf"kafka: port {port} on 127.0.0.1 is busy \(pid {os.getpid()}\); .*TALLY_KAFKA"):
+        with pytest.raises(
+            StackError,
+            match=rf"kafka: port {port} on 127.0.0.1 is busy \(pid {os.getpid()}\); .*TALLY_KAFKA",
+        ):
             control.up(site, catalogue.named(["kafka"]), print)
 
 
-def test_doctor_of_a_healthy_stack_finds_nothing_wrong_but_that_nobody_watches(running: Site) -> None:
+def test_doctor_of_a_healthy_stack_finds_nothing_wrong_but_that_nobody_watches(
+    running: Site,
+) -> None:
     found = dict(doctor.checks(running))
 
     # Nobody typed `tally up` here, so nobody watches.
@@ -117,7 +135,9 @@ def test_doctor_of_a_healthy_stack_finds_nothing_wrong_but_that_nobody_watches(r
 
 
 def test_doctor_sees_an_open_transaction(running: Site) -> None:
-    producer = kafka_producer(running.settings, {"transactional.id": "left-open", "transaction.timeout.ms": 60_000})
+    producer = kafka_producer(
+        running.settings, {"transactional.id": "left-open", "transaction.timeout.ms": 60_000}
+    )
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce("sales", b"pending", partition=1)
@@ -133,14 +153,22 @@ def test_command_line_tells_of_the_same_stack(running: Site) -> None:
     environment = {**os.environ, "TALLY_HOME": str(running.home)}
     command = [sys.executable, "-m", "ops.cli"]
 
-    up = subprocess.run([*command, "up", "kafka", "cassandra"], env=environment, capture_output=True, text=True, check=True)
-    status = subprocess.run([*command, "status", "--json"], env=environment, capture_output=True, text=True, check=False)
+    up = subprocess.run(
+        [*command, "up", "kafka", "cassandra"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    status = subprocess.run(
+        [*command, "status", "--json"], env=environment, capture_output=True, text=True, check=False
+    )
 
     services = json.loads(status.stdout)["services"]
     assert up.stdout == "" and up.stderr.count("runs already") == 2
-    assert [(services[name]["state"], services[name]["pid"]) for name in ("kafka", "cassandra")] == [
-        ("running", pid) for pid in pids(running)
-    ]
+    assert [
+        (services[name]["state"], services[name]["pid"]) for name in ("kafka", "cassandra")
+    ] == [("running", pid) for pid in pids(running)]
     assert status.returncode == 1
 
 

@@ -29,17 +29,27 @@ def configuration(settings: Settings, topic: str) -> dict[str, str]:
 def test_every_topic_has_the_settings_partitions(kafka: str, settings: Settings) -> None:
     found = kafka_admin(settings).list_topics(timeout=30).topics
 
-    assert {name: len(found[name].partitions) for name in loader.topics()} == dict.fromkeys(loader.topics(), settings.partitions)
+    assert {name: len(found[name].partitions) for name in loader.topics()} == dict.fromkeys(
+        loader.topics(), settings.partitions
+    )
 
 
-def test_raw_topic_takes_the_brokers_time_and_is_never_shortened_by_the_brokers(kafka: str, settings: Settings) -> None:
+def test_raw_topic_takes_the_brokers_time_and_is_never_shortened_by_the_brokers(
+    kafka: str, settings: Settings
+) -> None:
     raw = configuration(settings, "posTransactionTopic")
 
-    assert (raw["message.timestamp.type"], raw["retention.ms"], raw["retention.bytes"]) == ("LogAppendTime", "-1", "-1")
+    assert (raw["message.timestamp.type"], raw["retention.ms"], raw["retention.bytes"]) == (
+        "LogAppendTime",
+        "-1",
+        "-1",
+    )
     assert raw["segment.ms"] == "3600000"
 
 
-def test_canonical_topic_keeps_a_week_and_a_durable_one_for_ever(kafka: str, settings: Settings) -> None:
+def test_canonical_topic_keeps_a_week_and_a_durable_one_for_ever(
+    kafka: str, settings: Settings
+) -> None:
     kept = [configuration(settings, topic)["retention.ms"] for topic in ("sales", "dead-letters")]
 
     assert kept == ["604800000", "-1"]
@@ -47,12 +57,21 @@ def test_canonical_topic_keeps_a_week_and_a_durable_one_for_ever(kafka: str, set
 
 def test_changed_retention_reaches_topics_that_exist(kafka: str, settings: Settings) -> None:
     # A broker tells of a change a moment after it has taken it.
-    @retry(retry=retry_if_result(lambda same: not same), stop=stop_after_delay(30), wait=wait_fixed(0.1))
+    @retry(
+        retry=retry_if_result(lambda same: not same),
+        stop=stop_after_delay(30),
+        wait=wait_fixed(0.1),
+    )
     def has(retention: str, segment: str) -> bool:
-        found = configuration(settings, "sales")["retention.ms"], configuration(settings, "raw-traffic")["segment.ms"]
+        found = (
+            configuration(settings, "sales")["retention.ms"],
+            configuration(settings, "raw-traffic")["segment.ms"],
+        )
         return found == (retention, segment)
 
-    provision.create_topics(settings.model_copy(update={"canonical_retention_hours": 48, "raw_retention_seconds": 600}))
+    provision.create_topics(
+        settings.model_copy(update={"canonical_retention_hours": 48, "raw_retention_seconds": 600})
+    )
     changed = has("172800000", "600000")
     provision.create_topics(settings)
 
@@ -61,11 +80,16 @@ def test_changed_retention_reaches_topics_that_exist(kafka: str, settings: Setti
 
 def test_keyspace_has_every_table_of_the_schemas(settings: Settings, keyspace: str) -> None:
     with cassandra_session(settings, keyspace) as session:
-        rows = session.execute("SELECT table_name FROM system_schema.tables WHERE keyspace_name = %s", [keyspace])
+        rows = session.execute(
+            "SELECT table_name FROM system_schema.tables WHERE keyspace_name = %s", [keyspace]
+        )
         found = {row.table_name for row in rows}
 
     statements = loader.table_statements()
-    assert len(found) == len(statements) and {"sales_15min", "batch_sales_15min", "batch_pointer"} <= found
+    assert (
+        len(found) == len(statements)
+        and {"sales_15min", "batch_sales_15min", "batch_pointer"} <= found
+    )
 
 
 def test_second_creation_changes_nothing(settings: Settings, keyspace: str) -> None:
@@ -79,13 +103,20 @@ def test_second_creation_changes_nothing(settings: Settings, keyspace: str) -> N
         assert session.execute("SELECT store_id FROM store_activity").one().store_id == "1"
 
 
-def test_column_that_a_table_of_an_earlier_version_lacks_is_added(settings: Settings, keyspace: str) -> None:
+def test_column_that_a_table_of_an_earlier_version_lacks_is_added(
+    settings: Settings, keyspace: str
+) -> None:
     with cassandra_session(settings, keyspace) as session:
         session.execute("ALTER TABLE batch_pointer DROP covered_from")
-        session.execute("INSERT INTO batch_pointer (family, day, generation) VALUES ('sales', '2017-03-06', 7)")
+        session.execute(
+            "INSERT INTO batch_pointer (family, day, generation) VALUES ('sales', '2017-03-06', 7)"
+        )
 
     provision.create_tables(settings.model_copy(update={"keyspace": keyspace}))
 
     with cassandra_session(settings, keyspace) as session:
-        row = session.execute("SELECT generation, covered_from FROM batch_pointer WHERE family = 'sales' AND day = '2017-03-06'").one()
+        row = session.execute(
+            "SELECT generation, covered_from FROM batch_pointer WHERE family = 'sales' AND day ="
+            " '2017-03-06'"
+        ).one()
         assert (row.generation, row.covered_from) == (7, None)

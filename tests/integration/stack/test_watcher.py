@@ -1,4 +1,5 @@
-"""The watcher beside real parts: a broker and a job that are killed come back, and nobody types anything."""
+"""The watcher beside real parts: a broker and a job that are killed come back, and nobody types
+anything."""
 
 import json
 import os
@@ -48,7 +49,9 @@ def kill(tally: Tally, name: str) -> int:
     return pid
 
 
-@retry(retry=retry_if_result(lambda done: not done), stop=stop_after_delay(90), wait=wait_fixed(0.5))
+@retry(
+    retry=retry_if_result(lambda done: not done), stop=stop_after_delay(90), wait=wait_fixed(0.5)
+)
 def all_run_and_none_is(tally: Tally, killed: set[int]) -> bool:
     """Whether every service runs, with a process that was not killed."""
     found = services(tally).values()
@@ -66,7 +69,11 @@ def test_killed_broker_comes_back_and_those_who_need_it_too(tally: Tally) -> Non
 def test_no_file_of_the_home_is_open_to_others(tally: Tally) -> None:
     home = Path(services(tally)["kafka"]["log"]).parents[1]
 
-    assert [path for path in [home, *home.rglob("*")] if not path.is_symlink() and path.stat().st_mode & 0o077] == []
+    assert [
+        path
+        for path in [home, *home.rglob("*")]
+        if not path.is_symlink() and path.stat().st_mode & 0o077
+    ] == []
 
 
 def test_watcher_ends_with_the_last_service(tally: Tally) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from tests.unit.architecture.sources import PACKAGES
 
-# The longest prefix of a module's name decides which of our packages it may import, beside its own folder.
+# The longest prefix of a module's name decides which of our packages it may import, beside its own
+# folder.
 OURS: dict[str, tuple[str, ...]] = {
     "tally": (),
     "schemas": (),
@@ -39,6 +40,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "runtime.marks": ("confluent_kafka",),
     "runtime.processor": ("confluent_kafka",),
     "runtime.jvm_lock": ("pyspark", "py4j"),
+    "runtime.kafka_source": ("pyspark",),
     "runtime.spark": ("pyspark",),
     "runtime.guard": ("starlette",),
     "runtime.protocol": ("uvicorn",),
@@ -47,7 +49,10 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "dags": ("airflow",),
 }
 # tally.frames and runtime.spark bring PySpark along.
-NEVER: dict[str, tuple[str, ...]] = {"serving": ("pyspark", "delta", "tally.frames", "runtime.spark"), "dags": ("pyspark", "delta")}
+NEVER: dict[str, tuple[str, ...]] = {
+    "serving": ("pyspark", "delta", "tally.frames", "runtime.spark", "runtime.kafka_source"),
+    "dags": ("pyspark", "delta"),
+}
 
 
 def forbidden_imports(module: str, tree: ast.Module) -> list[str]:
@@ -64,8 +69,14 @@ def imported(module: str, tree: ast.Module) -> Iterator[str]:
             above = module.split(".")[: -node.level] if node.level else []
             base = [*above, *([node.module] if node.module else [])]
             yield from (".".join([*base, alias.name]) for alias in node.names)
-        elif isinstance(node, ast.Call) and _called(node) in ("import_module", "__import__") and node.args:
-            yield from (str(value.value) for value in node.args[:1] if isinstance(value, ast.Constant))
+        elif (
+            isinstance(node, ast.Call)
+            and _called(node) in ("import_module", "__import__")
+            and node.args
+        ):
+            yield from (
+                str(value.value) for value in node.args[:1] if isinstance(value, ast.Constant)
+            )
 
 
 def _called(call: ast.Call) -> str:

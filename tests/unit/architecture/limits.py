@@ -10,14 +10,26 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def beyond_limits(file: Path, text: str) -> list[str]:
-    """What of the file is over a limit, one line each. Tests may have more parameters and no docstrings."""
+    """What of the file is over a limit, one line each.
+
+    Tests may have more parameters and no docstrings.
+    """
     tree, is_test = ast.parse(text), file.parts[0] == "tests"
     lines = len(text.splitlines())
     found = [f"{file}: {lines} lines"] if lines > MOST_LINES else []
     for function in (node for node in ast.walk(tree) if isinstance(node, Function)):
-        found += [f"{file}:{function.lineno}: {function.name} {what}" for what in _too_much(function, is_test)]
-    undocumented = [] if is_test else [function for function in _public_functions(tree) if _lacks_docstring(function)]
-    return found + [f"{file}:{function.lineno}: {function.name} has no docstring" for function in undocumented]
+        found += [
+            f"{file}:{function.lineno}: {function.name} {what}"
+            for what in _too_much(function, is_test)
+        ]
+    undocumented = (
+        []
+        if is_test
+        else [function for function in _public_functions(tree) if _lacks_docstring(function)]
+    )
+    return found + [
+        f"{file}:{function.lineno}: {function.name} has no docstring" for function in undocumented
+    ]
 
 
 def _too_much(function: Function, is_test: bool) -> Iterator[str]:
@@ -29,7 +41,8 @@ def _too_much(function: Function, is_test: bool) -> Iterator[str]:
 
 
 def _public_functions(node: ast.Module | ast.ClassDef) -> Iterator[Function]:
-    """Functions and methods that another file can call; a function inside a function is nobody else's."""
+    """Functions and methods that another file can call; a function inside a function is nobody
+    else's."""
     for inner in node.body:
         if isinstance(inner, ast.ClassDef):
             yield from _public_functions(inner)
@@ -43,16 +56,27 @@ def _lacks_docstring(function: Function) -> bool:
 
 def body_lines(function: Function) -> int:
     """Lines from the first statement after the docstring to the last."""
-    statements = function.body[1:] if ast.get_docstring(function) and len(function.body) > 1 else function.body
+    statements = (
+        function.body[1:]
+        if ast.get_docstring(function) and len(function.body) > 1
+        else function.body
+    )
     return (function.end_lineno or function.lineno) - statements[0].lineno + 1
 
 
 def _parameters(function: Function) -> int:
-    """Parameters that a caller has to know. Annotated[…] ones are options of a command line or an address: one each, by name."""
+    """Parameters that a caller has to know.
+
+    Annotated[…] ones are options of a command line or an address: one each, by name.
+    """
     given = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
-    return sum(parameter.arg not in ("self", "cls") and not _is_option(parameter) for parameter in given)
+    return sum(
+        parameter.arg not in ("self", "cls") and not _is_option(parameter) for parameter in given
+    )
 
 
 def _is_option(parameter: ast.arg) -> bool:
     annotation = parameter.annotation
-    return isinstance(annotation, ast.Subscript) and getattr(annotation.value, "id", "") == "Annotated"
+    return (
+        isinstance(annotation, ast.Subscript) and getattr(annotation.value, "id", "") == "Annotated"
+    )

@@ -5,7 +5,19 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-PACKAGES = ("tally", "schemas", "runtime", "ingest", "speed_layer", "batch_layer", "serving", "dags", "ops", "bench", "tests")
+PACKAGES = (
+    "tally",
+    "schemas",
+    "runtime",
+    "ingest",
+    "speed_layer",
+    "batch_layer",
+    "serving",
+    "dags",
+    "ops",
+    "bench",
+    "tests",
+)
 
 
 @cache

@@ -13,7 +13,11 @@ UNDOCUMENTED = "def f(a):\n" + "    a += 1\n" * 4
 
 
 def test_every_file_keeps_the_limits() -> None:
-    found = [line for file in python_files() for line in beyond_limits(file, (ROOT / file).read_text("utf-8"))]
+    found = [
+        line
+        for file in python_files()
+        for line in beyond_limits(file, (ROOT / file).read_text("utf-8"))
+    ]
 
     assert found == []
 
@@ -39,8 +43,11 @@ def test_tests_may_have_more_parameters_and_no_docstrings(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "def verb(" + ", ".join(f"{name}: Annotated[str, typer.Option()]" for name in "abcdef") + "): pass\n",
-        "def outer():\n    '''Adds.'''\n" + "".join(f"    {line}\n" for line in UNDOCUMENTED.splitlines()),
+        "def verb("
+        + ", ".join(f"{name}: Annotated[str, typer.Option()]" for name in "abcdef")
+        + "): pass\n",
+        "def outer():\n    '''Adds.'''\n"
+        + "".join(f"    {line}\n" for line in UNDOCUMENTED.splitlines()),
         UNDOCUMENTED.replace("def f", "def _f"),
     ],
 )
@@ -55,14 +62,28 @@ def test_a_package_file_holds_only_a_docstring() -> None:
 
 
 def test_no_exception_is_swallowed() -> None:
-    silent = [str(file) for file in python_files() if any(_swallows(node) for node in ast.walk(parsed(file)))]
+    silent = [
+        str(file)
+        for file in python_files()
+        if any(_swallows(node) for node in ast.walk(parsed(file)))
+    ]
 
     assert silent == []
 
 
-@pytest.mark.parametrize("clause", ["except:", "except Exception:", "except BaseException as error:", "except (ValueError, Exception):"])
+@pytest.mark.parametrize(
+    "clause",
+    [
+        "except:",
+        "except Exception:",
+        "except BaseException as error:",
+        "except (ValueError, Exception):",
+    ],
+)
 def test_a_planted_swallowed_exception_is_found(clause: str) -> None:
-    assert any(_swallows(node) for node in ast.walk(ast.parse(f"try:\n    f()\n{clause}\n    pass\n")))
+    assert any(
+        _swallows(node) for node in ast.walk(ast.parse(f"try:\n    f()\n{clause}\n    pass\n"))
+    )
 
 
 def _is_only_docstring(tree: ast.Module) -> bool:
@@ -73,5 +94,11 @@ def _swallows(node: ast.AST) -> bool:
     """Whether it catches everything and does nothing about it."""
     if not isinstance(node, ast.ExceptHandler):
         return False
-    caught = {name.id for name in ast.walk(node.type) if isinstance(name, ast.Name)} if node.type else {"Exception"}
-    return bool(caught & {"Exception", "BaseException"}) and all(isinstance(statement, ast.Pass) for statement in node.body)
+    caught = (
+        {name.id for name in ast.walk(node.type) if isinstance(name, ast.Name)}
+        if node.type
+        else {"Exception"}
+    )
+    return bool(caught & {"Exception", "BaseException"}) and all(
+        isinstance(statement, ast.Pass) for statement in node.body
+    )

@@ -8,13 +8,17 @@ from tests.unit.architecture.sources import PACKAGES, ROOT, module_name, parsed,
 
 
 def test_every_file_imports_only_what_the_table_allows() -> None:
-    found = {str(file): forbidden_imports(module_name(file), parsed(file)) for file in python_files()}
+    found = {
+        str(file): forbidden_imports(module_name(file), parsed(file)) for file in python_files()
+    }
 
     assert {file: names for file, names in found.items() if names} == {}
 
 
 def test_every_package_is_looked_at() -> None:
-    assert {file.parts[0] for file in python_files()} == {package for package in PACKAGES if (ROOT / package).is_dir()}
+    assert {file.parts[0] for file in python_files()} == {
+        package for package in PACKAGES if (ROOT / package).is_dir()
+    }
     assert Path("tally/frames.py") in python_files()
 
 
@@ -33,14 +37,26 @@ def test_every_package_is_looked_at() -> None:
         ("serving.merge.reader", "from ingest.normaliser import wire", "ingest.normaliser.wire"),
         ("serving.api.app", "import pyspark.sql", "pyspark.sql"),
         ("serving.api.app", "from tally.frames import window_rows", "tally.frames.window_rows"),
-        ("dags.rebuild_views", "from batch_layer.views import rebuild", "batch_layer.views.rebuild"),
+        (
+            "dags.rebuild_views",
+            "from batch_layer.views import rebuild",
+            "batch_layer.views.rebuild",
+        ),
         ("dags.rebuild_views", "import pyspark", "pyspark"),
-        ("ops.cli.replay", "def run():\n    from ingest.replay import sendings", "ingest.replay.sendings"),
+        (
+            "ops.cli.replay",
+            "def run():\n    from ingest.replay import sendings",
+            "ingest.replay.sendings",
+        ),
         ("ops.cli.app", "import_module('serving.api')", "serving.api"),
         ("ops.oracle.sums", "from tally.windows import window_start", "tally.windows.window_start"),
         ("tally.partitions", "import confluent_kafka", "confluent_kafka"),
         ("runtime.writes", "from pyspark.sql import Row", "pyspark.sql.Row"),
-        ("runtime.processor.loop", "from cassandra.cluster import Session", "cassandra.cluster.Session"),
+        (
+            "runtime.processor.loop",
+            "from cassandra.cluster import Session",
+            "cassandra.cluster.Session",
+        ),
         ("ops.oracle.sums", "from ops.audit import report", "ops.audit.report"),
         ("ops.oracle.sums", "from ..audit import report", "ops.audit.report"),
     ],

@@ -4,13 +4,25 @@ import subprocess
 from tests.unit.architecture.sources import PACKAGES, ROOT
 
 FILES = {
-    ".dockerignore", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md",
-    "docker-compose.yml", "ivy.xml", "pyproject.toml", "uv.lock",
-}  # fmt: skip
+    ".dockerignore",
+    ".gitignore",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "docker-compose.yml",
+    "ivy.xml",
+    "pyproject.toml",
+    "uv.lock",
+}
 
 
 def test_the_root_folder_holds_nothing_unexpected() -> None:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     entries = {path.split("/")[0] for path in listed.split("\0") if path}
 
     assert entries - FILES - {*PACKAGES, "docs", ".ci"} == set()
@@ -22,5 +34,6 @@ def test_the_continuous_integration_is_one_command_that_anybody_can_run() -> Non
     assert os.access(run, os.X_OK)
     assert subprocess.run(["bash", "-n", run], check=False).returncode == 0
     assert {"make check", "make test"} <= {
-        line.split(" 2>&1")[0].removeprefix('step "check" ') for line in run.read_text("utf-8").splitlines()
+        line.split(" 2>&1")[0].removeprefix('step "check" ')
+        for line in run.read_text("utf-8").splitlines()
     }

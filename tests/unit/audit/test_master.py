@@ -1,4 +1,5 @@
-"""What DuckDB makes of a master dataset, unreadable rows, odd years and repeated coordinates among it."""
+"""What DuckDB makes of a master dataset, unreadable rows, odd years and repeated coordinates
+among it."""
 
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -21,34 +22,58 @@ YEAR_1 = datetime(1, 1, 1, 12, tzinfo=UTC)
 Row = dict[str, object]
 
 
-def row(offset: int, record: Canonical | None, value: str | None = None, source: str = "sales") -> Row:
+def row(
+    offset: int, record: Canonical | None, value: str | None = None, source: str = "sales"
+) -> Row:
     happened_at = datetime.fromisoformat(record.happened_at) if record else None
     return {
-        "source": source, "event_date": (happened_at or MONDAY).date(), "store_id": record.store_id if record else None,
-        "event_id": record.event_id if record else None, "happened_at": happened_at,
-        "fingerprint": record.fingerprint if record else None, "partition": 0, "offset": offset,
+        "source": source,
+        "event_date": (happened_at or MONDAY).date(),
+        "store_id": record.store_id if record else None,
+        "event_id": record.event_id if record else None,
+        "happened_at": happened_at,
+        "fingerprint": record.fingerprint if record else None,
+        "partition": 0,
+        "offset": offset,
         "value": msgspec.json.encode(record).decode() if record else value,
-    }  # fmt: skip
+    }
 
 
 FIRST = receipt("1", 1, MONDAY, 100)
 ROWS = [
-    row(0, FIRST), row(1, FIRST), row(2, receipt("1", 1, MONDAY, 111)), row(2, receipt("1", 1, MONDAY, 111)),
-    row(3, receipt("1", 2, MONDAY, 50, "EUR")), row(4, receipt("1", 3, TODAY, 7)), row(5, receipt("1", 4, YEAR_1, 1)),
-    row(6, None, None), row(7, None, "{no json"), row(8, None, "[" * 2000), row(9, receipt("1", 1, TODAY, 100)),
+    row(0, FIRST),
+    row(1, FIRST),
+    row(2, receipt("1", 1, MONDAY, 111)),
+    row(2, receipt("1", 1, MONDAY, 111)),
+    row(3, receipt("1", 2, MONDAY, 50, "EUR")),
+    row(4, receipt("1", 3, TODAY, 7)),
+    row(5, receipt("1", 4, YEAR_1, 1)),
+    row(6, None, None),
+    row(7, None, "{no json"),
+    row(8, None, "[" * 2000),
+    row(9, receipt("1", 1, TODAY, 100)),
     row(0, interval("1", "door", MONDAY, 3), source="traffic"),
-]  # fmt: skip
+]
 
 
 def opened(home: Path, rows: list[Row]) -> Master:
     schema = pa.schema(
         {
-            **dict.fromkeys(("source", "store_id", "event_id", "fingerprint", "value"), pa.string()), "event_date": pa.date32(),
-            "happened_at": pa.timestamp("us", "UTC"), "partition": pa.int32(), "offset": pa.int64(),
+            **dict.fromkeys(
+                ("source", "store_id", "event_id", "fingerprint", "value"), pa.string()
+            ),
+            "event_date": pa.date32(),
+            "happened_at": pa.timestamp("us", "UTC"),
+            "partition": pa.int32(),
+            "offset": pa.int64(),
         }.items()
-    )  # fmt: skip
+    )
     settings = Settings(home=home)
-    write_deltalake(str(settings.master_path), pa.Table.from_pylist(rows, schema=schema), partition_by=["source", "event_date"])
+    write_deltalake(
+        str(settings.master_path),
+        pa.Table.from_pylist(rows, schema=schema),
+        partition_by=["source", "event_date"],
+    )
     return Master(settings)
 
 
@@ -60,8 +85,15 @@ def master(tmp_path: Path) -> Master:
 def test_dataset_that_nothing_has_reached_yet_has_no_records(tmp_path: Path) -> None:
     empty = opened(tmp_path, [])
 
-    assert (empty.fates("sales", {0: Span(0, 9, 9)}), empty.rows("sales", {0: Span(0, 9, 9)})) == ({}, {})
-    assert (empty.canonical_of_raw("sales", {0: Span(0, 9, 9)}), empty.window_events("sales"), empty.window_values(SALES)) == ({}, {}, {})
+    assert (empty.fates("sales", {0: Span(0, 9, 9)}), empty.rows("sales", {0: Span(0, 9, 9)})) == (
+        {},
+        {},
+    )
+    assert (
+        empty.canonical_of_raw("sales", {0: Span(0, 9, 9)}),
+        empty.window_events("sales"),
+        empty.window_values(SALES),
+    ) == ({}, {}, {})
 
 
 @pytest.mark.parametrize("home", ["a home", "größe", "it's", "50+ & #1?", "*"])
@@ -70,8 +102,12 @@ def test_home_may_have_any_name(tmp_path: Path, home: str) -> None:
 
 
 def test_each_record_within_the_span_has_one_fate(master: Master) -> None:
-    assert master.fates("sales", {0: Span(0, 10, 10)}) == {0: Fates(counted=4, duplicate=1, conflict=2, unreadable=3)}
-    assert master.fates("sales", {0: Span(1, 3, 2)}) == {0: Fates(counted=0, duplicate=1, conflict=1, unreadable=0)}
+    assert master.fates("sales", {0: Span(0, 10, 10)}) == {
+        0: Fates(counted=4, duplicate=1, conflict=2, unreadable=3)
+    }
+    assert master.fates("sales", {0: Span(1, 3, 2)}) == {
+        0: Fates(counted=0, duplicate=1, conflict=1, unreadable=0)
+    }
     assert master.rows("sales", {0: Span(0, 10, 10)}) == {0: 11}
 
 
@@ -87,24 +123,39 @@ def test_values_are_those_of_the_first_copies_by_axes(master: Master) -> None:
     found = master.window_values(SALES)
 
     assert cents(("1", MONDAY)) == {("USD",): 100, ("EUR",): 50}
-    assert cents(("1", YEAR_1)) == {("USD",): 1} and cents(("1", TODAY.replace(minute=0))) == {("USD",): 7}
+    assert cents(("1", YEAR_1)) == {("USD",): 1} and cents(("1", TODAY.replace(minute=0))) == {
+        ("USD",): 7
+    }
     assert master.window_events("sales")["1", TODAY.replace(minute=0)] == 2
-    assert master.window_values(TRAFFIC) == {("1", MONDAY): {(): {"entries": 3, "exits": 0, "passers_by": 0}}}
+    assert master.window_values(TRAFFIC) == {
+        ("1", MONDAY): {(): {"entries": 3, "exits": 0, "passers_by": 0}}
+    }
 
 
 def test_pins_leave_out_what_a_generation_does_not_include(master: Master) -> None:
     pins = {(MONDAY.date(), 0): 3, (date(2017, 3, 7), 0): 9}
 
     assert master.window_events("sales", pins) == {("1", MONDAY): 1}
-    assert {axes: parts["gross_minor"] for axes, parts in master.window_values(SALES, pins)["1", MONDAY].items()} == {("USD",): 100}
+    assert {
+        axes: parts["gross_minor"]
+        for axes, parts in master.window_values(SALES, pins)["1", MONDAY].items()
+    } == {("USD",): 100}
     assert master.window_events("sales", {}) == {}
 
 
 def test_one_part_too_much_in_one_currency_is_a_difference(master: Master) -> None:
     expected = master.window_values(SALES)
-    served = {**expected, ("1", MONDAY): {**expected["1", MONDAY], ("EUR",): {**expected["1", MONDAY]["EUR",], "gross_minor": 51}}}
+    served = {
+        **expected,
+        ("1", MONDAY): {
+            **expected["1", MONDAY],
+            ("EUR",): {**expected["1", MONDAY]["EUR",], "gross_minor": 51},
+        },
+    }
 
     found = compare_values(SALES, expected, served)
 
     assert compare_values(SALES, expected, expected).ok
-    assert [(one.metric, one.expected, one.got) for one in found.differences] == [("gross_minor EUR", 50, 51)]
+    assert [(one.metric, one.expected, one.got) for one in found.differences] == [
+        ("gross_minor EUR", 50, 51)
+    ]

@@ -1,4 +1,5 @@
-"""The oracle against the published totals of the data, and the comparison against planted differences."""
+"""The oracle against the published totals of the data, and the comparison against planted
+differences."""
 
 from datetime import UTC, date, datetime
 
@@ -14,7 +15,13 @@ CELL = Totals(receipts=2, minor=1250, units_milli=3000)
 
 
 def served(receipts: int, cents: int) -> MergedWindow:
-    parts = {"receipts": receipts, "gross_minor": cents, "returns_minor": 0, "voids_minor": 0, "units_milli": 3000}
+    parts = {
+        "receipts": receipts,
+        "gross_minor": cents,
+        "returns_minor": 0,
+        "voids_minor": 0,
+        "units_milli": 3000,
+    }
     return MergedWindow("batch", receipts, {("USD",): parts})
 
 
@@ -22,7 +29,10 @@ def test_oracle_holds_the_whole_year_to_the_cent() -> None:
     cells = window_totals()
 
     assert len(cells) == 142_463
-    assert (sum(cell.receipts for cell in cells.values()), sum(cell.minor for cell in cells.values())) == (155_848, 459_603_958)
+    assert (
+        sum(cell.receipts for cell in cells.values()),
+        sum(cell.minor for cell in cells.values()),
+    ) == (155_848, 459_603_958)
 
 
 def test_scope_takes_both_days_and_only_its_stores() -> None:
@@ -35,14 +45,22 @@ def test_scope_takes_both_days_and_only_its_stores() -> None:
 def test_equal_cells_are_counted_as_equal() -> None:
     found = compare_rows({KEY: CELL}, {KEY: served(2, 1250)})
 
-    assert (found.ok, found.windows, found.equal, found.receipts, found.minor) == (True, 1, 1, 2, 1250)
+    assert (found.ok, found.windows, found.equal, found.receipts, found.minor) == (
+        True,
+        1,
+        1,
+        2,
+        1250,
+    )
 
 
 def test_one_cent_too_much_is_found_and_named() -> None:
     found = compare_rows({KEY: CELL}, {KEY: served(2, 1251)})
 
     assert not found.ok
-    assert found.differences == [Difference("367", "2017-09-19T22:45:00.000Z", "revenue", 1250, 1251)]
+    assert found.differences == [
+        Difference("367", "2017-09-19T22:45:00.000Z", "revenue", 1250, 1251)
+    ]
 
 
 def test_window_that_is_served_but_unknown_to_the_oracle_is_a_difference() -> None:
@@ -60,7 +78,11 @@ def test_comparing_nothing_is_no_proof() -> None:
 
 
 NINE = datetime(2017, 9, 19, 9, tzinfo=UTC)
-CLAIMS = {date(2017, 9, 19): Claim(3, datetime(2017, 9, 19, 8, tzinfo=UTC), datetime(2017, 9, 19, 10, tzinfo=UTC), {})}
+CLAIMS = {
+    date(2017, 9, 19): Claim(
+        3, datetime(2017, 9, 19, 8, tzinfo=UTC), datetime(2017, 9, 19, 10, tzinfo=UTC), {}
+    )
+}
 
 
 @pytest.mark.parametrize(
@@ -84,4 +106,7 @@ CLAIMS = {date(2017, 9, 19): Claim(3, datetime(2017, 9, 19, 8, tzinfo=UTC), date
 def test_answer_may_claim_what_the_generation_of_its_day_does(
     start: datetime, source: str, status: str, complete: bool, honest: bool
 ) -> None:
-    assert is_honest({"source": source, "status": status, "complete": complete}, start, CLAIMS) is honest
+    assert (
+        is_honest({"source": source, "status": status, "complete": complete}, start, CLAIMS)
+        is honest
+    )

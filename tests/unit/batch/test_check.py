@@ -17,19 +17,27 @@ def held(store: str, start: int, currency: str, events: int, *parts: int) -> Hel
 def test_windows_that_are_not_as_the_records_are_found() -> None:
     # One cent less, a row in the next window, and all right in two currencies.
     rows = [
-        held("1", MONDAY, "USD", 2, 2, 299), held("1", WEDNESDAY + QUARTER, "USD", 2, 1, 300),
-        held("2", MONDAY, "USD", 1, 1, 60), held("2", MONDAY, "EUR", 1, 0, 40),
-    ]  # fmt: skip
+        held("1", MONDAY, "USD", 2, 2, 299),
+        held("1", WEDNESDAY + QUARTER, "USD", 2, 1, 300),
+        held("2", MONDAY, "USD", 1, 1, 60),
+        held("2", MONDAY, "EUR", 1, 0, 40),
+    ]
 
     found = {(one.store, one.start): one.balance for one in unequal_windows(rows, OWED)}
 
     assert found == {
-        ("1", MONDAY): ["+0", "+0", "-1"], ("1", WEDNESDAY): ["-2", "-1", "-300"], ("1", WEDNESDAY + QUARTER): ["+2", "+1", "+300"],
-    }  # fmt: skip
+        ("1", MONDAY): ["+0", "+0", "-1"],
+        ("1", WEDNESDAY): ["-2", "-1", "-300"],
+        ("1", WEDNESDAY + QUARTER): ["+2", "+1", "+300"],
+    }
 
 
 def test_windows_that_are_as_the_records_are_equal() -> None:
-    rows = [held("1", MONDAY, "USD", 2, 2, 300), held("1", WEDNESDAY, "USD", 2, 1, 300), held("2", MONDAY, "USD", 1, 1, 100)]
+    rows = [
+        held("1", MONDAY, "USD", 2, 2, 300),
+        held("1", WEDNESDAY, "USD", 2, 1, 300),
+        held("2", MONDAY, "USD", 1, 1, 100),
+    ]
 
     assert unequal_windows(rows, OWED) == []
 
@@ -37,14 +45,18 @@ def test_windows_that_are_as_the_records_are_equal() -> None:
 def test_balance_of_a_window_beyond_64_bits_is_a_number_and_no_error() -> None:
     most = 2**63 - 1
 
-    assert unequal_windows([held("1", MONDAY, axis, 1, most) for axis in ("EUR", "USD")], {})[0].balance == ["+1", f"+{2 * most}"]
+    assert unequal_windows([held("1", MONDAY, axis, 1, most) for axis in ("EUR", "USD")], {})[
+        0
+    ].balance == ["+1", f"+{2 * most}"]
 
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_what_the_executors_saw_adds_up_in_any_order(turned: bool) -> None:
     wrong = [Unequal("1", number, ["+1"]) for number in range(SHOWN)]
     one = Checked(5, [*wrong], 1, {"1": (3, 9)}, {"1": {"EUR": (3, 4)}})
-    other = Checked(7, [*wrong], 2, {"1": (1, 4), "2": (5, 5)}, {"1": {"EUR": (2, 3), "USD": (9, 9)}})
+    other = Checked(
+        7, [*wrong], 2, {"1": (1, 4), "2": (5, 5)}, {"1": {"EUR": (2, 3), "USD": (9, 9)}}
+    )
     whole = Checked()
 
     for some in [other, one] if turned else [one, other]:

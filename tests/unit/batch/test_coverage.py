@@ -13,9 +13,13 @@ TOLERANCE = timedelta(seconds=300)
 
 
 def coverage(
-    first_arrival: datetime | None = ARRIVAL, backfills: tuple[tuple[date, date], ...] = (), gaps: tuple[Gap, ...] = ()
+    first_arrival: datetime | None = ARRIVAL,
+    backfills: tuple[tuple[date, date], ...] = (),
+    gaps: tuple[Gap, ...] = (),
 ) -> Coverage:
-    return Coverage({0: NOW, 1: NOW - timedelta(hours=1)}, first_arrival, TOLERANCE, backfills, gaps)
+    return Coverage(
+        {0: NOW, 1: NOW - timedelta(hours=1)}, first_arrival, TOLERANCE, backfills, gaps
+    )
 
 
 def at(day: date, hour: int, minute: int = 0) -> datetime:
@@ -38,11 +42,17 @@ def test_first_day_is_covered_from_the_first_whole_window_after_the_first_arriva
     assert coverage(at(FIRST, 23, 59)).claim(FIRST).covered_from == end_of(FIRST)
 
 
-@pytest.mark.parametrize("day", [date(1, 1, 1), date(2000, 1, 1), date(2026, 2, 1), FIRST - timedelta(days=1)])
+@pytest.mark.parametrize(
+    "day", [date(1, 1, 1), date(2000, 1, 1), date(2026, 2, 1), FIRST - timedelta(days=1)]
+)
 def test_of_a_day_before_the_first_arrival_nothing_is_claimed(day: date) -> None:
     claim, whole = coverage().claim(day), coverage()
 
-    assert (claim.covered_from, claim.covered_until, whole.limit(day)) == (start_of(day), start_of(day), start_of(day))
+    assert (claim.covered_from, claim.covered_until, whole.limit(day)) == (
+        start_of(day),
+        start_of(day),
+        start_of(day),
+    )
     assert day not in whole.days()
 
 
@@ -51,7 +61,10 @@ def test_declared_backfill_is_claimed_whole() -> None:
 
     claim = declared.claim(date(2017, 3, 5))
 
-    assert (claim.covered_from, min(claim.covered_until, end_of(date(2017, 3, 5)))) == (at(date(2017, 3, 5), 0), at(date(2017, 3, 6), 0))
+    assert (claim.covered_from, min(claim.covered_until, end_of(date(2017, 3, 5)))) == (
+        at(date(2017, 3, 5), 0),
+        at(date(2017, 3, 6), 0),
+    )
     assert len(declared.days()) == 366 + 3 and declared.limit(date(2017, 3, 5)) == NO_LIMIT
 
 
@@ -69,13 +82,20 @@ def test_gap_in_raw_records_bounds_all_days_that_its_records_may_have_been_of() 
     lost = Gap(None, at(FIRST, 12, 10), at(FIRST, 18))
     bounded = coverage(gaps=(lost,))
 
-    assert bounded.claim(FIRST) == Claim(at(FIRST, 10, 15), at(FIRST, 12), {0: at(FIRST, 12, 10), 1: at(FIRST, 12, 10)})
+    assert bounded.claim(FIRST) == Claim(
+        at(FIRST, 10, 15), at(FIRST, 12), {0: at(FIRST, 12, 10), 1: at(FIRST, 12, 10)}
+    )
     assert bounded.limit(FIRST) == at(FIRST, 12)
     assert bounded.claim(TODAY) == coverage().claim(TODAY)
 
 
-@pytest.mark.parametrize(("last", "is_bounded"), [(timedelta(), True), (timedelta(seconds=-300), False), (timedelta(seconds=-299), True)])
-def test_gap_concerns_days_that_begin_before_its_end_and_the_tolerance(last: timedelta, is_bounded: bool) -> None:
+@pytest.mark.parametrize(
+    ("last", "is_bounded"),
+    [(timedelta(), True), (timedelta(seconds=-300), False), (timedelta(seconds=-299), True)],
+)
+def test_gap_concerns_days_that_begin_before_its_end_and_the_tolerance(
+    last: timedelta, is_bounded: bool
+) -> None:
     gap = Gap(None, at(FIRST, 12), start_of(TODAY) + last)
 
     assert (coverage(gaps=(gap,)).limit(TODAY) != NO_LIMIT) is is_bounded
@@ -84,4 +104,7 @@ def test_gap_concerns_days_that_begin_before_its_end_and_the_tolerance(last: tim
 def test_gap_in_canonical_records_holds_back_its_partition() -> None:
     claim = coverage(gaps=(Gap(0, at(FIRST, 12), at(FIRST, 13)),)).claim(FIRST)
 
-    assert claim.through == {0: at(FIRST, 12), 1: NOW - timedelta(hours=1)} and claim.covered_until == at(FIRST, 12)
+    assert claim.through == {
+        0: at(FIRST, 12),
+        1: NOW - timedelta(hours=1),
+    } and claim.covered_until == at(FIRST, 12)

@@ -1,4 +1,5 @@
-"""What the master dataset says that it holds, version by version, and what is refused when Kafka does not fit it."""
+"""What the master dataset says that it holds, version by version, and what is refused when Kafka
+does not fit it."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -7,13 +8,24 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, write_deltalake
 
-from batch_layer.master.positions import NOTHING_HELD, Held, Snapshot, held_by, newest_snapshot, refuse_other_log, starting_offsets
+from batch_layer.master.positions import (
+    NOTHING_HELD,
+    Held,
+    Snapshot,
+    held_by,
+    newest_snapshot,
+    refuse_other_log,
+    starting_offsets,
+)
 from runtime.gaps import Gap, past_gaps
 from runtime.marks import Mark
 from tally.errors import DataLoss
 
 ROW = pa.table({"a": [1]})
-FIRST, SECOND = Held({"sales": "id-1"}, {"sales": {0: 5}}), Held({"sales": "id-1"}, {"sales": {0: 9}})
+FIRST, SECOND = (
+    Held({"sales": "id-1"}, {"sales": {0: 5}}),
+    Held({"sales": "id-1"}, {"sales": {0: 9}}),
+)
 KEPT = {"sales": {0: (0, 20)}}
 
 
@@ -33,7 +45,12 @@ def test_an_older_version_is_not_credited_with_later_appends(tmp_path: Path) -> 
     for held in (None, FIRST, SECOND, None):
         append(tmp_path, held)
 
-    assert [held_by(tmp_path, version) for version in range(4)] == [NOTHING_HELD, FIRST, SECOND, SECOND]
+    assert [held_by(tmp_path, version) for version in range(4)] == [
+        NOTHING_HELD,
+        FIRST,
+        SECOND,
+        SECOND,
+    ]
 
 
 def test_a_folder_without_a_table_holds_nothing(tmp_path: Path) -> None:
@@ -71,9 +88,13 @@ def test_same_last_record_is_the_same_log() -> None:
     refuse_other_log(MARKED, KEPT, {("sales", 0, 4): LAST})
 
 
-@pytest.mark.parametrize("found", [None, Mark(4, 1_500_000_000_000, "bb"), Mark(4, 1_500_000_000_001, "aa")])
+@pytest.mark.parametrize(
+    "found", [None, Mark(4, 1_500_000_000_000, "bb"), Mark(4, 1_500_000_000_001, "aa")]
+)
 def test_another_last_record_stops_the_ingest(found: Mark | None) -> None:
-    with pytest.raises(DataLoss, match="the record at offset 4 is not the one that the master dataset holds"):
+    with pytest.raises(
+        DataLoss, match="the record at offset 4 is not the one that the master dataset holds"
+    ):
         refuse_other_log(MARKED, KEPT, {("sales", 0, 4): found})
 
 
@@ -86,9 +107,17 @@ def gap(from_offset: int, until_offset: int) -> Gap:
     return Gap("sales", 0, from_offset, until_offset, instant, instant, instant, "test")
 
 
-@pytest.mark.parametrize(("gaps", "wanted"), [
-    ([], 5), ([gap(5, 9)], 9), ([gap(3, 9)], 9), ([gap(6, 9)], 5), ([gap(1, 5)], 5), ([gap(9, 12), gap(5, 9)], 12),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("gaps", "wanted"),
+    [
+        ([], 5),
+        ([gap(5, 9)], 9),
+        ([gap(3, 9)], 9),
+        ([gap(6, 9)], 5),
+        ([gap(1, 5)], 5),
+        ([gap(9, 12), gap(5, 9)], 12),
+    ],
+)
 def test_accepted_gap_is_passed_and_no_other_record(gaps: list[Gap], wanted: int) -> None:
     assert past_gaps(FIRST.until, gaps) == {"sales": {0: wanted}}
 

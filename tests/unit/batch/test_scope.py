@@ -15,14 +15,19 @@ NOW = datetime(2017, 3, 9, tzinfo=UTC)
 Claims = dict[date, Pointer]
 
 
-def coverage(now: datetime = NOW, first_arrival: datetime | None = None, gaps: tuple[Gap, ...] = ()) -> Coverage:
+def coverage(
+    now: datetime = NOW, first_arrival: datetime | None = None, gaps: tuple[Gap, ...] = ()
+) -> Coverage:
     declared = [(MONDAY, WEDNESDAY)] if first_arrival is None else []
     return Coverage({0: now}, first_arrival, timedelta(seconds=300), declared, gaps)
 
 
 def published(*days: date, pinned: int = 10, epoch: int = 1, by: Coverage | None = None) -> Claims:
     claims = {day: (by or coverage()).claim(day) for day in days}
-    return {day: Pointer(day, 1, epoch, one.covered_from, one.covered_until, {0: pinned}, {}) for day, one in claims.items()}
+    return {
+        day: Pointer(day, 1, epoch, one.covered_from, one.covered_until, {0: pinned}, {})
+        for day, one in claims.items()
+    }
 
 
 def reach(until: dict[date, int], by: Coverage | None = None) -> Reach:
@@ -39,7 +44,15 @@ def test_days_are_both_inclusive() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "2017-03-06", "2017-03-06..", "2017-03-06..tomorrow", "a..b..c", "2017-03-08..2017-03-06", "0001-01-01..2017-03-06"],
+    [
+        "",
+        "2017-03-06",
+        "2017-03-06..",
+        "2017-03-06..tomorrow",
+        "a..b..c",
+        "2017-03-08..2017-03-06",
+        "0001-01-01..2017-03-06",
+    ],
 )
 def test_malformed_days_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="--days"):
@@ -55,17 +68,25 @@ def test_day_with_a_record_beyond_the_pin_is_dirty() -> None:
 
 
 def test_day_with_records_in_a_partition_that_was_not_pinned_is_dirty() -> None:
-    assert dirty_days(Reach(1, coverage(), {MONDAY: {0: 10, 1: 1}}), published(*WEEK), []) == {MONDAY}
+    assert dirty_days(Reach(1, coverage(), {MONDAY: {0: 10, 1: 1}}), published(*WEEK), []) == {
+        MONDAY
+    }
 
 
 def test_day_never_built_is_dirty_also_when_nothing_happened_on_it() -> None:
-    assert dirty_days(reach({MONDAY: 10, WEDNESDAY: 9}), published(MONDAY), []) == {TUESDAY, WEDNESDAY}
+    assert dirty_days(reach({MONDAY: 10, WEDNESDAY: 9}), published(MONDAY), []) == {
+        TUESDAY,
+        WEDNESDAY,
+    }
 
 
 def test_past_day_without_records_is_built_without_waiting_for_a_later_one() -> None:
     arrived = coverage(first_arrival=start_of(MONDAY))
 
-    assert dirty_days(reach({MONDAY: 10}, arrived), published(MONDAY, by=arrived), []) == {TUESDAY, WEDNESDAY}
+    assert dirty_days(reach({MONDAY: 10}, arrived), published(MONDAY, by=arrived), []) == {
+        TUESDAY,
+        WEDNESDAY,
+    }
 
 
 def test_receipts_of_wrong_clocks_make_their_own_days_and_no_others_dirty_and_only_once() -> None:
@@ -98,22 +119,36 @@ def test_day_declared_later_is_dirty_until_it_is_claimed() -> None:
 
 
 def test_day_that_claims_what_a_gap_has_lost_is_dirty() -> None:
-    lost = coverage(gaps=(Gap(None, start_of(TUESDAY) + timedelta(hours=9), start_of(TUESDAY) + timedelta(hours=10)),))
+    lost = coverage(
+        gaps=(
+            Gap(
+                None,
+                start_of(TUESDAY) + timedelta(hours=9),
+                start_of(TUESDAY) + timedelta(hours=10),
+            ),
+        )
+    )
 
     assert dirty_days(reach({MONDAY: 10}, lost), published(*WEEK), []) == {TUESDAY}
     assert dirty_days(reach({MONDAY: 10}, lost), published(*WEEK, by=lost), []) == set()
 
 
 def test_day_of_an_earlier_definition_is_dirty() -> None:
-    assert dirty_days(reach({MONDAY: 10}), published(MONDAY, epoch=0) | published(TUESDAY, WEDNESDAY), []) == {MONDAY}
+    assert dirty_days(
+        reach({MONDAY: 10}), published(MONDAY, epoch=0) | published(TUESDAY, WEDNESDAY), []
+    ) == {MONDAY}
 
 
 def test_conflict_makes_the_day_of_its_first_copy_dirty_too() -> None:
-    assert dirty_days(reach({MONDAY: 5, WEDNESDAY: 11}), published(*WEEK), [(WEDNESDAY, MONDAY)]) == {MONDAY, WEDNESDAY}
+    assert dirty_days(
+        reach({MONDAY: 5, WEDNESDAY: 11}), published(*WEEK), [(WEDNESDAY, MONDAY)]
+    ) == {MONDAY, WEDNESDAY}
 
 
 def test_conflict_that_both_generations_know_makes_nothing_dirty() -> None:
-    assert dirty_days(reach({MONDAY: 5, TUESDAY: 10}), published(*WEEK), [(TUESDAY, MONDAY)]) == set()
+    assert (
+        dirty_days(reach({MONDAY: 5, TUESDAY: 10}), published(*WEEK), [(TUESDAY, MONDAY)]) == set()
+    )
 
 
 def test_empty_master_has_no_dirty_days() -> None:
@@ -123,4 +158,9 @@ def test_empty_master_has_no_dirty_days() -> None:
 def test_of_more_days_than_one_flip_can_publish_the_newest_are_built_first() -> None:
     days = {date.fromordinal(number) for number in range(1, 10_003)}
 
-    assert newest(all_days(Reach(1, Coverage({0: NOW}, None, timedelta()), {day: {} for day in days}), {})) == sorted(days)[2:]
+    assert (
+        newest(
+            all_days(Reach(1, Coverage({0: NOW}, None, timedelta()), {day: {} for day in days}), {})
+        )
+        == sorted(days)[2:]
+    )

@@ -16,9 +16,17 @@ IDS = {"sales": "id"}
 
 def append(path: Path, offsets: list[int], until: int) -> None:
     """One append of sales records to partition 0, as the ingest notes it."""
-    rows = pa.table({"source": ["sales"] * len(offsets), "partition": pa.array([0] * len(offsets), pa.int32()), "offset": offsets})
+    rows = pa.table(
+        {
+            "source": ["sales"] * len(offsets),
+            "partition": pa.array([0] * len(offsets), pa.int32()),
+            "offset": offsets,
+        }
+    )
     note = {"userMetadata": json.dumps({"topic_ids": IDS, "until": {"sales": {"0": until}}})}
-    write_deltalake(str(path), rows, mode="append", commit_properties=CommitProperties(custom_metadata=note))
+    write_deltalake(
+        str(path), rows, mode="append", commit_properties=CommitProperties(custom_metadata=note)
+    )
 
 
 def test_appends_that_follow_one_another_are_well(tmp_path: Path) -> None:
@@ -27,7 +35,12 @@ def test_appends_that_follow_one_another_are_well(tmp_path: Path) -> None:
 
     found = verify(tmp_path / "master")
 
-    assert (found.ok, found.version, found.lines, found.steps_back) == (True, 1, [Line("sales", 0, 5, 5, 0, 5, 7)], [])
+    assert (found.ok, found.version, found.lines, found.steps_back) == (
+        True,
+        1,
+        [Line("sales", 0, 5, 5, 0, 5, 7)],
+        [],
+    )
 
 
 def test_record_that_is_there_twice_is_found(tmp_path: Path) -> None:
@@ -46,11 +59,17 @@ def test_record_beyond_the_claimed_end_is_found(tmp_path: Path) -> None:
 
 
 def test_append_that_goes_back_and_topic_made_anew_are_found() -> None:
-    appends = [Held(IDS, {"sales": {0: 5, 1: 9}}), Held({"sales": "other"}, {"sales": {0: 4, 1: 9}})]
+    appends = [
+        Held(IDS, {"sales": {0: 5, 1: 9}}),
+        Held({"sales": "other"}, {"sales": {0: 4, 1: 9}}),
+    ]
 
     found = [*steps_back(appends)]
 
-    assert found == ["topic sales was deleted and created anew", "topic sales partition 0 goes back below offset 5"]
+    assert found == [
+        "topic sales was deleted and created anew",
+        "topic sales partition 0 goes back below offset 5",
+    ]
 
 
 def test_missing_master_is_one_clear_error(tmp_path: Path) -> None:

@@ -17,7 +17,10 @@ _VARIABLE = re.compile(r"\$\{(\w+)(?::([?-])([^}]*))?\}")
 @cache
 def compose() -> dict[str, Any]:
     """docker-compose.yml with its anchors resolved."""
-    return cast(dict[str, Any], yaml.load((ROOT / "docker-compose.yml").read_text("utf-8"), yaml.CSafeLoader))
+    return cast(
+        dict[str, Any],
+        yaml.load((ROOT / "docker-compose.yml").read_text("utf-8"), yaml.CSafeLoader),
+    )
 
 
 def services() -> dict[str, dict[str, Any]]:
@@ -27,13 +30,20 @@ def services() -> dict[str, dict[str, Any]]:
 
 def compose_spec() -> dict[str, Any]:
     """The compose-spec JSON schema, as check-jsonschema carries it."""
-    text = files("check_jsonschema").joinpath("builtin_schemas/vendor/compose-spec.json").read_text("utf-8")
+    text = (
+        files("check_jsonschema")
+        .joinpath("builtin_schemas/vendor/compose-spec.json")
+        .read_text("utf-8")
+    )
     return cast(dict[str, Any], json.loads(text))
 
 
 def environment(service: dict[str, Any]) -> dict[str, str]:
     """A service's environment; a required variable of the operator's stands for itself."""
-    return {name: _VARIABLE.sub(_given, str(value)) for name, value in service.get("environment", {}).items()}
+    return {
+        name: _VARIABLE.sub(_given, str(value))
+        for name, value in service.get("environment", {}).items()
+    }
 
 
 def _given(variable: re.Match[str]) -> str:
@@ -41,10 +51,19 @@ def _given(variable: re.Match[str]) -> str:
 
 
 def images() -> dict[str, str]:
-    """Where an image is named (service, or line of the Dockerfile) to its name and tag; built images left out."""
+    """Where an image is named (service, or line of the Dockerfile) to its name and tag; built
+    images left out."""
     built = {service["image"] for service in services().values() if "build" in service}
-    named = {name: str(service["image"]) for name, service in services().items() if service["image"] not in built}
-    lines = [line.split() for line in DOCKERFILE.read_text("utf-8").splitlines() if line.startswith("FROM ")]
+    named = {
+        name: str(service["image"])
+        for name, service in services().items()
+        if service["image"] not in built
+    }
+    lines = [
+        line.split()
+        for line in DOCKERFILE.read_text("utf-8").splitlines()
+        if line.startswith("FROM ")
+    ]
     return named | {f"Dockerfile target {line[3]}": line[1] for line in lines}
 
 

@@ -13,7 +13,9 @@ SECRET_WORDS = ("PASSWORD", "SECRET", "KEY", "TOKEN", "SQL_ALCHEMY_CONN")
 
 
 def test_it_is_valid_by_the_compose_specification() -> None:
-    assert [error.message for error in Draft202012Validator(compose_spec()).iter_errors(compose())] == []
+    assert [
+        error.message for error in Draft202012Validator(compose_spec()).iter_errors(compose())
+    ] == []
 
 
 def test_a_planted_misspelling_is_not_valid() -> None:
@@ -24,8 +26,16 @@ def test_a_planted_misspelling_is_not_valid() -> None:
 
 
 def test_there_are_three_copies_of_what_kafka_and_cassandra_keep() -> None:
-    assert [name for name in services() if name.startswith("kafka-")] == ["kafka-1", "kafka-2", "kafka-3"]
-    assert [name for name in services() if name.startswith("cassandra-")] == ["cassandra-1", "cassandra-2", "cassandra-3"]
+    assert [name for name in services() if name.startswith("kafka-")] == [
+        "kafka-1",
+        "kafka-2",
+        "kafka-3",
+    ]
+    assert [name for name in services() if name.startswith("cassandra-")] == [
+        "cassandra-1",
+        "cassandra-2",
+        "cassandra-3",
+    ]
     assert environment(services()["api"])["TALLY_REPLICATION"] == "3"
 
 
@@ -44,7 +54,9 @@ def test_only_services_that_end_have_no_health_check() -> None:
         if how["condition"] == "service_completed_successfully"
     }
 
-    assert {name for name, service in services().items() if "healthcheck" not in service} == waited_for
+    assert {
+        name for name, service in services().items() if "healthcheck" not in service
+    } == waited_for
 
 
 @BY_SERVICE
@@ -75,7 +87,14 @@ def test_job_without_http_is_healthy_by_the_age_of_its_heartbeat(name: str) -> N
     service = services()[name]
     file = environment(service)["TALLY_HEARTBEAT_FILE"]
 
-    assert service["healthcheck"]["test"] == ["CMD", "python", "-m", "runtime.heartbeat", file, "60"]
+    assert service["healthcheck"]["test"] == [
+        "CMD",
+        "python",
+        "-m",
+        "runtime.heartbeat",
+        file,
+        "60",
+    ]
     assert any(file.startswith(mount.partition(":")[0]) for mount in service["tmpfs"])
 
 
@@ -94,14 +113,22 @@ def test_data_lie_in_named_volumes(name: str) -> None:
 
 @BY_SERVICE
 def test_ports_are_published_on_loopback_only(name: str) -> None:
-    assert [port for port in services()[name].get("ports", []) if not port.startswith("127.0.0.1:")] == []
+    assert [
+        port for port in services()[name].get("ports", []) if not port.startswith("127.0.0.1:")
+    ] == []
 
 
 @BY_SERVICE
 def test_tally_names_are_settings_with_values_that_settings_take(name: str) -> None:
-    named = {key: value for key, value in environment(services()[name]).items() if key.startswith("TALLY_")}
+    named = {
+        key: value
+        for key, value in environment(services()[name]).items()
+        if key.startswith("TALLY_")
+    }
 
-    assert [key for key in named if key.removeprefix("TALLY_").lower() not in Settings.model_fields] == []
+    assert [
+        key for key in named if key.removeprefix("TALLY_").lower() not in Settings.model_fields
+    ] == []
     Settings.load(named)
 
 
@@ -109,7 +136,9 @@ def test_no_service_carries_a_secret() -> None:
     assert [line for service in services().values() for line in secrets_in(service)] == []
 
 
-@pytest.mark.parametrize("name", ["POSTGRES_PASSWORD", "AIRFLOW__API_AUTH__JWT_SECRET", "TALLY_LOYALTY_KEY"])
+@pytest.mark.parametrize(
+    "name", ["POSTGRES_PASSWORD", "AIRFLOW__API_AUTH__JWT_SECRET", "TALLY_LOYALTY_KEY"]
+)
 def test_a_planted_secret_is_found(name: str) -> None:
     assert secrets_in({"environment": {name: "hunter2"}}) == [name]
     assert secrets_in({"environment": {name: "${ANY:-hunter2}"}}) == [name]
@@ -117,6 +146,11 @@ def test_a_planted_secret_is_found(name: str) -> None:
 
 
 def secrets_in(service: dict[str, Any]) -> list[str]:
-    """Names of secrets that have a value in the file; required variables of the operator's have none."""
+    """Names of secrets that have a value in the file; required variables of the operator's have
+    none."""
     named = {name: str(value) for name, value in service.get("environment", {}).items()}
-    return [name for name, value in named.items() if any(word in name for word in SECRET_WORDS) and ":?" not in value]
+    return [
+        name
+        for name, value in named.items()
+        if any(word in name for word in SECRET_WORDS) and ":?" not in value
+    ]

@@ -16,16 +16,29 @@ from ops.local.stack.service import Site
 from tally.settings import Settings
 from tests.unit.compose.files import DOCKERFILE, ROOT, environment, images, own_services, services
 
-FULL_VERSION = re.compile(r"\d+\.\d+\.\d+\S*|\d{2}\.\d+\S*")  # PostgreSQL's versions have two numbers since 10
-MUST_AGREE = ("auto.create.topics.enable", "transaction.max.timeout.ms", "message.max.bytes", "num.partitions")
+FULL_VERSION = re.compile(
+    r"\d+\.\d+\.\d+\S*|\d{2}\.\d+\S*"
+)  # PostgreSQL's versions have two numbers since 10
+MUST_AGREE = (
+    "auto.create.topics.enable",
+    "transaction.max.timeout.ms",
+    "message.max.bytes",
+    "num.partitions",
+)
 SITE = Site.of(Settings(), {})
 
 
 def test_every_image_is_named_with_a_full_version() -> None:
-    assert {where: image for where, image in images().items() if not FULL_VERSION.fullmatch(tag_of(image))} == {}
+    assert {
+        where: image
+        for where, image in images().items()
+        if not FULL_VERSION.fullmatch(tag_of(image))
+    } == {}
 
 
-@pytest.mark.parametrize("image", ["postgres", "postgres:17", "apache/kafka:latest", "apache/kafka:4.2", "cassandra:5.0"])
+@pytest.mark.parametrize(
+    "image", ["postgres", "postgres:17", "apache/kafka:latest", "apache/kafka:4.2", "cassandra:5.0"]
+)
 def test_a_planted_short_version_is_found(image: str) -> None:
     assert not FULL_VERSION.fullmatch(tag_of(image))
 
@@ -33,9 +46,18 @@ def test_a_planted_short_version_is_found(image: str) -> None:
 def test_versions_are_those_that_the_tests_run_with() -> None:
     named = {image.rsplit(":", 1)[0]: tag_of(image).split("-")[0] for image in images().values()}
 
-    jvm = {found.get("name"): found.get("rev") for found in ElementTree.parse(ROOT / "ivy.xml").iter("dependency")}
-    locked = {package["name"]: package["version"] for package in tomllib.loads((ROOT / "uv.lock").read_text())["package"]}
-    assert {name: named[name] for name in ("apache/kafka", "cassandra", "apache/spark", "apache/airflow")} == {
+    jvm = {
+        found.get("name"): found.get("rev")
+        for found in ElementTree.parse(ROOT / "ivy.xml").iter("dependency")
+    }
+    locked = {
+        package["name"]: package["version"]
+        for package in tomllib.loads((ROOT / "uv.lock").read_text())["package"]
+    }
+    assert {
+        name: named[name]
+        for name in ("apache/kafka", "cassandra", "apache/spark", "apache/airflow")
+    } == {
         "apache/kafka": jvm["kafka_2.13"],
         "cassandra": jvm["cassandra-all"],
         "apache/spark": locked["pyspark"],
@@ -56,38 +78,70 @@ def test_every_service_of_the_local_stack_is_there() -> None:
 
 
 def test_airflow_is_started_as_the_local_stack_starts_it() -> None:
-    commands = [service["command"] for name, service in services().items() if name.startswith("airflow-")]
+    commands = [
+        service["command"] for name, service in services().items() if name.startswith("airflow-")
+    ]
 
-    assert commands == [["airflow", "db", "migrate"], *(["airflow", *component] for component in COMPONENTS)]
+    assert commands == [
+        ["airflow", "db", "migrate"],
+        *(["airflow", *component] for component in COMPONENTS),
+    ]
 
 
 def test_brokers_are_configured_like_the_local_one() -> None:
-    text = (ROOT / "ops/local/stack/config/kafka.properties").read_text().replace("{partitions}", str(Settings().partitions))
-    local = dict(line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
+    text = (
+        (ROOT / "ops/local/stack/config/kafka.properties")
+        .read_text()
+        .replace("{partitions}", str(Settings().partitions))
+    )
+    local = dict(
+        line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#")
+    )
     served = environment(services()["kafka-1"])
 
-    assert {name: served["KAFKA_" + name.upper().replace(".", "_")] for name in MUST_AGREE} == {name: local[name] for name in MUST_AGREE}
+    assert {name: served["KAFKA_" + name.upper().replace(".", "_")] for name in MUST_AGREE} == {
+        name: local[name] for name in MUST_AGREE
+    }
     assert int(served["KAFKA_NUM_PARTITIONS"]) == Settings().partitions
 
 
 def test_airflow_names_are_settings_of_airflow() -> None:
     known = airflow_options()
-    named = {key for service in services().values() for key in environment(service) if key.startswith("AIRFLOW__")}
+    named = {
+        key
+        for service in services().values()
+        for key in environment(service)
+        if key.startswith("AIRFLOW__")
+    }
 
     assert {key for key in named if key not in known} == set()
 
 
 def test_whatever_the_dockerfile_copies_from_the_repository_is_there() -> None:
-    lines = [line.split()[1:-1] for line in DOCKERFILE.read_text().splitlines() if line.startswith("COPY ")]
+    lines = [
+        line.split()[1:-1]
+        for line in DOCKERFILE.read_text().splitlines()
+        if line.startswith("COPY ")
+    ]
     copied = [path for sources in lines for path in sources if not sources[0].startswith("--from")]
 
     assert copied and [path for path in copied if not (ROOT / path).exists()] == []
 
 
 def test_whatever_the_dockerfile_copies_from_the_repository_is_sent_to_the_build() -> None:
-    lines = [line.split()[1:-1] for line in DOCKERFILE.read_text().splitlines() if line.startswith("COPY ")]
-    copied = {path.rstrip("/") for paths in lines for path in paths if not paths[0].startswith("--from")}
-    sent = {line[1:] for line in DOCKERFILE.with_name("Dockerfile.dockerignore").read_text().splitlines() if line.startswith("!")}
+    lines = [
+        line.split()[1:-1]
+        for line in DOCKERFILE.read_text().splitlines()
+        if line.startswith("COPY ")
+    ]
+    copied = {
+        path.rstrip("/") for paths in lines for path in paths if not paths[0].startswith("--from")
+    }
+    sent = {
+        line[1:]
+        for line in DOCKERFILE.with_name("Dockerfile.dockerignore").read_text().splitlines()
+        if line.startswith("!")
+    }
 
     assert copied - sent == set()
 
@@ -103,4 +157,8 @@ def airflow_options() -> set[str]:
     assert found is not None and found.origin is not None
     file = Path(found.origin).parent / "config_templates/config.yml"
     sections: dict[str, Any] = yaml.load(file.read_text("utf-8"), yaml.CSafeLoader)
-    return {f"AIRFLOW__{section}__{option}".upper() for section, told in sections.items() for option in told["options"]}
+    return {
+        f"AIRFLOW__{section}__{option}".upper()
+        for section, told in sections.items()
+        for option in told["options"]
+    }

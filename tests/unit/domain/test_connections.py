@@ -9,4 +9,7 @@ from tally.settings import Settings
 def test_views_are_read_and_written_by_a_quorum_and_pointers_are_linearizable() -> None:
     profile = cassandra_cluster(Settings()).profile_manager.default
 
-    assert (profile.consistency_level, profile.serial_consistency_level) == (ConsistencyLevel.LOCAL_QUORUM, ConsistencyLevel.SERIAL)
+    assert (profile.consistency_level, profile.serial_consistency_level) == (
+        ConsistencyLevel.LOCAL_QUORUM,
+        ConsistencyLevel.SERIAL,
+    )

@@ -1,4 +1,5 @@
-"""What the normaliser may take out of order leaves honest records time to be seen (docs/adr/003-sharp-lateness.md, point 3)."""
+"""What the normaliser may take out of order leaves honest records time to be seen
+(docs/adr/003-sharp-lateness.md, point 3)."""
 
 import pytest
 
@@ -9,7 +10,9 @@ DISORDER_SECONDS = 300  # within a partition, as the replay's `--disorder 5m` ma
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_what_alignment_lets_one_partition_lead_makes_no_record_of_another_late(family: str) -> None:
+def test_what_alignment_lets_one_partition_lead_makes_no_record_of_another_late(
+    family: str,
+) -> None:
     settings = Settings()
 
     lead = settings.alignment_seconds + DISORDER_SECONDS

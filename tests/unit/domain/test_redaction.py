@@ -13,20 +13,65 @@ from tally.personal import is_barcode
 from tally.redact import MARK, is_personal, redacted, redacted_text, redacted_value
 
 CARDS = [
-    "4111111111111111", "4012888888881881", "4222222222222", "5555555555554444", "2223003122003222", "378282246310005", "30569309025904",
-    "3530111333300000", "6011111111111117", "6304000000000000", "2200000000000004", "4917610000000000003",
-]  # fmt: skip
+    "4111111111111111",
+    "4012888888881881",
+    "4222222222222",
+    "5555555555554444",
+    "2223003122003222",
+    "378282246310005",
+    "30569309025904",
+    "3530111333300000",
+    "6011111111111117",
+    "6304000000000000",
+    "2200000000000004",
+    "4917610000000000003",
+]
 OTHERS = [
-    *CARDS, "4111 1111 1111 1111", "4111-1111-1111-1111", "3782 822463 10005", "DE89370400440532013000", "GB29 NWBK 6016 1331 9268 19",
-    "ann@example.org", "ann.o'hara+x@mail.example.co.uk", "aa:bb:cc:dd:ee:ff", "AA-BB-CC-DD-EE-0F", "aabb.ccdd.eeff",
-    "+49 171 1234567", "+14155552671", "(555) 123-4567", "555-123-4567", "030 1234567", "06 12 34 56 78", "0049 171 1234567",
-]  # fmt: skip
+    *CARDS,
+    "4111 1111 1111 1111",
+    "4111-1111-1111-1111",
+    "3782 822463 10005",
+    "DE89370400440532013000",
+    "GB29 NWBK 6016 1331 9268 19",
+    "ann@example.org",
+    "ann.o'hara+x@mail.example.co.uk",
+    "aa:bb:cc:dd:ee:ff",
+    "AA-BB-CC-DD-EE-0F",
+    "aabb.ccdd.eeff",
+    "+49 171 1234567",
+    "+14155552671",
+    "(555) 123-4567",
+    "555-123-4567",
+    "030 1234567",
+    "06 12 34 56 78",
+    "0049 171 1234567",
+]
 KEPT = [
-    "1505861283000", "1505861283000000", "1505861283000000000", "4111111111111112", "0.4111111111111111", "2017-09-19T22:48:03+00:00",
-    "2017-09-19 22:48", "Milk 1l", "12 x 1.5 l", "2017-01-01", "192.168.1.10", "31198570044", "12:30:45",
-    "AB12CD", "item-4711-x", "@home", "a@b",
-    "3.14159265358979", "1234567890", "00001234567890123", "9" * 30, "DE00370400440532013000", "5000-7000", "1/2/3",
-]  # fmt: skip
+    "1505861283000",
+    "1505861283000000",
+    "1505861283000000000",
+    "4111111111111112",
+    "0.4111111111111111",
+    "2017-09-19T22:48:03+00:00",
+    "2017-09-19 22:48",
+    "Milk 1l",
+    "12 x 1.5 l",
+    "2017-01-01",
+    "192.168.1.10",
+    "31198570044",
+    "12:30:45",
+    "AB12CD",
+    "item-4711-x",
+    "@home",
+    "a@b",
+    "3.14159265358979",
+    "1234567890",
+    "00001234567890123",
+    "9" * 30,
+    "DE00370400440532013000",
+    "5000-7000",
+    "1/2/3",
+]
 NAMES = [
     "loyalty_id",
     "LoyaltyId",
@@ -46,7 +91,12 @@ NAMES = [
 @pytest.mark.parametrize("personal", OTHERS)
 def test_what_is_personal_is_blacked_out_of_texts_and_messages(personal: str) -> None:
     assert redacted_text(f"for {personal}, thanks") == f"for {MARK}, thanks"
-    for message in (f"x {personal}", json.dumps({"note": personal}), json.dumps({"n": [f"a {personal} b"]}), f'{{"note": "{personal}'):
+    for message in (
+        f"x {personal}",
+        json.dumps({"note": personal}),
+        json.dumps({"n": [f"a {personal} b"]}),
+        f'{{"note": "{personal}',
+    ):
         clean = redacted(message.encode()).decode()
         assert personal not in clean and MARK in clean
 
@@ -58,7 +108,9 @@ def test_what_is_not_is_kept(text: str) -> None:
     assert redacted(json.dumps({"note": text}).encode()) == json.dumps({"note": text}).encode()
 
 
-@pytest.mark.parametrize("text", ["2 4111111111111111", "4111 1111 1111 1111 3", "2017 4111 1111 1111 1111 2"])
+@pytest.mark.parametrize(
+    "text", ["2 4111111111111111", "4111 1111 1111 1111 3", "2017 4111 1111 1111 1111 2"]
+)
 def test_a_card_beside_other_numbers_is_found(text: str) -> None:
     assert "1111" not in redacted_text(text)
 
@@ -69,13 +121,17 @@ def test_thousand_barcodes_are_kept_where_barcodes_are_expected() -> None:
         for length in (13, 14):
             code = gtin(random, length)
             assert is_barcode(code)
-            message = json.dumps({"item": code, "item_id": int(code) if code[0] != "0" else code, "ean": code}).encode()
+            message = json.dumps(
+                {"item": code, "item_id": int(code) if code[0] != "0" else code, "ean": code}
+            ).encode()
             assert (redacted_value("item", code), redacted(message)) == (code, message)
 
 
 def gtin(random: Random, length: int) -> str:
     body = "".join(random.choices("0123456789", k=length - 1))
-    total = sum(int(digit) * (3 if place % 2 == 0 else 1) for place, digit in enumerate(reversed(body)))
+    total = sum(
+        int(digit) * (3 if place % 2 == 0 else 1) for place, digit in enumerate(reversed(body))
+    )
     return body + str(-total % 10)
 
 
@@ -89,13 +145,27 @@ def luhn(digits: str) -> bool:
 
 
 @given(st.from_regex(r"4[0-9]{15}|5[1-5][0-9]{14}|3[47][0-9]{13}", fullmatch=True))
-def test_a_number_of_an_issuer_is_a_card_if_and_only_if_its_check_digit_is_right(digits: str) -> None:
+def test_a_number_of_an_issuer_is_a_card_if_and_only_if_its_check_digit_is_right(
+    digits: str,
+) -> None:
     assert (redacted_text(digits) == MARK) == luhn(digits)
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("value", ['"Xaver1"', "8675", '["Xaver1", 8675]', '{"a": {"b": "Xaver1"}}', '"Xa\\"ver1 Xaver1"', "true"])
-def test_the_value_of_a_personal_name_is_blacked_out_wherever_the_message_is_cut(name: str, value: str) -> None:
+@pytest.mark.parametrize(
+    "value",
+    [
+        '"Xaver1"',
+        "8675",
+        '["Xaver1", 8675]',
+        '{"a": {"b": "Xaver1"}}',
+        '"Xa\\"ver1 Xaver1"',
+        "true",
+    ],
+)
+def test_the_value_of_a_personal_name_is_blacked_out_wherever_the_message_is_cut(
+    name: str, value: str
+) -> None:
     whole = f'{{"store": 1, "deep": [{{"{name}": {value}, "kept": "milk"}}], "last": 2}}'
     assert is_personal(name)
 
@@ -108,13 +178,22 @@ def test_the_value_of_a_personal_name_is_blacked_out_wherever_the_message_is_cut
 @pytest.mark.parametrize(
     "message",
     [
-        rb'{"loyalty\u005fid": "Xaver1"}', rb'{"loyalty_id"  :  "Xaver1"', b"{'loyalty_id': 'Xaver1'}", b"loyalty_id=Xaver1&x=1",
-        b'{"a": "b, "loyalty_id": "Xaver1"}', rb'{"p": "{\"loyalty_id\": \"Xaver1\"}"}', b'loyalty_id: Xaver1\nnext: 2',
-        '{"loyalty_id": "Xaver1"}'.encode("utf-16"), '{"loyalty_id": "Xaver1"}'.encode("utf-16-be"), b'\xff{"LOYALTY-ID":"Xaver1',
-        rb'{"loyalty_id": "a\u0022 Xaver1"}', rb'{"note": "\u0034111 1111 1111 1111 Xaver1@example.org"}', b'{"loyalty_id": Xaver1}',
+        rb'{"loyalty\u005fid": "Xaver1"}',
+        rb'{"loyalty_id"  :  "Xaver1"',
+        b"{'loyalty_id': 'Xaver1'}",
+        b"loyalty_id=Xaver1&x=1",
+        b'{"a": "b, "loyalty_id": "Xaver1"}',
+        rb'{"p": "{\"loyalty_id\": \"Xaver1\"}"}',
+        b"loyalty_id: Xaver1\nnext: 2",
+        '{"loyalty_id": "Xaver1"}'.encode("utf-16"),
+        '{"loyalty_id": "Xaver1"}'.encode("utf-16-be"),
+        b'\xff{"LOYALTY-ID":"Xaver1',
+        rb'{"loyalty_id": "a\u0022 Xaver1"}',
+        rb'{"note": "\u0034111 1111 1111 1111 Xaver1@example.org"}',
+        b'{"loyalty_id": Xaver1}',
         rb'{"p": "{\"note\": \"\\u0034111111111111111 Xaver1@mail.org\"}"}',
     ],
-)  # fmt: skip
+)
 def test_broken_and_escaped_messages_hide_nothing(message: bytes) -> None:
     clean = redacted(message).replace(b"\0", b"")
 
@@ -122,10 +201,15 @@ def test_broken_and_escaped_messages_hide_nothing(message: bytes) -> None:
 
 
 def test_a_personal_value_is_not_left_in_another_field() -> None:
-    message = b'{"note": "for Xaver1-99", "loyalty_id": "Xaver1-99", "name": "Al", "item": "Alu foil, Xaver1-99"}'
+    message = (
+        b'{"note": "for Xaver1-99", "loyalty_id": "Xaver1-99", "name": "Al", "item": "Alu foil,'
+        b' Xaver1-99"}'
+    )
 
     assert (
-        redacted(message) == b'{"note": "for [redacted]", "loyalty_id": "[redacted]", "name": "[redacted]", "item": "Alu foil, [redacted]"}'
+        redacted(message)
+        == b'{"note": "for [redacted]", "loyalty_id": "[redacted]", "name": "[redacted]", "item":'
+        b' "Alu foil, [redacted]"}'
     )
 
 
@@ -135,9 +219,33 @@ def test_a_message_with_nothing_personal_is_kept_byte_by_byte() -> None:
     assert redacted(message) is message
 
 
-UNITS = ["a", "@", "a@b.", "4", "4 ", "4444 ", "4111111111111112 ", "a@b.cc ", '"name":1,', "name=", '"name":[', "loyalty", "\\u0041a",
-         "\\",          "DE89370400440532013001 ", "+1 ", "aa:", "030 12", "(", '"',
-         '"loyalty" ', "é@", "1,", " ", "\\\\u0034"]  # fmt: skip
+UNITS = [
+    "a",
+    "@",
+    "a@b.",
+    "4",
+    "4 ",
+    "4444 ",
+    "4111111111111112 ",
+    "a@b.cc ",
+    '"name":1,',
+    "name=",
+    '"name":[',
+    "loyalty",
+    "\\u0041a",
+    "\\",
+    "DE89370400440532013001 ",
+    "+1 ",
+    "aa:",
+    "030 12",
+    "(",
+    '"',
+    '"loyalty" ',
+    "é@",
+    "1,",
+    " ",
+    "\\\\u0034",
+]
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -146,7 +254,9 @@ def test_cost_is_linear_in_the_length(unit: str) -> None:
 
 
 @pytest.mark.parametrize("unit", [*UNITS, "a@" + "b" * 60, "a.", "4 1"])
-def test_a_million_bytes_cost_no_more_than_a_few_times_what_reading_them_as_json_costs(unit: str) -> None:
+def test_a_million_bytes_cost_no_more_than_a_few_times_what_reading_them_as_json_costs(
+    unit: str,
+) -> None:
     # No absolute time: what a machine takes, and what else it does meanwhile, differ.
     reading = seconds(("[" + "0," * 499_999 + "0]").encode(), json.loads)
 
@@ -161,7 +271,8 @@ def test_cost_is_linear_whatever_is_repeated(unit: str) -> None:
 
 def assert_linear(unit: str) -> None:
     small, large = ((unit * (size // len(unit))).encode() for size in (25_000, 200_000))
-    # Eight times the length: a quadratic cost would be 64 times. The floor keeps the clock's own grain out.
+    # Eight times the length: a quadratic cost would be 64 times. The floor keeps the clock's own
+    # grain out.
     assert seconds(large) < 24 * max(seconds(small), 0.0005)
 
 

@@ -1,4 +1,5 @@
-"""Settings that cannot be kept are refused where they are read, with the variable and what to do."""
+"""Settings that cannot be kept are refused where they are read, with the variable and what to
+do."""
 
 from pathlib import Path
 
@@ -9,7 +10,9 @@ from tally.settings import Settings
 
 
 @pytest.mark.parametrize("sign", ["%", "[", "]"])
-def test_home_that_delta_cannot_open_is_refused(tmp_path: Path, sign: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_home_that_delta_cannot_open_is_refused(
+    tmp_path: Path, sign: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     odd = tmp_path / f"a{sign}41b"
     odd.mkdir()
     monkeypatch.chdir(odd)

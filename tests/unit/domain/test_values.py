@@ -51,9 +51,17 @@ def test_instant_that_is_none_is_rejected_with_its_reason(text: str, reason: str
 
 @pytest.mark.parametrize(
     ("amount", "currency", "expected"),
-    [("0.125", "USD", 12), ("0.135", "USD", 14), ("-0.125", "EUR", -12), ("7.5", "JPY", 8), ("1.2345", "KWD", 1234)],
+    [
+        ("0.125", "USD", 12),
+        ("0.135", "USD", 14),
+        ("-0.125", "EUR", -12),
+        ("7.5", "JPY", 8),
+        ("1.2345", "KWD", 1234),
+    ],
 )
-def test_money_is_rounded_half_to_even_in_minor_units(amount: str, currency: str, expected: int) -> None:
+def test_money_is_rounded_half_to_even_in_minor_units(
+    amount: str, currency: str, expected: int
+) -> None:
     assert minor_units(Decimal(amount), currency) == expected
 
 
@@ -66,23 +74,36 @@ def test_event_on_a_window_border_belongs_to_the_later_window() -> None:
     border = datetime(2017, 9, 19, 22, 45, tzinfo=UTC)
 
     assert window_start(border) == border
-    assert window_starts(border, border.replace(hour=23, minute=15)) == [border, border.replace(hour=23, minute=0)]
+    assert window_starts(border, border.replace(hour=23, minute=15)) == [
+        border,
+        border.replace(hour=23, minute=0),
+    ]
 
 
 def test_days_of_a_span_are_utc_days_with_an_exclusive_end() -> None:
-    assert utc_days(datetime(2017, 1, 1, tzinfo=UTC), datetime(2017, 1, 2, tzinfo=UTC)) == [date(2017, 1, 1)]
+    assert utc_days(datetime(2017, 1, 1, tzinfo=UTC), datetime(2017, 1, 2, tzinfo=UTC)) == [
+        date(2017, 1, 1)
+    ]
     assert utc_days(datetime(2017, 1, 1, tzinfo=UTC), datetime(2017, 1, 1, tzinfo=UTC)) == []
 
 
 def test_partition_of_a_store_is_fixed_for_ever() -> None:
     check_value = 0xCBF43926  # the published check value of CRC-32, of the text 123456789
 
-    assert [partition_of("123456789", count) for count in (1, 4, 7)] == [0, check_value % 4, check_value % 7]
+    assert [partition_of("123456789", count) for count in (1, 4, 7)] == [
+        0,
+        check_value % 4,
+        check_value % 7,
+    ]
     assert {partition_of(str(store), 4) for store in range(100)} == {0, 1, 2, 3}
 
 
 def test_fingerprint_does_not_depend_on_the_order_of_fields() -> None:
-    assert fingerprint({"a": 1, "b": [2]}) == fingerprint({"b": [2], "a": 1}) != fingerprint({"a": 1, "b": [3]})
+    assert (
+        fingerprint({"a": 1, "b": [2]})
+        == fingerprint({"b": [2], "a": 1})
+        != fingerprint({"a": 1, "b": [3]})
+    )
     assert receipt_id("1", "123", "0", "42") == "pos:1:123:0:42"
 
 
@@ -104,11 +125,27 @@ def test_what_looks_personal_is_redacted_and_the_rest_kept(message: bytes, expec
 
 
 def test_removing_a_record_from_any_bin_breaks_the_ledger() -> None:
-    assert RawLedger("posTransactionTopic", 0, committed=10, canonical=9, dead_letter=1).difference == 0
-    assert RawLedger("posTransactionTopic", 0, committed=10, canonical=8, dead_letter=1).difference == 1
-    whole = {"committed": 10, "master": 10, "counted": 7, "duplicate": 2, "conflict": 1, "erased": 0, "unreadable": 0}
+    assert (
+        RawLedger("posTransactionTopic", 0, committed=10, canonical=9, dead_letter=1).difference
+        == 0
+    )
+    assert (
+        RawLedger("posTransactionTopic", 0, committed=10, canonical=8, dead_letter=1).difference
+        == 1
+    )
+    whole = {
+        "committed": 10,
+        "master": 10,
+        "counted": 7,
+        "duplicate": 2,
+        "conflict": 1,
+        "erased": 0,
+        "unreadable": 0,
+    }
     assert CanonicalLedger("sales", 0, **whole).holds
-    assert not any(CanonicalLedger("sales", 0, **{**whole, name: whole[name] + 1}).holds for name in whole)
+    assert not any(
+        CanonicalLedger("sales", 0, **{**whole, name: whole[name] + 1}).holds for name in whole
+    )
 
 
 def test_late_pending_is_never_negative() -> None:

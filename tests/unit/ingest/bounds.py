@@ -1,4 +1,5 @@
-"""The bounds that every accepted message keeps, as a reader of the canonical topic would find them broken."""
+"""The bounds that every accepted message keeps, as a reader of the canonical topic would find
+them broken."""
 
 import json
 import re
@@ -11,7 +12,7 @@ from ingest.normaliser.normalise import CONVERSIONS, Normaliser
 from runtime.processor.record import Input
 from tally.errors import RejectedEvent
 from tally.families import FAMILIES, MOST_PART
-from tests.support.odd_messages import ACCEPTED
+from tests.support.odd import ACCEPTED
 from tests.unit.ingest.messages import RULES
 
 NOW = datetime.now(UTC)
@@ -34,7 +35,9 @@ def outcome(kind: str, body: bytes) -> str:
 def written(kind: str, body: bytes) -> bytes:
     """The canonical bytes of an accepted message."""
     normaliser = Normaliser(RULES, 4, FAMILY)
-    (output,) = normaliser.process(Input(TOPICS[kind], 0, 0, int(NOW.timestamp() * 1000), None, body))
+    (output,) = normaliser.process(
+        Input(TOPICS[kind], 0, 0, int(NOW.timestamp() * 1000), None, body)
+    )
     return output.value or b""
 
 
@@ -42,14 +45,22 @@ def beyond_bounds(family: str, value: bytes) -> list[str]:
     """What of a canonical record a reader may refuse."""
     record = json.loads(value)
     numbers = NUMBER.findall(STRING.sub(b"", value))
-    found = [f"number of {len(number)} characters" for number in numbers if len(number) > MOST_DIGITS]
+    found = [
+        f"number of {len(number)} characters" for number in numbers if len(number) > MOST_DIGITS
+    ]
     found += [f"name of {len(name)} characters" for name in names(record) if len(name) > MOST_NAME]
-    found += [f"{part} is {record[part]}" for part in FAMILIES[family].parts if abs(int(record[part])) > MOST_PART]
+    found += [
+        f"{part} is {record[part]}"
+        for part in FAMILIES[family].parts
+        if abs(int(record[part])) > MOST_PART
+    ]
     return found + ([f"{len(value)} bytes"] if len(value) > MOST_CANONICAL_BYTES else [])
 
 
 def names(tree: Any) -> Iterator[str]:
     if isinstance(tree, dict):
         yield from tree
-    for inner in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
+    for inner in (
+        tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    ):
         yield from names(inner)

@@ -55,12 +55,16 @@ def encoded(message: Any) -> bytes:
 
 def receipt(message: Any, rules: Rules = RULES) -> CanonicalReceipt:
     """The canonical receipt of a message given as a value or as bytes."""
-    return normalised_receipt(message if isinstance(message, bytes) else encoded(message), ARRIVAL, rules)
+    return normalised_receipt(
+        message if isinstance(message, bytes) else encoded(message), ARRIVAL, rules
+    )
 
 
 def interval(message: Any) -> CanonicalInterval:
     """The canonical interval of a message given as a value or as bytes."""
-    return normalised_interval(message if isinstance(message, bytes) else encoded(message), ARRIVAL, RULES)
+    return normalised_interval(
+        message if isinstance(message, bytes) else encoded(message), ARRIVAL, RULES
+    )
 
 
 def parts(message: Any) -> tuple[int, int, int, int, int]:

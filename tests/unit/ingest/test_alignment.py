@@ -81,7 +81,9 @@ def test_record_without_readable_time_waits_for_nobody() -> None:
 
 
 def test_full_partition_pauses_and_resumes_at_half() -> None:
-    alignment = end_all(aligned({0: [float(time) for time in range(11)], 1: []}, most_records=10), 0, 1)
+    alignment = end_all(
+        aligned({0: [float(time) for time in range(11)], 1: []}, most_records=10), 0, 1
+    )
 
     assert (alignment.to_pause(), alignment.to_pause(), alignment.to_resume()) == ([0], [], [])
     for _ in range(6):

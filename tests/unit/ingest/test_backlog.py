@@ -11,8 +11,9 @@ from ingest.gateway.app import build_app
 from ingest.gateway.backlog import Bounds, Waiting, Watch
 from ingest.gateway.outbox import Outbox
 from tests.unit.ingest.messages import POS, RULES, encoded
-from tests.unit.ingest.test_gateway import Client, StandInProducer, post
+from tests.unit.ingest.stand_ins import Client, StandInProducer
 from tests.unit.ingest.test_gateway import outbox as outbox
+from tests.unit.ingest.test_gateway import post
 from tests.unit.ingest.test_gateway import producer as producer
 
 BOUNDS = Bounds(seconds=60, bytes=10_000, folder=Path("/"))
@@ -30,7 +31,9 @@ BOUNDS = Bounds(seconds=60, bytes=10_000, folder=Path("/"))
         (11, 0, "about 11,000 bytes wait to be read, at most 10,000"),
     ],
 )
-def test_age_and_bytes_of_what_waits_are_bounded(messages: int, age: float | None, said: str | None) -> None:
+def test_age_and_bytes_of_what_waits_are_bounded(
+    messages: int, age: float | None, said: str | None
+) -> None:
     waiting = Waiting(messages, None if age is None else time.time() - age)
     refusal = BOUNDS.refusal(waiting, ordinary_bytes=1000)
 
@@ -42,7 +45,9 @@ def test_a_folder_that_is_not_there_yet_has_the_disk_of_its_parent(tmp_path: Pat
     assert Bounds(60, 10_000, tmp_path / "not" / "yet").refusal(Waiting(0, None), 1000) is None
 
 
-def test_a_refusal_is_503_with_its_reason_and_stores_nothing(outbox: Outbox, producer: StandInProducer) -> None:
+def test_a_refusal_is_503_with_its_reason_and_stores_nothing(
+    outbox: Outbox, producer: StandInProducer
+) -> None:
     watch = Watch(lambda: Waiting(11, time.time()), lambda waiting: BOUNDS.refusal(waiting, 1000))
     watch.look()
     client = Client(build_app(outbox, RULES, watch))
@@ -53,7 +58,9 @@ def test_a_refusal_is_503_with_its_reason_and_stores_nothing(outbox: Outbox, pro
     assert (ready.status_code, ready.json()["checks"]["backlog"]["ok"]) == (503, False)
 
 
-def test_what_is_known_holds_while_the_brokers_are_silent_for_a_moment_and_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_known_holds_while_the_brokers_are_silent_for_a_moment_and_not_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     looks = [Waiting(0, None)]
 
     def look() -> Waiting:

@@ -1,4 +1,5 @@
-"""Whether it is right to read on at a committed position, by what Kafka holds now; and what an offset's metadata says."""
+"""Whether it is right to read on at a committed position, by what Kafka holds now; and what an
+offset's metadata says."""
 
 import pytest
 
@@ -18,17 +19,28 @@ def test_same_log_is_read_on() -> None:
 
 def test_first_start_begins_at_the_first_record_ever_written() -> None:
     assert what_is_lost(0, None, Log("id-1", 0, 20)) is None
-    assert "offsets 0 to 4 were deleted before they were read" in str(what_is_lost(0, None, Log("id-1", 5, 20)))
+    assert "offsets 0 to 4 were deleted before they were read" in str(
+        what_is_lost(0, None, Log("id-1", 5, 20))
+    )
 
 
-@pytest.mark.parametrize(("log", "told"), [
-    (Log("id-2", 0, 20, LAST), "deleted and created anew"),
-    (Log("id-1", 11, 20, None), "offsets 10 to 10 were deleted before they were read"),
-    (Log("id-1", 0, 9, None), "ends at 9: the log was cut"),
-    (Log("id-1", 0, 20, Mark(9, 1_500_000_000_000, "bb")), "is not the one that was read there"),
-    (Log("id-1", 0, 20, Mark(9, 1_500_000_000_001, "aa")), "is not the one that was read there"),
-    (Log("id-1", 10, 20, None), "is not the one that was read there"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        (Log("id-2", 0, 20, LAST), "deleted and created anew"),
+        (Log("id-1", 11, 20, None), "offsets 10 to 10 were deleted before they were read"),
+        (Log("id-1", 0, 9, None), "ends at 9: the log was cut"),
+        (
+            Log("id-1", 0, 20, Mark(9, 1_500_000_000_000, "bb")),
+            "is not the one that was read there",
+        ),
+        (
+            Log("id-1", 0, 20, Mark(9, 1_500_000_000_001, "aa")),
+            "is not the one that was read there",
+        ),
+        (Log("id-1", 10, 20, None), "is not the one that was read there"),
+    ],
+)
 def test_another_log_is_refused(log: Log, told: str) -> None:
     assert told in str(what_is_lost(10, BOOK, log))
 

@@ -1,4 +1,5 @@
-"""What is accepted is bounded, whatever it was: every reader of the canonical record takes it, and nothing else is ever raised."""
+"""What is accepted is bounded, whatever it was: every reader of the canonical record takes it,
+and nothing else is ever raised."""
 
 import json
 from collections import Counter
@@ -11,7 +12,9 @@ from runtime.processor.record import Input
 from schemas import loader
 from tally.errors import RejectedEvent
 from tally.families import MOST_PART
-from tests.support.odd_messages import ACCEPTED, Odd, mutations, odd_messages
+from tests.support.odd import ACCEPTED, Odd
+from tests.support.odd_messages import odd_messages
+from tests.support.odd_mutations import mutations
 from tests.unit.ingest.bounds import FAMILY, NOW, TOPICS, beyond_bounds, outcome, written
 from tests.unit.ingest.messages import ARRIVED, MILK, RULES, pos, receipt, with_line
 
@@ -46,8 +49,13 @@ def test_mutations_are_the_same_for_the_same_seed() -> None:
 
 def test_a_message_that_cannot_be_read_has_no_event_time_and_raises_nothing() -> None:
     normaliser = Normaliser(RULES, 4, FAMILY)
-    for body in [*(odd.body for odd in ODD if odd.kind == "pos"), *mutations(seed=5, count=1000, now=NOW)]:
-        normaliser.event_time(Input("posTransactionTopic", 0, 0, int(NOW.timestamp() * 1000), None, body))
+    for body in [
+        *(odd.body for odd in ODD if odd.kind == "pos"),
+        *mutations(seed=5, count=1000, now=NOW),
+    ]:
+        normaliser.event_time(
+            Input("posTransactionTopic", 0, 0, int(NOW.timestamp() * 1000), None, body)
+        )
 
 
 @pytest.mark.parametrize("kind", ["sale", "return", "void"])
@@ -94,13 +102,27 @@ def test_what_is_too_large_is_named() -> None:
         (b"4111111111111111", b'"[redacted]"'),
     ],
 )
-def test_unknown_number_is_kept_as_number_within_bounds_and_as_text_beyond(number: bytes, kept: bytes) -> None:
-    body = json.dumps(pos(happened_at=NOW.isoformat(), x=0)).encode().replace(b'"x": 0', b'"x": ' + number)
+def test_unknown_number_is_kept_as_number_within_bounds_and_as_text_beyond(
+    number: bytes, kept: bytes
+) -> None:
+    body = (
+        json.dumps(pos(happened_at=NOW.isoformat(), x=0))
+        .encode()
+        .replace(b'"x": 0', b'"x": ' + number)
+    )
 
     assert b'"extra":{"x":' + kept + b"}" in written("pos", body)
 
 
-@pytest.mark.parametrize("at", ["0001-01-01T00:00:00Z", "1582-10-10T12:00:00Z", "2000-01-01T00:00:00Z", "2017-03-26T01:00:00Z"])
+@pytest.mark.parametrize(
+    "at",
+    [
+        "0001-01-01T00:00:00Z",
+        "1582-10-10T12:00:00Z",
+        "2000-01-01T00:00:00Z",
+        "2017-03-26T01:00:00Z",
+    ],
+)
 def test_the_past_has_no_limit(at: str) -> None:
     assert receipt(pos(happened_at=at)).happened_at == at.replace("Z", ".000Z")
 

@@ -1,4 +1,5 @@
-"""A producer that can send nothing any more ends its process, so that whoever watches starts a new one."""
+"""A producer that can send nothing any more ends its process, so that whoever watches starts a
+new one."""
 
 import os
 import socket
@@ -15,7 +16,8 @@ from ingest.gateway.backlog import Waiting, Watch
 from ingest.gateway.outbox import Outbox, Room
 from tests.unit.ingest.doomed_gateway import DoomedProducer
 from tests.unit.ingest.messages import POS, RULES, encoded
-from tests.unit.ingest.test_gateway import Client, post
+from tests.unit.ingest.stand_ins import Client
+from tests.unit.ingest.test_gateway import post
 
 
 @pytest.mark.parametrize("where", ["produce", "report", "callback"])
@@ -34,7 +36,12 @@ def test_a_fatal_error_is_noticed_wherever_the_client_library_tells_it(where: st
 def test_the_gateway_then_ends_with_one(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    environment = {**os.environ, "TALLY_HOME": str(tmp_path), "TALLY_GATEWAY": address, "TALLY_KAFKA": "127.0.0.1:9"}
+    environment = {
+        **os.environ,
+        "TALLY_HOME": str(tmp_path),
+        "TALLY_GATEWAY": address,
+        "TALLY_KAFKA": "127.0.0.1:9",
+    }
     command = [sys.executable, "-m", "tests.unit.ingest.doomed_gateway", "report"]
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     try:

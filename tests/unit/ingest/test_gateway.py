@@ -1,58 +1,23 @@
 """The gateway's answers; the producer is a stand-in that acknowledges or refuses as told."""
 
-import asyncio
 import json
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from fastapi import FastAPI
-from httpx import ASGITransport, AsyncClient, Response
+from httpx import Response
 
 from ingest.gateway.app import build_app
 from ingest.gateway.backlog import Waiting, Watch
 from ingest.gateway.outbox import Outbox, Room
 from ingest.gateway.telemetry import LoopLag
 from tests.unit.ingest.messages import MILK, POS, RULES, TRAFFIC, encoded, pos, with_line
+from tests.unit.ingest.stand_ins import Client, StandInProducer
 
 JSON, NDJSON = "application/json", "application/x-ndjson"
 REFUSED = KafkaError(KafkaError._MSG_TIMED_OUT, "no broker")
-
-
-class StandInProducer:
-    """Keeps what it is given; acknowledges at the next poll, with an error if it has one."""
-
-    def __init__(self) -> None:
-        self.stored: list[tuple[str, str, bytes]] = []
-        self.error: KafkaError | None = None
-        self.waiting: list[Callable[[Any, Any], None]] = []
-
-    def produce(self, topic: str, value: bytes, key: str, on_delivery: Callable[[Any, Any], None]) -> None:
-        self.stored.append((topic, key, value))
-        self.waiting.append(on_delivery)
-
-    def poll(self, _timeout: float) -> None:
-        while self.waiting:
-            self.waiting.pop()(self.error, None)
-
-    def flush(self, _timeout: float) -> int:
-        return len(self.waiting)
-
-
-class Client:
-    """Requests to the application without a socket."""
-
-    def __init__(self, app: FastAPI) -> None:
-        self._transport = ASGITransport(app)
-
-    def request(self, method: str, path: str, **options: Any) -> Response:
-        async def ask() -> Response:
-            async with AsyncClient(transport=self._transport, base_url="http://gateway") as client:
-                return await client.request(method, path, **options)
-
-        return asyncio.run(ask())
 
 
 @pytest.fixture
@@ -86,7 +51,9 @@ def client(outbox: Outbox, watch: Watch) -> Client:
     return Client(build_app(outbox, RULES, watch))
 
 
-def post(client: Client, body: bytes, media_type: str = JSON, path: str = "/v1/events/pos") -> Response:
+def post(
+    client: Client, body: bytes, media_type: str = JSON, path: str = "/v1/events/pos"
+) -> Response:
     return client.request("POST", path, content=body, headers={"Content-Type": media_type})
 
 
@@ -94,7 +61,9 @@ def ndjson(*messages: Any) -> bytes:
     return b"\n".join(encoded(message) for message in messages)
 
 
-def test_good_receipt_is_stored_as_it_came_keyed_by_store(client: Client, producer: StandInProducer) -> None:
+def test_good_receipt_is_stored_as_it_came_keyed_by_store(
+    client: Client, producer: StandInProducer
+) -> None:
     answer = post(client, encoded(POS))
 
     assert (answer.status_code, answer.json()) == (202, {"accepted": 1, "rejected": []})
@@ -106,13 +75,25 @@ def test_interval_goes_to_its_own_topic(client: Client, producer: StandInProduce
     assert producer.stored == [("raw-traffic", "367", encoded(TRAFFIC))]
 
 
-def test_good_lines_are_stored_and_bad_ones_told_by_number(client: Client, producer: StandInProducer) -> None:
-    answer = post(client, ndjson(POS) + b"\r\n\n" + ndjson(with_line(price="free"), pos(transaction_id=43)), NDJSON)
+def test_good_lines_are_stored_and_bad_ones_told_by_number(
+    client: Client, producer: StandInProducer
+) -> None:
+    answer = post(
+        client,
+        ndjson(POS) + b"\r\n\n" + ndjson(with_line(price="free"), pos(transaction_id=43)),
+        NDJSON,
+    )
 
     message = "/transactions/0/price: a number or decimal text like \"12.30\" is wanted, got 'free'"
     errors = [{"field": "/transactions/0/price", "code": "not_a_number", "message": message}]
-    assert (answer.status_code, answer.json()) == (202, {"accepted": 2, "rejected": [{"line": 3, "errors": errors}]})
-    assert [value for _, _, value in producer.stored] == [encoded(POS), encoded(pos(transaction_id=43))]
+    assert (answer.status_code, answer.json()) == (
+        202,
+        {"accepted": 2, "rejected": [{"line": 3, "errors": errors}]},
+    )
+    assert [value for _, _, value in producer.stored] == [
+        encoded(POS),
+        encoded(pos(transaction_id=43)),
+    ]
 
 
 BIG = pos(transactions=[{**MILK, "item": "x" * 200}] * 900)
@@ -140,12 +121,18 @@ def test_refusal_is_a_problem_document_and_stores_nothing(
 ) -> None:
     answer = post(client, body, media_type)
 
-    assert (answer.status_code, answer.headers["content-type"], answer.json()["status"]) == (status, "application/problem+json", status)
+    assert (answer.status_code, answer.headers["content-type"], answer.json()["status"]) == (
+        status,
+        "application/problem+json",
+        status,
+    )
     assert {"type", "title", "detail", "instance", "errors"} <= answer.json().keys()
     assert producer.stored == []
 
 
-def test_unacknowledged_message_answers_503_and_when_to_come_back(client: Client, producer: StandInProducer) -> None:
+def test_unacknowledged_message_answers_503_and_when_to_come_back(
+    client: Client, producer: StandInProducer
+) -> None:
     producer.error = REFUSED
     answer = post(client, encoded(POS))
 
@@ -162,7 +149,9 @@ def test_too_much_under_way_answers_429_and_stores_nothing(
     assert (answer.status_code, answer.headers["retry-after"], producer.stored) == (429, "1", [])
 
 
-def test_thousand_good_lines_are_taken_in_one_request(client: Client, producer: StandInProducer) -> None:
+def test_thousand_good_lines_are_taken_in_one_request(
+    client: Client, producer: StandInProducer
+) -> None:
     answer = post(client, ndjson(*(pos(transaction_id=number) for number in range(1000))), NDJSON)
 
     assert (answer.json()["accepted"], len(producer.stored)) == (1000, 1000)
@@ -174,10 +163,16 @@ def test_health_and_readiness(client: Client, watch: Watch, producer: StandInPro
     watch.look()
     unready = client.request("GET", "/readyz")
 
-    checks = {"kafka": {"ok": True, "detail": "reachable"}, "backlog": {"ok": True, "detail": "3 messages wait to be read"}}
+    checks = {
+        "kafka": {"ok": True, "detail": "reachable"},
+        "backlog": {"ok": True, "detail": "3 messages wait to be read"},
+    }
     assert client.request("GET", "/healthz").json() == {"status": "ok"}
     assert (ready.status_code, ready.json()) == (200, {"ready": True, "checks": checks})
-    assert (unready.status_code, unready.json()["checks"]["kafka"]) == (503, {"ok": False, "detail": "Local: Message timed out"})
+    assert (unready.status_code, unready.json()["checks"]["kafka"]) == (
+        503,
+        {"ok": False, "detail": "Local: Message timed out"},
+    )
 
 
 def test_lateness_of_the_event_loop_is_told(client: Client) -> None:
@@ -192,15 +187,24 @@ def test_lateness_of_the_event_loop_is_told(client: Client) -> None:
     assert "tally_gateway_unread_messages 3" in client.request("GET", "/metrics").text
 
 
-@pytest.mark.parametrize(("path", "method", "status"), [("/v1/nothing", "GET", 404), ("/v1/events/pos", "GET", 405)])
-def test_unknown_path_and_method_are_problem_documents_too(client: Client, path: str, method: str, status: int) -> None:
+@pytest.mark.parametrize(
+    ("path", "method", "status"), [("/v1/nothing", "GET", 404), ("/v1/events/pos", "GET", 405)]
+)
+def test_unknown_path_and_method_are_problem_documents_too(
+    client: Client, path: str, method: str, status: int
+) -> None:
     answer = client.request(method, path)
 
-    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+    assert (answer.status_code, answer.headers["content-type"]) == (
+        status,
+        "application/problem+json",
+    )
 
 
 def test_api_description_names_the_message_schema(client: Client) -> None:
-    body = client.request("GET", "/openapi.json").json()["paths"]["/v1/events/pos"]["post"]["requestBody"]
+    body = client.request("GET", "/openapi.json").json()["paths"]["/v1/events/pos"]["post"][
+        "requestBody"
+    ]
 
     assert body["content"][JSON]["schema"]["title"] == "POS receipt as stores send it"
     assert json.dumps(body).count("vendor_fiscal_module") >= 2
@@ -211,13 +215,21 @@ def test_api_description_names_the_message_schema(client: Client) -> None:
     [
         ([pos(operation_id=store) for store in range(65)], "more than 64 stores"),
         (
-            [pos(happened_at=f"2017-{1 + day // 28:02}-{1 + day % 28:02}T12:00:00Z", transaction_id=day) for day in range(65)],
+            [
+                pos(
+                    happened_at=f"2017-{1 + day // 28:02}-{1 + day % 28:02}T12:00:00Z",
+                    transaction_id=day,
+                )
+                for day in range(65)
+            ],
             "more than 64 days",
         ),
     ],
     ids=["stores", "days"],
 )
-def test_a_request_is_of_few_stores_and_few_days(client: Client, producer: StandInProducer, lines: list[Any], said: str) -> None:
+def test_a_request_is_of_few_stores_and_few_days(
+    client: Client, producer: StandInProducer, lines: list[Any], said: str
+) -> None:
     refused, taken = post(client, ndjson(*lines), NDJSON), post(client, ndjson(*lines[:64]), NDJSON)
 
     assert (refused.status_code, said in refused.json()["detail"]) == (413, True)
@@ -229,7 +241,11 @@ def test_of_many_rejected_lines_the_first_hundred_are_told_and_all_counted(clien
     refused = post(client, b"{}\n" * 9_999 + encoded(POS), NDJSON)
 
     assert answer.status_code == 413
-    assert (refused.json()["accepted"], refused.json()["rejected_count"], len(refused.json()["rejected"])) == (1, 9_999, 100)
+    assert (
+        refused.json()["accepted"],
+        refused.json()["rejected_count"],
+        len(refused.json()["rejected"]),
+    ) == (1, 9_999, 100)
     assert len(refused.content) <= 64 * 1024
 
 
@@ -240,7 +256,9 @@ def test_long_names_and_values_do_not_make_a_long_answer(client: Client) -> None
     assert (answer.status_code, len(answer.content) <= 64 * 1024) == (422, True)
 
 
-@pytest.mark.parametrize("body", [b"x" + b"\n" * 5_000_000, b"{}\n" * 1_700_000], ids=["empty lines", "empty objects"])
+@pytest.mark.parametrize(
+    "body", [b"x" + b"\n" * 5_000_000, b"{}\n" * 1_700_000], ids=["empty lines", "empty objects"]
+)
 def test_lines_are_counted_before_anything_is_made_of_them(client: Client, body: bytes) -> None:
     tracemalloc.start()
     answer = post(client, body, NDJSON)

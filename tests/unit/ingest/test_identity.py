@@ -17,7 +17,9 @@ CUT_DIFFERENTLY = [("1", "0", "0:42"), ("1", "0:0", "42"), ("1:0", "0", "42")]
 
 
 @given(PARTS, PARTS)
-def test_two_receipts_share_an_id_only_if_all_their_parts_are_equal(one: tuple[str, ...], other: tuple[str, ...]) -> None:
+def test_two_receipts_share_an_id_only_if_all_their_parts_are_equal(
+    one: tuple[str, ...], other: tuple[str, ...]
+) -> None:
     assert (receipt_id(*one) == receipt_id(*other)) == (one == other)
 
 
@@ -27,7 +29,9 @@ def test_the_parts_of_an_id_can_be_read_again(parts: tuple[str, ...]) -> None:
 
 
 @given(PART, PART, PART, PART)
-def test_two_intervals_share_an_id_only_if_all_their_parts_are_equal(store: str, device: str, other_store: str, other: str) -> None:
+def test_two_intervals_share_an_id_only_if_all_their_parts_are_equal(
+    store: str, device: str, other_store: str, other: str
+) -> None:
     assume((store, device) != (other_store, other))
     at = "2017-09-19T22:45:00.000Z"
 
@@ -36,13 +40,20 @@ def test_two_intervals_share_an_id_only_if_all_their_parts_are_equal(store: str,
 
 def test_receipts_whose_parts_are_cut_differently_are_different_receipts() -> None:
     made = [
-        receipt(pos(vendor_fiscal_module=till, numbering_epoch=epoch, transaction_id=number)) for till, epoch, number in CUT_DIFFERENTLY
+        receipt(pos(vendor_fiscal_module=till, numbering_epoch=epoch, transaction_id=number))
+        for till, epoch, number in CUT_DIFFERENTLY
     ]
 
-    assert len({one.event_id for one in made}) == len({one.fingerprint for one in made}) == len(CUT_DIFFERENTLY)
+    assert (
+        len({one.event_id for one in made})
+        == len({one.fingerprint for one in made})
+        == len(CUT_DIFFERENTLY)
+    )
 
 
-@pytest.mark.parametrize("field", ["operation_id", "vendor_fiscal_module", "transaction_id", "numbering_epoch"])
+@pytest.mark.parametrize(
+    "field", ["operation_id", "vendor_fiscal_module", "transaction_id", "numbering_epoch"]
+)
 @pytest.mark.parametrize("name", [".", ".."])
 def test_dot_and_dot_dot_are_no_ids(field: str, name: str) -> None:
     with pytest.raises(RejectedEvent) as rejected:
@@ -53,4 +64,7 @@ def test_dot_and_dot_dot_are_no_ids(field: str, name: str) -> None:
 
 
 def test_a_device_with_a_colon_keeps_its_own_id() -> None:
-    assert interval({**TRAFFIC, "device_id": "a:b"}).event_id == "traffic:367:a%3Ab:2017-09-19T22:45:00.000Z"
+    assert (
+        interval({**TRAFFIC, "device_id": "a:b"}).event_id
+        == "traffic:367:a%3Ab:2017-09-19T22:45:00.000Z"
+    )

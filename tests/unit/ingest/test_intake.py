@@ -1,4 +1,5 @@
-"""A member of the group that waits for its partitions: not for ever, and not as if it had nothing to do."""
+"""A member of the group that waits for its partitions: not for ever, and not as if it had
+nothing to do."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,14 +13,21 @@ from tally.errors import TallyError
 
 
 class SilentGroup:
-    """A consumer that is given nothing, of brokers that answer or do not; a test calls what it subscribed with."""
+    """A consumer that is given nothing, of brokers that answer or do not; a test calls what it
+    subscribed with."""
 
     def __init__(self) -> None:
         self.on_assign: Callable[..., None] = lambda *_: None
         self.on_lost: Callable[..., None] = lambda *_: None
         self.is_away = False
 
-    def subscribe(self, _topics: list[str], on_assign: Callable[..., None], on_lost: Callable[..., None], **_others: Any) -> None:
+    def subscribe(
+        self,
+        _topics: list[str],
+        on_assign: Callable[..., None],
+        on_lost: Callable[..., None],
+        **_others: Any,
+    ) -> None:
         self.on_assign, self.on_lost = on_assign, on_lost
 
     def consume(self, _count: int, _timeout: float) -> list[Any]:
@@ -95,7 +103,9 @@ def test_first_assignment_is_not_waited_for_for_ever_either(intake: Intake, cloc
         intake.poll(0)
 
 
-def test_going_back_to_what_is_committed_is_no_assignment(intake: Intake, group: SilentGroup, clock: Clock) -> None:
+def test_going_back_to_what_is_committed_is_no_assignment(
+    intake: Intake, group: SilentGroup, clock: Clock
+) -> None:
     group.on_lost(group, [])
     intake.rewind()
     clock.now += MOST_SECONDS_WITHOUT + 1
@@ -103,7 +113,9 @@ def test_going_back_to_what_is_committed_is_no_assignment(intake: Intake, group:
         intake.poll(0)
 
 
-def test_brokers_that_are_away_are_waited_for(intake: Intake, group: SilentGroup, clock: Clock) -> None:
+def test_brokers_that_are_away_are_waited_for(
+    intake: Intake, group: SilentGroup, clock: Clock
+) -> None:
     group.is_away = True
     for _ in range(20):
         clock.now += MOST_SECONDS_WITHOUT + 1

@@ -1,4 +1,7 @@
-"""Where one transaction ends and the next begins, and what is redone. Consumer and delivery are stand-ins; no Kafka."""
+"""Where one transaction ends and the next begins, and what is redone.
+
+Consumer and delivery are stand-ins; no Kafka.
+"""
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +28,11 @@ class HourMessage:
 
     def __init__(self, offset: int, hours: float) -> None:
         self.topic, self.partition, self.offset = (lambda: "in"), (lambda: 0), (lambda: offset)
-        self.value, self.key, self.headers = (lambda: str(hours).encode()), (lambda: None), (lambda: None)
+        self.value, self.key, self.headers = (
+            (lambda: str(hours).encode()),
+            (lambda: None),
+            (lambda: None),
+        )
         self.timestamp, self.error = (lambda: (1, 0)), (lambda: None)
 
 
@@ -77,7 +84,9 @@ class Positions:
 class Recorded:
     """A delivery that keeps batches, and raises the errors that it is given first."""
 
-    def __init__(self, consumer: OnePartition, errors: Sequence[Exception] = (), slow_brokers: int = 0) -> None:
+    def __init__(
+        self, consumer: OnePartition, errors: Sequence[Exception] = (), slow_brokers: int = 0
+    ) -> None:
         self.batches: list[list[float]] = []
         self.renewals = 0
         self.beats = Beats()
@@ -90,7 +99,12 @@ class Recorded:
         if self.renewals <= self._slow:
             raise OutcomeUnknown("no broker")
 
-    def deliver(self, outputs: Sequence[Output], positions: Sequence[TopicPartition], metadata_now: Callable[[], Any]) -> None:
+    def deliver(
+        self,
+        outputs: Sequence[Output],
+        positions: Sequence[TopicPartition],
+        metadata_now: Callable[[], Any],
+    ) -> None:
         assert generation_of(metadata_now()) == 7
         if self._errors:
             raise self._errors.pop(0)
@@ -109,7 +123,9 @@ class Beats(Heartbeat):
         self.told.append(progress)
 
 
-def delivered(hours: Sequence[float], pace: Pace, errors: Sequence[Exception] = (), slow_brokers: int = 0) -> Recorded:
+def delivered(
+    hours: Sequence[float], pace: Pace, errors: Sequence[Exception] = (), slow_brokers: int = 0
+) -> Recorded:
     """What was delivered by the time that the last record was."""
     consumer, stopped = OnePartition(hours), Event()
     delivery = Recorded(consumer, errors, slow_brokers)

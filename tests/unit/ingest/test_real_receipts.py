@@ -1,4 +1,5 @@
-"""The real receipts as messages, read back by the normaliser, against the independent computation."""
+"""The real receipts as messages, read back by the normaliser, against the independent
+computation."""
 
 from collections import Counter
 from datetime import UTC, date, datetime
@@ -16,11 +17,19 @@ WEEK = Scope(date(2017, 3, 1), date(2017, 3, 8))
 
 
 def test_whole_year_has_this_extent() -> None:
-    assert extent(Scope()) == Extent(155_848, datetime(2017, 1, 1, 11, 53, 26, tzinfo=UTC), datetime(2018, 1, 1, 4, 1, 20, tzinfo=UTC))
+    assert extent(Scope()) == Extent(
+        155_848,
+        datetime(2017, 1, 1, 11, 53, 26, tzinfo=UTC),
+        datetime(2018, 1, 1, 4, 1, 20, tzinfo=UTC),
+    )
 
 
 def test_normalised_week_equals_the_oracle_in_every_window() -> None:
-    receipts_by, cents, units = Counter[tuple[str, datetime]](), Counter[tuple[str, datetime]](), Counter[tuple[str, datetime]]()
+    receipts_by, cents, units = (
+        Counter[tuple[str, datetime]](),
+        Counter[tuple[str, datetime]](),
+        Counter[tuple[str, datetime]](),
+    )
     for source in receipts(WEEK):
         made = receipt(source.message)
         window = made.store_id, window_start(parse_instant(made.happened_at, ""))
@@ -28,7 +37,9 @@ def test_normalised_week_equals_the_oracle_in_every_window() -> None:
         cents[window] += made.gross_minor - made.returns_minor - made.voids_minor
         units[window] += made.units_milli
 
-    ours = {window: Totals(receipts_by[window], cents[window], units[window]) for window in receipts_by}
+    ours = {
+        window: Totals(receipts_by[window], cents[window], units[window]) for window in receipts_by
+    }
     assert ours == window_totals(OracleScope(first=date(2017, 3, 1), last=date(2017, 3, 7)))
 
 

@@ -13,12 +13,30 @@ def test_message_of_the_contract_becomes_this_record() -> None:
     made = receipt(pos())
 
     assert made == CanonicalReceipt(
-        schema_version=1, event_id="pos:1:123:0:42", store_id="1", happened_at="2017-09-19T22:48:03.000Z",
-        received_at="2017-09-20T12:00:00.000Z", fingerprint=made.fingerprint, raw_partition=2, raw_offset=77, till_id="123",
-        transaction_id="42", numbering_epoch="0", kind="sale", currency="USD", receipts=1, gross_minor=198, returns_minor=0,
-        voids_minor=0, units_milli=2000,
-        lines=(Line(item="Milk 1l", item_id="Milk 1l", price="0.99", amount_milli=2000, total_minor=198),),
-    )  # fmt: skip
+        schema_version=1,
+        event_id="pos:1:123:0:42",
+        store_id="1",
+        happened_at="2017-09-19T22:48:03.000Z",
+        received_at="2017-09-20T12:00:00.000Z",
+        fingerprint=made.fingerprint,
+        raw_partition=2,
+        raw_offset=77,
+        till_id="123",
+        transaction_id="42",
+        numbering_epoch="0",
+        kind="sale",
+        currency="USD",
+        receipts=1,
+        gross_minor=198,
+        returns_minor=0,
+        voids_minor=0,
+        units_milli=2000,
+        lines=(
+            Line(
+                item="Milk 1l", item_id="Milk 1l", price="0.99", amount_milli=2000, total_minor=198
+            ),
+        ),
+    )
 
 
 @pytest.mark.parametrize(
@@ -34,7 +52,9 @@ def test_message_of_the_contract_becomes_this_record() -> None:
         ({"price": 0.30000000000000004, "amount": 1}, 30),
     ],
 )
-def test_line_total_is_given_or_price_times_amount_half_even(line: dict[str, object], cents: int) -> None:
+def test_line_total_is_given_or_price_times_amount_half_even(
+    line: dict[str, object], cents: int
+) -> None:
     assert receipt(with_line(**line)).lines[0].total_minor == cents
 
 
@@ -49,7 +69,9 @@ def test_line_total_is_given_or_price_times_amount_half_even(line: dict[str, obj
     ],
     ids=["returned line", "negative total", "return", "return with negative amount", "void"],
 )
-def test_kind_decides_which_parts_a_receipt_adds(message: dict[str, object], expected: tuple[int, ...]) -> None:
+def test_kind_decides_which_parts_a_receipt_adds(
+    message: dict[str, object], expected: tuple[int, ...]
+) -> None:
     assert parts(message) == expected
 
 
@@ -60,7 +82,10 @@ def test_currency_without_minor_unit_counts_whole_units() -> None:
 def test_receipt_without_currency_has_its_stores() -> None:
     rules = replace(RULES, currencies={"1": "EUR"})
 
-    assert (receipt(pos(), rules).currency, receipt(pos(operation_id=2), rules).currency) == ("EUR", "USD")
+    assert (receipt(pos(), rules).currency, receipt(pos(operation_id=2), rules).currency) == (
+        "EUR",
+        "USD",
+    )
 
 
 def test_void_names_the_receipt_that_it_takes_back() -> None:
@@ -92,7 +117,9 @@ def _body() -> bytes:
 
 
 def test_loyalty_id_is_kept_as_keyed_hash_only() -> None:
-    keyed = [receipt(pos(loyalty_id="ann"), replace(RULES, loyalty_key=key)) for key in (b"k1", b"k2")]
+    keyed = [
+        receipt(pos(loyalty_id="ann"), replace(RULES, loyalty_key=key)) for key in (b"k1", b"k2")
+    ]
 
     assert len({made.loyalty_hash for made in keyed}) == 2
     assert len({made.fingerprint for made in (*keyed, receipt(pos(loyalty_id="ann")))}) == 1
@@ -101,35 +128,60 @@ def test_loyalty_id_is_kept_as_keyed_hash_only() -> None:
 
 
 def test_card_numbers_and_addresses_in_texts_are_blacked_out() -> None:
-    made = receipt(pos(note={"ann@example.org": 4111111111111111}, transactions=[{**MILK, "item": "gift 4111 1111 1111 1111"}]))
+    made = receipt(
+        pos(
+            note={"ann@example.org": 4111111111111111},
+            transactions=[{**MILK, "item": "gift 4111 1111 1111 1111"}],
+        )
+    )
 
     assert made.lines[0].item == made.lines[0].item_id == "gift [redacted]"
     assert made.extra == {"note": {"[redacted]": "[redacted]"}}
 
 
 def test_a_new_key_is_told_from_a_new_customer() -> None:
-    hashes = [receipt(pos(loyalty_id=name), replace(RULES, loyalty_key=key)).loyalty_hash or "" for key in (b"k1", b"k2") for name in "ab"]
+    hashes = [
+        receipt(pos(loyalty_id=name), replace(RULES, loyalty_key=key)).loyalty_hash or ""
+        for key in (b"k1", b"k2")
+        for name in "ab"
+    ]
 
     assert len({made.split(":")[0] for made in hashes}) == 2 < len(set(hashes)) == 4
 
 
 def test_fields_of_personal_names_are_blacked_out_wherever_they_lie() -> None:
-    personal = {"customer": {"name": "Xaver1"}, "Phone": 8675309, "notes": [{"e-mail": "Xaver1"}, {"IBAN": ["Xaver1"]}], "mac": "Xaver1"}
-    made = receipt(pos(**personal, cashier={"no": 7}, transactions=[{**MILK, "loyaltyId": "Xaver1"}]))
+    personal = {
+        "customer": {"name": "Xaver1"},
+        "Phone": 8675309,
+        "notes": [{"e-mail": "Xaver1"}, {"IBAN": ["Xaver1"]}],
+        "mac": "Xaver1",
+    }
+    made = receipt(
+        pos(**personal, cashier={"no": 7}, transactions=[{**MILK, "loyaltyId": "Xaver1"}])
+    )
 
     assert made.extra == {
-        "customer": "[redacted]", "Phone": "[redacted]", "notes": [{"e-mail": "[redacted]"}, {"IBAN": "[redacted]"}], "mac": "[redacted]",
-        "cashier": {"no": 7}, "transactions": {"0": {"loyaltyId": "[redacted]"}},
-    }  # fmt: skip
+        "customer": "[redacted]",
+        "Phone": "[redacted]",
+        "notes": [{"e-mail": "[redacted]"}, {"IBAN": "[redacted]"}],
+        "mac": "[redacted]",
+        "cashier": {"no": 7},
+        "transactions": {"0": {"loyaltyId": "[redacted]"}},
+    }
 
 
 def test_barcodes_are_kept_as_items_and_cards_are_not() -> None:
     codes = ["4006381333931", "4000417025005", "10012345678902", "96385074", "036000291452"]
-    made = receipt(pos(ean=codes[0], transactions=[{**MILK, "item": code, "item_id": code} for code in codes]))
+    made = receipt(
+        pos(ean=codes[0], transactions=[{**MILK, "item": code, "item_id": code} for code in codes])
+    )
 
     assert [(line.item, line.item_id) for line in made.lines] == [(code, code) for code in codes]
     assert made.extra == {"ean": codes[0]}
-    assert receipt(with_line(item="4111111111111111", item_id="5555555555554444")).lines[0].item_id == "[redacted]"
+    assert (
+        receipt(with_line(item="4111111111111111", item_id="5555555555554444")).lines[0].item_id
+        == "[redacted]"
+    )
 
 
 def test_receipt_number_that_looks_like_a_card_is_left_alone() -> None:
@@ -137,6 +189,12 @@ def test_receipt_number_that_looks_like_a_card_is_left_alone() -> None:
 
 
 def test_conflicting_payload_has_another_fingerprint() -> None:
-    messages = [pos(), with_line(price=0.98), with_line(item="Milk 2l"), pos(happened_at="2017-09-19T22:48:04Z"), pos(kind="return")]
+    messages = [
+        pos(),
+        with_line(price=0.98),
+        with_line(item="Milk 2l"),
+        pos(happened_at="2017-09-19T22:48:04Z"),
+        pos(kind="return"),
+    ]
 
     assert len({receipt(message).fingerprint for message in messages}) == len(messages)

@@ -6,11 +6,22 @@ import pytest
 
 from schemas import loader
 from tally.errors import RejectedEvent
-from tests.unit.ingest.messages import MILK, POS, TRAFFIC, encoded, interval, pos, receipt, with_line, without
+from tests.unit.ingest.messages import (
+    MILK,
+    POS,
+    TRAFFIC,
+    encoded,
+    interval,
+    pos,
+    receipt,
+    with_line,
+    without,
+)
 
 GOOD = encoded(POS)
 DEEP = encoded(pos(note="")).replace(b'""', b"[" * 40 + b"]" * 40)
-# What other tests show, or other parts write: the batch layer conflicts, the ledger wrong keys, a gateway open circuits.
+# What other tests show, or other parts write: the batch layer conflicts, the ledger wrong keys, a
+# gateway open circuits.
 NOT_HERE = {"unreadable", "wrong_key", "conflict", "circuit_open"}
 
 BAD_RECEIPTS: list[tuple[Any, str, str]] = [
@@ -73,13 +84,19 @@ BAD_INTERVALS: list[tuple[Any, str, str]] = [
     ({**TRAFFIC, "out": "2"}, "wrong_type", "/out"),
     ({**TRAFFIC, "in": 2.5}, "wrong_type", "/in"),
     ({**TRAFFIC, "interval_seconds": 0}, "out_of_range", "/interval_seconds"),
-    ({**TRAFFIC, "happened_at": "2017-09-19T22:59:30Z"}, "interval_crosses_window", "/interval_seconds"),
+    (
+        {**TRAFFIC, "happened_at": "2017-09-19T22:59:30Z"},
+        "interval_crosses_window",
+        "/interval_seconds",
+    ),
     (without(TRAFFIC, "device_id"), "missing_field", "/device_id"),
 ]
 
 
 @pytest.mark.parametrize(("message", "reason", "field"), BAD_RECEIPTS)
-def test_bad_receipt_is_rejected_with_reason_and_field(message: Any, reason: str, field: str) -> None:
+def test_bad_receipt_is_rejected_with_reason_and_field(
+    message: Any, reason: str, field: str
+) -> None:
     with pytest.raises(RejectedEvent) as rejected:
         receipt(message)
 
@@ -87,7 +104,9 @@ def test_bad_receipt_is_rejected_with_reason_and_field(message: Any, reason: str
 
 
 @pytest.mark.parametrize(("message", "reason", "field"), BAD_INTERVALS)
-def test_bad_interval_is_rejected_with_reason_and_field(message: Any, reason: str, field: str) -> None:
+def test_bad_interval_is_rejected_with_reason_and_field(
+    message: Any, reason: str, field: str
+) -> None:
     with pytest.raises(RejectedEvent) as rejected:
         interval(message)
 
@@ -100,10 +119,16 @@ def test_every_reason_of_one_message_is_in_these_tables() -> None:
     assert shown == set(loader.dead_letter_reasons()) - NOT_HERE
 
 
-@pytest.mark.parametrize("happened_at", ["2017-09-20T12:05:00Z", "1970-01-01T00:00:00Z", "2017-09-19t22:48:03.123456789z"])
+@pytest.mark.parametrize(
+    "happened_at",
+    ["2017-09-20T12:05:00Z", "1970-01-01T00:00:00Z", "2017-09-19t22:48:03.123456789z"],
+)
 def test_five_minutes_ahead_and_any_past_are_taken(happened_at: str) -> None:
     assert receipt(pos(happened_at=happened_at)).receipts == 1
 
 
 def test_interval_may_end_where_its_window_ends() -> None:
-    assert interval({**TRAFFIC, "happened_at": "2017-09-19T22:59:00Z"}).event_id == "traffic:367:door-1:2017-09-19T22:59:00.000Z"
+    assert (
+        interval({**TRAFFIC, "happened_at": "2017-09-19T22:59:00Z"}).event_id
+        == "traffic:367:door-1:2017-09-19T22:59:00.000Z"
+    )

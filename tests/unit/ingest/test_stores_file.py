@@ -1,4 +1,5 @@
-"""What the stores file decides at ingest: currency and numbering; and what is wrong in it is named."""
+"""What the stores file decides at ingest: currency and numbering; and what is wrong in it is
+named."""
 
 from pathlib import Path
 from typing import Any
@@ -20,15 +21,26 @@ def rules(folder: Path, text: str, **settings: Any) -> Rules:
 
 
 def epochs(made_by: Rules, *instants: str, **fields: Any) -> list[str]:
-    return [receipt(pos(operation_id="367", happened_at=at, **fields), made_by).numbering_epoch for at in instants]
+    return [
+        receipt(pos(operation_id="367", happened_at=at, **fields), made_by).numbering_epoch
+        for at in instants
+    ]
 
 
-def test_daily_numbering_makes_the_same_number_of_another_day_another_receipt(tmp_path: Path) -> None:
+def test_daily_numbering_makes_the_same_number_of_another_day_another_receipt(
+    tmp_path: Path,
+) -> None:
     daily = rules(tmp_path, "367: {tz: America/New_York, numbering: daily}")
 
     # Midnight in New York is 04:00 UTC in summer.
-    assert epochs(daily, "2017-09-19T03:59:59Z", "2017-09-19T04:00:00Z") == ["2017-09-18", "2017-09-19"]
-    ids = {receipt(pos(operation_id="367", happened_at=at), daily).event_id for at in ("2017-09-18T12:00:00Z", "2017-09-19T12:00:00Z")}
+    assert epochs(daily, "2017-09-19T03:59:59Z", "2017-09-19T04:00:00Z") == [
+        "2017-09-18",
+        "2017-09-19",
+    ]
+    ids = {
+        receipt(pos(operation_id="367", happened_at=at), daily).event_id
+        for at in ("2017-09-18T12:00:00Z", "2017-09-19T12:00:00Z")
+    }
     assert ids == {"pos:367:123:2017-09-18:42", "pos:367:123:2017-09-19:42"}
 
 
@@ -48,10 +60,14 @@ def test_yearly_numbering_goes_by_the_stores_own_new_year(tmp_path: Path) -> Non
     ],
 )
 def test_days_of_a_clock_change_have_one_epoch(tmp_path: Path, at: str, day: str) -> None:
-    assert epochs(rules(tmp_path, "367: {numbering: daily}", default_timezone="Europe/Rome"), at) == [day]
+    assert epochs(
+        rules(tmp_path, "367: {numbering: daily}", default_timezone="Europe/Rome"), at
+    ) == [day]
 
 
-def test_an_epoch_that_the_till_names_goes_before_the_rule_and_other_stores_have_none(tmp_path: Path) -> None:
+def test_an_epoch_that_the_till_names_goes_before_the_rule_and_other_stores_have_none(
+    tmp_path: Path,
+) -> None:
     daily = rules(tmp_path, "367: {numbering: daily}")
 
     assert epochs(daily, "2017-09-19T12:00:00Z", numbering_epoch="7") == ["7"]
@@ -60,30 +76,52 @@ def test_an_epoch_that_the_till_names_goes_before_the_rule_and_other_stores_have
 
 def test_a_void_names_a_receipt_of_the_same_run_unless_it_says_another(tmp_path: Path) -> None:
     daily = rules(tmp_path, "367: {numbering: daily}")
-    made = receipt(pos(operation_id="367", kind="void", voids={"vendor_fiscal_module": 5, "transaction_id": 41}), daily)
+    made = receipt(
+        pos(
+            operation_id="367", kind="void", voids={"vendor_fiscal_module": 5, "transaction_id": 41}
+        ),
+        daily,
+    )
 
-    assert made.voids == VoidedReceipt(till_id="5", transaction_id="41", numbering_epoch="2017-09-19")
+    assert made.voids == VoidedReceipt(
+        till_id="5", transaction_id="41", numbering_epoch="2017-09-19"
+    )
 
 
 def test_the_first_day_of_all_has_an_epoch_west_of_greenwich_too(tmp_path: Path) -> None:
-    assert epochs(rules(tmp_path, "367: {tz: America/New_York, numbering: daily}"), "0001-01-01T00:00:00Z") == ["0001-01-01"]
+    assert epochs(
+        rules(tmp_path, "367: {tz: America/New_York, numbering: daily}"), "0001-01-01T00:00:00Z"
+    ) == ["0001-01-01"]
 
 
 def test_ids_and_texts_are_read_as_they_are_written(tmp_path: Path) -> None:
     file = tmp_path / "stores.yaml"
     file.write_text("0367: {currency: EUR}\nNO: {name: 7, tz: Europe/Oslo}\n1:\n", "utf-8")
 
-    assert store_entries(file) == {"0367": StoreEntry(currency="EUR"), "NO": StoreEntry(name="7", tz="Europe/Oslo"), "1": StoreEntry()}
+    assert store_entries(file) == {
+        "0367": StoreEntry(currency="EUR"),
+        "NO": StoreEntry(name="7", tz="Europe/Oslo"),
+        "1": StoreEntry(),
+    }
     assert store_entries(None) == {}
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("367: {currancy: EUR}", "store 367: unknown field 'currancy'; known are name, tz, currency, numbering"),
+        (
+            "367: {currancy: EUR}",
+            "store 367: unknown field 'currancy'; known are name, tz, currency, numbering",
+        ),
         ("367: {currency: XXX}", "store 367: currency 'XXX' is no currency of ISO 4217, e.g. EUR"),
-        ("367: {currency: }", "store 367: currency: a text is wanted; leave the field out for the default"),
-        ("367: {tz: Mars/Olympus}", "store 367: tz 'Mars/Olympus' is no IANA time zone, e.g. Europe/Rome"),
+        (
+            "367: {currency: }",
+            "store 367: currency: a text is wanted; leave the field out for the default",
+        ),
+        (
+            "367: {tz: Mars/Olympus}",
+            "store 367: tz 'Mars/Olympus' is no IANA time zone, e.g. Europe/Rome",
+        ),
         ("367: {tz: ../../etc/passwd}", "store 367: tz '../../etc/passwd' is no IANA time zone"),
         ("367: {numbering: weekly}", "store 367: numbering 'weekly' is none of daily, yearly"),
         ("367: [EUR]", "store 367: fields are wanted"),
@@ -93,11 +131,17 @@ def test_ids_and_texts_are_read_as_they_are_written(tmp_path: Path) -> None:
         ("367: {", "cannot be read as YAML"),
     ],
 )
-def test_what_is_wrong_in_the_file_is_named_with_its_fix(tmp_path: Path, text: str, said: str) -> None:
+def test_what_is_wrong_in_the_file_is_named_with_its_fix(
+    tmp_path: Path, text: str, said: str
+) -> None:
     with pytest.raises(BadSettings) as refused:
         rules(tmp_path, text)
 
-    assert said in str(refused.value) and "stores.yaml" in str(refused.value) and "\n" not in str(refused.value)
+    assert (
+        said in str(refused.value)
+        and "stores.yaml" in str(refused.value)
+        and "\n" not in str(refused.value)
+    )
 
 
 def test_a_file_that_is_not_there_and_wrong_defaults_are_named(tmp_path: Path) -> None:
@@ -111,8 +155,13 @@ def test_a_file_that_is_not_there_and_wrong_defaults_are_named(tmp_path: Path) -
         assert name in str(refused.value)
 
 
-@pytest.mark.parametrize(("currency", "minor"), [("USD", 150), ("JPY", 2), ("BHD", 1500), ("CLF", 15000), ("UYW", 15000), ("HRK", 150)])
+@pytest.mark.parametrize(
+    ("currency", "minor"),
+    [("USD", 150), ("JPY", 2), ("BHD", 1500), ("CLF", 15000), ("UYW", 15000), ("HRK", 150)],
+)
 def test_money_is_in_the_minor_units_of_its_currency(currency: str, minor: int) -> None:
-    made = receipt(pos(currency=currency, transactions=[{"item": "a", "price": "1.5", "amount": 1}]))
+    made = receipt(
+        pos(currency=currency, transactions=[{"item": "a", "price": "1.5", "amount": 1}])
+    )
 
     assert (made.currency, made.gross_minor) == (currency, minor)

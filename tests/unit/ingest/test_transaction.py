@@ -1,4 +1,7 @@
-"""What each error of a transactional call leads to. The producer is a stand-in that fails as told."""
+"""What each error of a transactional call leads to.
+
+The producer is a stand-in that fails as told.
+"""
 
 import signal
 from collections.abc import Callable
@@ -57,11 +60,21 @@ def steps(producer: FailingProducer) -> list[str]:
     return [call for call in producer.calls if call not in ("poll", "flush")]
 
 
-def send(producer: FailingProducer, deadline_seconds: float = 5.0, metadata_now: Callable[[], Any] = object) -> None:
-    transaction(producer, deadline_seconds).send([OUTPUT], [TopicPartition("in", 0, 8)], metadata_now)
+def send(
+    producer: FailingProducer,
+    deadline_seconds: float = 5.0,
+    metadata_now: Callable[[], Any] = object,
+) -> None:
+    transaction(producer, deadline_seconds).send(
+        [OUTPUT], [TopicPartition("in", 0, 8)], metadata_now
+    )
 
 
-@pytest.mark.parametrize(("error", "expected"), [(FENCED, "fenced"), (FATAL, "fatal"), (RETRIABLE, "retry"), (ABORTABLE, "abort")], ids=str)
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [(FENCED, "fenced"), (FATAL, "fatal"), (RETRIABLE, "retry"), (ABORTABLE, "abort")],
+    ids=str,
+)
 def test_error_has_one_verdict(error: KafkaError, expected: str) -> None:
     assert verdict(error) == expected
 
@@ -70,7 +83,14 @@ def test_output_goes_before_offsets_and_both_before_the_commit() -> None:
     producer = FailingProducer()
     send(producer)
 
-    assert producer.calls == ["begin_transaction", "produce", "poll", "flush", "send_offsets_to_transaction", "commit_transaction"]
+    assert producer.calls == [
+        "begin_transaction",
+        "produce",
+        "poll",
+        "flush",
+        "send_offsets_to_transaction",
+        "commit_transaction",
+    ]
 
 
 @pytest.mark.parametrize("step", ["begin_transaction", "flush", "commit_transaction"])
@@ -82,7 +102,9 @@ def test_retriable_error_repeats_the_same_call(step: str) -> None:
     assert "abort_transaction" not in steps(producer)
 
 
-def test_positions_that_are_never_answered_are_not_waited_for_and_the_next_producer_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_positions_that_are_never_answered_are_not_waited_for_and_the_next_producer_takes_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("runtime.processor.transaction.HANG_SECONDS", 0.1)
     hanging, after = FailingProducer(), FailingProducer()
     never = Event()
@@ -98,10 +120,19 @@ def test_positions_that_are_never_answered_are_not_waited_for_and_the_next_produ
     never.set()
     # Nothing is asked of a producer in which a call hangs.
     assert steps(hanging) == ["init_transactions", "begin_transaction", "produce"]
-    assert steps(after) == ["init_transactions", "begin_transaction", "produce", "send_offsets_to_transaction", "commit_transaction"]
+    assert steps(after) == [
+        "init_transactions",
+        "begin_transaction",
+        "produce",
+        "send_offsets_to_transaction",
+        "commit_transaction",
+    ]
 
 
-@pytest.mark.parametrize("step", ["begin_transaction", "produce", "flush", "send_offsets_to_transaction", "commit_transaction"])
+@pytest.mark.parametrize(
+    "step",
+    ["begin_transaction", "produce", "flush", "send_offsets_to_transaction", "commit_transaction"],
+)
 def test_fenced_means_exit_without_abort(step: str) -> None:
     producer = FailingProducer(**{step: [FENCED]})
 
@@ -110,13 +141,17 @@ def test_fenced_means_exit_without_abort(step: str) -> None:
     assert producer.calls[-1] == step
 
 
-@pytest.mark.parametrize("step", ["produce", "flush", "send_offsets_to_transaction", "commit_transaction"])
+@pytest.mark.parametrize(
+    "step", ["produce", "flush", "send_offsets_to_transaction", "commit_transaction"]
+)
 def test_fatal_error_means_exit(step: str) -> None:
     with pytest.raises(TallyError, match="start the process again"):
         send(FailingProducer(**{step: [FATAL]}))
 
 
-@pytest.mark.parametrize("step", ["produce", "flush", "send_offsets_to_transaction", "commit_transaction"])
+@pytest.mark.parametrize(
+    "step", ["produce", "flush", "send_offsets_to_transaction", "commit_transaction"]
+)
 def test_abortable_error_aborts_and_says_so(step: str) -> None:
     producer = FailingProducer(**{step: [ABORTABLE]})
 
@@ -181,12 +216,20 @@ def test_renewed_producer_is_initialised_before_anything_else() -> None:
     made.renew()
     made.renew()
 
-    assert [producer.calls for producer in producers] == [["init_transactions", "purge"], ["init_transactions"]]
+    assert [producer.calls for producer in producers] == [
+        ["init_transactions", "purge"],
+        ["init_transactions"],
+    ]
 
 
 def test_fault_is_parsed_or_refused() -> None:
     assert Faults.parse("before_commit:3") == Faults("before_commit", 3)
     assert Faults.parse("before_commit:3:SIGSTOP") == Faults("before_commit", 3, signal.SIGSTOP)
-    for text in ("nowhere:1", "before_commit:x", "before_commit:1:SIGTERM", "before_commit:1:SIGSTOP:2"):
+    for text in (
+        "nowhere:1",
+        "before_commit:x",
+        "before_commit:1:SIGTERM",
+        "before_commit:1:SIGSTOP:2",
+    ):
         with pytest.raises(TallyError, match=f"TALLY_FAULT={text}"):
             Faults.parse(text)

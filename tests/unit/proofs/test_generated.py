@@ -1,4 +1,5 @@
-"""The generated load has everything in it that it promises, and its oracle agrees with sums done by hand."""
+"""The generated load has everything in it that it promises, and its oracle agrees with sums done
+by hand."""
 
 import json
 from collections import Counter
@@ -20,7 +21,13 @@ MOMENTS = [NOW, datetime(2017, 10, 29, 1, 30, tzinfo=UTC), datetime(2000, 1, 10,
 
 def message(number: int = 1, at: str = "2017-10-29T00:50:00+00:00", **fields: Any) -> bytes:
     line = {"item": "Milk", "price": 0.125, "amount": 1}
-    base = {"happened_at": at, "operation_id": 7, "vendor_fiscal_module": 1, "transaction_id": number, "transactions": [line]}
+    base = {
+        "happened_at": at,
+        "operation_id": 7,
+        "vendor_fiscal_module": 1,
+        "transaction_id": number,
+        "transactions": [line],
+    }
     return json.dumps({**base, **fields}).encode()
 
 
@@ -28,12 +35,20 @@ def message(number: int = 1, at: str = "2017-10-29T00:50:00+00:00", **fields: An
 def test_load_has_every_kind_in_every_currency_and_ends_now(now: datetime) -> None:
     made = load(1, now)
 
-    fields = [json.loads(sending.message) for sending in [*made.on_time, *made.late] if sending.source == "pos"]
+    fields = [
+        json.loads(sending.message)
+        for sending in [*made.on_time, *made.late]
+        if sending.source == "pos"
+    ]
     assert {(one.get("kind", "sale"), one["currency"]) for one in fields} == {
-        (kind, currency) for kind in ("sale", "return", "void") for currency in ("USD", "EUR", "JPY", "BHD")
+        (kind, currency)
+        for kind in ("sale", "return", "void")
+        for currency in ("USD", "EUR", "JPY", "BHD")
     }
     assert {one["operation_id"] for one in fields} == {*STORES}
-    assert all(sending.sent_at <= now for sending in made.on_time) and now - made.on_time[-1].sent_at < timedelta(hours=1)
+    assert all(sending.sent_at <= now for sending in made.on_time) and now - made.on_time[
+        -1
+    ].sent_at < timedelta(hours=1)
     assert all(
         datetime.fromisoformat(json.loads(sending.message)["happened_at"]) < now - LATE_BY
         for sending in made.late
@@ -51,16 +66,29 @@ def test_load_has_resends_conflicts_and_late_ones(now: datetime, source: str) ->
 
     assert kinds["resend"] > 5 and kinds["conflict"] > 2 and len(made.late) > 10
     assert (kinds["moved"] > 2) == (source == "pos")
-    assert (made.expected(source) != made.expected_speed(source), len(made.expected(source)) > 300) == (True, True)
+    assert (
+        made.expected(source) != made.expected_speed(source),
+        len(made.expected(source)) > 300,
+    ) == (True, True)
 
 
 def _pairs(events: list[Any]) -> list[tuple[Any, Any]]:
     first: dict[Any, Any] = {}
-    return [(first[one.identity], one) for one in events if first.setdefault(one.identity, one) is not one]
+    return [
+        (first[one.identity], one)
+        for one in events
+        if first.setdefault(one.identity, one) is not one
+    ]
 
 
 def _relation(one: Any, other: Any) -> str:
-    return "moved" if one.cell[1] != other.cell[1] else "resend" if one.parts == other.parts else "conflict"
+    return (
+        "moved"
+        if one.cell[1] != other.cell[1]
+        else "resend"
+        if one.parts == other.parts
+        else "conflict"
+    )
 
 
 def test_equal_seeds_are_equal_loads() -> None:
@@ -70,7 +98,9 @@ def test_equal_seeds_are_equal_loads() -> None:
 def test_posts_of_the_hours_hold_everything_in_order() -> None:
     made = load(1, NOW)
 
-    posted = [one for source, messages in hourly(made.on_time) if source == "pos" for one in messages]
+    posted = [
+        one for source, messages in hourly(made.on_time) if source == "pos" for one in messages
+    ]
 
     assert posted == [sending.message for sending in made.on_time if sending.source == "pos"]
 
@@ -85,12 +115,26 @@ def test_receipts_of_this_second_happen_now_in_every_store() -> None:
     ("fields", "parts"),
     [
         ({}, (1, 12, 0, 0, 1000)),
-        ({"currency": "JPY", "transactions": [{"item": "a", "price": "1.5", "amount": 1}]}, (1, 2, 0, 0, 1000)),
+        (
+            {"currency": "JPY", "transactions": [{"item": "a", "price": "1.5", "amount": 1}]},
+            (1, 2, 0, 0, 1000),
+        ),
         ({"currency": "BHD"}, (1, 125, 0, 0, 1000)),
         ({"kind": "return"}, (0, 0, 12, 0, -1000)),
         ({"kind": "void"}, (0, 0, 0, 12, 0)),
-        ({"transactions": [{"item": "a", "price": 3, "amount": -2}, {"item": "b", "price": 1, "amount": "0.5"}]}, (1, 50, 600, 0, -1500)),
-        ({"transactions": [{"item": "a", "price": 3, "amount": 2, "total": "5.99"}]}, (1, 599, 0, 0, 2000)),
+        (
+            {
+                "transactions": [
+                    {"item": "a", "price": 3, "amount": -2},
+                    {"item": "b", "price": 1, "amount": "0.5"},
+                ]
+            },
+            (1, 50, 600, 0, -1500),
+        ),
+        (
+            {"transactions": [{"item": "a", "price": 3, "amount": 2, "total": "5.99"}]},
+            (1, 599, 0, 0, 2000),
+        ),
     ],
 )
 def test_parts_are_as_counted_by_hand(fields: dict[str, Any], parts: tuple[int, ...]) -> None:
@@ -101,7 +145,10 @@ def test_first_copy_counts_once_and_a_moved_one_counts_in_its_window_alone() -> 
     moved = message(at="2017-10-29T01:20:00Z")
     events = [event_of(one) for one in (message(), message(), moved, message(2))]
 
-    here, there = (("7", datetime(2017, 10, 29, hour, minute, tzinfo=UTC), "USD") for hour, minute in ((0, 45), (1, 15)))
+    here, there = (
+        ("7", datetime(2017, 10, 29, hour, minute, tzinfo=UTC), "USD")
+        for hour, minute in ((0, 45), (1, 15))
+    )
     assert counted_once(events) == {here: (2, 24, 0, 0, 2000)}
     assert counted_by_window(events) == {here: (2, 24, 0, 0, 2000), there: (1, 12, 0, 0, 1000)}
 
@@ -115,7 +162,13 @@ def test_normaliser_adds_what_the_plain_oracle_adds(now: datetime) -> None:
         expected = event_of(sending.message)
         if sending.source == "pos":
             receipt = normalised_receipt(sending.message, arrival, rules)
-            got: tuple[int, ...] = (receipt.receipts, receipt.gross_minor, receipt.returns_minor, receipt.voids_minor, receipt.units_milli)
+            got: tuple[int, ...] = (
+                receipt.receipts,
+                receipt.gross_minor,
+                receipt.returns_minor,
+                receipt.voids_minor,
+                receipt.units_milli,
+            )
         else:
             interval = normalised_interval(sending.message, arrival, rules)
             got = (interval.entries, interval.exits, interval.passers_by)

@@ -1,4 +1,5 @@
-"""The scanner of files finds what lies in them, also in Parquet and across the pieces that it reads."""
+"""The scanner of files finds what lies in them, also in Parquet and across the pieces that it
+reads."""
 
 from pathlib import Path
 
@@ -33,7 +34,11 @@ def test_value_across_two_pieces_is_found(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_value_in_compressed_parquet_is_found(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"value": ["milk " * 100, "for ann@example.org"]}), tmp_path / "part.parquet", compression="zstd")
+    pq.write_table(
+        pa.table({"value": ["milk " * 100, "for ann@example.org"]}),
+        tmp_path / "part.parquet",
+        compression="zstd",
+    )
     scan = Scan(SECRET)
 
     scan_files(scan, tmp_path)
@@ -56,4 +61,7 @@ def test_article_numbers_have_right_check_digits() -> None:
     codes = article_numbers(1, 50)
 
     assert (len(codes), {len(code) for code in codes}) == (50, {13, 14})
-    assert all(sum(int(d) * (3 if i % 2 else 1) for i, d in enumerate(reversed(code))) % 10 == 0 for code in codes)
+    assert all(
+        sum(int(d) * (3 if i % 2 else 1) for i, d in enumerate(reversed(code))) % 10 == 0
+        for code in codes
+    )

@@ -1,4 +1,5 @@
-"""`python -m tests.unit.runtime.small_site HOST:PORT`: a small application on the real server, with limits of a second."""
+"""`python -m tests.unit.runtime.small_site HOST:PORT`: a small application on the real server,
+with limits of a second."""
 
 import asyncio
 import sys
@@ -11,12 +12,19 @@ from runtime.protocol import Limits
 from runtime.web import Place, serve
 
 LIMITS = Limits(
-    header_seconds=0.5, idle_seconds=1, body_seconds=1.0, request_seconds=2.0, connections=40, bytes_in_flight=300_000, shutdown_seconds=1
+    header_seconds=0.5,
+    idle_seconds=1,
+    body_seconds=1.0,
+    request_seconds=2.0,
+    connections=40,
+    bytes_in_flight=300_000,
+    shutdown_seconds=1,
 )
 
 
 def build() -> FastAPI:
-    """Echoes the length of a body; a page; a websocket; an answer larger than any socket buffer, and one that never comes."""
+    """Echoes the length of a body; a page; a websocket; an answer larger than any socket buffer,
+    and one that never comes."""
     app = FastAPI()
 
     @app.post("/length")

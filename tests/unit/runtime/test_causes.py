@@ -4,15 +4,18 @@ import pytest
 
 from runtime.causes import root_cause
 
-FOREACH_BATCH = """[STREAM_FAILED] Query [id = 6, runId = 8] terminated with exception: [FOREACH_BATCH_USER_FUNCTION_ERROR] An error
-occurred in the user provided function in foreach batch sink. Reason: An exception was raised by the Python Proxy.
+FOREACH_BATCH = """[STREAM_FAILED] Query [id = 6, runId = 8] terminated with exception: \
+[FOREACH_BATCH_USER_FUNCTION_ERROR] An error
+occurred in the user provided function in foreach batch sink. Reason: An exception was raised by \
+the Python Proxy.
 Return Message: Traceback (most recent call last):
   File "py4j/clientserver.py", line 644, in _call_proxy
     return_value = getattr(self.pool[obj_id], method)(*params)
                    ^^^^^^^^^^^
   File "batch_layer/master/progress.py", line 54, in _execute
     prepared = session.prepare(statement)
-cassandra.OperationTimedOut: errors={'127.0.0.1:24663': 'Client request timeout'}, last_host=127.0.0.1:24663
+cassandra.OperationTimedOut: errors={'127.0.0.1:24663': 'Client request timeout'}, \
+last_host=127.0.0.1:24663
  SQLSTATE: 39000 SQLSTATE: XXKST
 === Streaming Query ===
 Identifier: master
@@ -28,8 +31,20 @@ Caused by: java.io.IOException: No space left on device
 @pytest.mark.parametrize(
     ("text", "cause"),
     [
-        (FOREACH_BATCH, "cassandra.OperationTimedOut: errors={'127.0.0.1:24663': 'Client request timeout'}, last_host=127.0.0.1:24663"),
-        (f"Traceback (most recent call last):\n  File\nKeyError: 'a'\n\nDuring handling:\n\n{FOREACH_BATCH}", None),
+        (
+            FOREACH_BATCH,
+            (
+                "cassandra.OperationTimedOut: errors={'127.0.0.1:24663': 'Client request timeout'},"
+                " last_host=127.0.0.1:24663"
+            ),
+        ),
+        (
+            (
+                "Traceback (most recent call last):\n  File\nKeyError: 'a'\n\nDuring"
+                f" handling:\n\n{FOREACH_BATCH}"
+            ),
+            None,
+        ),
         (JVM, "java.io.IOException: No space left on device"),
         ("[STREAM_FAILED] it\n  failed", "[STREAM_FAILED] it failed"),
         ("", ""),

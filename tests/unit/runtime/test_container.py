@@ -1,4 +1,5 @@
-"""A container's command: what it returns is passed on, a refusal is held until somebody stops or restarts the container."""
+"""A container's command: what it returns is passed on, a refusal is held until somebody stops or
+restarts the container."""
 
 import signal
 import subprocess
@@ -23,7 +24,11 @@ def runs(script: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("container", [script], indirect=True)
 
 
-@pytest.mark.parametrize(("container", "code"), [("exit 0", 0), ("exit 1", 1), ("kill -9 $$", 137)], indirect=["container"])
+@pytest.mark.parametrize(
+    ("container", "code"),
+    [("exit 0", 0), ("exit 1", 1), ("kill -9 $$", 137)],
+    indirect=["container"],
+)
 def test_end_that_a_new_start_may_heal_is_passed_on(container: Process, code: int) -> None:
     assert container.wait(10) == code
 

@@ -29,18 +29,25 @@ def beats(clock: list[float], file: Path, seconds: int, *, moves: bool, is_behin
 
 
 @pytest.mark.parametrize(("moves", "is_behind"), [(True, True), (True, False), (False, False)])
-def test_job_that_works_or_is_idle_is_healthy_for_ever(tmp_path: Path, clock: list[float], moves: bool, is_behind: bool) -> None:
+def test_job_that_works_or_is_idle_is_healthy_for_ever(
+    tmp_path: Path, clock: list[float], moves: bool, is_behind: bool
+) -> None:
     beats(clock, tmp_path / "beat", 300, moves=moves, is_behind=is_behind)
 
     assert stalled(tmp_path / "beat", 60) is None
 
 
-def test_job_that_is_behind_and_gets_nothing_done_is_stalled_just_beyond_the_limit(tmp_path: Path, clock: list[float]) -> None:
+def test_job_that_is_behind_and_gets_nothing_done_is_stalled_just_beyond_the_limit(
+    tmp_path: Path, clock: list[float]
+) -> None:
     beats(clock, tmp_path / "beat", 60, moves=False, is_behind=True)
     at_the_limit = stalled(tmp_path / "beat", 60)
     beats(clock, tmp_path / "beat", 61, moves=False, is_behind=True)
 
-    assert (at_the_limit, stalled(tmp_path / "beat", 60)) == (None, "no progress for 61 s while records wait")
+    assert (at_the_limit, stalled(tmp_path / "beat", 60)) == (
+        None,
+        "no progress for 61 s while records wait",
+    )
 
 
 def test_silent_job_is_stalled_whatever_it_said_last(tmp_path: Path, clock: list[float]) -> None:
@@ -50,7 +57,9 @@ def test_silent_job_is_stalled_whatever_it_said_last(tmp_path: Path, clock: list
     assert stall(tmp_path / "beat", 60) == (61, "no heartbeat for 61 s")
 
 
-def test_work_that_comes_to_an_idle_job_has_its_time_from_then_on(tmp_path: Path, clock: list[float]) -> None:
+def test_work_that_comes_to_an_idle_job_has_its_time_from_then_on(
+    tmp_path: Path, clock: list[float]
+) -> None:
     heart = Heartbeat(tmp_path / "beat")
     heart.beat("the same", is_behind=False)
     clock[0] += 300
@@ -94,7 +103,12 @@ def test_health_check_as_a_command(tmp_path: Path) -> None:
     assert (after.returncode, after.stdout) == (0, "")
 
 
-def test_health_check_of_a_stalled_job_says_why(tmp_path: Path, clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+def test_health_check_of_a_stalled_job_says_why(
+    tmp_path: Path, clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
     beats(clock, tmp_path / "beat", 61, moves=False, is_behind=True)
 
-    assert (main([str(tmp_path / "beat"), "60"]), capsys.readouterr().out) == (1, "no progress for 61 s while records wait\n")
+    assert (main([str(tmp_path / "beat"), "60"]), capsys.readouterr().out) == (
+        1,
+        "no progress for 61 s while records wait\n",
+    )

@@ -8,7 +8,8 @@ PROGRAM = """
 import os, subprocess, sys
 from runtime.priority import step_back
 step_back()
-print(os.nice(0), subprocess.check_output([sys.executable, "-c", "import os; print(os.nice(0))"], text=True).strip())
+child = [sys.executable, "-c", "import os; print(os.nice(0))"]
+print(os.nice(0), subprocess.check_output(child, text=True).strip())
 """
 
 

@@ -1,4 +1,5 @@
-"""A loop that hangs in a call without end: its process ends, with its reason; one that beats, or was frozen as a whole, goes on."""
+"""A loop that hangs in a call without end: its process ends, with its reason; one that beats, or
+was frozen as a whole, goes on."""
 
 import json
 import signal
@@ -32,18 +33,31 @@ while time.monotonic() < until:
 def begun(work: str, exit_file: Path) -> "subprocess.Popen[str]":
     """A process that does the work under a watchdog."""
     return subprocess.Popen(
-        [sys.executable, "-c", BEGIN + work], cwd=Path(__file__).parents[3], env={"TALLY_EXIT_FILE": str(exit_file)},
-        stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        [sys.executable, "-c", BEGIN + work],
+        cwd=Path(__file__).parents[3],
+        env={"TALLY_EXIT_FILE": str(exit_file)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
-@pytest.mark.parametrize("hangs", ["time.sleep(60)", f"{BEATS_FOR_A_SECOND}time.sleep(60)", f"stopped.set()\n{BEATS_FOR_A_SECOND * 9}"])
+@pytest.mark.parametrize(
+    "hangs",
+    [
+        "time.sleep(60)",
+        f"{BEATS_FOR_A_SECOND}time.sleep(60)",
+        f"stopped.set()\n{BEATS_FOR_A_SECOND * 9}",
+    ],
+)
 def test_loop_that_does_not_come_back_ends_its_process(hangs: str, tmp_path: Path) -> None:
     process = begun(hangs, tmp_path / "exit")
 
     _, said = process.communicate(timeout=20)
 
-    assert (process.returncode, said) == (FAILED, "job: no sign of life for 0 s; start the process again\n")
+    assert (process.returncode, said) == (
+        FAILED,
+        "job: no sign of life for 0 s; start the process again\n",
+    )
     assert json.loads((tmp_path / "exit").read_text())["code"] == FAILED
 
 

@@ -14,12 +14,15 @@ PATIENCE = 5.0
 
 
 class Cassandra:
-    """Stands in for the driver's execute_concurrent: the named statements fail the given number of times."""
+    """Stands in for the driver's execute_concurrent: the named statements fail the given number
+    of times."""
 
     def __init__(self, failing: dict[str, int], error: Exception) -> None:
         self.failing, self.error, self.tried = failing, error, Counter[str]()
 
-    def __call__(self, session: Session, tries: Sequence[tuple[str, Any]], **_: Any) -> list[ExecutionResult]:
+    def __call__(
+        self, session: Session, tries: Sequence[tuple[str, Any]], **_: Any
+    ) -> list[ExecutionResult]:
         """One outcome for each statement, in order."""
         self.tried.update(statement for statement, _ in tries)
         failed = [self.tried[statement] <= self.failing.get(statement, 0) for statement, _ in tries]

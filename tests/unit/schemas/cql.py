@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 from schemas.loader import table_statements
 
-_CREATE = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+)\s*\((.*?\))\s*\)\s*(?:WITH (.*))?\Z", re.DOTALL)
+_CREATE = re.compile(
+    r"CREATE TABLE IF NOT EXISTS (\w+)\s*\((.*?\))\s*\)\s*(?:WITH (.*))?\Z", re.DOTALL
+)
 _KEY = re.compile(r"PRIMARY KEY\s*\((.*)\)\s*\Z", re.DOTALL)
 
 
@@ -26,14 +28,18 @@ def tables() -> dict[str, Table]:
 
 
 def table_of(statement: str) -> Table:
-    """The table that one statement creates. Raises ValueError for anything but CREATE TABLE IF NOT EXISTS."""
+    """The table that one statement creates.
+
+    Raises ValueError for anything but CREATE TABLE IF NOT EXISTS.
+    """
     created = _CREATE.match(statement)
     if created is None:
         raise ValueError(f"not a CREATE TABLE IF NOT EXISTS: {statement[:60]}")
     name, body, options = created.groups()
     *definitions, key = _split(body)
     columns = dict(" ".join(definition.split()).split(" ", 1) for definition in definitions)
-    partition, *clustering = _split(_KEY.match(key)[1])  # type: ignore[index]  # a table without a key fails here
+    # A table without a key fails here
+    partition, *clustering = _split(_KEY.match(key)[1])  # type: ignore[index]
     return Table(
         name=name,
         columns={column.strip('"'): kind for column, kind in columns.items()},

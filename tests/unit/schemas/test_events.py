@@ -12,7 +12,9 @@ from tally.families import FAMILIES
 EVENTS = ("pos", "raw-traffic", "sales", "traffic")
 
 
-@pytest.mark.parametrize(("name", "struct"), [("sales", CanonicalReceipt), ("traffic", CanonicalInterval)])
+@pytest.mark.parametrize(
+    ("name", "struct"), [("sales", CanonicalReceipt), ("traffic", CanonicalInterval)]
+)
 def test_the_python_type_and_the_json_schema_have_the_same_fields(name: str, struct: type) -> None:
     written = msgspec.json.schema(struct)
 
@@ -43,31 +45,47 @@ def test_each_event_schema_is_valid_and_carries_the_version(name: str) -> None:
 
 @pytest.mark.parametrize("name", EVENTS)
 def test_each_field_has_a_meaning(name: str) -> None:
-    assert [field for field, told in fields_of(event_schema(name)) if not told.get("x-meaning")] == []
+    assert [
+        field for field, told in fields_of(event_schema(name)) if not told.get("x-meaning")
+    ] == []
 
 
 @pytest.mark.parametrize("name", EVENTS)
 def test_each_number_has_a_unit(name: str) -> None:
-    numbers = [(field, told) for field, told in fields_of(event_schema(name)) if told.get("type") in ("integer", "number")]
+    numbers = [
+        (field, told)
+        for field, told in fields_of(event_schema(name))
+        if told.get("type") in ("integer", "number")
+    ]
 
     assert [field for field, told in numbers if "x-unit" not in told] == []
 
 
 def test_each_kind_of_topic_with_events_has_a_schema() -> None:
     raw_names = {"posTransactionTopic": "pos"}  # the one topic whose name is older than the rule
-    named = {name: raw_names.get(name, name) for name, told in topics().items() if told["kind"] == "raw" or "raw" in told}
+    named = {
+        name: raw_names.get(name, name)
+        for name, told in topics().items()
+        if told["kind"] == "raw" or "raw" in told
+    }
 
     assert sorted(named.values()) == sorted(EVENTS)
 
 
 def shape(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """An object's fields, each with its type and whether it is required; `$ref`s followed, "or null" left out.
+    """An object's fields, each with its type and whether it is required; `$ref`s followed, "or
+    null" left out.
 
     (A canonical field without a value is not written at all, so null is no value of it.)
     """
     schema = _resolved(schema, definitions)
     required = schema.get("required", ())
-    return {"fields": {name: (_type(told, definitions), name in required) for name, told in schema["properties"].items()}}
+    return {
+        "fields": {
+            name: (_type(told, definitions), name in required)
+            for name, told in schema["properties"].items()
+        }
+    }
 
 
 def _type(schema: dict[str, Any], definitions: dict[str, Any]) -> object:

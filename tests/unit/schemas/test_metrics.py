@@ -22,15 +22,28 @@ def test_a_metric_with_an_unknown_field_or_without_a_unit_is_refused() -> None:
     del planted["unit"]
 
     messages = sorted(error.message for error in Draft202012Validator(SHAPE).iter_errors(planted))
-    assert messages == ["'unit' is a required property", "Additional properties are not allowed ('colour' was unexpected)"]
+    assert messages == [
+        "'unit' is a required property",
+        "Additional properties are not allowed ('colour' was unexpected)",
+    ]
 
 
 def test_ids_are_unique_and_the_names_of_their_files() -> None:
-    assert [metric["id"] for metric in metrics()] == sorted(file.stem for file in (FOLDER / "metrics").glob("*.yaml"))
+    assert [metric["id"] for metric in metrics()] == sorted(
+        file.stem for file in (FOLDER / "metrics").glob("*.yaml")
+    )
 
 
 def test_the_first_metrics_of_the_contract_are_there() -> None:
-    assert set(BY_ID) >= {"transactions", "revenue", "gross_revenue", "units", "average_basket", "visitors_in", "conversion"}
+    assert set(BY_ID) >= {
+        "transactions",
+        "revenue",
+        "gross_revenue",
+        "units",
+        "average_basket",
+        "visitors_in",
+        "conversion",
+    }
 
 
 @BY_METRIC
@@ -41,14 +54,18 @@ def test_each_metric_is_made_of_parts_that_its_families_have(metric: dict[str, A
 
 
 @BY_METRIC
-def test_each_metric_names_exactly_the_families_that_it_takes_parts_from(metric: dict[str, Any]) -> None:
+def test_each_metric_names_exactly_the_families_that_it_takes_parts_from(
+    metric: dict[str, Any],
+) -> None:
     used = {name for name, family in FAMILIES.items() if parts_of(metric) & set(family.parts)}
 
     assert used == set(metric["families"])
 
 
 @BY_METRIC
-def test_each_metric_is_split_only_by_axes_that_all_its_families_have(metric: dict[str, Any]) -> None:
+def test_each_metric_is_split_only_by_axes_that_all_its_families_have(
+    metric: dict[str, Any],
+) -> None:
     for family in metric["families"]:
         assert set(metric["by"]) <= set(FAMILIES[family].axes)
 

@@ -16,12 +16,22 @@ def test_a_speed_table_has_the_columns_of_its_family(family: Family) -> None:
 
 
 @BY_FAMILY
-def test_a_batch_table_has_the_generation_in_its_partition_and_what_was_excluded(family: Family) -> None:
+def test_a_batch_table_has_the_generation_in_its_partition_and_what_was_excluded(
+    family: Family,
+) -> None:
     table = tables()[family.batch_table]
 
     excluded = dict.fromkeys(family.excluded_parts, "bigint")
-    assert table.columns == {**WINDOW_KEY, "generation": "bigint", **row_columns(family), **excluded}
-    assert (table.partition_key, table.clustering_key) == (("store_id", "day", "generation"), family.row_key)
+    assert table.columns == {
+        **WINDOW_KEY,
+        "generation": "bigint",
+        **row_columns(family),
+        **excluded,
+    }
+    assert (table.partition_key, table.clustering_key) == (
+        ("store_id", "day", "generation"),
+        family.row_key,
+    )
 
 
 @BY_FAMILY
@@ -34,7 +44,12 @@ def test_receipts_are_kept_by_day_and_store_newest_first() -> None:
     table = tables()["raw_pos_transaction_byday"]
 
     assert table.partition_key == ("year_day", "operation_id")
-    assert table.clustering_key == ("happened_at", "vendor_fiscal_module", "transaction_id", "numbering_epoch")
+    assert table.clustering_key == (
+        "happened_at",
+        "vendor_fiscal_module",
+        "transaction_id",
+        "numbering_epoch",
+    )
     assert table.options.startswith("CLUSTERING ORDER BY (happened_at DESC,")
     assert table.columns["transactions"] == "frozen<list<text>>"
 
@@ -43,13 +58,18 @@ def test_all_pointers_of_a_family_lie_in_one_partition() -> None:
     pointer = tables()["batch_pointer"]
 
     assert (pointer.partition_key, pointer.clustering_key) == (("family",), ("day",))
-    assert {name for name, kind in pointer.columns.items() if kind.endswith("static")} == {"last_token", "flip_token"}
+    assert {name for name, kind in pointer.columns.items() if kind.endswith("static")} == {
+        "last_token",
+        "flip_token",
+    }
 
 
 def test_no_table_holds_a_counter_or_a_collection_that_a_repeated_write_would_change() -> None:
     kinds = {kind for table in tables().values() for kind in table.columns.values()}
 
-    assert [kind for kind in kinds if "counter" in kind or kind.startswith(("list", "set", "map"))] == []
+    assert [
+        kind for kind in kinds if "counter" in kind or kind.startswith(("list", "set", "map"))
+    ] == []
 
 
 def test_every_key_column_is_a_column() -> None:
@@ -58,10 +78,17 @@ def test_every_key_column_is_a_column() -> None:
 
 
 def test_a_statement_is_read_as_a_table() -> None:
-    statement = """CREATE TABLE IF NOT EXISTS t (a text, "b" frozen<map<int, bigint>>, PRIMARY KEY ((a), b))
+    statement = """CREATE TABLE IF NOT EXISTS t (
+            a text, "b" frozen<map<int, bigint>>, PRIMARY KEY ((a), b))
         WITH compaction = {'class': 'X'}"""
 
-    assert table_of(statement) == Table("t", {"a": "text", "b": "frozen<map<int, bigint>>"}, ("a",), ("b",), "compaction = {'class': 'X'}")
+    assert table_of(statement) == Table(
+        "t",
+        {"a": "text", "b": "frozen<map<int, bigint>>"},
+        ("a",),
+        ("b",),
+        "compaction = {'class': 'X'}",
+    )
 
 
 def row_columns(family: Family) -> dict[str, str]:

@@ -7,8 +7,9 @@ from tally.partitions import partition_of
 from tests.unit.architecture.sources import parsed, python_files
 
 CONTRACT_REASONS = (
-    "not_json not_utf8 too_deep too_large missing_field wrong_type out_of_range timestamp_without_zone timestamp_not_rfc3339 "
-    "future_time unknown_schema_version duplicate_field interval_crosses_window wrong_key conflict unreadable circuit_open"
+    "not_json not_utf8 too_deep too_large missing_field wrong_type out_of_range"
+    " timestamp_without_zone timestamp_not_rfc3339 future_time unknown_schema_version"
+    " duplicate_field interval_crosses_window wrong_key conflict unreadable circuit_open"
 )
 SPARK_TYPES = {"string", "date", "timestamp", "int", "bigint"}
 
@@ -28,7 +29,9 @@ def test_every_family_has_a_canonical_topic_made_from_a_raw_one() -> None:
 
 def test_the_partitioner_that_topics_yaml_names_is_the_one_in_use() -> None:
     assert "\npartitioner: crc32\n" in (FOLDER / "topics.yaml").read_text("utf-8")
-    assert [partition_of(store, 4) for store in ("1", "367")] == [crc32(store.encode()) % 4 for store in ("1", "367")]
+    assert [partition_of(store, 4) for store in ("1", "367")] == [
+        crc32(store.encode()) % 4 for store in ("1", "367")
+    ]
 
 
 def test_dead_letter_reasons_are_those_of_the_contract() -> None:
@@ -37,8 +40,17 @@ def test_dead_letter_reasons_are_those_of_the_contract() -> None:
 
 def test_no_other_reason_is_given_anywhere_in_the_code() -> None:
     sources = (parsed(file) for file in python_files() if file.parts[0] != "tests")
-    calls = (node for tree in sources for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args)
-    given = {ast.literal_eval(call.args[0]) for call in calls if _rejects(call) and isinstance(call.args[0], ast.Constant)}
+    calls = (
+        node
+        for tree in sources
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and node.args
+    )
+    given = {
+        ast.literal_eval(call.args[0])
+        for call in calls
+        if _rejects(call) and isinstance(call.args[0], ast.Constant)
+    }
 
     assert given and given <= set(dead_letter_reasons())
 
@@ -47,11 +59,17 @@ def test_master_columns_have_a_spark_type_a_unit_and_a_meaning() -> None:
     columns = master_schema()["columns"]
 
     assert {column["type"] for column in columns} <= SPARK_TYPES
-    assert [column for column in columns if set(column) != {"name", "type", "unit", "meaning"} or not column["meaning"]] == []
+    assert [
+        column
+        for column in columns
+        if set(column) != {"name", "type", "unit", "meaning"} or not column["meaning"]
+    ] == []
 
 
 def test_the_master_is_partitioned_by_columns_that_it_has() -> None:
-    assert set(master_schema()["partitioned_by"]) <= {column["name"] for column in master_schema()["columns"]}
+    assert set(master_schema()["partitioned_by"]) <= {
+        column["name"] for column in master_schema()["columns"]
+    }
 
 
 def _rejects(call: ast.Call) -> bool:

@@ -16,7 +16,13 @@ REVENUE, BASKET, UNITS = (catalogue.metric(name) for name in ("revenue", "averag
 
 
 def window(gross: int, source: Source = "batch", status: Status = "final") -> ServedWindow:
-    parts = {"receipts": 1, "gross_minor": gross, "returns_minor": 0, "voids_minor": 0, "units_milli": 1500}
+    parts = {
+        "receipts": 1,
+        "gross_minor": gross,
+        "returns_minor": 0,
+        "voids_minor": 0,
+        "units_milli": 1500,
+    }
     return ServedWindow(MergedWindow(source, 1, {("USD",): parts}), status, status != "provisional")
 
 
@@ -28,18 +34,32 @@ def hour(*windows: ServedWindow) -> Cell:
 def test_stretch_with_missing_windows_is_the_sum_of_the_others_and_says_so() -> None:
     cell = hour(window(100), UNKNOWN, window(50), UNKNOWN)
     assert row_of(cell, values_of(REVENUE, cell), ("a", "b")) == {
-        "start": "a", "end": "b", "value": 150, "events": 2, "source": "mixed", "status": "provisional", "complete": False,
-    }  # fmt: skip
+        "start": "a",
+        "end": "b",
+        "value": 150,
+        "events": 2,
+        "source": "mixed",
+        "status": "provisional",
+        "complete": False,
+    }
 
 
 def test_stretch_without_any_window_is_null() -> None:
     cell = hour(*[UNKNOWN] * 4)
     row = row_of(cell, values_of(REVENUE, cell), ("a", "b"))
-    assert (row["value"], row["events"], row["source"], row["complete"]) == (None, None, "missing", False)
+    assert (row["value"], row["events"], row["source"], row["complete"]) == (
+        None,
+        None,
+        "missing",
+        False,
+    )
 
 
 def test_one_restated_window_restates_the_stretch() -> None:
-    assert status_of(hour(window(1), window(1, status="restated"), window(1), window(1)).statuses) == "restated"
+    assert (
+        status_of(hour(window(1), window(1, status="restated"), window(1), window(1)).statuses)
+        == "restated"
+    )
 
 
 def test_one_speed_window_makes_the_stretch_mixed_and_provisional() -> None:
@@ -57,7 +77,11 @@ def test_window_that_one_family_misses_counts_for_neither_side_of_a_ratio() -> N
     cell = Cell((START, START + 2 * WINDOW))
     cell.add((SALES, TRAFFIC), (window(100), traffic))
     cell.add((SALES, TRAFFIC), (window(100), UNKNOWN))
-    assert values_of(catalogue.metric("conversion"), cell) == {"value": 0.1, "numerator": 1, "denominator": 10}
+    assert values_of(catalogue.metric("conversion"), cell) == {
+        "value": 0.1,
+        "numerator": 1,
+        "denominator": 10,
+    }
 
 
 def test_units_keep_their_thousandths() -> None:
@@ -71,4 +95,8 @@ def test_day_is_the_sum_of_its_hours(amounts: list[int]) -> None:
     hours = [(START + timedelta(hours=n), START + timedelta(hours=n + 1)) for n in range(24)]
     (day,) = cells([SALES], [(START, START + timedelta(days=1))], windows)
     parts = [values_of(REVENUE, cell)["value"] for cell in cells([SALES], hours, windows)]
-    assert values_of(REVENUE, day)["value"] == sum(part for part in parts if part is not None) == sum(amounts)
+    assert (
+        values_of(REVENUE, day)["value"]
+        == sum(part for part in parts if part is not None)
+        == sum(amounts)
+    )

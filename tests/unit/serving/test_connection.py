@@ -1,4 +1,5 @@
-"""Whatever the driver raises is views that cannot be reached; and the caller learns nothing of where they are."""
+"""Whatever the driver raises is views that cannot be reached; and the caller learns nothing of
+where they are."""
 
 import asyncio
 from typing import Any
@@ -6,7 +7,12 @@ from typing import Any
 import pytest
 from cassandra import OperationTimedOut, Unauthorized, UnresolvableContactPoints
 from cassandra.cluster import NoHostAvailable
-from cassandra.connection import ConnectionBusy, ConnectionException, ConnectionShutdown, ProtocolError
+from cassandra.connection import (
+    ConnectionBusy,
+    ConnectionException,
+    ConnectionShutdown,
+    ProtocolError,
+)
 from cassandra.protocol import InternalError
 
 from serving.api.app import create_app
@@ -17,10 +23,17 @@ from tally.settings import Settings
 from tests.support.api_suite import DAY, asking
 
 ERRORS = [
-    ConnectionException("Connection to 10.1.2.3:9042 was closed"), ConnectionShutdown("10.1.2.3"), ConnectionBusy("10.1.2.3"),
-    ProtocolError("10.1.2.3"), InternalError("10.1.2.3"), OperationTimedOut("10.1.2.3"), UnresolvableContactPoints("10.1.2.3"),
-    NoHostAvailable("10.1.2.3", {}), Unauthorized("10.1.2.3"), ConnectionRefusedError("10.1.2.3"),
-]  # fmt: skip
+    ConnectionException("Connection to 10.1.2.3:9042 was closed"),
+    ConnectionShutdown("10.1.2.3"),
+    ConnectionBusy("10.1.2.3"),
+    ProtocolError("10.1.2.3"),
+    InternalError("10.1.2.3"),
+    OperationTimedOut("10.1.2.3"),
+    UnresolvableContactPoints("10.1.2.3"),
+    NoHostAvailable("10.1.2.3", {}),
+    Unauthorized("10.1.2.3"),
+    ConnectionRefusedError("10.1.2.3"),
+]
 
 
 @pytest.fixture(params=ERRORS, ids=lambda error: type(error).__name__)
@@ -44,4 +57,6 @@ def test_caller_is_told_to_ask_again_and_no_address(path: str) -> None:
     with asking(create_app(settings, CassandraViews(settings))) as ask:
         answer = ask(path, **(DAY if "metrics" in path else {}))
     assert answer.status_code == 503
-    assert not any(word in answer.text for word in ("10.1.2.3", "hidden", "9042", "keyspace", "assandra"))
+    assert not any(
+        word in answer.text for word in ("10.1.2.3", "hidden", "9042", "keyspace", "assandra")
+    )

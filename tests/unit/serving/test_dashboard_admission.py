@@ -13,7 +13,9 @@ def statuses(path: str, times: int) -> Counter[int]:
     app = Admission(PlainTextResponse("made"))
 
     async def asked() -> list[httpx.Response]:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://tally") as client:
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url="http://tally"
+        ) as client:
             return [await client.get(path) for _ in range(times)]
 
     return Counter(answer.status_code for answer in asyncio.run(asked()))
@@ -31,4 +33,9 @@ def test_a_page_that_is_not_there_costs_as_much() -> None:
 
 
 def test_answers_of_the_api_and_files_are_not_held_back() -> None:
-    assert statuses("/v1/stores", 200) == statuses("/_nicegui/some.js", 200) == statuses("/healthz", 200) == {200: 200}
+    assert (
+        statuses("/v1/stores", 200)
+        == statuses("/_nicegui/some.js", 200)
+        == statuses("/healthz", 200)
+        == {200: 200}
+    )

@@ -3,7 +3,16 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from serving.dashboard.figures import Card, Coverage, Day, Figures, Stretch, change_percent, figures, main_currency
+from serving.dashboard.figures import (
+    Card,
+    Coverage,
+    Day,
+    Figures,
+    Stretch,
+    change_percent,
+    figures,
+    main_currency,
+)
 from serving.dashboard.period import Period, period_of
 from serving.merge.served import UNKNOWN, ServedWindow, Status
 from serving.query.cells import Cell, cells
@@ -16,9 +25,19 @@ MONDAY = date(2017, 9, 18)
 NEWEST = date(2017, 11, 12)
 
 
-def sold(gross: int, source: Source = "batch", status: Status = "final", currency: str = "USD") -> ServedWindow:
-    parts = {"receipts": 2, "gross_minor": gross, "returns_minor": 0, "voids_minor": 0, "units_milli": 1500}
-    return ServedWindow(MergedWindow(source, 2, {(currency,): parts}), status, status != "provisional")
+def sold(
+    gross: int, source: Source = "batch", status: Status = "final", currency: str = "USD"
+) -> ServedWindow:
+    parts = {
+        "receipts": 2,
+        "gross_minor": gross,
+        "returns_minor": 0,
+        "voids_minor": 0,
+        "units_milli": 1500,
+    }
+    return ServedWindow(
+        MergedWindow(source, 2, {(currency,): parts}), status, status != "provisional"
+    )
 
 
 EMPTY = ServedWindow(MergedWindow("batch", 0, {}), "final", True)
@@ -31,12 +50,23 @@ def quarter(start: str, window: ServedWindow) -> Cell:
 
 
 def shown(*found: Cell, before: tuple[Cell, ...] = (), days: int = 2) -> Figures:
-    now = Stretch(Period(MONDAY + timedelta(days=days - 1), days).days, found, at("2017-09-20T02:00"))
-    return figures(now, Stretch(Period(MONDAY + timedelta(days=days - 8), days).days, before, None), ROME, "USD")
+    now = Stretch(
+        Period(MONDAY + timedelta(days=days - 1), days).days, found, at("2017-09-20T02:00")
+    )
+    return figures(
+        now,
+        Stretch(Period(MONDAY + timedelta(days=days - 8), days).days, before, None),
+        ROME,
+        "USD",
+    )
 
 
 def test_revenue_of_a_day_is_split_by_the_layer_that_answered() -> None:
-    found = shown(quarter("2017-09-18T10:00", sold(100)), quarter("2017-09-18T10:15", SPEED), quarter("2017-09-18T10:30", sold(5)))
+    found = shown(
+        quarter("2017-09-18T10:00", sold(100)),
+        quarter("2017-09-18T10:15", SPEED),
+        quarter("2017-09-18T10:30", sold(5)),
+    )
 
     assert found.days == (Day(MONDAY, 105, 70), Day(date(2017, 9, 19), None, None))
 
@@ -48,7 +78,11 @@ def test_late_evening_belongs_to_the_next_local_day() -> None:
 
 
 def test_hour_of_the_week_is_a_mean_over_the_hours_that_are_known() -> None:
-    found = shown(quarter("2017-09-18T08:00", sold(1)), quarter("2017-09-25T08:00", EMPTY), quarter("2017-09-19T08:00", UNKNOWN))
+    found = shown(
+        quarter("2017-09-18T08:00", sold(1)),
+        quarter("2017-09-25T08:00", EMPTY),
+        quarter("2017-09-19T08:00", UNKNOWN),
+    )
 
     assert (found.heat[0][10], found.heat[1][10], found.heat[0][8]) == (1.0, None, None)
 
@@ -56,23 +90,40 @@ def test_hour_of_the_week_is_a_mean_over_the_hours_that_are_known() -> None:
 def test_cards_are_sums_and_the_basket_is_a_ratio_of_sums() -> None:
     earlier = quarter("2017-09-11T10:00", sold(200))
 
-    found = shown(quarter("2017-09-18T10:00", sold(300)), quarter("2017-09-18T10:15", sold(100)), before=(earlier,))
+    found = shown(
+        quarter("2017-09-18T10:00", sold(300)),
+        quarter("2017-09-18T10:15", sold(100)),
+        before=(earlier,),
+    )
 
     assert found.cards == (
-        Card("revenue", 400, 100.0), Card("transactions", 4, 100.0), Card("average_basket", 100.0, 0.0), Card("units", 3.0, 100.0),
-    )  # fmt: skip
+        Card("revenue", 400, 100.0),
+        Card("transactions", 4, 100.0),
+        Card("average_basket", 100.0, 0.0),
+        Card("units", 3.0, 100.0),
+    )
 
 
 def week(windows: dict[str, ServedWindow], last: date, other: ServedWindow) -> Stretch:
     """Seven days of Rome in which every other quarter hour is `other`."""
     slots = Period(last, 7).quarter_hours("367", ROME).slots
     known = {at(start): window for start, window in windows.items()}
-    return Stretch(Period(last, 7).days, cells([SALES], slots, [(known.get(start, other),) for start, _ in slots]), None)
+    return Stretch(
+        Period(last, 7).days,
+        cells([SALES], slots, [(known.get(start, other),) for start, _ in slots]),
+        None,
+    )
 
 
 def test_period_that_is_not_over_is_compared_with_the_same_part_of_the_one_before() -> None:
-    now = week({"2017-09-18T08:00": sold(300), "2017-09-19T08:00": SPEED, "2017-09-17T22:00": EMPTY}, date(2017, 9, 24), UNKNOWN)
-    before = week({"2017-09-11T08:00": sold(200), "2017-09-12T08:00": sold(5_000)}, date(2017, 9, 17), EMPTY)
+    now = week(
+        {"2017-09-18T08:00": sold(300), "2017-09-19T08:00": SPEED, "2017-09-17T22:00": EMPTY},
+        date(2017, 9, 24),
+        UNKNOWN,
+    )
+    before = week(
+        {"2017-09-11T08:00": sold(200), "2017-09-12T08:00": sold(5_000)}, date(2017, 9, 17), EMPTY
+    )
 
     found = figures(now, before, ROME, "USD")
 
@@ -89,7 +140,9 @@ def test_period_that_is_over_is_compared_whole_also_when_clocks_have_changed() -
 
 
 def test_part_that_is_missing_before_is_left_out_of_the_comparison() -> None:
-    now = week({"2017-09-18T08:00": sold(300), "2017-09-19T08:00": sold(900)}, date(2017, 9, 24), EMPTY)
+    now = week(
+        {"2017-09-18T08:00": sold(300), "2017-09-19T08:00": sold(900)}, date(2017, 9, 24), EMPTY
+    )
     before = week({"2017-09-11T08:00": sold(200)}, date(2017, 9, 17), UNKNOWN)
 
     found = figures(now, before, ROME, "USD")
@@ -104,7 +157,9 @@ def test_nothing_known_is_no_zero() -> None:
 
 
 def test_money_of_another_currency_is_named_and_not_added() -> None:
-    found = shown(quarter("2017-09-18T10:00", sold(300)), quarter("2017-09-18T10:15", sold(9, currency="EUR")))
+    found = shown(
+        quarter("2017-09-18T10:00", sold(300)), quarter("2017-09-18T10:15", sold(9, currency="EUR"))
+    )
 
     assert (found.cards[0].value, found.other_currencies) == (300, ("EUR",))
 
@@ -113,36 +168,66 @@ def test_money_of_another_currency_is_named_and_not_added() -> None:
     ("found", "expected"),
     [
         ([EMPTY, sold(1)], Coverage(2, 0, 0, at("2017-09-20T02:00"), at("2017-09-18T10:30"))),
-        ([EMPTY, SPEED, UNKNOWN], Coverage(1, 1, 1, at("2017-09-20T02:00"), at("2017-09-18T10:15"))),
+        (
+            [EMPTY, SPEED, UNKNOWN],
+            Coverage(1, 1, 1, at("2017-09-20T02:00"), at("2017-09-18T10:15")),
+        ),
         ([UNKNOWN, UNKNOWN], Coverage(0, 0, 2, at("2017-09-20T02:00"), None)),
     ],
 )
-def test_coverage_counts_what_each_quarter_hour_is_worth(found: list[ServedWindow], expected: Coverage) -> None:
+def test_coverage_counts_what_each_quarter_hour_is_worth(
+    found: list[ServedWindow], expected: Coverage
+) -> None:
     starts = ("2017-09-18T10:00", "2017-09-18T10:15", "2017-09-18T10:30")
 
-    assert shown(*(quarter(*pair) for pair in zip(starts, found, strict=False))).coverage == expected
+    assert (
+        shown(*(quarter(*pair) for pair in zip(starts, found, strict=False))).coverage == expected
+    )
 
 
 @pytest.mark.parametrize(
-    ("coverage", "state"), [((2, 0, 0), "complete"), ((2, 1, 0), "provisional"), ((2, 0, 1), "provisional"), ((0, 0, 3), "missing")]
+    ("coverage", "state"),
+    [
+        ((2, 0, 0), "complete"),
+        ((2, 1, 0), "provisional"),
+        ((2, 0, 1), "provisional"),
+        ((0, 0, 3), "missing"),
+    ],
 )
-def test_period_is_complete_only_if_every_quarter_hour_is(coverage: tuple[int, int, int], state: str) -> None:
+def test_period_is_complete_only_if_every_quarter_hour_is(
+    coverage: tuple[int, int, int], state: str
+) -> None:
     assert Coverage(*coverage, None, None).state == state
 
 
-@pytest.mark.parametrize(("value", "previous", "change"), [(3, 4, -25.0), (1, 3, -66.7), (5, 0, None), (None, 4, None), (5, None, None)])
-def test_change_is_unknown_against_zero_or_nothing(value: int | None, previous: int | None, change: float | None) -> None:
+@pytest.mark.parametrize(
+    ("value", "previous", "change"),
+    [(3, 4, -25.0), (1, 3, -66.7), (5, 0, None), (None, 4, None), (5, None, None)],
+)
+def test_change_is_unknown_against_zero_or_nothing(
+    value: int | None, previous: int | None, change: float | None
+) -> None:
     assert change_percent(value, previous) == change
 
 
-@pytest.mark.parametrize(("currencies", "main"), [(["EUR", "USD"], "USD"), (["EUR", "CHF"], "CHF"), ([], "USD")])
+@pytest.mark.parametrize(
+    ("currencies", "main"), [(["EUR", "USD"], "USD"), (["EUR", "CHF"], "CHF"), ([], "USD")]
+)
 def test_main_currency_is_the_stores_own_if_it_was_taken(currencies: list[str], main: str) -> None:
-    assert main_currency([quarter("2017-09-18T10:00", sold(1, currency=one)) for one in currencies], "USD") == main
+    assert (
+        main_currency(
+            [quarter("2017-09-18T10:00", sold(1, currency=one)) for one in currencies], "USD"
+        )
+        == main
+    )
 
 
 def test_period_before_has_as_many_days_and_touches_it() -> None:
     assert Period(MONDAY, 7).moved(-1) == Period(date(2017, 9, 11), 7)
-    assert (Period(MONDAY, 7).first, Period(date(2017, 9, 11), 7).last) == (date(2017, 9, 12), date(2017, 9, 11))
+    assert (Period(MONDAY, 7).first, Period(date(2017, 9, 11), 7).last) == (
+        date(2017, 9, 12),
+        date(2017, 9, 11),
+    )
 
 
 def test_day_of_the_clock_change_has_100_quarter_hours() -> None:
@@ -158,5 +243,7 @@ def test_day_of_the_clock_change_has_100_quarter_hours() -> None:
         ("0001-01-01", "91", Period(NEWEST, 91)),
     ],
 )
-def test_address_that_names_no_period_shows_the_newest(last: str, length: str, expected: Period) -> None:
+def test_address_that_names_no_period_shows_the_newest(
+    last: str, length: str, expected: Period
+) -> None:
     assert period_of(last, length, NEWEST) == expected

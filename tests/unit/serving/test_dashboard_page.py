@@ -39,22 +39,41 @@ def get(views: MemoryViews) -> Iterator[Get]:
 @contextmanager
 def asking_in(runner: asyncio.Runner, app: FastAPI) -> Iterator[Get]:
     client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://tally")
-    yield lambda path, method="GET", **parameters: runner.run(client.request(method, path, params=parameters))
+    yield lambda path, method="GET", **parameters: runner.run(
+        client.request(method, path, params=parameters)
+    )
     runner.run(client.aclose())
 
 
 def test_page_shows_the_numbers_of_the_chosen_store_and_period(get: Get) -> None:
     text = get("/", store="367", days="7", until=SETTLED).text
 
-    assert all(word in text for word in ("Revenue by day", "Receipts by hour of the week", "Average basket", "26.00", "Provisional"))
+    assert all(
+        word in text
+        for word in (
+            "Revenue by day",
+            "Receipts by hour of the week",
+            "Average basket",
+            "26.00",
+            "Provisional",
+        )
+    )
 
 
 def test_page_loads_nothing_from_elsewhere(get: Get) -> None:
     text = get("/").text
 
-    loaded = re.findall(r"""(?:src|href)=["']([^"']+)|@import ["']([^"']+)|url\(([^)]+)\)|"(/_nicegui[^"]+)":""", text)
+    loaded = re.findall(
+        r"""(?:src|href)=["']([^"']+)|@import ["']([^"']+)|url\(([^)]+)\)|"(/_nicegui[^"]+)":""",
+        text,
+    )
     assert loaded
-    assert [address for found in loaded for address in found if re.match(r"""["']?(https?:)?//""", address)] == []
+    assert [
+        address
+        for found in loaded
+        for address in found
+        if re.match(r"""["']?(https?:)?//""", address)
+    ] == []
 
 
 def test_its_files_are_served_here(get: Get) -> None:
@@ -79,7 +98,10 @@ def test_unreachable_views_are_said_in_words(get: Get, views: MemoryViews) -> No
     answer = get("/")
     views.is_down = False
 
-    assert (answer.status_code, "The numbers cannot be read right now" in answer.text) == (200, True)
+    assert (answer.status_code, "The numbers cannot be read right now" in answer.text) == (
+        200,
+        True,
+    )
 
 
 def test_no_store_yet_is_said_in_words(get: Get, views: MemoryViews) -> None:
@@ -90,8 +112,16 @@ def test_no_store_yet_is_said_in_words(get: Get, views: MemoryViews) -> None:
     assert "No store has sent anything yet" in text
 
 
-@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/v1/nothing", 404), ("POST", "/v1/stores", 405)])
-def test_api_errors_stay_problem_documents_beside_the_page(get: Get, method: str, path: str, status: int) -> None:
+@pytest.mark.parametrize(
+    ("method", "path", "status"), [("GET", "/v1/nothing", 404), ("POST", "/v1/stores", 405)]
+)
+def test_api_errors_stay_problem_documents_beside_the_page(
+    get: Get, method: str, path: str, status: int
+) -> None:
     answer = get(path, method)
 
-    assert (answer.status_code, answer.headers["content-type"], answer.json()["status"]) == (status, "application/problem+json", status)
+    assert (answer.status_code, answer.headers["content-type"], answer.json()["status"]) == (
+        status,
+        "application/problem+json",
+        status,
+    )

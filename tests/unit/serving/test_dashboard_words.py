@@ -52,16 +52,25 @@ def test_change_is_said_with_a_sign_and_not_by_a_colour(change: float | None, te
 @pytest.mark.parametrize(
     ("coverage", "text"),
     [
-        (Coverage(4, 0, 0, at("2017-09-25T02:00"), None), "Every record that had arrived by 25 Sep 2017 02:00 UTC is counted."),
-        (Coverage(0, 0, 4, None, None), "Neither layer knows anything of this period. That is not the same as no sales."),
+        (
+            Coverage(4, 0, 0, at("2017-09-25T02:00"), None),
+            "Every record that had arrived by 25 Sep 2017 02:00 UTC is counted.",
+        ),
+        (
+            Coverage(0, 0, 4, None, None),
+            "Neither layer knows anything of this period. That is not the same as no sales.",
+        ),
         (
             Coverage(2, 1, 1, None, at("2017-09-24T10:00")),
             "Final up to 24 Sep 2017 10:00 UTC; 1 quarter hour may still change; "
             "1 quarter hour has no answer, which is not counted as zero.",
         ),
-        (Coverage(0, 2, 0, None, None), "0 quarter hours are final; 2 quarter hours may still change."),
+        (
+            Coverage(0, 2, 0, None, None),
+            "0 quarter hours are final; 2 quarter hours may still change.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_badge_says_how_far_the_numbers_go(coverage: Coverage, text: str) -> None:
     assert wording.coverage_text(coverage) == text
 
@@ -69,13 +78,20 @@ def test_badge_says_how_far_the_numbers_go(coverage: Coverage, text: str) -> Non
 def test_bars_stack_batch_and_speed_in_major_units_and_mark_a_day_of_nothing() -> None:
     batch, speed, missing = charts.revenue_by_day(figures(), "UTC")["series"]
 
-    assert (batch["data"], speed["data"], missing["data"]) == ([123.45, None], [5.0, None], [None, 1])
+    assert (batch["data"], speed["data"], missing["data"]) == (
+        [123.45, None],
+        [5.0, None],
+        [None, 1],
+    )
 
 
 def test_axes_name_what_they_measure() -> None:
     options = charts.revenue_by_day(figures("EUR"), "Europe/Rome")
 
-    assert (options["xAxis"]["name"], options["yAxis"][0]["name"]) == ("day (Europe/Rome)", "revenue, EUR")
+    assert (options["xAxis"]["name"], options["yAxis"][0]["name"]) == (
+        "day (Europe/Rome)",
+        "revenue, EUR",
+    )
     assert charts.receipts_by_hour_of_week(figures())["xAxis"]["name"] == "hour of the day"
 
 

@@ -16,9 +16,15 @@ def test_unreachable_tables_are_said_without_address_keyspace_or_driver() -> Non
     app = create_app(settings, CassandraViews(settings))
 
     async def asked() -> list[httpx.Response]:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://tally") as client:
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url="http://tally"
+        ) as client:
             return [await client.get(path) for path in (QUESTION, "/readyz", "/v1/stores")]
 
     for answer in asyncio.run(asked()):
         assert answer.status_code == 503
-        assert [word for word in ("127.0.0.1", "kept_secret", "NoHost", "Connection", "Traceback") if word in answer.text] == []
+        assert [
+            word
+            for word in ("127.0.0.1", "kept_secret", "NoHost", "Connection", "Traceback")
+            if word in answer.text
+        ] == []

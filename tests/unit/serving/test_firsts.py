@@ -23,7 +23,9 @@ histories = st.lists(st.tuples(minutes, minutes), min_size=1, max_size=6).map(
 
 
 @given(histories)
-def test_first_of_a_window_is_the_first_generation_that_covered_it_and_its_rows_are_asked_for(history: list[Covering]) -> None:
+def test_first_of_a_window_is_the_first_generation_that_covered_it_and_its_rows_are_asked_for(
+    history: list[Covering],
+) -> None:
     *older, serving = history
     found = first_to_cover(history, serving)
 
@@ -35,16 +37,31 @@ def test_first_of_a_window_is_the_first_generation_that_covered_it_and_its_rows_
 
 
 def test_generation_that_covered_nothing_new_is_not_read() -> None:
-    history = [covering(number, span) for number, span in enumerate([(0, 60), (0, 60), (0, 120), (30, 90), (0, 1440), (0, 1440)], 1)]
+    history = [
+        covering(number, span)
+        for number, span in enumerate(
+            [(0, 60), (0, 60), (0, 120), (30, 90), (0, 1440), (0, 1440)], 1
+        )
+    ]
 
     found = first_to_cover(history, history[-1])
 
-    assert [(one.covering.generation, (one.end - one.start) / timedelta(minutes=1)) for one in found] == [(1, 60), (3, 60), (5, 1320)]
+    assert [
+        (one.covering.generation, (one.end - one.start) / timedelta(minutes=1)) for one in found
+    ] == [(1, 60), (3, 60), (5, 1320)]
 
 
 def test_days_of_one_generation_are_read_together() -> None:
-    one, other = covering(1, (0, 60)), Covering(date(2026, 11, 22), 1, 1, at("2026-11-22T00:00"), at("2026-11-22T01:00"))
+    one, other = (
+        covering(1, (0, 60)),
+        Covering(date(2026, 11, 22), 1, 1, at("2026-11-22T00:00"), at("2026-11-22T01:00")),
+    )
 
-    (span,) = spans([First(one, one.covered_from, one.covered_until), First(other, other.covered_from, other.covered_until)])
+    (span,) = spans(
+        [
+            First(one, one.covered_from, one.covered_until),
+            First(other, other.covered_from, other.covered_until),
+        ]
+    )
 
     assert span == (1, (DAY, date(2026, 11, 22)), START, at("2026-11-22T01:00"))

@@ -10,7 +10,14 @@ from serving.query.grains import GRAINS, nearest, on_grid, slots
 from tally.windows import WINDOW
 from tests.support.serving_world import at
 
-ZONES = ("UTC", "Europe/Rome", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe", "America/Sao_Paulo")
+ZONES = (
+    "UTC",
+    "Europe/Rome",
+    "America/New_York",
+    "Asia/Kathmandu",
+    "Australia/Lord_Howe",
+    "America/Sao_Paulo",
+)
 
 
 @given(
@@ -18,7 +25,9 @@ ZONES = ("UTC", "Europe/Rome", "America/New_York", "Asia/Kathmandu", "Australia/
     st.sampled_from(GRAINS),
     st.datetimes(at("2015-01-01").replace(tzinfo=None), at("2019-01-01").replace(tzinfo=None)),
 )
-def test_slots_follow_each_other_and_every_boundary_is_on_the_grid(zone: ZoneInfo, grain: str, moment: object) -> None:
+def test_slots_follow_each_other_and_every_boundary_is_on_the_grid(
+    zone: ZoneInfo, grain: str, moment: object
+) -> None:
     start, end = nearest(at(str(moment).replace(" ", "T")), grain, zone)
     found = slots(start, end + 2 * WINDOW, grain, zone)
     assert found[0] == (start, end)

@@ -13,7 +13,9 @@ from tally.families import SALES
 from tests.support.serving_world import MemoryViews, World
 
 
-def test_a_new_store_is_known_with_its_first_receipt_however_often_it_was_asked_for_before() -> None:
+def test_a_new_store_is_known_with_its_first_receipt_however_often_it_was_asked_for_before() -> (
+    None
+):
     world = World()
     stores = KnownStores(MemoryViews(world), StoreBook({}, "UTC", "EUR"))
     for _ in range(3):

@@ -16,7 +16,10 @@ UTC = ZoneInfo("UTC")
 
 
 def asked(count: int, days: int, grain: str = "1d") -> list[StoreSlots]:
-    return [StoreSlots(str(n), UTC, slots(at("2017-01-02"), at(f"2017-01-{2 + days:02d}"), grain, UTC)) for n in range(count)]
+    return [
+        StoreSlots(str(n), UTC, slots(at("2017-01-02"), at(f"2017-01-{2 + days:02d}"), grain, UTC))
+        for n in range(count)
+    ]
 
 
 def flat(page: list[StoreSlots]) -> list[tuple[str, object]]:
@@ -28,7 +31,9 @@ def place(end: paging.End) -> Place:
 
 
 @given(st.integers(1, 4), st.integers(1, 9), st.integers(1, 40), st.integers(1, 3))
-def test_pages_hold_every_stretch_once_and_never_more_rows_than_the_limit(stores: int, days: int, limit: int, rows_each: int) -> None:
+def test_pages_hold_every_stretch_once_and_never_more_rows_than_the_limit(
+    stores: int, days: int, limit: int, rows_each: int
+) -> None:
     whole = [replace(store, rows_each=rows_each) for store in asked(stores, days)]
     page, end = paging.page_of(whole, None, limit)
     found = flat(page)
@@ -46,7 +51,15 @@ def test_page_of_long_rows_ends_where_it_would_cost_too_much() -> None:
     assert (len(flat(page)), end) == (weeks, ("1", whole[0].slots[weeks - 1][1]))
 
 
-@pytest.mark.parametrize("place", [Place("9", 1483401600, {}), Place("0", 1483401601, {}), Place("0", 0, {}), Place("1", 1483574400, {})])
+@pytest.mark.parametrize(
+    "place",
+    [
+        Place("9", 1483401600, {}),
+        Place("0", 1483401601, {}),
+        Place("0", 0, {}),
+        Place("1", 1483574400, {}),
+    ],
+)
 def test_place_that_is_not_there_is_refused(place: Place) -> None:
     with pytest.raises(BadQuery, match="no cursor of this question"):
         paging.page_of(asked(2, 3), place, 10)

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from speed_layer.checkpoint import committed_position, has_begun
+from runtime.checkpoint import committed_position, has_begun
 from speed_layer.source import Retained, refuse_data_loss
 from tally.errors import DataLoss, TallyError
 
@@ -14,7 +14,9 @@ def write_offsets(checkpoint: Path, batch: int, until: int) -> None:
     """One entry of Spark's offset log, as Spark 4.1 writes it."""
     (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
     metadata = json.dumps({"batchWatermarkMs": 0, "conf": {}})
-    (checkpoint / "offsets" / str(batch)).write_text(f"v1\n{metadata}\n" + json.dumps({"sales": {"0": until}, "traffic": {"0": 3}}))
+    (checkpoint / "offsets" / str(batch)).write_text(
+        f"v1\n{metadata}\n" + json.dumps({"sales": {"0": until}, "traffic": {"0": 3}})
+    )
 
 
 def write_commit(checkpoint: Path, batch: int) -> None:
@@ -53,7 +55,12 @@ def test_truncated_offset_file_is_told_with_what_to_do(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("needed", [4, 10])
 def test_offsets_that_the_topic_does_not_hold_are_data_loss(needed: int) -> None:
-    with pytest.raises(DataLoss, match=rf"goes on at offset {needed}, the broker holds 5 to 9; move the checkpoint folder away"):
+    with pytest.raises(
+        DataLoss,
+        match=(
+            rf"goes on at offset {needed}, the broker holds 5 to 9; move the checkpoint folder away"
+        ),
+    ):
         refuse_data_loss({0: needed}, "sales", HELD)
 
 

@@ -1,4 +1,5 @@
-"""A change of what the layers compute, or of a view's columns, needs a higher epoch (tally/families.py)."""
+"""A change of what the layers compute, or of a view's columns, needs a higher epoch
+(tally/families.py)."""
 
 import json
 from pathlib import Path
@@ -12,8 +13,13 @@ from tally.families import FAMILIES, SALES, Family
 ROOT = Path(__file__).parents[3]
 VIEWS = ROOT / "schemas" / "views"
 RECORDED = VIEWS / "definitions.json"
-SOURCES = ("tally/frames.py", "speed_layer/records.py", "speed_layer/prefix.py", "speed_layer/window.py")
-TRANSFORMS = "\n".join((ROOT / source).read_text("utf-8") for source in SOURCES)
+SOURCES = (
+    "tally/frames.py",
+    "speed_layer/records.py",
+    "speed_layer/prefix.py",
+    "speed_layer/window.py",
+)
+TRANSFORMS = tuple((ROOT / source).read_text("utf-8") for source in SOURCES)
 
 
 def recorded() -> dict[str, Any]:
@@ -22,7 +28,7 @@ def recorded() -> dict[str, Any]:
     return content
 
 
-def digest_of(family: Family, transforms: str = TRANSFORMS) -> str:
+def digest_of(family: Family, transforms: tuple[str, ...] = TRANSFORMS) -> str:
     """The digest of a family as the code is now."""
     return definition_digest(family, transforms, (VIEWS / f"{family.name}.cql").read_text("utf-8"))
 
@@ -32,8 +38,15 @@ def finding(family: Family, digest: str, kept: dict[str, Any]) -> str:
     now = {"epoch": family.epoch, "digest": digest}
     if now == kept:
         return ""
-    raised = "" if family.epoch > kept["epoch"] else f"raise its epoch in tally/families.py to {kept['epoch'] + 1} if a number can change, "
-    return f"{family.name} is computed in another way than recorded: {raised}then record in {RECORDED.name}: {json.dumps(now)}"
+    raised = (
+        ""
+        if family.epoch > kept["epoch"]
+        else f"raise its epoch in tally/families.py to {kept['epoch'] + 1} if a number can change, "
+    )
+    return (
+        f"{family.name} is computed in another way than recorded: {raised}then record in"
+        f" {RECORDED.name}: {json.dumps(now)}"
+    )
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES.keys())
@@ -42,7 +55,8 @@ def test_definition_is_the_recorded_one(family: Family) -> None:
 
 
 def test_changed_computation_without_a_higher_epoch_is_found() -> None:
-    changed = TRANSFORMS.replace('F.sort_array("members")', 'F.sort_array("members", asc=False)')
+    ascending, descending = 'F.sort_array("members")', 'F.sort_array("members", asc=False)'
+    changed = tuple(text.replace(ascending, descending) for text in TRANSFORMS)
 
     found = finding(SALES, digest_of(SALES, changed), recorded()["sales"])
 
@@ -50,7 +64,11 @@ def test_changed_computation_without_a_higher_epoch_is_found() -> None:
     assert "raise its epoch in tally/families.py" in found
 
 
-def test_comment_and_docstring_do_not_change_the_definition() -> None:
-    commented = "# A remark.\n" + TRANSFORMS.replace('"""Canonical records of one topic.', '"""The records of one topic.')
+@pytest.mark.parametrize("number", range(len(SOURCES)), ids=SOURCES)
+def test_comment_and_docstrings_do_not_change_the_definition(number: int) -> None:
+    remarked = '# A remark.\n"""Other words, ' + TRANSFORMS[number].removeprefix('"""')
+    inside = remarked.replace('    """The ', '    """In other words, the ')
+    commented = (*TRANSFORMS[:number], inside, *TRANSFORMS[number + 1 :])
 
+    assert inside != TRANSFORMS[number]
     assert digest_of(SALES, commented) == digest_of(SALES)

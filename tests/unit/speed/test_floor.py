@@ -3,7 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from speed_layer.floor import FILE, Handover, given_offsets, keep_handover, kept_handover, refuse_unknown_past
+from speed_layer.floor import (
+    FILE,
+    Handover,
+    given_offsets,
+    keep_handover,
+    kept_handover,
+    refuse_unknown_past,
+)
 from tally.errors import BadSettings, TallyError
 
 FLOOR = datetime(2017, 9, 19, 22, 45, tzinfo=UTC)
@@ -41,14 +48,19 @@ def test_family_that_is_not_named_has_no_given_offsets() -> None:
     assert given_offsets('{"sales": {"1": 12}}', "traffic", partitions=3) is None
 
 
-@pytest.mark.parametrize("text", ["12", "{", '{"sales": 12}', '{"sales": {"x": 1}}', '{"sales": {"3": 1}}'])
+@pytest.mark.parametrize(
+    "text", ["12", "{", '{"sales": 12}', '{"sales": {"x": 1}}', '{"sales": {"3": 1}}']
+)
 def test_offsets_that_cannot_be_meant_are_refused(text: str) -> None:
     with pytest.raises(BadSettings, match="--starting-offsets"):
         given_offsets(text, "sales", partitions=3)
 
 
 def test_past_that_the_master_does_not_hold_is_refused() -> None:
-    with pytest.raises(TallyError, match=r"sales partition 1: .* offset 12 .* up to 11; let `tally up master` catch up"):
+    with pytest.raises(
+        TallyError,
+        match=r"sales partition 1: .* offset 12 .* up to 11; let `tally up master` catch up",
+    ):
         refuse_unknown_past("sales", {0: 3, 1: 12}, reached={0: 3, 1: 11})
 
 

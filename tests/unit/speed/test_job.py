@@ -9,29 +9,45 @@ from tally.settings import Settings
 
 
 def test_failure_names_the_workers_error_on_one_line() -> None:
-    traceback = 'Traceback (most recent call last):\n  File "runtime/writes.py", line 1, in write\n    raise'
-    text = f"[STREAM_FAILED] Query\n terminated\n {traceback}\nruntime.writes.Unacknowledged: Cassandra: 3 writes\nSQLSTATE: 1"
+    traceback = (
+        'Traceback (most recent call last):\n  File "runtime/writes.py", line 1, in write\n   '
+        " raise"
+    )
+    text = (
+        f"[STREAM_FAILED] Query\n terminated\n {traceback}\nruntime.writes.Unacknowledged:"
+        " Cassandra: 3 writes\nSQLSTATE: 1"
+    )
 
     failure = str(failed("sales", text))
 
     assert "\n" not in failure
-    assert failure.startswith("query sales failed: runtime.writes.Unacknowledged: Cassandra: 3 writes; start again")
+    assert failure.startswith(
+        "query sales failed: runtime.writes.Unacknowledged: Cassandra: 3 writes; start again"
+    )
 
 
 def test_lost_records_are_told_as_data_loss() -> None:
-    failure = failed("sales", "Some data may have been lost because they are not available in Kafka any more")
+    failure = failed(
+        "sales", "Some data may have been lost because they are not available in Kafka any more"
+    )
 
     assert isinstance(failure, DataLoss) and "move its checkpoint folder away" in str(failure)
 
 
-def test_second_driver_on_the_same_checkpoint_is_refused_before_anything_starts(tmp_path: Path) -> None:
+def test_second_driver_on_the_same_checkpoint_is_refused_before_anything_starts(
+    tmp_path: Path,
+) -> None:
     settings = Settings(checkpoints=tmp_path)
 
     with exclusive(settings.checkpoint("views")):
         second = subprocess.run(
-            [sys.executable, "-m", "speed_layer.job"], env={"TALLY_CHECKPOINTS": str(tmp_path), "PATH": ""}, capture_output=True, text=True,
-            cwd=Path(__file__).parents[3], check=False,
-        )  # fmt: skip
+            [sys.executable, "-m", "speed_layer.job"],
+            env={"TALLY_CHECKPOINTS": str(tmp_path), "PATH": ""},
+            capture_output=True,
+            text=True,
+            cwd=Path(__file__).parents[3],
+            check=False,
+        )
 
     assert second.returncode == 1
     assert second.stderr.startswith("speed layer:") and "held by process" in second.stderr

@@ -1,4 +1,5 @@
-"""A query that fails is started again while the others go on; one that refuses, or fails again and again, ends the job."""
+"""A query that fails is started again while the others go on; one that refuses, or fails again
+and again, ends the job."""
 
 import threading
 from collections.abc import Callable
@@ -44,7 +45,10 @@ class Planted(Keeper):
     """A keeper whose query is a stand-in, made anew by each start."""
 
     def __init__(self, start: Callable[[int], Query], batches: int) -> None:
-        super().__init__(cast(Driver, None), Planned("sales", ("sales",), (SALES,), cast(Any, None), lambda settings: 1))
+        super().__init__(
+            cast(Driver, None),
+            Planned("sales", ("sales",), (SALES,), cast(Any, None), lambda settings: 1),
+        )
         self.starts, self._make, self._batches = 0, start, batches
         self.start()
 
@@ -52,7 +56,9 @@ class Planted(Keeper):
         """A query whose progress has seen so many micro-batches."""
         self.starts += 1
         self._query = cast(Any, self._make(self.starts))
-        self._progress = cast(Progress, SimpleNamespace(take=lambda: None, batch=self._batches - 1, position=None))
+        self._progress = cast(
+            Progress, SimpleNamespace(take=lambda: None, batch=self._batches - 1, position=None)
+        )
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +68,10 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_query_that_fails_once_is_started_again_while_the_other_goes_on() -> None:
-    failing, other = Planted(lambda start: Query(3 if start == 1 else 10**6, FAILURE), 0), Planted(lambda start: Query(10**6, ""), 0)
+    failing, other = (
+        Planted(lambda start: Query(3 if start == 1 else 10**6, FAILURE), 0),
+        Planted(lambda start: Query(10**6, ""), 0),
+    )
 
     for _ in range(20):
         failing.look()

@@ -21,12 +21,21 @@ def test_new_folder_remembers_nothing(tmp_path: Path) -> None:
 
 
 def test_memory_grows_by_partition_and_is_read_as_it_was_kept(tmp_path: Path) -> None:
-    memory = Memory(tmp_path / "views", {"sales": Remembered("id", {0: (1, 1), 1: (5, 5)}), "traffic": Remembered("other", {})})
+    memory = Memory(
+        tmp_path / "views",
+        {"sales": Remembered("id", {0: (1, 1), 1: (5, 5)}), "traffic": Remembered("other", {})},
+    )
 
     memory.note(ACKS)
 
-    sales, traffic = Remembered("id", {0: (12, 7), 1: (5, 5), 2: (3, 9)}), Remembered("other", {0: (5, 5)})
-    assert kept_memory(tmp_path / "views", ["sales", "traffic"]) == {"sales": sales, "traffic": traffic}
+    sales, traffic = (
+        Remembered("id", {0: (12, 7), 1: (5, 5), 2: (3, 9)}),
+        Remembered("other", {0: (5, 5)}),
+    )
+    assert kept_memory(tmp_path / "views", ["sales", "traffic"]) == {
+        "sales": sales,
+        "traffic": traffic,
+    }
     assert [file.name for file in (tmp_path / "views").iterdir()] == [FILE]
 
 

@@ -12,19 +12,35 @@ ACKS = [
 ]
 # One report of Spark 4.1 with the fields that are kept.
 REPORT: dict[str, Any] = {
-    "name": "views", "runId": "r1", "batchId": 7, "timestamp": "2026-11-21T10:12:11.348Z", "numInputRows": 5,
-    "durationMs": {"addBatch": 900, "triggerExecution": 1000}, "stateOperators": [{"memoryUsedBytes": 10}],
+    "name": "views",
+    "runId": "r1",
+    "batchId": 7,
+    "timestamp": "2026-11-21T10:12:11.348Z",
+    "numInputRows": 5,
+    "durationMs": {"addBatch": 900, "triggerExecution": 1000},
+    "stateOperators": [{"memoryUsedBytes": 10}],
     "sources": [{"endOffset": {"sales": {"0": 12, "1": 3}, "traffic": {"0": 0, "1": 3}}}],
     "observedMetrics": {"acks": {"acks": [asdict(ack) for ack in ACKS]}},
-}  # fmt: skip
+}
 
 
 def test_line_has_what_demo_and_audit_read() -> None:
     assert progress_line(REPORT) == {
-        "query": "views", "run_id": "r1", "batch_id": 7, "timestamp": "2026-11-21T10:12:11.348Z", "input_rows": 5,
-        "duration_ms": {"addBatch": 900, "triggerExecution": 1000}, "late": 3, "unreadable": 3, "repeats": 1, "below_floor": 4,
-        "ahead": 0, "rows": 3, "state_bytes": 10, "until": {"sales": {"0": 12, "1": 3}, "traffic": {"0": 0, "1": 3}},
-    }  # fmt: skip
+        "query": "views",
+        "run_id": "r1",
+        "batch_id": 7,
+        "timestamp": "2026-11-21T10:12:11.348Z",
+        "input_rows": 5,
+        "duration_ms": {"addBatch": 900, "triggerExecution": 1000},
+        "late": 3,
+        "unreadable": 3,
+        "repeats": 1,
+        "below_floor": 4,
+        "ahead": 0,
+        "rows": 3,
+        "state_bytes": 10,
+        "until": {"sales": {"0": 12, "1": 3}, "traffic": {"0": 0, "1": 3}},
+    }
 
 
 def test_line_is_json() -> None:

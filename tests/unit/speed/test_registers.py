@@ -5,7 +5,14 @@ import pytest
 
 from schemas.loader import table_statements
 from speed_layer.receipts import COLUMNS, TABLE
-from speed_layer.sink.rows import LAST_EXPIRY, LONGEST_TTL_SECONDS, insert_statement, register, row_columns, seconds_to_live
+from speed_layer.sink.rows import (
+    LAST_EXPIRY,
+    LONGEST_TTL_SECONDS,
+    insert_statement,
+    register,
+    row_columns,
+    seconds_to_live,
+)
 from tally.families import FAMILIES, Family
 from tally.settings import Settings
 
@@ -41,7 +48,12 @@ def test_register_orders_by_epoch_then_by_events() -> None:
 
 
 NOW = datetime.now(UTC)
-AGES = [datetime(1, 1, 1, tzinfo=UTC), datetime(2000, 2, 29, 23, 45, tzinfo=UTC), datetime(2017, 9, 19, 12, tzinfo=UTC), NOW]
+AGES = [
+    datetime(1, 1, 1, tzinfo=UTC),
+    datetime(2000, 2, 29, 23, 45, tzinfo=UTC),
+    datetime(2017, 9, 19, 12, tzinfo=UTC),
+    NOW,
+]
 
 
 def millis(instant: datetime) -> int:
@@ -51,7 +63,9 @@ def millis(instant: datetime) -> int:
 
 @pytest.mark.parametrize("window", AGES, ids=lambda instant: str(instant.year))
 @pytest.mark.parametrize("days", [1, Settings().speed_retention_days, 7300])
-def test_row_of_any_age_written_now_lives_as_long_as_cassandra_can_store(window: datetime, days: int) -> None:
+def test_row_of_any_age_written_now_lives_as_long_as_cassandra_can_store(
+    window: datetime, days: int
+) -> None:
     now = NOW.timestamp()
     lives = seconds_to_live(millis(window), days, now)
 
@@ -67,15 +81,31 @@ def test_row_of_a_closed_window_lives_from_its_writing() -> None:
     assert seconds_to_live(0, retention_days=1, now_seconds=WINDOW_END + 400 * DAY) == DAY
 
 
-@pytest.mark.parametrize("now", [datetime(2036, 12, 31, tzinfo=UTC), datetime(2037, 12, 31, tzinfo=UTC), datetime(2038, 1, 18, tzinfo=UTC)])
+@pytest.mark.parametrize(
+    "now",
+    [
+        datetime(2036, 12, 31, tzinfo=UTC),
+        datetime(2037, 12, 31, tzinfo=UTC),
+        datetime(2038, 1, 18, tzinfo=UTC),
+    ],
+)
 def test_near_the_last_expiry_that_cassandra_stores_rows_end_there(now: datetime) -> None:
-    assert now.timestamp() + seconds_to_live(millis(now), retention_days=400, now_seconds=now.timestamp()) == LAST_EXPIRY
+    assert (
+        now.timestamp()
+        + seconds_to_live(millis(now), retention_days=400, now_seconds=now.timestamp())
+        == LAST_EXPIRY
+    )
 
 
-@pytest.mark.parametrize("now", [datetime(2038, 1, 19, tzinfo=UTC), datetime(2050, 1, 1, tzinfo=UTC)])
+@pytest.mark.parametrize(
+    "now", [datetime(2038, 1, 19, tzinfo=UTC), datetime(2050, 1, 1, tzinfo=UTC)]
+)
 def test_beyond_it_rows_are_written_without_an_end(now: datetime) -> None:
     assert seconds_to_live(millis(now), retention_days=400, now_seconds=now.timestamp()) == 0
 
 
 def test_time_to_live_never_exceeds_what_cassandra_takes() -> None:
-    assert seconds_to_live(4_000_000_000_000, retention_days=7300, now_seconds=0) == LONGEST_TTL_SECONDS
+    assert (
+        seconds_to_live(4_000_000_000_000, retention_days=7300, now_seconds=0)
+        == LONGEST_TTL_SECONDS
+    )

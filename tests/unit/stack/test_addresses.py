@@ -15,7 +15,9 @@ def test_addresses_are_on_loopback_and_all_different(tmp_path: Path) -> None:
 
     addresses = [getattr(settings, name) for name in NAMES]
 
-    assert len(set(addresses)) == len(NAMES) and all(address.startswith("127.0.0.1:") for address in addresses)
+    assert len(set(addresses)) == len(NAMES) and all(
+        address.startswith("127.0.0.1:") for address in addresses
+    )
 
 
 def test_addresses_are_the_same_the_next_time(tmp_path: Path) -> None:
@@ -24,17 +26,26 @@ def test_addresses_are_the_same_the_next_time(tmp_path: Path) -> None:
     assert settings_with_addresses({"TALLY_HOME": str(tmp_path)}) == first
 
 
-def test_no_port_is_given_to_two_homes_whose_services_have_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(addresses, "LAST_PORT", addresses.FIRST_PORT + 30)  # four homes of seven: by chance alone they would meet
+def test_no_port_is_given_to_two_homes_whose_services_have_not_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        addresses, "LAST_PORT", addresses.FIRST_PORT + 30
+    )  # four homes of seven: by chance alone they would meet
     cache = str(tmp_path / "cache")
 
-    homes = [settings_with_addresses({"TALLY_HOME": str(tmp_path / name), "TALLY_CACHE": cache}) for name in "abcd"]
+    homes = [
+        settings_with_addresses({"TALLY_HOME": str(tmp_path / name), "TALLY_CACHE": cache})
+        for name in "abcd"
+    ]
 
     given = [getattr(settings, name) for settings in homes for name in NAMES]
     assert len(set(given)) == len(given)
 
 
-def test_ports_of_a_home_that_is_gone_are_given_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ports_of_a_home_that_is_gone_are_given_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(addresses, "LAST_PORT", addresses.FIRST_PORT + 12)
     cache = str(tmp_path / "cache")
 
@@ -49,7 +60,9 @@ def test_cache_that_cannot_be_made_is_named_with_the_fix(tmp_path: Path) -> None
     (tmp_path / "file").write_text("")
 
     with pytest.raises(StackError, match=r"file/cache: .* set TALLY_CACHE"):
-        settings_with_addresses({"TALLY_HOME": str(tmp_path / "home"), "TALLY_CACHE": str(tmp_path / "file" / "cache")})
+        settings_with_addresses(
+            {"TALLY_HOME": str(tmp_path / "home"), "TALLY_CACHE": str(tmp_path / "file" / "cache")}
+        )
 
 
 def test_environment_wins_over_the_kept_address_and_is_kept(tmp_path: Path) -> None:

@@ -46,10 +46,17 @@ def test_second_run_fetches_nothing(cache: Path, monkeypatch: pytest.MonkeyPatch
     assert runs == ["kafka"] and artifacts.part_is_complete(cache, "kafka")
 
 
-def test_jar_that_differs_from_the_lock_is_never_used(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jar_that_differs_from_the_lock_is_never_used(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     brings(b"forged", monkeypatch)
 
-    with pytest.raises(StackError, match=r"JVM parts: broker.jar differ from .*artifacts.lock; remove .*ivy and run `make setup`"):
+    with pytest.raises(
+        StackError,
+        match=(
+            r"JVM parts: broker.jar differ from .*artifacts.lock; remove .*ivy and run `make setup`"
+        ),
+    ):
         artifacts.fetch_parts(cache)
 
     assert not (cache / "jars" / "kafka").exists()
@@ -65,7 +72,9 @@ def test_jar_that_has_gone_is_fetched_again(cache: Path, monkeypatch: pytest.Mon
     assert runs == ["kafka", "kafka"]
 
 
-def test_broken_download_is_tried_again_then_told_with_the_fix(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_download_is_tried_again_then_told_with_the_fix(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tries: list[str] = []
 
     def ivy_lines(fetch: artifacts._Fetch) -> Iterator[str]:
@@ -73,7 +82,10 @@ def test_broken_download_is_tried_again_then_told_with_the_fix(cache: Path, monk
         yield "\t[FAILED     ] broker.jar: Connection reset"
 
     monkeypatch.setattr(artifacts, "_ivy_lines", ivy_lines)
-    with pytest.raises(StackError, match=r"kafka: \[FAILED .*Connection reset; check the network, run `make setup` again"):
+    with pytest.raises(
+        StackError,
+        match=r"kafka: \[FAILED .*Connection reset; check the network, run `make setup` again",
+    ):
         artifacts.fetch_parts(cache)
 
     assert len(tries) == artifacts.ATTEMPTS
@@ -84,7 +96,9 @@ def test_class_path_before_the_set_up_names_make_setup(cache: Path) -> None:
         artifacts.class_path(cache, "kafka")
 
 
-def test_changed_ivy_file_asks_for_a_new_lock(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_changed_ivy_file_asks_for_a_new_lock(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "ivy.xml").write_text("<ivy-module/>")
     monkeypatch.setattr(artifacts, "IVY_FILE", tmp_path / "ivy.xml")
 

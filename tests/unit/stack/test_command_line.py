@@ -12,7 +12,13 @@ from runtime import output
 
 def tally(home: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "ops.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env={"TALLY_HOME": str(home), "PATH": "/usr/bin:/bin"}, check=False)
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env={"TALLY_HOME": str(home), "PATH": "/usr/bin:/bin"},
+        check=False,
+    )
 
 
 def test_status_of_a_stack_that_was_never_up(tmp_path: Path) -> None:
@@ -20,13 +26,25 @@ def test_status_of_a_stack_that_was_never_up(tmp_path: Path) -> None:
 
     services = json.loads(answer.stdout)["services"]
     assert answer.returncode == 1
-    assert list(services) == ["kafka", "cassandra", "normaliser", "gateway", "speed", "receipts", "master", "api", "airflow"]
+    assert list(services) == [
+        "kafka",
+        "cassandra",
+        "normaliser",
+        "gateway",
+        "speed",
+        "receipts",
+        "master",
+        "api",
+        "airflow",
+    ]
     assert {key: services["speed"][key] for key in ("state", "pid", "address")} == {
         "state": "stopped",
         "pid": None,
         "address": None,
     }
-    assert services["kafka"]["address"].startswith("127.0.0.1:") and services["api"]["address"].startswith("http://127.0.0.1:")
+    assert services["kafka"]["address"].startswith("127.0.0.1:") and services["api"][
+        "address"
+    ].startswith("http://127.0.0.1:")
 
 
 def test_error_is_one_line_on_standard_error_and_exit_code_1(tmp_path: Path) -> None:

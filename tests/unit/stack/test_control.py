@@ -24,18 +24,29 @@ def test_service_starts_when_what_it_needs_is_ready(site: Site, service: MakeSer
 
 
 def test_failure_keeps_only_those_down_that_need_it(site: Site, service: MakeService) -> None:
-    broker, reader, other = service("broker", "exit 1"), service("reader", needs=("broker",)), service("other")
+    broker, reader, other = (
+        service("broker", "exit 1"),
+        service("reader", needs=("broker",)),
+        service("other"),
+    )
 
     with pytest.raises(StackError, match="reader: not started, it needs broker"):
         control.up(site, [broker, reader, other], print)
 
-    states = {name: status.state for name, status in control.status(site, [broker, reader, other]).items()}
+    states = {
+        name: status.state for name, status in control.status(site, [broker, reader, other]).items()
+    }
     assert states == {"broker": "failed", "reader": "stopped", "other": "running"}
 
 
 def test_what_others_need_stops_last_and_kafka_after_all(site: Site, service: MakeService) -> None:
     told: list[str] = []
-    services = [service("kafka"), service("cassandra"), service("speed", needs=("kafka", "cassandra")), service("idle")]
+    services = [
+        service("kafka"),
+        service("cassandra"),
+        service("speed", needs=("kafka", "cassandra")),
+        service("idle"),
+    ]
     control.up(site, services, print)
 
     control.down(site, services, told.append)
@@ -78,13 +89,27 @@ def test_needs_are_started_too_in_start_order() -> None:
 def test_no_name_means_every_service() -> None:
     names = [service.name for service in catalogue.named(())]
 
-    assert names == ["kafka", "cassandra", "normaliser", "gateway", "speed", "receipts", "master", "api", "airflow"]
+    assert names == [
+        "kafka",
+        "cassandra",
+        "normaliser",
+        "gateway",
+        "speed",
+        "receipts",
+        "master",
+        "api",
+        "airflow",
+    ]
 
 
 def test_a_normaliser_for_each_slot_that_is_wanted_or_was_started(site: Site) -> None:
     def slots(settings: Settings) -> dict[str, str]:
         found = catalogue.services_of(Site(settings, site.environment))
-        return {name: one.launch(site).environment["TALLY_NORMALISER_SLOT"] for name, one in found.items() if "normaliser" in name}
+        return {
+            name: one.launch(site).environment["TALLY_NORMALISER_SLOT"]
+            for name, one in found.items()
+            if "normaliser" in name
+        }
 
     assert slots(site.settings) == {"normaliser": "0"}
     wanted = site.settings.model_copy(update={"normalisers": 3})

@@ -63,7 +63,9 @@ def test_seconds_from_the_receipt_to_its_answer_are_told(settings: Settings) -> 
     assert told[0].startswith("a receipt of store live at 2026-03-29T01:59:59.999Z: taken after 0.")
 
 
-def test_receipt_that_is_never_served_fails_after_the_deadline(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_receipt_that_is_never_served_fails_after_the_deadline(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(live, "DEADLINE_SECONDS", 0.3)
     Answers.delay = 1_000_000
 

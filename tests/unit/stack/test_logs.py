@@ -13,7 +13,11 @@ def test_log_beyond_its_size_begins_anew_with_its_past_beside_it(tmp_path: Path)
             logs.rotate(tmp_path, most_bytes=100)
         print("now", file=writer, flush=True)
 
-    assert [(tmp_path / f"speed.log.{number}").read_text()[:6].strip() for number in (1, 2, 3)] == ["third", "second", "first"]
+    assert [(tmp_path / f"speed.log.{number}").read_text()[:6].strip() for number in (1, 2, 3)] == [
+        "third",
+        "second",
+        "first",
+    ]
     assert file.read_text() == "now\n"
 
 

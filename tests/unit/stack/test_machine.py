@@ -48,28 +48,39 @@ def test_missing_java_names_the_packages(tmp_path: Path) -> None:
 def test_java_of_another_version_is_refused(tmp_path: Path, version: str) -> None:
     environment = java_home(tmp_path, version, "jdk.incubator.vector@x")
 
-    with pytest.raises(StackError, match=f"is version {version.removeprefix('1.')}, Tally needs 17 or 21; install"):
+    with pytest.raises(
+        StackError, match=f"is version {version.removeprefix('1.')}, Tally needs 17 or 21; install"
+    ):
         machine.check_java(environment)
 
 
 def test_java_without_the_vector_module_is_refused(tmp_path: Path) -> None:
     environment = java_home(tmp_path, "21", "java.base@21 java.sql@21")
 
-    with pytest.raises(StackError, match=r"has no module jdk.incubator.vector, .*; install OpenJDK"):
+    with pytest.raises(
+        StackError, match=r"has no module jdk.incubator.vector, .*; install OpenJDK"
+    ):
         machine.check_java(environment)
 
 
-def test_full_disk_is_told_with_what_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_told_with_what_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Disk(10**12, 10**12, 2 * 10**8))
 
-    with pytest.raises(StackError, match=r"disk: 0.2 GB free at .*, 3 GB are needed; free some or set TALLY_HOME"):
+    with pytest.raises(
+        StackError, match=r"disk: 0.2 GB free at .*, 3 GB are needed; free some or set TALLY_HOME"
+    ):
         machine.check_folder(tmp_path, 3, "set TALLY_HOME")
 
 
 def test_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(StackError, match=r"folder .*file: cannot be written .*; make it writable or set TALLY_CACHE"):
+    with pytest.raises(
+        StackError,
+        match=r"folder .*file: cannot be written .*; make it writable or set TALLY_CACHE",
+    ):
         machine.check_folder(tmp_path / "file", 0, "set TALLY_CACHE")
 
 

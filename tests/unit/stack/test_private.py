@@ -16,9 +16,14 @@ from tests.unit.stack.conftest import READY, MakeService
 
 
 def open_to_others(home: Path) -> list[str]:
-    """Paths below the home, itself included, that others than their owner may read, write or enter."""
+    """Paths below the home, itself included, that others than their owner may read, write or
+    enter."""
     found = [home, *home.rglob("*")]
-    return sorted(str(path.relative_to(home)) for path in found if not path.is_symlink() and path.stat().st_mode & 0o077)
+    return sorted(
+        str(path.relative_to(home))
+        for path in found
+        if not path.is_symlink() and path.stat().st_mode & 0o077
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -30,15 +35,22 @@ def generous() -> "object":
 
 
 def test_log_and_files_of_a_service_are_its_owners_alone(site: Site, service: MakeService) -> None:
-    job = service(script="mkdir $TALLY_HOME/data; echo a receipt > $TALLY_HOME/data/state; " + READY)
+    job = service(
+        script="mkdir $TALLY_HOME/data; echo a receipt > $TALLY_HOME/data/state; " + READY
+    )
 
     control.up(site, [job], print)
 
     assert open_to_others(site.home / "data") == []
-    assert [stat.S_IMODE(path.stat().st_mode) for path in (site.home, site.log("job"))] == [0o700, 0o600]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (site.home, site.log("job"))] == [
+        0o700,
+        0o600,
+    ]
 
 
-def test_home_of_an_earlier_version_is_closed_by_the_next_up(site: Site, service: MakeService) -> None:
+def test_home_of_an_earlier_version_is_closed_by_the_next_up(
+    site: Site, service: MakeService
+) -> None:
     for folder in ("data/airflow", "logs", "run"):
         (site.home / folder).mkdir(parents=True)
     for name in ("data/airflow/airflow.db", "logs/gateway.log", "run/kafka.properties"):
@@ -49,7 +61,11 @@ def test_home_of_an_earlier_version_is_closed_by_the_next_up(site: Site, service
     control.up(site, [service()], print)
 
     assert "data/airflow/airflow.db" in left_open
-    assert [name for name in open_to_others(site.home) if name.startswith(("data", "logs", ".")) or "kafka" in name] == []
+    assert [
+        name
+        for name in open_to_others(site.home)
+        if name.startswith(("data", "logs", ".")) or "kafka" in name
+    ] == []
 
 
 def test_files_of_others_in_the_same_folder_are_left_as_they_are(tmp_path: Path) -> None:
@@ -91,12 +107,19 @@ def test_a_verb_of_the_command_line_leaves_nothing_open(tmp_path: Path) -> None:
     home = tmp_path / "home"
     command = [sys.executable, "-m", "ops.cli", "status"]
 
-    subprocess.run(command, env={"TALLY_HOME": str(home), "PATH": "/usr/bin:/bin"}, capture_output=True, check=False)
+    subprocess.run(
+        command,
+        env={"TALLY_HOME": str(home), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        check=False,
+    )
 
     assert home.is_dir() and open_to_others(home) == []
 
 
-def test_secret_is_given_to_the_service_that_names_it_alone(site: Site, service: MakeService) -> None:
+def test_secret_is_given_to_the_service_that_names_it_alone(
+    site: Site, service: MakeService
+) -> None:
     keyed = Site.of(site.settings, {**site.environment, "TALLY_LOYALTY_KEY": "hunter2"})
     normaliser, gateway = service("normaliser", secrets=("TALLY_LOYALTY_KEY",)), service("gateway")
     control.up(keyed, [normaliser, gateway], print)

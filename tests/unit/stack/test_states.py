@@ -1,4 +1,5 @@
-"""What `tally status` says of a service that does no work: whether anybody has it in hand, since when, and why."""
+"""What `tally status` says of a service that does no work: whether anybody has it in hand, since
+when, and why."""
 
 import json
 import os
@@ -24,7 +25,9 @@ def test_refusal_is_told_apart_also_when_nobody_watches(site: Site, service: Mak
     assert (shown.state, shown.reason, shown.next_try) == ("failing", "sales-0 has a hole", None)
 
 
-def test_frozen_service_is_stalled_after_a_while_and_runs_again_when_it_answers(site: Site, service: MakeService) -> None:
+def test_frozen_service_is_stalled_after_a_while_and_runs_again_when_it_answers(
+    site: Site, service: MakeService
+) -> None:
     answers = [False]
     server = service(answers=lambda site: answers[0])
     control.up(site, [server], print)
@@ -52,18 +55,24 @@ def test_frozen_service_is_stalled_after_a_while_and_runs_again_when_it_answers(
         (-61, -61, "no heartbeat for 61 s"),
     ],
 )
-def test_job_is_stalled_by_its_heartbeat(site: Site, service: MakeService, at: float, moved_at: float, expected: str | None) -> None:
+def test_job_is_stalled_by_its_heartbeat(
+    site: Site, service: MakeService, at: float, moved_at: float, expected: str | None
+) -> None:
     job = service()
     control.up(site, [job], print)
     now = time.monotonic()
-    site.trace("job", supervisor.HEARTBEAT).write_text(json.dumps({"at": now + at, "moved_at": now + moved_at}))
+    site.trace("job", supervisor.HEARTBEAT).write_text(
+        json.dumps({"at": now + at, "moved_at": now + moved_at})
+    )
 
     shown = status(site, job)
 
     assert (shown.state, shown.reason) == ("stalled" if expected else "running", expected)
 
 
-def test_killed_service_without_a_watcher_has_failed_and_with_one_it_is_failing(site: Site, service: MakeService) -> None:
+def test_killed_service_without_a_watcher_has_failed_and_with_one_it_is_failing(
+    site: Site, service: MakeService
+) -> None:
     job = service()
     control.up(site, [job], print)
     kill(site, job)

@@ -69,7 +69,9 @@ def test_killed_service_is_failed_and_up_brings_it_back(site: Site, service: Mak
     assert states.status_of(site, job).state == "running" and pid_of(site, job) != before
 
 
-def test_up_ends_the_child_of_a_killed_service_before_it_starts_it_again(site: Site, service: MakeService) -> None:
+def test_up_ends_the_child_of_a_killed_service_before_it_starts_it_again(
+    site: Site, service: MakeService
+) -> None:
     driver = service(script=READY_WITH_CHILD)
     up(site, driver)
     [orphan] = psutil.Process(pid_of(site, driver)).children()
@@ -81,7 +83,9 @@ def test_up_ends_the_child_of_a_killed_service_before_it_starts_it_again(site: S
     assert alive_without_parent and processes.has_ended(orphan)
 
 
-def test_spark_driver_without_its_jvm_has_failed_though_its_python_lives(site: Site, service: MakeService) -> None:
+def test_spark_driver_without_its_jvm_has_failed_though_its_python_lives(
+    site: Site, service: MakeService
+) -> None:
     driver = service(script=READY_WITH_JVM, spark_driver=True)
     up(site, driver)
     python = psutil.Process(pid_of(site, driver))
@@ -92,7 +96,12 @@ def test_spark_driver_without_its_jvm_has_failed_though_its_python_lives(site: S
     lived_on = not processes.has_ended(python)
     told = up(site, driver)
 
-    assert (failed, lived_on, told[0], processes.has_ended(python)) == ("failed", True, "job: starting", True)
+    assert (failed, lived_on, told[0], processes.has_ended(python)) == (
+        "failed",
+        True,
+        "job: starting",
+        True,
+    )
     assert up(site, driver) == ["job: runs already"]
 
 
@@ -108,9 +117,14 @@ def test_down_ends_the_child_of_a_killed_service(site: Site, service: MakeServic
     assert states.status_of(site, driver).state == "stopped"
 
 
-def test_down_ends_a_service_that_ignores_the_polite_signal(site: Site, service: MakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_down_ends_a_service_that_ignores_the_polite_signal(
+    site: Site, service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(processes, "LEFTOVER_SECONDS", 0.5)
-    stubborn = service(script="trap '' TERM; touch $TALLY_READY_FILE; while :; do sleep 0.1; done", stop_seconds=0.2)
+    stubborn = service(
+        script="trap '' TERM; touch $TALLY_READY_FILE; while :; do sleep 0.1; done",
+        stop_seconds=0.2,
+    )
     up(site, stubborn)
     process = psutil.Process(pid_of(site, stubborn))
 
@@ -119,10 +133,14 @@ def test_down_ends_a_service_that_ignores_the_polite_signal(site: Site, service:
     assert processes.has_ended(process)
 
 
-def test_another_process_with_the_recorded_pid_is_neither_running_nor_killed(site: Site, service: MakeService) -> None:
+def test_another_process_with_the_recorded_pid_is_neither_running_nor_killed(
+    site: Site, service: MakeService
+) -> None:
     job = service()
     site.run("job.json").parent.mkdir(parents=True)
-    processes.write_record(site.run("job.json"), Record(os.getpid(), create_time=1.0, argv=("old",), ready=True))
+    processes.write_record(
+        site.run("job.json"), Record(os.getpid(), create_time=1.0, argv=("old",), ready=True)
+    )
 
     state = states.status_of(site, job).state
     control.down(site, [job], print)
@@ -145,17 +163,26 @@ def test_busy_port_is_named_with_its_setting(site: Site, service: MakeService) -
 
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        busy = Site.of(site.settings.model_copy(update={"gateway": f"127.0.0.1:{port}"}), site.environment)
+        busy = Site.of(
+            site.settings.model_copy(update={"gateway": f"127.0.0.1:{port}"}), site.environment
+        )
         web = service(name="gateway", settings_names=("gateway",))
 
-        with pytest.raises(StackError, match=f"gateway: port {port} on 127.0.0.1 is busy .*set TALLY_GATEWAY=127.0.0.1:PORT"):
+        with pytest.raises(
+            StackError,
+            match=f"gateway: port {port} on 127.0.0.1 is busy .*set TALLY_GATEWAY=127.0.0.1:PORT",
+        ):
             up(busy, web)
 
 
-def test_service_that_ends_while_it_starts_says_its_last_words(site: Site, service: MakeService) -> None:
+def test_service_that_ends_while_it_starts_says_its_last_words(
+    site: Site, service: MakeService
+) -> None:
     broken = service(script="echo no such topic >&2; exit 3")
 
-    with pytest.raises(StackError, match=r"job: ended while it started \(no such topic\); see .*job.log"):
+    with pytest.raises(
+        StackError, match=r"job: ended while it started \(no such topic\); see .*job.log"
+    ):
         up(site, broken)
 
 

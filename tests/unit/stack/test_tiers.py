@@ -27,12 +27,17 @@ def run_pytest(folder: Path, files: dict[str, str], *arguments: str) -> tuple[in
         *arguments,
     ]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    answer = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    answer = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     return answer.returncode, answer.stdout
 
 
 def test_each_tier_is_counted(tmp_path: Path) -> None:
-    files = {"unit/test_a.py": "def test_a(): pass\ndef test_b(): pass\n", "laws/test_a.py": "def test_c(): pass\n"}
+    files = {
+        "unit/test_a.py": "def test_a(): pass\ndef test_b(): pass\n",
+        "laws/test_a.py": "def test_c(): pass\n",
+    }
 
     code, output = run_pytest(tmp_path, files, "--tiers", "unit,laws")
 
@@ -46,17 +51,42 @@ def test_tier_that_was_not_asked_for_is_not_even_imported(tmp_path: Path) -> Non
 
 
 def test_files_of_a_folder_with_one_stack_go_to_one_worker(tmp_path: Path) -> None:
-    told = "import os\ndef test_it(): open(__file__ + '.' + os.environ['PYTEST_XDIST_WORKER'], 'w').close()\n"
-    files = {f"e2e/{folder}/test_{number}.py": told for folder in ("today", "other") for number in range(8)}
+    told = (
+        "import os\ndef test_it(): open(__file__ + '.' + os.environ['PYTEST_XDIST_WORKER'],"
+        " 'w').close()\n"
+    )
+    files = {
+        f"e2e/{folder}/test_{number}.py": told
+        for folder in ("today", "other")
+        for number in range(8)
+    }
 
-    assert run_pytest(tmp_path, files, "--tiers", "e2e", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")[0] == 0
+    assert (
+        run_pytest(
+            tmp_path,
+            files,
+            "--tiers",
+            "e2e",
+            "-n",
+            "2",
+            "--dist",
+            "loadfile",
+            "--no-loadscope-reorder",
+        )[0]
+        == 0
+    )
 
-    workers = {folder: {file.suffix for file in (tmp_path / "tests" / "e2e" / folder).glob("*.gw?")} for folder in ("today", "other")}
+    workers = {
+        folder: {file.suffix for file in (tmp_path / "tests" / "e2e" / folder).glob("*.gw?")}
+        for folder in ("today", "other")
+    }
     assert (len(workers["today"]), len(workers["other"])) == (1, 2)
 
 
 def test_empty_tier_fails_the_run(tmp_path: Path) -> None:
-    code, output = run_pytest(tmp_path, {"unit/test_a.py": "def test_a(): pass\n"}, "--tiers", "unit,laws")
+    code, output = run_pytest(
+        tmp_path, {"unit/test_a.py": "def test_a(): pass\n"}, "--tiers", "unit,laws"
+    )
 
     assert code == 1 and "FAILED: tier laws has no tests" in output
 
@@ -70,7 +100,10 @@ def test_skip_without_reason_fails_the_run(tmp_path: Path) -> None:
 
 
 def test_skip_with_reason_is_accepted(tmp_path: Path) -> None:
-    told = "import pytest\ndef test_a(): pass\n@pytest.mark.skip(reason='needs a third node')\ndef test_b(): pass\n"
+    told = (
+        "import pytest\ndef test_a(): pass\n@pytest.mark.skip(reason='needs a third node')\ndef"
+        " test_b(): pass\n"
+    )
 
     assert run_pytest(tmp_path, {"unit/test_a.py": told}, "--tiers", "unit")[0] == 0
 

@@ -1,4 +1,5 @@
-"""The watcher: what ended by itself is started again, later each time, after what it needs, and not at all where that cannot help."""
+"""The watcher: what ended by itself is started again, later each time, after what it needs, and
+not at all where that cannot help."""
 
 import json
 import signal
@@ -18,7 +19,10 @@ from tests.unit.stack.conftest import READY, READY_WITH_JVM, MakeService
 from tests.unit.stack.watched import REFUSES, SOON, as_if_watched, kill, status
 
 # Up the first time, ended at once from then on.
-ONCE = "test -e $TALLY_HOME/was-up && { echo disk full >&2; exit 1; }; touch $TALLY_HOME/was-up; " + READY
+ONCE = (
+    "test -e $TALLY_HOME/was-up && { echo disk full >&2; exit 1; }; touch $TALLY_HOME/was-up; "
+    + READY
+)
 
 
 def until(condition: Callable[[], bool], watcher: Watcher, seconds: float = 10) -> None:
@@ -62,7 +66,9 @@ def test_spark_driver_whose_jvm_was_killed_comes_back(site: Site, service: MakeS
     assert status(site, driver).pid != python.pid and processes.has_ended(python)
 
 
-def test_new_start_has_the_environment_of_the_first_though_the_watcher_has_another(site: Site, service: MakeService) -> None:
+def test_new_start_has_the_environment_of_the_first_though_the_watcher_has_another(
+    site: Site, service: MakeService
+) -> None:
     told = Site.of(site.settings, {**site.environment, "TALLY_PARTITIONS": "7"})
     job = service(script="echo partitions $TALLY_PARTITIONS; " + READY)
     control.up(told, [job], print)
@@ -88,10 +94,17 @@ def test_first_try_comes_after_a_second_and_a_clock_set_back_does_not_put_it_off
     failing = Failing(0.0, "why").ended("why", False, Patience(), now=100.0)
 
     assert failing.next_try == 101.0
-    assert [failing.is_due(Patience(), now) for now in (100.9, 101.0, 41.1, 40.9)] == [False, True, False, True]
+    assert [failing.is_due(Patience(), now) for now in (100.9, 101.0, 41.1, 40.9)] == [
+        False,
+        True,
+        False,
+        True,
+    ]
 
 
-def test_service_that_cannot_start_is_given_up_with_its_reason_after_its_tries(site: Site, service: MakeService) -> None:
+def test_service_that_cannot_start_is_given_up_with_its_reason_after_its_tries(
+    site: Site, service: MakeService
+) -> None:
     job = service(script=ONCE)
     watcher = watched(site, job)
     as_if_watched(site)
@@ -119,7 +132,12 @@ def test_up_by_hand_begins_anew_with_what_was_given_up(site: Site, service: Make
 
 
 def test_refusal_is_not_started_again(site: Site, service: MakeService) -> None:
-    job = service(script=f"test -e $TALLY_HOME/refuse && {{ echo one more >> $TALLY_HOME/refuse; {REFUSES}; }}; {READY}")
+    job = service(
+        script=(
+            f"test -e $TALLY_HOME/refuse && {{ echo one more >> $TALLY_HOME/refuse; {REFUSES}; }};"
+            f" {READY}"
+        )
+    )
     watcher = watched(site, job)
     (site.home / "refuse").touch()
     kill(site, job)
@@ -143,7 +161,9 @@ def test_old_refusal_is_gone_before_the_next_start(site: Site, service: MakeServ
     until(lambda: status(site, job).state == "running", watcher)
 
 
-def test_ended_service_waits_for_what_it_needs_and_that_costs_no_try(site: Site, service: MakeService) -> None:
+def test_ended_service_waits_for_what_it_needs_and_that_costs_no_try(
+    site: Site, service: MakeService
+) -> None:
     broker = service("kafka", script="test -e $TALLY_HOME/broken && exit 1; " + READY)
     job = service("job", needs=("kafka",))
     watcher = watched(site, broker, job)
@@ -157,7 +177,10 @@ def test_ended_service_waits_for_what_it_needs_and_that_costs_no_try(site: Site,
 
     until(lambda: status(site, job).state == "running", watcher)
 
-    assert waiting is not None and (waiting.tries, waiting.reason.endswith("; waits for kafka")) == (0, True)
+    assert waiting is not None and (
+        waiting.tries,
+        waiting.reason.endswith("; waits for kafka"),
+    ) == (0, True)
 
 
 def test_service_that_was_stopped_by_hand_stays_down(site: Site, service: MakeService) -> None:
@@ -206,7 +229,9 @@ def test_watching_goes_on_after_an_error_and_ends_when_no_watcher_is_recorded(
     control.up(site, [job], print)
     (lock := site.run("lock")).rename(hidden := site.run("hidden"))
     own = psutil.Process()
-    processes.write_record(watching.record_file(site), processes.Record(own.pid, own.create_time(), ("watcher",)))
+    processes.write_record(
+        watching.record_file(site), processes.Record(own.pid, own.create_time(), ("watcher",))
+    )
     watching_thread = threading.Thread(target=watch, args=(site,))
     watching_thread.start()
     try:
@@ -223,7 +248,9 @@ def test_watching_goes_on_after_an_error_and_ends_when_no_watcher_is_recorded(
     assert not watching_thread.is_alive()
 
 
-def test_watcher_process_begins_with_the_first_service_and_ends_with_the_last(site: Site, service: MakeService, tmp_path: Path) -> None:
+def test_watcher_process_begins_with_the_first_service_and_ends_with_the_last(
+    site: Site, service: MakeService, tmp_path: Path
+) -> None:
     job, other = service(), service("other")
     control.watch(site)
     before = watching.runs(site)
@@ -240,7 +267,9 @@ def test_watcher_process_begins_with_the_first_service_and_ends_with_the_last(si
     assert first is not None and first == again and processes.process_of(first) is None
 
 
-def test_killed_watcher_is_followed_by_another_at_the_next_up(site: Site, service: MakeService) -> None:
+def test_killed_watcher_is_followed_by_another_at_the_next_up(
+    site: Site, service: MakeService
+) -> None:
     control.up(site, [service()], print)
     control.watch(site)
     first = processes.process_of(processes.read_record(watching.record_file(site)))

@@ -1,0 +1,38 @@
+"""The rows that a contender wrote, beside those of the oracle: a run that differs has no number."""
+
+import sys
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from cassandra.cluster import Session
+
+# Store and start of the window (milliseconds since 1970); receipts and cents.
+Key: TypeAlias = tuple[str, int]
+Sold: TypeAlias = tuple[int, int]
+Totals: TypeAlias = Mapping[Key, Sold]
+
+
+def rows_of(session: Session, rows: str = "sales_15min") -> dict[Key, Sold]:
+    """Receipts and cents of every window of the table, over all currencies."""
+    found: dict[Key, Sold] = {}
+    for row in session.execute(f"SELECT store_id, window_start, receipts, gross_minor FROM {rows}"):
+        key = row.store_id, int(row.window_start.timestamp() * 1000)
+        receipts, cents = found.get(key, (0, 0))
+        found[key] = receipts + row.receipts, cents + row.gross_minor
+    return found
+
+
+def refuse_wrong_rows(name: str, found: Totals, expected: Totals) -> None:
+    """Nothing if every window is as expected; says how many were compared. Raises SystemExit."""
+    wrong = [key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key)]
+    say(f"{name}: {len(expected):,} windows compared, {len(wrong):,} differ")
+    if wrong:
+        raise SystemExit(
+            f"{name}: e.g. {wrong[0]}: {found.get(wrong[0])} for {expected.get(wrong[0])}; no"
+            " number"
+        )
+
+
+def say(line: str) -> None:
+    """A line for whoever waits."""
+    print(line, file=sys.stderr, flush=True)

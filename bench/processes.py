@@ -1,0 +1,31 @@
+"""Processor time and memory of a job: its JVM, and all its Python processes together."""
+
+import psutil
+
+
+def memory_of(job: psutil.Process) -> dict[str, float]:
+    """MiB of the JVM, and of all Python processes together."""
+    mib = {"jvm": 0.0, "python": 0.0}
+    for process in [job, *job.children(recursive=True)]:
+        try:
+            mib["jvm" if process.name() == "java" else "python"] += (
+                process.memory_info().rss / 2**20
+            )
+        except psutil.NoSuchProcess:
+            continue
+    return mib
+
+
+def cpu_of(process: psutil.Process | None) -> float:
+    """Processor seconds of a process and its ended children."""
+    assert process is not None
+    times = process.cpu_times()
+    return float(times.user + times.system + times.children_user + times.children_system)
+
+
+def job_cpu(job: psutil.Process) -> dict[str, float]:
+    """Processor seconds of the JVM, and of all Python processes together."""
+    used = {"jvm": 0.0, "python": 0.0}
+    for process in [job, *job.children(recursive=True)]:
+        used["jvm" if process.name() == "java" else "python"] += cpu_of(process)
+    return used

@@ -1,0 +1,50 @@
+"""What was measured, as a table of medians."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: records a second, by process the seconds of processor time for a million of them,
+    and the peak of its memory in MiB."""
+
+    per_second: float
+    cpu_seconds: Mapping[str, float]
+    peak_mib: Mapping[str, float]
+
+
+def show(title: str, runs: Mapping[str, Sequence[Run]]) -> None:
+    """The medians of the interleaved runs, lowest and highest beside them."""
+    table = Table(
+        "contender",
+        "records/s",
+        "lowest to highest",
+        "CPU s a million: jvm, python, cassandra, kafka",
+        "peak MiB",
+        title=title,
+    )
+    for name, some in runs.items():
+        rates, least_to_most = interval([run.per_second for run in some], 0)
+        cpu = ", ".join(
+            f"{median(run.cpu_seconds.get(part, 0.0) for run in some):.0f}"
+            for part in ("jvm", "python", "cassandra", "kafka")
+        )
+        peak = ", ".join(
+            f"{part} {max(run.peak_mib.get(part, 0.0) for run in some):.0f}"
+            for part in ("jvm", "python")
+        )
+        table.add_row(name, rates, least_to_most, cpu, peak)
+    Console().print(table)
+
+
+def interval(values: Sequence[float], digits: int) -> tuple[str, str]:
+    """The median; the lowest to the highest."""
+    return (
+        f"{median(values):,.{digits}f}",
+        f"{min(values):,.{digits}f} to {max(values):,.{digits}f}",
+    )
