@@ -1,13 +1,12 @@
+"""What a checkpoint says of its query, damaged ones too."""
+
 import json
 from pathlib import Path
 
 import pytest
 
-from runtime.checkpoint import committed_position, has_begun
-from speed_layer.source import Retained, refuse_data_loss
-from tally.errors import DataLoss, TallyError
-
-HELD = Retained(earliest={0: 5}, end={0: 9})
+from runtime.checkpoint import committed_position, has_begun, planned_end, planned_start
+from tally.errors import Refused, TallyError
 
 
 def write_offsets(checkpoint: Path, batch: int, until: int) -> None:
@@ -53,17 +52,31 @@ def test_truncated_offset_file_is_told_with_what_to_do(tmp_path: Path) -> None:
         committed_position(tmp_path)
 
 
-@pytest.mark.parametrize("needed", [4, 10])
-def test_offsets_that_the_topic_does_not_hold_are_data_loss(needed: int) -> None:
-    with pytest.raises(
-        DataLoss,
-        match=(
-            rf"goes on at offset {needed}, the broker holds 5 to 9; move the checkpoint folder away"
-        ),
-    ):
-        refuse_data_loss({0: needed}, "sales", HELD)
+def test_batch_starts_where_the_one_before_ends_and_the_first_where_the_query_began(
+    tmp_path: Path,
+) -> None:
+    write_offsets(tmp_path, 0, 70)
+    write_offsets(tmp_path, 1, 80)
+    (tmp_path / "sources" / "0").mkdir(parents=True)
+    (tmp_path / "sources" / "0" / "0").write_text('\0v1\n{"sales": {"0": 7, "11": 2147483648}}')
+
+    assert planned_start(tmp_path, 0) == {"sales": {0: 7, 11: 2**31}}
+    assert planned_start(tmp_path, 1) == planned_end(tmp_path, 0)
+    assert planned_end(tmp_path, 1)["sales"] == {0: 80}
 
 
-@pytest.mark.parametrize("needed", [5, 9])
-def test_offsets_that_the_topic_holds_are_not_data_loss(needed: int) -> None:
-    refuse_data_loss({0: needed}, "sales", HELD)
+@pytest.mark.parametrize(
+    "text", ["", "v1", 'v1\n{"batchWatermarkMs": 0}', "v1\n{}\n[1]", "v1\n{}\n{"]
+)
+def test_log_that_was_cut_off_refuses_and_does_not_pass_for_another(
+    tmp_path: Path, text: str
+) -> None:
+    """The second line alone is JSON too: offsets of no topic."""
+    write_offsets(tmp_path, 3, 70)
+    (tmp_path / "offsets" / "3").write_text(text)
+
+    for planned, batch in ((planned_end, 3), (planned_start, 4)):
+        with pytest.raises(Refused, match=r"offsets/3 is damaged or missing .* move it away"):
+            planned(tmp_path, batch)
+    with pytest.raises(Refused, match="sources/0/0 is damaged or missing"):
+        planned_start(tmp_path, 0)

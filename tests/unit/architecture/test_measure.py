@@ -1,0 +1,46 @@
+"""The house in numbers: the measure itself finds what is planted."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.unit.architecture import measure
+from tests.unit.architecture.measure import Number, circles, numbers, silent_raisers
+from tests.unit.architecture.sources import ROOT, python_files
+
+
+def test_every_number_is_within_its_limits() -> None:
+    assert [one for one in numbers() if not one.holds] == []
+
+
+@pytest.mark.parametrize(("value", "holds"), [(3, False), (4, True), (5, True), (6, False)])
+def test_number_holds_between_its_limits(value: float, holds: bool) -> None:
+    assert Number("", value, most=5, least=4).holds == holds
+
+
+def test_circle_is_found_and_a_chain_is_none() -> None:
+    chain = {"a": {"b"}, "b": {"c"}}
+
+    assert circles(chain) == []
+    assert circles({**chain, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
+
+
+def test_function_that_raises_and_does_not_say_so_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = 'def told():\n    """Raises Error."""\n    raise Error("x")\n'
+    silent = 'def silent():\n    """A value."""\n    if 1:\n        raise Error("x")\n'
+    inner = 'def outer():\n    """A value."""\n    def inner():\n        raise Error("x")\n'
+    private = "def _own():\n    raise Error\n"
+    again = "def again():\n    try: f()\n    except E:\n        raise\n"
+    tree = ast.parse(told + silent + inner + private + again)
+    monkeypatch.setattr(measure, "parsed", lambda file: tree)
+
+    assert [line.split(": ")[1] for line in silent_raisers([Path("x.py")])] == ["silent", "inner"]
+
+
+def test_only_one_file_makes_a_kafka_source_of_spark() -> None:
+    """Java's default isolation is another than ours: each further source could forget it."""
+    product = [file for file in python_files() if file.parts[0] not in ("tests", "bench")]
+    found = [str(file) for file in product if 'format("kafka")' in (ROOT / file).read_text("utf-8")]
+
+    assert found == ["runtime/kafka_source.py"]
