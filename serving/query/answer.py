@@ -243,9 +243,11 @@ class Answerer:
         return seen.pop() if seen else self._book.store(asked.stores[0].store_id).currency
 
     def _rows(self, asked: Asked, store: StoreAnswer) -> list[dict[str, Any]]:
-        values = [self._values(asked, store, dimension) for dimension in asked.by]
+        # Whoever names one twice asks for it once.
+        by = [*dict.fromkeys(asked.by)]
+        values = [self._values(asked, store, dimension) for dimension in by]
         # Without dimensions there is one empty product: the whole.
-        splits = [dict(zip(asked.by, some, strict=True)) for some in product(*values)]
+        splits = [dict(zip(by, some, strict=True)) for some in product(*values)]
         return rows_of(asked.metric, store.found, store.asked.zone, splits)
 
     def _values(self, asked: Asked, store: StoreAnswer, dimension: str) -> Sequence[str | None]:

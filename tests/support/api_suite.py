@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import httpx
+import pytest
 from fastapi import FastAPI
 
 from tests.support.serving_example import DIRTY, NEW, SETTLED
@@ -212,10 +213,9 @@ class ApiSuite:
         answer = ask("/v1/metrics/revenue", **{**DAY, "store": "500"})
         assert (answer.status_code, answer.json()["errors"][0]["nearest"]) == (422, ["currency"])
 
-    def test_by_currency_has_a_row_for_each(self, ask: Ask) -> None:
-        body = ask(
-            "/v1/metrics/revenue", **{**DAY, "store": "500"}, by="currency", grain="1d"
-        ).json()
+    @pytest.mark.parametrize("by", ["currency", "currency,currency"])
+    def test_by_currency_has_a_row_for_each(self, ask: Ask, by: str) -> None:
+        body = ask("/v1/metrics/revenue", **{**DAY, "store": "500"}, by=by, grain="1d").json()
         assert [(row["by"], row["value"]) for row in body["rows"]] == [
             ({"currency": "EUR"}, 60),
             ({"currency": "USD"}, 10),
