@@ -1,5 +1,6 @@
-"""Catching up: `python -m bench.backlog` lets five million dense receipts wait, then starts a speed
-layer of 1 GB heap and kills it thrice.
+"""Catching up: `python -m bench.backlog` times a speed layer that five million receipts wait for.
+
+They are dense; it starts with a heap of 1 GB once they wait, and is killed thrice.
 
 It prints how long it took, the peak of its memory, and how many receipts were left out as late; a
 wrong row and there is no number.
@@ -49,8 +50,7 @@ def fill(bench: Bench, count: int) -> dict[Key, Sold]:
 
 
 def caught_up(bench: Bench, contender: Contender, session: Session, folder: Path) -> None:
-    """Starts the contender, kills it at three moments, waits until it has read everything; says
-    what it saw."""
+    """Starts the contender, kills it thrice, waits until all is read; says what it saw."""
     end = dict(retained(bench.settings, SALES.topic).end)
     variables = {
         "TALLY_CHECKPOINTS": f"{folder}/checkpoints",

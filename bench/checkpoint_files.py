@@ -1,9 +1,8 @@
-"""What Hadoop's child processes cost a micro-batch: `python -m bench.checkpoint_files` measures
-what docs/adr/004 decides by.
+"""What Hadoop's child processes cost a micro-batch; docs/adr/004 decides by it.
 
-One small stateful query with RocksDB, in one JVM, its checkpoint on Hadoop's own local file system
-and on Tally's in turn. No Kafka, no Cassandra, no Python worker: what is left is Spark's fixed
-cost.
+`python -m bench.checkpoint_files` measures it. One small stateful query with RocksDB, in one JVM,
+its checkpoint on Hadoop's own local file system and on Tally's in turn. No Kafka, no Cassandra, no
+Python worker: what is left is Spark's fixed cost.
 """
 
 import argparse
@@ -54,8 +53,10 @@ def counting(spark: SparkSession, checkpoint: str) -> Iterator[StreamingQuery]:
 
 
 def measured(spark: SparkSession, micro_batches: int) -> Numbers:
-    """Median milliseconds of each step, after the first micro-batches, and the page faults of
-    child processes a micro-batch."""
+    """Median milliseconds of each step, and page faults of child processes a micro-batch.
+
+    The first micro-batches are left out.
+    """
     reports: dict[int, Mapping[str, float]] = {}
     before, deadline = faults_of_ended_children(spark), time.monotonic() + SECONDS
     with tempfile.TemporaryDirectory() as checkpoint, counting(spark, checkpoint) as query:

@@ -28,8 +28,8 @@ def refuse_wrong_rows(name: str, found: Totals, expected: Totals) -> None:
     say(f"{name}: {len(expected):,} windows compared, {len(wrong):,} differ")
     if wrong:
         raise SystemExit(
-            f"{name}: e.g. {wrong[0]}: {found.get(wrong[0])} for {expected.get(wrong[0])}; no"
-            " number"
+            f"{name}: e.g. {wrong[0]}:"
+            f" {found.get(wrong[0])} for {expected.get(wrong[0])}; no number"
         )
 
 

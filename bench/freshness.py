@@ -1,9 +1,9 @@
-"""How old what a reader sees is: `python -m bench.freshness` sells probe receipts through a whole
-local stack, under steady load.
+"""How old what a reader sees is: `python -m bench.freshness` sells probe receipts under load.
 
-Five probes a second, each of a store of its own, beside 0, 100, 500 and 1,000 receipts a second of
-fifty other stores. Of each probe: when the gateway had acknowledged it, when its canonical record
-could be read, when its window was announced, when the API served it.
+The load is steady; they go through a whole local stack. Five probes a second, each of a store of
+its own, beside 0, 100, 500 and 1,000 receipts a second of fifty other stores. Of each probe: when
+the gateway had acknowledged it, when its canonical record could be read, when its window was
+announced, when the API served it.
 """
 
 import json
@@ -42,8 +42,10 @@ _sold = iter(range(1, sys.maxsize))
 
 @dataclass
 class Probe:
-    """One receipt: its store, when it happened, and when (monotonic seconds) it was
-    acknowledged, committed, announced and served."""
+    """One receipt: its store, when it happened, and when each step had it.
+
+    The steps are acknowledged, committed, announced and served, in monotonic seconds.
+    """
 
     store: str
     at: datetime
@@ -236,8 +238,10 @@ def measured(settings: Settings, rate: int, seconds: float) -> list[Probe]:
 
 
 def show(title: str, probes: Sequence[Probe]) -> dict[str, float]:
-    """A table of the seconds from the acknowledgement to each step; the median and the 99th
-    percentile of the last."""
+    """A table of the seconds from the acknowledgement to each step.
+
+    The last step has its median and its 99th percentile.
+    """
     table = Table("step", "p50 s", "p90 s", "p99 s", title=f"{title}: {len(probes)} probes")
     for step in STEPS:
         found = sorted(probe.seconds(step) for probe in probes)

@@ -1,5 +1,6 @@
-"""What every benchmark stands on: a broker and a Cassandra of its own, jobs run as processes, their
-numbers, and the oracle.
+"""What every benchmark stands on: services of its own, jobs as processes, numbers, the oracle.
+
+The services are a broker and a Cassandra.
 
 A contender is a job that reads the canonical topic `sales` and writes the table of the speed rows:
 Tally's own, that of another checkout (`--against`), or a peer. Contenders read the same records in
@@ -68,10 +69,10 @@ class Bench:
     runs: dict[str, list[Run]] = field(default_factory=dict)
 
     def measure(self, contender: Contender, load: Load, **overrides: str) -> Run:
-        """A run of a contender that is warm, on new topics and into a new keyspace: from the commit
-        of the load to its last record.
+        """A warm run of a contender: from the commit of the load to its last record.
 
-        Raises SystemExit when the rows are not those of the oracle.
+        It has new topics and a new keyspace. Raises SystemExit when the rows are not those of the
+        oracle.
         """
         keyspace = f"bench_{time.monotonic_ns()}"
         settings = self.settings.model_copy(update={"keyspace": keyspace})
@@ -139,8 +140,10 @@ def counted(
 
 
 def publish(settings: Settings, records: Iterable[CanonicalReceipt]) -> Callable[[], int]:
-    """What makes the records visible, all at once, and says how many they are: they lie in Kafka
-    in an open transaction."""
+    """What makes the records visible, all at once, and says how many they are.
+
+    They lie in Kafka in an open transaction.
+    """
     producer = kafka_producer(
         settings, {"transactional.id": "bench", "transaction.timeout.ms": 120_000}
     )
@@ -170,8 +173,7 @@ def publish(settings: Settings, records: Iterable[CanonicalReceipt]) -> Callable
 
 
 def warm_up() -> Iterator[CanonicalReceipt]:
-    """Enough records for code to be compiled and connections to be open, of the day before all
-    others."""
+    """Records of the day before all others, enough to compile code and open connections."""
     return (
         receipt(f"warm-{number % 200}", number, WARM_DAY + number * timedelta(seconds=4), 5)
         for number in range(WARM_RECORDS)
@@ -197,8 +199,10 @@ def peaks_until(done: Callable[[], bool], job: psutil.Process) -> dict[str, floa
 
 @contextmanager
 def own_environment() -> Iterator[dict[str, str]]:
-    """The variables of a home for one benchmark only; of TALLY's just the cache folder is
-    inherited."""
+    """The variables of a home for one benchmark only.
+
+    Of TALLY's just the cache folder is inherited.
+    """
     with tempfile.TemporaryDirectory(prefix="bench-home-") as home:
         yield apart(Path(home), os.environ)
 

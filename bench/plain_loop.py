@@ -1,11 +1,11 @@
-"""A peer without Spark: `python -m bench.plain_loop` counts sales in one plain, crash-safe Python
-process.
+"""A peer without Spark: `python -m bench.plain_loop` counts sales in one plain process.
 
-confluent-kafka, cassandra-driver, its state in Cassandra: what most would write first. It counts
-what the speed layer counts, of one family, with the same rows, batches and register, and commits
-its position after everything is acknowledged; begun again it finds in Cassandra which events a
-window has. It has no floor, no check of lost records, no announcements, no lateness: what a window
-has seen is kept for ever. One process takes all partitions.
+The process is Python and crash-safe. confluent-kafka, cassandra-driver, its state in Cassandra:
+what most would write first. It counts what the speed layer counts, of one family, with the same
+rows, batches and register, and commits its position after everything is acknowledged; begun again
+it finds in Cassandra which events a window has. It has no floor, no check of lost records, no
+announcements, no lateness: what a window has seen is kept for ever. One process takes all
+partitions.
 """
 
 import signal
@@ -87,16 +87,16 @@ class PlainLoop:
         self._insert = binder(self._prepared(insert_statement(SALES, settings.keyspace)))
         self._keep = binder(
             self._prepared(
-                "INSERT INTO plain_state (store_id, start, ids, sums) VALUES (?, ?, ?, ?) USING"
-                " TIMESTAMP ?"
+                "INSERT INTO plain_state (store_id, start, ids, sums)"
+                " VALUES (?, ?, ?, ?) USING TIMESTAMP ?"
             )
         )
         self._find = self._prepared(
             "SELECT ids, sums FROM plain_state WHERE store_id = ? AND start = ?"
         )
         self._reach = self._prepared(
-            "INSERT INTO speed_progress (family, partition, until) VALUES ('sales', ?, ?) USING"
-            " TIMESTAMP ?"
+            "INSERT INTO speed_progress (family, partition, until)"
+            " VALUES ('sales', ?, ?) USING TIMESTAMP ?"
         )
 
     def turn(self) -> None:

@@ -28,10 +28,8 @@ def main() -> int:
         if subprocess.run([sys.executable, "-m", module, *options], check=False).returncode:
             failed.append(module)
         say(f"── {time.monotonic() - since:.0f} s")
-    say(
-        f"\n{time.monotonic() - began:.0f} s in all;"
-        f" {'failed: ' + ', '.join(failed) if failed else 'all rows compared, none differs'}"
-    )
+    outcome = f"failed: {', '.join(failed)}" if failed else "all rows compared, none differs"
+    say(f"\n{time.monotonic() - began:.0f} s in all; {outcome}")
     return 1 if failed else 0
 
 

@@ -1,8 +1,7 @@
-"""The rebuild of a year: `python -m bench.rebuild` brings the real receipts into a master dataset,
-then rebuilds all of it in turn.
+"""The rebuild of a year: `python -m bench.rebuild` times rebuilds of the real receipts.
 
-It prints what each part of a rebuild took; a generation whose rows are not those of the receipts
-has no number.
+It brings them into a master dataset, then rebuilds all of it in turn, and prints what each part of
+a rebuild took; a generation whose rows are not those of the receipts has no number.
 """
 
 import json
@@ -52,10 +51,8 @@ def fill(bench: Bench, session: Session, shape: str, share: float) -> Totals:
     """The shape's receipts in the master dataset; what the rows of a generation have to be."""
     expected: dict[tuple[str, int], tuple[int, int]] = {}
     make, count = SHAPES[shape]
-    say(
-        f"{publish(bench.settings, counted(make(int(count * share)), expected))():,} receipts are"
-        " sent"
-    )
+    sent = publish(bench.settings, counted(make(int(count * share)), expected))()
+    say(f"{sent:,} receipts are sent")
     end = dict(retained(bench.settings, SALES.topic).end)
     with tempfile.TemporaryDirectory(prefix="bench-master-") as folder:
         variables = {"TALLY_READY_FILE": f"{folder}/ready", "TALLY_INGEST_TRIGGER_SECONDS": "2"}

@@ -1,8 +1,7 @@
-"""The raw receipts both ways: `python -m bench.receipts` measures the views beside them, in one
-application and in two.
+"""The raw receipts both ways: `python -m bench.receipts` measures the views beside them.
 
-Of both: how old what a reader sees is, processor seconds of the speed layer for a million receipts,
-and its memory.
+They run in one application and in two. Of both: how old what a reader sees is, processor seconds of
+the speed layer for a million receipts, and its memory.
 """
 
 import subprocess

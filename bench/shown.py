@@ -10,8 +10,10 @@ from rich.table import Table
 
 @dataclass(frozen=True)
 class Run:
-    """One run: records a second, by process the seconds of processor time for a million of them,
-    and the peak of its memory in MiB."""
+    """One run: records a second, and what each process took.
+
+    That is the seconds of processor time for a million records, and the peak of its memory in MiB.
+    """
 
     per_second: float
     cpu_seconds: Mapping[str, float]

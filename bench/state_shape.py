@@ -1,9 +1,8 @@
-"""Which shape of streaming state is fastest: `python -m bench.state_shape` measures what
-docs/adr/001-state-shape.md decides by.
+"""Which shape of streaming state is fastest: `python -m bench.state_shape` measures it.
 
-Every shape reads the same pre-filled Kafka topic in the same micro-batches, into a sink that only
-keeps the rows; the runs are interleaved, and a run whose last rows differ from the expected totals
-ends the benchmark without a number.
+docs/adr/001-state-shape.md decides by it. Every shape reads the same pre-filled Kafka topic in the
+same micro-batches, into a sink that only keeps the rows; the runs are interleaved, and a run whose
+last rows differ from the expected totals ends the benchmark without a number.
 """
 
 import argparse
@@ -48,10 +47,10 @@ Totals = Mapping[Key, tuple[int, int]]
 
 @dataclass(frozen=True)
 class Run:
-    """One measured run: records a second of its warm micro-batches, the JVM's processor time for a
-    million records, its state.
+    """One measured run: records a second, the JVM's processor time for a million, its state.
 
-    Processor time hardly changes when other programs run beside; records a second do.
+    Records a second are those of its warm micro-batches. Processor time hardly changes when other
+    programs run beside; records a second do.
     """
 
     per_second: float
@@ -61,8 +60,10 @@ class Run:
 
 
 def fill_topic(settings: Settings, records: int) -> Totals:
-    """The topic filled in order of event time, with copies of recent receipts among them;
-    (receipts, cents) by window."""
+    """The topic filled in order of event time; (receipts, cents) by window.
+
+    Copies of recent receipts are among them.
+    """
     chance = random.Random(1)
     originals = int(records / (1 + DUPLICATES))
     step = timedelta(hours=HOURS) / originals

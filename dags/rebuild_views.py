@@ -1,5 +1,7 @@
-"""DAG `rebuild_views`: the views of every family rebuilt from the master dataset, every hour
-what has become dirty."""
+"""DAG `rebuild_views`: the views of every family rebuilt from the master dataset.
+
+Every hour what has become dirty.
+"""
 
 import shlex
 import sys
@@ -48,11 +50,11 @@ with DAG(
 ) as dag:
     BashOperator(
         task_id="rebuild",
-        # `exec`: the signal that ends the task reaches the job itself. The last line, one JSON
-        # object, becomes the task's XCom.
+        # `exec`: the signal that ends the task reaches the job itself.
+        # The last line, one JSON object, becomes the task's XCom.
         bash_command=(
-            f"exec {shlex.quote(sys.executable)} -m batch_layer.views.rebuild --json --{{{{"
-            " params.mode }}{% if params.mode == 'days' %} {{ params.days }}{% endif %}"
+            f"exec {shlex.quote(sys.executable)} -m batch_layer.views.rebuild --json"
+            " --{{ params.mode }}{% if params.mode == 'days' %} {{ params.days }}{% endif %}"
         ),
         cwd=str(REPOSITORY),
         append_env=True,

@@ -1,2 +1,1 @@
-"""Everything on the way into Kafka: gateway, normaliser, the processor loop, and sources of
-messages."""
+"""Everything on the way into Kafka: gateway, normaliser, and sources of messages."""

@@ -1,2 +1,1 @@
-"""What a person or a machine runs: the command line, the local stack, the audit, the oracle, the
-demo."""
+"""What a person or a machine runs: command line, local stack, audit, oracle, demo."""

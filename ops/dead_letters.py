@@ -22,8 +22,10 @@ _BATCH = 5_000
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """One dead letter; value is the redacted original as text, at the time (UTC) at which it
-    became one."""
+    """One dead letter, at the time (UTC) at which it became one.
+
+    Its value is the redacted original as text.
+    """
 
     id: str
     reason: str
@@ -76,8 +78,9 @@ def dead_letter(settings: Settings, letter_id: str) -> DeadLetter:
 
 
 def replay(settings: Settings, letter: DeadLetter, fixed: bytes | None) -> str:
-    """Send the original (or its corrected content) to its raw topic again; returns
-    topic:partition:offset of the new message.
+    """Send the original (or its corrected content) to its raw topic again.
+
+    Returns topic:partition:offset of the new message.
 
     Raises TallyError when the original is gone, or is a canonical record, which only the normaliser
     may write.
@@ -98,8 +101,8 @@ def _original(settings: Settings, letter: DeadLetter) -> Message:
     topic, partition, offset = letter.id.rsplit(":", 2)
     if loader.topics()[topic]["kind"] != "raw":
         raise TallyError(
-            f"{letter.id}: a {letter.reason} lies in a canonical topic; give its corrected message"
-            " with --fix FILE"
+            f"{letter.id}: a {letter.reason} lies in a canonical topic;"
+            " give its corrected message with --fix FILE"
         )
     consumer = kafka_consumer(settings, f"dead-letters-{uuid4()}", {"auto.offset.reset": "error"})
     try:
@@ -110,8 +113,8 @@ def _original(settings: Settings, letter: DeadLetter) -> Message:
     if message is None or message.error() or not _is_original(settings, letter, message):
         kept = f"kept {settings.raw_retention_seconds} s"
         raise TallyError(
-            f"{letter.id}: the original is no longer in Kafka ({kept}); give its corrected content"
-            " with --fix FILE"
+            f"{letter.id}: the original is no longer in Kafka ({kept});"
+            " give its corrected content with --fix FILE"
         )
     return message
 
@@ -133,8 +136,8 @@ def _send(
     producer.produce(topic, value, key, headers=list(headers), on_delivery=keep)
     if producer.flush(_SECONDS) or not stored:
         raise TallyError(
-            f"Kafka at {settings.kafka} did not take the message; `tally status` shows whether it"
-            " runs"
+            f"Kafka at {settings.kafka} did not take the message;"
+            " `tally status` shows whether it runs"
         )
     return stored[0]
 

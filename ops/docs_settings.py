@@ -1,5 +1,7 @@
-"""`python -m ops.docs_settings` writes docs/generated/settings.md from tally/settings.py; a test
-says when that is due."""
+"""`python -m ops.docs_settings` writes docs/generated/settings.md from tally/settings.py.
+
+A test says when that is due.
+"""
 
 import sys
 from pathlib import Path

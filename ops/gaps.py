@@ -1,5 +1,7 @@
-"""Records that were gone before they were read: which ones, and the decision to go on without
-them."""
+"""Records that were gone before they were read: which ones, and how to go on without them.
+
+That is somebody's decision.
+"""
 
 import json
 from collections.abc import Iterator
@@ -28,8 +30,10 @@ _NEVER = datetime.fromtimestamp(0, UTC)
 
 @dataclass(frozen=True)
 class Hole:
-    """What one job can no longer read of one partition: it stands at `position`, and why it
-    cannot go on there."""
+    """What one job can no longer read of one partition, and why it cannot go on there.
+
+    The job stands at `position`.
+    """
 
     topic: str
     partition: int
@@ -40,14 +44,18 @@ class Hole:
 
     @property
     def is_cut(self) -> bool:
-        """Whether it is another log than the one that was read, and not the same one without its
-        beginning."""
+        """Whether it is another log than the one that was read.
+
+        The same one without its beginning is no other log.
+        """
         return self.log.earliest <= self.position
 
 
 def readable_topics() -> list[str]:
-    """Topics with a reader that keeps its position: raw ones (the normaliser) and canonical ones
-    (the master)."""
+    """Topics with a reader that keeps its position.
+
+    Raw ones are the normaliser's, canonical ones the master's.
+    """
     raw = [entry["raw"] for name, entry in loader.topics().items() if name in FAMILIES]
     return [*raw, *FAMILIES]
 
@@ -123,8 +131,10 @@ def _first_arrival(found: Hole) -> datetime:
 
 
 def _last_arrival(settings: Settings, found: Hole) -> datetime | None:
-    """Arrival of the first record after the hole; None if there is none, or it is a
-    transaction's marker, or the log another one."""
+    """Arrival of the first record after the hole, if there is one.
+
+    None if there is none, or it is a transaction's marker, or the log another one.
+    """
     if found.is_cut:
         return None
     place = found.topic, found.partition, found.log.earliest
@@ -133,8 +143,10 @@ def _last_arrival(settings: Settings, found: Hole) -> datetime | None:
 
 
 def _move(admin: AdminClient, found: Hole) -> None:
-    """The normaliser goes on at the first record kept: of a log that was cut, what it reads
-    twice is a duplicate."""
+    """The normaliser goes on at the first record kept.
+
+    Of a log that was cut, what it reads twice is a duplicate.
+    """
     position = TopicPartition(
         found.topic, found.partition, found.log.earliest, metadata=Bookmark(found.log.topic_id).text
     )
@@ -146,8 +158,8 @@ def _move(admin: AdminClient, found: Hole) -> None:
     except KafkaException as error:
         reason = error.args[0].str()
         raise TallyError(
-            f"the normaliser's position was not moved ({reason}); `tally down normaliser`, then"
-            " accept again"
+            f"the normaliser's position was not moved ({reason});"
+            " `tally down normaliser`, then accept again"
         ) from error
 
 

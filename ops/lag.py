@@ -1,5 +1,7 @@
-"""How far each part of the pipeline is behind, in records and in seconds, from the brokers and
-the views."""
+"""How far each part of the pipeline is behind, in records and in seconds.
+
+The brokers and the views tell.
+"""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -23,8 +25,7 @@ Offsets = Mapping[tuple[str, int], int]
 
 @dataclass(frozen=True)
 class Lag:
-    """Offsets not yet passed: normaliser over the raw topics, speed and master over the
-    canonical topics."""
+    """Offsets not yet passed: normaliser over raw topics, speed and master over canonical ones."""
 
     raw_end: int
     normaliser: int
@@ -39,8 +40,10 @@ class Lag:
 
 @dataclass(frozen=True)
 class Waiting:
-    """Seconds since the arrival of the oldest record that each has not read; 0 when it has read
-    everything."""
+    """Seconds since the arrival of the oldest record that each has not read.
+
+    0 when it has read everything.
+    """
 
     normaliser: float
     speed: float
@@ -103,8 +106,10 @@ def _reach(settings: Settings, session: Session) -> _Reach:
 
 
 def _ends(consumer: Consumer, names: Iterable[str]) -> dict[tuple[str, int], int]:
-    """End offset by (topic, partition): the last stable offset, since the consumer reads
-    committed records only."""
+    """End offset by (topic, partition).
+
+    It is the last stable offset, since the consumer reads committed records only.
+    """
     partitions = [
         (name, number)
         for name in names
@@ -132,8 +137,10 @@ def _seconds(settings: Settings, reached: Offsets, ends: Offsets) -> float:
 
 
 def _first_arrivals(settings: Settings, unread: Offsets) -> list[float]:
-    """Arrival (seconds since 1970) of the first record at or after each position; of none where
-    only markers of transactions follow."""
+    """Arrival (seconds since 1970) of the first record at or after each position.
+
+    None of a partition where only markers of transactions follow.
+    """
     consumer = kafka_consumer(settings, "lag", {"enable.partition.eof": True})
     waiting, found, deadline = set(unread), list[float](), time.monotonic() + _TIMEOUT_SECONDS
     try:
@@ -151,7 +158,7 @@ def _first_arrivals(settings: Settings, unread: Offsets) -> list[float]:
         consumer.close()
     if waiting:
         raise StackError(
-            f"kafka at {settings.kafka}: no answer within {_TIMEOUT_SECONDS:.0f} s; look into"
-            " its log"
+            f"kafka at {settings.kafka}: no answer within {_TIMEOUT_SECONDS:.0f} s;"
+            " look into its log"
         )
     return found

@@ -34,8 +34,10 @@ MAX_MESSAGE_BYTES = 6_291_456
 
 
 def main() -> int:
-    """0 when every topic, the keyspace and every table are there, 1 with one line on stderr if
-    not."""
+    """Exit code: 0 when every topic, the keyspace and every table are there, else 1.
+
+    With 1 there is one line on stderr.
+    """
     try:
         settings = Settings.load()
         create_topics(settings)
@@ -97,8 +99,10 @@ def topic_configuration(kind: str, settings: Settings) -> dict[str, str]:
 
 
 def _raw_segment(settings: Settings) -> int:
-    """Milliseconds after which a raw topic begins a new file: only whole files leave the disk,
-    and they hold people's data."""
+    """Milliseconds after which a raw topic begins a new file.
+
+    Only whole files leave the disk, and they hold people's data.
+    """
     return max(_LEAST_SEGMENT, min(HOUR_MILLISECONDS, settings.raw_retention_seconds * 1000))
 
 

@@ -1,2 +1,4 @@
-"""The mechanics that every process shares: how a job ends, its heartbeat, its way to Kafka,
-Cassandra and HTTP."""
+"""What every process shares: how a job ends, its heartbeat, its way to other services.
+
+These are Kafka, Cassandra and HTTP.
+"""

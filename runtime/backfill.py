@@ -1,5 +1,7 @@
-"""Declared backfills: spans of days before a family's first arrival that somebody has sent
-whole."""
+"""Declared backfills: spans of days before a family's first arrival that were sent whole.
+
+Somebody says so.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,8 +28,8 @@ def declare_backfill(
     declared = Backfill(family, *days, source, datetime.now(UTC))
     # Prepared: as text the driver writes no date before the year 1000.
     statement = session.prepare(
-        "INSERT INTO backfill (family, first_day, last_day, declared_at, source) VALUES (?, ?, ?,"
-        " ?, ?)"
+        "INSERT INTO backfill (family, first_day, last_day, declared_at, source)"
+        " VALUES (?, ?, ?, ?, ?)"
     )
     session.execute(
         statement, [family, declared.first, declared.last, declared.declared_at, source]

@@ -8,16 +8,20 @@ from runtime.marks import Mark
 
 
 class Bookmark(msgspec.Struct, frozen=True):
-    """What is kept beside a committed position: the topic's id, and the last record that was
-    read, None before the first."""
+    """What is kept beside a committed position.
+
+    The topic's id, and the last record that was read, None before the first.
+    """
 
     topic_id: str
     last: Mark | None = None
 
     @classmethod
     def read(cls, metadata: str | None) -> "Bookmark | None":
-        """The bookmark in an offset's metadata; None if it is not one (set by hand, or before
-        there were any)."""
+        """The bookmark in an offset's metadata.
+
+        None if it is not one (set by hand, or before there were any).
+        """
         try:
             return msgspec.json.decode(metadata or "", type=cls)
         except msgspec.DecodeError:
@@ -31,8 +35,10 @@ class Bookmark(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Log:
-    """One partition as it is in Kafka now: its topic's id, first offset kept, end, and the
-    record at the bookmark's place."""
+    """One partition as it is in Kafka now.
+
+    Its topic's id, first offset kept, end, and the record at the bookmark's place.
+    """
 
     topic_id: str
     earliest: int
@@ -41,8 +47,10 @@ class Log:
 
 
 class TopicIds(msgspec.Struct, frozen=True):
-    """Ids of the topics that a group reads, kept beside a position in another topic: with a
-    deleted topic its positions go too."""
+    """Ids of the topics that a group reads, kept beside a position in another topic.
+
+    With a deleted topic its positions go too.
+    """
 
     topic_ids: dict[str, str] = {}
 

@@ -1,5 +1,4 @@
-"""What a failed Spark query says at its root, without Spark's, py4j's and the JVM's wrapping of
-it."""
+"""What a failed Spark query says at its root, without what Spark, py4j and the JVM wrap it in."""
 
 _TRACEBACK = "Traceback (most recent call last):"
 _CAUSED_BY = "Caused by: "
@@ -7,8 +6,11 @@ _MOST_CHARACTERS = 300
 
 
 def root_cause(text: str) -> str:
-    """The Python error at the end of the last traceback, else the JVM's last cause, else how the
-    text begins; one line."""
+    """What the text says at its root, as one line.
+
+    The Python error at the end of the last traceback, else the JVM's last cause, else how the text
+    begins.
+    """
     _, traceback, after = text.rpartition(_TRACEBACK)
     if traceback:
         found = next(

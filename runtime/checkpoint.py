@@ -1,5 +1,7 @@
-"""What a checkpoint folder of Spark says of its query: whether it has begun, and which offsets its
-micro-batches have."""
+"""What a checkpoint folder of Spark says of its query.
+
+Whether it has begun, and which offsets its micro-batches have.
+"""
 
 import json
 import os
@@ -77,8 +79,10 @@ def text_of(offsets: TopicOffsets) -> str:
 
 
 def keep_whole(file: Path, text: str) -> None:
-    """The file has this text, on the disk and not in a cache; who reads meanwhile finds the old
-    one."""
+    """The file has this text, on the disk and not in a cache.
+
+    Who reads meanwhile finds the old one.
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
     arriving = file.with_name(f"{file.name}.arriving")
     with arriving.open("w", encoding="utf-8") as opened:

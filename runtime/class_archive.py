@@ -1,9 +1,8 @@
-"""Archives of a JVM's classes as it has them after reading and checking them: each later JVM begins
-with one (ADR 006).
+"""Archives of a JVM's classes as it has them after reading and checking them (ADR 006).
 
-Made once by `make setup` (ops/local/stack/archived.py). An archive is of one Java and of these very
-jars: of others it is another file, which is not there, and then a JVM reads its classes from the
-jars.
+Each later JVM begins with one. Made once by `make setup` (ops/local/stack/archived.py). An archive
+is of one Java and of these very jars: of others it is another file, which is not there, and then a
+JVM reads its classes from the jars.
 """
 
 import hashlib
@@ -24,10 +23,9 @@ def making(file: Path) -> str:
 
 
 def archive_file(cache: Path, part: str = SPARK) -> Path | None:
-    """Where the archive of a part (spark, kafka or cassandra) lies if it has been made: in this
-    Python's environment.
+    """Where the archive of a part lies if it has been made: in this Python's environment.
 
-    None if no Java is found.
+    A part is spark, kafka or cassandra. None if no Java is found.
     """
     modules = _java_modules()
     if modules is None:

@@ -1,5 +1,7 @@
-"""The brokers' clock: the one that stamps arrivals, and so the only one that may say up to when
-everything has arrived."""
+"""The brokers' clock: the one that stamps arrivals.
+
+So it is the only one that may say up to when everything has arrived.
+"""
 
 from datetime import datetime
 
@@ -15,8 +17,7 @@ TIMEOUT_SECONDS = 30.0
 
 
 def brokers_now(settings: Settings) -> datetime:
-    """An instant that has come by the clock of every broker which leads a partition of the topic
-    `clock`.
+    """An instant that has come by the clock of each broker that leads a partition of `clock`.
 
     Each of them stamps a probe record; the earliest stamp. Raises TallyError when one does not
     answer in time.
@@ -37,12 +38,12 @@ def brokers_now(settings: Settings) -> datetime:
     left = producer.flush(TIMEOUT_SECONDS)
     if failed or left or not stamps:
         raise TallyError(
-            f"topic {TOPIC}: {failed[0].str() if failed else 'no answer'}; start Kafka with `tally"
-            " up kafka`"
+            f"topic {TOPIC}: {failed[0].str() if failed else 'no answer'};"
+            " start Kafka with `tally up kafka`"
         )
     if any(kind != TIMESTAMP_LOG_APPEND_TIME for kind, _ in stamps):
         raise TallyError(
-            f"topic {TOPIC} has not the brokers' time in its records; `tally up kafka` sets"
-            " message.timestamp.type"
+            f"topic {TOPIC} has not the brokers' time in its records;"
+            " `tally up kafka` sets message.timestamp.type"
         )
     return from_millis(min(millis for _, millis in stamps))

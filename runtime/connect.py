@@ -28,26 +28,25 @@ CQL_DATE_ZERO = 1 << 31
 # The consumer group of the normaliser: its committed positions say which raw records have become
 # canonical ones.
 NORMALISER_GROUP = "normaliser"
-# Beside the group's position in this topic, which nobody deletes, lie the ids of the topics that it
-# reads.
+# Beside the group's position in this topic, which nobody deletes, lie the ids of those it reads.
 NORMALISER_ANCHOR = "dead-letters"
 _SYSLOG_ERROR = 3
 
 
 @contextmanager
 def cassandra_session(settings: Settings, keyspace: str | None = None) -> Iterator[Session]:
-    """A session on the keyspace ("" for none), LOCAL_QUORUM, SERIAL for lightweight transactions;
-    closed at the end.
+    """A session on the keyspace ("" for none), closed at the end.
 
-    Raises StackError when no node answers, also later, to what is asked in the session.
+    LOCAL_QUORUM, SERIAL for lightweight transactions. Raises StackError when no node answers, also
+    later, to what is asked in the session.
     """
     cluster = cassandra_cluster(settings)
     try:
         yield cluster.connect(settings.keyspace if keyspace is None else keyspace or None)
     except NoHostAvailable as error:
         raise StackError(
-            f"cassandra at {settings.cassandra}: {error.args[0]}; `tally doctor` looks for the"
-            " cause"
+            f"cassandra at {settings.cassandra}: {error.args[0]};"
+            " `tally doctor` looks for the cause"
         ) from error
     finally:
         cluster.shutdown()
@@ -90,8 +89,7 @@ def kafka_producer(settings: Settings, overrides: Mapping[str, Any] | None = Non
 def kafka_consumer(
     settings: Settings, group: str, overrides: Mapping[str, Any] | None = None
 ) -> Consumer:
-    """A consumer that reads committed records only, from the earliest, and never commits by
-    itself."""
+    """A consumer of committed records only, from the earliest, that never commits by itself."""
     return Consumer(
         {
             "bootstrap.servers": settings.kafka,

@@ -1,5 +1,6 @@
-"""A command as the work of a container that is started again whenever it ends: a refusal is held,
-not repeated.
+"""A command as the work of a container that is started again whenever it ends.
+
+A refusal is held, not repeated.
 
 `python -m runtime.container COMMAND…`. A held container is unhealthy and its log ends with the
 reason; a restart by hand tries again.
@@ -18,8 +19,10 @@ _BY_SIGNAL = 128
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code of the command, 128 + the signal's number if one ended it; after a refusal DONE,
-    but only once told to stop."""
+    """Exit code of the command, 128 + the signal's number if one ended it.
+
+    After a refusal DONE, but only once told to stop.
+    """
     command = list(sys.argv[1:] if argv is None else argv)
     # Ready to be stopped before there is a command: one that nobody could tell to end would outlive
     # its container.
@@ -34,8 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     code = process.wait()
     if code == REFUSED:
         print(
-            f"{' '.join(command)}: refused and not started again; correct what is named above, then"
-            " restart this container",
+            f"{' '.join(command)}: refused and not started again;"
+            " correct what is named above, then restart this container",
             flush=True,
         )
         _wait_for_the_stop()

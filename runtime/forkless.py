@@ -1,5 +1,6 @@
-"""Hadoop's local file system without a child process for each file (ADR 004): where its classes
-lie, how Spark takes them.
+"""Hadoop's local file system without a child process for each file (ADR 004).
+
+Where its classes lie, and how Spark takes them.
 
 Compiled from forkless.scala by `make setup` (ops/local/stack/compiled.py), once for each version of
 that source.
@@ -15,8 +16,7 @@ PACKAGE = "tally.forkless"
 
 
 def classes_jar(cache: Path) -> Path:
-    """The jar of the compiled classes, named by the digest of their source; it is there whole or
-    not at all."""
+    """The jar of the compiled classes, whole or not there; named by the digest of their source."""
     return cache / "jars" / f"forkless-{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]}.jar"
 
 

@@ -1,5 +1,7 @@
-"""Records that were gone before they were read, accepted by somebody so that a job could go on:
-kept in Cassandra for good."""
+"""Records gone before they were read, accepted by somebody so that a job could go on.
+
+Kept in Cassandra for good.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -8,8 +10,8 @@ from datetime import datetime
 from cassandra.cluster import Session
 
 _ALL = (
-    "SELECT topic, partition, from_offset, until_offset, first_arrival, last_arrival, noted_at,"
-    " reason FROM gap"
+    "SELECT topic, partition, from_offset, until_offset, first_arrival, last_arrival,"
+    " noted_at, reason FROM gap"
 )
 _NOTE = """
     INSERT INTO gap (topic, partition, from_offset, until_offset,
@@ -37,8 +39,10 @@ class Gap:
 
 
 def read_gaps(session: Session) -> list[Gap]:
-    """Every gap ever accepted, by topic, partition and offset; instants without zone, in UTC, as
-    the driver gives them."""
+    """Every gap ever accepted, by topic, partition and offset.
+
+    Instants without zone, in UTC, as the driver gives them.
+    """
     found = [Gap(*row) for row in session.execute(_ALL)]
     return sorted(found, key=lambda gap: (gap.topic, gap.partition, gap.from_offset))
 
@@ -49,8 +53,9 @@ def note_gap(session: Session, gap: Gap) -> None:
 
 
 def past_gaps(until: Offsets, gaps: Iterable[Gap]) -> dict[str, dict[int, int]]:
-    """First offset still wanted by topic and partition: one that lies in a gap is moved to the
-    gap's end.
+    """First offset still wanted by topic and partition.
+
+    One that lies in a gap is moved to the gap's end.
 
     >>> before, after = datetime(2017, 1, 1), datetime(2017, 1, 2)
     >>> gap = Gap("sales", 0, 5, 9, before, after, after, "")

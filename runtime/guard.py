@@ -1,5 +1,7 @@
-"""What stands before every application: known hosts, no foreign pages, headers for browsers, a
-bound on bodies in memory."""
+"""What stands before every application.
+
+Known hosts, no foreign pages, headers for browsers, a bound on bodies in memory.
+"""
 
 from collections.abc import Iterable
 from urllib.parse import urlsplit
@@ -25,8 +27,10 @@ STRICT_POLICY = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; fo
 
 
 class Guard:
-    """Refuses a name that is not ours (DNS rebinding, 400) and what a foreign page started
-    (403); adds headers for browsers."""
+    """Refuses a name that is not ours (DNS rebinding, 400) and what a foreign page started (403).
+
+    Adds headers for browsers.
+    """
 
     def __init__(
         self, app: ASGIApp, hosts: Iterable[str], page_policy: str = STRICT_POLICY
@@ -87,11 +91,10 @@ class Guard:
 
 
 class BodyBudget:
-    """Bounds the request bodies in memory over all requests, in bytes; one more byte than that
-    answers 503.
+    """Bounds the request bodies in memory over all requests, in bytes.
 
-    The first bytes of each are free, so that a till's receipt gets in while others fill the budget
-    with large bodies.
+    One more byte than that answers 503. The first bytes of each are free, so that a till's receipt
+    gets in while others fill the budget with large bodies.
     """
 
     def __init__(self, app: ASGIApp, most_bytes: int) -> None:
@@ -128,8 +131,10 @@ class BodyBudget:
 
 
 def known_hosts(address: str, allowed: str) -> frozenset[str]:
-    """Names under which host:port may be asked: loopback, its own host, and those listed with
-    commas (`*`: any)."""
+    """Names under which host:port may be asked.
+
+    Loopback, its own host, and those listed with commas (`*`: any).
+    """
     own = address.rsplit(":", 1)[0].strip("[]").lower()
     listed = (name.strip().strip("[]").lower() for name in allowed.split(","))
     return frozenset(name for name in (*_LOOPBACK, own, *listed) if name not in _WILDCARDS)
@@ -137,10 +142,10 @@ def known_hosts(address: str, allowed: str) -> frozenset[str]:
 
 def _host_of(value: str) -> str:
     """Host of a Host header without its port; "" for what is none."""
+    if "@" in value or "/" in value:
+        return ""
     try:
-        return (
-            (urlsplit(f"//{value}").hostname or "") if "@" not in value and "/" not in value else ""
-        )
+        return urlsplit(f"//{value}").hostname or ""
     except ValueError:
         return ""
 

@@ -1,7 +1,7 @@
-"""A sign of life with an age: a job writes it from its own loop, whoever watches tells from it an
-idle job from a stalled one.
+"""A sign of life with an age, which a job writes from its own loop.
 
-`python -m runtime.heartbeat FILE SECONDS` is the health check of a job without HTTP.
+Whoever watches tells from it an idle job from a stalled one. `python -m runtime.heartbeat FILE
+SECONDS` is the health check of a job without HTTP.
 """
 
 import json
@@ -14,8 +14,10 @@ _EVERY_SECONDS = 1.0
 
 
 class Heartbeat:
-    """Written at most once a second, by the loop that does the work and never by a thread beside
-    it. Without a file only counted."""
+    """Written at most once a second; without a file only counted.
+
+    By the loop that does the work and never by a thread beside it.
+    """
 
     def __init__(self, file: Path | None) -> None:
         self.beats = 0
@@ -45,10 +47,10 @@ class Heartbeat:
 
 
 def stall(file: Path, seconds: float, now: float | None = None) -> tuple[float, str] | None:
-    """For how many seconds the job that writes the file has done nothing, and how that shows; None
-    while it works or is idle.
+    """For how many seconds the job that writes the file has done nothing, and how that shows.
 
-    `now` is of time.monotonic(). A job that has not written yet is starting: None.
+    None while it works or is idle. `now` is of time.monotonic(). A job that has not written yet is
+    starting: None.
     """
     try:
         kept = json.loads(file.read_text("utf-8"))
@@ -69,8 +71,10 @@ def stalled(file: Path, seconds: float, now: float | None = None) -> str | None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0 when the file has a fresh sign of life, 1 with one line when not; a job that has not
-    begun to beat is not healthy."""
+    """0 when the file has a fresh sign of life, 1 with one line when not.
+
+    A job that has not begun to beat is not healthy.
+    """
     file, seconds = list(sys.argv[1:] if argv is None else argv)
     reason = stalled(Path(file), float(seconds)) if Path(file).exists() else "no heartbeat yet"
     if reason:

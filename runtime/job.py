@@ -1,5 +1,7 @@
-"""How a job ends: one line about an error, an exit code that says whether a new start may heal
-it, a note for whoever watches."""
+"""How a job ends: one line about an error, an exit code, a note for whoever watches.
+
+The exit code says whether a new start may heal the error.
+"""
 
 import json
 import os
@@ -21,10 +23,10 @@ EXIT_FILE = "TALLY_EXIT_FILE"
 
 
 def run_job(name: str, work: Callable[[], None]) -> int:
-    """Exit code of the work: DONE when it returns, FAILED on an error that a new start may heal,
-    REFUSED on one that it cannot.
+    """Exit code of the work: DONE, FAILED or REFUSED.
 
-    Raises whatever is no error of Tally's or Kafka's.
+    DONE when it returns, FAILED on an error that a new start may heal, REFUSED on one that it
+    cannot. Raises whatever is no error of Tally's or Kafka's.
     """
     try:
         work()
@@ -38,8 +40,10 @@ def run_job(name: str, work: Callable[[], None]) -> int:
 
 
 def end_now(name: str, reason: str) -> NoReturn:
-    """Ends the process as FAILED from whichever thread calls, nothing closed: for one whose main
-    thread does not come back."""
+    """Ends the process as FAILED from whichever thread calls, nothing closed.
+
+    For one whose main thread does not come back.
+    """
     os._exit(_ended(name, FAILED, reason))
 
 

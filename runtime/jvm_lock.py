@@ -1,5 +1,7 @@
-"""The JVM of a driver holds its folder too: it outlives a killed Python for some seconds and
-writes meanwhile."""
+"""The JVM of a driver holds its folder too.
+
+It outlives a killed Python for some seconds and writes meanwhile.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,10 +19,10 @@ _JVM_SECONDS = 20.0
 
 @contextmanager
 def exclusive_in_jvm(spark: SparkSession, folder: Path) -> Iterator[None]:
-    """Holds the folder (a checkpoint, the master dataset) for this driver's JVM, until the block or
-    the JVM ends.
+    """Holds the folder for this driver's JVM, until the block or the JVM ends.
 
-    Waits for the JVM of an earlier, killed driver to end. Raises AlreadyRunning if it does not.
+    The folder is a checkpoint or the master dataset. Waits for the JVM of an earlier, killed driver
+    to end. Raises AlreadyRunning if it does not.
     """
     # Beside the folder, not inside: moving it away must not take the lock with it.
     file = folder.with_name(f"{folder.name}.jvm-lock")

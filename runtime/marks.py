@@ -1,5 +1,4 @@
-"""By what a log is known again: the id of its topic, and the last record that was read of each
-partition.
+"""By what a log is known again: its topic's id, and the last record read of each partition.
 
 Offsets alone do not tell: a topic that was made anew, or a log that was cut and has grown again,
 has the same ones.
@@ -23,8 +22,10 @@ Place = tuple[str, int, int]
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """One record of a log: its offset, its Kafka timestamp in milliseconds since 1970 (UTC),
-    SHA-256 of its value."""
+    """One record of a log: its offset, its Kafka timestamp, SHA-256 of its value.
+
+    The timestamp is in milliseconds since 1970 (UTC).
+    """
 
     offset: int
     timestamp_ms: int
@@ -56,10 +57,10 @@ def topic_ids(settings: Settings, topics: Iterable[str]) -> dict[str, str]:
 
 
 def read_marks(settings: Settings, places: Iterable[Place]) -> dict[Place, Mark | None]:
-    """The record at each place as it is in Kafka now; None where there is none (deleted, cut off,
-    or a transaction's marker).
+    """The record at each place as it is in Kafka now; None where there is none.
 
-    Raises StackError when the brokers do not answer in time.
+    It was deleted or cut off then, or a transaction's marker lies there. Raises StackError when the
+    brokers do not answer in time.
     """
     waiting = {
         (topic, partition): (topic, partition, offset) for topic, partition, offset in places

@@ -1,5 +1,7 @@
-"""What a person at a terminal and a script are told: one JSON object on stdout, all else on
-stderr; a bar on a terminal, else lines."""
+"""What a person at a terminal and a script are told.
+
+One JSON object on stdout, all else on stderr; a bar on a terminal, else lines.
+"""
 
 import json
 import sys
@@ -29,8 +31,10 @@ def note(text: str) -> None:
 
 @contextmanager
 def progress(title: str, total: int) -> Iterator[Advance]:
-    """A function to call, from any thread, with the number of steps just done; a bar on a
-    terminal, a line every 5 s elsewhere."""
+    """A function to call, from any thread, with the number of steps just done.
+
+    A bar on a terminal, a line every 5 s elsewhere.
+    """
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _plain_lines(title, total)

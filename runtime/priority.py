@@ -6,6 +6,8 @@ NICENESS = 10
 
 
 def step_back() -> None:
-    """This process, and all that it starts from now on, take processor time only when nobody
-    that readers wait for wants it."""
+    """Puts this process, and all that it starts from now on, last.
+
+    They take processor time only when nobody that readers wait for wants it.
+    """
     os.nice(NICENESS)

@@ -1,5 +1,7 @@
-"""HTTP/1.1 connections that end by themselves: deadlines for headers, body and answer, limits on
-headers and on requests in a row."""
+"""HTTP/1.1 connections that end by themselves.
+
+Deadlines for headers, body and answer, limits on headers and on requests in a row.
+"""
 
 import asyncio
 from dataclasses import dataclass
@@ -17,8 +19,10 @@ _FRAMING = 8
 
 @dataclass(frozen=True)
 class Limits:
-    """What one client may take: seconds from the start of each part, and connections of the
-    process."""
+    """What one client may take.
+
+    Seconds from the start of each part, and connections of the process.
+    """
 
     header_seconds: float = 10.0
     idle_seconds: int = 5
@@ -34,10 +38,10 @@ class TooManyInARow(Exception):
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Uvicorn's protocol with one deadline, moved on from part to part; `expire` is called for
-    whoever is past it.
+    """Uvicorn's protocol with one deadline, moved on from part to part.
 
-    Uvicorn itself bounds the idle time alone, and any single byte switches that off.
+    `expire` is called for whoever is past it. Uvicorn itself bounds the idle time alone, and any
+    single byte switches that off.
     """
 
     limits = Limits()
@@ -119,13 +123,10 @@ class BoundedProtocol(HttpToolsProtocol):
         is_answering = (
             self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
         )
-        self._end(
-            *(
-                (503, "The answer took too long.")
-                if is_answering
-                else (408, "The request took too long.")
-            )
-        )
+        if is_answering:
+            self._end(503, "The answer took too long.")
+        else:
+            self._end(408, "The request took too long.")
 
     def _allow(self, seconds: float) -> None:
         self.deadline = self.loop.time() + seconds
@@ -146,7 +147,7 @@ class BoundedProtocol(HttpToolsProtocol):
 def _refusal(status: int, reason: str) -> bytes:
     retry = "Retry-After: 1\r\n" if status == 503 else ""
     head = (
-        f"HTTP/1.1 {status} Refused\r\nContent-Type: text/plain\r\nContent-Length:"
-        f" {len(reason)}\r\n{retry}Connection: close\r\n\r\n"
+        f"HTTP/1.1 {status} Refused\r\nContent-Type: text/plain\r\n"
+        f"Content-Length: {len(reason)}\r\n{retry}Connection: close\r\n\r\n"
     )
     return (head + reason).encode("ascii")

@@ -1,5 +1,4 @@
-"""Where the code lies: what is started as a process is found from here, whatever folder the
-caller is in."""
+"""Where the code lies: what is started is found from here, whatever folder the caller is in."""
 
 import os
 from collections.abc import Mapping

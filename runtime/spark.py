@@ -1,5 +1,7 @@
-"""The Spark session of every job: workers that run this very Python and find this repository, a
-driver that makes no child processes."""
+"""The Spark session of every job.
+
+Its workers run this very Python and find this repository, its driver makes no child processes.
+"""
 
 import os
 import sys
@@ -38,9 +40,8 @@ def _with_own_python(spark: SparkSession) -> None:
 
 
 def _deleting_in_jvm(spark: SparkSession) -> None:
-    # Else Spark runs `rm -rf` for each folder, as a state store does every few micro-batches (ADR
-    # 004).
+    # Else Spark runs `rm -rf` for each folder, as a state store does every few micro-batches:
+    # ADR 004.
     assert spark._jvm is not None
-    spark._jvm.java.lang.Class.forName("org.apache.spark.network.util.JavaUtils").getField(
-        "isUnix"
-    ).setBoolean(None, False)
+    tools = spark._jvm.java.lang.Class.forName("org.apache.spark.network.util.JavaUtils")
+    tools.getField("isUnix").setBoolean(None, False)

@@ -19,10 +19,10 @@ _JAVA_WARNINGS = "-Xlog:disable -Xlog:all=warning:stderr -XX:+DisplayVMOutputToS
 
 
 def spark_conf(settings: Settings) -> dict[str, str]:
-    """Spark settings of every Tally job: UTC, Delta, the Kafka source, RocksDB state, on loopback
-    unless set otherwise.
+    """Spark settings of every Tally job.
 
-    Raises TallyError when the JVM parts are not there.
+    UTC, Delta, the Kafka source, RocksDB state, on loopback unless set otherwise. Raises TallyError
+    when the JVM parts are not there.
     """
     jars = sorted(str(jar) for jar in (settings.cache / "jars" / "spark").glob("*.jar"))
     if not jars:
@@ -59,7 +59,6 @@ def spark_conf(settings: Settings) -> dict[str, str]:
 
 
 def _java_options(settings: Settings) -> str:
-    # Quoted: a clone may lie in a folder with a blank in its name, at which Spark would part the
-    # option.
+    # Quoted: a clone may lie in a folder with a blank in its name, where Spark parts options.
     archive = [f'"{option}"' for option in archive_options(settings.cache)]
     return " ".join((_JAVA_WARNINGS, *archive, settings.spark_java_options or LONG_RUN_JAVA))

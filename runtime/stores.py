@@ -44,8 +44,8 @@ def store_entries(file: Path | None) -> dict[str, StoreEntry]:
         ) from error
     if not isinstance(stores, dict):
         raise BadSettings(
-            f"TALLY_STORES_FILE: {file}: store ids with their fields are wanted, e.g. `367:"
-            " {currency: EUR}`"
+            f"TALLY_STORES_FILE: {file}: store ids with their fields are wanted,"
+            " e.g. `367: {currency: EUR}`"
         )
     return {
         str(store_id): _entry(f"{file}: store {store_id}", store_id, fields)
@@ -77,8 +77,8 @@ def _entry(where: str, store_id: object, fields: object) -> StoreEntry:
         )
     if entry.numbering not in (None, *NUMBERINGS):
         raise BadSettings(
-            f"{where}: numbering {entry.numbering!r} is none of {', '.join(NUMBERINGS)}; without it"
-            " numbers never begin again"
+            f"{where}: numbering {entry.numbering!r} is none of {', '.join(NUMBERINGS)};"
+            " without it numbers never begin again"
         )
     return entry
 

@@ -1,5 +1,6 @@
-"""Ends a process whose loop hangs in a call that never returns, so that a new one can go on where
-the brokers say.
+"""Ends a process whose loop hangs in a call that never returns.
+
+So a new one can go on where the brokers say.
 
 Seen with librdkafka 2.16.0: a transactional call that is under way when the broker dies can ignore
 its time-out.
@@ -17,8 +18,10 @@ _LOOK_SECONDS = 1.0
 
 
 class Watchdog:
-    """Looks at a heartbeat from a thread of its own; `most_looks` of them without a beat end the
-    process."""
+    """Looks at a heartbeat from a thread of its own.
+
+    `most_looks` of them without a beat end the process.
+    """
 
     def __init__(
         self,
@@ -45,6 +48,6 @@ class Watchdog:
             beats = self._heartbeat.beats
         end_now(
             self._name,
-            f"no sign of life for {self._most_looks * self._look_seconds:.0f} s; start the process"
-            " again",
+            f"no sign of life for {self._most_looks * self._look_seconds:.0f} s;"
+            " start the process again",
         )

@@ -1,5 +1,7 @@
-"""The HTTP server of our applications: what a slow, greedy or foreign client may take is
-bounded, and it stops in bounded time."""
+"""The HTTP server of our applications, which stops in bounded time.
+
+What a slow, greedy or foreign client may take is bounded.
+"""
 
 import gc
 import resource
@@ -54,19 +56,18 @@ class _Server(uvicorn.Server):
 
 
 def serve(app: ASGIApp, place: Place, must_end: Callable[[], bool] = lambda: False) -> None:
-    """Return after SIGTERM, SIGINT or when `must_end` says so, when what was being answered has
-    been. Raises StackError: no address."""
+    """Return after SIGTERM, SIGINT or when `must_end` says so.
+
+    What was being answered has been by then. Raises StackError: no address.
+    """
     listener = _listener(place.address)
     guarded = Guard(
         BodyBudget(app, place.limits.bytes_in_flight),
         known_hosts(place.address, place.allowed_hosts),
         place.page_policy,
     )
-    server = _Server(
-        _configuration(
-            guarded, replace(place.limits, connections=_most_connections(place.limits.connections))
-        )
-    )
+    limits = replace(place.limits, connections=_most_connections(place.limits.connections))
+    server = _Server(_configuration(guarded, limits))
     server.must_end = must_end
     for wanted in (signal.SIGTERM, signal.SIGINT):
         # Uvicorn raises the signal once more after its shutdown; the process has its own ending to
@@ -113,10 +114,12 @@ def _listener(address: str) -> socket.socket:
 
 
 def _most_connections(wanted: int) -> int:
-    """As many as wanted, or as the process may have descriptors for, which is raised as far as
-    allowed."""
+    """As many as wanted, or as the process may have descriptors for.
+
+    That limit is raised as far as allowed.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return (
-        wanted if hard == resource.RLIM_INFINITY else max(1, min(wanted, hard - _OWN_DESCRIPTORS))
-    )
+    if hard == resource.RLIM_INFINITY:
+        return wanted
+    return max(1, min(wanted, hard - _OWN_DESCRIPTORS))

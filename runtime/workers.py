@@ -1,5 +1,7 @@
-"""Where the Python workers of Spark come from (`spark.python.daemon.module`): PySpark's own
-daemon, which has imported all they need."""
+"""Where the Python workers of Spark come from (`spark.python.daemon.module`).
+
+PySpark's own daemon, which has imported all they need.
+"""
 
 from importlib import import_module
 

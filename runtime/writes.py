@@ -1,5 +1,7 @@
-"""Statements written to Cassandra until each is acknowledged, put together into few batches: the
-one way to write rows."""
+"""Statements written to Cassandra until each is acknowledged: the one way to write rows.
+
+They are put together into few batches.
+"""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -27,8 +29,7 @@ _STATEMENT_BYTES = 64
 # What one call keeps in memory; a batch counts as so much at least, for its Python objects.
 _AT_ONCE_BYTES, _LEAST_BYTES = 32 << 20, 32 << 10
 RETRY_SECONDS = 90.0
-# Outcomes after which a statement may or may not have been applied; written again it changes
-# nothing.
+# Outcomes after which a statement may or may not be applied; written again it changes nothing.
 TRANSIENT = (OperationTimedOut, Timeout, Unavailable, NoHostAvailable, ConnectionException)
 
 Statements: TypeAlias = Sequence[Statement]
@@ -37,8 +38,10 @@ Item = TypeVar("Item")
 
 
 class Unacknowledged(TallyError):
-    """Raised when Cassandra did not acknowledge a write in time; written again later it changes
-    nothing."""
+    """Raised when Cassandra did not acknowledge a write in time.
+
+    Written again later it changes nothing.
+    """
 
 
 def write_all(
@@ -62,8 +65,8 @@ def write_all(
             waiting, reason = _without_answer(session, waiting)
             if waiting:
                 raise Unacknowledged(
-                    f"Cassandra: {len(waiting)} writes were not acknowledged ({reason}); look into"
-                    " its log"
+                    f"Cassandra: {len(waiting)} writes were not acknowledged ({reason});"
+                    " look into its log"
                 )
 
 
@@ -80,12 +83,11 @@ def write_groups(session: Session, groups: Iterable[Group]) -> None:
 
 
 def batches_of(groups: Iterable[Group], nodes: Metadata) -> "Iterator[Batch]":
-    """The groups joined into batches of partitions that the same nodes hold, within
-    BATCH_STATEMENTS and BATCH_BYTES.
+    """The groups joined into batches of partitions that the same nodes hold.
 
-    The node that takes such a batch holds all of it. No group is parted but one above GROUP_BYTES
-    by itself; one above the smaller limits is a batch of its own. A single larger statement goes
-    alone.
+    A batch stays within BATCH_STATEMENTS and BATCH_BYTES. The node that takes such a batch holds
+    all of it. No group is parted but one above GROUP_BYTES by itself; one above the smaller limits
+    is a batch of its own. A single larger statement goes alone.
     """
     waiting: dict[Hashable, Batch] = {}
     is_single = len(nodes.all_hosts()) == 1
@@ -155,8 +157,10 @@ def _cut(items: Iterable[Item], weight: Callable[[Item], int], most: int) -> Ite
 
 
 def unlogged(statements: Statements) -> BatchStatement:
-    """The statements as one batch: of each partition applied and seen together, for the price of
-    one write."""
+    """The statements as one batch, for the price of one write.
+
+    Of each partition they are applied and seen together.
+    """
     batch = BatchStatement(batch_type=BatchType.UNLOGGED)
     for statement in statements:
         batch.add(statement)

@@ -27,8 +27,10 @@ def master_schema() -> dict[str, Any]:
 
 @cache
 def topics() -> dict[str, dict[str, str]]:
-    """Topic name to its kind (raw, canonical, durable), meaning and, for a canonical topic, its
-    raw topic."""
+    """Topic name to its kind (raw, canonical, durable) and meaning.
+
+    A canonical topic has its raw topic too.
+    """
     return cast(dict[str, dict[str, str]], _topics_file()["topics"])
 
 

@@ -16,8 +16,7 @@ _REQUEST_SECONDS = 120.0
 
 
 def main() -> int:
-    """Exit code: 0 after SIGTERM or SIGINT, 1 when the address is taken, 78 when the settings
-    are wrong."""
+    """Exit code: 0 after SIGTERM or SIGINT, 1 for a taken address, 78 for wrong settings."""
     return run_job("api", run)
 
 

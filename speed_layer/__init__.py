@@ -1,2 +1,4 @@
-"""The speed layer: streaming queries that keep the view rows of open windows in Cassandra,
-seconds behind the stores."""
+"""The speed layer: streaming queries, seconds behind the stores.
+
+They keep the view rows of open windows in Cassandra.
+"""

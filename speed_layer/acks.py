@@ -1,5 +1,7 @@
-"""What the operator says of each partition that a micro-batch has read, and how it comes back in
-Spark's report."""
+"""What the operator says of each partition that a micro-batch has read.
+
+Also how it comes back in Spark's report.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -18,13 +20,13 @@ NO_CRC = -1
 
 @dataclass(frozen=True)
 class Ack:
-    """One partition after a micro-batch: everything that it brought is acknowledged by Cassandra
-    and Kafka.
+    """One partition after a micro-batch.
 
-    `rows` were written. `offset` and `crc` are of the last record that was read and had a value,
-    NO_CRC if there was none. `late` records found their window closed; the others were left out for
-    the reason that the name says. `frontier` is the latest instant so far, in milliseconds since
-    1970, None of a query that keeps no windows.
+    Everything that it brought is acknowledged by Cassandra and Kafka. `rows` were written. `offset`
+    and `crc` are of the last record that was read and had a value, NO_CRC if there was none. `late`
+    records found their window closed; the others were left out for the reason that the name says.
+    `frontier` is the latest instant so far, in milliseconds since 1970, None of a query that keeps
+    no windows.
     """
 
     topic: str
@@ -46,8 +48,10 @@ SCHEMA = ", ".join(
 
 
 def observed(acks: DataFrame) -> DataFrame:
-    """The same, kept in the report of their micro-batch (observed metrics); nothing is sent to
-    the driver beside it."""
+    """The same, kept in the report of their micro-batch (observed metrics).
+
+    Nothing is sent to the driver beside it.
+    """
     return acks.observe(
         METRIC, F.collect_list(F.struct(*(field.name for field in fields(Ack)))).alias(METRIC)
     )
@@ -77,11 +81,11 @@ def crc_of(value: str) -> Column:
 
 
 def last_read(records: pa.Table) -> tuple[int, int]:
-    """Offset and CRC-32 of the last record, in order of offset, that has a value; NO_CRC for
-    both if there is none."""
+    """Offset and CRC-32 of the last record, in order of offset, that has a value.
+
+    NO_CRC for both if there is none.
+    """
     valued = records.filter(pc.not_equal(records["crc"], NO_CRC))
-    return (
-        (valued["offset"][-1].as_py(), valued["crc"][-1].as_py())
-        if valued.num_rows
-        else (NO_CRC, NO_CRC)
-    )
+    if not valued.num_rows:
+        return NO_CRC, NO_CRC
+    return valued["offset"][-1].as_py(), valued["crc"][-1].as_py()

@@ -1,5 +1,7 @@
-"""One Spark driver with its streaming queries, from the locks to the last micro-batch; the jobs
-say which queries."""
+"""One Spark driver with its streaming queries, from the locks to the last micro-batch.
+
+The jobs say which queries.
+"""
 
 import signal
 import sys

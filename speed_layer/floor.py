@@ -1,5 +1,7 @@
-"""Where a query without a checkpoint begins, and below which window it must not write (the
-floor, docs/guarantees.md)."""
+"""Where a query without a checkpoint begins, and below which window it must not write.
+
+That window is the floor (docs/guarantees.md).
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,8 +25,10 @@ Floors = Mapping[str, datetime | None]
 
 @dataclass(frozen=True)
 class Handover:
-    """Starting offset by topic and partition, and the floors of the families whose views the
-    query keeps."""
+    """Starting offset by topic and partition, and the floors of the query's families.
+
+    These are the families whose views it keeps.
+    """
 
     starting: TopicOffsets
     floors: Floors
@@ -44,8 +48,10 @@ def kept_handover(checkpoint: Path, topics: Sequence[str]) -> Handover | None:
 
 
 def keep_handover(checkpoint: Path, handover: Handover) -> None:
-    """The record kept with the checkpoint: whole or not at all, and before the query's first
-    micro-batch."""
+    """The record kept with the checkpoint, before the query's first micro-batch.
+
+    Whole or not at all.
+    """
     floors = {
         family: instant_text(floor) if floor else None for family, floor in handover.floors.items()
     }
@@ -53,8 +59,7 @@ def keep_handover(checkpoint: Path, handover: Handover) -> None:
 
 
 def floor_above(master: DataFrame, family: str, starting: Offsets) -> datetime | None:
-    """End of the latest window that has a record below the starting offsets; None if no record lies
-    below.
+    """End of the latest window with a record below the starting offsets; None if no record is.
 
     In: master records: source, partition, offset, happened_at (UTC). Every record of a window at or
         after the result lies at or after the starting offsets, so that the query sees such a window
@@ -68,11 +73,9 @@ def floor_above(master: DataFrame, family: str, starting: Offsets) -> datetime |
         .agg(F.max(F.unix_millis("happened_at")))
         .collect()[0][0]
     )
-    return (
-        None
-        if latest is None
-        else window_start(datetime.fromtimestamp(latest / 1000, UTC)) + WINDOW
-    )
+    if latest is None:
+        return None
+    return window_start(datetime.fromtimestamp(latest / 1000, UTC)) + WINDOW
 
 
 def refuse_unknown_past(family: str, starting: Offsets, reached: Mapping[int, int]) -> None:
@@ -87,14 +90,16 @@ def refuse_unknown_past(family: str, starting: Offsets, reached: Mapping[int, in
             raise TallyError(
                 f"{family} partition {partition}: a query begun at offset {offset} has to know the"
                 " records below it, the master dataset holds them up to"
-                f" {reached.get(partition, 0)}; let `tally up master` catch up, or start at lower"
-                " offsets"
+                f" {reached.get(partition, 0)}; let `tally up master` catch up,"
+                " or start at lower offsets"
             )
 
 
 def given_offsets(text: str, topic: str, partitions: int) -> Offsets | None:
-    """Starting offsets of one topic out of --starting-offsets '{"sales": {"0": 12}}'; None if it
-    is not named there."""
+    """Starting offsets of one topic out of --starting-offsets '{"sales": {"0": 12}}'.
+
+    None if it is not named there.
+    """
     try:
         offsets = json.loads(text).get(topic)
         given = (
@@ -118,6 +123,5 @@ def given_offsets(text: str, topic: str, partitions: int) -> Offsets | None:
 
 
 def _as_now(kept: dict[str, Any], topics: Sequence[str]) -> dict[str, Any]:
-    # An earlier version had a query for each topic, and wrote "floor" and the offsets without their
-    # topic.
+    # An earlier version had a query for each topic, and wrote "floor", and offsets without topic.
     return kept if "floors" in kept else {"starting": {topics[0]: kept["starting"]}, "floors": {}}

@@ -1,5 +1,7 @@
-"""How a query begins: by its own record if it has one, else by a new one that is looked up in
-the master dataset."""
+"""How a query begins: by its own record if it has one, else by a new one.
+
+A new one is looked up in the master dataset.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -62,19 +64,19 @@ class Driver:
 def settle_handover(
     driver: Driver, query: str, families: Sequence[Family], earliest: TopicOffsets
 ) -> Handover:
-    """The record that the query of these topics goes by, kept with its checkpoint before the first
-    micro-batch.
+    """The record that the query of these topics goes by.
 
-    `earliest` are the first offsets that the topics hold, `families` those whose views the query
-    keeps. A topic that a begun query has not had before begins there, as Spark does. Raises Refused
-    when a checkpoint has lost its record, TallyError when the master cannot tell a floor yet.
+    It is kept with the checkpoint before the first micro-batch. `earliest` are the first offsets
+    that the topics hold, `families` those whose views the query keeps. A topic that a begun query
+    has not had before begins there, as Spark does. Raises Refused when a checkpoint has lost its
+    record, TallyError when the master cannot tell a floor yet.
     """
     checkpoint = driver.settings.checkpoint(query)
     kept, begun = kept_handover(checkpoint, [*earliest]), has_begun(checkpoint)
     if begun and kept is None:
         raise Refused(
-            f"checkpoint {checkpoint}: {FILE} is missing; restore the whole folder, or move it away"
-            " to begin anew"
+            f"checkpoint {checkpoint}: {FILE} is missing;"
+            " restore the whole folder, or move it away to begin anew"
         )
     # A record without a micro-batch is not kept: Kafka and the master may have moved on since.
     known = kept if begun and kept else Handover({}, {})

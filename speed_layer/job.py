@@ -1,5 +1,4 @@
-"""`python -m speed_layer.job`: one Spark application with one streaming query for the views of
-all families."""
+"""`python -m speed_layer.job`: one Spark application with one query for all families' views."""
 
 import argparse
 import sys

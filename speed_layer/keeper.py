@@ -1,5 +1,7 @@
-"""One streaming query kept running: a failure is waited out and the query started again, while
-the others go on."""
+"""One streaming query kept running, while the others go on.
+
+A failure is waited out and the query started again.
+"""
 
 import time
 from collections.abc import Callable
@@ -35,10 +37,10 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class Planned:
-    """One query to start: its name (also of its checkpoint), its topics, the families whose views
-    it keeps, how to start it.
+    """One query to start.
 
-    `most_records` is by the settings the most that one micro-batch takes.
+    Its name (also of its checkpoint), its topics, the families whose views it keeps, how to start
+    it. `most_records` is by the settings the most that one micro-batch takes.
     """
 
     name: str
@@ -96,15 +98,15 @@ class Keeper:
         except KafkaException as error:
             self._failed(
                 TallyError(
-                    f"query {self.planned.name}: Kafka: {error.args[0].str()}; `tally doctor` looks"
-                    " for the cause"
+                    f"query {self.planned.name}: Kafka: {error.args[0].str()};"
+                    " `tally doctor` looks for the cause"
                 )
             )
         except TRANSIENT as error:
             self._failed(
                 TallyError(
-                    f"query {self.planned.name}: Cassandra: {error}; `tally doctor` looks for the"
-                    " cause"
+                    f"query {self.planned.name}: Cassandra: {error};"
+                    " `tally doctor` looks for the cause"
                 )
             )
         except TallyError as error:
@@ -148,10 +150,10 @@ def failure(name: str, reason: str) -> TallyError:
     text = " ".join(reason.split())
     if any(sign.lower() in text.lower() for sign in LOST):
         return DataLoss(
-            f"query {name}: Kafka no longer holds what it needs; move its checkpoint folder away:"
-            f" {text[:500]}"
+            f"query {name}: Kafka no longer holds what it needs;"
+            f" move its checkpoint folder away: {text[:500]}"
         )
     return TallyError(
-        f"query {name} failed: {root_cause(reason)}; start again once that is mended: the batch is"
-        " repeated"
+        f"query {name} failed: {root_cause(reason)};"
+        " start again once that is mended: the batch is repeated"
     )

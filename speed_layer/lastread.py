@@ -1,5 +1,7 @@
-"""What a query remembers of its topics: enough to notice that one was made anew, or cut and
-grown again."""
+"""What a query remembers of its topics.
+
+Enough to notice that one was made anew, or cut and grown again.
+"""
 
 import json
 import time
@@ -25,8 +27,10 @@ Mark = tuple[int, int]
 
 @dataclass(frozen=True)
 class Remembered:
-    """A topic's id, and (offset, CRC-32) of the last record read of each partition; a null value
-    leaves no mark."""
+    """A topic's id, and (offset, CRC-32) of the last record read of each partition.
+
+    A null value leaves no mark.
+    """
 
     topic_id: str
     last: Mapping[int, Mark]
@@ -37,8 +41,10 @@ Memories = Mapping[str, Remembered]
 
 
 def kept_memory(checkpoint: Path, topics: Sequence[str]) -> dict[str, Remembered]:
-    """What lies beside the checkpoint of a query of the topics; of a topic that it has not had
-    before nothing does."""
+    """What lies beside the checkpoint of a query of the topics.
+
+    Of a topic that it has not had before nothing does.
+    """
     file = checkpoint / FILE
     kept = json.loads(file.read_text("utf-8")) if file.is_file() else {}
     # An earlier version had a query for each topic.
@@ -94,8 +100,8 @@ def checked_memory(settings: Settings, checkpoint: Path, held: Mapping[str, Reta
     for topic, memory in memories.items():
         if memory.topic_id != ids[topic]:
             raise DataLoss(
-                f"topic {topic}: it was made anew, its id is {ids[topic]}, the query has read"
-                f" {memory.topic_id}; {_WAY_OUT.format(checkpoint)}"
+                f"topic {topic}: it was made anew, its id is {ids[topic]},"
+                f" the query has read {memory.topic_id}; {_WAY_OUT.format(checkpoint)}"
             )
         for partition, (offset, crc) in sorted(memory.last.items()):
             if (
@@ -111,8 +117,8 @@ def checked_memory(settings: Settings, checkpoint: Path, held: Mapping[str, Reta
 
 
 _WAY_OUT = (
-    "move the checkpoint folder {} away: the query then begins anew with a floor, batch serves what"
-    " lies below"
+    "move the checkpoint folder {} away: the query then begins anew with a floor,"
+    " batch serves what lies below"
 )
 
 

@@ -1,5 +1,7 @@
-"""The heartbeat of a driver: what its queries and its Spark tasks have done, and whether records
-wait for them."""
+"""The heartbeat of a driver.
+
+What its queries and its Spark tasks have done, and whether records wait for them.
+"""
 
 import time
 from collections.abc import Sequence
@@ -26,8 +28,10 @@ class Liveness:
         self._is_behind = True
 
     def beat(self) -> None:
-        """A sign of life, at most once a second; whether records wait is asked of the brokers
-        every few seconds."""
+        """A sign of life, at most once a second.
+
+        Whether records wait is asked of the brokers every few seconds.
+        """
         now = time.monotonic()
         if now < self._next_beat:
             return
@@ -41,8 +45,10 @@ class Liveness:
         return [keeper.position for keeper in self._keepers]
 
     def _behind(self) -> bool:
-        """Whether any topic holds more than its query has read; who cannot ask cannot say that
-        nothing waits."""
+        """Whether any topic holds more than its query has read.
+
+        Who cannot ask cannot say that nothing waits.
+        """
         try:
             held = ends(
                 self._driver.settings,

@@ -1,5 +1,7 @@
-"""Spark's stateful operator of the views: the state of each partition, from which its rows are
-computed, and written."""
+"""Spark's stateful operator of the views.
+
+The state of each partition, from which its rows are computed, and written.
+"""
 
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
@@ -43,8 +45,10 @@ class Kept(msgspec.Struct, array_like=True):
 
 
 class WindowOperator(StatefulProcessor):
-    """Takes the records of a partition in order of offset (speed_layer/prefix.py); its rows are
-    acknowledged when the task ends."""
+    """Takes the records of a partition in order of offset (speed_layer/prefix.py).
+
+    Its rows are acknowledged when the task ends.
+    """
 
     def __init__(self, families: Sequence[Family], settings: Settings, sink: MakeSink) -> None:
         self._families = {family.topic: family for family in families}
@@ -63,8 +67,10 @@ class WindowOperator(StatefulProcessor):
         self._waiting: list[WindowRows] = []
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
-        """One ack (speed_layer/acks.py) of the partition `key`, (topic, partition), whose packed
-        records are the `rows`."""
+        """One ack (speed_layer/acks.py) of the partition `key`, (topic, partition).
+
+        Its packed records are the `rows`.
+        """
         topic, partition = key
         table = unpacked(stream for frame in rows for stream in frame["records"])
         prefix = self._prefix(topic)
@@ -101,8 +107,10 @@ class WindowOperator(StatefulProcessor):
         return Prefix(self._lateness[topic], self._pages, kept.frontier, set(kept.pages))
 
     def _take(self, family: Family, prefix: Prefix, table: pa.Table) -> int:
-        """How many rows the records have changed; they are written, or wait for others that are
-        written with them."""
+        """How many rows the records have changed.
+
+        They are written, or wait for others that are written with them.
+        """
         count = 0
         rows = prefix.take(columns_of(table, family)) if table.num_rows else iter(())
         for _, window in groupby(rows, key=lambda row: (row.store, row.start)):
@@ -154,8 +162,10 @@ class _Pages(MutableMapping[PageKey, bytes]):
 
 
 def _columns(family: Family, row: WindowRow) -> Row:
-    """The row in the columns of the family's speed table; day in days and start in milliseconds
-    since 1970."""
+    """The row in the columns of the family's speed table.
+
+    Day in days and start in milliseconds since 1970.
+    """
     day = row.start // DAY_MILLIS
     return (
         row.store,

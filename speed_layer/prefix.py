@@ -1,5 +1,6 @@
-"""What the records of one partition, taken in order of offset, make of its windows: a function of
-that prefix alone.
+"""What the records of one partition, taken in order of offset, make of its windows.
+
+A function of that prefix alone.
 
 A record is late when an earlier one of its partition has come so far that its window was over by
 more than the lateness. So what is counted of a window is a prefix of its records, and the same one,
@@ -24,8 +25,11 @@ PageKey: TypeAlias = tuple[int, int]
 
 
 class WindowRow(NamedTuple):
-    """One row of a window: start in milliseconds since 1970, distinct events of the window, by
-    part the sum over those of the axes."""
+    """One row of a window.
+
+    Start in milliseconds since 1970, distinct events of the window, by part the sum over those of
+    the axes.
+    """
 
     store: str
     start: int
@@ -50,8 +54,10 @@ class Prefix:
     late: int = 0
 
     def take(self, records: Records) -> Iterator[WindowRow]:
-        """The rows of each window that the records change, one window after the other; what has
-        closed is forgotten at the end."""
+        """The rows of each window that the records change, one window after the other.
+
+        What has closed is forgotten at the end.
+        """
         starts = records.at - records.at % WINDOW_MILLIS
         reached = np.maximum.accumulate(np.concatenate(([self.frontier], records.at)))
         on_time = starts + WINDOW_MILLIS > reached[:-1] - self.lateness

@@ -1,5 +1,7 @@
-"""How far each query is: to Cassandra for readers and lag, and as JSON lines for people and
-measurements."""
+"""How far each query is.
+
+To Cassandra for readers and lag, and as JSON lines for people and measurements.
+"""
 
 import json
 import time
@@ -30,11 +32,10 @@ Report = Mapping[str, Any]
 
 
 class Progress:
-    """Passes on every micro-batch's report of one query once; of a query that keeps no views it
-    goes to the lines only.
+    """Passes on every micro-batch's report of one query once.
 
-    What Cassandra does not take is kept and tried again: its absence ends no query that could go
-    on.
+    Of a query that keeps no views it goes to the lines only. What Cassandra does not take is kept
+    and tried again: its absence ends no query that could go on.
     """
 
     def __init__(
@@ -60,8 +61,8 @@ class Progress:
         )
         self._late = _prepare(
             session,
-            f"INSERT INTO {session.keyspace}.speed_late (family, run, micro_batch, recorded_at,"
-            " dropped) VALUES (?, ?, ?, ?, ?)",
+            f"INSERT INTO {session.keyspace}.speed_late"
+            " (family, run, micro_batch, recorded_at, dropped) VALUES (?, ?, ?, ?, ?)",
         )
 
     def take(self) -> None:
@@ -134,8 +135,10 @@ class Progress:
 
 
 def append_line(file: Path, line: str, most_bytes: int = MOST_LINES_BYTES) -> None:
-    """The line at the end of the file; one that has grown too large becomes the one before, and
-    that one goes."""
+    """The line at the end of the file.
+
+    A file that has grown too large becomes the one before, and that one goes.
+    """
     if file.exists() and file.stat().st_size > most_bytes:
         file.replace(file.with_suffix(".1.jsonl"))
     with file.open("a", encoding="utf-8") as opened:
@@ -148,8 +151,10 @@ def progress_file(home: Path, query: str) -> Path:
 
 
 def progress_line(report: Report) -> dict[str, Any]:
-    """One report as it is kept: micro-batch, records read by topic, milliseconds by step, late
-    records, and what was left out."""
+    """One report as it is kept.
+
+    Micro-batch, records read by topic, milliseconds by step, late records, and what was left out.
+    """
     acks, offsets = acks_of(report), report["sources"][0]
     left_out = {name: sum(getattr(ack, name) for ack in acks) for name in LEFT_OUT[1:]}
     return {

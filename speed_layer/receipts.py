@@ -1,5 +1,7 @@
-"""The query of the raw receipts: each as it arrived, the first by offset wins; stateless, with a
-checkpoint of its own."""
+"""The query of the raw receipts: each as it arrived, the first by offset wins.
+
+Stateless, with a checkpoint of its own.
+"""
 
 from collections.abc import Iterable, Iterator
 from functools import cache, reduce
@@ -119,31 +121,24 @@ def _texts(lines: str) -> Column:
 
 def start_receipts(records: DataFrame, settings: Settings) -> StreamingQuery:
     """The running query."""
-    query = (
-        acks.observed(written(receipts(records), settings))
-        .writeStream.queryName(QUERY)
-        .format("noop")
-    )
+    told = acks.observed(written(receipts(records), settings))
+    query = told.writeStream.queryName(QUERY).format("noop")
     query = query.option("checkpointLocation", str(settings.checkpoint(QUERY)))
     return query.trigger(processingTime=f"{settings.receipts_trigger_seconds} seconds").start()
 
 
 def written(rows: DataFrame, settings: Settings) -> DataFrame:
-    """The acks of receipts() that the executors write while they are read: all that a partition
-    brought is acknowledged by Cassandra."""
+    """The acks of receipts() that the executors write while they are read.
+
+    All that a partition brought is acknowledged by Cassandra.
+    """
 
     known = for_workers(settings)
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sink = ReceiptSink(worker_session(known))
-        yield acks.batch_of(
-            [
-                ack
-                for batch in batches
-                if batch.num_rows
-                for ack in sink.write(pa.Table.from_batches([batch]))
-            ]
-        )
+        tables = (pa.Table.from_batches([batch]) for batch in batches if batch.num_rows)
+        yield acks.batch_of([ack for table in tables for ack in sink.write(table)])
 
     return rows.mapInArrow(write, acks.SCHEMA)
 
@@ -159,12 +154,8 @@ class ReceiptSink:
         """An ack for each partition of the rows, once all that can be kept are acknowledged."""
         kept = rows.filter(rows["is_kept"]).select(COLUMNS)
         # Those of a partition of the table follow each other.
-        columns = (
-            column.to_pylist()
-            for column in kept.sort_by(
-                [("operation_id", "ascending"), ("year_day", "ascending")]
-            ).columns
-        )
+        ordered = kept.sort_by([("operation_id", "ascending"), ("year_day", "ascending")])
+        columns = (column.to_pylist() for column in ordered.columns)
         write_groups(self._session, ([self._bound(row)] for row in zip(*columns, strict=True)))
         for partition in pc.unique(rows["partition"]).to_pylist():
             own = rows.filter(pc.equal(rows["partition"], partition))
@@ -186,8 +177,8 @@ class ReceiptSink:
 def _prepared(session: Session) -> PreparedStatement:
     marks = ", ".join("?" * len(COLUMNS))
     statement = session.prepare(
-        f"INSERT INTO {session.keyspace}.{TABLE} ({', '.join(COLUMNS)}) VALUES ({marks}) USING"
-        " TIMESTAMP ?"
+        f"INSERT INTO {session.keyspace}.{TABLE} ({', '.join(COLUMNS)})"
+        f" VALUES ({marks}) USING TIMESTAMP ?"
     )
     statement.is_idempotent = True
     return statement

@@ -1,5 +1,7 @@
-"""Records of one partition on their way into the state: packed into few Arrow streams, and read
-as columns of numbers."""
+"""Records of one partition on their way into the state.
+
+Packed into few Arrow streams, and read as columns of numbers.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -42,8 +44,10 @@ class Records:
 
     @cached_property
     def singles(self) -> tuple[bytes, list[int], list[list[int]]]:
-        """The identities one after the other, the places of the axes and the parts as Python has
-        them: for windows of one record."""
+        """The identities one after the other, the places of the axes and the parts.
+
+        As Python has them: for windows of one record.
+        """
         return self.ids.tobytes(), self.axes.tolist(), self.parts.tolist()
 
     def single(self, place: int) -> tuple[bytes, Axes, list[int]]:
@@ -66,11 +70,12 @@ class Records:
 
 
 def packed(records: DataFrame) -> DataFrame:
-    """The records of each partition in few rows: Spark's stateful operator takes rows one by one in
-    Python.
+    """The records of each partition in few rows.
 
-    In: topic string, partition int, then anything. Out: PACKED; `records` is an Arrow stream of
-        rows that came one after the other.
+    Spark's stateful operator takes rows one by one in Python.
+
+    In:  topic string, partition int, then anything.
+    Out: PACKED; `records` is an Arrow stream of rows that came one after the other.
     """
     return records.mapInArrow(_pack, PACKED)
 

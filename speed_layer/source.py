@@ -1,5 +1,7 @@
-"""Canonical topics as a stream: committed records only, from explicit offsets, stopping when
-records are gone."""
+"""Canonical topics as a stream: committed records only, from explicit offsets.
+
+It stops when records are gone.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,8 +24,10 @@ FETCH_WAIT_MILLIS = 20
 
 @dataclass(frozen=True)
 class Retained:
-    """What a topic holds now, by partition: first offset kept, and the first one not yet
-    committed."""
+    """What a topic holds now, by partition.
+
+    First offset kept, and the first one not yet committed.
+    """
 
     earliest: Offsets
     end: Offsets
@@ -44,9 +48,9 @@ def retained(settings: Settings, topic: str) -> Retained:
         raise StackError(f"topic {topic} is not there, or has no leader yet; run `tally up kafka`")
     if len(ranges) != settings.partitions:
         raise BadSettings(
-            f"topic {topic} has {len(ranges)} partitions, TALLY_PARTITIONS is"
-            f" {settings.partitions}: a window's events would lie in two partitions; set"
-            f" TALLY_PARTITIONS={len(ranges)} or run `tally up kafka`"
+            f"topic {topic} has {len(ranges)} partitions,"
+            f" TALLY_PARTITIONS is {settings.partitions}: a window's events would lie in two"
+            f" partitions; set TALLY_PARTITIONS={len(ranges)} or run `tally up kafka`"
         )
     return Retained(
         {number: low for number, (low, _) in ranges.items()},
@@ -98,11 +102,10 @@ def refuse_data_loss(needed: Offsets, topic: str, held: Retained) -> None:
 def canonical_stream(
     spark: SparkSession, settings: Settings, starting: TopicOffsets, most_records: int
 ) -> DataFrame:
-    """Canonical records (tally.frames.canonical_records) of the topics, from these offsets on if
-    there is no checkpoint.
+    """Canonical records (tally.frames.canonical_records) of the topics.
 
-    `most_records` bounds a micro-batch; what waits is shared out by how much of it each partition
-    has.
+    From these offsets on if there is no checkpoint. `most_records` bounds a micro-batch; what waits
+    is shared out by how much of it each partition has.
     """
     return canonical_records(
         committed_stream(

@@ -1,5 +1,7 @@
-"""The query of the views: canonical records of all families to view rows, in one stateful
-operator keyed by topic and partition."""
+"""The query of the views: canonical records of all families to view rows.
+
+In one stateful operator keyed by topic and partition.
+"""
 
 from collections.abc import Sequence
 from datetime import timedelta

@@ -1,5 +1,7 @@
-"""What is kept of an open window between two micro-batches: which events it has counted, and
-their sums."""
+"""What is kept of an open window between two micro-batches.
+
+Which events it has counted, and their sums.
+"""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -13,8 +15,10 @@ from tally.families import MOST_SUM
 
 
 class Window(msgspec.Struct, array_like=True):
-    """One window of one store: identities of its events, 16 bytes each, sorted; by axes the sum
-    of each part."""
+    """One window of one store.
+
+    Identities of its events, 16 bytes each, sorted; by axes the sum of each part.
+    """
 
     ids: bytes = b""
     sums: dict[Axes, list[int]] = {}
@@ -25,10 +29,10 @@ class Window(msgspec.Struct, array_like=True):
         return len(self.ids) // ID_BYTES
 
     def add(self, records: Records, which: Ints) -> bool:
-        """Whether any of the records, places in order of offset, was new to the window; those that
-        were are counted.
+        """Whether any of the records was new to the window; those that were are counted.
 
-        Of two records of one identity the first counts, whatever the second says.
+        `which` are places in order of offset. Of two records of one identity the first counts,
+        whatever the second says.
         """
         if not self.ids and len(which) == 1:
             # Most windows of a small shop: nothing to be compared.
@@ -42,8 +46,10 @@ class Window(msgspec.Struct, array_like=True):
         return len(new) > 0
 
     def _first_seen(self, ids: npt.NDArray[np.bytes_]) -> Ints:
-        """Places of the identities that the window did not know, each once; they are known from
-        now on."""
+        """Places of the identities that the window did not know, each once.
+
+        They are known from now on.
+        """
         distinct, first = np.unique(ids, return_index=True)
         held = np.frombuffer(self.ids, dtype=ID_TYPE)
         places = np.searchsorted(held, distinct)

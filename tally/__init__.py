@@ -1,2 +1,1 @@
-"""The domain of Tally: events, windows, the view algebra, the merge rule, the ledger, errors and
-settings."""
+"""The domain of Tally: events, windows, view algebra, merge rule, ledger, errors and settings."""

@@ -6,13 +6,14 @@ class TallyError(Exception):
 
 
 class Refused(TallyError):
-    """Raised when a new start of the process would end the same way: somebody has to decide or
-    to correct something first."""
+    """Raised when a new start of the process would end the same way.
+
+    Somebody has to decide or to correct something first.
+    """
 
 
 class BadSettings(Refused):
-    """Raised when the environment holds a setting that does not fit; the message names each
-    variable."""
+    """Raised when a setting of the environment does not fit; the message names each variable."""
 
 
 class RejectedEvent(TallyError):
@@ -34,28 +35,32 @@ class StackError(TallyError):
 
 
 class Fenced(Refused):
-    """Raised when a newer instance has taken over; the process must exit and never make a new
-    producer."""
+    """Raised when a newer instance has taken over.
+
+    The process must exit and never make a new producer.
+    """
 
 
 class OutcomeUnknown(TallyError):
-    """Raised when a transaction may or may not have been committed; state must be read again
-    from the brokers."""
+    """Raised when a transaction may or may not have been committed.
+
+    State must be read again from the brokers.
+    """
 
 
 class DataLoss(Refused):
-    """Raised when records that were promised are no longer in Kafka (retention, or a topic
-    created anew)."""
+    """Raised when promised records are no longer in Kafka (retention, or a topic created anew)."""
 
 
 class AlreadyRunning(TallyError):
-    """Raised when another process holds the exclusive lock of a checkpoint or of the master
-    dataset."""
+    """Raised when another process holds the lock of a checkpoint or of the master dataset."""
 
 
 class FlipRefused(TallyError):
-    """Raised when a rebuild may not publish: a newer token is there, or its pinned offsets are
-    behind."""
+    """Raised when a rebuild may not publish.
+
+    A newer token is there, or its pinned offsets are behind.
+    """
 
 
 class DefinitionChanged(Refused):
@@ -63,10 +68,9 @@ class DefinitionChanged(Refused):
 
 
 class BadQuery(TallyError):
-    """Raised when a question to the API cannot be answered as it is asked; `field` names the
-    parameter.
+    """Raised when a question to the API cannot be answered as it is asked.
 
-    `nearest`: values of the field, as text, that could be answered.
+    `field` names the parameter; `nearest`: values of the field, as text, that could be answered.
     """
 
     def __init__(self, field: str, message: str, nearest: tuple[str, ...] = ()) -> None:
@@ -77,8 +81,10 @@ class BadQuery(TallyError):
 
 
 class AnswerMoved(TallyError):
-    """Raised when a generation was published between two pages of an answer; it has to be asked
-    for from the start."""
+    """Raised when a generation was published between two pages of an answer.
+
+    The answer has to be asked for from the start.
+    """
 
 
 class UnknownName(TallyError):

@@ -1,5 +1,7 @@
-"""Canonical events: what the normaliser writes and both layers read
-(schemas/events/{sales,traffic}.schema.json)."""
+"""Canonical events: what the normaliser writes and both layers read.
+
+Their schemas: schemas/events/{sales,traffic}.schema.json.
+"""
 
 from typing import Any
 
@@ -9,8 +11,10 @@ SCHEMA_VERSION = 1
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One line of a receipt: amount in thousandths, total in minor units of the receipt's
-    currency."""
+    """One line of a receipt.
+
+    Amount in thousandths, total in minor units of the receipt's currency.
+    """
 
     item: str
     item_id: str
@@ -71,8 +75,7 @@ class CanonicalInterval(msgspec.Struct, frozen=True, omit_defaults=True, kw_only
     interval_seconds: int
     entries: int
     exits: int
-    # Structs with omit_defaults leave out default values: counts have none, so that a zero is
-    # written.
+    # With omit_defaults a default value is left out: counts have none, so a zero is written.
     passers_by: int
     extra: dict[str, Any] | None = None
     repeat: bool = False

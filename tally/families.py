@@ -1,5 +1,4 @@
-"""The view families: which canonical topic each is made from, and the additive parts that its
-rows carry."""
+"""The view families: the canonical topic of each, and the additive parts that its rows carry."""
 
 from dataclasses import dataclass
 
@@ -44,8 +43,7 @@ class Family:
 
     @property
     def excluded_parts(self) -> tuple[str, ...]:
-        """Batch columns that hold what was considered in the window but excluded from its
-        values."""
+        """Batch columns of what was considered in the window but excluded from its values."""
         return tuple(f"excluded_{part}" for part in self.parts)
 
     @property

@@ -1,5 +1,6 @@
-"""The DataFrame transforms that the speed layer and the batch layer share; the only module of
-`tally` that knows PySpark.
+"""The DataFrame transforms that the speed layer and the batch layer share.
+
+The only module of `tally` that knows PySpark.
 
 Any change of what they compute needs a higher `epoch` in tally/families.py.
 """
@@ -80,8 +81,9 @@ def _all(kind: str, families: Sequence[Family]) -> list[str]:
 
 
 def readable(value: Column, family: Family) -> Column:
-    """Whether a canonical record can be counted: true or false for any text, bytes that are none,
-    and null.
+    """Whether a canonical record can be counted.
+
+    True or false for any text, bytes that are none, and null.
 
     It is JSON in UTF-8; identity, fingerprint, axes and an instant of the years 1 to 9999 are
     there; so is every part, within bounds.
@@ -127,8 +129,7 @@ def members_per_window(events: DataFrame, family: Family) -> DataFrame:
     Out: one row per (store_id, window): window struct<start, end> (UTC), members: array of
          struct<event_id, offset, excluded, axes, parts>. Absent windows are absent, not empty.
     """
-    # A list: every member has its own offset, so that a set would only add the price of hashing
-    # (ADR 001).
+    # A list: every member has its own offset, so a set would only add hashing (ADR 001).
     excluded = F.col("excluded") if "excluded" in events.columns else F.lit(False)
     member = F.struct("event_id", "offset", excluded.alias("excluded"), *family.axes, *family.parts)
     return events.groupBy("store_id", F.window("happened_at", WINDOW).alias("window")).agg(
@@ -137,8 +138,9 @@ def members_per_window(events: DataFrame, family: Family) -> DataFrame:
 
 
 def window_rows(members: DataFrame, family: Family) -> DataFrame:
-    """The view rows of each window: per axes value (e.g. currency) the sums over its distinct
-    events, first by offset.
+    """The view rows of each window.
+
+    Per axes value (e.g. currency) the sums over its distinct events, first by offset.
 
     In:  members_per_window().
     Out: store_id, day date, window_start timestamp (UTC), axes, dim, dim_value, events bigint
@@ -173,12 +175,13 @@ def window_rows(members: DataFrame, family: Family) -> DataFrame:
 
 
 def _sums_by_axes(family: Family) -> Column:
-    """Array of struct<axes, first_copies, parts, excluded parts>, one for each distinct axes
-    value among the members."""
+    """Array of struct<axes, first_copies, parts, excluded parts>.
+
+    One for each distinct axes value among the members.
+    """
 
     def axes_of(member: Column) -> Column:
-        # A family without axes still has one (constant) key, so that each of its windows has one
-        # row.
+        # A family without axes still has one (constant) key, so each of its windows has one row.
         return F.struct(F.lit(0).alias("_"), *(member[axis].alias(axis) for axis in family.axes))
 
     return F.transform(
@@ -193,10 +196,10 @@ def _events() -> Column:
 
 
 def _sums(family: Family, axes: Column) -> Column:
-    """Fold over the members, sorted by (event_id, offset): only the first copy of each event adds,
-    to value or excluded.
+    """Fold over the members, sorted by (event_id, offset).
 
-    A sum stays within MOST_SUM: an overflow would end the query, and each of its restarts.
+    Only the first copy of each event adds, to value or excluded. A sum stays within MOST_SUM: an
+    overflow would end the query, and each of its restarts.
     """
     sums = (*family.parts, *family.excluded_parts)
     zero, one = F.lit(0).cast("bigint"), F.lit(1).cast("bigint")

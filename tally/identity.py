@@ -11,8 +11,9 @@ _ORDERED = msgspec.json.Encoder(order="deterministic")
 
 
 def receipt_id(store_id: str, till_id: str, numbering_epoch: str, transaction_id: str) -> str:
-    """event_id of a POS receipt; no two receipts share one, for `%` and `:` inside a part are
-    percent-escaped.
+    """event_id of a POS receipt.
+
+    No two receipts share one, for `%` and `:` inside a part are percent-escaped.
 
     >>> receipt_id("1", "123", "0", "42"), receipt_id("1", "123", "0:4", "2")
     ('pos:1:123:0:42', 'pos:1:123:0%3A4:2')
@@ -23,8 +24,10 @@ def receipt_id(store_id: str, till_id: str, numbering_epoch: str, transaction_id
 
 
 def interval_id(store_id: str, device_id: str, happened_at: str) -> str:
-    """event_id of a people counter interval; happened_at in UTC as tally.instants.instant_text
-    writes it, all behind the third colon."""
+    """event_id of a people counter interval.
+
+    happened_at in UTC as tally.instants.instant_text writes it, all behind the third colon.
+    """
     return f"traffic:{_part(store_id)}:{_part(device_id)}:{happened_at}"
 
 

@@ -24,20 +24,21 @@ def digest_key(home: Path) -> bytes:
         key = file.read_bytes()
     except OSError as error:
         raise BadSettings(
-            f"{file}: the key of dead letters' digests cannot be read or made: {error.strerror};"
-            " see TALLY_HOME"
+            f"{file}: the key of dead letters' digests cannot be read or made:"
+            f" {error.strerror}; see TALLY_HOME"
         ) from error
     if len(key) != _BYTES:
         raise BadSettings(
-            f"{file} has {len(key)} bytes, not {_BYTES}; restore it, or remove it to have a new one"
-            " made"
+            f"{file} has {len(key)} bytes, not {_BYTES};"
+            " restore it, or remove it to have a new one made"
         )
     return key
 
 
 def keyed_digest(key: bytes, message: bytes) -> str:
-    """HMAC-SHA-256 in hex: equal for equal messages, and without the key nothing can be guessed
-    from it.
+    """HMAC-SHA-256 in hex: equal for equal messages.
+
+    Without the key nothing can be guessed from it.
 
     >>> keyed_digest(b"k", b"m") == keyed_digest(b"k", b"m") != keyed_digest(b"l", b"m")
     True
@@ -51,8 +52,7 @@ def _make(file: Path) -> None:
     with os.fdopen(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as content:
         content.write(secrets.token_bytes(_BYTES))
     try:
-        # A link is made once or not at all: of two processes that start together both read the same
-        # key.
+        # A link is made once or not at all: two processes that start together read the same key.
         os.link(own, file)
     except FileExistsError:
         pass

@@ -21,8 +21,10 @@ class RawLedger:
 
 @dataclass(frozen=True)
 class CanonicalLedger:
-    """Canonical topic-partition: committed = counted + duplicate + conflict + erased +
-    unreadable; the master holds each once."""
+    """Canonical topic-partition; the master holds each record once.
+
+    committed = counted + duplicate + conflict + erased + unreadable.
+    """
 
     topic: str
     partition: int
@@ -53,6 +55,5 @@ class CanonicalLedger:
 
 
 def late_pending(batch_events: int, speed_events: int) -> int:
-    """Events of one (store, window) that batch has counted and the speed layer has not: dropped
-    as late there."""
+    """Events of one (store, window) that batch has counted and the speed layer dropped as late."""
     return max(0, batch_events - speed_events)

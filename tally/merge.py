@@ -15,10 +15,10 @@ Source = Literal["batch", "speed", "missing"]
 
 @dataclass(frozen=True)
 class WindowState:
-    """One layer's rows of one (store, window): the register (epoch, events) and the parts by axes
-    value.
+    """One layer's rows of one (store, window).
 
-    `excluded` (batch only): parts of events counted in `events` but not in `values`.
+    The register (epoch, events) and the parts by axes value. `excluded` (batch only): parts of
+    events counted in `events` but not in `values`.
     """
 
     epoch: int
@@ -45,11 +45,10 @@ MISSING = MergedWindow("missing", None, None)
 def merge_window(
     speed: WindowState | None, batch: WindowState | None, covered: bool
 ) -> MergedWindow:
-    """The served value of one window: higher epoch first, then more events, then batch; the sides
-    are never added.
+    """The served value of one window; the sides are never added.
 
-    `covered` says that a published generation covers the window, so that no row means that nothing
-    happened.
+    Higher epoch first, then more events, then batch. `covered` says that a published generation
+    covers the window, so that no row means that nothing happened.
     """
     chosen = richer(batch, speed)
     if chosen is None:
@@ -60,8 +59,10 @@ def merge_window(
 
 
 def richer(left: WindowState | None, right: WindowState | None) -> WindowState | None:
-    """The state with the higher (epoch, events); left when they are equal, for then they are the
-    same events. None is its zero."""
+    """The state with the higher (epoch, events); None is its zero.
+
+    Left when they are equal, for then they are the same events.
+    """
     return right if _register(right) > _register(left) else left
 
 
@@ -70,11 +71,11 @@ def _register(state: WindowState | None) -> tuple[int, int]:
 
 
 def _without_excluded(speed: WindowState, batch: WindowState | None) -> Mapping[Axes, Parts]:
-    """Speed's values less what batch knows to be excluded: speed holds a superset of batch's
-    events, so it holds those too.
+    """Speed's values less what batch knows to be excluded.
 
-    What batch excluded under axes that speed does not have (a dimension named anew in between) is
-    subtracted there all the same: no total hangs on a label.
+    Speed holds a superset of batch's events, so it holds those too. What batch excluded under axes
+    that speed does not have (a dimension named anew in between) is subtracted there all the same:
+    no total hangs on a label.
     """
     if batch is None or batch.epoch != speed.epoch or not batch.excluded:
         return speed.values

@@ -1,5 +1,6 @@
-"""Where a text holds what identifies or pays for a person: cards, bank accounts, addresses of
-people and devices, phones.
+"""Where a text holds what identifies or pays for a person.
+
+Cards, bank accounts, addresses of people and devices, phones.
 
 Every pattern looks at each character a bounded number of times, and at most MOST_FINDS candidates
 are computed with: a text of any content costs time linear in its length. Texts are bytes as
@@ -10,8 +11,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-# A text with more candidates than this is no message: what is left of it is taken as personal,
-# unread.
+# A text with more candidates than this is no message: the rest is taken as personal, unread.
 MOST_FINDS = 5_000
 Span = tuple[int, int]
 
@@ -19,14 +19,16 @@ _GAP = r"(?:[ ./_-]{1,2}|\xc2\xa0)?+"
 # As cards are printed: 4-4-4-4(-3), 4-6-5, or in one piece. A digit before belongs to another
 # number, and so does a decimal point.
 _CARD = re.compile(
-    rf"[2-6](?<!\d.)(?<!\d\..)(?=\d{{3}}{_GAP}(?:\d{{4}}{_GAP}\d{{4}}{_GAP}\d{{1,4}}(?:{_GAP}\d{{1,3}})?|\d{{6}}{_GAP}\d{{4,5}})(?!\d))",
+    rf"[2-6](?<!\d.)(?<!\d\..)(?=\d{{3}}{_GAP}"
+    rf"(?:\d{{4}}{_GAP}\d{{4}}{_GAP}\d{{1,4}}(?:{_GAP}\d{{1,3}})?|\d{{6}}{_GAP}\d{{4,5}})(?!\d))",
     re.ASCII | re.DOTALL,
 )
 _GROUP = re.compile(rf"(\d+){_GAP}", re.ASCII)
 # Numbers of the issuers in use, with their lengths: Visa, Mastercard, Amex, Diners, JCB, Mir,
 # Maestro, Discover, UnionPay.
 _ISSUED = re.compile(
-    r"4(?:\d{12}|\d{15}|\d{18})|(?:5[1-5]|2[2-7])\d{14}|3[47]\d{13}|3(?:0[0-59]|[689]\d)\d{11,16}|35\d{14,17}|(?:5[06-8]|6\d)\d{14,17}",
+    r"4(?:\d{12}|\d{15}|\d{18})|(?:5[1-5]|2[2-7])\d{14}|3[47]\d{13}"
+    r"|3(?:0[0-59]|[689]\d)\d{11,16}|35\d{14,17}|(?:5[06-8]|6\d)\d{14,17}",
     re.ASCII,
 )
 _DOUBLED = bytes.maketrans(b"0123456789", bytes([0, 2, 4, 6, 8, 1, 3, 5, 7, 9]))
@@ -71,7 +73,8 @@ _DOMAIN = re.compile(
 )
 _MOST_LOCAL_PART = 256
 _DEVICE = re.compile(
-    r"[:-](?<=[0-9A-Fa-f]{2}.)(?<![0-9A-Fa-f]{3}.)[0-9A-Fa-f]{2}([:-])[0-9A-Fa-f]{2}(?:\1[0-9A-Fa-f]{2}){3}(?![0-9A-Fa-f])"
+    r"[:-](?<=[0-9A-Fa-f]{2}.)(?<![0-9A-Fa-f]{3}.)[0-9A-Fa-f]{2}"
+    r"([:-])[0-9A-Fa-f]{2}(?:\1[0-9A-Fa-f]{2}){3}(?![0-9A-Fa-f])"
 )
 _DOTTED_DEVICE = re.compile(
     r"\.(?<=[0-9A-Fa-f]{4}.)(?<![0-9A-Fa-f]{5}.)[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}(?![0-9A-Fa-f])"
@@ -82,8 +85,8 @@ _PHONE = re.compile(
 # Without a plus only as people write it, in groups: a number in one piece may be a price, a barcode
 # or a receipt number.
 _LOCAL_PHONE = re.compile(
-    r"[(02-9](?<![\w.,+-].)(?=\d)(?:(?<=0)0[1-9]\d{0,2}[ /-](?:\d[ /-]?){6,11}\d|(?<=0)[1-9](?:["
-    r" .-]\d{2}){4}"
+    r"[(02-9](?<![\w.,+-].)(?=\d)(?:(?<=0)0[1-9]\d{0,2}[ /-](?:\d[ /-]?){6,11}\d"
+    r"|(?<=0)[1-9](?:[ .-]\d{2}){4}"
     r"|(?:(?<=\()0\d{2,4}\)[ /-]?|(?<=0)\d{2,4}[ /-])(?:\d{5,8}|\d{3,4}[ -]\d{3,5})"
     r"|(?:(?<=\()[2-9]\d{2}\)[ .-]?|(?<=[2-9])\d{2}[ .-])\d{3}[ .-]\d{4})(?!\d)",
     re.ASCII | re.DOTALL,
@@ -95,8 +98,10 @@ _BARCODE_NAME = re.compile(_BARCODE_NAMES, re.IGNORECASE)
 
 
 def without_personal_data(text: str, mark: str) -> str:
-    """The text with the mark in place of every card, account, e-mail address, device address and
-    phone number."""
+    """The text with the mark in place of what is personal.
+
+    That is every card, account, e-mail address, device address and phone number.
+    """
     # Long numbers first: a phone number found inside of one would leave the rest of it readable.
     for find in (_accounts, _cards, _addresses, _devices, _dotted_devices):
         text = replaced(text, find(text), mark)
@@ -104,8 +109,7 @@ def without_personal_data(text: str, mark: str) -> str:
 
 
 def replaced(text: str, spans: Iterator[Span], mark: str) -> str:
-    """The text with the mark in place of each span; spans ascend by their starts, and may
-    overlap."""
+    """The text with the mark in place of each span; spans ascend by start, and may overlap."""
     pieces, end = [], 0
     for start, stop in spans:
         if start >= end:
@@ -151,18 +155,16 @@ def _card_end(text: str, start: int) -> int:
         digits, place = digits + group[1], group.end()
         if _is_card(digits):
             found = group.end(1)
-    return (
-        0 if found - start in (8, 12, 13, 14) and _is_named_barcode(text, start, found) else found
-    )
+    is_named = found - start in (8, 12, 13, 14) and _is_named_barcode(text, start, found)
+    return 0 if is_named else found
 
 
 def _is_card(digits: str) -> bool:
     if len(digits) < 13 or _ISSUED.fullmatch(digits) is None:
         return False
     written = digits.encode()
-    return (
-        sum(written[-1::-2].translate(_SINGLE)) + sum(written[-2::-2].translate(_DOUBLED))
-    ) % 10 == 0
+    total = sum(written[-1::-2].translate(_SINGLE)) + sum(written[-2::-2].translate(_DOUBLED))
+    return total % 10 == 0
 
 
 def _is_named_barcode(text: str, start: int, end: int) -> bool:

@@ -1,5 +1,7 @@
-"""Texts and messages with what is personal blacked out, fit to be stored; the cost is linear in
-their length."""
+"""Texts and messages with what is personal blacked out, fit to be stored.
+
+The cost is linear in their length.
+"""
 
 import re
 from functools import lru_cache
@@ -11,9 +13,9 @@ MARK = "[redacted]"
 # go on, those of the second are whole words, and `name` is the whole name: an item_name is
 # nobody's.
 _PERSONAL = (
-    r"(?:(?:loyalty|customer|cardholder|phone|mobile|msisdn|mail|iban|passport|birth|address|street|bank_?account|account_?(?:no|num)"
-    r"|card_?(?:no|num)|credit_?card|(?:first|last|full|user|given|family|middle|holder)["
-    r" _.-]{0,2}name|surname)[\w .-]{0,40}+"
+    r"(?:(?:loyalty|customer|cardholder|phone|mobile|msisdn|mail|iban|passport|birth|address"
+    r"|street|bank_?account|account_?(?:no|num)|card_?(?:no|num)|credit_?card"
+    r"|(?:first|last|full|user|given|family|middle|holder)[ _.-]{0,2}name|surname)[\w .-]{0,40}+"
     r"|(?<![a-z0-9])(?:mac|pan|tel|cvv|cvc|dob|ssn|bic)|(?<![\w.-])name)"
 )
 _NAME = re.compile(rf"{_PERSONAL}\Z", re.ASCII)
@@ -56,7 +58,8 @@ _MOST_BRACKETS = 1_000
 _LEAST_TELLING, _MOST_TELLING, _MOST_VALUES = 6, 256, 32
 # Whether there is anything to look at closely: cheap enough for every line of every receipt.
 _SUSPECT = re.compile(
-    r"""[@"'0-9:.-](?:(?<=[@"'])|(?<=\d)(?<!\d\d)(?:\D{0,3}\d){6}|(?<=[0-9A-Fa-f]{2}[:-])[0-9A-Fa-f]{2}[:-]"""
+    r"""[@"'0-9:.-](?:(?<=[@"'])|(?<=\d)(?<!\d\d)(?:\D{0,3}\d){6}"""
+    r"""|(?<=[0-9A-Fa-f]{2}[:-])[0-9A-Fa-f]{2}[:-]"""
     r"""|(?<=[0-9A-Fa-f]{4}\.)[0-9A-Fa-f]{4}\.)""",
     re.ASCII,
 )
@@ -70,8 +73,9 @@ _ESCAPED = {
 
 
 def redacted(message: bytes) -> bytes:
-    """The message, JSON or not, without what is personal: by the names of its fields, and by what
-    looks like it.
+    """The message, JSON or not, without what is personal.
+
+    That is told by the names of its fields, and by what looks like it.
 
     >>> told = b'"item": "gift for ann@example.org, card 4111 1111 1111 1111"'
     >>> redacted(b'{"loyalty_id": "ann", ' + told + b"}")
@@ -99,8 +103,9 @@ def redacted_text(text: str) -> str:
 
 
 def redacted_value(name: str, text: str) -> str:
-    """The text of the field of this name: nothing of it if the name is personal, all of it if it is
-    a barcode as the name says.
+    """The text of the field of this name, without what is personal.
+
+    Nothing of it if the name is personal, all of it if it is a barcode as the name says.
 
     >>> redacted_value("ean", "4006381333931"), redacted_value("phone", "7")
     ('4006381333931', '[redacted]')
@@ -122,8 +127,9 @@ def is_personal(name: str) -> bool:
 
 @lru_cache(16_384)
 def is_sensitive(text: str) -> bool:
-    """Whether redacted_text() might change the text; quick for short texts that come again, and may
-    err to the safe side.
+    """Whether redacted_text() might change the text; may err to the safe side.
+
+    Quick for short texts that come again.
 
     >>> is_sensitive("Milk 1l"), is_sensitive("card 4111111111111111")
     (False, True)
@@ -152,8 +158,10 @@ def _unescaped(text: str) -> str:
 
 
 def _without_named(text: str, key: re.Pattern[str]) -> str:
-    """The text without the values behind personal names; one that stands alone is not left in
-    another field either."""
+    """The text without the values behind personal names.
+
+    A value that stands alone is not left in another field either.
+    """
     if ":" not in text and "=" not in text:
         return text
     lower = text.encode("latin-1").lower().decode("latin-1")
@@ -176,8 +184,7 @@ def _without_named(text: str, key: re.Pattern[str]) -> str:
 
 
 def _value(text: str, start: int) -> tuple[int, str]:
-    """Where the value that begins here ends, also when the message is cut, and what stands for
-    it."""
+    """Where the value that begins here ends (also in a cut message), and what stands for it."""
     if opening := _OPENING.match(text, start):
         return _quoted(text, start, opening)
     if text[start : start + 1] in ("{", "["):

@@ -19,14 +19,12 @@ _NOT_IN_A_HOME = "%[]"
 
 
 def user_cache() -> Path:
-    """Folder of the downloaded JVM artifacts: under XDG_CACHE_HOME if that is set, else
-    ~/.cache."""
+    """Folder of the downloaded JVM artifacts: under XDG_CACHE_HOME if set, else ~/.cache."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tally"
 
 
 def kept_addresses(home: Path) -> dict[str, str]:
-    """TALLY_<NAME> to host:port as `tally up` wrote them to this home; empty before the first
-    start."""
+    """TALLY_<NAME> to host:port as `tally up` wrote it to this home; empty before that."""
     try:
         lines = (home / ADDRESSES_FILE).read_text("utf-8").splitlines()
     except (FileNotFoundError, NotADirectoryError):
@@ -109,8 +107,8 @@ class Settings(BaseModel):
         60.0,
         gt=0,
         description=(
-            "seconds without a heartbeat, or without progress while there is work, after which a"
-            " job is `stalled`"
+            "seconds without a heartbeat, or without progress while there is work,"
+            " after which a job is `stalled`"
         ),
     )
 
@@ -216,8 +214,8 @@ class Settings(BaseModel):
         3600.0,
         gt=0,
         description=(
-            "seconds without word that the master has read everything, after which no answer is"
-            " final"
+            "seconds without word that the master has read everything,"
+            " after which no answer is final"
         ),
     )
     ingest_trigger_seconds: float = Field(
@@ -250,8 +248,8 @@ class Settings(BaseModel):
     def _has_a_path_that_delta_opens(cls, home: Path) -> Path:
         if found := [sign for sign in _NOT_IN_A_HOME if sign in str(home.absolute())]:
             raise ValueError(
-                f"the folder's whole path holds `{found[0]}`, and the master dataset cannot be read"
-                " there; choose another"
+                f"the folder's whole path holds `{found[0]}`,"
+                " and the master dataset cannot be read there; choose another"
             )
         return home
 

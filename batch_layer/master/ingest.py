@@ -1,8 +1,7 @@
-"""`python -m batch_layer.master.ingest`: appends every committed canonical record to the master
-dataset, once.
+"""`python -m batch_layer.master.ingest`: appends to the master dataset.
 
-A record's identity is (topic id, partition, offset): each append starts where the table ends,
-whatever the checkpoint says.
+Every committed canonical record, once. A record's identity is (topic id, partition, offset): each
+append starts where the table ends, whatever the checkpoint says.
 """
 
 import signal
@@ -71,8 +70,11 @@ class Ingest:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0 after SIGTERM or SIGINT, 1 when the query failed, 78 when records are missing
-    or the settings are wrong."""
+    """Exit code of the ingest.
+
+    0 after SIGTERM or SIGINT, 1 when the query failed, 78 when records are missing or the settings
+    are wrong.
+    """
     if list(sys.argv[1:] if argv is None else argv):
         print("usage: python -m batch_layer.master.ingest (it takes no arguments)", file=sys.stderr)
         return 2
@@ -122,18 +124,17 @@ def start_ingest(
 
 
 def _already_read(ingest: Ingest, starting: Until) -> Until:
-    """How far the query has read before: beyond the table's end where nothing but markers of
-    transactions follows it."""
+    """How far the query has read before.
+
+    Beyond the table's end where nothing but markers of transactions follows it.
+    """
     before = committed_position(ingest.settings.checkpoint(QUERY)) or {}
 
     def reached(topic: str, partition: int, wanted: int) -> int:
         offset = before.get(topic, {}).get(partition, 0)
-        return (
-            offset
-            if offset > wanted
-            and not _committed_between(ingest, topic, partition, (wanted, offset))
-            else wanted
-        )
+        span = wanted, offset
+        is_read = offset > wanted and not _committed_between(ingest, topic, partition, span)
+        return offset if is_read else wanted
 
     return {
         topic: {number: reached(topic, number, wanted) for number, wanted in spans.items()}
@@ -152,8 +153,10 @@ def _query(ingest: Ingest, starting: Until, options: Mapping[str, str]) -> Strea
 
 
 def _leave_behind_if_before(checkpoint: Path, wanted: Until) -> None:
-    """A checkpoint from before a gap is moved aside: it would ask for what is gone, and each
-    append starts where the table ends."""
+    """A checkpoint from before a gap is moved aside.
+
+    It would ask for what is gone, and each append starts where the table ends.
+    """
     done = committed_position(checkpoint) or {}
     is_before = any(
         done.get(topic, {}).get(number, 0) < offset
@@ -212,8 +215,7 @@ def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
 
 
 def _refuse_hole(ingest: Ingest, until: Until, start: Until) -> None:
-    """Nothing if no committed record lies between what the table holds and where the micro-batch
-    starts."""
+    """Nothing if no committed record lies between the table's end and the micro-batch's start."""
     for topic, offsets in start.items():
         for partition, offset in offsets.items():
             wanted = until.get(topic, {}).get(partition, 0)
@@ -221,14 +223,16 @@ def _refuse_hole(ingest: Ingest, until: Until, start: Until) -> None:
                 raise DataLoss(
                     f"topic {topic} partition {partition}: the checkpoint goes on at offset"
                     f" {offset}, the master dataset ends at {wanted}; move the folder"
-                    f" {ingest.settings.checkpoint(QUERY)} away, the ingest then goes on where the"
-                    " table ends"
+                    f" {ingest.settings.checkpoint(QUERY)} away,"
+                    " the ingest then goes on where the table ends"
                 )
 
 
 def _committed_between(ingest: Ingest, topic: str, partition: int, span: tuple[int, int]) -> int:
-    """Committed records in [span) of one partition: transaction markers and aborted records do
-    not count."""
+    """Committed records in [span) of one partition.
+
+    Transaction markers and aborted records do not count.
+    """
     first, end = ({topic: {partition: offset}} for offset in span)
     return committed_records(ingest.spark, ingest.settings, first, end).count()
 

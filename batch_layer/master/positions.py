@@ -1,5 +1,7 @@
-"""Where the master dataset and Kafka stand: identities of topics, first offset not held, offsets
-kept by the brokers."""
+"""Where the master dataset and Kafka stand.
+
+Identities of topics, first offset not held, offsets kept by the brokers.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,8 +19,8 @@ from tally.settings import Settings
 
 TIMEOUT_SECONDS = 30.0
 _BEGIN_ANEW = (
-    "its offsets would repeat those of the master dataset; begin a new master dataset in another"
-    " TALLY_HOME"
+    "its offsets would repeat those of the master dataset;"
+    " begin a new master dataset in another TALLY_HOME"
 )
 Until = Mapping[str, Mapping[int, int]]
 Marks = Mapping[str, Mapping[int, Mark]]
@@ -27,8 +29,10 @@ Kept = Mapping[str, Mapping[int, tuple[int, int]]]
 
 @dataclass(frozen=True)
 class Held:
-    """What the master dataset holds: by topic its id, by partition the first offset that it does
-    not hold, and its last record."""
+    """What the master dataset holds.
+
+    By topic its id, by partition the first offset that it does not hold, and its last record.
+    """
 
     topic_ids: Mapping[str, str]
     until: Until
@@ -108,10 +112,10 @@ def _numbered(offsets: Mapping[str, int]) -> dict[int, int]:
 def kept_offsets(
     settings: Settings, topics: Iterable[str], isolation: str = "read_committed"
 ) -> dict[str, dict[int, tuple[int, int]]]:
-    """By topic and partition: first offset that Kafka still keeps, and the last stable offset
-    (first one not readable yet).
+    """By topic and partition the first offset that Kafka still keeps, and the last stable one.
 
-    With isolation `read_uncommitted` the end is that of the partition, open transactions included.
+    The last stable offset is the first one not readable yet. With isolation `read_uncommitted` the
+    end is that of the partition, open transactions included.
     """
     consumer = kafka_consumer(settings, "master-offsets", {"isolation.level": isolation})
     try:
@@ -159,8 +163,7 @@ def starting_offsets(held: Held, ids: Mapping[str, str], kept: Kept) -> dict[str
 
 
 def refuse_other_log(held: Held, kept: Kept, found: Mapping[Place, Mark | None]) -> None:
-    """Nothing if the last record that the table holds of each partition is the one that Kafka has
-    there, or Kafka keeps it no longer.
+    """Nothing if the last record held of each partition is the one in Kafka, or no longer kept.
 
     Raises DataLoss for a log that was cut and has grown again.
     """
@@ -169,8 +172,8 @@ def refuse_other_log(held: Held, kept: Kept, found: Mapping[Place, Mark | None])
         if mark.offset >= earliest and found[topic, number, mark.offset] != mark:
             raise DataLoss(
                 f"topic {topic} partition {number}: the record at offset {mark.offset} is not the"
-                " one that the master dataset holds, the log was cut and has grown again:"
-                f" {_BEGIN_ANEW}"
+                " one that the master dataset holds,"
+                f" the log was cut and has grown again: {_BEGIN_ANEW}"
             )
 
 

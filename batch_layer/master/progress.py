@@ -1,5 +1,7 @@
-"""How far the master dataset reaches, told to the serving layer: a day with records beyond a
-generation's pin is dirty."""
+"""How far the master dataset reaches, told to the serving layer.
+
+A day with records beyond a generation's pin is dirty.
+"""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -13,8 +15,8 @@ from batch_layer.master.positions import Until
 from runtime.marks import Mark
 
 _DAY = (
-    "INSERT INTO master_progress (family, day, partition, until) VALUES (?, ?, ?, ?) USING"
-    " TIMESTAMP ?"
+    "INSERT INTO master_progress (family, day, partition, until) VALUES (?, ?, ?,"
+    " ?) USING TIMESTAMP ?"
 )
 _POSITION = (
     "INSERT INTO master_position (family, partition, until) VALUES (?, ?, ?) USING TIMESTAMP ?"
@@ -23,8 +25,9 @@ _CURRENT = "INSERT INTO master_current (family, current_at) VALUES (?, ?) USING 
 
 
 def read_days(records: DataFrame) -> list[Row]:
-    """By source, event_date and partition: first offset after, rows, and offset, timestamp_ms and
-    sha256 of the last record.
+    """By source, event_date and partition what the records come to.
+
+    First offset after, rows, and offset, timestamp_ms and sha256 of the last record.
 
     In:  batch_layer.master.table.master_records().
     """
@@ -60,8 +63,10 @@ def note_days(session: Session, days: Iterable[Row]) -> None:
 
 
 def note_position(session: Session, end: Until) -> None:
-    """Upsert how far each partition has been read, markers of transactions included (a
-    max-register by offset)."""
+    """Upsert how far each partition has been read, markers of transactions included.
+
+    A max-register by offset.
+    """
     rows = [
         (topic, number, offset, offset)
         for topic, offsets in end.items()

@@ -24,21 +24,25 @@ _IDENTITY = T.StructType(
 
 
 def create_table(spark: SparkSession, path: Path) -> None:
-    """The empty table with the columns of schemas/master/events.json, unless it is there;
-    append-only from its first commit."""
+    """The empty table with the columns of schemas/master/events.json, unless it is there.
+
+    Append-only from its first commit.
+    """
     if DeltaTable.is_deltatable(str(path)):
         return
     schema = master_schema()
     columns = ", ".join(f"`{column['name']}` {column['type']}" for column in schema["columns"])
     spark.sql(
-        f"CREATE TABLE delta.`{path.absolute()}` ({columns}) USING DELTA PARTITIONED BY"
-        f" ({', '.join(schema['partitioned_by'])}) TBLPROPERTIES ('delta.appendOnly' = 'true')"
+        f"CREATE TABLE delta.`{path.absolute()}` ({columns}) USING DELTA"
+        f" PARTITIONED BY ({', '.join(schema['partitioned_by'])})"
+        " TBLPROPERTIES ('delta.appendOnly' = 'true')"
     )
 
 
 def master_records(kafka: DataFrame) -> DataFrame:
-    """Canonical records as the master keeps them; one that no layer can read has null identity, and
-    lies on the day of its arrival.
+    """Canonical records as the master keeps them.
+
+    One that no layer can read has null identity, and lies on the day of its arrival.
 
     In:  the Kafka source's columns (topic, partition, offset, timestamp, value binary): any bytes,
          or none.
@@ -78,24 +82,19 @@ def _if_readable(value: Column) -> Column:
 
 
 def append(records: DataFrame, path: Path, seen: Snapshot, after: Held) -> None:
-    """Append records that the table lacked when it was `seen`, and what it holds after them, in one
-    commit.
+    """Append records that the table lacked when it was `seen`.
 
-    The fixed application id makes two ingesters conflict, and its version is one above that of the
-    snapshot: Delta skips the append if another ingester has committed since. Raises AlreadyRunning
-    when it has: a new start goes on where the table ends by then.
+    What it holds after them goes into the same commit. The fixed application id makes two ingesters
+    conflict, and its version is one above that of the snapshot: Delta skips the append if another
+    ingester has committed since. Raises AlreadyRunning when it has: a new start goes on where the
+    table ends by then.
     """
     note = after.as_metadata()
     # One file a day: the rows of a day go to one task.
-    writer = (
-        records.drop("sha256")
-        .repartition("source", "event_date")
-        .write.format("delta")
-        .mode("append")
-    )
-    writer.option("userMetadata", note).option("txnAppId", APP_ID).option(
-        "txnVersion", seen.version + 1
-    ).save(str(path))
+    by_day = records.drop("sha256").repartition("source", "event_date")
+    writer = by_day.write.format("delta").mode("append")
+    writer = writer.option("userMetadata", note).option("txnAppId", APP_ID)
+    writer.option("txnVersion", seen.version + 1).save(str(path))
     if held_by(path) != after:
         raise AlreadyRunning(
             f"master dataset {path}: another ingester has appended since version {seen.version};"

@@ -1,5 +1,7 @@
-"""`python -m batch_layer.master.verify`: whether the master dataset holds each record once, and
-its appends follow one another."""
+"""`python -m batch_layer.master.verify`: whether the master dataset is what it says.
+
+It holds each record once, and its appends follow one another.
+"""
 
 import json
 import sys
@@ -24,8 +26,10 @@ _COUNTS = """
 
 @dataclass(frozen=True)
 class Line:
-    """One canonical topic-partition: rows, distinct offsets, lowest and highest offset, first
-    offset not held (0: none is)."""
+    """One canonical topic-partition.
+
+    Rows, distinct offsets, lowest and highest offset, first offset not held (0: none is).
+    """
 
     source: str
     partition: int
@@ -43,8 +47,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Verification:
-    """What was found: a line for each topic-partition, and each append that does not begin where
-    the one before ended."""
+    """What was found.
+
+    A line for each topic-partition, and each append that does not begin where the one before ended.
+    """
 
     version: int
     lines: Sequence[Line]
@@ -91,8 +97,10 @@ def verify(path: Path) -> Verification:
 
 
 def steps_back(appends: Sequence[Held]) -> Iterator[str]:
-    """Where an append, oldest first, ends below the one before it in some partition, or speaks
-    of another topic of that name."""
+    """Where an append, oldest first, ends below the one before it in some partition.
+
+    Also where it speaks of another topic of that name.
+    """
     for before, after in pairwise(appends):
         for topic, offsets in before.until.items():
             if before.topic_ids.get(topic) != after.topic_ids.get(topic):

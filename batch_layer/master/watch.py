@@ -1,5 +1,7 @@
-"""The ingest watched from outside of its query: whether it runs, whether it keeps up, and up to
-when it has read everything."""
+"""The ingest watched from outside of its query.
+
+Whether it runs, whether it keeps up, and up to when it has read everything.
+"""
 
 import time
 from collections.abc import Callable
@@ -40,8 +42,10 @@ class Running:
 
 @dataclass(frozen=True)
 class Sight:
-    """The ends of the topics, and an instant before they were looked at: whoever has read up to
-    them is current at that instant."""
+    """The ends of the topics, and an instant before they were looked at.
+
+    Whoever has read up to them is current at that instant.
+    """
 
     at: datetime
     ends: Until

@@ -1,5 +1,6 @@
-"""What has arrived and is in no generation yet: the oldest such record bounds what a generation may
-claim to cover.
+"""What has arrived and is in no generation yet.
+
+The oldest such record bounds what a generation may claim to cover.
 
 A record waits in one of three places: in the raw topic, before the normaliser; in the canonical
 topic, in a transaction whose end has not reached its partition; or there, before the master ingest.
@@ -30,12 +31,11 @@ NOTHING = datetime.fromtimestamp(0, UTC)
 
 
 def oldest_raw(settings: Settings, topic: str) -> datetime | None:
-    """Arrival of the oldest record of a raw topic that the normaliser has not passed; None if there
-    is none.
+    """Arrival of the oldest record of a raw topic that the normaliser has not passed.
 
-    The ends are read before the normaliser's positions: what is not found here, and had arrived
-    before this call, has been written to the canonical topic or to the dead letters. Raises
-    TallyError when Kafka does not answer.
+    None if there is none. The ends are read before the normaliser's positions: what is not found
+    here, and had arrived before this call, has been written to the canonical topic or to the dead
+    letters. Raises TallyError when Kafka does not answer.
     """
     consumer = kafka_consumer(settings, NORMALISER_GROUP, {"enable.partition.eof": True})
     try:
@@ -61,8 +61,10 @@ def oldest_raw(settings: Settings, topic: str) -> datetime | None:
 
 
 def _arrival(consumer: Consumer, part: TopicPartition, offset: int, low: int) -> datetime | None:
-    """Broker's timestamp of the first record from the offset on; None if only markers of
-    transactions follow."""
+    """Broker's timestamp of the first record from the offset on.
+
+    None if only markers of transactions follow.
+    """
     if offset < low:
         return NOTHING
     consumer.assign([TopicPartition(part.topic, part.partition, offset)])
@@ -77,16 +79,16 @@ def _arrival(consumer: Consumer, part: TopicPartition, offset: int, low: int) ->
         if error.code() == KafkaError._PARTITION_EOF:
             return None
     raise TallyError(
-        f"topic {part.topic}, partition {part.partition}: no record in {TIMEOUT_SECONDS:.0f} s; run"
-        " the rebuild again"
+        f"topic {part.topic}, partition {part.partition}: no record in {TIMEOUT_SECONDS:.0f} s;"
+        " run the rebuild again"
     )
 
 
 def stable_offsets(settings: Settings, topic: str) -> tuple[Kept, set[int]]:
-    """First offset kept and last stable offset by partition, read when every transaction that the
-    topic held at the call has ended.
+    """First offset kept and last stable offset by partition.
 
-    Also the partitions in which one stayed open for longer than brokers allow a transaction to.
+    Read when every transaction that the topic held at the call has ended. Also the partitions in
+    which one stayed open for longer than brokers allow a transaction to.
     """
     written = kept_offsets(settings, [topic], "read_uncommitted")[topic]
     deadline = time.monotonic() + TIMEOUT_SECONDS
@@ -101,10 +103,9 @@ def stable_offsets(settings: Settings, topic: str) -> tuple[Kept, set[int]]:
 def oldest_canonical(
     spark: SparkSession, settings: Settings, topic: str, held: Mapping[int, int], kept: Kept
 ) -> dict[int, datetime]:
-    """By partition of a canonical topic the earliest arrival of the records beyond the offsets
-    held; absent where there are none.
+    """By partition of a canonical topic the earliest arrival of records beyond the offsets held.
 
-    kept: as stable_offsets() has it.
+    Absent where there are none. kept: as stable_offsets() has it.
     """
     behind = {
         number: held.get(number, 0)

@@ -1,5 +1,7 @@
-"""Whether Cassandra holds of a generation what the records say, window by window: read back and
-compared by the executors."""
+"""Whether Cassandra holds of a generation what the records say, window by window.
+
+Read back and compared by the executors.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,8 +29,10 @@ Span: TypeAlias = tuple[int, int]
 
 
 class Unequal(msgspec.Struct, array_like=True):
-    """A window that differs: of events and each part what Cassandra holds less what the records
-    say, with its sign."""
+    """A window that differs.
+
+    Of events and each part what Cassandra holds less what the records say, with its sign.
+    """
 
     store: str
     start: int
@@ -37,9 +41,11 @@ class Unequal(msgspec.Struct, array_like=True):
 
 
 class Checked(msgspec.Struct, array_like=True):
-    """What was seen of a generation: windows compared, the first that differ, how many are not
-    as they were served before; of each store, and of each currency of a store, the first and the
-    last day."""
+    """What was seen of a generation.
+
+    Windows compared, the first that differ, how many are not as they were served before; of each
+    store, and of each currency of a store, the first and the last day.
+    """
 
     windows: int = 0
     unequal: list[Unequal] = []
@@ -144,8 +150,7 @@ def unequal_windows(held: Iterable[Held], owed: Mapping[Window, Values]) -> list
 
 
 def _sums(rows: Sequence[Held]) -> Values:
-    """Of the rows of a window: its events, which stand in each of them, and the sums of the
-    parts."""
+    """Of the rows of a window: its events, which stand in each of them, and the parts' sums."""
     return max((row.events for row in rows), default=0), *map(
         sum, zip(*(row.parts for row in rows), strict=True)
     )

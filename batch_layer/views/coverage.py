@@ -16,8 +16,10 @@ NO_LIMIT = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Claim:
-    """Windows in [covered_from, covered_until) are covered: without a row nothing happened in
-    them. through: by partition the instant up to which every record that had arrived is counted."""
+    """Windows in [covered_from, covered_until) are covered: without a row nothing happened there.
+
+    through: by partition the instant up to which every record that had arrived is counted.
+    """
 
     covered_from: datetime
     covered_until: datetime
@@ -39,8 +41,10 @@ class Gap:
 
 @dataclass(frozen=True)
 class Coverage:
-    """What a rebuild could claim now. tolerance: how far ahead of its arrival an event may lie;
-    backfills: spans of days, inclusive."""
+    """What a rebuild could claim now.
+
+    tolerance: how far ahead of its arrival an event may lie; backfills: spans of days, inclusive.
+    """
 
     through: Mapping[int, datetime]
     first_arrival: datetime | None
@@ -49,8 +53,10 @@ class Coverage:
     gaps: Sequence[Gap] = ()
 
     def days(self) -> set[date]:
-        """The days of which something is claimed, with records or without, at most the newest
-        MOST_DAYS of each span."""
+        """The days of which something is claimed, with records or without.
+
+        At most the newest MOST_DAYS of each span.
+        """
         until = window_start(min(self.through.values()))
         spans = [*self.backfills]
         if self.first_arrival is not None and self.first_arrival < until:
@@ -77,8 +83,11 @@ class Coverage:
         return min([NO_LIMIT, *map(window_start, self._limits(day))])
 
     def _covered_from(self, day: date) -> datetime | None:
-        """None of a day before the first arrival: a till whose clock was wrong, or an old
-        receipt; what else happened nobody knows."""
+        """From when on the day is covered; None of a day before the first arrival.
+
+        Its records are of a till whose clock was wrong, or old receipts; what else happened nobody
+        knows.
+        """
         if any(first <= day <= last for first, last in self.backfills):
             return start_of(day)
         if self.first_arrival is None or day < self.first_arrival.date():
@@ -86,8 +95,10 @@ class Coverage:
         return max(start_of(day), _next_window(self.first_arrival))
 
     def _limits(self, day: date, partition: int | None = None) -> list[datetime]:
-        """Arrivals at which gaps begin that may have held records of the day; of one partition,
-        or of all."""
+        """Arrivals at which gaps begin that may have held records of the day.
+
+        Of one partition, or of all.
+        """
         start = start_of(day)
         return [
             gap.first_arrival

@@ -17,8 +17,9 @@ _WINDOW_MICROS = int(WINDOW.total_seconds() * 1e6)
 
 
 def record_fates(master: DataFrame) -> DataFrame:
-    """The fate of each record, over all days: a day's own records cannot tell whether an identity
-    was seen before.
+    """The fate of each record, over all days.
+
+    A day's own records cannot tell whether an identity was seen before.
 
     In:  master records of one family: store_id, event_id, fingerprint, happened_at timestamp,
          event_date, partition, offset, committed_at timestamp.
@@ -44,8 +45,7 @@ def record_fates(master: DataFrame) -> DataFrame:
         .withColumn("window_start", _window_start("happened_at"))
     )
     is_unreadable = F.col("event_id").isNull()
-    # Each unreadable record is an identity of its own, else a flood of them would be sorted by one
-    # task.
+    # Each unreadable record is an identity of its own, else one task would sort a flood of them.
     identity = Window.partitionBy(
         "store_id", "event_id", F.when(is_unreadable, F.col("offset"))
     ).orderBy("offset")
@@ -53,10 +53,8 @@ def record_fates(master: DataFrame) -> DataFrame:
         name: F.first(name).over(identity)
         for name in ("fingerprint", "window_start", "event_date", "offset")
     }
-    is_first, is_same = (
-        F.col("offset") == firsts["offset"],
-        F.col("fingerprint") == firsts["fingerprint"],
-    )
+    is_first = F.col("offset") == firsts["offset"]
+    is_same = F.col("fingerprint") == firsts["fingerprint"]
     fate = (
         F.when(is_unreadable, UNREADABLE)
         .when(is_first, COUNTED)
@@ -79,8 +77,9 @@ def _window_start(instant: str) -> Column:
 
 
 def window_members(master: DataFrame, fates: DataFrame, family: Family) -> DataFrame:
-    """tally.frames.members_per_window() of the given records, events whose first copy lies
-    elsewhere marked excluded.
+    """tally.frames.members_per_window() of the given records.
+
+    Events whose first copy lies elsewhere are marked excluded.
 
     In:  master records (the wanted days) with value, partition, offset; record_fates() of all days.
     """
@@ -94,8 +93,9 @@ def window_members(master: DataFrame, fates: DataFrame, family: Family) -> DataF
 
 
 def untold(fates: DataFrame, pinned: DataFrame) -> DataFrame:
-    """Records that are not counted and that no published generation of their day includes, so that
-    nobody has told of them.
+    """Records that are not counted and that no published generation of their day includes.
+
+    So nobody has told of them.
 
     In:  record_fates(); pinned: event_date, partition, pinned (first offset that the day's
          generation does not include).
@@ -111,8 +111,9 @@ def untold(fates: DataFrame, pinned: DataFrame) -> DataFrame:
 def expected_windows(
     master: DataFrame, fates: DataFrame, pinned: DataFrame, family: Family
 ) -> DataFrame:
-    """What each window must sum to, computed from the records without members and sets: another way
-    to the same numbers.
+    """What each window must sum to, computed from the records without members and sets.
+
+    Another way to the same numbers.
 
     In:  as window_members(), but the fates of the wanted days alone; pinned: as untold().
     Out: store_id, window_start bigint (milliseconds since 1970), events, parts (decimal: the sum of

@@ -1,5 +1,7 @@
-"""What Cassandra holds of a generation, read back, and which windows differ from what was served
-before."""
+"""What Cassandra holds of a generation, read back.
+
+Also which windows differ from what was served before.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -23,8 +25,10 @@ _Key = tuple[str, int, int]
 
 
 class StoreDay(NamedTuple):
-    """A day of a store, in days since 1970; touched: its rows may differ from those that are
-    served now."""
+    """A day of a store, in days since 1970.
+
+    touched: its rows may differ from those that are served now.
+    """
 
     store: str
     day: int
@@ -32,8 +36,10 @@ class StoreDay(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A row that Cassandra holds; start in milliseconds since 1970; changed: the generation
-    before has not just this row."""
+    """A row that Cassandra holds; start in milliseconds since 1970.
+
+    changed: the generation before has not just this row.
+    """
 
     store: str
     day: int
@@ -50,8 +56,10 @@ class Held(NamedTuple):
 
 
 class HeldReader:
-    """Reads (store, day) partitions of a generation, and of the one that serves the day now
-    (`earlier`: by day since 1970)."""
+    """Reads (store, day) partitions of a generation, and of the one that serves the day now.
+
+    `earlier`: the latter by day since 1970.
+    """
 
     def __init__(
         self, settings: Settings, family: Family, generation: int, earlier: Mapping[int, int]

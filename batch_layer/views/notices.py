@@ -1,5 +1,7 @@
-"""What a rebuild tells others through Kafka: records that it does not count as dead letters,
-changed windows as restatements."""
+"""What a rebuild tells others through Kafka.
+
+Records that it does not count as dead letters, changed windows as restatements.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -27,8 +29,10 @@ _FLUSH_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Restatement:
-    """One window whose published rows changed. id: family, day, earlier and new generation,
-    store, window; a repeat has the same."""
+    """One window whose published rows changed.
+
+    id: family, day, earlier and new generation, store, window; a repeat has the same.
+    """
 
     id: str
     family: str
@@ -56,8 +60,10 @@ class Notices:
         self._failed: list[KafkaError] = []
 
     def uncounted(self, family: Family, found: Iterable[Mapping[str, Any]]) -> int:
-        """One dead letter for each conflict or unreadable record; its coordinates are its
-        identity, a repeat is the same letter."""
+        """One dead letter for each conflict or unreadable record.
+
+        Its coordinates are its identity, a repeat is the same letter.
+        """
         sent = 0
         for record in found:
             value = str(record["value"] or "").encode()
@@ -116,8 +122,8 @@ class Notices:
         failed, self._failed = self._failed, []
         if left or failed:
             raise TallyError(
-                f"topic {topic}: {left + len(failed)} records were not sent; look into the broker's"
-                " log and rebuild again"
+                f"topic {topic}: {left + len(failed)} records were not sent;"
+                " look into the broker's log and rebuild again"
             )
 
     def _headers(

@@ -1,5 +1,7 @@
-"""Windows that a rebuild changed, kept under its token until they are told: a crash after the
-flip leaves nobody untold."""
+"""Windows that a rebuild changed, kept under its token until they are told.
+
+A crash after the flip leaves nobody untold.
+"""
 
 from collections.abc import Iterator
 from datetime import UTC, date
@@ -14,8 +16,9 @@ from tally.instants import instant_text
 
 _BUCKETS = 16
 KEEP_WINDOW = (
-    "INSERT INTO restated_window (family, generation, bucket, store_id, window_start,"
-    " earlier_generation) VALUES (?, ?, ?, ?, ?, ?)"
+    "INSERT INTO restated_window"
+    " (family, generation, bucket, store_id, window_start, earlier_generation)"
+    " VALUES (?, ?, ?, ?, ?, ?)"
 )
 
 
@@ -31,8 +34,10 @@ class Outbox:
         self._session, self._family = session, family.name
 
     def open(self, generation: int, day: date) -> None:
-        """Note, before the first window is kept, that the generation has some; `day`: any day
-        that it will publish."""
+        """Note, before the first window is kept, that the generation has some.
+
+        `day`: any day that it will publish.
+        """
         # Prepared, as everywhere that a day is given: as text the driver writes no date before the
         # year 1000.
         insert = self._session.prepare(
@@ -41,14 +46,18 @@ class Outbox:
         self._session.execute(insert, [self._family, generation, day])
 
     def send(self, generation: int, notices: Notices) -> None:
-        """Tell every kept window of a published generation, then forget them; a crash in between
-        tells some once more."""
+        """Tell every kept window of a published generation, then forget them.
+
+        A crash in between tells some once more.
+        """
         notices.restate(self._windows(generation))
         self._forget(generation)
 
     def send_left(self, table: PointerTable, notices: Notices) -> None:
-        """Tell what earlier runs published and did not tell; what they can no longer publish is
-        forgotten."""
+        """Tell what earlier runs published and did not tell.
+
+        What they can no longer publish is forgotten.
+        """
         runs = self._session.execute(
             "SELECT generation, day FROM restatement_run WHERE family = %s", [self._family]
         )
@@ -61,8 +70,8 @@ class Outbox:
 
     def _windows(self, generation: int) -> Iterator[Restatement]:
         select = (
-            "SELECT store_id, window_start, earlier_generation FROM restated_window WHERE family ="
-            " %s AND generation = %s AND bucket = %s"
+            "SELECT store_id, window_start, earlier_generation FROM restated_window"
+            " WHERE family = %s AND generation = %s AND bucket = %s"
         )
         for bucket in range(_BUCKETS):
             for row in self._session.execute(select, [self._family, generation, bucket]):

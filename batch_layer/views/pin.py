@@ -1,5 +1,7 @@
-"""What a rebuild is computed from: one version of the master dataset, and up to when that is
-everything."""
+"""What a rebuild is computed from.
+
+One version of the master dataset, and up to when that is everything.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -21,16 +23,21 @@ from tally.settings import Settings
 
 @dataclass(frozen=True)
 class Pin:
-    """A version of the master dataset; by partition of the family's topic the first offset not
-    in it, and the instant up to which every record that had arrived is in it."""
+    """A version of the master dataset.
+
+    By partition of the family's topic the first offset not in it, and the instant up to which every
+    record that had arrived is in it.
+    """
 
     version: int
     until: Mapping[int, int]
     through: Mapping[int, datetime]
 
     def with_earlier(self, published: Iterable[Pointer]) -> "Pin":
-        """The pin that also claims what published generations with no later offsets could: all
-        that is in them is in this one."""
+        """The pin that also claims what published generations with no later offsets could.
+
+        All that is in them is in this one.
+        """
         earlier = [pointer.through for pointer in published if pointer.is_within(self.until)]
         through = {
             number: max([instant, *(claims[number] for claims in earlier if number in claims)])

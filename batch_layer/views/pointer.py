@@ -1,5 +1,6 @@
-"""Which generation serves each day: fencing tokens and the one conditional batch that publishes a
-run.
+"""Which generation serves each day.
+
+Fencing tokens and the one conditional batch that publishes a run.
 
 All rows of a family lie in one Cassandra partition, written by lightweight transactions only.
 """
@@ -24,21 +25,26 @@ Offsets = Mapping[int, int]
 # no class for it.
 _CAS_WRITE_UNKNOWN = 0x1700
 _COLUMNS = (
-    "family, day, generation, epoch, table_version, covered_from, covered_until, flipped_at,"
-    " pinned, through"
+    "family, day, generation, epoch, table_version, covered_from, covered_until,"
+    " flipped_at, pinned, through"
 )
 _MARKS = ", ".join("?" * len(_COLUMNS.split(", ")))
 
 
 class _Raced(FlipRefused):
-    """Raised when a write was not applied, or nobody knows; what stands is read again, with
-    SERIAL consistency."""
+    """Raised when a write was not applied, or nobody knows.
+
+    What stands is read again, with SERIAL consistency.
+    """
 
 
 @dataclass(frozen=True)
 class Generation:
-    """What a run publishes: its token (also the generation's name), the pinned version and
-    offsets, and by the brokers' clock when."""
+    """What a run publishes.
+
+    Its token (also the generation's name), the pinned version and offsets, and by the brokers'
+    clock when.
+    """
 
     family: str
     token: int
@@ -50,8 +56,10 @@ class Generation:
 
 @dataclass(frozen=True)
 class Pointer:
-    """The row of one day: which generation serves it, of which definition epoch, and what that
-    covers."""
+    """The row of one day.
+
+    Which generation serves it, of which definition epoch, and what that covers.
+    """
 
     day: date
     generation: int
@@ -89,8 +97,8 @@ class PointerTable:
         # A token that was taken by an attempt of unknown outcome is left out.
         if not self._applied(update, [token, self.family, last]):
             raise _Raced(
-                f"rebuild of {self.family}: no token in 20 attempts, others take theirs; run it"
-                " again"
+                f"rebuild of {self.family}: no token in 20 attempts, others take theirs;"
+                " run it again"
             )
         return token
 
@@ -119,28 +127,32 @@ class PointerTable:
             self._insert_history(served)
             if not self._flip(claims, generation, flipped):
                 raise _Raced(
-                    f"rebuild {generation.token} of {self.family}: not published in 20 attempts;"
-                    " run it again"
+                    f"rebuild {generation.token} of {self.family}:"
+                    " not published in 20 attempts; run it again"
                 )
         # Its own rows, not those that stand: another run may have flipped since.
         self._insert_history(_row(generation, day, claim) for day, claim in claims.items())
 
     def record_history(self) -> None:
-        """Copy the published rows into the history; again changes nothing, so that a crash after
-        a flip is made good by the next run."""
+        """Copy the published rows into the history; again changes nothing.
+
+        So a crash after a flip is made good by the next run.
+        """
         self._insert_history(self._published())
 
     def has_flipped(self, generation: int, day: date) -> bool | None:
-        """Whether the generation was ever published, of which `day` is one day; None while its
-        run may still do it."""
+        """Whether the generation was ever published, of which `day` is one day.
+
+        None while its run may still do it.
+        """
         # Read first: once a later token has flipped this one cannot, and every flip puts into the
         # history what it replaces.
         flipped = self._static("flip_token") or 0
         if flipped <= generation:
             return flipped == generation or None
         history = self._session.prepare(
-            "SELECT generation FROM batch_pointer_history WHERE family = ? AND day = ? AND"
-            " generation = ?"
+            "SELECT generation FROM batch_pointer_history"
+            " WHERE family = ? AND day = ? AND generation = ?"
         )
         return self._session.execute(history, [self.family, day, generation]).one() is not None
 
@@ -176,8 +188,10 @@ class PointerTable:
         return self._applied(batch)
 
     def _applied(self, statement: Statement, values: list[Any] | None = None) -> bool:
-        """Whether the lightweight transaction was applied for certain; False also when its
-        outcome is unknown."""
+        """Whether the lightweight transaction was applied for certain.
+
+        False also when its outcome is unknown.
+        """
         statement.serial_consistency_level = ConsistencyLevel.SERIAL
         try:
             return bool(self._session.execute(statement, values).one()[0])
@@ -235,15 +249,15 @@ def _pointer(row: Any) -> Pointer:
 def _refuse(flipped: int | None, days: Sequence[Pointer], generation: Generation) -> None:
     if flipped is not None and flipped > generation.token:
         raise FlipRefused(
-            f"rebuild {generation.token} of {generation.family}: run {flipped} has published since;"
-            " its numbers stand"
+            f"rebuild {generation.token} of {generation.family}:"
+            f" run {flipped} has published since; its numbers stand"
         )
     for pointer in days:
         if pointer.epoch > generation.epoch:
             raise FlipRefused(
                 f"rebuild {generation.token} of {generation.family}: {pointer.day} is served by"
-                f" definition epoch {pointer.epoch}, this run computes epoch {generation.epoch};"
-                " run the newer code"
+                f" definition epoch {pointer.epoch},"
+                f" this run computes epoch {generation.epoch}; run the newer code"
             )
         if pointer.is_within(generation.pinned):
             continue

@@ -58,8 +58,10 @@ class Published:
 
 @dataclass(frozen=True)
 class _Pinned:
-    """The family's records of one pinned version, what became of each, the generations that
-    serve now, what may be claimed."""
+    """The family's records of one pinned version.
+
+    What became of each, the generations that serve now, what may be claimed.
+    """
 
     pin: Pin
     master: DataFrame
@@ -74,8 +76,7 @@ class _Pinned:
 
 
 def publish(job: Job, family: Family) -> Published:
-    """The family's wanted days rebuilt under a new generation and published by one flip of the
-    pointer.
+    """The family's wanted days under a new generation, published by one flip of the pointer.
 
     Raises TallyError when a check fails, FlipRefused when a later run was faster; readers then stay
     where they were.
@@ -147,10 +148,9 @@ def _days(wanted: Wanted, family: Family, pinned: _Pinned) -> list[date]:
 def _write(
     job: Job, family: Family, pinned: _Pinned, days: list[date], token: int
 ) -> tuple[int, int]:
-    """(rows, changed windows) of the days, written under the token and checked; what else is known
-    of them noted and told.
+    """(rows, changed windows) of the days, written under the token and checked.
 
-    Nothing is served from it yet.
+    What else is known of them is noted and told. Nothing is served from it yet.
     """
     chosen, fates = pinned.of_days(days)
     rows, changed = (
@@ -180,8 +180,10 @@ def _write(
 def _write_rows(
     job: Job, family: Family, pinned: _Pinned, days: list[date], token: int
 ) -> tuple[int, int]:
-    """(rows, changed windows) of the days, written under the token and checked against what
-    Cassandra then holds."""
+    """(rows, changed windows) of the days, written under the token and checked.
+
+    Checked against what Cassandra then holds.
+    """
     chosen, fates = pinned.of_days(days)
     rows = write_generation(
         window_rows(window_members(chosen, fates, family), family), job.settings, family, token
@@ -208,8 +210,10 @@ def _of_days(records: DataFrame, days: list[date]) -> DataFrame:
 
 
 def _pins(job: Job, pinned: _Pinned, epoch: int | None = None) -> DataFrame:
-    """event_date, partition, pinned: first offset that the day's generation does not include; 0
-    of one that has not the epoch."""
+    """event_date, partition, pinned: first offset that the day's generation does not include.
+
+    0 of one that has not the epoch.
+    """
     reached = [
         (day, number, pointer.pinned.get(number, 0) if epoch in (None, pointer.epoch) else 0)
         for day, pointer in pinned.current.items()
@@ -226,8 +230,10 @@ def _pins(job: Job, pinned: _Pinned, epoch: int | None = None) -> DataFrame:
 
 
 def _refuse_unequal(found: Sequence[Unequal], family: Family, token: int) -> None:
-    """Nothing if Cassandra holds in every window what the counted records sum to, computed
-    without members and sets."""
+    """Nothing if Cassandra holds in every window what the counted records sum to.
+
+    The sums are computed without members and sets.
+    """
     if found:
         windows = "; ".join(
             f"store {one.store} {instant_text(from_millis(one.start))} has "
@@ -238,8 +244,8 @@ def _refuse_unequal(found: Sequence[Unequal], family: Family, token: int) -> Non
             for one in found
         )
         raise TallyError(
-            f"rebuild {token} of {family.name}: rows differ from the records: {windows}; nothing"
-            " was published"
+            f"rebuild {token} of {family.name}: rows differ from the records: {windows};"
+            " nothing was published"
         )
 
 

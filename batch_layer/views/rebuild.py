@@ -1,5 +1,6 @@
-"""`python -m batch_layer.views.rebuild`: views computed anew from the master dataset and published
-by one flip.
+"""`python -m batch_layer.views.rebuild`: views computed anew and published by one flip.
+
+They are computed from the master dataset.
 
 Token first, then the pin, then compute, write, check, flip: readers never see half a rebuild, and a
 late run cannot go back.
@@ -26,11 +27,11 @@ from tally.windows import parse_days
 
 @dataclass(frozen=True)
 class Report:
-    """What one run did: days and rows published, windows changed against the generation before, the
-    highest generation's number.
+    """What one run did.
 
-    A family in which there was nothing to do publishes nothing: 0 days, generation 0. A dry run
-    counts days only.
+    Days and rows published, windows changed against the generation before, the highest generation's
+    number. A family in which there was nothing to do publishes nothing: 0 days, generation 0. A dry
+    run counts days only.
     """
 
     run: str

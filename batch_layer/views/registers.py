@@ -1,5 +1,7 @@
-"""What a rebuild notes beside the rows, in registers that every run may write again: stores'
-days, currencies, tills, the ledger."""
+"""What a rebuild notes beside the rows, in registers that every run may write again.
+
+Stores' days, currencies, tills, the ledger.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -13,8 +15,10 @@ from tally.families import Family
 
 
 def note_days(session: Session, family: Family, checked: Checked) -> None:
-    """First and last day of each store, and of each of its currencies: two registers by day
-    number (the earlier first day and the later last day win)."""
+    """First and last day of each store, and of each of its currencies.
+
+    Two registers by day number (the earlier first day and the later last day win).
+    """
     _note(
         session,
         "store_activity",
@@ -35,8 +39,8 @@ def _note(
     for column, sign, place in (("first", -1, -2), ("last", 1, -1)):
         marks = ", ".join("?" * (len(keys) + 3))
         statement = session.prepare(
-            f"INSERT INTO {table} (family, {', '.join(keys)}, {column}_day) VALUES ({marks[3:]})"
-            " USING TIMESTAMP ?"
+            f"INSERT INTO {table} (family, {', '.join(keys)},"
+            f" {column}_day) VALUES ({marks[3:]}) USING TIMESTAMP ?"
         )
         statement.is_idempotent = True
         rows = [(*row[:-2], row[place] + CQL_DATE_ZERO, sign * row[place]) for row in found]
@@ -54,8 +58,8 @@ def note_ledger(
     """
     columns = ("partition", "committed", "counted", "duplicate", "conflict", "unreadable")
     statement = session.prepare(
-        f"INSERT INTO batch_ledger (family, generation, {', '.join(columns)}, erased) VALUES (?, ?,"
-        f" {', '.join('?' * len(columns))}, 0)"
+        f"INSERT INTO batch_ledger (family, generation, {', '.join(columns)}, erased)"
+        f" VALUES (?, ?, {', '.join('?' * len(columns))}, 0)"
     )
     statement.is_idempotent = True
     for line in lines:

@@ -22,8 +22,10 @@ Row = tuple[Any, ...]
 
 
 def columns_of(family: Family) -> tuple[str, ...]:
-    """Columns of the family's batch table but the generation, in the order in which rows travel
-    to the writers."""
+    """Columns of the family's batch table but the generation.
+
+    In the order in which rows travel to the writers.
+    """
     return (
         "store_id",
         "day",
@@ -36,8 +38,10 @@ def columns_of(family: Family) -> tuple[str, ...]:
 
 
 def write_generation(rows: DataFrame, settings: Settings, family: Family, generation: int) -> int:
-    """How many rows of window_rows() were written under the generation by the executors, every
-    one acknowledged."""
+    """How many rows of window_rows() were written under the generation.
+
+    By the executors, every one acknowledged.
+    """
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         writer = GenerationWriter(settings, family, generation)
@@ -73,14 +77,16 @@ class GenerationWriter:
         columns = columns_of(family)
         names = ", ".join(f'"{name}"' for name in (*columns, "generation"))
         self._insert = self._session.prepare(
-            f"INSERT INTO {family.batch_table} ({names}) VALUES"
-            f" ({', '.join('?' * (len(columns) + 1))})"
+            f"INSERT INTO {family.batch_table} ({names})"
+            f" VALUES ({', '.join('?' * (len(columns) + 1))})"
         )
         self._insert.is_idempotent = True
 
     def write(self, rows: Iterator[Row]) -> int:
-        """How many rows, all acknowledged; day in days and window_start in milliseconds since
-        1970."""
+        """How many rows, all acknowledged.
+
+        Day in days and window_start in milliseconds since 1970.
+        """
         count, insert = 0, binder(self._insert)
 
         def bound() -> Iterator[list[BoundStatement]]:

@@ -14,8 +14,10 @@ Mode = Literal["full", "days", "dirty"]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What was asked for: everything, the days first..last (both inclusive), or what has become
-    dirty."""
+    """What was asked for.
+
+    Everything, the days first..last (both inclusive), or what has become dirty.
+    """
 
     mode: Mode = "dirty"
     first: date | None = None
@@ -29,8 +31,11 @@ def days_between(first: date, last: date) -> list[date]:
 
 @dataclass(frozen=True)
 class Reach:
-    """What a rebuild could publish now: the definition epoch, what it would cover, and by day
-    and partition the first offset that the master does not hold."""
+    """What a rebuild could publish now.
+
+    The definition epoch, what it would cover, and by day and partition the first offset that the
+    master does not hold.
+    """
 
     epoch: int
     coverage: Coverage
@@ -38,8 +43,7 @@ class Reach:
 
 
 def all_days(reach: Reach, published: Mapping[date, Pointer]) -> set[date]:
-    """Days with records, days that are served already, and those of which something is claimed
-    though nothing happened on them."""
+    """Days with records, days that are served already, and claimed ones without any record."""
     return {*reach.until, *published, *reach.coverage.days()}
 
 
@@ -62,18 +66,17 @@ def dirty_days(
 
 
 def newest(days: Collection[date]) -> list[date]:
-    """The days ascending, the newest only of more than one flip can publish: the others stay
-    dirty for the next run."""
+    """The days ascending, the newest only of more than one flip can publish.
+
+    The others stay dirty for the next run.
+    """
     return sorted(days)[-MOST_DAYS:]
 
 
 def _is_outdated(pointer: Pointer, reach: Reach) -> bool:
     """Whether a rebuild now would give the day another generation than the published one."""
-    claim, start, end = (
-        reach.coverage.claim(pointer.day),
-        start_of(pointer.day),
-        end_of(pointer.day),
-    )
+    claim = reach.coverage.claim(pointer.day)
+    start, end = start_of(pointer.day), end_of(pointer.day)
     had, has = (
         max(start, min(end, until)) for until in (pointer.covered_until, claim.covered_until)
     )

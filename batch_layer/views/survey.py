@@ -1,5 +1,7 @@
-"""What a rebuild knows of its records after one pass over their fates: everything else is asked
-only where there is something to find."""
+"""What a rebuild knows of its records after one pass over their fates.
+
+Everything else is asked only where there is something to find.
+"""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence

@@ -1,5 +1,7 @@
-"""Tills whose receipt numbers seem to have begun again: too many of a day's records are
-conflicts."""
+"""Tills whose receipt numbers seem to have begun again.
+
+Too many of a day's records are conflicts.
+"""
 
 from collections.abc import Collection, Iterable
 from datetime import date
@@ -49,8 +51,9 @@ def suspect_tills(master: DataFrame, fates: DataFrame) -> DataFrame:
 def note_tills(
     session: Session, family: Family, generation: int, days: Collection[date], found: Iterable[Row]
 ) -> int:
-    """How many findings were written for the rebuilt days; earlier ones that the records no longer
-    show become 0 conflicts.
+    """How many findings were written for the rebuilt days.
+
+    Earlier ones that the records no longer show become 0 conflicts.
 
     In: found: the rows of suspect_tills().
     """

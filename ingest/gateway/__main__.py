@@ -21,8 +21,10 @@ _SWITCH_SECONDS = 0.001
 
 
 def main() -> int:
-    """Exit code: 0 when told to stop, 1 on an error that a new start may heal, 78 when the
-    settings are wrong."""
+    """Exit code of the gateway.
+
+    0 when told to stop, 1 on an error that a new start may heal, 78 when the settings are wrong.
+    """
     return run_job("gateway", lambda: run(Settings.load()))
 
 
@@ -35,10 +37,8 @@ def run(settings: Settings) -> None:
     outbox = Outbox(
         lambda note: kafka_producer(settings, {**_delivery(settings), "error_cb": note}), _ROOM
     )
-    backlog, bounds = (
-        Backlog(settings, tuple(entrance.topic for entrance in ENTRANCES)),
-        Bounds.of(settings),
-    )
+    backlog = Backlog(settings, tuple(entrance.topic for entrance in ENTRANCES))
+    bounds = Bounds.of(settings)
     watch = Watch(backlog.look, lambda waiting: bounds.refusal(waiting, outbox.ordinary_bytes()))
     watch.begin()
     try:
@@ -60,8 +60,7 @@ def _delivery(settings: Settings) -> dict[str, int]:
     return {
         "message.timeout.ms": _DELIVERY_SECONDS * 1000,
         "message.max.bytes": settings.max_message_bytes + 100_000,
-        # As much as the outbox lets in, so that librdkafka's own queue is never the one that is
-        # full.
+        # As much as the outbox lets in, so librdkafka's own queue is never the one that is full.
         "queue.buffering.max.kbytes": 2 * _ROOM.bytes // 1024,
     }
 

@@ -79,8 +79,10 @@ class Gateway:
 
 
 def build_app(outbox: Outbox, rules: Rules, watch: Watch) -> FastAPI:
-    """The application over an outbox; `watch` tells whether Kafka answers, and how much waits to
-    be read."""
+    """The application over an outbox.
+
+    `watch` tells whether Kafka answers, and how much waits to be read.
+    """
     gateway = Gateway(outbox, rules, watch, LoopLag(), ThreadPoolExecutor(1, "checks"))
     app = FastAPI(
         title="Tally gateway",
@@ -127,8 +129,8 @@ def _is_ndjson(request: Request) -> bool:
     if media_type not in (_JSON, _NDJSON):
         raise Problem(
             415,
-            f"send {_JSON} (one object) or {_NDJSON} (one object a line), not"
-            f" {media_type[:60] or 'nothing'}",
+            f"send {_JSON} (one object) or {_NDJSON} (one object a line),"
+            f" not {media_type[:60] or 'nothing'}",
         )
     if request.headers.get("content-encoding", "identity") != "identity":
         raise Problem(415, "send the body without Content-Encoding")
@@ -138,9 +140,8 @@ def _is_ndjson(request: Request) -> bool:
 async def _body(request: Request) -> bytes:
     """The body, read no further than the limit."""
     too_large = Problem(413, f"the body is larger than {MOST_BYTES:,} bytes; send it in parts")
-    if (announced := request.headers.get("content-length", "0")).isdecimal() and int(
-        announced[:20]
-    ) > MOST_BYTES:
+    announced = request.headers.get("content-length", "0")
+    if announced.isdecimal() and int(announced[:20]) > MOST_BYTES:
         raise too_large
     body = bytearray()
     async for chunk in request.stream():
@@ -230,8 +231,8 @@ def _add_state(app: FastAPI, gateway: Gateway) -> None:
     async def metrics() -> PlainTextResponse:
         """Counters for Prometheus."""
         waiting = (
-            "# TYPE tally_gateway_unread_messages gauge\ntally_gateway_unread_messages"
-            f" {gateway.watch.waiting.messages}\n"
+            "# TYPE tally_gateway_unread_messages gauge\n"
+            f"tally_gateway_unread_messages {gateway.watch.waiting.messages}\n"
         )
         return PlainTextResponse(
             gateway.lag.text() + waiting, media_type="text/plain; version=0.0.4"

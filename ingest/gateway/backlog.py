@@ -1,5 +1,6 @@
-"""How much of the raw topics the normaliser has not read yet, and how old it is: beyond a limit the
-gateway takes no more.
+"""How much of the raw topics the normaliser has not read yet, and how old it is.
+
+Beyond a limit the gateway takes no more.
 
 Raw records are deleted behind the normaliser only, so what waits is safe; what may not happen is
 that the disk fills up with it.
@@ -35,8 +36,10 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True)
 class Waiting:
-    """Raw messages that the normaliser has not read: how many, and the arrival of the first as a
-    Unix time (None without any)."""
+    """Raw messages that the normaliser has not read.
+
+    How many, and the arrival of the first as a Unix time (None without any).
+    """
 
     messages: int
     oldest_at: float | None
@@ -104,8 +107,10 @@ class Backlog:
             self._read_arrivals(wanted)
 
     def _must_be_read(self, place: Place, first: int, now: float) -> bool:
-        """Whether the known bound is too old to tell: what comes later in a partition arrived
-        later."""
+        """Whether the known bound is too old to tell.
+
+        What comes later in a partition arrived later.
+        """
         offset, at = self._not_before.get(place, (-1, 0.0))
         return offset != first and now - at > self._patience_seconds
 
@@ -127,8 +132,10 @@ class Backlog:
 
 @dataclass(frozen=True)
 class Bounds:
-    """When too much waits: age in seconds, bytes, and bytes that the disk under `folder` must
-    have left."""
+    """When too much waits.
+
+    Age in seconds, bytes, and bytes that the disk under `folder` must have left.
+    """
 
     seconds: float
     bytes: float
@@ -147,8 +154,8 @@ class Bounds:
         # passed either.
         if age > self.seconds - min(2 * _EVERY_SECONDS, self.seconds / 4):
             return (
-                f"messages wait to be read for {age:,.0f} s, at most {self.seconds:,.0f} s are"
-                " allowed; start the normaliser"
+                f"messages wait to be read for {age:,.0f} s,"
+                f" at most {self.seconds:,.0f} s are allowed; start the normaliser"
             )
         if size > self.bytes:
             return (
@@ -161,8 +168,10 @@ class Bounds:
 
 
 class Watch:
-    """The last look at the backlog, made once a second by a thread of its own, so that nobody
-    who asks waits for Kafka."""
+    """The last look at the backlog, made once a second by a thread of its own.
+
+    So nobody who asks waits for Kafka.
+    """
 
     def __init__(
         self, look: Callable[[], Waiting], refusal: Callable[[Waiting], str | None]
@@ -198,11 +207,8 @@ class Watch:
             # What the code means; the text of the error itself names addresses.
             self._unreachable = KafkaError(error.args[0].code()).str()
             return
-        self._refused, self._unreachable, self._seen_at = (
-            self._refusal(self.waiting),
-            None,
-            time.monotonic(),
-        )
+        self._refused = self._refusal(self.waiting)
+        self._unreachable, self._seen_at = None, time.monotonic()
 
     def refusal(self) -> str | None:
         """Why nothing more is taken now, None while there is room.
@@ -222,8 +228,10 @@ class Watch:
 
 
 def _disk_is_full(folder: Path) -> bool:
-    """Whether less than a tenth and less than a gibibyte is free where the folder lies or would
-    lie."""
+    """Whether the disk on which the folder lies or would lie is nearly full.
+
+    Less than a tenth and less than a gibibyte of it is free.
+    """
     existing = next(
         place for place in (folder.absolute(), *folder.absolute().parents) if place.exists()
     )

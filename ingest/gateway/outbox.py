@@ -22,8 +22,10 @@ class Busy(TallyError):
 
 
 class NotStored(TallyError):
-    """Raised when the brokers did not acknowledge everything; an unknown part of the request was
-    stored."""
+    """Raised when the brokers did not acknowledge everything.
+
+    An unknown part of the request was stored.
+    """
 
 
 @dataclass(frozen=True)
@@ -87,16 +89,17 @@ class Outbox:
                     on_delivery=lambda error, _message: self._acknowledged(request, error),
                 )
             except (BufferError, KafkaException) as error:
-                # The messages before it are on their way, so the request ends with them, as a
-                # failure.
+                # The messages before it are on their way: the request ends with them, and fails.
                 request.fail(self._not_taken(error))
                 for _ in messages[number:]:
                     self._acknowledged(request, None)
                 break
 
     def note(self, error: KafkaError) -> None:
-        """Keep an error after which this producer sends nothing any more; others heal by
-        themselves."""
+        """Keep an error after which this producer sends nothing any more.
+
+        Others heal by themselves.
+        """
         # A delivery report is made from the code alone: fatal() is then False.
         if error.fatal() or error.code() == KafkaError._FATAL:
             self.fatal = error.str()
@@ -144,8 +147,10 @@ class Outbox:
 
 
 class _Request:
-    """The acknowledgements of one request, counted in the poller's thread; the event loop is
-    woken once."""
+    """The acknowledgements of one request, counted in the poller's thread.
+
+    The event loop is woken once.
+    """
 
     def __init__(self, count: int, loop: asyncio.AbstractEventLoop) -> None:
         self._left = count

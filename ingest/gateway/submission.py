@@ -30,8 +30,10 @@ class TooMuch(TallyError):
 
 @dataclass(frozen=True)
 class Entrance:
-    """One kind of message: its path, schema name and raw topic, and the check that the
-    normaliser makes too."""
+    """One kind of message: its path, schema name and raw topic, and its check.
+
+    The normaliser makes that check too.
+    """
 
     path: str
     schema: str
@@ -47,8 +49,11 @@ ENTRANCES = (
 
 @dataclass
 class Checked:
-    """Good messages as (store id, original bytes); of the others their number and what was wrong
-    with the first, by line from 1."""
+    """The good messages of a body, and what was wrong with the others.
+
+    Good ones as (store id, original bytes); of the others their number and what was wrong with the
+    first, by line from 1.
+    """
 
     good: list[tuple[str, bytes]] = field(default_factory=list)
     rejected: list[tuple[int, RejectedEvent]] = field(default_factory=list)
@@ -69,15 +74,17 @@ class Checked:
 
 
 def lines_of(body: bytes, is_ndjson: bool) -> Iterator[tuple[int, bytes]]:
-    """Line number and message of each line with something on it; a body that is no NDJSON is one
-    line. Raises TooMuch."""
+    """Line number and message of each line with something on it.
+
+    A body that is no NDJSON is one line. Raises TooMuch.
+    """
     if not is_ndjson:
         return iter([(1, body)])
     # Counted before anything is made of a line: five million empty ones are 250 MB of objects.
     if (lines := body.count(b"\n") + (not body.endswith(b"\n"))) > MOST_LINES:
         raise TooMuch(
-            f"the body has {lines:,} lines; at most {MOST_LINES:,} are taken at once, send it in"
-            " parts"
+            f"the body has {lines:,} lines; at most {MOST_LINES:,} are taken at once,"
+            " send it in parts"
         )
     stripped = ((number, line.strip()) for number, line in enumerate(io.BytesIO(body), start=1))
     return ((number, line) for number, line in stripped if line)
@@ -106,13 +113,13 @@ def checked(
 def _refuse_spread(stores: set[str], days: set[str]) -> None:
     if len(stores) > MOST_STORES:
         raise TooMuch(
-            f"the body has messages of more than {MOST_STORES} stores; send those of fewer stores"
-            " at once"
+            f"the body has messages of more than {MOST_STORES} stores;"
+            " send those of fewer stores at once"
         )
     if len(days) > MOST_DAYS:
         raise TooMuch(
-            f"the body has messages of more than {MOST_DAYS} days (UTC); send those of fewer days"
-            " at once"
+            f"the body has messages of more than {MOST_DAYS} days (UTC);"
+            " send those of fewer days at once"
         )
 
 

@@ -24,8 +24,10 @@ from tally.settings import Settings
 
 
 def main() -> int:
-    """Exit code: 0 when told to stop, 1 on an error that a new start may heal, 78 when it was
-    refused."""
+    """Exit code of the normaliser.
+
+    0 when told to stop, 1 on an error that a new start may heal, 78 when it was refused.
+    """
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     stopped, ready = Event(), Event()
     for wanted in (signal.SIGTERM, signal.SIGINT):

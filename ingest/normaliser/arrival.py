@@ -1,5 +1,7 @@
-"""What the normaliser knows of a message besides its bytes: how it arrived, and the rules that
-hold here."""
+"""What the normaliser knows of a message besides its bytes.
+
+How it arrived, and the rules that hold here.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

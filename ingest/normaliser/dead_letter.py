@@ -1,5 +1,7 @@
-"""What becomes of a message that breaks its contract: a dead letter that names it and can be
-stored safely."""
+"""What becomes of a message that breaks its contract.
+
+A dead letter that names it and can be stored safely.
+"""
 
 from runtime.processor.record import Input, Output
 from tally.errors import RejectedEvent
@@ -15,8 +17,10 @@ _MOST_TEXT = 500
 
 
 def dead_letter(record: Input, error: RejectedEvent, digest_key: bytes) -> Output:
-    """Key and redacted bytes of the original, and the headers of a dead letter; its id is
-    topic:partition:offset."""
+    """Key and redacted bytes of the original, and the headers of a dead letter.
+
+    Its id is topic:partition:offset.
+    """
     before = dict(record.headers)
     attempts = before.get("attempts", b"")
     headers = {
@@ -29,8 +33,7 @@ def dead_letter(record: Input, error: RejectedEvent, digest_key: bytes) -> Outpu
         # A replay of a dead letter says which attempt it is, and when the first was.
         "attempts": str(int(attempts) + 1 if attempts.isdigit() and len(attempts) < 10 else 1),
         "first_seen": _first_seen(before.get("first_seen"), record),
-        # Keyed, for a plain digest would tell what was blacked out to whoever tries all loyalty
-        # ids.
+        # Keyed, for a plain digest would tell what was blacked out to who tries all loyalty ids.
         "sha256": keyed_digest(digest_key, record.value or b""),
     }
     key = None if record.key is None else redacted(record.key)[:_MOST_KEY_BYTES]

@@ -1,5 +1,7 @@
-"""Unknown fields of a message: kept without what is personal, within bounds that every reader of
-the canonical record takes."""
+"""Unknown fields of a message: kept without what is personal, and within bounds.
+
+What is within them every reader of the canonical record takes.
+"""
 
 from collections.abc import Collection
 from decimal import Decimal
@@ -43,8 +45,8 @@ def _too_large(top: str) -> RejectedEvent:
     return RejectedEvent(
         "too_large",
         at,
-        f"{at}: all unknown fields together may have {MOST_BYTES:,} bytes; send what is needed"
-        " only",
+        f"{at}: all unknown fields together may have {MOST_BYTES:,} bytes;"
+        " send what is needed only",
     )
 
 
@@ -57,8 +59,7 @@ def _kept(value: Any, name: str, top: str) -> Any:
     if type(value) is list:
         return MARK if is_personal(name) else [_kept(one, name, top) for one in value]
     if type(value) is str:
-        # Looked at only if it can be kept: a search through a megabyte keeps every other thread
-        # waiting.
+        # Looked at only if it can be kept: searching a megabyte keeps every other thread waiting.
         if len(value) > MOST_BYTES and not is_personal(name):
             raise _too_large(top)
         return redacted_value(name, value)

@@ -1,5 +1,7 @@
-"""Readers of single fields: each gives the normalised value or raises RejectedEvent with reason,
-pointer and message."""
+"""Readers of single fields.
+
+Each gives the normalised value or raises RejectedEvent with reason, pointer and message.
+"""
 
 import re
 from collections.abc import Mapping
@@ -66,8 +68,10 @@ def text(value: Any, at: str, shortest: int = 0) -> str:
 
 
 def decimal_number(value: Any, at: str) -> Decimal:
-    """A JSON number or decimal text, exact, without trailing zeros, of one spelling for each
-    value; |value| < 10^9."""
+    """A JSON number or decimal text, exact; |value| < 10^9.
+
+    Without trailing zeros, of one spelling for each value.
+    """
     kind = type(value)
     if kind is int:
         number = Decimal(value)
@@ -140,8 +144,7 @@ def currency_code(value: Any, at: str) -> str:
 
 
 def refuse_unknown_version(fields: Fields, known: int) -> None:
-    """Raises RejectedEvent unknown_schema_version when the message names a version other than
-    the known one."""
+    """Raises RejectedEvent unknown_schema_version for any named version but the known one."""
     version = fields.get("schema_version", known)
     if type(version) is not int or version != known:
         message = f"/schema_version: {_shown(version)} is not known; {known} is"

@@ -1,5 +1,7 @@
-"""Deletes raw messages that are read and older than their retention; what is not read is never
-deleted, however old it is."""
+"""Deletes raw messages that are read and older than their retention.
+
+What is not read is never deleted, however old it is.
+"""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -85,8 +87,10 @@ class Janitor:
     def _first_younger(
         self, admin: Any, read: Mapping[tuple[str, int], int]
     ) -> dict[tuple[str, int], int]:
-        """By partition the first offset that arrived within the retention; where nothing has,
-        the whole of what is read is old."""
+        """By partition the first offset that arrived within the retention.
+
+        Where nothing has, the whole of what is read is old.
+        """
         oldest_ms = int((self._now() - self._settings.raw_retention_seconds) * 1000)
         asked = {TopicPartition(*place): OffsetSpec.for_timestamp(oldest_ms) for place in read}
         answers = {

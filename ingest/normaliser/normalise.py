@@ -1,5 +1,7 @@
-"""Raw record to canonical record or dead letter: the function that the normaliser gives to the
-processor loop."""
+"""Raw record to canonical record or dead letter.
+
+The function that the normaliser gives to the processor loop.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -48,8 +50,7 @@ class Normaliser:
     repeats: Repeats = field(default_factory=Repeats)
 
     def process(self, record: Input) -> Sequence[Output]:
-        """The canonical record, in the store's partition and keyed by the store, or the dead
-        letter."""
+        """The canonical record, keyed by the store and in its partition, or the dead letter."""
         arrival = Arrival(from_millis(record.timestamp_ms), record.partition, record.offset)
         family = self.topics[record.topic]
         try:
@@ -70,8 +71,10 @@ class Normaliser:
         self.repeats.forget()
 
     def event_time(self, record: Input) -> float | None:
-        """happened_at in seconds since 1970; None if it cannot be read or lies in the future,
-        for that record becomes a dead letter."""
+        """happened_at in seconds since 1970.
+
+        None if it cannot be read or lies in the future, for that record becomes a dead letter.
+        """
         try:
             stamp = _STAMP.decode(record.value or b"")
             instant = parse_instant(stamp.happened_at, "/happened_at")

@@ -210,11 +210,8 @@ def _line(line: _SourceLine, currency: str) -> Line:
         or (item_id is not item and is_sensitive(item_id))
         or (category and is_sensitive(category))
     ):
-        item, item_id, category = (
-            _impersonal("item", item),
-            _impersonal("item_id", item_id),
-            category and _impersonal("category", category),
-        )
+        item, item_id = _impersonal("item", item), _impersonal("item_id", item_id)
+        category = category and _impersonal("category", category)
     return Line(
         item=item,
         item_id=item_id,
@@ -259,8 +256,10 @@ def _signed_parts(kind: str, lines: Sequence[Line]) -> _Parts:
 
 
 def _extra(tree: JsonObject) -> dict[str, Any] | None:
-    """Unknown fields of the receipt, and under `transactions` those of its lines by position;
-    None if there are none."""
+    """Unknown fields of the receipt and of its lines; None if there are none.
+
+    Those of the lines are under `transactions`, by position.
+    """
     extra = unknown_fields(tree, _RECEIPT_FIELDS)
     if any(line.keys() - _LINE_FIELDS for line in tree["transactions"]):
         by_line = {

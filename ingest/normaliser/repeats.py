@@ -15,8 +15,10 @@ class Repeats:
         self._latest: dict[str, None] = {}
 
     def seen(self, fingerprint: str) -> bool:
-        """Whether the fingerprint, which covers the identity too, is among the latest; from now
-        on it is the very latest."""
+        """Whether the fingerprint is among the latest; from now on it is the very latest.
+
+        It covers the identity too.
+        """
         known = fingerprint in self._latest
         if known:
             # Sent again and again it stays, however many others come between.

@@ -17,8 +17,9 @@ JsonObject = dict[str, Any]
 
 
 def parsed(message: bytes | None, max_bytes: int) -> JsonObject:
-    """The message as a JSON object: numbers with a point or exponent as Decimal of their text,
-    others as int.
+    """The message as a JSON object.
+
+    Numbers with a point or exponent as Decimal of their text, others as int.
 
     Raises RejectedEvent: too_large, not_utf8, not_json, too_deep, out_of_range, duplicate_field,
     wrong_type.

@@ -1,5 +1,7 @@
-"""`python -m ingest.replay`, the process behind `tally replay`: real receipts, seeded
-disturbances, to Kafka or the gateway."""
+"""`python -m ingest.replay`, the process behind `tally replay`.
+
+Real receipts, seeded disturbances, to Kafka or the gateway.
+"""
 
 import json
 import re
@@ -56,8 +58,10 @@ class Replay:
     speed: float
 
     def run(self, channel: Channel, record: ProgressRecord, sent_before: int) -> dict[str, Any]:
-        """Send everything after the first `sent_before` sendings; returns the counts of the
-        whole replay."""
+        """Send everything after the first `sent_before` sendings.
+
+        Returns the counts of the whole replay.
+        """
         counts: Counter[str] = Counter()
         send, shown = _Paced(channel, record, self.speed), 0
         with progress("receipts sent", self.extent.receipts) as advance:

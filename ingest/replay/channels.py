@@ -1,5 +1,4 @@
-"""Ways for a replay to hand its messages over: straight to the raw topic, or through the
-gateway."""
+"""Ways for a replay to hand its messages over: straight to the raw topic, or by the gateway."""
 
 import time
 from http.client import HTTPConnection
@@ -61,8 +60,8 @@ class KafkaChannel:
                 or f"{under_way} messages without acknowledgement after {_FLUSH_SECONDS:.0f} s"
             )
             raise TallyError(
-                f"replay to Kafka at {self._address}: {reason}; start it with `tally up kafka`,"
-                " then replay --resume"
+                f"replay to Kafka at {self._address}: {reason};"
+                " start it with `tally up kafka`, then replay --resume"
             )
 
     def _delivered(self, error: KafkaError | None, _message: Message) -> None:
@@ -86,8 +85,10 @@ class GatewayChannel:
             self.settle()
 
     def settle(self) -> None:
-        """Send the waiting lines and return when the gateway has answered 202 (or 422: nothing
-        good among them)."""
+        """Send the waiting lines and return when the gateway has taken or refused them.
+
+        It answers 202 (or 422: nothing good among them).
+        """
         if self._lines:
             self._post(b"\n".join(self._lines))
             self._lines, self._bytes = [], 0

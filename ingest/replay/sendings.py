@@ -12,8 +12,7 @@ from ingest.replay.bad import bad_message
 Kind = Literal["original", "late", "duplicate", "conflict", "bad"]
 
 _DAY_SECONDS = 86_400.0
-# A soon duplicate or conflict comes within this time, while the speed layer still has the window
-# open.
+# A soon duplicate or conflict comes within this time, while the speed layer keeps the window open.
 _SOON_SECONDS = 300.0
 # A conflict in another window lies 15 to 45 minutes back: surely another window, and one that is
 # still open.
@@ -22,8 +21,10 @@ _CONFLICTING_LINE = b',{"item":"conflicting line","price":1,"amount":1}]}'
 
 
 class Receipt(NamedTuple):
-    """One real receipt: happened_at in seconds since 1970 (UTC), and the POS message, which ends
-    in `]}`."""
+    """One real receipt.
+
+    happened_at in seconds since 1970 (UTC), and the POS message, which ends in `]}`.
+    """
 
     store_id: str
     happened_at: float
@@ -69,8 +70,7 @@ def sendings(receipts: Iterable[Receipt], plan: Plan) -> Iterator[Sending]:
     waiting: list[tuple[float, int, Sending]] = []
     number = 0
     for position, receipt in enumerate(receipts):
-        # Nothing is sent before it happened, so whatever is due by now cannot be overtaken any
-        # more.
+        # Nothing is sent before it happened, so what is due by now cannot be overtaken any more.
         while waiting and waiting[0][0] < receipt.happened_at:
             yield heappop(waiting)[2]
         for sending in chooser.sendings_of(position, receipt):
@@ -95,8 +95,7 @@ class _Chooser:
         return self._random.sample(range(self._plan.receipts), min(count, self._plan.receipts))
 
     def sendings_of(self, position: int, receipt: Receipt) -> Iterator[Sending]:
-        """The first sending of a receipt, then its duplicate and its conflict if the draw gives
-        it any."""
+        """The first sending of a receipt, then its duplicate and its conflict if it draws any."""
         plan, draw = self._plan, self._random.random
         is_late = draw() < plan.late and position not in self._conflicts
         # 1 - draw() is above 0: a late receipt is late.

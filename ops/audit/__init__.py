@@ -1,2 +1,4 @@
-"""The proof that nothing was lost and nothing counted twice: the ledger, and every served value
-against the oracle."""
+"""The proof that nothing was lost and nothing counted twice.
+
+It is the ledger, and every served value against the oracle.
+"""

@@ -1,5 +1,7 @@
-"""Served windows against the canonical records of the master dataset: every family, part and
-axes value, whatever was sent."""
+"""Served windows against the canonical records of the master dataset.
+
+They are compared in every family, part and axes value, whatever was sent.
+"""
 
 from collections.abc import Mapping
 from datetime import date
@@ -20,8 +22,7 @@ Values = Mapping[Axes, Parts]
 def compare_with_master(
     session: Session, master: Master, scope: Scope = WHOLE
 ) -> dict[str, Comparison]:
-    """By family every window that a reader is served now, against the first copies of the master
-    by offset."""
+    """By family every window that is served now, against the master's first copies by offset."""
     compared = {}
     for name, family in FAMILIES.items():
         served = {
@@ -37,8 +38,10 @@ def compare_with_master(
 def compare_speed_with_master(
     session: Session, master: Master, family: Family, scope: Scope = WHOLE
 ) -> Comparison:
-    """The speed layer's rows alone, as they are before any rebuild; what was late there is a
-    difference."""
+    """The speed layer's rows alone, as they are before any rebuild.
+
+    What was late there is a difference.
+    """
     speed = {key: state.values for key, state in speed_windows(session, scope, family).items()}
     return compare_values(family, _in_scope(master.window_values(family), scope), speed)
 
@@ -46,8 +49,10 @@ def compare_speed_with_master(
 def generation_differences(
     session: Session, master: Master, family: Family, claims: Mapping[date, Claim]
 ) -> list[Difference]:
-    """Where the published generations are not what the master holds up to their pins: events,
-    and every part."""
+    """Where the published generations are not what the master holds up to their pins.
+
+    Events are compared, and every part.
+    """
     pins = {
         (day, number): offset
         for day, claim in claims.items()

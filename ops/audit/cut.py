@@ -1,5 +1,7 @@
-"""Up to where an audit counts: ends that are read first, so that what arrives meanwhile makes no
-difference."""
+"""Up to where an audit counts: ends that are read first.
+
+So what arrives meanwhile makes no difference.
+"""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -26,16 +28,20 @@ Offsets = Mapping[str, Mapping[int, int]]
 
 @dataclass(frozen=True)
 class Cut:
-    """Ends of the raw topics at one moment, and ends of the canonical topics once the normaliser
-    had passed those."""
+    """Ends of the raw topics at one moment, and ends of the canonical topics after it.
+
+    Those are read once the normaliser had passed the raw ones.
+    """
 
     raw: Offsets
     canonical: Offsets
 
 
 def settled_cut(settings: Settings, session: Session) -> Cut:
-    """The cut of now, when the master holds all of it; after a while also without: what is
-    missing then is a difference."""
+    """The cut of now, when the master holds all of it.
+
+    After a while it is returned without: what is missing then is a difference.
+    """
     deadline = time.monotonic() + settings.ingest_trigger_seconds + _PATIENCE_SECONDS
     raw = _ends(settings, [topics()[family]["raw"] for family in FAMILIES])
     _wait(lambda: _is_reached(raw, _normalised(settings, raw)), deadline)

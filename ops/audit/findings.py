@@ -1,5 +1,7 @@
-"""What rebuilds and operators have noted and an audit names: accepted gaps, tills whose numbers
-begin again."""
+"""What rebuilds and operators have noted and an audit names.
+
+That is accepted gaps, and tills whose numbers begin again.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +14,10 @@ from tally.instants import instant_text
 
 @dataclass(frozen=True)
 class Gap:
-    """Records [from_offset, until_offset) that were gone before they were read; arrivals of
-    their neighbours."""
+    """Records [from_offset, until_offset) that were gone before they were read.
+
+    The arrivals are those of their neighbours.
+    """
 
     topic: str
     partition: int
@@ -26,8 +30,10 @@ class Gap:
 
 @dataclass(frozen=True)
 class TillFinding:
-    """A till whose receipt numbers seem to have begun again on a day; cure: `numbering` in the
-    stores file."""
+    """A till whose receipt numbers seem to have begun again on a day.
+
+    The cure is `numbering` in the stores file.
+    """
 
     family: str
     store_id: str

@@ -40,8 +40,10 @@ class Ledgers:
 
     @property
     def ok(self) -> bool:
-        """Whether every committed record has exactly one fate, the master holds each once, and
-        the generations hold their sums."""
+        """Whether every committed record has exactly one fate, and the sums agree.
+
+        The master holds each record once, and the generations hold their sums.
+        """
         return (
             all(line.difference == 0 for line in self.raw)
             and all(line.holds for line in self.canonical)
@@ -50,8 +52,10 @@ class Ledgers:
 
 
 def read_ledgers(settings: Settings, session: Session) -> Ledgers:
-    """The ledgers of all topic-partitions, of what had arrived at the call and Kafka still
-    keeps."""
+    """The ledgers of all topic-partitions, of what had arrived and Kafka still keeps.
+
+    What arrives after the call is not counted.
+    """
     cut = settled_cut(settings, session)
     # Before the master is opened: it then holds everything that they say.
     claims = {name: published_claims(session, family) for name, family in FAMILIES.items()}

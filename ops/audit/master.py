@@ -65,8 +65,7 @@ _WINDOW_EVENTS = f"""
 
 @dataclass(frozen=True)
 class Fates:
-    """Distinct records of one canonical topic-partition in the master dataset, and what became
-    of them."""
+    """One canonical topic-partition's distinct records in the master, and what became of them."""
 
     counted: int = 0
     duplicate: int = 0
@@ -80,8 +79,8 @@ class Master:
     def __init__(self, settings: Settings) -> None:
         if not DeltaTable.is_deltatable(str(settings.master_path)):
             raise TallyError(
-                f"no master dataset in {settings.master_path}; start its ingest with `tally up"
-                " master`"
+                f"no master dataset in {settings.master_path};"
+                " start its ingest with `tally up master`"
             )
         table = DeltaTable(str(settings.master_path))
         self.version = table.version()
@@ -126,8 +125,10 @@ class Master:
     def window_values(
         self, family: Family, pins: Pins | None = None
     ) -> dict[Key, dict[Axes, Parts]]:
-        """Parts by axes of the first copies, by (store, window start): what must be served of
-        these records."""
+        """Parts by axes of the first copies, by (store, window start).
+
+        This is what must be served of these records.
+        """
         self._fill("pin", [(*place, offset) for place, offset in (pins or {}).items()])
         rows = self._database.execute(
             _values_query(family), [family.name, pins is not None]
@@ -167,8 +168,10 @@ def _values_query(family: Family) -> str:
 
 
 def _quoted(uris: Iterable[str]) -> str:
-    """File names between the quotes of SQL; Delta writes a blank of the home as `%20`, DuckDB
-    takes names as they are."""
+    """File names between the quotes of SQL.
+
+    Delta writes a blank of the home as `%20`, DuckDB takes names as they are.
+    """
     return ", ".join(
         "'" + unquote(uri.removeprefix("file://")).replace("'", "''") + "'" for uri in uris
     )

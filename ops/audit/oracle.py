@@ -121,8 +121,10 @@ def compare_http(
 
 
 def is_honest(row: Mapping[str, Any], start: datetime, claims: Mapping[date, Claim]) -> bool:
-    """Whether the answer claims for a window what the generation of its day does: complete only
-    if covered, then never missing."""
+    """Whether the answer claims for a window what the generation of its day does.
+
+    It is complete only if covered, and then never missing.
+    """
     claim = claims.get(start.date())
     is_covered = claim is not None and claim.covers(start)
     if row["complete"] or row["status"] in ("final", "restated"):

@@ -23,8 +23,10 @@ _SHOWN = 20
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to audit: the scope, how many windows to ask by HTTP with which seed, which halves,
-    and against what."""
+    """What to audit, which halves of it, and against what.
+
+    It has the scope, and how many windows to ask by HTTP with which seed.
+    """
 
     scope: Scope
     http: int
@@ -172,8 +174,8 @@ def _numbers(*values: int) -> list[str]:
 
 def _show_comparison(name: str, comparison: Comparison, console: Console) -> None:
     console.print(
-        f"{name}: {comparison.equal:,} of {comparison.windows:,} windows equal; "
-        f"{comparison.receipts:,} receipts, {comparison.minor:,} cents"
+        f"{name}: {comparison.equal:,} of {comparison.windows:,} windows equal;"
+        f" {comparison.receipts:,} receipts, {comparison.minor:,} cents"
     )
     for difference in comparison.differences[:_SHOWN]:
         where = f"store {difference.store} {difference.start} {difference.metric}"

@@ -1,5 +1,7 @@
-"""What the serving tables answer, window by window: all rows of both layers, merged by the rule
-of tally/merge.py."""
+"""What the serving tables answer, window by window.
+
+All rows of both layers are merged by the rule of tally/merge.py.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,8 +22,10 @@ _FETCH = 10_000
 
 @dataclass(frozen=True)
 class Claim:
-    """What the pointer says of one day: its generation, the windows that it covers, and by
-    partition the first offset left out."""
+    """What the pointer says of one day: its generation and the windows that it covers.
+
+    It also has, by partition, the first offset left out.
+    """
 
     generation: int
     covered_from: datetime
@@ -55,8 +59,10 @@ def batch_windows(
     family: Family = SALES,
     claims: Mapping[date, Claim] | None = None,
 ) -> dict[Key, WindowState]:
-    """The published generations' rows by (store, window), by the claims if given; rows of other
-    generations are not served."""
+    """The published generations' rows by (store, window), by the claims if given.
+
+    Rows of other generations are not served.
+    """
     published = published_claims(session, family) if claims is None else claims
     rows = _all_rows(session, family.batch_table)
     return _states((row for row in rows if _is_served(row, published)), scope, family)
@@ -83,8 +89,10 @@ def _is_served(row: Any, published: Mapping[date, Claim]) -> bool:
 
 
 def totals(window: MergedWindow) -> Totals:
-    """Receipts, net cents and units of one merged window; all currencies together (the real data
-    has one)."""
+    """Receipts, net cents and units of one merged window.
+
+    All currencies are taken together; the real data has one.
+    """
     parts = list((window.values or {}).values())
     return Totals(
         sum(part["receipts"] for part in parts),
@@ -118,8 +126,10 @@ def _states(rows: Iterable[Any], scope: Scope, family: Family) -> dict[Key, Wind
 def _state(
     rows: list[Any], family: Family, excluded_parts: Iterable[tuple[str, str]]
 ) -> WindowState:
-    """The rows of one window (one for each axes value) as one state; speed rows have no excluded
-    columns."""
+    """The rows of one window (one for each axes value) as one state.
+
+    Speed rows have no excluded columns.
+    """
     values: dict[Axes, Parts] = {}
     excluded: dict[Axes, Parts] = {}
     for row in rows:

@@ -18,8 +18,7 @@ _BATCH = 10_000
 
 @dataclass(frozen=True)
 class Span:
-    """Offsets [first, until) of one partition, and how many committed records Kafka keeps of
-    them."""
+    """Offsets [first, until) of one partition, and how many committed records Kafka keeps of it."""
 
     first: int
     until: int
@@ -37,8 +36,10 @@ class DeadLetter:
 
 
 def committed_spans(settings: Settings, topic: str, until: Mapping[int, int]) -> dict[int, Span]:
-    """The committed records before the given offsets that Kafka still keeps, counted by reading
-    (markers do not count)."""
+    """The committed records before the given offsets that Kafka still keeps.
+
+    They are counted by reading; markers do not count.
+    """
     counts: Counter[int] = Counter()
     firsts: dict[int, int] = {}
 
@@ -56,8 +57,10 @@ def committed_spans(settings: Settings, topic: str, until: Mapping[int, int]) ->
 
 
 def committed_counts(settings: Settings, topic: str) -> dict[int, int]:
-    """Committed records by partition of the topic, counted by reading it (markers and aborted
-    records do not count)."""
+    """Committed records by partition of the topic, counted by reading it.
+
+    Markers and aborted records do not count.
+    """
     counts: Counter[int] = Counter()
     partitions = _each_message(
         settings, topic, lambda message: counts.update([int(message.partition() or 0)])
@@ -83,8 +86,10 @@ def _dead_letter(message: Message) -> DeadLetter:
 
 
 def _each_message(settings: Settings, topic: str, handle: Callable[[Message], object]) -> list[int]:
-    """Hand over every committed message from the beginning to the end as it is now; returns the
-    partitions."""
+    """Hand over every committed message from the beginning to the end as it is now.
+
+    Returns the partitions.
+    """
     consumer = kafka_consumer(settings, f"audit-{uuid4()}", {"enable.partition.eof": True})
     try:
         partitions = _partitions(consumer, topic)
@@ -112,8 +117,8 @@ def _until_end(consumer: Consumer, topic: str, partitions: int) -> Iterator[Mess
             heard = time.monotonic()
         elif time.monotonic() - heard > _TIMEOUT_SECONDS:
             raise TallyError(
-                f"topic {topic}: Kafka has not answered for {_TIMEOUT_SECONDS:.0f} s; `tally"
-                " doctor` looks for the cause"
+                f"topic {topic}: Kafka has not answered for {_TIMEOUT_SECONDS:.0f} s;"
+                " `tally doctor` looks for the cause"
             )
         for message in messages:
             error = message.error()

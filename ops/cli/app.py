@@ -1,5 +1,4 @@
-"""The `tally` command: collects the verb groups, and turns errors into one line and an exit
-code."""
+"""The `tally` command: collects the verb groups; turns errors into one line and an exit code."""
 
 import os
 import sys
@@ -21,8 +20,8 @@ def build_app() -> typer.Typer:
     app = typer.Typer(
         name="tally",
         help=(
-            "Exactly-once retail analytics: run the local stack, replay receipts, rebuild, audit"
-            " and ask."
+            "Exactly-once retail analytics:"
+            " run the local stack, replay receipts, rebuild, audit and ask."
         ),
         no_args_is_help=True,
         add_completion=False,

@@ -31,8 +31,10 @@ def audit(
     ] = "oracle",
     json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """Prove the conservation ledger and compare every served window with the oracle; exit 1 when
-    anything differs."""
+    """Prove the conservation ledger; compare every served window with the oracle.
+
+    Exit code 1 when anything differs.
+    """
     from rich.console import Console
 
     from ops.audit.report import Wanted, as_json, run_audit, show

@@ -1,5 +1,7 @@
-"""`tally backfill`: which past days somebody has sent whole, so that their empty windows are
-true zeros."""
+"""`tally backfill`: which past days somebody has sent whole.
+
+Their empty windows are true zeros.
+"""
 
 from typing import Annotated
 
@@ -25,8 +27,10 @@ def declare(
     source: Annotated[str, typer.Option(help="where the events came from, in your words")],
     json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """Declare that all events of these days have been sent; the next rebuild covers the days,
-    also those without any."""
+    """Declare that all events of these days have been sent.
+
+    The next rebuild covers the days, also those without any.
+    """
     from dataclasses import asdict
 
     from runtime.backfill import declare_backfill

@@ -32,10 +32,10 @@ def demo(
         typer.Option(help="replay so many times faster than real time; 0 is as fast as it goes"),
     ] = 400_000,
 ) -> None:
-    """Replay a year of real receipts through the whole system in a fresh folder, rebuild, audit,
-    and serve a receipt of this second.
+    """Replay a year of real receipts through the whole system, rebuild, audit, serve one of now.
 
-    Exits with the audit's code, and with 1 when the receipt is not served within a minute.
+    In a fresh folder. Exits with the audit's code, and with 1 when the receipt is not served within
+    a minute.
     """
     from ops.local.demo.run import Demo, DemoPlan, show_result
     from ops.local.stack.airflow import NEW_DAGS_ARE_PAUSED
@@ -73,11 +73,11 @@ def _stay(home: Path) -> None:
 
     api = Settings.load({"TALLY_HOME": str(home)}).api
     note(
-        f"\nThe dashboard is at http://{api}/ and the API at http://{api}/v1/metrics. In another"
-        f" terminal: export TALLY_HOME={home}"
+        f"\nThe dashboard is at http://{api}/ and the API at http://{api}/v1/metrics."
+        f" In another terminal: export TALLY_HOME={home}"
     )
     note(
-        "The live receipt is none of the year's: a further audit is `tally audit --days"
-        " 2017-01-01..2018-01-01`. Ctrl-C stops everything."
+        "The live receipt is none of the year's:"
+        " a further audit is `tally audit --days 2017-01-01..2018-01-01`. Ctrl-C stops everything."
     )
     signal.pause()

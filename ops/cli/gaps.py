@@ -51,8 +51,8 @@ def list_gaps(
     _print_gaps(gaps)
     for found in holes:
         print(
-            f"open: {found.topic} {found.partition}: {found.loss}; `tally gaps accept {found.topic}"
-            f" {found.partition}`"
+            f"open: {found.topic} {found.partition}: {found.loss};"
+            f" `tally gaps accept {found.topic} {found.partition}`"
         )
 
 
@@ -72,8 +72,8 @@ def accept_gap(
     settings = Settings.load()
     if topic not in readable_topics() or partition >= settings.partitions:
         raise typer.BadParameter(
-            f"{topic} {partition}: topics are {', '.join(readable_topics())}, partitions 0 to"
-            f" {settings.partitions - 1}"
+            f"{topic} {partition}:"
+            f" topics are {', '.join(readable_topics())}, partitions 0 to {settings.partitions - 1}"
         )
     with cassandra_session(settings) as session:
         found = hole(settings, session, topic, partition)
@@ -92,8 +92,8 @@ def _next_step(settings: Settings, topic: str) -> str:
         return "`tally up normaliser` goes on behind the gap."
     checkpoint = settings.checkpoint(topic)
     return (
-        f"`tally up master` goes on behind the gap. For the speed layer move {checkpoint} away: it"
-        " begins anew, with a floor."
+        "`tally up master` goes on behind the gap."
+        f" For the speed layer move {checkpoint} away: it begins anew, with a floor."
     )
 
 

@@ -1,5 +1,7 @@
-"""Verbs that become a job of another layer: the job has the options, so that ops imports no
-layer."""
+"""Verbs that become a job of another layer.
+
+The job has the options, so that ops imports no layer.
+"""
 
 import os
 import sys

@@ -1,5 +1,7 @@
-"""tally query METRIC: the API's answer, as a table (plain text where there is no terminal) or as
-it came for a machine."""
+"""`tally query METRIC`: the API's answer, as a table or as it came for a machine.
+
+Where there is no terminal the table is plain text.
+"""
 
 import os
 from collections.abc import Mapping
@@ -125,8 +127,8 @@ def _get(client: Any, address: Any) -> dict[str, Any] | None:
         answer = client.get(address)
     except httpx.TransportError as error:
         raise TallyError(
-            f"query: no answer from the API at {client.base_url} ({error}); start it with `tally up"
-            " api`"
+            f"query: no answer from the API at {client.base_url} ({error});"
+            " start it with `tally up api`"
         ) from error
     if answer.status_code == httpx.codes.CONFLICT:
         return None
@@ -172,8 +174,8 @@ def _check_alike(whole: dict[str, Any], page: dict[str, Any]) -> None:
     for name in ALIKE:
         if page[name] != whole[name]:
             raise TallyError(
-                f"query: a page has {name} {page[name]!r}, those before it {whole[name]!r}: they do"
-                " not add up; ask again"
+                f"query: a page has {name} {page[name]!r}, those before it {whole[name]!r}:"
+                " they do not add up; ask again"
             )
 
 
@@ -205,8 +207,8 @@ def _caveats(answer: dict[str, Any]) -> list[str]:
     )
     for gap in answer["gaps"]:
         lines.append(
-            f"{gap['until_offset'] - gap['from_offset']} records of"
-            f" {gap['topic']}-{gap['partition']} are gone: {gap['reason']}"
+            f"{gap['until_offset'] - gap['from_offset']} records"
+            f" of {gap['topic']}-{gap['partition']} are gone: {gap['reason']}"
         )
     for till in answer["numbering"]:
         lines.append(

@@ -11,6 +11,5 @@ def register(app: typer.Typer) -> None:
 
 
 def rebuild(context: typer.Context) -> None:
-    """Rebuild the batch views from the master dataset and publish them; see `tally rebuild
-    --help`."""
+    """Rebuild the batch views and publish them; see `tally rebuild --help`."""
     become("batch_layer.views.rebuild", context)

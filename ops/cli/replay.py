@@ -11,6 +11,5 @@ def register(app: typer.Typer) -> None:
 
 
 def replay(context: typer.Context) -> None:
-    """Send real receipts with seeded duplicates, disorder, lateness, conflicts and bad messages;
-    see `tally replay --help`."""
+    """Send real receipts, disturbed by seed; see `tally replay --help`."""
     become("ingest.replay", context)

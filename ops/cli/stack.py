@@ -65,8 +65,8 @@ def status(as_json: AsJson = False) -> None:
     else:
         for name, state in states.items():
             print(
-                f"{name:<11} {state.state:<9} {state.pid or '-':>8} "
-                f" {state.address or '-'}{_trouble(name, state)}"
+                f"{name:<11} {state.state:<9} {state.pid or '-':>8}"
+                f"  {state.address or '-'}{_trouble(name, state)}"
             )
     if watching.anything_wanted(site) and not watching.runs(site):
         note("no watcher runs: what ends by itself stays down; `tally up` starts one")
@@ -75,8 +75,10 @@ def status(as_json: AsJson = False) -> None:
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Look at the machine and the stack; each line says ok or failed, and the fix; exit code 1
-    if one failed."""
+    """Look at the machine and the stack; each line says ok or failed, and the fix.
+
+    Exit code 1 if one failed.
+    """
     from dataclasses import asdict
 
     from ops.local.stack.doctor import checks
@@ -85,11 +87,8 @@ def doctor(as_json: AsJson = False) -> None:
     for name, check in checks(_site()):
         found[name] = check
         if not as_json:
-            print(
-                f"{'ok' if check.ok else 'failed':<7} {name:<21}"
-                f" {check.detail}{'' if check.ok else f'; {check.fix}'}",
-                flush=True,
-            )
+            word, cure = ("ok", "") if check.ok else ("failed", f"; {check.fix}")
+            print(f"{word:<7} {name:<21} {check.detail}{cure}", flush=True)
     ok = all(check.ok for check in found.values())
     if as_json:
         print_json({"ok": ok, "checks": {name: asdict(check) for name, check in found.items()}})

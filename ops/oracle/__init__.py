@@ -1,2 +1,4 @@
-"""The right answer, computed without any code of the pipeline; imports nothing of Tally but
-files of schemas/."""
+"""The right answer, computed without any code of the pipeline.
+
+It imports nothing of Tally but files of schemas/.
+"""

@@ -1,5 +1,7 @@
-"""What every (store, window) of the real receipts must show, straight from the package's Parquet
-file by DuckDB."""
+"""What every (store, window) of the real receipts must show.
+
+DuckDB computes it straight from the package's Parquet file.
+"""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -20,8 +22,10 @@ class Totals:
 
 @dataclass(frozen=True)
 class Scope:
-    """Which part of the data to speak of: stores (empty: all) and UTC days, both inclusive
-    (None: no bound)."""
+    """Which part of the data to speak of: stores and UTC days.
+
+    No stores are all of them; both days are inclusive, and None is no bound.
+    """
 
     stores: frozenset[str] = frozenset()
     first: date | None = None

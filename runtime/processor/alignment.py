@@ -1,5 +1,6 @@
-"""Reading several partitions in event-time order, so that catching up does not make honest records
-late.
+"""Reading several partitions in event-time order.
+
+So catching up does not make honest records late.
 
 Pure: no Kafka, no clock; `now` is any monotonic time in seconds.
 """
@@ -15,8 +16,10 @@ _NEVER = float("-inf")
 
 @dataclass(frozen=True)
 class Limits:
-    """Lead over a silent partition and patience with it, in seconds; records and bytes at which
-    a partition is paused."""
+    """Lead over a silent partition and patience with it, in seconds.
+
+    Records and bytes at which a partition is paused.
+    """
 
     lead_seconds: float
     patience_seconds: float = 2.0
@@ -85,8 +88,7 @@ class Alignment:
             self._lanes[partition].ended = True
 
     def ready(self, now: float) -> Lane | None:
-        """The partition whose next record is to be taken now, None if there is none or it must
-        wait."""
+        """The partition to take the next record of now; None if there is none or it must wait."""
         best, best_time, bound = None, float("inf"), float("inf")
         for lane in self._lanes.values():
             if lane.records:

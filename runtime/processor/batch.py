@@ -1,5 +1,4 @@
-"""What one transaction holds: outputs of the inputs taken so far, and how far they have been
-read."""
+"""What one transaction holds: outputs of the inputs taken so far, and how far they were read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

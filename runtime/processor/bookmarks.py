@@ -1,5 +1,7 @@
-"""Where to read on, and whether the log is still the one that was read: a bookmark lies beside
-each committed position."""
+"""Where to read on, and whether the log is still the one that was read.
+
+A bookmark lies beside each committed position.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -29,13 +31,17 @@ class Bookmarks(Protocol):
         """
 
     def after(self, last: Mapping[Lane, Input]) -> list[TopicPartition]:
-        """The positions to commit once these records, the last ones of their partitions, are
-        processed."""
+        """The positions to commit once these records are processed.
+
+        The records are the last ones of their partitions.
+        """
 
 
 class KafkaBookmarks:
-    """The bookmarks of a consumer's group; `anchor` is a topic beside whose position the ids of
-    those that it reads are kept."""
+    """The bookmarks of a consumer's group.
+
+    `anchor` is a topic beside whose position the ids of those that it reads are kept.
+    """
 
     def __init__(self, settings: Settings, consumer: Any, anchor: str = "") -> None:
         self._settings = settings
@@ -44,8 +50,10 @@ class KafkaBookmarks:
         self._topic_ids: dict[str, str] = {}
 
     def starts(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Where to read on: the committed position, 0 without one; never where Kafka happens to
-        begin."""
+        """Where to read on: the committed position, 0 without one.
+
+        Never where Kafka happens to begin.
+        """
         committed = self._committed(partitions)
         self._topic_ids = (
             topic_ids(self._settings, {at.topic for at in committed}) if committed else {}

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from confluent_kafka import Consumer, Producer
 
@@ -26,11 +27,11 @@ _MAX_MESSAGE_BYTES = 6_000_000
 
 @dataclass(frozen=True)
 class Job:
-    """What a processor does: the group is also its name; a slot is one process of it, with a stable
-    identity for the brokers.
+    """What a processor does; the group is also its name.
 
-    `forget` takes back what `process` remembers of records whose transaction does not count;
-    `anchor` names a durable topic beside whose position the ids of the topics are kept.
+    A slot is one process of it, with a stable identity for the brokers. `forget` takes back what
+    `process` remembers of records whose transaction does not count; `anchor` names a durable topic
+    beside whose position the ids of the topics are kept.
     """
 
     group: str
@@ -53,9 +54,8 @@ def build_processor(settings: Settings, job: Job, faults: Faults) -> tuple[Proce
     reading = Reading(job.topics, job.event_time, Limits(settings.alignment_seconds))
     pace = Pace(settings.transaction_records)
     intake = Intake(consumer, reading, KafkaBookmarks(settings, consumer, job.anchor))
-    return Processor(
-        intake, Step(job.process, job.forget), _delivery(settings, job, consumer, faults), pace
-    ), consumer
+    delivery = _delivery(settings, job, consumer, faults)
+    return Processor(intake, Step(job.process, job.forget), delivery, pace), consumer
 
 
 def job_consumer(settings: Settings, job: Job) -> Consumer:
@@ -94,11 +94,7 @@ def transactional_producer(settings: Settings, job: Job) -> Producer:
 
 def _delivery(settings: Settings, job: Job, consumer: Consumer, faults: Faults) -> Delivery:
     if settings.delivery == "exactly_once":
-        return ExactlyOnce(
-            TransactionalProducer(
-                lambda: transactional_producer(settings, job), job.identity, faults
-            ),
-            faults,
-        )
+        make = partial(transactional_producer, settings, job)
+        return ExactlyOnce(TransactionalProducer(make, job.identity, faults), faults)
     producer = kafka_producer(settings, {"message.max.bytes": _MAX_MESSAGE_BYTES})
     return Plain(producer, consumer, faults, positions_first=settings.delivery == "at_most_once")

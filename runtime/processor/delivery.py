@@ -34,8 +34,10 @@ class Delivery(Protocol):
 
 
 class ExactlyOnce:
-    """Outputs and positions in one transaction, which is open only here: never across a poll, so
-    never across a rebalance."""
+    """Outputs and positions in one transaction.
+
+    It is open only here: never across a poll, so never across a rebalance.
+    """
 
     def __init__(self, producer: TransactionalProducer, faults: Faults) -> None:
         self._producer = producer
@@ -89,8 +91,8 @@ class Plain:
         under_way = self._producer.flush(_FLUSH_SECONDS)
         if self._refused or under_way:
             raise TallyError(
-                f"Kafka did not take {under_way} records: {self._refused or 'no answer'}; start the"
-                " process again"
+                f"Kafka did not take {under_way} records: {self._refused or 'no answer'};"
+                " start the process again"
             )
 
     def _keep(self, positions: Positions) -> None:

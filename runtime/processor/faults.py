@@ -1,5 +1,7 @@
-"""Named moments at which a test can have the process killed or frozen, so that each step of a
-delivery is shown to survive a crash."""
+"""Named moments at which a test can have the process killed or frozen.
+
+So each step of a delivery is shown to survive a crash.
+"""
 
 import os
 import signal
@@ -20,8 +22,10 @@ NAMES = (AFTER_POLL, BETWEEN, BEFORE_OFFSETS, AFTER_OFFSETS, BEFORE_COMMIT, AFTE
 
 @dataclass
 class Faults:
-    """Sends this process SIGKILL, or SIGSTOP, when the named moment comes for the nth time;
-    without a name it does nothing."""
+    """Sends this process SIGKILL, or SIGSTOP, when the named moment comes for the nth time.
+
+    Without a name it does nothing.
+    """
 
     name: str = ""
     nth: int = 1
@@ -30,9 +34,9 @@ class Faults:
 
     @classmethod
     def parse(cls, text: str) -> "Faults":
-        """From `name:nth` or `name:nth:SIGSTOP`, e.g.
+        """From `name:nth` or `name:nth:SIGSTOP`, e.g. `before_commit:3`.
 
-        `before_commit:3`; empty text is no fault. Raises TallyError for anything else.
+        Empty text is no fault. Raises TallyError for anything else.
         """
         name, nth, sent, *more = (*text.split(":"), "", "")
         if text and (

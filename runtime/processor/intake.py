@@ -1,5 +1,7 @@
-"""The consumer's side: records into the alignment buffers, and what a change of the group means
-for them."""
+"""The consumer's side: records into the alignment buffers.
+
+Also what a change of the group means for them.
+"""
 
 import struct
 import time
@@ -38,8 +40,10 @@ class Reading:
 
 
 class Intake:
-    """Buffers of all topics; `forget` is called whenever what was taken from them must not be
-    delivered any more."""
+    """Buffers of all topics.
+
+    `forget` is called whenever what was taken from them must not be delivered any more.
+    """
 
     def __init__(self, consumer: Any, reading: Reading, bookmarks: Bookmarks) -> None:
         self._consumer = consumer
@@ -96,8 +100,11 @@ class Intake:
 
     @property
     def is_behind(self) -> bool:
-        """Whether something is buffered, a partition has not been read to its end, or nobody
-        knows yet which ones are ours."""
+        """Whether there is, or may be, something to do.
+
+        Something is buffered, a partition has not been read to its end, or nobody knows yet which
+        ones are ours.
+        """
         return self._without_since is not None or any(
             alignment.is_behind() for alignment in self.alignments.values()
         )
@@ -133,8 +140,10 @@ class Intake:
         log.info("partitions given up")
 
     def _give_up_unless_kafka_is_away(self) -> None:
-        """The client library can wait for ever for its turn when the group's coordinator moves
-        while it joins (seen)."""
+        """The client library can wait for ever for its turn (seen).
+
+        It does when the group's coordinator moves while it joins.
+        """
         self._without_since = time.monotonic()
         try:
             self._consumer.list_topics(self._reading.topics[0], _ASK_SECONDS)
@@ -142,8 +151,8 @@ class Intake:
             log.warning("waiting for Kafka", reason=error.args[0].str())
             return
         raise TallyError(
-            f"no partitions for {MOST_SECONDS_WITHOUT:.0f} s though the brokers answer; start the"
-            " process again"
+            f"no partitions for {MOST_SECONDS_WITHOUT:.0f} s though the brokers answer;"
+            " start the process again"
         )
 
     def _drop(self) -> None:
@@ -204,8 +213,8 @@ def generation_of(metadata: bytes) -> int:
     """The group generation in the client library's serialised metadata; -1 when not a member."""
     if not metadata.startswith(_METADATA_PREFIX):
         raise TallyError(
-            "the Kafka client library writes group metadata in a new way; pin confluent-kafka to"
-            " 2.16"
+            "the Kafka client library writes group metadata in a new way;"
+            " pin confluent-kafka to 2.16"
         )
     [generation] = struct.unpack_from("=i", metadata, len(_METADATA_PREFIX))
     return int(generation)

@@ -151,8 +151,10 @@ class _Counts:
         self._changed = True
 
     def log_now_and_then(self) -> None:
-        """The sums so far into the log, if they have changed since the last line and that was
-        long enough ago."""
+        """The sums so far into the log, now and then.
+
+        They have changed since the last line, and that was long enough ago.
+        """
         if not self._changed or time.monotonic() - self._logged < _LOG_EVERY_SECONDS:
             return
         self._logged, self._changed = time.monotonic(), False

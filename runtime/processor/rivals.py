@@ -1,5 +1,7 @@
-"""Whether a fenced process has a rival: the brokers fence one whose transaction has timed out in
-the same words."""
+"""Whether a fenced process has a rival.
+
+The brokers fence one whose transaction has timed out in the same words.
+"""
 
 import time
 
@@ -14,21 +16,17 @@ PATIENCE_SECONDS = 8.0
 
 
 def fenced_or_late(settings: Settings, job: Job, error: Fenced) -> TallyError:
-    """The error itself when another process works in the same slot; one that a new start heals when
-    there is none.
+    """The error itself if another process works in the same slot, else one that a new start heals.
 
     For a process that has left its group. Raises KafkaException when the brokers do not answer.
     """
     time.sleep(PATIENCE_SECONDS)
     admin = kafka_admin(settings)
-    members = (
-        admin.describe_consumer_groups([job.group], request_timeout=_SECONDS)[job.group]
-        .result(_SECONDS)
-        .members
-    )
+    described = admin.describe_consumer_groups([job.group], request_timeout=_SECONDS)
+    members = described[job.group].result(_SECONDS).members
     if any(member.client_id == job.identity for member in members):
         return error
     return TallyError(
-        f"{job.identity}: a transaction was open for too long and was ended by the brokers; start"
-        " the process again"
+        f"{job.identity}: a transaction was open for too long and was ended by the brokers;"
+        " start the process again"
     )

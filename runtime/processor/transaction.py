@@ -27,13 +27,17 @@ Verdict = Literal["fenced", "fatal", "abort", "retry"]
 
 
 class Aborted(TallyError):
-    """Raised when a transaction was aborted; memory must be forgotten and positions read again
-    from the brokers."""
+    """Raised when a transaction was aborted.
+
+    Memory must be forgotten and positions read again from the brokers.
+    """
 
 
 def verdict(error: KafkaError) -> Verdict:
-    """What to do about an error of a transactional call: exit, exit, abort and redo, or make the
-    same call again."""
+    """What to do about an error of a transactional call.
+
+    Exit, exit, abort and redo, or make the same call again.
+    """
     fenced = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.FENCED_INSTANCE_ID)
     if error.code() in fenced or (
         error.fatal() and error.code() == KafkaError.INVALID_PRODUCER_EPOCH
@@ -45,8 +49,10 @@ def verdict(error: KafkaError) -> Verdict:
 
 
 class TransactionalProducer:
-    """Sends outputs and positions in one transaction, under one transactional.id that is the
-    same from run to run."""
+    """Sends outputs and positions in one transaction, under one transactional.id.
+
+    The id is the same from run to run.
+    """
 
     def __init__(
         self,
@@ -62,11 +68,11 @@ class TransactionalProducer:
         self._producer: Any = None
 
     def renew(self) -> None:
-        """A new producer with the same id: what its predecessor left open is aborted, and the
-        predecessor is fenced.
+        """A new producer with the same id, which fences its predecessor.
 
-        Positions and state are to be read only after this. Never called after Fenced. Raises
-        OutcomeUnknown when no broker answers in time: call again.
+        What the predecessor left open is aborted. Positions and state are to be read only after
+        this. Never called after Fenced. Raises OutcomeUnknown when no broker answers in time: call
+        again.
         """
         if self._producer is not None:
             self._producer.purge()
@@ -87,6 +93,7 @@ class TransactionalProducer:
 
         metadata_now gives the group metadata of the poll after reading it again, or raises Aborted
         when they differ.
+
         Raises Aborted (nothing is stored), OutcomeUnknown (it may be), Fenced or TallyError (the
         process must exit).
         """
@@ -176,12 +183,12 @@ class TransactionalProducer:
     def _final(self, problem: KafkaError) -> TallyError:
         if verdict(problem) == "fenced":
             return Fenced(
-                f"{self._name}: a newer instance has taken over ({problem.str()}); this one must"
-                " exit"
+                f"{self._name}: a newer instance has taken over ({problem.str()});"
+                " this one must exit"
             )
         return TallyError(
-            f"{self._name}: {problem.str()}; start the process again, it goes on from what Kafka"
-            " has committed"
+            f"{self._name}: {problem.str()}; start the process again,"
+            " it goes on from what Kafka has committed"
         )
 
 

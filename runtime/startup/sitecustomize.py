@@ -1,5 +1,6 @@
-"""Run first by each Python that Spark starts (runtime/spark.py): PySpark as it is installed, and
-not the copy in Spark's archives.
+"""Run first by each Python that Spark starts (runtime/spark.py).
+
+So PySpark is taken as it is installed, and not from the copy in Spark's archives.
 
 Python compiles what it imports of an archive anew in each process, half a second for PySpark; and
 for each task a worker has the import system forget what it knows, so that it reads the directory of

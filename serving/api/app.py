@@ -1,5 +1,7 @@
-"""The HTTP API: questions checked, answered from the views, encoded; every error a problem
-document."""
+"""The HTTP API: questions checked, answered from the views, encoded.
+
+Every error is a problem document.
+"""
 
 import asyncio
 from dataclasses import dataclass
@@ -79,15 +81,12 @@ class Api:
                 "ok": False,
                 "detail": "the master ingest has never said how far it is; no answer is final",
             }
-        is_behind = datetime.now(UTC) - current_at > timedelta(
-            seconds=self.settings.final_patience_seconds
-        )
+        patience = timedelta(seconds=self.settings.final_patience_seconds)
+        is_behind = datetime.now(UTC) - current_at > patience
+        effect = "; no answer is final" if is_behind else ""
         return {
             "ok": not is_behind,
-            "detail": (
-                "had read everything at"
-                f" {shown(current_at)}{'; no answer is final' if is_behind else ''}"
-            ),
+            "detail": f"had read everything at {shown(current_at)}{effect}",
         }
 
 
@@ -142,8 +141,8 @@ def _add_metric_routes(app: FastAPI, api: Api) -> None:
     moved: dict[int | str, dict[str, Any]] = {
         409: {
             "description": (
-                "a rebuild has published since the first page; its `next` is the address to begin"
-                " anew at"
+                "a rebuild has published since the first page;"
+                " its `next` is the address to begin anew at"
             )
         }
     }

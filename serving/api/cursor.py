@@ -13,8 +13,10 @@ from tally.errors import BadQuery
 
 
 class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the pages before held: up to which store and end of a stretch (seconds since 1970),
-    of which generation by family."""
+    """What the pages before held, and of which generation by family.
+
+    They held all up to a store and the end of a stretch (seconds since 1970).
+    """
 
     store: Annotated[str, msgspec.Meta(max_length=64)]
     until: Annotated[int, msgspec.Meta(ge=0, le=10**10)]
@@ -57,13 +59,15 @@ def not_of_this() -> BadQuery:
     """What is said of a cursor that does not belong to the question."""
     return BadQuery(
         "after",
-        "after: no cursor of this question; take the whole address from `next`, or leave `after`"
-        " out to begin",
+        "after: no cursor of this question;"
+        " take the whole address from `next`, or leave `after` out to begin",
     )
 
 
 def address(path: str, parameters: Sequence[tuple[str, str]], cursor: Place | Entry | None) -> str:
-    """Path and query of the page that begins at the cursor (at the start without one), with the
-    other parameters as they are."""
+    """Path and query of the page that begins at the cursor, at the start without one.
+
+    The other parameters stay as they are.
+    """
     kept = [(name, value) for name, value in parameters if name != "after"]
     return f"{path}?{urlencode([*kept, *([('after', text_of(cursor))] if cursor else [])])}"

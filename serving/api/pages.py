@@ -1,5 +1,7 @@
-"""One page of a metric's values: the question checked, cut into pages, answered, and the address
-of the page after it."""
+"""One page of a metric's values, and the address of the page after it.
+
+The question is checked, cut into pages and answered.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -77,8 +79,10 @@ class Pages:
         }
 
     async def _whole(self, query: MetricQuery, named: list[str] | None) -> list[StoreSlots]:
-        """Every stretch of the question, cut in a thread: a zone's calendar over many years
-        takes its time."""
+        """Every stretch of the question, cut in a thread.
+
+        A zone's calendar over many years takes its time.
+        """
         await asyncio.to_thread(all_stretches, query, [""], self.book)
         ids = named if named is not None else await self.stores.all_ids()
         await self.stores.check(ids)
@@ -94,8 +98,10 @@ class Pages:
 
 
 def _span(query: MetricQuery, asked: Sequence[StoreSlots]) -> dict[str, str]:
-    """`from` and `to` as instants of the zone; as they were asked where each store has a zone of
-    its own."""
+    """`from` and `to` as instants of the zone.
+
+    They are as they were asked where each store has a zone of its own.
+    """
     if len({store.zone.key for store in asked}) > 1:
         return {"from": query.from_, "to": query.to}
     zone, slots = asked[0].zone, asked[0].slots

@@ -19,9 +19,11 @@ End = tuple[str, datetime]
 def page_of(
     asked: Sequence[StoreSlots], place: Place | None, limit: int
 ) -> tuple[list[StoreSlots], End | None]:
-    """The stretches after the place, of all stores in order, that make at most `limit` rows (but
-    one stretch at least), and store and end of the last one, None if none is left. Fewer where
-    stretches are long. Raises BadQuery: no such place."""
+    """The stretches after the place, of all stores in order, that make at most `limit` rows.
+
+    They are one stretch at least, and fewer where stretches are long. Also store and end of the
+    last one, None if none is left. Raises BadQuery: no such place.
+    """
     page: list[StoreSlots] = []
     room, windows = limit, MOST_WINDOWS
     number, first = _located(asked, place)

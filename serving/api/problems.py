@@ -23,8 +23,10 @@ def problem(
     errors: list[dict[str, Any]] | None = None,
     **more: str,
 ) -> Response:
-    """A problem document: type, title, status, detail, instance, errors [{field, message,
-    nearest?}]; `next` of a 409."""
+    """A problem document: type, title, status, detail, instance, errors; `next` of a 409.
+
+    Each of the errors is {field, message, nearest?}.
+    """
     body = {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,

@@ -7,8 +7,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 class Telemetry:
-    """Requests and seconds by route and status; wraps the application (a middleware without a
-    task of its own)."""
+    """Requests and seconds by route and status; wraps the application.
+
+    It is a middleware without a task of its own.
+    """
 
     def __init__(self, app: ASGIApp, counts: "RequestCounts") -> None:
         self._app, self._counts = app, counts

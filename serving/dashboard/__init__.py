@@ -1,2 +1,4 @@
-"""The dashboard: one page over the same answers as the API, everything it shows served by this
-process."""
+"""The dashboard: one page over the same answers as the API.
+
+Everything it shows is served by this process.
+"""

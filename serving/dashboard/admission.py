@@ -1,5 +1,7 @@
-"""A bound on what strangers' visits cost: each page is work of the API's only event loop, and
-memory until its browser is gone."""
+"""A bound on what strangers' visits cost.
+
+Each page is work of the API's only event loop, and memory until its browser is gone.
+"""
 
 import time
 from http import HTTPStatus

@@ -25,8 +25,10 @@ Options = dict[str, Any]
 
 
 def revenue_by_day(figures: Figures, zone: str) -> Options:
-    """Stacked bars of revenue by local day, batch below speed; a day that nobody knows anything
-    of has a grey band."""
+    """Stacked bars of revenue by local day, batch below speed.
+
+    A day that nobody knows anything of has a grey band.
+    """
     days = [f"{day.day:%a} {day.day.day} {day.day:%b}" for day in figures.days]
     batch = [_major(day.batch, figures.currency) for day in figures.days]
     speed = [_major(day.speed, figures.currency) for day in figures.days]
@@ -80,8 +82,10 @@ def revenue_by_day(figures: Figures, zone: str) -> Options:
 
 
 def receipts_by_hour_of_week(figures: Figures) -> Options:
-    """Heat map of mean receipts: hours across, weekdays down from Monday; an hour that is not
-    known stays white."""
+    """Heat map of mean receipts: hours across, weekdays down from Monday.
+
+    An hour that is not known stays white.
+    """
     cells = [
         [hour, weekday, value]
         for weekday, row in enumerate(figures.heat)

@@ -22,8 +22,10 @@ State = Literal["complete", "provisional", "missing"]
 
 @dataclass(frozen=True)
 class Day:
-    """Revenue of one local day in minor units by the layer that answered; None where a layer
-    answered nothing."""
+    """Revenue of one local day in minor units by the layer that answered.
+
+    None where a layer answered nothing.
+    """
 
     day: date
     batch: int | None
@@ -37,9 +39,11 @@ class Day:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How many quarter hours of the period are complete, provisional, missing; up to when every
-    record that arrived is counted (through, if there is a generation for each day); and the end
-    of the last quarter hour before the first that is not complete."""
+    """How many quarter hours of the period are complete, provisional, missing; and up to when.
+
+    `through`: up to when every record that arrived is counted, if there is a generation for each
+    day. `settled_until`: the end of the last quarter hour before the first that is not complete.
+    """
 
     complete: int
     provisional: int
@@ -57,8 +61,10 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Card:
-    """One number of the period, and the change in per cent of its compared part: None if that
-    part was 0 or is not known before."""
+    """One number of the period, and the change in per cent of its compared part.
+
+    The change is None if that part was 0 or is not known before.
+    """
 
     metric: str
     value: Value
@@ -84,8 +90,10 @@ class Figures:
 
 @dataclass(frozen=True)
 class Compared:
-    """The quarter hours of a period and of the one before that are compared; `is_whole` if these
-    are all."""
+    """The quarter hours of a period and of the one before that are compared.
+
+    `is_whole` if these are all.
+    """
 
     now: Sequence[cells.Cell]
     before: Sequence[cells.Cell]
@@ -117,9 +125,11 @@ def figures(now: Stretch, before: Stretch, zone: ZoneInfo, currency: str) -> Fig
 
 
 def comparable(now: Stretch, before: Stretch, zone: ZoneInfo) -> Compared:
-    """What of two periods may be compared: all of it if it is complete, else the quarter hours
-    of the same place in both (day of the period and local time) that are complete in both. Of a
-    period that is not over this is its part so far."""
+    """What of two periods may be compared: all of it if it is complete.
+
+    Else the quarter hours of the same place in both (day of the period and local time) that are
+    complete in both. Of a period that is not over this is its part so far.
+    """
     if all(_is_complete(cell) for cell in (*now.found, *before.found)):
         return Compared(now.found, before.found, True)
     places, earlier = _complete_places(now, zone), _complete_places(before, zone)
@@ -147,8 +157,10 @@ def _currencies(found: Sequence[cells.Cell]) -> set[str]:
 
 
 def change_percent(value: Value, previous: Value) -> float | None:
-    """100 (value - previous) / previous, 1 decimal; None if previous is 0 or either is not
-    known."""
+    """100 (value - previous) / previous, 1 decimal.
+
+    None if previous is 0 or either is not known.
+    """
     if value is None or not previous:
         return None
     return round(100 * (value - previous) / previous, 1)
@@ -190,8 +202,10 @@ def _days(stretch: Stretch, zone: ZoneInfo, currency: str) -> tuple[Day, ...]:
 
 
 def _heat(found: Sequence[cells.Cell], zone: ZoneInfo) -> tuple[tuple[float | None, ...], ...]:
-    """Mean receipts of each hour of the week, over the hours of which at least one quarter is
-    known."""
+    """Mean receipts of each hour of the week.
+
+    They are over the hours of which at least one quarter is known.
+    """
     receipts = catalogue.metric("transactions")
     sums: dict[tuple[int, int], float] = defaultdict(float)
     hours: dict[tuple[int, int], set[date]] = defaultdict(set)

@@ -1,5 +1,7 @@
-"""The page: store and period in the address, so that a view can be shared and the back button
-works."""
+"""The page: its store and period are in the address.
+
+So a view can be shared and the back button works.
+"""
 
 from collections.abc import Callable
 from html import escape
@@ -27,9 +29,9 @@ REFRESH_SECONDS = 30.0
 # NiceGUI's page starts by an inline script and compiles its components' templates in the browser:
 # without these two it stays empty.
 POLICY = (
-    "default-src 'none'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self'"
-    " 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; connect-src 'self';"
-    " frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+    "default-src 'none'; script-src 'self' 'unsafe-inline' 'unsafe-eval';"
+    " style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:;"
+    " connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
 
 
@@ -47,8 +49,10 @@ def mount(app: FastAPI, settings: Settings, views: ViewReader) -> None:
 
 
 def _keep_api_errors(app: FastAPI) -> None:
-    """An unknown path or method below /v1 stays an error of the API, although the page takes
-    every path that is left."""
+    """An unknown path or method below /v1 stays an error of the API.
+
+    It does so although the page takes every path that is left.
+    """
 
     @app.api_route(
         "/v1/{rest:path}",
@@ -118,8 +122,8 @@ def _top(stores: list[StoreChoice], chosen: StoreChoice, period: Period) -> None
     store_id = chosen.store.store_id
     with ui.element("header").classes("t-top"):
         _html(
-            f"<div class='t-brand'><h1>Tally</h1><p>{escape(_span(period))},"
-            f" {escape(chosen.store.tz)}</p></div>"
+            f"<div class='t-brand'><h1>Tally</h1>"
+            f"<p>{escape(_span(period))}, {escape(chosen.store.tz)}</p></div>"
         )
         with ui.element("div").classes("t-controls"):
             options = {one.store.store_id: one.label for one in stores}
@@ -168,8 +172,8 @@ def _body(figures: Figures, chosen: StoreChoice, period: Period) -> None:
             charts.receipts_by_hour_of_week(figures),
         )
     _html(
-        f"<footer class='t-foot'>{escape(wording.note_text(figures))} The same numbers by HTTP:"
-        " /v1/metrics</footer>"
+        f"<footer class='t-foot'>{escape(wording.note_text(figures))}"
+        " The same numbers by HTTP: /v1/metrics</footer>"
     )
 
 
@@ -177,8 +181,8 @@ def _badge(figures: Figures) -> None:
     sign, word = wording.BADGES[figures.coverage.state]
     text = escape(wording.coverage_text(figures.coverage))
     _html(
-        f"<div class='t-badge t-{figures.coverage.state}' role='status'><strong>{sign}"
-        f" {word}</strong><span>{text}</span></div>"
+        f"<div class='t-badge t-{figures.coverage.state}' role='status'>"
+        f"<strong>{sign} {word}</strong><span>{text}</span></div>"
     )
 
 

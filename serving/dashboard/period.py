@@ -34,8 +34,10 @@ class Period:
         return Period(self.last + timedelta(days=periods * self.length), self.length)
 
     def quarter_hours(self, store_id: str, zone: ZoneInfo) -> StoreSlots:
-        """Every quarter hour of the period in the store's zone; a day of a clock change has 92
-        or 100."""
+        """Every quarter hour of the period in the store's zone.
+
+        A day of a clock change has 92 or 100.
+        """
         start, end = (_midnight(day, zone) for day in (self.first, self.last + timedelta(days=1)))
         return StoreSlots(store_id, zone, grains.slots(start, end, "15m", zone))
 
@@ -45,8 +47,10 @@ def _midnight(day: date, zone: ZoneInfo) -> datetime:
 
 
 def period_of(last: str, length: str, newest: date | None) -> Period:
-    """The period that an address names; what it does not name, or misspells, is the newest day
-    with events and 28 days."""
+    """The period that an address names.
+
+    What it does not name, or misspells, is the newest day with events and 28 days.
+    """
     days = int(length) if length in {str(one) for one in LENGTHS} else DEFAULT_LENGTH
     default = newest or datetime.now(UTC).date()
     try:

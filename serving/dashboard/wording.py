@@ -43,8 +43,9 @@ def unit_text(card: Card, currency: str) -> str:
 
 
 def change_text(card: Card, period: Period, compared_quarters: int | None = None) -> str:
-    """The change in words and with a sign, so that it does not hang on a colour; and of which part,
-    if not of the whole period.
+    """The change in words and with a sign, so that it does not hang on a colour.
+
+    It also says of which part, if not of the whole period.
 
     >>> from datetime import date
     >>> change_text(Card("units", 3, -12.5), Period(date(2017, 1, 7), 7))
@@ -84,20 +85,16 @@ def coverage_text(coverage: Coverage) -> str:
     )
     if coverage.state == "complete":
         return counted
-    parts = [
-        (
-            f"Final up to {_instant(coverage.settled_until)}"
-            if coverage.settled_until
-            else f"{_quarters(coverage.complete)} are final"
-        )
-    ]
+    if coverage.settled_until:
+        parts = [f"Final up to {_instant(coverage.settled_until)}"]
+    else:
+        parts = [f"{_quarters(coverage.complete)} are final"]
     if coverage.provisional:
         parts.append(f"{_quarters(coverage.provisional)} may still change")
     if coverage.missing:
-        parts.append(
-            f"{_quarters(coverage.missing)} {'has' if coverage.missing == 1 else 'have'} no answer,"
-            " which is not counted as zero"
-        )
+        have = "has" if coverage.missing == 1 else "have"
+        missing = f"{_quarters(coverage.missing)} {have} no answer"
+        parts.append(f"{missing}, which is not counted as zero")
     return f"{'; '.join(parts)}. {counted}".rstrip()
 
 

@@ -1,5 +1,7 @@
-"""The serving tables read from Cassandra: views with LOCAL_QUORUM, pointers with SERIAL
-consistency."""
+"""The serving tables read from Cassandra.
+
+Views are read with LOCAL_QUORUM, pointers with SERIAL consistency.
+"""
 
 import asyncio
 from collections import defaultdict
@@ -37,16 +39,20 @@ _Named = TypeVar("_Named", date, str)
 
 
 class CassandraViews:
-    """A ViewReader over one connection, which is made on first use and made again after a
-    failure."""
+    """A ViewReader over one connection.
+
+    It is made on first use, and made again after a failure.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._connection = Connection(settings)
 
     async def published(self, family: Family, days: Sequence[date]) -> dict[date, Published]:
-        """One SELECT from one partition, SERIAL: never part of a flip, never older than an
-        earlier read."""
+        """One SELECT from one partition, SERIAL.
+
+        It is never part of a flip, and never older than an earlier read.
+        """
         if not days:
             return {}
         rows = await self._connection.rows(
@@ -71,8 +77,10 @@ class CassandraViews:
         return _by_day(Covering(**_covering(row)) for row in rows)
 
     async def history(self, family: Family, days: Sequence[date]) -> dict[date, list[Published]]:
-        """The history is copied from the pointers after a flip, so it may lack the newest one
-        for a moment."""
+        """The history is copied from the pointers after a flip.
+
+        So it may lack the newest one for a moment.
+        """
         rows = await self._gather(
             statements.HISTORY, ((family.name, some) for some in _chunks(days))
         )
@@ -81,8 +89,10 @@ class CassandraViews:
     async def speed_rows(
         self, family: Family, store_id: str, days: Sequence[date]
     ) -> list[ViewRow]:
-        """Rows of (store, day) partitions; each is read whole, so no window of it is seen half
-        written."""
+        """Rows of (store, day) partitions.
+
+        Each is read whole, so no window of it is seen half written.
+        """
         statement = statements.speed_statement(family)
         rows = await self._gather(statement, ((store_id, some) for some in _chunks(days)))
         return await computed(len(rows), _view_rows, family, rows)
@@ -171,8 +181,10 @@ class CassandraViews:
         return any(first and last for first, last in rows)
 
     async def currencies(self, family: Family, stores: Sequence[str]) -> list[CurrencySpan]:
-        """Rows of the family's partition, one for each store and currency; of thousands of
-        stores it may have as many."""
+        """Rows of the family's partition, one for each store and currency.
+
+        With thousands of stores it may have as many.
+        """
         rows = await self._gather(
             statements.CURRENCIES, ((family.name, some) for some in _chunks(stores, STORES_AT_ONCE))
         )

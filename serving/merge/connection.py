@@ -1,5 +1,7 @@
-"""One Cassandra session for asyncio: prepared statements, a time limit, and ViewsUnreachable for
-whatever goes wrong."""
+"""One Cassandra session for asyncio: prepared statements and a time limit.
+
+Whatever goes wrong is ViewsUnreachable.
+"""
 
 import asyncio
 import threading

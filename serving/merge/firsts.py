@@ -1,5 +1,7 @@
-"""Which generation was the first to cover a window: what it said is what a changed number is
-compared with. Pure functions."""
+"""Which generation was the first to cover a window. Pure functions.
+
+What it said is what a changed number is compared with.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -11,8 +13,10 @@ from tally.windows import WINDOW, window_start
 
 
 class First(NamedTuple):
-    """A generation of a day, and the instants [start, end) between which windows lie that none
-    before it covered."""
+    """A generation of a day, and the instants between which its new windows lie.
+
+    They are [start, end); no generation before it covered these windows.
+    """
 
     covering: Covering
     start: datetime
@@ -20,14 +24,15 @@ class First(NamedTuple):
 
 
 def covers(one: Covering, start: datetime) -> bool:
-    """Whether the generation holds everything that was committed for the window when it was
-    made."""
+    """Whether the generation holds everything committed for the window when it was made."""
     return one.covered_from <= start and start + WINDOW <= one.covered_until
 
 
 def first_to_cover(history: Sequence[Covering], serving: Covering) -> list[First]:
-    """The generations of a day before the serving one that were the first to cover a window of
-    it, in their order."""
+    """The generations before the serving one that were the first to cover a window of the day.
+
+    They are in their order.
+    """
     found: list[First] = []
     for one in history:
         if one.generation < serving.generation and one.covered_from < one.covered_until:
@@ -36,8 +41,10 @@ def first_to_cover(history: Sequence[Covering], serving: Covering) -> list[First
 
 
 def _share(one: Covering, before: Sequence[First]) -> list[First]:
-    """What the generation covers less what those before it did at either end; the window in
-    which they ended belongs to it."""
+    """What the generation covers less what those before it did at either end.
+
+    The window in which they ended belongs to it.
+    """
     start, end = one.covered_from, one.covered_until
     start = max(
         [
@@ -54,8 +61,10 @@ def _share(one: Covering, before: Sequence[First]) -> list[First]:
 
 
 def spans(firsts: Iterable[First]) -> list[Span]:
-    """What has to be read of these generations: the days of each together, from the first
-    instant to the last."""
+    """What has to be read of these generations.
+
+    The days of each are read together, from the first instant to the last.
+    """
     by_generation: dict[int, list[First]] = defaultdict(list)
     for one in firsts:
         by_generation[one.covering.generation].append(one)

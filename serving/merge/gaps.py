@@ -1,5 +1,7 @@
-"""Gaps of the topics that a question's numbers are made from: records that nobody has counted,
-and nobody will."""
+"""Gaps of the topics that a question's numbers are made from.
+
+They are records that nobody has counted, and nobody will.
+"""
 
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, time, timedelta
@@ -20,12 +22,12 @@ def touching(
     partitions: Collection[int],
     tolerance_seconds: int,
 ) -> list[Gap]:
-    """The gaps, in order, whose records may have happened in the span, [start, end), in a store of
-    these canonical partitions.
+    """The gaps, in order, whose records may have happened in the span in one of these stores.
 
-    What is gone may have happened on any day up to its arrival, and so much later as clocks may be
-    ahead; it is missing from everything that was counted later than its first arrival. A raw record
-    may be of any store.
+    The span is [start, end), the stores are those of these canonical partitions. What is gone may
+    have happened on any day up to its arrival, and so much later as clocks may be ahead; it is
+    missing from everything that was counted later than its first arrival. A raw record may be of
+    any store.
     """
     day = datetime.combine(span[0].astimezone(UTC).date(), time.min, UTC)
     return sorted(

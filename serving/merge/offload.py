@@ -1,5 +1,7 @@
-"""Work of the processor beside the event loop, where it is long enough to hold up everybody
-else's answers."""
+"""Work of the processor beside the event loop.
+
+That is where it is long enough to hold up everybody else's answers.
+"""
 
 import asyncio
 from collections.abc import Callable

@@ -1,5 +1,7 @@
-"""Windows of some stores and days, read from both layers: the pointers once for a question, then
-each store's rows."""
+"""Windows of some stores and days, read from both layers.
+
+The pointers are read once for a question, then each store's rows.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -19,9 +21,12 @@ NOBODY_KNOWS = datetime.fromtimestamp(0, UTC)
 
 @dataclass(frozen=True)
 class Pointers:
-    """Which generation answers for each day of a family, the older ones that first covered
-    windows of it, and how far the master reaches by (day, partition). `master_behind_since` is
-    None while it keeps up; `reads_speed` is False in a question about the past."""
+    """Which generation answers for each day of a family, and how far the master reaches.
+
+    `firsts`: the older generations that first covered windows of the day; `master_until` is by
+    (day, partition). `master_behind_since` is None while it keeps up; `reads_speed` is False in a
+    question about the past.
+    """
 
     family: Family
     published: Mapping[date, Published]
@@ -48,10 +53,10 @@ class StoreDays:
 async def read_pointers(
     views: ViewReader, family: Family, days: Sequence[date], patience_seconds: float
 ) -> Pointers:
-    """The pointers as they are now; the master is behind once it has not been current for
-    `patience_seconds`.
+    """The pointers as they are now.
 
-    Raises ViewsUnreachable.
+    The master is behind once it has not been current for `patience_seconds`. Raises
+    ViewsUnreachable.
     """
     asked_at = datetime.now(UTC)
     published = await views.published(family, days)

@@ -74,8 +74,10 @@ def _window_state(family: Family, rows: Sequence[ViewRow]) -> WindowState:
 
 
 def batch_side(published: Covering | None, states: Windows, start: datetime) -> WindowState | None:
-    """A generation's state of one window; a covered window without a row is an empty one, of the
-    generation's epoch."""
+    """A generation's state of one window.
+
+    A covered window without a row is an empty one, of the generation's epoch.
+    """
     state = states.get(start)
     if state is None and published is not None and covers(published, start):
         return WindowState(published.epoch, 0, {})
@@ -83,8 +85,10 @@ def batch_side(published: Covering | None, states: Windows, start: datetime) -> 
 
 
 def is_dirty(reading: FamilyReading, day: date) -> bool:
-    """Whether the master dataset holds records of the day, in the store's partition, that the
-    serving generation does not."""
+    """Whether the master holds records of the day that the serving generation does not.
+
+    They are of the store's partition of the master dataset.
+    """
     published = reading.published.get(day)
     return published is None or reading.master_until.get(day, 0) > published.pinned.get(
         reading.partition, 0
@@ -92,8 +96,10 @@ def is_dirty(reading: FamilyReading, day: date) -> bool:
 
 
 def is_settled(reading: FamilyReading, day: date) -> bool:
-    """Whether the day's generation is the last word: the master holds no more and is not behind,
-    no till began its numbers anew."""
+    """Whether the day's generation is the last word.
+
+    The master holds no more and is not behind, and no till began its numbers anew.
+    """
     return not (
         reading.is_master_behind
         or is_dirty(reading, day)
@@ -169,8 +175,10 @@ def _counted(state: WindowState | None) -> dict[tuple[str, ...], dict[str, int]]
 
 
 def through_of(reading: FamilyReading, days: Iterable[date]) -> datetime | None:
-    """The instant by which every record of the store that had arrived is counted on all of the
-    days; None if a day has no generation."""
+    """The instant by which every record of the store that had arrived is counted on all days.
+
+    None if a day has no generation.
+    """
     instants = [
         reading.published[day].through.get(reading.partition) if day in reading.published else None
         for day in days

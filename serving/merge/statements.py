@@ -15,38 +15,40 @@ HISTORY = f"SELECT {POINTER_COLUMNS} FROM batch_pointer_history WHERE family = ?
 MASTER_UNTIL = "SELECT day, partition, until FROM master_progress WHERE family = ? AND day IN ?"
 MASTER_CURRENT = "SELECT current_at FROM master_current WHERE family = ?"
 FINDINGS = (
-    "SELECT day, till_id, records, conflicts FROM till_finding WHERE family = ? AND day IN ? AND"
-    " store_id = ?"
+    "SELECT day, till_id, records, conflicts"
+    " FROM till_finding WHERE family = ? AND day IN ? AND store_id = ?"
 )
 GAPS = (
-    "SELECT topic, partition, from_offset, until_offset, first_arrival, last_arrival, reason FROM"
-    " gap WHERE topic IN ?"
+    "SELECT topic, partition, from_offset, until_offset, first_arrival, last_arrival, reason"
+    " FROM gap WHERE topic IN ?"
 )
 SPEED_UNTIL = "SELECT partition, until FROM speed_progress WHERE family = ?"
 LATE = "SELECT dropped FROM speed_late WHERE family = ? AND recorded_at > ? LIMIT ?"
 ACTIVITY = "SELECT store_id, first_day, last_day FROM store_activity WHERE family = ?"
 STORE_ACTIVITY = "SELECT first_day, last_day FROM store_activity WHERE family = ? AND store_id = ?"
 CURRENCIES = (
-    "SELECT store_id, currency, first_day, last_day FROM store_currency WHERE family = ? AND"
-    " store_id IN ?"
+    "SELECT store_id, currency, first_day, last_day"
+    " FROM store_currency WHERE family = ? AND store_id IN ?"
 )
 
 
 def speed_statement(family: Family) -> str:
     """Speed rows of one store on some days: key, events, parts, then epoch."""
     return (
-        f"SELECT {_columns(family)}, epoch FROM {family.speed_table} WHERE store_id = ? AND day"
-        " IN ?"
+        f"SELECT {_columns(family)}, epoch"
+        f" FROM {family.speed_table} WHERE store_id = ? AND day IN ?"
     )
 
 
 def batch_statement(family: Family) -> str:
-    """Batch rows of one store and generation on some days: key, events, parts, epoch, then
-    excluded parts."""
+    """Batch rows of one store and generation on some days.
+
+    Their columns are key, events, parts, epoch, then excluded parts.
+    """
     excluded = ", ".join(family.excluded_parts)
     return (
-        f"SELECT {_columns(family)}, epoch, {excluded} FROM {family.batch_table} WHERE store_id = ?"
-        " AND day IN ? AND generation = ?"
+        f"SELECT {_columns(family)}, epoch, {excluded}"
+        f" FROM {family.batch_table} WHERE store_id = ? AND day IN ? AND generation = ?"
     )
 
 

@@ -10,8 +10,10 @@ from tally.merge import Axes
 
 
 class ViewRow(NamedTuple):
-    """One row of a view, of the window's totals: parts in the order of the family; excluded is
-    () in the speed layer."""
+    """One row of a view, of the window's totals: parts in the order of the family.
+
+    `excluded` is () in the speed layer.
+    """
 
     window_start: datetime
     axes: Axes
@@ -23,8 +25,10 @@ class ViewRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Covering:
-    """One generation of one day, by what it covers: the windows that begin at or after
-    covered_from and end by covered_until."""
+    """One generation of one day, by what it covers.
+
+    That is the windows that begin at or after covered_from and end by covered_until.
+    """
 
     day: date
     generation: int
@@ -35,8 +39,11 @@ class Covering:
 
 @dataclass(frozen=True)
 class Published(Covering):
-    """A generation whole: pinned is the first offset of each partition that it does not include,
-    through the instant up to which every record of the partition that had arrived is counted."""
+    """A generation whole.
+
+    `pinned` is the first offset of each partition that it does not include, `through` the instant
+    up to which every record of the partition that had arrived is counted.
+    """
 
     table_version: int
     flipped_at: datetime
@@ -45,8 +52,10 @@ class Published(Covering):
 
 
 class Span(NamedTuple):
-    """Days of one generation, and the instants [start, end) between which its rows are asked
-    for."""
+    """Days of one generation, and the span of instants whose rows are asked for.
+
+    The span is [start, end).
+    """
 
     generation: int
     days: tuple[date, ...]
@@ -72,8 +81,10 @@ class CurrencySpan(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """Records of a topic-partition that were gone before they were read; they arrived between
-    the two instants."""
+    """Records of a topic-partition that were gone before they were read.
+
+    They arrived between the two instants.
+    """
 
     topic: str
     partition: int
@@ -100,8 +111,10 @@ class ViewReader(Protocol):
     """
 
     async def published(self, family: Family, days: Sequence[date]) -> dict[date, Published]:
-        """The generation that serves each day now, in one linearizable read; days without one
-        are absent."""
+        """The generation that serves each day now, in one linearizable read.
+
+        Days without one are absent.
+        """
         ...
 
     async def newest(self, family: Family, first: date, last: date) -> int:
@@ -109,8 +122,10 @@ class ViewReader(Protocol):
         ...
 
     async def coverings(self, family: Family, days: Sequence[date]) -> dict[date, list[Covering]]:
-        """What every generation that ever served a day covered of it, in the order of their
-        flips; days without one are absent."""
+        """What every generation that ever served a day covered of it, in order of their flips.
+
+        Days without one are absent.
+        """
         ...
 
     async def history(self, family: Family, days: Sequence[date]) -> dict[date, list[Published]]:
@@ -144,8 +159,10 @@ class ViewReader(Protocol):
         ...
 
     async def master_current(self, family: Family) -> datetime | None:
-        """When the master ingest last had read everything that was committed; None if it never
-        said."""
+        """When the master ingest last had read everything that was committed.
+
+        None if it never said.
+        """
         ...
 
     async def gaps(self, topics: Sequence[str]) -> list[Gap]:
@@ -157,8 +174,10 @@ class ViewReader(Protocol):
         ...
 
     async def late_since(self, family: Family, since: datetime) -> int | None:
-        """Records that the speed layer has dropped as late after an instant, of all stores; None
-        if that is too much to count."""
+        """Records of all stores that the speed layer has dropped as late after an instant.
+
+        None if that is too much to count.
+        """
         ...
 
     async def activity(self) -> list[Activity]:

@@ -1,2 +1,4 @@
-"""A question, from its parameters to its cells: what API, dashboard, reports and alerts stand
-on; no HTTP."""
+"""A question, from its parameters to its cells; no HTTP.
+
+API, dashboard, reports and alerts stand on it.
+"""

@@ -1,5 +1,7 @@
-"""The answer to a question about a metric: read both layers, merge, sum up, and say what it is
-worth."""
+"""The answer to a question about a metric, and what it is worth.
+
+Both layers are read, merged and summed up.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -38,9 +40,11 @@ Currencies = Mapping[str, frozenset[str]]
 
 @dataclass(frozen=True)
 class Asked:
-    """One page of a question: the metric, its stretches by store, dimensions, the instant whose
-    answer is wanted; the currencies of the whole question by store, and where it has several
-    pages its UTC days and what the earlier ones saw."""
+    """One page of a question: the metric, its stretches by store, its dimensions.
+
+    It also has the instant whose answer is wanted, the currencies of the whole question by store,
+    and where that has several pages its UTC days and what the earlier pages saw.
+    """
 
     metric: Metric
     stores: Sequence[StoreSlots]
@@ -72,8 +76,7 @@ class Answerer:
         self._views, self._book, self._settings = views, book, settings
 
     async def answer(self, asked: Asked) -> tuple[dict[str, Any], dict[str, int]]:
-        """The answer with `series`, and the generation that it saw by family, for the page after
-        it.
+        """The answer with `series`, and for the page after it the generation seen by family.
 
         Raises ViewsUnreachable; BadQuery for several currencies; AnswerMoved when a page before it
         saw another generation.
@@ -97,8 +100,10 @@ class Answerer:
         return await asyncio.gather(*(self._store(store, pointers) for store in asked.stores))
 
     async def currencies(self, metric: Metric, stores: Sequence[StoreSlots]) -> Currencies:
-        """The currencies that each store's events of the asked days name, over all pages; none
-        for a store without any."""
+        """The currencies that each store's events of the asked days name, over all pages.
+
+        None for a store without any.
+        """
         found: dict[str, set[str]] = {}
         days = {store.store_id: (days_of(store)[0], days_of(store)[-1]) for store in stores}
         for family in metric.families:
@@ -191,8 +196,10 @@ class Answerer:
     async def _speed(
         self, pointers: Sequence[Pointers], as_of: datetime | None
     ) -> dict[str, Any] | None:
-        """How far the speed layer has read, and what it dropped since the oldest pin here;
-        nothing about the past."""
+        """How far the speed layer has read, and what it dropped since the oldest pin here.
+
+        Of the past it says nothing.
+        """
         if as_of is not None:
             return None
         # Later than that a record may be in neither; one that is in the generation after all counts
@@ -226,8 +233,10 @@ class Answerer:
         }
 
     def _currency(self, asked: Asked, stores: Sequence[StoreAnswer]) -> str | None:
-        """The one currency of the whole question; a register may lag behind a row, so this
-        page's cells are asked too."""
+        """The one currency of the whole question.
+
+        A register may lag behind a row, so this page's cells are asked too.
+        """
         if not asked.metric.is_money or CURRENCY in asked.by:
             return None
         found = (cell for store in stores for cell in store.found)
@@ -236,8 +245,8 @@ class Answerer:
         )
         if len(seen) > 1:
             detail = (
-                f"by: the answer holds {', '.join(sorted(seen))}, which do not add up; ask with"
-                " by=currency"
+                f"by: the answer holds {', '.join(sorted(seen))}, which do not add up;"
+                " ask with by=currency"
             )
             raise BadQuery("by", detail, (CURRENCY,))
         return seen.pop() if seen else self._book.store(asked.stores[0].store_id).currency
@@ -251,8 +260,7 @@ class Answerer:
         return rows_of(asked.metric, store.found, store.asked.zone, splits)
 
     def _values(self, asked: Asked, store: StoreAnswer, dimension: str) -> Sequence[str | None]:
-        """The values of the dimension that the store's answer has rows of, ascending; one at
-        least."""
+        """One value or more of the dimension that the store's answer has rows of, ascending."""
         seen = cells.values_seen(store.found, asked.metric.families, dimension)
         if dimension != CURRENCY:
             return sorted(seen) or [None]

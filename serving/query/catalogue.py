@@ -15,8 +15,10 @@ Value = int | float | None
 
 @dataclass(frozen=True)
 class Sum:
-    """A weighted sum of the parts of one family, divided at the end (units are kept in
-    thousandths)."""
+    """A weighted sum of the parts of one family, divided at the end.
+
+    Units are kept in thousandths.
+    """
 
     family: Family
     weights: Mapping[str, int]
@@ -54,8 +56,8 @@ def metric(metric_id: str) -> Metric:
     if found is None:
         raise UnknownName(
             "metric",
-            f"there is no metric {metric_id[:64]!r}; there are {', '.join(_metrics())} (GET"
-            " /v1/metrics)",
+            f"there is no metric {metric_id[:64]!r};"
+            f" there are {', '.join(_metrics())} (GET /v1/metrics)",
         )
     return found
 
@@ -70,8 +72,10 @@ def entries() -> list[dict[str, Any]]:
 
 
 def ratio(numerator: Value, denominator: Value) -> float | None:
-    """Numerator / denominator with 6 decimals; None when the denominator is 0 or a side is not
-    known."""
+    """Numerator / denominator with 6 decimals.
+
+    None when the denominator is 0 or a side is not known.
+    """
     if numerator is None or not denominator:
         return None
     return round(numerator / denominator, 6)

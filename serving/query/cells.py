@@ -20,11 +20,10 @@ WHOLE: Split = {}
 
 @dataclass(slots=True)
 class Cell:
-    """One stretch: by family the parts summed by axes, events, and which sources and statuses went
-    into it.
+    """One stretch: by family the parts summed by axes, and events.
 
-    Two families may well have parts and axes of the same name: `visits` of doors and of phones are
-    not one number.
+    It also has which sources and statuses went into it. Two families may well have parts and axes
+    of the same name: `visits` of doors and of phones are not one number.
     """
 
     slot: Slot
@@ -61,8 +60,10 @@ class Cell:
 def cells(
     families: Sequence[Family], slots: Sequence[Slot], windows: Iterable[Window]
 ) -> list[Cell]:
-    """A cell for each slot; windows ascend and fill the slots exactly, each slot taking its
-    quarter hours."""
+    """A cell for each slot, which takes its quarter hours.
+
+    The windows ascend and fill the slots exactly.
+    """
     found, stream = [], iter(windows)
     for start, end in slots:
         cell = Cell((start, end))
@@ -85,8 +86,7 @@ def status_of(statuses: Iterable[str]) -> str:
 
 
 def values_seen(found: Iterable[Cell], families: Iterable[Family], dimension: str) -> set[str]:
-    """Every value of the dimension that the cells have rows of, in whichever of the families has
-    it."""
+    """Every value of the dimension that the cells have rows of, in whichever family has it."""
     places = {
         family.name: family.axes.index(dimension) for family in families if dimension in family.axes
     }
@@ -99,8 +99,10 @@ def values_seen(found: Iterable[Cell], families: Iterable[Family], dimension: st
 
 
 def values_of(metric: Metric, cell: Cell, split: Split = WHOLE) -> dict[str, Value]:
-    """`value`, and `numerator` and `denominator` of a ratio; of one split, or of everything
-    together. None when missing."""
+    """`value`, and of a ratio `numerator` and `denominator`; None when missing.
+
+    They are of one split, or of everything together.
+    """
     numerator = _total(metric.numerator, cell, split)
     if metric.denominator is None:
         return {"value": numerator}

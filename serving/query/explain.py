@@ -1,5 +1,7 @@
-"""Why one window is answered as it is: what each layer holds of it, which generation serves the
-day, and which side won."""
+"""Why one window is answered as it is.
+
+It says what each layer holds of it, which generation serves the day, and which side won.
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -34,10 +36,10 @@ class ExplainQuery(BaseModel):
 
 
 async def explanation(views: ViewReader, query: ExplainQuery, settings: Settings) -> dict[str, Any]:
-    """The served window, both layers' rows, the generation with its pins, one sentence why, and
-    what keeps it from being final.
+    """The served window, both layers' rows, and the generation with its pins.
 
-    Raises BadQuery, UnknownName, ViewsUnreachable.
+    Also one sentence why, and what keeps it from being final. Raises BadQuery, UnknownName,
+    ViewsUnreachable.
     """
     family = FAMILIES.get(query.family)
     if family is None:
@@ -117,13 +119,13 @@ def _because(reading: FamilyReading, start: datetime) -> str:
         )
     if speed.epoch != batch.epoch:
         return (
-            f"{served.merged.source}: the higher definition epoch wins (batch {batch.epoch}, speed"
-            f" {speed.epoch})"
+            f"{served.merged.source}:"
+            f" the higher definition epoch wins (batch {batch.epoch}, speed {speed.epoch})"
         )
     if speed.events != batch.events:
         return (
-            f"{served.merged.source}: the side that has seen more events wins (batch"
-            f" {batch.events}, speed {speed.events})"
+            f"{served.merged.source}:"
+            f" the side that has seen more events wins (batch {batch.events}, speed {speed.events})"
         )
     return f"batch: both have seen the same {batch.events} events, so they are the same events"
 
@@ -143,13 +145,13 @@ def reasons(
         found.append(f"no generation covers the window: {until}")
     elif is_dirty(reading, start.date()):
         found.append(
-            "the master holds records of the day that the generation does not; the next rebuild"
-            " takes them in"
+            "the master holds records of the day that the generation does not;"
+            " the next rebuild takes them in"
         )
     if behind_since is not None:
         found.append(
-            f"the master ingest last had read everything at {shown(behind_since)}; see `tally"
-            " status`"
+            f"the master ingest last had read everything at {shown(behind_since)};"
+            " see `tally status`"
         )
     for one in reading.findings:
         found.append(

@@ -1,5 +1,7 @@
-"""Stretches of time that answers are cut into: quarter hours, hours, days and weeks of a time
-zone, daylight saving included."""
+"""Stretches of time that answers are cut into, daylight saving included.
+
+They are quarter hours, hours, days and weeks of a time zone.
+"""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -48,8 +50,10 @@ def nearest(instant: datetime, grain: str, zone: ZoneInfo) -> Slot:
 
 
 def _candidates(instant: datetime, grain: str, zone: ZoneInfo) -> Iterator[datetime]:
-    """Where a slot may begin that the instant lies in, latest first; few, however strange the
-    zone."""
+    """Where a slot may begin that the instant lies in, latest first.
+
+    They are few, however strange the zone.
+    """
     if grain in ("15m", "1h"):
         return (window_start(instant) - back * WINDOW for back in range(MOST_QUARTERS))
     today = instant.astimezone(zone).replace(
@@ -108,8 +112,8 @@ def _no_grid(instant: datetime, grain: str, zone: ZoneInfo) -> BadQuery:
     day = instant.astimezone(zone).date()
     return BadQuery(
         "tz",
-        f"tz: about {day} no {grain} of {zone.key} begins on a quarter hour of UTC; ask with"
-        " grain=15m or tz=UTC",
+        f"tz: about {day} no {grain} of {zone.key} begins on a quarter hour of UTC;"
+        " ask with grain=15m or tz=UTC",
     )
 
 

@@ -1,5 +1,7 @@
-"""Instants as they are answered: in the asked zone with offset, Z for UTC; milliseconds only
-where there are any."""
+"""Instants as they are answered: in the asked zone with offset, Z for UTC.
+
+Milliseconds are there only where there are any.
+"""
 
 from datetime import datetime, tzinfo
 from zoneinfo import ZoneInfo

@@ -12,8 +12,10 @@ _STORE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}\Z", re.ASCII)
 
 
 class KnownStores:
-    """Remembers the stores that it has seen: one that has rows keeps them, so only an unfamiliar
-    id costs a read."""
+    """Remembers the stores that it has seen.
+
+    One that has rows keeps them, so only an unfamiliar id costs a read.
+    """
 
     def __init__(self, views: ViewReader, book: StoreBook) -> None:
         self._views, self._book = views, book
@@ -26,8 +28,8 @@ class KnownStores:
             if not _STORE_ID.match(store_id) or not await self._is_known(store_id):
                 raise UnknownName(
                     "store",
-                    f"there is no store {store_id[:64]!r}: no event of it has arrived yet (GET"
-                    " /v1/stores)",
+                    f"there is no store {store_id[:64]!r}:"
+                    " no event of it has arrived yet (GET /v1/stores)",
                 )
 
     async def _is_known(self, store_id: str) -> bool:
@@ -42,8 +44,10 @@ class KnownStores:
         return sorted(self._seen | (await self._active()).keys())
 
     async def entries(self) -> list[dict[str, Any]]:
-        """What /v1/stores lists, by store_id ascending; the days are null for a listed store
-        without events."""
+        """What /v1/stores lists, by store_id ascending.
+
+        The days are null for a listed store without events.
+        """
         active = await self._active()
         return [
             self._entry(store_id, active.get(store_id))

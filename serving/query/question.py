@@ -67,8 +67,10 @@ class MetricQuery(PageQuery):
 
 @dataclass(frozen=True)
 class StoreSlots:
-    """One store, its zone, the stretches that are asked of it, and how many rows of the answer
-    each of them is."""
+    """One store, its zone, and the stretches that are asked of it.
+
+    Also how many rows of the answer each stretch is.
+    """
 
     store_id: str
     zone: ZoneInfo
@@ -93,8 +95,8 @@ def dimensions(query: MetricQuery, allowed: list[str]) -> list[str]:
         if name not in allowed:
             raise BadQuery(
                 "by",
-                f"by: {name[:64]!r} is no dimension of this metric; it has"
-                f" {', '.join(allowed) or 'none'}",
+                f"by: {name[:64]!r} is no dimension of this metric;"
+                f" it has {', '.join(allowed) or 'none'}",
                 tuple(allowed),
             )
     return asked
@@ -132,8 +134,8 @@ def check_span(query: MetricQuery, zone: ZoneInfo) -> grains.Slot:
     if end - start > timedelta(days=LONGEST_DAYS[query.grain]):
         raise BadQuery(
             "to",
-            f"to: at most {LONGEST_DAYS[query.grain]} days of {query.grain}; ask for less, or for a"
-            " coarser grain",
+            f"to: at most {LONGEST_DAYS[query.grain]} days of {query.grain};"
+            " ask for less, or for a coarser grain",
         )
     for field, value in (("from", start), ("to", end)):
         _check_grid(field, value, query.grain, zone)
@@ -152,8 +154,8 @@ def instant(text: str, field: str, zone: ZoneInfo) -> datetime:
     except (RejectedEvent, ValueError, OverflowError) as error:
         raise BadQuery(
             field,
-            f"{field}: {text[:40]!r}: expected YYYY-MM-DD or an instant as 2017-09-19T22:45:00Z"
-            f" ({error})",
+            f"{field}: {text[:40]!r}:"
+            f" expected YYYY-MM-DD or an instant as 2017-09-19T22:45:00Z ({error})",
         ) from error
 
 
@@ -184,8 +186,8 @@ def _check_grid(field: str, value: datetime, grain: str, zone: ZoneInfo) -> None
     if not grains.on_grid(value, grain, zone):
         nearest = tuple(shown(near, zone) for near in grains.nearest(value, grain, zone))
         detail = (
-            f"{field}: {shown(value, zone)} is off the {grain} grid of {zone.key}; nearest"
-            f" {' and '.join(nearest)}"
+            f"{field}: {shown(value, zone)} is off the {grain} grid of {zone.key};"
+            f" nearest {' and '.join(nearest)}"
         )
         raise BadQuery(field, detail, nearest)
 

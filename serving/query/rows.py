@@ -12,8 +12,10 @@ from serving.query.instants import shown
 def rows_of(
     metric: Metric, found: Sequence[cells.Cell], zone: ZoneInfo, splits: Sequence[cells.Split]
 ) -> list[dict[str, Any]]:
-    """One row for each cell and split, which names itself unless it is the whole; instants in
-    the zone."""
+    """One row for each cell and split; instants are in the zone.
+
+    A row names its split unless that is the whole.
+    """
     texts = {
         instant: shown(instant, zone) for instant in {one for cell in found for one in cell.slot}
     }

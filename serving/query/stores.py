@@ -1,5 +1,7 @@
-"""What is known of a store besides its events: name, time zone, currency; from the stores file,
-else the defaults."""
+"""What is known of a store besides its events: name, time zone, currency.
+
+It is from the stores file, else the defaults.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
-"""What an answer as a whole is worth: its weakest source and status, how far records are
-counted, and why it is not final."""
+"""What an answer as a whole is worth, and why it is not final.
+
+That is its weakest source and status, and how far records are counted.
+"""
 
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
@@ -28,8 +30,10 @@ def through_of_all(readings: Sequence[FamilyReading], days: Sequence[date]) -> d
 def caveats(
     pointers: Iterable[Pointers], stores: Iterable[tuple[str, Sequence[FamilyReading]]]
 ) -> dict[str, Any]:
-    """Since when the master is behind (null while it keeps up), and the tills whose numbers seem
-    to have begun again."""
+    """Since when the master is behind, and the tills whose numbers seem to have begun again.
+
+    The first is null while the master keeps up.
+    """
     behind = [one.master_behind_since for one in pointers if one.master_behind_since is not None]
     numbering = [
         {

@@ -1,2 +1,4 @@
-"""How a micro-batch gets into Cassandra and onto view-updates: once in effect, however often it
-is written."""
+"""How a micro-batch gets into Cassandra and onto view-updates.
+
+Once in effect, however often it is written.
+"""

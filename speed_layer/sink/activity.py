@@ -1,5 +1,7 @@
-"""First and last day of each store's events, and of each currency of a store: two registers by
-day number each."""
+"""First and last day of each store's events, and of each currency of a store.
+
+Two registers by day number each.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -16,8 +18,10 @@ Span = tuple[int, int]
 
 
 class StoreActivity:
-    """What one Python worker has noted of the stores of a family, and of their currencies if the
-    family has that axis."""
+    """What one Python worker has noted of the stores of a family.
+
+    Also of their currencies, if the family has that axis.
+    """
 
     def __init__(self, family: Family, session: Session) -> None:
         self._stores = DaySpans(session, "store_activity", family, ("store_id",))
@@ -30,8 +34,10 @@ class StoreActivity:
         self._currency = 3 + family.axes.index(CURRENCY) if has_currency else 0
 
     def note(self, rows: Sequence[Sequence[Any]]) -> None:
-        """The stores, days and currencies of rows in the columns of the family's speed table,
-        day as days since 1970."""
+        """The stores, days and currencies of rows in the columns of the family's speed table.
+
+        Day as days since 1970.
+        """
         self._stores.note(((row[0],), row[1]) for row in rows)
         if self._currencies:
             self._currencies.note(((row[0], row[self._currency]), row[1]) for row in rows)
@@ -54,16 +60,18 @@ class DaySpans:
         self._written: dict[Key, Span] = {}
         names, marks = ", ".join(keys), "?, " * len(keys)
         text = (
-            f"INSERT INTO {session.keyspace}.{table} (family, {names}, {{}}) VALUES (?, {marks}?)"
-            " USING TIMESTAMP ?"
+            f"INSERT INTO {session.keyspace}.{table} (family, {names}, {{}}) VALUES (?,"
+            f" {marks}?) USING TIMESTAMP ?"
         )
         self._first, self._last = (
             self._prepare(text.format(column)) for column in ("first_day", "last_day")
         )
 
     def note(self, days: Iterable[tuple[Key, int]]) -> None:
-        """Keys seen on days (days since 1970); written by flush(), however many lots of rows
-        there were before it."""
+        """Keys seen on days (days since 1970).
+
+        Written by flush(), however many lots of rows there were before it.
+        """
         for key, day in days:
             span = self._seen.get(key)
             if span is None or not span[0] <= day <= span[1]:
@@ -80,8 +88,7 @@ class DaySpans:
         self._changed.clear()
 
     def _writes(self, key: Key, span: Span) -> Iterator[BoundStatement]:
-        # The earlier first day has the higher write timestamp and wins; likewise the later last
-        # day.
+        # The earlier first day has the higher write timestamp and wins; so has the later last day.
         (first, last), (known_first, known_last) = span, self._written.get(key, (None, None))
         if first != known_first:
             yield self._first.bind((self._family.name, *key, first + CQL_DATE_ZERO, -first))

@@ -1,5 +1,7 @@
-"""View rows into Cassandra, from the executors: a max-register by write timestamp (epoch,
-events)."""
+"""View rows into Cassandra, from the executors.
+
+A max-register by write timestamp (epoch, events).
+"""
 
 import time
 from collections.abc import Callable, Sequence
@@ -32,8 +34,7 @@ WindowRows: TypeAlias = tuple[Family, Sequence[Row]]
 
 
 def row_columns(family: Family) -> tuple[str, ...]:
-    """Every column of the family's speed table, in the order in which the rows travel to the
-    writers."""
+    """Every column of the family's speed table, in the order in which rows go to the writers."""
     return (
         "store_id",
         "day",
@@ -52,14 +53,15 @@ def insert_statement(family: Family, keyspace: str) -> str:
     columns = row_columns(family)
     names, marks = ", ".join(f'"{name}"' for name in columns), ", ".join("?" * len(columns))
     return (
-        f"INSERT INTO {keyspace}.{family.speed_table} ({names}) VALUES ({marks}) USING TIMESTAMP ?"
-        " AND TTL ?"
+        f"INSERT INTO {keyspace}.{family.speed_table} ({names})"
+        f" VALUES ({marks}) USING TIMESTAMP ? AND TTL ?"
     )
 
 
 def register(epoch: int, events: int) -> int:
-    """The write timestamp: the higher epoch wins, then the row that has seen more events, whoever
-    wrote it and when.
+    """The write timestamp.
+
+    The higher epoch wins, then the row that has seen more events, whoever wrote it and when.
 
     >>> register(1, 5) > register(1, 4) and register(2, 0) > register(1, 1_000_000)
     True
@@ -68,16 +70,20 @@ def register(epoch: int, events: int) -> int:
 
 
 def seconds_to_live(window_start_millis: int, retention_days: int, now_seconds: float) -> int:
-    """The retention after the later of the window's end and now, as far as Cassandra can store
-    it; 0 means without an end."""
+    """The retention after the later of the window's end and now; 0 means without an end.
+
+    As far as Cassandra can store it.
+    """
     window_end = window_start_millis // 1000 + WINDOW_SECONDS
     ends = min(max(window_end, now_seconds) + retention_days * DAY_SECONDS, LAST_EXPIRY)
     return max(0, min(LONGEST_TTL_SECONDS, int(ends - now_seconds)))
 
 
 def for_workers(settings: Settings) -> Settings:
-    """The settings without the driver's folders, so that a worker that outlives one query serves
-    the next with one session."""
+    """The settings without the driver's folders.
+
+    So a worker that outlives one query serves the next with one session.
+    """
     return settings.model_copy(update={"home": Path(), "checkpoints": None})
 
 
@@ -162,8 +168,10 @@ class RowSink:
 
 
 class FamilyTable:
-    """What one worker keeps of a family's table: its INSERT, the place of `events` in a row,
-    what it has noted of the stores."""
+    """What one worker keeps of a family's table.
+
+    Its INSERT, the place of `events` in a row, what it has noted of the stores.
+    """
 
     def __init__(self, family: Family, session: Session, keyspace: str) -> None:
         statement = session.prepare(insert_statement(family, keyspace))

@@ -1,5 +1,7 @@
-"""One `view-updates` record for each changed (family, store, window), at least once, after its
-rows are acknowledged."""
+"""One `view-updates` record for each changed (family, store, window), at least once.
+
+It follows after its rows are acknowledged.
+"""
 
 from functools import lru_cache
 from typing import Any
@@ -19,8 +21,10 @@ _FLUSH_SECONDS = 60.0
 
 
 class UpdatesNotSent(TallyError):
-    """Raised when Kafka did not take the view updates; the micro-batch fails and is repeated
-    after a restart."""
+    """Raised when Kafka did not take the view updates.
+
+    The micro-batch fails and is repeated after a restart.
+    """
 
 
 class ViewUpdates:
@@ -34,8 +38,10 @@ class ViewUpdates:
         self._failed: list[KafkaError] = []
 
     def announce(self, family: Family, store_id: str, window_start: int, events: int) -> None:
-        """One changed window, on its way: its start in milliseconds since 1970, and the register
-        that its rows were written with."""
+        """One changed window, on its way.
+
+        Its start in milliseconds since 1970, and the register that its rows were written with.
+        """
         update = {
             "family": family.name,
             "store_id": store_id,
@@ -67,8 +73,8 @@ class ViewUpdates:
             reason = failed[0].str() if failed else f"no answer within {_FLUSH_SECONDS:.0f} s"
             count = left + len(failed)
             raise UpdatesNotSent(
-                f"topic {TOPIC}: {count} records were not sent ({reason}); look into the"
-                " broker's log"
+                f"topic {TOPIC}: {count} records were not sent ({reason});"
+                " look into the broker's log"
             )
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:

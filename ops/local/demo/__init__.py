@@ -1,2 +1,4 @@
-"""The whole loop on one year of real receipts: the verbs of the command line, one after the
-other, and their proof."""
+"""The whole loop on one year of real receipts: one verb after the other, and their proof.
+
+The verbs are those of the command line.
+"""

@@ -31,8 +31,8 @@ def run_rebuild(address: str, conf: dict[str, Any], say: Callable[[str], None]) 
         state = _wait_for_end(client, run)
     if state != "success":
         raise StackError(
-            f"airflow: {DAG} run {run} ended as {state}; see the task log under"
-            " TALLY_HOME/data/airflow/logs"
+            f"airflow: {DAG} run {run} ended as {state};"
+            " see the task log under TALLY_HOME/data/airflow/logs"
         )
     return run
 
@@ -52,8 +52,8 @@ def _token(client: httpx.Client) -> str:
 def _wait_for_dag(client: httpx.Client) -> None:
     if client.get(f"/api/v2/dags/{DAG}").status_code != httpx.codes.OK:
         raise LookupError(
-            f"airflow: the DAG {DAG} was not parsed within 2 minutes; see"
-            " TALLY_HOME/logs/airflow.log"
+            f"airflow: the DAG {DAG} was not parsed within 2 minutes;"
+            " see TALLY_HOME/logs/airflow.log"
         )
 
 

@@ -1,5 +1,7 @@
-"""A receipt of this very second: sent to the gateway as a till sends it, and asked of the API
-until it is served."""
+"""A receipt of this very second: sent to the gateway, and asked of the API until it is served.
+
+It is sent as a till sends it.
+"""
 
 import time
 from collections.abc import Callable
@@ -44,15 +46,17 @@ def serve_one(settings: Settings, say: Callable[[str], None], now: datetime | No
         _wait_until(lambda: (_served(client, settings, now) or 0) > before)
     seconds = time.monotonic() - started
     say(
-        f"a receipt of store {STORE} at {receipt['happened_at']}: taken after {taken:.2f} s, served"
-        f" after {seconds:.1f} s"
+        f"a receipt of store {STORE} at {receipt['happened_at']}:"
+        f" taken after {taken:.2f} s, served after {seconds:.1f} s"
     )
     return seconds
 
 
 def live_receipt(now: datetime) -> dict[str, Any]:
-    """A receipt of the instant; its number is the instant's, so that another run's is another
-    receipt."""
+    """A receipt of the instant.
+
+    Its number is the instant's, so that another run's is another receipt.
+    """
     number = int(now.timestamp() * 1000)
     return {
         "happened_at": instant_text(now),
@@ -64,8 +68,10 @@ def live_receipt(now: datetime) -> dict[str, Any]:
 
 
 def _served(client: httpx.Client, settings: Settings, now: datetime) -> int | None:
-    """Transactions of the receipt's window as the API tells them; None while it knows nothing of
-    the store or the window."""
+    """Transactions of the receipt's window as the API tells them.
+
+    None while it knows nothing of the store or the window.
+    """
     start = window_start(now)
     asked = {"store": STORE, "from": instant_text(start), "to": instant_text(start + WINDOW)}
     answer = client.get(f"http://{settings.api}/v1/metrics/transactions", params=asked)
@@ -86,6 +92,6 @@ def _wait_until(served: Callable[[], bool]) -> None:
         again(served)()
     except RetryError as error:
         raise StackError(
-            f"demo: the receipt was taken and is not served after {DEADLINE_SECONDS:.0f} s; `tally"
-            " status` and `tally doctor` say why"
+            f"demo: the receipt was taken and is not served after {DEADLINE_SECONDS:.0f} s;"
+            " `tally status` and `tally doctor` say why"
         ) from error

@@ -1,5 +1,4 @@
-"""What the speed layer did, from the progress lines that it writes: micro-batches, receipts,
-seconds."""
+"""What the speed layer did, from its progress lines: micro-batches, receipts, seconds."""
 
 import json
 from dataclasses import dataclass
@@ -10,8 +9,10 @@ WARM_FROM = 2  # the first two micro-batches compile code and open connections
 
 @dataclass(frozen=True)
 class SpeedSummary:
-    """Micro-batches that held records, and from the third on: records and the seconds that their
-    micro-batches took."""
+    """Micro-batches that held records, and what those from the third on took.
+
+    That is their records, and the seconds of these micro-batches.
+    """
 
     micro_batches: int
     warm_records: int

@@ -1,5 +1,7 @@
-"""The demo, step by step: each step is a verb that a person could type, and the audit is the
-proof."""
+"""The demo, step by step: each step is a verb that a person could type.
+
+The audit is the proof.
+"""
 
 import subprocess
 import sys
@@ -62,8 +64,7 @@ class DemoPlan:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The audit's exit code, seconds from a live receipt to its answer, and what was measured on
-    the way."""
+    """The audit's exit code, a live receipt's seconds to its answer, and what was measured."""
 
     audit_code: int
     live_seconds: float
@@ -157,8 +158,8 @@ class Demo:
         self._say(f"$ tally up {LAST}\n{told.rstrip()}")
         if self._starting.returncode:
             raise StackError(
-                f"demo: `tally up {LAST}` ended with {self._starting.returncode}; logs are in"
-                f" {self._log('')}"
+                f"demo: `tally up {LAST}` ended with {self._starting.returncode};"
+                f" logs are in {self._log('')}"
             )
         self._settings = Settings.load(self._environment)
 
@@ -172,13 +173,12 @@ class Demo:
 
     def _tally(self, *arguments: str, check: bool = True) -> int:
         self._say(f"$ tally {' '.join(arguments)}")
-        code = subprocess.run(
-            [sys.executable, "-m", "ops.cli", *arguments], env=self._environment, check=False
-        ).returncode
+        command = [sys.executable, "-m", "ops.cli", *arguments]
+        code = subprocess.run(command, env=self._environment, check=False).returncode
         if check and code:
             raise StackError(
-                f"demo: `tally {' '.join(arguments)}` ended with {code}; logs are in"
-                f" {self._log('')}"
+                f"demo: `tally {' '.join(arguments)}` ended with {code};"
+                f" logs are in {self._log('')}"
             )
         return code
 
@@ -209,8 +209,8 @@ def wait_until_caught_up(lag: Callable[[], Lag], say: Say, deadline_seconds: flo
         now = lag()
         if now.total:
             say(
-                f"records to go: normaliser {now.normaliser:,}, speed {now.speed:,}, master"
-                f" {now.master:,}"
+                "records to go:"
+                f" normaliser {now.normaliser:,}, speed {now.speed:,}, master {now.master:,}"
             )
             raise LookupError(now)
 

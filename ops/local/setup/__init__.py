@@ -1,2 +1,4 @@
-"""From a fresh clone to a working environment; standard library only, run by any Python 3.11 or
-3.12."""
+"""From a fresh clone to a working environment.
+
+Standard library only, run by any Python 3.11 or 3.12.
+"""

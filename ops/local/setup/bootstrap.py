@@ -1,8 +1,7 @@
-"""`make setup`: the virtual environment, the locked packages, the JVM parts; what is there already
-is left alone.
+"""`make setup`: the virtual environment, the locked packages, the JVM parts.
 
-Standard library only. Each step checks its own result, so that a broken run is continued by the
-next one.
+What is there already is left alone. Standard library only. Each step checks its own result, so that
+a broken run is continued by the next one.
 """
 
 import hashlib
@@ -42,9 +41,8 @@ def main() -> int:
     except TallyError as error:
         print(f"setup: {error}", file=sys.stderr)
         return 1
-    return subprocess.run(
-        [str(PYTHON), "-m", "ops.local.stack.artifacts"], cwd=REPOSITORY, check=False
-    ).returncode
+    command = [str(PYTHON), "-m", "ops.local.stack.artifacts"]
+    return subprocess.run(command, cwd=REPOSITORY, check=False).returncode
 
 
 def _environment_is_current() -> bool:
@@ -67,8 +65,8 @@ def _make_environment() -> None:
     if importlib.util.find_spec("venv") is None or importlib.util.find_spec("ensurepip") is None:
         name = f"python{sys.version_info.major}.{sys.version_info.minor}"
         raise StackError(
-            f"python: {sys.executable} has no venv or ensurepip; install them (Debian: apt install"
-            f" {name}-venv)"
+            f"python: {sys.executable} has no venv or ensurepip;"
+            f" install them (Debian: apt install {name}-venv)"
         )
     _say(f"Python {sys.version.split()[0]} into .venv")
     _run([sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT)], ".venv")
@@ -131,8 +129,8 @@ def _run(
     )
     if finished.returncode:
         raise StackError(
-            f"{what}: not installed (see above); check the network and run `make setup` again: what"
-            " is done is kept"
+            f"{what}: not installed (see above);"
+            " check the network and run `make setup` again: what is done is kept"
         )
 
 

@@ -1,5 +1,7 @@
-"""Addresses of the local services: chosen once on free loopback ports that no other home has,
-kept in TALLY_HOME/addresses.env."""
+"""Addresses of the local services, kept in TALLY_HOME/addresses.env.
+
+They are chosen once, on free loopback ports that no other home has.
+"""
 
 import fcntl
 import random
@@ -22,8 +24,10 @@ HOMES_FILE = "homes"
 
 
 def settings_with_addresses(environment: Mapping[str, str]) -> Settings:
-    """Settings whose addresses are settled: from the environment, else kept, else a free port
-    that is kept from now on."""
+    """Settings whose addresses are settled: from the environment, else kept, else a free port.
+
+    The free port is kept from now on.
+    """
     home = Path(environment.get("TALLY_HOME", ".tally"))
     if any(
         kept_addresses(home).get(name) != address
@@ -85,18 +89,17 @@ def _keep(home: Path, chosen: Mapping[str, str]) -> None:
         arriving.rename(file)
     except OSError as error:
         raise StackError(
-            f"folder {home}: cannot be written ({error.strerror}); make it writable or set"
-            " TALLY_HOME"
+            f"folder {home}: cannot be written ({error.strerror});"
+            " make it writable or set TALLY_HOME"
         ) from error
 
 
 @contextmanager
 def _other_homes(cache: Path, home: Path) -> Iterator[list[str]]:
-    """The addresses that every other home of this user has kept, and this home among them from now
-    on; one process at a time.
+    """The addresses of every other home of this user; this home is among them from now on.
 
-    A port is free until its service has started, so that asking the system for a free one gives the
-    same port to two homes.
+    One process does it at a time. A port is free until its service has started, so that asking the
+    system for a free one gives the same port to two homes.
     """
     try:
         cache.mkdir(parents=True, exist_ok=True)
@@ -119,6 +122,6 @@ def _other_homes(cache: Path, home: Path) -> Iterator[list[str]]:
             )
     except OSError as error:
         raise StackError(
-            f"folder {cache}: cannot be written ({error.strerror}); make it writable or set"
-            " TALLY_CACHE"
+            f"folder {cache}: cannot be written ({error.strerror});"
+            " make it writable or set TALLY_CACHE"
         ) from error

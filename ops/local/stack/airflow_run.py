@@ -50,8 +50,10 @@ def main() -> int:
 
 
 def _migrate(home: Path) -> None:
-    """The database in the shape of this Airflow; asked only once a version, as asking takes
-    seconds."""
+    """The database in the shape of this Airflow.
+
+    It is asked only once a version, as asking takes seconds.
+    """
     stamp = home / "migrated"
     if not stamp.exists() or stamp.read_text() != version("apache-airflow"):
         subprocess.run([AIRFLOW, "db", "migrate"], check=True)

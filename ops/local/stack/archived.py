@@ -1,5 +1,7 @@
-"""The archives of the JVMs' classes (runtime/class_archive.py), each made once by a process that
-does a little of all."""
+"""The archives of the JVMs' classes (runtime/class_archive.py).
+
+Each is made once, by a process that does a little of all.
+"""
 
 import subprocess
 import sys
@@ -30,8 +32,8 @@ def make_archives(cache: Path) -> None:
     }
     if missing:
         note(
-            f"JVM parts: an archive of the classes of {', '.join(missing)}, so that each starts"
-            " sooner; half a minute, once"
+            f"JVM parts: an archive of the classes of {', '.join(missing)},"
+            " so that each starts sooner; half a minute, once"
         )
         with ThreadPoolExecutor(2) as pool:
             # Taken one by one, so that what fails is raised here.
@@ -49,8 +51,8 @@ def _make(part: str, final: Path) -> None:
         if answer.returncode or not made.is_file():
             said = (answer.stderr or answer.stdout).strip()[-500:]
             note(
-                f"JVM parts: no archive of the classes of {part} was made, it starts seconds later"
-                f" for it ({said})"
+                f"JVM parts: no archive of the classes of {part} was made,"
+                f" it starts seconds later for it ({said})"
             )
             return
         for older in final.parent.glob(f"{part}-*.jsa"):

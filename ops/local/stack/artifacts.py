@@ -1,5 +1,6 @@
-"""The JVM parts of Tally: fetched by the Ivy that PySpark ships, verified against artifacts.lock,
-kept in the user's cache; and our own.
+"""The JVM parts of Tally, kept in the user's cache; and our own.
+
+They are fetched by the Ivy that PySpark ships and verified against artifacts.lock.
 
 `python -m ops.local.stack.artifacts` brings what is missing; a broken run is continued, since Ivy
 keeps finished downloads. `--record` writes artifacts.lock anew after a change of ivy.xml.
@@ -63,8 +64,8 @@ def fetch_parts(cache: Path, record: bool = False) -> None:
         LOCK_FILE.write_text(_heading())
     elif not LOCK_FILE.read_text().startswith(_heading()):
         raise StackError(
-            "ivy.xml is not the one of ops/local/stack/artifacts.lock; run `python -m"
-            " ops.local.stack.artifacts --record`"
+            "ivy.xml is not the one of ops/local/stack/artifacts.lock;"
+            " run `python -m ops.local.stack.artifacts --record`"
         )
     locked = locked_jars()
     missing = [part for part in PARTS if record or not part_is_complete(cache, part)]
@@ -91,8 +92,7 @@ def fetch_parts(cache: Path, record: bool = False) -> None:
 
 
 def part_is_complete(cache: Path, part: str) -> bool:
-    """Whether the jars of one part were verified against the present lock, and none has gone
-    since."""
+    """Whether one part's jars were verified against the present lock, and none has gone since."""
     stamp = cache / "jars" / part / ".verified"
     names = locked_jars().get(part, {})
     return (
@@ -179,8 +179,8 @@ def _retrieve(fetch: _Fetch) -> int:
         if attempt < ATTEMPTS:
             note(f"JVM parts of {fetch.part}: {complaint}; trying again")
     raise StackError(
-        f"JVM parts of {fetch.part}: {complaint}; check the network, run `make setup` again: what"
-        " is done is kept"
+        f"JVM parts of {fetch.part}: {complaint};"
+        " check the network, run `make setup` again: what is done is kept"
     )
 
 
@@ -206,8 +206,10 @@ def _ivy_jar() -> Path:
 
 
 def _spark_jars() -> Path:
-    """The jars that PySpark ships; looked up without importing PySpark, which takes longer than
-    all else here."""
+    """The jars that PySpark ships.
+
+    They are looked up without importing PySpark, which takes longer than all else here.
+    """
     pyspark = importlib.util.find_spec("pyspark")
     if pyspark is None or pyspark.origin is None:
         raise StackError("PySpark is not installed; run `make setup`")
@@ -221,8 +223,8 @@ def _verify(folder: Path, locked: dict[str, str], cache: Path) -> None:
     )
     if wrong:
         raise StackError(
-            f"JVM parts: {', '.join(wrong)} differ from ops/local/stack/artifacts.lock; remove"
-            f" {cache / 'ivy'} and run `make setup` again"
+            f"JVM parts: {', '.join(wrong)} differ from ops/local/stack/artifacts.lock;"
+            f" remove {cache / 'ivy'} and run `make setup` again"
         )
 
 

@@ -83,8 +83,10 @@ SERVICES: dict[str, Service] = {
 
 
 def services_of(site: Site) -> dict[str, Service]:
-    """Every service of this site: a normaliser for each slot that its settings want, or that was
-    started and not stopped."""
+    """Every service of this site.
+
+    There is a normaliser for each slot that its settings want, or that was started and not stopped.
+    """
     begun = [
         int(record.stem.rpartition("-")[2])
         for record in site.run("").glob("normaliser-[0-9]*.json")

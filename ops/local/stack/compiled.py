@@ -1,5 +1,7 @@
-"""The JVM classes of Tally's own, compiled by the Scala compiler that Spark ships: no JDK is
-needed."""
+"""The JVM classes of Tally's own, compiled by the Scala compiler that Spark ships.
+
+No JDK is needed.
+"""
 
 import subprocess
 import tempfile

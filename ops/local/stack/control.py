@@ -19,8 +19,10 @@ Tell = Callable[[str], None]
 
 @dataclass
 class _Bringing:
-    """How far `up` is: what waits, what was started and when, what ran before, what is ready,
-    what failed and why."""
+    """How far `up` is: what waits, what was started and when, what is ready, what failed and why.
+
+    It also knows what ran before.
+    """
 
     waiting: list[Service]
     started: dict[str, tuple[Service, float]] = field(default_factory=dict)
@@ -30,8 +32,9 @@ class _Bringing:
 
 
 def up(site: Site, services: Sequence[Service], tell: Tell) -> None:
-    """Every service of `services` (needs included, in start order) running and ready; those that
-    run already keep their process.
+    """Every service of `services` running and ready, needs included, in start order.
+
+    Those that run already keep their process.
 
     Raises StackError that names each service which did not come up, after the others have.
     """
@@ -125,15 +128,15 @@ def _came_up(site: Site, service: Service, seconds: float) -> bool:
     """Whether it is ready; StackError if it ended or takes longer than its deadline."""
     if not supervisor.is_alive(site, service):
         raise StackError(
-            f"ended while it started ({supervisor.why_ended(site, service)[1]}); see"
-            f" {site.log(service.name)}"
+            f"ended while it started ({supervisor.why_ended(site, service)[1]});"
+            f" see {site.log(service.name)}"
         )
     if supervisor.is_ready(site, service):
         return True
     if seconds > service.start_seconds:
         raise StackError(
-            f"not ready after {service.start_seconds:.0f} s; see {site.log(service.name)}, then run"
-            " `up` again"
+            f"not ready after {service.start_seconds:.0f} s;"
+            f" see {site.log(service.name)}, then run `up` again"
         )
     return False
 
@@ -154,8 +157,8 @@ def _alone(site: Site) -> Iterator[None]:
             yield
     except PermissionError as error:
         raise StackError(
-            f"folder {site.home}: cannot be written ({error.strerror}); make it writable or set"
-            " TALLY_HOME"
+            f"folder {site.home}: cannot be written ({error.strerror});"
+            " make it writable or set TALLY_HOME"
         ) from error
 
 

@@ -88,10 +88,8 @@ def _parts(site: Site) -> str:
         missing.append("forkless")
     if missing:
         raise StackError(f"{', '.join(missing)} not complete in {cache / 'jars'}; run `make setup`")
-    return (
-        f"{sum(map(len, artifacts.locked_jars().values()))} jars in {cache / 'jars'}, as"
-        " artifacts.lock has them"
-    )
+    jars = sum(map(len, artifacts.locked_jars().values()))
+    return f"{jars} jars in {cache / 'jars'}, as artifacts.lock has them"
 
 
 def _folder(site: Site) -> str:
@@ -122,8 +120,8 @@ def _service(site: Site, service: Service) -> Check:
 def _cure(service: Service, status: Status) -> str:
     if status.state == "stalled":
         return (
-            f"look into its log; if that does not help, tally down {service.name}; tally up"
-            f" {service.name}"
+            f"look into its log; if that does not help, tally down {service.name};"
+            f" tally up {service.name}"
         )
     return (
         f"none is needed, it is tried again at {status.next_try}"
@@ -144,8 +142,8 @@ def _free_ports(site: Site, service: Service) -> str:
     for name, (host, port) in service.ports(site.settings).items():
         if not machine.port_is_free(host, port):
             raise StackError(
-                f"stopped, and its port {port} is busy; end what holds it or set"
-                f" {variable(name)}={host}:PORT"
+                f"stopped, and its port {port} is busy;"
+                f" end what holds it or set {variable(name)}={host}:PORT"
             )
     return "stopped" + (", its ports are free" if service.settings_names else "")
 
@@ -157,8 +155,8 @@ def _topics(site: Site) -> str:
     wrong = [f"{name} {count}" for name, count in counts.items() if count != wanted]
     if wrong:
         raise StackError(
-            f"partitions: {', '.join(wrong)}, wanted {wanted}; set TALLY_PARTITIONS as before, or"
-            " use a new TALLY_HOME"
+            f"partitions: {', '.join(wrong)}, wanted {wanted};"
+            " set TALLY_PARTITIONS as before, or use a new TALLY_HOME"
         )
     return f"{len(counts)} with {wanted} partitions each"
 
@@ -170,8 +168,8 @@ def _transactions(site: Site) -> str:
             f"{row['Topic']}-{row['Partition']} from offset {row['StartOffset']}" for row in hanging
         )
         raise StackError(
-            f"hanging: {where}; end each with Kafka's tool: TransactionsCommand abort --topic"
-            " --partition --start-offset"
+            f"hanging: {where}; end each with Kafka's tool:"
+            " TransactionsCommand abort --topic --partition --start-offset"
         )
     return f"none hangs, {len(kafka_tools.open_transactions(site.settings, site.environment))} open"
 
@@ -186,7 +184,7 @@ def _guardrails(site: Site) -> str:
     bad = [f"{name}={value}" for name, value in found.items() if value is not None]
     if bad:
         raise StackError(
-            f"{', '.join(bad)} would refuse logical write timestamps; remove them from"
-            " cassandra.yaml"
+            f"{', '.join(bad)} would refuse logical write timestamps;"
+            " remove them from cassandra.yaml"
         )
     return "no least write timestamp is set"

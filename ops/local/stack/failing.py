@@ -12,8 +12,11 @@ _WAITS = "; waits for "
 
 @dataclass(frozen=True)
 class Patience:
-    """Seconds to the first try and at most to the next, tries in a row, seconds of work after
-    which the count begins anew."""
+    """When to try again, and when to give up.
+
+    Seconds to the first try and at most to the next, tries in a row, and the seconds of work after
+    which the count begins anew.
+    """
 
     first_seconds: float = 1.0
     most_seconds: float = 60.0
@@ -22,10 +25,10 @@ class Patience:
 
 
 class Failing(msgspec.Struct, frozen=True):
-    """Since when a service fails, why, how often it was started since, and when it will be next;
-    seconds since 1970.
+    """Since when a service fails, why, how often it was started since, and when it will be next.
 
-    `next_try` is None while it is being tried, and for good once it is `given_up`.
+    Times are seconds since 1970. `next_try` is None while it is being tried, and for good once it
+    is `given_up`.
     """
 
     since: float
@@ -40,16 +43,20 @@ class Failing(msgspec.Struct, frozen=True):
         return self.next_try is None and not self.given_up
 
     def ended(self, reason: str, refused: bool, patience: Patience, now: float) -> "Failing":
-        """With its next try, later after each one; given up after a refusal, which a new start
-        would only meet again, or too many tries."""
+        """With its next try, later after each one; or given up.
+
+        That is after too many tries, or after a refusal, which a new start would only meet again.
+        """
         if refused or self.tries >= patience.tries:
             return msgspec.structs.replace(self, reason=reason, next_try=None, given_up=True)
         wait = min(patience.first_seconds * 2**self.tries, patience.most_seconds)
         return msgspec.structs.replace(self, reason=reason, next_try=now + wait)
 
     def is_due(self, patience: Patience, now: float) -> bool:
-        """Whether it is to be started now; a wall clock that was set back must not make it wait
-        for hours."""
+        """Whether it is to be started now.
+
+        A wall clock that was set back must not make it wait for hours.
+        """
         return self.next_try is not None and (
             now >= self.next_try or self.next_try - now > patience.most_seconds
         )
@@ -67,8 +74,10 @@ class Failing(msgspec.Struct, frozen=True):
 
 
 def read_failing(site: Site, service: Service) -> Failing | None:
-    """What is known of a service that ended by itself; None if it did not, or was started or
-    stopped by hand since."""
+    """What is known of a service that ended by itself.
+
+    None if it did not, or was started or stopped by hand since.
+    """
     file = site.trace(service.name, supervisor.FAILING)
     return msgspec.json.decode(file.read_bytes(), type=Failing) if file.exists() else None
 

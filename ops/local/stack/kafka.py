@@ -68,8 +68,8 @@ def _format(java: str, jars: str, config: Path, archive: tuple[str, ...]) -> Non
     if answer.returncode:
         lines = (answer.stderr or answer.stdout).strip().splitlines()
         raise StackError(
-            f"kafka: cannot format its data folder: {lines[-1] if lines else 'no message'}; look"
-            f" into {config}"
+            f"kafka: cannot format its data folder: {lines[-1] if lines else 'no message'};"
+            f" look into {config}"
         )
 
 

@@ -17,14 +17,18 @@ BROKER_ID = "1"
 def hanging_transactions(
     settings: Settings, environment: Mapping[str, str]
 ) -> list[dict[str, str]]:
-    """Transactions that no coordinator will end, by column name: each holds `read_committed`
-    readers back for ever."""
+    """Transactions that no coordinator will end, by column name.
+
+    Each holds `read_committed` readers back for ever.
+    """
     return _table(settings, environment, "find-hanging", "--broker-id", BROKER_ID)
 
 
 def open_transactions(settings: Settings, environment: Mapping[str, str]) -> list[dict[str, str]]:
-    """Transactions that are neither committed nor aborted now, by column name (TransactionalId,
-    TransactionState, …)."""
+    """Transactions that are neither committed nor aborted now, by column name.
+
+    The columns are TransactionalId, TransactionState, ….
+    """
     rows = _table(settings, environment, "list")
     return [
         row

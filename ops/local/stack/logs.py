@@ -9,8 +9,9 @@ _PATTERNS = ("*.log", "*.jsonl")
 
 
 def rotate(folder: Path, most_bytes: int = MOST_BYTES) -> None:
-    """Each log beyond its size is copied to <name>.1, what was there before moves on to .2 and so
-    forth, and the log begins anew.
+    """Each log beyond its size is copied to <name>.1 and begins anew.
+
+    What <name>.1 held before moves on to .2 and so forth.
 
     It is emptied in place, since its writer goes on with the file that it opened; what is written
     in that instant is lost.

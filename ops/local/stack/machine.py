@@ -17,8 +17,8 @@ from tally.errors import StackError
 JAVA_VERSIONS = (17, 21)
 VECTOR_MODULE = "jdk.incubator.vector"
 INSTALL_JAVA = (
-    "install OpenJDK 17 or 21 (Debian: apt install openjdk-17-jdk-headless) or point JAVA_HOME"
-    " at one"
+    "install OpenJDK 17 or 21 (Debian: apt install openjdk-17-jdk-headless)"
+    " or point JAVA_HOME at one"
 )
 GIGABYTE = 1_000_000_000
 
@@ -74,9 +74,8 @@ def check_java(environment: Mapping[str, str]) -> str:
 
 @cache
 def _modules(java: str) -> frozenset[str]:
-    told = subprocess.run(
-        [java, "--list-modules"], capture_output=True, text=True, check=False
-    ).stdout
+    command = [java, "--list-modules"]
+    told = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     return frozenset(line.partition("@")[0] for line in told.splitlines())
 
 
@@ -96,8 +95,8 @@ def check_folder(folder: Path, needed_gigabytes: float, fix: str) -> None:
     free = shutil.disk_usage(folder).free / GIGABYTE
     if free < needed_gigabytes:
         raise StackError(
-            f"disk: {free:.1f} GB free at {folder}, {needed_gigabytes:g} GB are needed; free some"
-            f" or {fix}"
+            f"disk: {free:.1f} GB free at {folder}, {needed_gigabytes:g} GB are needed;"
+            f" free some or {fix}"
         )
 
 

@@ -1,7 +1,7 @@
-"""What `tally doctor` asks of the pipeline itself: who is behind for how long, what was lost, which
-tills began their numbers again.
+"""What `tally doctor` asks of the pipeline itself.
 
-Each check returns what it found, and raises StackError `what; fix` if somebody has to act.
+It asks who is behind for how long, what was lost, and which tills began their numbers again. Each
+check returns what it found, and raises StackError `what; fix` if somebody has to act.
 """
 
 from collections.abc import Iterator
@@ -34,18 +34,18 @@ def lag(settings: Settings) -> str:
         ) from error
     if late := list(too_late(settings, waiting)):
         raise StackError(
-            f"{', '.join(late)}; `tally status` and the logs of these services say why they do not"
-            " read"
+            f"{', '.join(late)};"
+            " `tally status` and the logs of these services say why they do not read"
         )
-    return (
-        "no unread record has waited longer than"
-        f" {max(waiting.normaliser, waiting.speed, waiting.master):.0f} s"
-    )
+    longest = max(waiting.normaliser, waiting.speed, waiting.master)
+    return f"no unread record has waited longer than {longest:.0f} s"
 
 
 def too_late(settings: Settings, waiting: Waiting) -> Iterator[str]:
-    """Each reader whose oldest unread record has waited for more than half of what it may, with
-    what happens then."""
+    """Each reader whose oldest unread record has waited for more than half of what it may.
+
+    It says what happens then.
+    """
     canonical = settings.canonical_retention_hours * HOUR_SECONDS
     limits = {"normaliser": settings.raw_backlog_seconds, "speed": canonical, "master": canonical}
     for name, limit in limits.items():
@@ -73,8 +73,8 @@ def gaps(settings: Settings, now: datetime | None = None) -> str:
             for row in new[:SHOWN]
         )
         raise StackError(
-            f"{len(new)} in the last {RECENT.days} days: {where}; send again what was lost; `tally"
-            " audit` names them all"
+            f"{len(new)} in the last {RECENT.days} days: {where};"
+            " send again what was lost; `tally audit` names them all"
         )
     return f"none in the last {RECENT.days} days, {len(rows)} in all"
 
@@ -85,13 +85,13 @@ def tills(settings: Settings, now: datetime | None = None) -> str:
     new = [row for row in rows if row.day.date() > ((now or datetime.now(UTC)) - RECENT).date()]
     if new:
         who = ", ".join(
-            f"store {row.store_id} till {row.till_id} on {row.day} ({row.conflicts} of"
-            f" {row.records})"
+            f"store {row.store_id} till {row.till_id} on {row.day}"
+            f" ({row.conflicts} of {row.records})"
             for row in new[:SHOWN]
         )
         raise StackError(
-            f"numbers begin again, so receipts are conflicts: {who}; set `numbering: daily` or"
-            " `yearly` in the stores file"
+            f"numbers begin again, so receipts are conflicts: {who};"
+            " set `numbering: daily` or `yearly` in the stores file"
         )
     return f"no till's numbers began again in the last {RECENT.days} days"
 

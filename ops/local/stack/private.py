@@ -1,5 +1,7 @@
-"""Files that only their owner may read: receipts, logs and Airflow's database are nobody else's
-business on a shared machine."""
+"""Files that only their owner may read.
+
+Receipts, logs and Airflow's database are nobody else's business on a shared machine.
+"""
 
 import os
 from collections.abc import Iterator
@@ -14,8 +16,10 @@ _OWN = ("data", "logs", "run", "addresses.env")
 
 @contextmanager
 def owner_only() -> Iterator[None]:
-    """Whatever is made meanwhile, also by a process that is started here, can be read by its
-    owner alone."""
+    """Whatever is made meanwhile can be read by its owner alone.
+
+    That holds too for what a process makes that is started here.
+    """
     before = os.umask(_OTHERS)
     try:
         yield
@@ -24,10 +28,10 @@ def owner_only() -> Iterator[None]:
 
 
 def make_private(home: Path) -> None:
-    """The folder, made if it is not there, and all that lies open to others in it, are their
-    owner's alone.
+    """The folder, and all that lies open to others in it, are their owner's alone.
 
-    Raises StackError when it cannot be made or belongs to somebody else.
+    It is made if it is not there. Raises StackError when it cannot be made or belongs to somebody
+    else.
     """
     try:
         with owner_only():
@@ -42,8 +46,8 @@ def make_private(home: Path) -> None:
                 _close(path)
     except OSError as error:
         raise StackError(
-            f"folder {home}: cannot be written ({error.strerror}); make it writable or set"
-            " TALLY_HOME"
+            f"folder {home}: cannot be written ({error.strerror});"
+            " make it writable or set TALLY_HOME"
         ) from error
 
 

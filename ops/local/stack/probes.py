@@ -30,8 +30,10 @@ def accepts_connections(address: str) -> bool:
 
 
 def kafka_answers(settings: Settings) -> bool:
-    """Whether the broker is there and leads every partition: after a crash the second comes
-    seconds after the first."""
+    """Whether the broker is there and leads every partition.
+
+    After a crash the second comes seconds after the first.
+    """
     # The plain connection first: the client library prints a line for every refused one.
     if not accepts_connections(settings.kafka.split(",")[0]):
         return False
@@ -70,8 +72,10 @@ def http_json(address: str, path: str) -> tuple[int, object]:
 
 
 def responds(address: str, request: bytes) -> bool:
-    """Whether somebody at host:port says anything to the request within a second: a frozen
-    process still has its port open."""
+    """Whether somebody at host:port says anything to the request within a second.
+
+    A frozen process still has its port open.
+    """
     host, port = address.rsplit(":", 1)
     try:
         with socket.create_connection((host, int(port)), ANSWER_SECONDS) as connection:

@@ -1,9 +1,8 @@
-"""Processes that the stack started: their records on disk, and the mark by which every child of one
-service is found.
+"""Processes that the stack started: their records on disk, and the mark of their children.
 
-A PySpark JVM outlives its driver, Airflow's components outlive their parent: a pid alone is not
-enough to end a service. Each process inherits TALLY_SERVICE=<home>:<service>, so that what is left
-is found and nothing else is touched.
+By the mark every child of one service is found. A PySpark JVM outlives its driver, Airflow's
+components outlive their parent: a pid alone is not enough to end a service. Each process inherits
+TALLY_SERVICE=<home>:<service>, so that what is left is found and nothing else is touched.
 """
 
 import os
@@ -24,8 +23,10 @@ LOOK_EVERY_SECONDS = 0.02
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What was started: pid and create_time (seconds since 1970) name one process, whatever pid
-    is given to others later."""
+    """What was started: pid and create_time (seconds since 1970) name one process.
+
+    They do so whatever pid is given to others later.
+    """
 
     pid: int
     create_time: float
@@ -46,10 +47,9 @@ def write_record(file: Path, record: Record) -> None:
 
 
 def start_detached(argv: tuple[str, ...], environment: Mapping[str, str], log: Path) -> Record:
-    """A process in a session of its own, both outputs appended to `log`, input empty; what it
-    writes is its owner's alone.
+    """A process in a session of its own, both outputs appended to `log`, input empty.
 
-    Raises OSError if it cannot start.
+    What it writes is its owner's alone. Raises OSError if it cannot start.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     files = [
@@ -67,8 +67,10 @@ def start_detached(argv: tuple[str, ...], environment: Mapping[str, str], log: P
 
 
 def process_of(record: Record | None) -> psutil.Process | None:
-    """The running process of a record; None if it has ended, also if its pid belongs to another
-    process by now."""
+    """The running process of a record.
+
+    None if it has ended, also if its pid belongs to another process by now.
+    """
     if record is None:
         return None
     try:

@@ -1,5 +1,7 @@
-"""`python -m ops.local.stack.sample_service NAME FILE`: Kafka or Cassandra once up and down; its
-JVM writes the archive FILE."""
+"""`python -m ops.local.stack.sample_service NAME FILE`: Kafka or Cassandra once up and down.
+
+Its JVM writes the archive FILE.
+"""
 
 import os
 import sys

@@ -1,5 +1,7 @@
-"""`python -m ops.local.stack.sample_session FILE`: does a little of all that the jobs do with
-Spark; its JVM writes the archive FILE."""
+"""`python -m ops.local.stack.sample_session FILE`: does a little of all that jobs do with Spark.
+
+Its JVM writes the archive FILE.
+"""
 
 import sys
 import tempfile
@@ -47,9 +49,9 @@ def _use(spark: SparkSession, folder: Path) -> None:
         .groupBy("key")
         .agg(F.sum("id"), F.countDistinct("text"), F.collect_list("text"))
     )
-    held.join(sums, on="key").join(
-        F.broadcast(sums.select("key")), on="key", how="left_semi"
-    ).repartition(2).collect()
+    keys = F.broadcast(sums.select("key"))
+    joined = held.join(sums, on="key").join(keys, on="key", how="left_semi")
+    joined.repartition(2).collect()
     held.mapInArrow(lambda batches: batches, "id bigint, key bigint, text string").persist().count()
     stream = (
         spark.readStream.format("delta")
@@ -59,9 +61,8 @@ def _use(spark: SparkSession, folder: Path) -> None:
         .writeStream.format("noop")
         .outputMode("update")
     )
-    stream.option("checkpointLocation", str(folder / "checkpoint")).trigger(
-        availableNow=True
-    ).start().awaitTermination()
+    kept = stream.option("checkpointLocation", str(folder / "checkpoint"))
+    kept.trigger(availableNow=True).start().awaitTermination()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
-"""What the stack knows of one service, as data: needs, ports, how it starts, how it shows that
-it is ready."""
+"""What the stack knows of one service, as data.
+
+That is needs, ports, how it starts, how it shows that it is ready.
+"""
 
 import signal
 from collections.abc import Callable, Mapping
@@ -11,16 +13,20 @@ from tally.settings import Settings
 
 @dataclass(frozen=True)
 class Site:
-    """One local stack: its settings (home and cache absolute) and the environment that its
-    services inherit."""
+    """One local stack: its settings, and the environment that its services inherit.
+
+    Home and cache are absolute.
+    """
 
     settings: Settings
     environment: Mapping[str, str]
 
     @classmethod
     def of(cls, settings: Settings, environment: Mapping[str, str]) -> "Site":
-        """The site of these settings, with absolute folders, so that a service may be started
-        from anywhere."""
+        """The site of these settings, with absolute folders.
+
+        A service may so be started from anywhere.
+        """
         absolute = {"home": settings.home.absolute(), "cache": settings.cache.absolute()}
         return cls(settings.model_copy(update=absolute), environment)
 
@@ -44,8 +50,7 @@ class Site:
         return self.home / "run" / file
 
     def trace(self, service: str, kind: str) -> Path:
-        """What one service, or whoever watches it, leaves of one kind: record, heartbeat, end,
-        ..."""
+        """What a service, or its watcher, leaves of one kind: record, heartbeat, end, ..."""
         return self.run(f"{service}.{kind}")
 
 

@@ -1,5 +1,7 @@
-"""What `tally status` says of a service, from its record, its heartbeat and what the watcher
-keeps; it changes nothing."""
+"""What `tally status` says of a service; it changes nothing.
+
+It is from its record, its heartbeat and what the watcher keeps.
+"""
 
 import time
 from dataclasses import dataclass, replace
@@ -19,11 +21,11 @@ State = Literal["running", "starting", "stalled", "failing", "failed", "stopped"
 
 @dataclass(frozen=True)
 class Status:
-    """One line of `tally status`: pid is a process whose SIGKILL ends the service, None when it
-    does not run.
+    """One line of `tally status`.
 
-    `since`: when it got into this state. `reason`: why it does no work. `next_try`: when it is
-    started again by itself, None if never. Instants are RFC 3339 in UTC.
+    `pid` is a process whose SIGKILL ends the service, None when it does not run. `since`: when it
+    got into this state. `reason`: why it does no work. `next_try`: when it is started again by
+    itself, None if never. Instants are RFC 3339 in UTC.
     """
 
     state: State
@@ -36,8 +38,10 @@ class Status:
 
 
 def status_of(site: Site, service: Service) -> Status:
-    """The state now: `failing` = it ended by itself and the watcher has it in hand, `failed` =
-    nobody has."""
+    """The state now.
+
+    `failing`: it ended by itself and the watcher has it in hand; `failed`: nobody has.
+    """
     record = supervisor.record_of(site, service)
     if record is None:
         return _status(site, service, "stopped")
@@ -77,8 +81,10 @@ def _ended(site: Site, service: Service) -> Status:
 
 
 def _stalled(site: Site, service: Service) -> tuple[float, str] | None:
-    """For how many seconds the service has done nothing, and how that shows; None while it works
-    or is idle."""
+    """For how many seconds the service has done nothing, and how that shows.
+
+    None while it works or is idle.
+    """
     after = site.settings.stalled_after_seconds
     if found := heartbeat.stall(site.trace(service.name, supervisor.HEARTBEAT), after):
         return found

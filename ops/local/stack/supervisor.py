@@ -36,8 +36,10 @@ def start(site: Site, service: Service) -> None:
 
 
 def start_again(site: Site, service: Service, environment: Mapping[str, str]) -> None:
-    """The service started as it was, by the command of its record and in this environment of its
-    earlier process."""
+    """The service started as it was.
+
+    It has the command of its record, and this environment of its earlier process.
+    """
     record = record_of(site, service)
     if record is None:
         raise StackError(f"{service.name}: was never started; run `tally up {service.name}`")
@@ -51,8 +53,10 @@ def record_of(site: Site, service: Service) -> Record | None:
 
 
 def at_work(site: Site, service: Service) -> psutil.Process | None:
-    """The recorded process; None once it has ended, or its JVM has, after which a driver only
-    ends in its own time."""
+    """The recorded process; None once it has ended, or its JVM has.
+
+    After its JVM a driver only ends in its own time.
+    """
     record = record_of(site, service)
     process = processes.process_of(record)
     if process is None or record is None or not (service.spark_driver and record.ready):
@@ -66,8 +70,10 @@ def is_alive(site: Site, service: Service) -> bool:
 
 
 def is_ready(site: Site, service: Service) -> bool:
-    """Whether the service does its work now; remembered in its record, so only for who holds the
-    stack's lock."""
+    """Whether the service does its work now.
+
+    That is remembered in its record, so only for who holds the stack's lock.
+    """
     record = record_of(site, service)
     if record is None or not service.is_ready(site):
         return False
@@ -159,8 +165,8 @@ def _check_ports(site: Site, service: Service) -> None:
     for name, (host, port) in service.ports(site.settings).items():
         if not port_is_free(host, port):
             raise StackError(
-                f"{service.name}: port {port} on {host} is busy{_holder(port)}; end what holds it"
-                f" or set {variable(name)}={host}:PORT"
+                f"{service.name}: port {port} on {host} is busy{_holder(port)};"
+                f" end what holds it or set {variable(name)}={host}:PORT"
             )
 
 

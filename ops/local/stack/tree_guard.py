@@ -1,5 +1,7 @@
-"""Ends a whole process tree when its head dies, even of SIGKILL, which lets the head tell
-nobody."""
+"""Ends a whole process tree when its head dies, even of SIGKILL.
+
+A SIGKILL lets the head tell nobody.
+"""
 
 import os
 import signal

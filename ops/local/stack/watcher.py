@@ -1,8 +1,7 @@
-"""Starts again what has ended by itself: with back-off, needs first, and gives up where a new start
-cannot help.
+"""Starts again what has ended by itself: with back-off, and needs first.
 
-`python -m ops.local.stack.watcher` runs beside the local stack. It begins nothing while `up` or
-`down` is at work: they hold the same lock.
+It gives up where a new start cannot help. `python -m ops.local.stack.watcher` runs beside the local
+stack. It begins nothing while `up` or `down` is at work: they hold the same lock.
 """
 
 import logging
@@ -37,8 +36,10 @@ def main() -> int:
 
 
 def watch(site: Site) -> None:
-    """Returns when another watcher is recorded, or none, as after `down` and when the home is
-    gone."""
+    """Returns when another watcher is recorded, or none.
+
+    There is none after `down` and when the home is gone.
+    """
     watcher = Watcher(site)
     looks = 0
     while not looks or _is_recorded(site):
@@ -63,8 +64,10 @@ def _is_recorded(site: Site) -> bool:
 
 
 class Watcher:
-    """What one watcher remembers of the services of one site: since when each works, and the
-    environment of its process."""
+    """What one watcher remembers of the services of one site.
+
+    That is since when each works, and the environment of its process.
+    """
 
     def __init__(
         self, site: Site, services: Iterable[Service] = (), patience: Patience | None = None
@@ -82,8 +85,10 @@ class Watcher:
         self._services.update({service.name: service for service in services})
 
     def look(self) -> None:
-        """One look at every service that was started and not stopped; nothing is begun while
-        somebody holds the stack's lock."""
+        """One look at every service that was started and not stopped.
+
+        Nothing is begun while somebody holds the stack's lock.
+        """
         for service in self._services.values():
             self._meet(service)
         with control.alone_or_not(self._site) as alone:
@@ -91,8 +96,10 @@ class Watcher:
                 self._look_at(service)
 
     def ask(self) -> None:
-        """Notes since when a service without heartbeat has been silent: alive it may be frozen,
-        or hang."""
+        """Notes since when a service without heartbeat has been silent.
+
+        Alive it may be frozen, or hang.
+        """
         for service in self._services.values():
             if service.answers and service.name in self._steady_since:
                 file = self._site.trace(service.name, supervisor.SILENT)
@@ -102,8 +109,10 @@ class Watcher:
                     file.touch()
 
     def _meet(self, service: Service) -> None:
-        """A new start is to have the environment of the process that ended: it is read while
-        that one lives."""
+        """A new start is to have the environment of the process that ended.
+
+        It is read while that one lives.
+        """
         record = supervisor.record_of(self._site, service)
         process = processes.process_of(record)
         if record and process and self._met.get(service.name, (None, {}))[0] != record:

@@ -1,5 +1,7 @@
-"""The watcher as a process: one for each TALLY_HOME, started by `tally up`, ended when nothing
-is left to watch."""
+"""The watcher as a process: one for each TALLY_HOME, started by `tally up`.
+
+It ends when nothing is left to watch.
+"""
 
 import signal
 import sys
