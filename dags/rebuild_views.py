@@ -1,7 +1,4 @@
-"""DAG `rebuild_views`: the views of every family rebuilt from the master dataset.
-
-Every hour what has become dirty.
-"""
+"""DAG `rebuild_views`: every hour what has become dirty is rebuilt from the master dataset."""
 
 import shlex
 import sys
