@@ -9,6 +9,7 @@ import httpx
 import pytest
 from cassandra.cluster import Session
 
+from ops.local.demo.run import DISTURBED
 from ops.oracle.complete_journey import Scope, stores_in, window_totals
 from runtime.connect import cassandra_session
 from tests.support.loop import Loop, running_loop
@@ -16,20 +17,6 @@ from tests.support.prefixes import committed_steps, judged
 from tests.support.readers import Questions, Readings, reading
 
 SPAN = (datetime(2017, 1, 1, tzinfo=UTC), datetime(2018, 1, 2, tzinfo=UTC))
-REPLAY = (
-    "--duplicates",
-    "0.02",
-    "--disorder",
-    "5m",
-    "--late",
-    "0.01",
-    "--late-by",
-    "1d",
-    "--conflicts",
-    "20",
-    "--bad",
-    "12",
-)
 
 
 @dataclass(frozen=True)
@@ -116,7 +103,7 @@ class LoopSuite:
     def backlog(cls, loop: Loop) -> dict[str, int]:
         """Everything sent while the normaliser is down; the replay's result."""
         loop.down("normaliser")
-        return loop.replay(*cls.scale.replay, *REPLAY)
+        return loop.replay(*cls.scale.replay, *DISTURBED)
 
     @pytest.fixture(scope="class")
     @classmethod

@@ -28,7 +28,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 from deltalake import DeltaTable
 
 from ops.lag import read_lag
-from ops.local.demo.run import wait_until_caught_up
+from ops.local.demo.run import DISTURBED, wait_until_caught_up
 from ops.local.stack.addresses import apart
 from runtime.connect import cassandra_session
 from runtime.output import note as say
@@ -38,23 +38,10 @@ from tests.support.gateway_client import GatewayClient
 from tests.support.questions import DOORS, METRICS, MONTH, odd_questions, questions
 
 ROOT = Path(__file__).parents[2]
-PERTURBED = (
-    *(
-        "--duplicates",
-        "0.02",
-        "--disorder",
-        "5m",
-        "--late",
-        "0.01",
-        "--late-by",
-        "1d",
-        "--conflicts",
-        "20",
-        "--bad",
-        "12",
-    ),
+DISTURBED_MONTH = (
+    *DISTURBED,
     *("--source", "complete-journey", "--seed", "1", "--from", MONTH[0], "--to", MONTH[1]),
-)  # the demo's
+)
 # Written with a timestamp of their own, which is part of what they say.
 REGISTERS = {"sales_15min": "events", "traffic_15min": "events", "store_activity": "first_day"}
 # How far somebody has come, by the clock.
@@ -110,7 +97,7 @@ def take(checkout: Path) -> Iterator[Fact]:
     """Every fact, before a rebuild and after it."""
     with running(checkout) as stack:
         settings = stack.settings
-        stack.tally("replay", *PERTURBED)
+        stack.tally("replay", *DISTURBED_MONTH)
         _people(GatewayClient(settings.gateway))
         with cassandra_session(settings) as session:
             wait_until_caught_up(lambda: read_lag(settings, session), say, 600)

@@ -36,6 +36,21 @@ SAMPLE = (
     "--to",
     "2017-09-19T22:45:00Z",
 )
+# How the real receipts are disturbed, in the demo and wherever a test wants the same.
+DISTURBED = (
+    "--duplicates",
+    "0.02",
+    "--disorder",
+    "5m",
+    "--late",
+    "0.01",
+    "--late-by",
+    "1d",
+    "--conflicts",
+    "20",
+    "--bad",
+    "12",
+)
 
 Say = Callable[[str], None]
 
@@ -46,20 +61,7 @@ class DemoPlan:
 
     speed: float
     seed: int = 1
-    replay: tuple[str, ...] = (
-        "--duplicates",
-        "0.02",
-        "--disorder",
-        "5m",
-        "--late",
-        "0.01",
-        "--late-by",
-        "1d",
-        "--conflicts",
-        "20",
-        "--bad",
-        "12",
-    )
+    replay: tuple[str, ...] = DISTURBED
 
 
 @dataclass(frozen=True)
