@@ -10,7 +10,7 @@ ARGS ?=
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-fast test-integration test-chaos bench bench-quick demo clean
+.PHONY: help setup check test test-fast coverage test-integration test-chaos bench bench-quick demo clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ test: setup ## every tier but chaos: unit, laws, contract, integration, DAGs, en
 test-fast: setup ## unit, laws and docs: no JVM, under a minute
 	$(PYTEST) --tiers unit,laws,docs $(SIDE_BY_SIDE) $(ARGS)
 
+coverage: setup ## which lines of the product the fast tests run, and which they miss
+	$(PYTEST) --tiers unit,laws,docs $(SIDE_BY_SIDE) --cov --cov-report term-missing:skip-covered $(ARGS)
+
 test-integration: setup ## with the real Kafka, Cassandra and Spark
 	$(PYTEST) --tiers contract,integration,dags $(SIDE_BY_SIDE) $(ARGS)
 
@@ -48,4 +51,4 @@ demo: setup ## one year of real receipts through the whole system, with an audit
 
 clean: ## stop the local stack; remove its data and the environment (the cache of downloads stays)
 	@if [ -x $(BIN)/tally ]; then $(BIN)/tally down; fi
-	rm -rf .venv .tally .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .tally .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

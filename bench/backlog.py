@@ -31,8 +31,8 @@ from bench.harness import (
 from bench.throughput import dense
 from ops import provision
 from runtime.connect import cassandra_session
+from runtime.sources import SALES
 from speed_layer.source import retained
-from tally.families import SALES
 
 AT_ONCE = 250_000
 KILLED_AT = (0.2, 0.5, 0.8)
@@ -40,7 +40,7 @@ HEAP = "1g"
 
 
 def fill(bench: Bench, count: int) -> dict[Key, Sold]:
-    """The receipts on the topic; what the rows have to be."""
+    """The receipts on the topic; by store and window what the rows have to be, money in cents."""
     expected: dict[Key, Sold] = {}
     records, sent = counted(dense(count), expected), 0
     while some := publish(bench.settings, islice(records, AT_ONCE))():
@@ -59,9 +59,11 @@ def caught_up(bench: Bench, contender: Contender, session: Session, folder: Path
     }
     began, peaks = time.monotonic(), {"jvm": 0.0, "python": 0.0}
     for share in (*KILLED_AT, 1.0):
+        # Of the one that was killed: the next is to touch it itself.
         Path(variables["TALLY_READY_FILE"]).unlink(missing_ok=True)
         with running(contender, {**bench.environment, **variables}, folder) as job:
             here = peaks_until(partial(has_read, session, end, share), job)
+            # Over all starts: after a kill a micro-batch is read once more.
             peaks = {name: max(peaks[name], mib) for name, mib in here.items()}
         say(
             f"{contender.name}: {share:.0%} read after {time.monotonic() - began:.0f} s"
@@ -78,6 +80,7 @@ def caught_up(bench: Bench, contender: Contender, session: Session, folder: Path
 def has_read(session: Session, end: dict[int, int], share: float) -> bool:
     """Whether so much of all partitions together lies in the views."""
     now = reached(session)
+    # At the end by partition: a sum can be reached with one of them behind.
     return now == end if share == 1 else sum(now.values()) >= share * sum(end.values())
 
 

@@ -61,12 +61,14 @@ def measured(spark: SparkSession, micro_batches: int) -> Numbers:
     before, deadline = faults_of_ended_children(spark), time.monotonic() + SECONDS
     with tempfile.TemporaryDirectory() as checkpoint, counting(spark, checkpoint) as query:
         while len(reports) < micro_batches + WARM_FROM and time.monotonic() < deadline:
+            # Spark keeps the latest hundred reports: taken while they are there.
             reports |= {
                 report["batchId"]: json.loads(report.json)["durationMs"]
                 for report in query.recentProgress
             }
             time.sleep(0.2)
         faults = faults_of_ended_children(spark) - before
+    # The first ones compile code and open their files.
     warm = [steps for number, steps in sorted(reports.items()) if number >= WARM_FROM]
     return {
         **{step: median(steps[step] for steps in warm) for step in STEPS},
@@ -91,6 +93,7 @@ def main() -> int:
         for name, value in STOCK.items():
             stock.conf.set(name, value)
         runs: dict[str, list[Numbers]] = {"Hadoop's": [], "Tally's": []}
+        # In turn and in one JVM: whatever else the machine does meets both alike.
         for _ in range(options.runs):
             for name, spark in (("Hadoop's", stock), ("Tally's", own)):
                 runs[name].append(measured(spark, options.micro_batches))

@@ -13,7 +13,7 @@ Totals: TypeAlias = Mapping[Key, Sold]
 
 
 def rows_of(session: Session, rows: str = "sales_15min") -> dict[Key, Sold]:
-    """Receipts and cents of every window of the table, over all currencies."""
+    """By store and window start (ms since 1970) receipts and cents, over all currencies."""
     found: dict[Key, Sold] = {}
     for row in session.execute(f"SELECT store_id, window_start, receipts, gross_minor FROM {rows}"):
         key = row.store_id, int(row.window_start.timestamp() * 1000)
@@ -23,7 +23,8 @@ def rows_of(session: Session, rows: str = "sales_15min") -> dict[Key, Sold]:
 
 
 def refuse_wrong_rows(name: str, found: Totals, expected: Totals) -> None:
-    """Nothing if every window is as expected; says how many were compared. Raises SystemExit."""
+    """Raise SystemExit unless every window is as expected; say how many were compared."""
+    # Windows of either side: one too many is as wrong as one that lacks.
     wrong = [key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key)]
     say(f"{name}: {len(expected):,} windows compared, {len(wrong):,} differ")
     if wrong:

@@ -26,6 +26,7 @@ from rich.table import Table
 from bench.compared import say
 from bench.harness import ROOT, Contender, arguments, own_environment
 from runtime.connect import kafka_consumer
+from runtime.topics import ends
 from tally.instants import instant_text
 from tally.settings import Settings
 from tally.windows import WINDOW, window_start
@@ -65,26 +66,21 @@ class Prober:
         self.probes: dict[str, Probe] = {}
         self._stop, self._end = threading.Event(), threading.Event()
         self._consumer = kafka_consumer(settings, "bench-probes")
-        places = [
-            TopicPartition(topic, number)
-            for topic in TOPICS
-            for number in range(settings.partitions)
-        ]
         # Each at its end, before the first probe is sent.
-        ends = [
-            self._consumer.get_watermark_offsets(place, timeout=PATIENCE_SECONDS)[1]
-            for place in places
-        ]
         self._consumer.assign(
             [
-                TopicPartition(at.topic, at.partition, end)
-                for at, end in zip(places, ends, strict=True)
+                TopicPartition(topic, number, end)
+                for topic, of in ends(self._consumer, TOPICS, PATIENCE_SECONDS).items()
+                for number, end in of.items()
             ]
         )
 
     @contextmanager
     def probing(self) -> Iterator[None]:
-        """Probes are sent while the block runs; at its end those under way are waited for."""
+        """Probes are sent while the block runs; at its end those under way are waited for.
+
+        Raises SystemExit when one was never served.
+        """
         watchers = [
             threading.Thread(target=watch) for watch in (self._watch_topics, self._watch_api)
         ]
@@ -101,6 +97,7 @@ class Prober:
             for watcher in watchers:
                 watcher.join()
             self._consumer.close()
+        # Left out they would make the worst cases disappear from the percentiles.
         lost = [probe.store for probe in self.probes.values() if len(probe.seen) < len(STEPS)]
         if lost:
             raise SystemExit(
@@ -138,6 +135,7 @@ class Prober:
     def _watch_api(self) -> None:
         with httpx.Client(timeout=30) as client:
             while not self._end.is_set():
+                # Asked of once it is announced: before that a question would only be load.
                 waiting = [
                     probe
                     for probe in [*self.probes.values()]
@@ -169,6 +167,8 @@ def load(settings: Settings, rate: int) -> Iterator[None]:
         with httpx.Client(timeout=30) as client:
             due = time.monotonic()
             while not stop.wait(max(0.0, due - time.monotonic())):
+                # By the clock and not by a pause after each: a slow gateway must not lower the rate
+                # that it is measured at.
                 due += 1 / POSTS_A_SECOND
                 now = datetime.now(UTC)
                 post(
@@ -198,7 +198,7 @@ def message(store: str, now: datetime) -> bytes:
 
 
 def post(client: httpx.Client, settings: Settings, messages: Sequence[bytes]) -> None:
-    """The messages are acknowledged by the gateway."""
+    """Block until the gateway has acknowledged the messages. Raises SystemExit if it does not."""
     body, kind = b"\n".join(messages), {"Content-Type": "application/x-ndjson"}
     answer = client.post(f"http://{settings.gateway}/v1/events/pos", content=body, headers=kind)
     if answer.status_code != httpx.codes.ACCEPTED:
@@ -238,9 +238,9 @@ def measured(settings: Settings, rate: int, seconds: float) -> list[Probe]:
 
 
 def show(title: str, probes: Sequence[Probe]) -> dict[str, float]:
-    """A table of the seconds from the acknowledgement to each step.
+    """p50 and p99 of the last step, after a table of the seconds from the acknowledgement to each.
 
-    The last step has its median and its 99th percentile.
+    In seconds.
     """
     table = Table("step", "p50 s", "p90 s", "p99 s", title=f"{title}: {len(probes)} probes")
     for step in STEPS:
@@ -270,6 +270,7 @@ def main() -> int:
         for contender in contenders:
             with stack_of(contender) as settings:
                 say(f"run {number + 1}, {contender.name}: warming up")
+                # Under load: an idle JVM compiles none of the code that is to be measured.
                 measured(settings, 300, WARM_SECONDS)
                 for rate in options.rates:
                     show(

@@ -25,16 +25,17 @@ from cassandra.cluster import Session
 
 from bench.compared import Key, Sold, refuse_wrong_rows, rows_of, say
 from bench.processes import cpu_of, job_cpu, memory_of
-from bench.shown import Run
+from bench.shown import MeasuredRun
+from ingest.sources.sales.record import CanonicalReceipt
 from ops import provision
 from ops.local.stack import catalogue, control
 from ops.local.stack.addresses import apart, settings_with_addresses
 from ops.local.stack.service import Site
 from ops.local.stack.supervisor import at_work
 from runtime.connect import cassandra_session, kafka_admin, kafka_producer
+from runtime.producer import hand_over
+from runtime.sources import SALES
 from speed_layer.source import retained
-from tally.events import CanonicalReceipt
-from tally.families import SALES
 from tally.partitions import partition_of
 from tally.settings import Settings
 from tests.support.canonical import receipt
@@ -66,14 +67,15 @@ class Bench:
     site: Site
     settings: Settings
     environment: Mapping[str, str]
-    runs: dict[str, list[Run]] = field(default_factory=dict)
+    runs: dict[str, list[MeasuredRun]] = field(default_factory=dict)
 
-    def measure(self, contender: Contender, load: Load, **overrides: str) -> Run:
+    def measure(self, contender: Contender, load: Load, **overrides: str) -> MeasuredRun:
         """A warm run of a contender: from the commit of the load to its last record.
 
         It has new topics and a new keyspace. Raises SystemExit when the rows are not those of the
         oracle.
         """
+        # One for each run: rows of the run before would pass for its own.
         keyspace = f"bench_{time.monotonic_ns()}"
         settings = self.settings.model_copy(update={"keyspace": keyspace})
         self._anew(settings)
@@ -105,22 +107,25 @@ class Bench:
         admin = kafka_admin(settings)
         for deleted in admin.delete_topics([SALES.topic]).values():
             deleted.result(60)
+        # The brokers answer before the topic is gone, and then refuse one of its name.
         time.sleep(DELETED_SECONDS)
         provision.create_topics(settings)
 
     def _timed(
         self, job: psutil.Process, session: Session, settings: Settings, commit: Callable[[], int]
-    ) -> Run:
+    ) -> MeasuredRun:
         processes = {
             service.name: at_work(self.site, service)
             for service in catalogue.named(["kafka", "cassandra"])
         }
+        # Processor time beside the rate: other work on the machine changes the one and hardly the
+        # other.
         before = {name: cpu_of(process) for name, process in processes.items()} | job_cpu(job)
         records, began = commit(), time.monotonic()
         peaks = wait_until_read(settings, session, job)
         seconds = time.monotonic() - began
         after = {name: cpu_of(process) for name, process in processes.items()} | job_cpu(job)
-        return Run(
+        return MeasuredRun(
             records / seconds,
             {name: (after[name] - before[name]) / records * 1e6 for name in after},
             peaks,
@@ -132,6 +137,7 @@ def counted(
 ) -> Iterator[CanonicalReceipt]:
     """The records, each once; what the rows have to be grows meanwhile."""
     for one in records:
+        # Summed up here and not by what is measured: a fault of that would else be in both.
         at = int(datetime.fromisoformat(one.happened_at).timestamp())
         key = one.store_id, (at - at % 900) * 1000
         count, cents = expected.get(key, (0, 0))
@@ -145,24 +151,23 @@ def publish(settings: Settings, records: Iterable[CanonicalReceipt]) -> Callable
     They lie in Kafka in an open transaction.
     """
     producer = kafka_producer(
-        settings, {"transactional.id": "bench", "transaction.timeout.ms": 120_000}
+        # The longest that the brokers allow: a load is sent for longer than a transaction of Tally
+        # lasts.
+        settings,
+        {"transactional.id": "bench", "transaction.timeout.ms": 120_000},
     )
     producer.init_transactions(60)
     producer.begin_transaction()
     count = 0
     for record in records:
         count += 1
-        message = (
+        hand_over(
+            producer,
             SALES.topic,
             msgspec.json.encode(record),
             record.store_id,
             partition_of(record.store_id, settings.partitions),
         )
-        try:
-            producer.produce(*message)
-        except BufferError:
-            producer.flush()
-            producer.produce(*message)
     producer.flush()
 
     def commit() -> int:
@@ -181,13 +186,16 @@ def warm_up() -> Iterator[CanonicalReceipt]:
 
 
 def wait_until_read(settings: Settings, session: Session, job: psutil.Process) -> dict[str, float]:
-    """Peak memory until the view holds everything that is committed."""
+    """Peak memory in MiB, by jvm and python, until the view holds everything that is committed."""
     end = dict(retained(settings, SALES.topic).end)
     return peaks_until(lambda: reached(session) == end, job)
 
 
 def peaks_until(done: Callable[[], bool], job: psutil.Process) -> dict[str, float]:
-    """Peak memory in MiB until it is done. Raises SystemExit when the job has ended."""
+    """Peak memory in MiB, by jvm and python, until it is done.
+
+    Raises SystemExit when the job has ended.
+    """
     peaks = {"jvm": 0.0, "python": 0.0}
     while not done():
         peaks = {name: max(peaks[name], mib) for name, mib in memory_of(job).items()}
@@ -223,7 +231,10 @@ def own_stack(*services: str) -> Iterator[Bench]:
 def running(
     contender: Contender, environment: Mapping[str, str], folder: Path
 ) -> Iterator[psutil.Process]:
-    """The contender's process once it is ready; killed with all its children at the end."""
+    """The contender's process once it is ready; killed with all its children at the end.
+
+    Raises SystemExit when it does not get ready.
+    """
     ready = Path(environment["TALLY_READY_FILE"])
     with (folder / "log").open("wb") as log:
         started = subprocess.Popen(
@@ -239,6 +250,8 @@ def running(
                 time.sleep(LOOK_SECONDS)
             yield psutil.Process(started.pid)
         finally:
+            # All of them: a JVM outlives its Python by seconds, and would be in the next one's
+            # numbers.
             for process in [
                 psutil.Process(started.pid),
                 *psutil.Process(started.pid).children(recursive=True),

@@ -17,7 +17,7 @@ def main() -> int:
     """Exit code of the job (runtime/job.py)."""
     return driver.main(
         "speed layer",
-        [planned_views(), replace(RECEIPTS, most_records=lambda settings: MOST_RECORDS)],
+        lambda: [planned_views(), replace(RECEIPTS, most_records=lambda settings: MOST_RECORDS)],
     )
 
 

@@ -8,14 +8,12 @@ announcements, no lateness: what a window has seen is kept for ever. One process
 partitions.
 """
 
-import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from hashlib import sha256
-from types import FrameType
-from typing import Any
+from threading import Event
 
 import msgspec
 from cassandra.cluster import Session
@@ -25,9 +23,12 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from runtime.binding import binder
 from runtime.connect import CQL_DATE_ZERO, cassandra_session, kafka_consumer
-from runtime.writes import write_groups
-from speed_layer.sink.rows import insert_statement, register, seconds_to_live
-from tally.families import SALES, TOTAL_DIM, TOTAL_DIM_VALUE
+from runtime.job import run_until_stopped, say_ready
+from runtime.sources import SALES
+from runtime.writes import prepared, write_groups
+from speed_layer.sink.rows import insert_statement, seconds_to_live
+from tally.algebra.register import register
+from tally.families import TOTAL_DIM, TOTAL_DIM_VALUE
 from tally.settings import Settings
 
 GROUP, AT_ONCE, WAIT_SECONDS = "plain-loop", 10_000, 0.2
@@ -53,7 +54,7 @@ class Sale(msgspec.Struct):
     units_milli: int
 
 
-class Window:
+class LoopWindow:
     """The events of a window, and by currency the sums of its parts."""
 
     def __init__(self, ids: bytes = b"", sums: bytes = b"") -> None:
@@ -67,7 +68,7 @@ class Window:
             return False
         self.ids.add(identity)
         held = self.sums.setdefault(sale.currency, [0] * len(SALES.parts))
-        for place, part in enumerate(SALES.parts):
+        for place, part in enumerate(SALES.part_names):
             held[place] += getattr(sale, part)
         return True
 
@@ -83,20 +84,23 @@ class PlainLoop:
             [TopicPartition(SALES.topic, number) for number in range(settings.partitions)]
         )
         self._decoder = msgspec.json.Decoder(Sale)
-        self._windows: dict[Key, Window] = {}
-        self._insert = binder(self._prepared(insert_statement(SALES, settings.keyspace)))
+        self._windows: dict[Key, LoopWindow] = {}
+        self._insert = binder(prepared(session, insert_statement(SALES, settings.keyspace)))
         self._keep = binder(
-            self._prepared(
+            prepared(
+                session,
                 "INSERT INTO plain_state (store_id, start, ids, sums)"
-                " VALUES (?, ?, ?, ?) USING TIMESTAMP ?"
+                # By the number of events, as the rows: the richer state stays.
+                " VALUES (?, ?, ?, ?) USING TIMESTAMP ?",
             )
         )
-        self._find = self._prepared(
-            "SELECT ids, sums FROM plain_state WHERE store_id = ? AND start = ?"
+        self._find = prepared(
+            session, "SELECT ids, sums FROM plain_state WHERE store_id = ? AND start = ?"
         )
-        self._reach = self._prepared(
+        self._reach = prepared(
+            session,
             "INSERT INTO speed_progress (family, partition, until)"
-            " VALUES ('sales', ?, ?) USING TIMESTAMP ?"
+            " VALUES ('sales', ?, ?) USING TIMESTAMP ?",
         )
 
     def turn(self) -> None:
@@ -104,6 +108,8 @@ class PlainLoop:
         found = self._consumer.consume(AT_ONCE, WAIT_SECONDS)
         if not found:
             return
+        # Rows, then the state, then the position: who is killed between them reads again what the
+        # state already has.
         changed = self._count([message for message in found if message.error() is None])
         write_groups(self._session, self._rows(changed))
         write_groups(self._session, self._states(changed))
@@ -132,7 +138,7 @@ class PlainLoop:
             asked, execute_concurrent_with_args(self._session, self._find, asked), strict=True
         ):
             row = found.one()
-            self._windows[key] = Window(row.ids, row.sums) if row else Window()
+            self._windows[key] = LoopWindow(row.ids, row.sums) if row else LoopWindow()
 
     def _rows(self, changed: set[Key]) -> Iterator[list[BoundStatement]]:
         now = time.time()
@@ -158,11 +164,6 @@ class PlainLoop:
             kept = b"".join(window.ids), msgspec.msgpack.encode(window.sums)
             yield [self._keep((store, start, *kept, len(window.ids)))]
 
-    def _prepared(self, text: str) -> Any:
-        statement = self._session.prepare(text)
-        statement.is_idempotent = True
-        return statement
-
 
 def _start(sale: Sale) -> int:
     at = int(datetime.fromisoformat(sale.happened_at).timestamp() * 1000)
@@ -171,20 +172,16 @@ def _start(sale: Sale) -> int:
 
 def main() -> int:
     """Exit code 0 after SIGTERM."""
-    ended: list[int] = []
 
-    def end(number: int, _frame: FrameType | None) -> None:
-        ended.append(number)
+    def work(stopped: Event) -> None:
+        settings = Settings.load()
+        with cassandra_session(settings) as session:
+            loop = PlainLoop(settings, session)
+            say_ready(settings)
+            while not stopped.is_set():
+                loop.turn()
 
-    signal.signal(signal.SIGTERM, end)
-    settings = Settings.load()
-    with cassandra_session(settings) as session:
-        loop = PlainLoop(settings, session)
-        if settings.ready_file:
-            settings.ready_file.touch()
-        while not ended:
-            loop.turn()
-    return 0
+    return run_until_stopped("plain loop", work)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import psutil
 
 
 def memory_of(job: psutil.Process) -> dict[str, float]:
-    """MiB of the JVM, and of all Python processes together."""
+    """MiB of memory: `jvm`, and `python`, which is all Python processes together."""
     mib = {"jvm": 0.0, "python": 0.0}
     for process in [job, *job.children(recursive=True)]:
         try:
@@ -20,11 +20,12 @@ def cpu_of(process: psutil.Process | None) -> float:
     """Processor seconds of a process and its ended children."""
     assert process is not None
     times = process.cpu_times()
+    # With its ended children: Spark ends workers that are idle, and what they used counts.
     return float(times.user + times.system + times.children_user + times.children_system)
 
 
 def job_cpu(job: psutil.Process) -> dict[str, float]:
-    """Processor seconds of the JVM, and of all Python processes together."""
+    """Processor seconds: `jvm`, and `python`, which is all Python processes together."""
     used = {"jvm": 0.0, "python": 0.0}
     for process in [job, *job.children(recursive=True)]:
         used["jvm" if process.name() == "java" else "python"] += cpu_of(process)

@@ -32,8 +32,8 @@ from bench.shown import interval
 from bench.throughput import SHAPES
 from ops import provision
 from runtime.connect import cassandra_session
+from runtime.sources import SALES
 from speed_layer.source import retained
-from tally.families import SALES
 
 REBUILD = "batch_layer.views.rebuild"
 MASTER = Contender("master ingest", "batch_layer.master.ingest")
@@ -48,13 +48,17 @@ Parts = dict[str, float]
 
 
 def fill(bench: Bench, session: Session, shape: str, share: float) -> Totals:
-    """The shape's receipts in the master dataset; what the rows of a generation have to be."""
+    """The shape's receipts in the master dataset; what the rows of a generation have to be.
+
+    That is receipts and cents by store and window.
+    """
     expected: dict[tuple[str, int], tuple[int, int]] = {}
     make, count = SHAPES[shape]
     sent = publish(bench.settings, counted(make(int(count * share)), expected))()
     say(f"{sent:,} receipts are sent")
     end = dict(retained(bench.settings, SALES.topic).end)
     with tempfile.TemporaryDirectory(prefix="bench-master-") as folder:
+        # Nothing is measured until the master is filled: it need not wait for its usual trigger.
         variables = {"TALLY_READY_FILE": f"{folder}/ready", "TALLY_INGEST_TRIGGER_SECONDS": "2"}
         with running(MASTER, {**bench.environment, **variables}, Path(folder)) as job:
             peaks_until(lambda: _held(session) == end, job)
@@ -72,6 +76,7 @@ def rebuilt(contender: Contender, environment: Mapping[str, str]) -> tuple[int, 
     Raises SystemExit when it fails.
     """
     command = [*contender.command, "--full", "--family", "sales", "--json"]
+    # From the start of the process: a rebuild of a dirty day is mostly a session that begins.
     since = began = time.monotonic()
     parts, lines = Parts(), list[str]()
     with subprocess.Popen(
@@ -123,6 +128,7 @@ def main() -> int:
         for _ in range(options.runs):
             for contender in [Contender("rebuild", REBUILD), *others]:
                 generation, parts = rebuilt(contender, bench.environment)
+                # A scan: the rows lie beside those of every generation before.
                 rows = rows_of(
                     session, f"batch_sales_15min WHERE generation = {generation} ALLOW FILTERING"
                 )

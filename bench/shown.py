@@ -9,7 +9,7 @@ from rich.table import Table
 
 
 @dataclass(frozen=True)
-class Run:
+class MeasuredRun:
     """One run: records a second, and what each process took.
 
     That is the seconds of processor time for a million records, and the peak of its memory in MiB.
@@ -20,7 +20,7 @@ class Run:
     peak_mib: Mapping[str, float]
 
 
-def show(title: str, runs: Mapping[str, Sequence[Run]]) -> None:
+def show(title: str, runs: Mapping[str, Sequence[MeasuredRun]]) -> None:
     """The medians of the interleaved runs, lowest and highest beside them."""
     table = Table(
         "contender",
@@ -37,6 +37,7 @@ def show(title: str, runs: Mapping[str, Sequence[Run]]) -> None:
             for part in ("jvm", "python", "cassandra", "kafka")
         )
         peak = ", ".join(
+            # The highest of all runs and no median: memory has to suffice for each.
             f"{part} {max(run.peak_mib.get(part, 0.0) for run in some):.0f}"
             for part in ("jvm", "python")
         )
@@ -45,7 +46,7 @@ def show(title: str, runs: Mapping[str, Sequence[Run]]) -> None:
 
 
 def interval(values: Sequence[float], digits: int) -> tuple[str, str]:
-    """The median; the lowest to the highest."""
+    """As texts the median, and the lowest to the highest, with so many decimals."""
     return (
         f"{median(values):,.{digits}f}",
         f"{min(values):,.{digits}f} to {max(values):,.{digits}f}",

@@ -24,10 +24,10 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.harness import own_stack
-from bench.state_shapes import SHAPES, Shape
+from bench.state_shapes import SHAPES, StateShape
+from runtime.sources import SALES
 from speed_layer.session import build_streaming_session
 from speed_layer.source import retained
-from tally.families import SALES
 from tally.frames import canonical_records
 from tally.settings import Settings
 from tests.support.canonical import receipt, send
@@ -46,7 +46,7 @@ Totals = Mapping[Key, tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class Run:
+class ShapeRun:
     """One measured run: records a second, the JVM's processor time for a million, its state.
 
     Records a second are those of its warm micro-batches. Processor time hardly changes when other
@@ -60,7 +60,7 @@ class Run:
 
 
 def fill_topic(settings: Settings, records: int) -> Totals:
-    """The topic filled in order of event time; (receipts, cents) by window.
+    """The topic filled in order of event time; (receipts, cents) by store and window start (UTC).
 
     Copies of recent receipts are among them.
     """
@@ -94,13 +94,18 @@ def fill_topic(settings: Settings, records: int) -> Totals:
     return totals
 
 
-def measure(spark: SparkSession, settings: Settings, shape: Shape, expected: Totals) -> Run:
+def measure(
+    spark: SparkSession, settings: Settings, shape: StateShape, expected: Totals
+) -> ShapeRun:
     """One run of one shape from the beginning of the topic.
 
     Raises SystemExit if its last rows are not the expected totals.
     """
     spark.conf.set(
-        "spark.sql.streaming.statefulOperator.allowMultiple", str(shape.operators > 1).lower()
+        # By it Spark decides which watermark makes a record late (ADR 003): a shape of one operator
+        # is measured as it would run.
+        "spark.sql.streaming.statefulOperator.allowMultiple",
+        str(shape.operators > 1).lower(),
     )
     records = sum(retained(settings, TOPIC).end.values())
     source = {
@@ -144,18 +149,18 @@ def cpu_seconds(spark: SparkSession) -> float:
     return float(times.user + times.system)
 
 
-def _summary(reports: list[dict[str, Any]], cpu: float) -> Run:
+def _summary(reports: list[dict[str, Any]], cpu: float) -> ShapeRun:
     rates = [
         report["numInputRows"] / report["durationMs"]["triggerExecution"] * 1000
         for report in reports
     ]
     states = reports[-1]["stateOperators"]
     rows = sum(state["numRowsUpdated"] for report in reports for state in report["stateOperators"])
-    return Run(median(rates), cpu, rows, sum(state["memoryUsedBytes"] for state in states))
+    return ShapeRun(median(rates), cpu, rows, sum(state["memoryUsedBytes"] for state in states))
 
 
-def refuse_wrong_totals(shape: Shape, kept: list[pa.Table], expected: Totals) -> None:
-    """Nothing if the last row of every window holds the expected receipts and cents."""
+def refuse_wrong_totals(shape: StateShape, kept: list[pa.Table], expected: Totals) -> None:
+    """Raise SystemExit unless the last row of every window has the expected receipts and cents."""
     found = {
         (row["store_id"], row["window_start"].replace(tzinfo=UTC)): (
             row["receipts"],
@@ -189,13 +194,14 @@ def main() -> int:
         settings = bench.settings
         expected = fill_topic(settings, options.records)
         spark = build_streaming_session(settings.model_copy(update={"spark_master": "local[2]"}))
-        runs: dict[str, list[Run]] = {shape.name: [] for shape in SHAPES}
+        runs: dict[str, list[ShapeRun]] = {shape.name: [] for shape in SHAPES}
         for number in range(options.runs + 1):
             for shape in SHAPES:
                 run = measure(spark, settings, shape, expected)
                 print(
                     f"run {number} {shape.name}: {run.per_second:,.0f} records/s", file=sys.stderr
                 )
+                # The first run of each compiles code for all that follow.
                 if number:
                     runs[shape.name].append(run)
         spark.stop()
@@ -203,7 +209,7 @@ def main() -> int:
     return 0
 
 
-def show(runs: Mapping[str, list[Run]], windows: int, as_json: bool) -> None:
+def show(runs: Mapping[str, list[ShapeRun]], windows: int, as_json: bool) -> None:
     """The medians, as a table or as JSON."""
     found = {
         name: {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tally.families import SALES
+from runtime.sources import SALES
 from tally.frames import contributions, members_per_window, window_rows
 
 LATENESS = "7200 seconds"
@@ -14,7 +14,7 @@ WINDOW = "15 minutes"
 
 
 @dataclass(frozen=True)
-class Shape:
+class StateShape:
     """One candidate: how records become rows, and if it needs several stateful operators."""
 
     name: str
@@ -23,7 +23,11 @@ class Shape:
 
 
 def stream_of_events(records: DataFrame) -> DataFrame:
-    """Contributions with the watermark that every shape has."""
+    """Contributions with the watermark that every shape has.
+
+    In:  canonical records of a stream.
+    Out: as tally.frames.contributions().
+    """
     return contributions(records, SALES).withWatermark("happened_at", LATENESS)
 
 
@@ -31,6 +35,9 @@ def parsed_only(records: DataFrame) -> DataFrame:
     """A shape without state, as the upper bound: what reading and parsing alone take.
 
     Its rows are not totals.
+
+    In:  canonical records of a stream.
+    Out: store_id, window_start, receipts, gross_minor; no row, since no record has less than none.
     """
     nothing = F.lit(0).cast("bigint")
     events = stream_of_events(records).where(F.col("receipts") < 0)
@@ -43,24 +50,39 @@ def parsed_only(records: DataFrame) -> DataFrame:
 
 
 def two_operators(records: DataFrame) -> DataFrame:
-    """A: one state row per event (dropDuplicates), then totals in a second stateful operator."""
+    """A: one state row per event (dropDuplicates), then totals in a second stateful operator.
+
+    In:  canonical records of a stream.
+    Out: store_id, window_start, the axes and the sum of each part.
+    """
     events = stream_of_events(records).withColumn("window", F.window("happened_at", WINDOW))
+    # Of two payloads it keeps the one that its task reads first, which need not be the first by
+    # offset: one of the reasons against it.
     distinct = events.dropDuplicates(["store_id", "event_id", "window"])
     totals = distinct.groupBy("store_id", "window", *SALES.axes).agg(
-        *(F.sum(part).alias(part) for part in SALES.parts)
+        *(F.sum(part).alias(part) for part in SALES.part_names)
     )
     return totals.select(
-        "store_id", F.col("window.start").alias("window_start"), *SALES.axes, *SALES.parts
+        "store_id", F.col("window.start").alias("window_start"), *SALES.axes, *SALES.part_names
     )
 
 
 def set_of_texts(records: DataFrame) -> DataFrame:
-    """B: the set of a window's events, identity as text."""
+    """B: the set of a window's events, identity as text.
+
+    In:  canonical records of a stream.
+    Out: as tally.frames.window_rows().
+    """
+    # Never smaller than the list: each member has an offset of its own, so that no two are equal.
     return window_rows(_collected(stream_of_events(records), F.collect_set), SALES)
 
 
 def set_of_hashes(records: DataFrame) -> DataFrame:
-    """B2: the same, identity as two 64-bit hashes (16 bytes) in place of the text."""
+    """B2: the same, identity as two 64-bit hashes (16 bytes) in place of the text.
+
+    In:  canonical records of a stream.
+    Out: as tally.frames.window_rows().
+    """
     hashes = (F.xxhash64("event_id"), F.xxhash64("event_id", F.lit(1)))
     sixteen_bytes = F.unhex(F.concat(*(F.lpad(F.hex(hashed), 16, "0") for hashed in hashes)))
     events = stream_of_events(records).withColumn("event_id", sixteen_bytes.cast("string"))
@@ -68,13 +90,17 @@ def set_of_hashes(records: DataFrame) -> DataFrame:
 
 
 def list_of_texts(records: DataFrame) -> DataFrame:
-    """B3: the list of a window's events, identity as text; the transforms that both layers use."""
+    """B3: the list of a window's events, identity as text; the transforms that both layers use.
+
+    In:  canonical records of a stream.
+    Out: as tally.frames.window_rows().
+    """
     return window_rows(members_per_window(stream_of_events(records), SALES), SALES)
 
 
 def _collected(events: DataFrame, collect: Callable[[Column], Column]) -> DataFrame:
     member = F.struct(
-        "event_id", "offset", F.lit(False).alias("excluded"), *SALES.axes, *SALES.parts
+        "event_id", "offset", F.lit(False).alias("excluded"), *SALES.axes, *SALES.part_names
     )
     return events.groupBy("store_id", F.window("happened_at", WINDOW).alias("window")).agg(
         collect(member).alias("members")
@@ -82,9 +108,9 @@ def _collected(events: DataFrame, collect: Callable[[Column], Column]) -> DataFr
 
 
 SHAPES = (
-    Shape("read and parse only", parsed_only, operators=0),
-    Shape("A  dropDuplicates, then totals", two_operators, operators=2),
-    Shape("B  set a window, text identity", set_of_texts),
-    Shape("B2 set a window, hashed identity", set_of_hashes),
-    Shape("B3 list a window", list_of_texts),
+    StateShape("read and parse only", parsed_only, operators=0),
+    StateShape("A  dropDuplicates, then totals", two_operators, operators=2),
+    StateShape("B  set a window, text identity", set_of_texts),
+    StateShape("B2 set a window, hashed identity", set_of_hashes),
+    StateShape("B3 list a window", list_of_texts),
 )

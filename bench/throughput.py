@@ -14,7 +14,7 @@ from functools import partial
 from bench.compared import say
 from bench.harness import arguments, contenders, own_stack
 from bench.shown import show
-from tally.events import CanonicalReceipt
+from ingest.sources.sales.record import CanonicalReceipt
 from tests.support.canonical import receipt
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
@@ -61,6 +61,7 @@ SHAPES: dict[str, tuple[Shape, int]] = {
 
 
 def _spread(count: int, stores: int, windows: int) -> Iterator[CanonicalReceipt]:
+    # The same receipts in each run, for each contender and on each machine.
     chance = random.Random(1)
     step = windows * WINDOW / count
     for number in range(count):
@@ -78,6 +79,7 @@ def main() -> int:
         shape, count = SHAPES[name][0], int(SHAPES[name][1] * options.share)
         with own_stack() as bench:
             for number in range(options.runs):
+                # In turn, so that a quieter hour is everybody's.
                 for contender in contenders(options.against):
                     run = bench.measure(contender, partial(shape, count))
                     say(

@@ -11,13 +11,15 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median, quantiles
 
 import msgspec
 import psutil
-from confluent_kafka import TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from bench.compared import say
@@ -25,28 +27,37 @@ from bench.harness import own_stack
 from bench.processes import cpu_of
 from ops import provision
 from runtime.connect import kafka_admin, kafka_consumer, kafka_producer
+from runtime.producer import AwaitedProducer
+from runtime.sources import TRAFFIC
 from speed_layer.session import build_streaming_session
 from speed_layer.sink.updates import TOPIC
 from speed_layer.source import canonical_stream
 from speed_layer.views import start_views
-from tally.families import TRAFFIC
 from tally.partitions import partition_of
 from tally.settings import Settings
 from tests.integration.speed.query import OnTopic
 from tests.support.canonical import interval
 
 TOPICS, RATE, WARM_SECONDS, IDLE_SECONDS = 10, 20, 30, 20
+ANSWER_SECONDS = 60.0
 HAPPENED_AT = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
-class Announced:
-    """When each store's latest window was announced, monotonic seconds."""
+class AnnouncedWindows:
+    """When each store's latest window was announced, monotonic seconds.
+
+    Read from the topic's beginning, which this run has made: "latest" asks a group for its
+    position first, and is wherever the topic ends when the answer comes.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.seen: dict[tuple[str, int], float] = {}
-        self._consumer = kafka_consumer(settings, "bench-topics", {"auto.offset.reset": "latest"})
+        self._consumer = kafka_consumer(settings, "bench-topics")
         self._consumer.assign(
-            [TopicPartition(TOPIC, number) for number in range(settings.partitions)]
+            [
+                TopicPartition(TOPIC, number, OFFSET_BEGINNING)
+                for number in range(settings.partitions)
+            ]
         )
         threading.Thread(target=self._watch, daemon=True).start()
 
@@ -59,28 +70,33 @@ class Announced:
 
 
 def send_for(settings: Settings, seconds: float, begin: int) -> dict[tuple[str, int], float]:
-    """RATE records a second on each topic; when each was sent.
+    """By store and number when each record was sent, in monotonic seconds; RATE a second a topic.
 
     Each is the next event of a store's window.
     """
-    producer, stop, sent = (
-        kafka_producer(settings),
-        time.monotonic() + seconds,
-        dict[tuple[str, int], float](),
-    )
+    sender = AwaitedProducer(kafka_producer(settings), ANSWER_SECONDS)
+    stop, sent = time.monotonic() + seconds, dict[tuple[str, int], float]()
     number = begin
     while time.monotonic() < stop:
         tick, number = time.monotonic(), number + 1
         for topic in range(TOPICS):
             store = f"s{topic}"
             value = msgspec.json.encode(interval(store, f"door-{number}", HAPPENED_AT))
-            producer.produce(
-                f"bench-{topic}", value, store, partition_of(store, settings.partitions)
-            )
+            sender.send(f"bench-{topic}", value, store, partition_of(store, settings.partitions))
             sent[store, number] = time.monotonic()
-        producer.flush()
+        sender.settle("bench topics", "look into the broker's log")
         time.sleep(max(0.0, tick + 1 / RATE - time.monotonic()))
     return sent
+
+
+def speed_processes() -> Iterator[psutil.Process]:
+    """The JVM of the query and its Python workers."""
+    for one in psutil.Process().children(recursive=True):
+        # One that has just ended has no command line any more.
+        with suppress(psutil.NoSuchProcess):
+            command = " ".join(one.cmdline())
+            if "runtime.workers" in command or "SparkSubmit" in command:
+                yield one
 
 
 def main() -> int:
@@ -107,22 +123,18 @@ def main() -> int:
             {},
             settings,
         )
-        announced, warm = Announced(settings), send_for(settings, WARM_SECONDS, 0)
+        announced, warm = AnnouncedWindows(settings), send_for(settings, WARM_SECONDS, 0)
         query.processAllAvailable()
-        mine = psutil.Process().children(recursive=True)
-        speed = [
-            one
-            for one in mine
-            if "runtime.workers" in " ".join(one.cmdline())
-            or "SparkSubmit" in " ".join(one.cmdline())
-        ]
+        speed = list(speed_processes())
         before, began = sum(map(cpu_of, speed)), time.monotonic()
         time.sleep(IDLE_SECONDS)
         cores = (sum(map(cpu_of, speed)) - before) / (time.monotonic() - began)
         print(f"idle: {cores:.2f} of a core, JVM and workers")
         last = max(number for _, number in warm)
+        # Numbers go on: what was sent to warm up is in the windows.
         sent = send_for(settings, options.seconds, last)
         query.processAllAvailable()
+        # The micro-batch has ended, and the thread that watches may be a poll behind.
         time.sleep(2)
         waited = sorted(first_at_least(announced, key) - at for key, at in sent.items())
         cut = quantiles(waited, n=100)
@@ -134,14 +146,17 @@ def main() -> int:
     os._exit(0)
 
 
-def first_at_least(announced: Announced, key: tuple[str, int]) -> float:
+def first_at_least(announced: AnnouncedWindows, key: tuple[str, int]) -> float:
     """When the store's window was first announced with so many events or more.
 
     Raises SystemExit when it never was.
     """
     store, number = key
     found = [
-        at for (other, events), at in announced.seen.items() if other == store and events >= number
+        # Or more: a window that two records have reached in one micro-batch is announced once.
+        at
+        for (other, events), at in announced.seen.items()
+        if other == store and events >= number
     ]
     if not found:
         raise SystemExit(f"event {number} of {store} was never announced; no number")

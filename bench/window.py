@@ -41,6 +41,7 @@ def micro_batches(home: Path) -> list[int]:
     """Milliseconds of each micro-batch that read something."""
     lines = [
         line
+        # With the file before it: a long run fills one and goes on in the next.
         for file in (home / "logs").glob("speed-progress-*.jsonl")
         for line in file.read_text("utf-8").splitlines()
     ]
@@ -70,6 +71,7 @@ def grow(bench: Bench, contender: Contender, batches: int, events: int) -> list[
                 numbers = range(batch * events, (batch + 1) * events)
                 sold = (receipt("1", number, START + number * STEP) for number in numbers)
                 publish(bench.settings, counted(sold, expected))()
+                # One micro-batch for each lot: sent ahead, two lots could fall into one.
                 wait_for(batch, bench.settings.home)
             refuse_wrong_rows(contender.name, rows_of(session), expected)
     return micro_batches(bench.settings.home)

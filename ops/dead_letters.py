@@ -1,14 +1,14 @@
 """Dead letters as the topic holds them, and the way back of an original into its raw topic."""
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
-from uuid import uuid4
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Message
 
-from runtime.connect import kafka_consumer, kafka_producer
+from runtime.connect import kafka_producer
+from runtime.producer import AwaitedProducer
+from runtime.reading import first_records, read_to_end
 from schemas import loader
 from tally.errors import TallyError
 from tally.instants import from_millis, instant_text
@@ -17,7 +17,6 @@ from tally.settings import Settings
 
 TOPIC = "dead-letters"
 _SECONDS = 30.0
-_BATCH = 5_000
 
 
 @dataclass(frozen=True)
@@ -39,12 +38,12 @@ class DeadLetter:
     value: str
 
     def as_json(self) -> dict[str, Any]:
-        """Its fields by name."""
+        """Its fields by name, instants as text in UTC."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedLetters:
     """Which dead letters; an empty text or None is no condition."""
 
     reason: str = ""
@@ -54,6 +53,7 @@ class Wanted:
     def matches(self, letter: DeadLetter) -> bool:
         """Whether the letter is wanted."""
         topic = letter.id.rsplit(":", 2)[0]
+        # Texts of one form, in UTC: they are ordered as the instants are.
         recent = self.since is None or letter.at >= instant_text(self.since)
         return recent and self.reason in ("", letter.reason) and self.topic in ("", topic)
 
@@ -61,7 +61,9 @@ class Wanted:
 def dead_letters(settings: Settings) -> dict[str, DeadLetter]:
     """Every dead letter by id, in order of arrival; a repeat has replaced the one before."""
     letters: dict[str, DeadLetter] = {}
-    for message in sorted(_all_messages(settings), key=lambda message: message.timestamp()[1]):
+    messages = read_to_end(settings, [TOPIC])
+    # By the brokers' stamps: offsets of different partitions have no order.
+    for message in sorted(messages, key=lambda message: message.timestamp()[1]):
         letter = _letter(message)
         letters[letter.id] = letter
     return letters
@@ -104,13 +106,10 @@ def _original(settings: Settings, letter: DeadLetter) -> Message:
             f"{letter.id}: a {letter.reason} lies in a canonical topic;"
             " give its corrected message with --fix FILE"
         )
-    consumer = kafka_consumer(settings, f"dead-letters-{uuid4()}", {"auto.offset.reset": "error"})
-    try:
-        consumer.assign([TopicPartition(topic, int(partition), int(offset))])
-        message = consumer.poll(_SECONDS)
-    finally:
-        consumer.close()
-    if message is None or message.error() or not _is_original(settings, letter, message):
+    place = topic, int(partition), int(offset)
+    # reset: what is gone is answered by none, and not by the next record that there is.
+    message = first_records(settings, [place], _SECONDS, {"auto.offset.reset": "error"})[place]
+    if message is None or not _is_original(settings, letter, message):
         kept = f"kept {settings.raw_retention_seconds} s"
         raise TallyError(
             f"{letter.id}: the original is no longer in Kafka ({kept});"
@@ -120,26 +119,20 @@ def _original(settings: Settings, letter: DeadLetter) -> Message:
 
 
 def _is_original(settings: Settings, letter: DeadLetter, message: Message) -> bool:
+    # An offset may have been given out again, after a log was cut: the digest tells the original.
     return keyed_digest(digest_key(settings.home), message.value() or b"") == letter.sha256
 
 
 def _send(
     settings: Settings, topic: str, key: Any, value: bytes, headers: list[tuple[str, bytes]]
 ) -> str:
-    stored: list[str] = []
-
-    def keep(error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            stored.append(f"{message.topic()}:{message.partition()}:{message.offset()}")
-
-    producer = kafka_producer(settings)
-    producer.produce(topic, value, key, headers=list(headers), on_delivery=keep)
-    if producer.flush(_SECONDS) or not stored:
-        raise TallyError(
-            f"Kafka at {settings.kafka} did not take the message;"
-            " `tally status` shows whether it runs"
-        )
-    return stored[0]
+    stored: list[Message] = []
+    sender = AwaitedProducer(kafka_producer(settings), _SECONDS, stored.append)
+    # No partition is named: a raw record may lie in any, the normaliser keys it anew.
+    sender.send(topic, value, key, headers=headers)
+    sender.settle(f"Kafka at {settings.kafka}", "`tally status` shows whether it runs")
+    [message] = stored
+    return f"{message.topic()}:{message.partition()}:{message.offset()}"
 
 
 def _letter(message: Message) -> DeadLetter:
@@ -166,35 +159,3 @@ def _letter(message: Message) -> DeadLetter:
 
 def _text(content: bytes | str) -> str:
     return content.decode("utf-8", "backslashreplace") if isinstance(content, bytes) else content
-
-
-def _all_messages(settings: Settings) -> Iterator[Message]:
-    consumer = kafka_consumer(settings, f"dead-letters-{uuid4()}", {"enable.partition.eof": True})
-    try:
-        partitions = _partitions(consumer)
-        consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in partitions])
-        yield from _until_end(consumer, len(partitions))
-    finally:
-        consumer.close()
-
-
-def _partitions(consumer: Consumer) -> list[int]:
-    metadata = consumer.list_topics(TOPIC, timeout=_SECONDS).topics[TOPIC]
-    if metadata.error is not None:
-        raise TallyError(f"topic {TOPIC}: {metadata.error.str()}; start the stack with `tally up`")
-    return sorted(metadata.partitions)
-
-
-def _until_end(consumer: Consumer, partitions: int) -> Iterator[Message]:
-    ended = 0
-    while ended < partitions:
-        for message in consumer.consume(_BATCH, timeout=0.2):
-            error = message.error()
-            if error is None:
-                yield message
-            elif error.code() == KafkaError._PARTITION_EOF:
-                ended += 1
-            else:
-                raise TallyError(
-                    f"topic {TOPIC}: {error.str()}; `tally doctor` looks for the cause"
-                )

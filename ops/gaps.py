@@ -16,11 +16,13 @@ from deltalake import DeltaTable
 
 from runtime.bookmarks import Bookmark, Log, TopicIds, what_is_lost
 from runtime.connect import NORMALISER_ANCHOR, NORMALISER_GROUP, kafka_admin, kafka_consumer
-from runtime.gaps import Gap, note_gap, past_gaps, read_gaps
+from runtime.gaps import AcceptedGap, note_gap, past_gaps, read_gaps
 from runtime.marks import Mark, read_marks, topic_ids
+from runtime.offsets import numbered, offsets_by_topic
+from runtime.sources import FAMILIES
+from runtime.topics import bounds_of
 from schemas import loader
 from tally.errors import TallyError
-from tally.families import FAMILIES
 from tally.instants import from_millis
 from tally.settings import Settings
 
@@ -78,13 +80,8 @@ def hole(settings: Settings, session: Session, topic: str, partition: int) -> Ho
         if topic in FAMILIES
         else _of_the_normaliser(settings, topic, partition)
     )
-    consumer = kafka_consumer(settings, "gaps")
-    try:
-        earliest, end = consumer.get_watermark_offsets(
-            TopicPartition(topic, partition), timeout=_SECONDS
-        )
-    finally:
-        consumer.close()
+    with kafka_consumer(settings, "gaps") as consumer:
+        earliest, end = bounds_of(consumer, (topic, partition), _SECONDS)
     last = book.last if book else None
     place = (topic, partition, last.offset) if last else None
     # A record of the master's that Kafka has let go by the clock tells nothing.
@@ -98,7 +95,7 @@ def hole(settings: Settings, session: Session, topic: str, partition: int) -> Ho
     return Hole(topic, partition, position, loss, book, log) if loss else None
 
 
-def accept(settings: Settings, session: Session, found: Hole, reason: str) -> Gap:
+def accept(settings: Settings, session: Session, found: Hole, reason: str) -> AcceptedGap:
     """The gap, kept for good; the reader goes on behind it at its next start.
 
     Raises TallyError when a canonical log was cut or made anew, or when the normaliser runs.
@@ -109,11 +106,14 @@ def accept(settings: Settings, session: Session, found: Hole, reason: str) -> Ga
             " repeat those of the master dataset: begin a new master dataset in another TALLY_HOME"
         )
     noted = datetime.now(UTC)
+    # With nothing after the hole the lost records may have come until this moment.
     arrivals = _first_arrival(found), _last_arrival(settings, found) or noted
-    gap = Gap(
+    gap = AcceptedGap(
         found.topic,
         found.partition,
         found.position,
+        # Of a log that was cut this is the position: its lost records have no offsets of their own
+        # any more.
         max(found.position, found.log.earliest),
         *arrivals,
         noted,
@@ -150,6 +150,7 @@ def _move(admin: AdminClient, found: Hole) -> None:
     position = TopicPartition(
         found.topic, found.partition, found.log.earliest, metadata=Bookmark(found.log.topic_id).text
     )
+    # The brokers refuse it while the group has a member: no position moves under a normaliser.
     moved = admin.alter_consumer_group_offsets(
         [ConsumerGroupTopicPartitions(NORMALISER_GROUP, [position])], request_timeout=_SECONDS
     )
@@ -191,8 +192,8 @@ def _of_the_master(
 ) -> tuple[int, Bookmark | None]:
     # What the ingest itself goes by, gaps that were accepted before included.
     note: dict[str, Any] = next(_notes(settings), {"until": {}, "marks": {}})
-    until = note["until"].get(topic, {}).get(str(partition), 0)
-    mark = note.get("marks", {}).get(topic, {}).get(str(partition))
+    until = offsets_by_topic(note["until"]).get(topic, {}).get(partition, 0)
+    mark = numbered(note.get("marks", {}).get(topic, {})).get(partition)
     book = Bookmark(note["topic_ids"][topic], Mark(**mark)) if mark else None
     return past_gaps({topic: {partition: until}}, read_gaps(session))[topic][partition], book
 

@@ -8,19 +8,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cassandra.cluster import Session
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer
 
 from runtime.connect import NORMALISER_GROUP, kafka_consumer
+from runtime.reading import first_records
+from runtime.sources import FAMILIES
+from runtime.topics import Lane, committed_positions, ends
 from schemas.loader import topics
-from tally.errors import StackError
-from tally.families import FAMILIES
 from tally.settings import Settings
 
 _TIMEOUT_SECONDS = 15.0
-_POLL_SECONDS = 0.5
 
 # First offset that is not read yet, or that is not written yet, by (topic, partition).
-Offsets = Mapping[tuple[str, int], int]
+Offsets = Mapping[Lane, int]
 
 
 @dataclass(frozen=True)
@@ -87,37 +87,29 @@ def read_waiting(settings: Settings, session: Session) -> Waiting:
 
 def _reach(settings: Settings, session: Session) -> _Reach:
     raw = [entry["raw"] for name, entry in topics().items() if name in FAMILIES]
-    consumer = kafka_consumer(settings, NORMALISER_GROUP)
-    try:
-        raw_ends, ends = _ends(consumer, raw), _ends(consumer, FAMILIES)
-        committed = consumer.committed(
-            [TopicPartition(*key) for key in raw_ends], timeout=_TIMEOUT_SECONDS
-        )
-    finally:
-        consumer.close()
+    with kafka_consumer(settings, NORMALISER_GROUP) as consumer:
+        raw_ends, canonical_ends = _ends(consumer, raw), _ends(consumer, FAMILIES)
+        committed = committed_positions(consumer, raw_ends, _TIMEOUT_SECONDS)
+    # A group without a position (-1001) has read nothing.
     done = {(part.topic, part.partition): max(0, part.offset) for part in committed}
     return _Reach(
         raw_ends,
-        ends,
+        canonical_ends,
         done,
         _reached(session, "speed_progress"),
         _reached(session, "master_position"),
     )
 
 
-def _ends(consumer: Consumer, names: Iterable[str]) -> dict[tuple[str, int], int]:
+def _ends(consumer: Consumer, names: Iterable[str]) -> Offsets:
     """End offset by (topic, partition).
 
     It is the last stable offset, since the consumer reads committed records only.
     """
-    partitions = [
-        (name, number)
-        for name in names
-        for number in consumer.list_topics(name, _TIMEOUT_SECONDS).topics[name].partitions
-    ]
     return {
-        key: consumer.get_watermark_offsets(TopicPartition(*key), timeout=_TIMEOUT_SECONDS)[1]
-        for key in partitions
+        (name, number): end
+        for name, by_number in ends(consumer, names, _TIMEOUT_SECONDS).items()
+        for number, end in by_number.items()
     }
 
 
@@ -127,6 +119,7 @@ def _reached(session: Session, table: str) -> Offsets:
 
 
 def _records(reached: Offsets, ends: Offsets) -> int:
+    # In offsets, not records: markers of transactions are among them.
     return sum(max(0, end - reached.get(key, 0)) for key, end in ends.items())
 
 
@@ -141,24 +134,6 @@ def _first_arrivals(settings: Settings, unread: Offsets) -> list[float]:
 
     None of a partition where only markers of transactions follow.
     """
-    consumer = kafka_consumer(settings, "lag", {"enable.partition.eof": True})
-    waiting, found, deadline = set(unread), list[float](), time.monotonic() + _TIMEOUT_SECONDS
-    try:
-        consumer.assign([TopicPartition(*key, offset) for key, offset in unread.items()])
-        while waiting and time.monotonic() < deadline:
-            message = consumer.poll(_POLL_SECONDS)
-            error = message.error() if message else None
-            if message is None or (error is not None and error.code() != KafkaError._PARTITION_EOF):
-                continue  # the client tries again by itself
-            key = (message.topic() or "", message.partition() or 0)
-            if error is None and key in waiting:
-                found.append(message.timestamp()[1] / 1000)
-            waiting.discard(key)
-    finally:
-        consumer.close()
-    if waiting:
-        raise StackError(
-            f"kafka at {settings.kafka}: no answer within {_TIMEOUT_SECONDS:.0f} s;"
-            " look into its log"
-        )
-    return found
+    places = [(*lane, offset) for lane, offset in unread.items()]
+    found = first_records(settings, places, _TIMEOUT_SECONDS).values()
+    return [first.timestamp()[1] / 1000 for first in found if first is not None]

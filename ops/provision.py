@@ -22,6 +22,7 @@ from confluent_kafka.admin import (
 
 from runtime.connect import cassandra_session, kafka_admin
 from schemas import loader
+from schemas.source import BadSource
 from tally.errors import StackError, TallyError
 from tally.settings import Settings
 
@@ -42,7 +43,7 @@ def main() -> int:
         settings = Settings.load()
         create_topics(settings)
         create_tables(settings)
-    except TallyError as error:
+    except (TallyError, BadSource) as error:
         print(f"provision: {error}", file=sys.stderr)
         return 1
     return 0
@@ -77,7 +78,7 @@ def _bring_topics(admin: AdminClient, settings: Settings, prefix: str) -> None:
 
 
 def topic_configuration(kind: str, settings: Settings) -> dict[str, str]:
-    """Broker configuration of a topic by its kind: raw, canonical, durable or clock."""
+    """Broker configuration, by name, of a topic by its kind: raw, canonical, durable or clock."""
     # Raw topics have none: their records are deleted by who has read them, never by the clock
     # alone.
     hours = {"canonical": settings.canonical_retention_hours, "clock": 1}.get(kind)
@@ -85,6 +86,7 @@ def topic_configuration(kind: str, settings: Settings) -> dict[str, str]:
         "retention.ms": str(-1 if hours is None else hours * HOUR_MILLISECONDS),
         "retention.bytes": "-1",
         "max.message.bytes": str(MAX_MESSAGE_BYTES),
+        # One copy may be away: were all needed, each restart of a broker would stop every producer.
         "min.insync.replicas": str(max(1, settings.replication - 1)),
     }
     # The time of arrival is the broker's: a till's clock must not decide what is in the future.
@@ -107,7 +109,10 @@ def _raw_segment(settings: Settings) -> int:
 
 
 def create_tables(settings: Settings) -> None:
-    """The settings' keyspace with every table of schemas/views."""
+    """The settings' keyspace with every table of schemas/views.
+
+    Raises StackError when Cassandra does not answer, or refuses a table.
+    """
     copies = (
         f"{{'class': 'NetworkTopologyStrategy', '{settings.cassandra_datacenter}':"
         f" {settings.replication}}}"
@@ -183,6 +188,7 @@ def _configure(admin: AdminClient, topics: Mapping[str, dict[str, str]]) -> None
         ConfigResource(ResourceType.TOPIC, name, incremental_configs=_entries(config))
         for name, config in topics.items()
     ]
+    # What else somebody has set on a topic stays as it is.
     for outcome in (admin.incremental_alter_configs(resources) if resources else {}).values():
         outcome.result(TIMEOUT_SECONDS)
 

@@ -1,5 +1,7 @@
 """What a failed Spark query says at its root, without what Spark, py4j and the JVM wrap it in."""
 
+# Spark quotes a worker's traceback within that of py4j, and that within the JVM's: what comes last
+# was there first.
 _TRACEBACK = "Traceback (most recent call last):"
 _CAUSED_BY = "Caused by: "
 _MOST_CHARACTERS = 300

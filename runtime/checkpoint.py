@@ -5,15 +5,10 @@ Whether it has begun, and which offsets its micro-batches have.
 
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeAlias
 
+from runtime.offsets import TopicOffsets, offsets_by_topic
 from tally.errors import Refused
-
-# By partition, and by topic and partition.
-Offsets: TypeAlias = Mapping[int, int]
-TopicOffsets: TypeAlias = Mapping[str, Offsets]
 
 
 def has_begun(checkpoint: Path) -> bool:
@@ -31,16 +26,19 @@ def committed_position(checkpoint: Path) -> TopicOffsets | None:
 
 
 def planned_end(checkpoint: Path, batch: int) -> TopicOffsets:
-    """First offset not in the micro-batch, which is on disk before the micro-batch runs.
+    """First offset not in the micro-batch, by topic and partition.
 
-    Raises Refused if it is damaged or missing.
+    It is on disk before the micro-batch runs. Raises Refused if it is damaged or missing.
     """
     # Version, metadata, and one line for the one source.
     return _offsets_in(checkpoint, checkpoint / "offsets" / str(batch), lines=3)
 
 
 def planned_start(checkpoint: Path, batch: int) -> TopicOffsets:
-    """First offset of the micro-batch. Raises Refused if it is damaged or missing."""
+    """First offset of the micro-batch, by topic and partition.
+
+    Raises Refused if it is damaged or missing.
+    """
     if batch:
         return planned_end(checkpoint, batch - 1)
     # Where the query began: version, and one line.
@@ -50,6 +48,8 @@ def planned_start(checkpoint: Path, batch: int) -> TopicOffsets:
 def _offsets_in(checkpoint: Path, file: Path, lines: int) -> TopicOffsets:
     try:
         *before, source = file.read_text("utf-8").splitlines()
+        # Cut off behind its second line a file ends in JSON too, its metadata: as offsets that
+        # would name no topic.
         if len(before) != lines - 1:
             raise ValueError(f"{len(before) + 1} lines, not {lines}")
         return offsets_by_topic(json.loads(source))
@@ -58,24 +58,6 @@ def _offsets_in(checkpoint: Path, file: Path, lines: int) -> TopicOffsets:
             f"checkpoint {checkpoint}: {file.relative_to(checkpoint)} is damaged or missing"
             f" ({error}); restore the whole folder, or move it away to begin anew"
         ) from error
-
-
-def offsets_by_topic(told: Mapping[str, Mapping[str, int]]) -> TopicOffsets:
-    """Offsets as Spark tells them: JSON has no numbers as names."""
-    return {
-        topic: {int(partition): offset for partition, offset in places.items()}
-        for topic, places in told.items()
-    }
-
-
-def text_of(offsets: TopicOffsets) -> str:
-    """Offsets as Spark is told them."""
-    return json.dumps(
-        {
-            topic: {str(partition): offset for partition, offset in places.items()}
-            for topic, places in offsets.items()
-        }
-    )
 
 
 def keep_whole(file: Path, text: str) -> None:
@@ -87,10 +69,13 @@ def keep_whole(file: Path, text: str) -> None:
     arriving = file.with_name(f"{file.name}.arriving")
     with arriving.open("w", encoding="utf-8") as opened:
         opened.write(text)
+        # Before the rename: the name may reach the disk ahead of the text, and a loss of power then
+        # leaves an empty file.
         opened.flush()
         os.fsync(opened.fileno())
     arriving.rename(file)
 
 
 def _numbers(folder: Path) -> list[int]:
+    # Beside them lie their checksums, and what a crash has left half-written.
     return [int(file.name) for file in folder.glob("*") if file.name.isdigit()]

@@ -5,9 +5,11 @@ So it is the only one that may say up to when everything has arrived.
 
 from datetime import datetime
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, Message
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 
 from runtime.connect import kafka_producer
+from runtime.producer import AwaitedProducer
+from runtime.topics import partition_numbers
 from tally.errors import TallyError
 from tally.instants import from_millis
 from tally.settings import Settings
@@ -24,26 +26,17 @@ def brokers_now(settings: Settings) -> datetime:
     """
     producer = kafka_producer(settings, {"linger.ms": 0})
     stamps: list[tuple[int, int]] = []
-    failed: list[KafkaError] = []
-
-    def keep(error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            stamps.append(message.timestamp())
-        else:
-            failed.append(error)
-
-    partitions = producer.list_topics(TOPIC, TIMEOUT_SECONDS).topics[TOPIC].partitions
-    for number in partitions:
-        producer.produce(TOPIC, b"", partition=number, on_delivery=keep)
-    left = producer.flush(TIMEOUT_SECONDS)
-    if failed or left or not stamps:
-        raise TallyError(
-            f"topic {TOPIC}: {failed[0].str() if failed else 'no answer'};"
-            " start Kafka with `tally up kafka`"
-        )
+    sender = AwaitedProducer(
+        producer, TIMEOUT_SECONDS, lambda message: stamps.append(message.timestamp())
+    )
+    # A partition's leader stamps its records: each broker has a clock of its own.
+    for number in partition_numbers(producer, TOPIC, TIMEOUT_SECONDS):
+        sender.send(TOPIC, b"", partition=number)
+    sender.settle(f"topic {TOPIC}", "start Kafka with `tally up kafka`")
     if any(kind != TIMESTAMP_LOG_APPEND_TIME for kind, _ in stamps):
         raise TallyError(
             f"topic {TOPIC} has not the brokers' time in its records;"
             " `tally up kafka` sets message.timestamp.type"
         )
+    # The slowest of the clocks: by its instant all of them have come that far.
     return from_millis(min(millis for _, millis in stamps))

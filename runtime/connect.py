@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from cassandra import ConsistencyLevel, DriverException
@@ -60,6 +62,8 @@ def cassandra_cluster(settings: Settings) -> Cluster:
             DCAwareRoundRobinPolicy(settings.cassandra_datacenter)
         ),
         retry_policy=RetryPolicy(),
+        # Written and read by a quorum: by ONE of three a served count falls when another replica
+        # answers.
         consistency_level=ConsistencyLevel.LOCAL_QUORUM,
         serial_consistency_level=ConsistencyLevel.SERIAL,
         request_timeout=REQUEST_TIMEOUT_SECONDS,
@@ -71,6 +75,24 @@ def cassandra_cluster(settings: Settings) -> Cluster:
     )
 
 
+def for_workers(settings: Settings) -> Settings:
+    """The settings without the driver's folders.
+
+    So a worker that outlives one job serves the next with one session.
+    """
+    return settings.model_copy(update={"home": Path(), "checkpoints": None})
+
+
+def worker_session(settings: Settings) -> Session:
+    """The session of this Python worker, made on first use: a session does not survive a fork."""
+    return _worker_session(for_workers(settings))
+
+
+@cache
+def _worker_session(settings: Settings) -> Session:
+    return cassandra_cluster(settings).connect(settings.keyspace)
+
+
 def kafka_producer(settings: Settings, overrides: Mapping[str, Any] | None = None) -> Producer:
     """An idempotent producer: acks from all in-sync replicas, retries to the limit, order kept."""
     return Producer(
@@ -78,7 +100,7 @@ def kafka_producer(settings: Settings, overrides: Mapping[str, Any] | None = Non
             "bootstrap.servers": settings.kafka,
             "enable.idempotence": True,
             "acks": "all",
-            "max.in.flight.requests.per.connection": 5,
+            "max.in.flight.requests.per.connection": 5,  # the most that keep their order
             "linger.ms": 5,
             "compression.type": "lz4",
             **(overrides or {}),
@@ -94,7 +116,9 @@ def kafka_consumer(
         {
             "bootstrap.servers": settings.kafka,
             "group.id": group,
+            # This library's default, not the Java client's: written down, since all hangs on it.
             "isolation.level": "read_committed",
+            # A position is kept when what was read is stored, never by the clock.
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             **(overrides or {}),

@@ -35,6 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for early in stops:
         process.send_signal(early)
     code = process.wait()
+    # Docker would start it again for ever, with the same end: held, its log ends with the reason.
     if code == REFUSED:
         print(
             f"{' '.join(command)}: refused and not started again;"

@@ -21,7 +21,7 @@ def classes_jar(cache: Path) -> Path:
 
 
 def forkless_conf(cache: Path) -> dict[str, str]:
-    """Spark's settings for the `file:` scheme alone.
+    """Spark's settings, by name, for the `file:` scheme alone.
 
     Raises TallyError when the set-up has not run.
     """

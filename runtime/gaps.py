@@ -3,11 +3,13 @@
 Kept in Cassandra for good.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
 from cassandra.cluster import Session
+
+from runtime.offsets import TopicOffsets
 
 _ALL = (
     "SELECT topic, partition, from_offset, until_offset, first_arrival, last_arrival,"
@@ -18,11 +20,10 @@ _NOTE = """
                      first_arrival, last_arrival, noted_at, reason)
     VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
 """
-Offsets = Mapping[str, Mapping[int, int]]
 
 
 @dataclass(frozen=True)
-class Gap:
+class AcceptedGap:
     """Offsets [from, until) of one partition.
 
     What is lost had arrived between first and last arrival (UTC).
@@ -38,21 +39,21 @@ class Gap:
     reason: str
 
 
-def read_gaps(session: Session) -> list[Gap]:
+def read_gaps(session: Session) -> list[AcceptedGap]:
     """Every gap ever accepted, by topic, partition and offset.
 
     Instants without zone, in UTC, as the driver gives them.
     """
-    found = [Gap(*row) for row in session.execute(_ALL)]
+    found = [AcceptedGap(*row) for row in session.execute(_ALL)]
     return sorted(found, key=lambda gap: (gap.topic, gap.partition, gap.from_offset))
 
 
-def note_gap(session: Session, gap: Gap) -> None:
+def note_gap(session: Session, gap: AcceptedGap) -> None:
     """Keep the gap; noted again it is the same row."""
-    session.execute(_NOTE, [getattr(gap, name) for name in Gap.__dataclass_fields__])
+    session.execute(_NOTE, [getattr(gap, name) for name in AcceptedGap.__dataclass_fields__])
 
 
-def past_gaps(until: Offsets, gaps: Iterable[Gap]) -> dict[str, dict[int, int]]:
+def past_gaps(until: TopicOffsets, gaps: Iterable[AcceptedGap]) -> dict[str, dict[int, int]]:
     """First offset still wanted by topic and partition.
 
     One that lies in a gap is moved to the gap's end.
@@ -63,6 +64,7 @@ def past_gaps(until: Offsets, gaps: Iterable[Gap]) -> dict[str, dict[int, int]]:
     ({'sales': {0: 9, 1: 5}}, {'sales': {0: 4}})
     """
     wanted = {topic: dict(offsets) for topic, offsets in until.items()}
+    # Ascending: the end of one may lie in the next.
     for gap in sorted(gaps, key=lambda gap: gap.from_offset):
         if gap.from_offset <= wanted.get(gap.topic, {}).get(gap.partition, 0) < gap.until_offset:
             wanted.setdefault(gap.topic, {})[gap.partition] = gap.until_offset

@@ -13,6 +13,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
+# What one listens on, and no name that anybody asks for.
 _WILDCARDS = ("0.0.0.0", "::", "")
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _HEADERS = {
@@ -41,6 +42,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes on what is allowed."""
+        # The lifespan of the application comes from its server.
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
         elif refusal := self._refusal(scope):
@@ -53,6 +55,7 @@ class Guard:
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers = Headers(scope=scope)
         names = headers.getlist("host")
+        # None, or more than one, is 400 by RFC 9112: whoever stands before us may read another one.
         if len(names) != 1 or not self._is_ours(_host_of(names[0])):
             return 400, "This name is not served here; TALLY_ALLOWED_HOSTS lists further names."
         if self._is_foreign(scope, headers):
@@ -107,8 +110,10 @@ class BodyBudget:
         read = taken = 0
 
         async def counted() -> Message:
+            """The next message. Raises HTTPException 503 when it is beyond the budget."""
             nonlocal read, taken
             message = await receive()
+            # By what has come: how long the body is to be is only the client's word.
             before, read = max(0, read - _FREE_BYTES), read + len(message.get("body", b""))
             taken = max(0, read - _FREE_BYTES)
             self._bytes += taken - before

@@ -36,11 +36,13 @@ class Heartbeat:
         """
         self.beats += 1
         now = time.monotonic()
+        # Idle time is no standstill: an idle job that gets work has its time from then on.
         if progress != self._progress or not is_behind:
             self._progress, self._moved_at = progress, now
         if self._file is None or now - self._written < _EVERY_SECONDS:
             return
         self._written = now
+        # Whole or the one before: somebody may read it at any moment.
         arriving = self._file.with_name(f"{self._file.name}.arriving")
         arriving.write_text(json.dumps({"at": now, "moved_at": self._moved_at}), "utf-8")
         arriving.rename(self._file)

@@ -28,6 +28,7 @@ def exclusive_in_jvm(spark: SparkSession, folder: Path) -> Iterator[None]:
     file = folder.with_name(f"{folder.name}.jvm-lock")
     jvm = spark.sparkContext._jvm
     assert jvm is not None  # only a Spark Connect session has none
+    # Taken by the JVM itself: what Python holds is free as soon as Python is dead.
     opened = jvm.java.io.RandomAccessFile(str(file.absolute()), "rw")
     try:
         if not _taken(opened.getChannel().tryLock):

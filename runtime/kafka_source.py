@@ -8,10 +8,10 @@ import json
 
 from pyspark.sql import DataFrame, SparkSession
 
-from runtime.checkpoint import TopicOffsets, text_of
+from runtime.offsets import TopicOffsets, text_of
 from tally.settings import Settings
 
-# A record that is gone ends the query.
+# A record that is gone ends the query: the source's other way is to go on, and to warn in the log.
 _COMMITTED = {"kafka.isolation.level": "read_committed", "failOnDataLoss": "true"}
 
 
@@ -25,9 +25,14 @@ def committed_stream(
          would split a partition over tasks.
     Out: the Kafka source's columns (key, value, topic, partition, offset, timestamp).
     """
+    # With minPartitions or maxRecordsPerPartition several tasks read one partition: what took its
+    # records as they came has then counted the later of two payloads (seen).
     reader = spark.readStream.format("kafka").options(**_COMMITTED)
     reader = reader.option("kafka.bootstrap.servers", settings.kafka)
+    # No group id: Spark makes one for each query, and two of one group would part the records.
     reader = reader.option("subscribe", ",".join(starting))
+    # Always told: left to itself a new query begins at the end, and what lies before is lost in
+    # silence.
     return reader.option("startingOffsets", text_of(starting)).options(**options).load()
 
 
@@ -36,6 +41,7 @@ def committed_records(
 ) -> DataFrame:
     """The committed records in [starting, ending) of the partitions that are named.
 
+    In:  starting, ending: offsets by topic and partition; ending is exclusive.
     Out: the Kafka source's columns; markers of transactions and aborted records are no rows.
     """
     named = json.dumps({topic: sorted(places) for topic, places in starting.items()})

@@ -28,6 +28,8 @@ def exclusive(folder: Path) -> Iterator[None]:
             raise AlreadyRunning(
                 f"{folder}: held by process {holder}; stop that one first, or use another folder"
             ) from error
+        # The file stays at the end: removed, its next holder and one that still has it open would
+        # hold two locks of one name.
         lock.truncate(0)
         lock.write(str(os.getpid()))
         lock.flush()

@@ -4,23 +4,23 @@ Offsets alone do not tell: a topic that was made anew, or a log that was cut and
 has the same ones.
 """
 
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any
 
 import msgspec
-from confluent_kafka import Consumer, KafkaError, Message, TopicCollection, TopicPartition
+from confluent_kafka import Message, TopicCollection
 
-from runtime.connect import kafka_admin, kafka_consumer
+from runtime.connect import kafka_admin
+from runtime.reading import Place, first_records
 from tally.errors import StackError
 from tally.settings import Settings
 
 TIMEOUT_SECONDS = 30.0
-# Topic, partition, offset.
-Place = tuple[str, int, int]
 
 
+# Kept in the master's commits and beside committed positions: under another name a field of those
+# that are there would not be found.
 class Mark(msgspec.Struct, frozen=True):
     """One record of a log: its offset, its Kafka timestamp, SHA-256 of its value.
 
@@ -38,7 +38,7 @@ def mark(offset: int, timestamp_ms: int, value: bytes | None) -> Mark:
 
 
 def topic_ids(settings: Settings, topics: Iterable[str]) -> dict[str, str]:
-    """Id of each topic: a topic that is deleted and created anew has another one.
+    """Id of each topic by its name: one that is deleted and created anew has another one.
 
     Raises KafkaException, or StackError without answer.
     """
@@ -62,71 +62,18 @@ def read_marks(settings: Settings, places: Iterable[Place]) -> dict[Place, Mark 
     It was deleted or cut off then, or a transaction's marker lies there. Raises StackError when the
     brokers do not answer in time.
     """
-    waiting = {
-        (topic, partition): (topic, partition, offset) for topic, partition, offset in places
-    }
-    if not waiting:
-        return {}
     # Uncommitted ones too: an open transaction further on must not keep the answer back.
-    overrides = {
-        "isolation.level": "read_uncommitted",
-        "auto.offset.reset": "error",
-        "enable.partition.eof": True,
-    }
-    consumer = kafka_consumer(settings, "marks", overrides)
-    try:
-        consumer.assign([TopicPartition(*place) for place in waiting.values()])
-        return _answers(consumer, waiting, settings)
-    finally:
-        consumer.close()
+    overrides = {"isolation.level": "read_uncommitted", "auto.offset.reset": "error"}
+    found = first_records(settings, places, TIMEOUT_SECONDS, overrides)
+    return {place: _mark_at(place, first) for place, first in found.items()}
 
 
-def _answers(
-    consumer: Consumer, waiting: Mapping[tuple[str, int], Place], settings: Settings
-) -> dict[Place, Mark | None]:
-    found: dict[Place, Mark | None] = {}
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while len(found) < len(waiting):
-        if time.monotonic() > deadline:
-            raise StackError(
-                f"kafka at {settings.kafka}: {len(waiting) - len(found)} records were not read in"
-                f" {TIMEOUT_SECONDS:.0f} s"
-            )
-        message = consumer.poll(0.2)
-        place = (
-            None
-            if message is None
-            else waiting.get((str(message.topic()), _number(message.partition())))
-        )
-        if (
-            message is not None
-            and place is not None
-            and place not in found
-            and _is_an_answer(message)
-        ):
-            found[place] = _mark_at(place, message)
-            # What follows in the partition is not asked for.
-            consumer.incremental_unassign([TopicPartition(*place[:2])])
-    return found
-
-
-def _is_an_answer(message: Message) -> bool:
-    error = message.error()
-    return error is None or error.code() in (
-        KafkaError._PARTITION_EOF,
-        KafkaError._AUTO_OFFSET_RESET,
-    )
-
-
-def _mark_at(place: Place, message: Message) -> Mark | None:
-    if message.error() is not None or message.offset() != place[2]:
+def _mark_at(place: Place, first: Message | None) -> Mark | None:
+    # Where a marker lies, or a record was cut off, the next record answers for the place.
+    if first is None or first.offset() != place[2]:
         return None
-    return mark(place[2], message.timestamp()[1], _bytes(message.value()))
+    return mark(place[2], first.timestamp()[1], _bytes(first.value()))
 
 
 def _bytes(value: Any) -> bytes | None:
     return value if isinstance(value, bytes) else None
-
-
-def _number(partition: int | None) -> int:
-    return -1 if partition is None else partition

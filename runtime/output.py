@@ -35,6 +35,7 @@ def progress(title: str, total: int) -> Iterator[Advance]:
 
     A bar on a terminal, a line every 5 s elsewhere.
     """
+    # stdout belongs to the answer of the verb.
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _plain_lines(title, total)

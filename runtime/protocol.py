@@ -18,7 +18,7 @@ _FRAMING = 8
 
 
 @dataclass(frozen=True)
-class Limits:
+class ConnectionLimits:
     """What one client may take.
 
     Seconds from the start of each part, and connections of the process.
@@ -44,7 +44,7 @@ class BoundedProtocol(HttpToolsProtocol):
     single byte switches that off.
     """
 
-    limits = Limits()
+    limits = ConnectionLimits()
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -80,7 +80,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_headers = True
 
     def on_headers_complete(self) -> None:
-        """The body comes."""
+        """The body comes. Raises TooManyInARow when more requests wait than anybody honest has."""
         super().on_headers_complete()
         if len(self.pipeline) > MOST_PIPELINED:
             raise TooManyInARow
@@ -129,6 +129,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._end(408, "The request took too long.")
 
     def _allow(self, seconds: float) -> None:
+        # From the start of a part, not from its last byte: what trickles would never be past it.
         self.deadline = self.loop.time() + seconds
 
     def _end(self, status: int, reason: str) -> None:

@@ -87,5 +87,6 @@ def zone_of(name: str, where: str) -> ZoneInfo:
     """The time zone of this name. Raises BadSettings."""
     try:
         return ZoneInfo(name)
+    # OSError: `Europe` is a folder of zones, and a name may be too long for a file.
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise BadSettings(f"{where} {name!r} is no IANA time zone, e.g. Europe/Rome") from error

@@ -46,6 +46,7 @@ class Watchdog:
             time.sleep(self._look_seconds)
             looks = looks + 1 if stopped.is_set() or beats == self._heartbeat.beats else 0
             beats = self._heartbeat.beats
+        # From this thread and at once: the one that hangs cannot be asked to close anything.
         end_now(
             self._name,
             f"no sign of life for {self._most_looks * self._look_seconds:.0f} s;"

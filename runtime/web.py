@@ -14,7 +14,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from runtime.guard import STRICT_POLICY, BodyBudget, Guard, known_hosts
-from runtime.protocol import BoundedProtocol, Limits
+from runtime.protocol import BoundedProtocol, ConnectionLimits
 from tally.errors import StackError
 
 _BACKLOG = 2048
@@ -35,7 +35,7 @@ class Place:
     address: str
     allowed_hosts: str = ""
     page_policy: str = STRICT_POLICY
-    limits: Limits = field(default_factory=Limits)
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
 
 
 class _Server(uvicorn.Server):
@@ -81,7 +81,7 @@ def serve(app: ASGIApp, place: Place, must_end: Callable[[], bool] = lambda: Fal
         server.run([listener])
 
 
-def _configuration(app: ASGIApp, limits: Limits) -> uvicorn.Config:
+def _configuration(app: ASGIApp, limits: ConnectionLimits) -> uvicorn.Config:
     protocol = type("Protocol", (BoundedProtocol,), {"limits": limits})
     return uvicorn.Config(
         app,
@@ -118,6 +118,7 @@ def _most_connections(wanted: int) -> int:
 
     That limit is raised as far as allowed.
     """
+    # The soft limit is 1,024 on many systems; any process may raise it up to the hard one.
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if hard == resource.RLIM_INFINITY:

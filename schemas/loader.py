@@ -1,22 +1,67 @@
-"""The files of schemas/ as plain Python values; read once, no logic."""
+"""The files of schemas/ and of the sources' folders as plain Python values; read once."""
 
 import json
+import os
 import re
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 import yaml
 
+from schemas.catalogue import metrics_of
+from schemas.generated import event_schema_of, topics_of, views_of
+from schemas.source import DESCRIPTOR, BadSource, Source, by_name, json_of, read_source
+
 FOLDER = Path(__file__).parent
+# Folders of further sources, each with a source.yaml.
+FURTHER = "TALLY_SOURCES"
+
+
+@cache
+def sources() -> Mapping[str, Source]:
+    """Every source by name: those of ingest/sources, then those of the folders in TALLY_SOURCES.
+
+    Read once a process, from the environment: what comes of it (families, tables, topics) is
+    wanted in places that no settings reach, as Spark's Python workers. Raises BadSource.
+    """
+    outside = [Path(one) for one in os.environ.get(FURTHER, "").split(os.pathsep) if one]
+    return read_sources([*_own_folders(), *outside])
+
+
+@cache
+def own_sources() -> Mapping[str, Source]:
+    """The sources of ingest/sources alone, whatever the environment says."""
+    return read_sources(_own_folders())
+
+
+def read_sources(folders: Iterable[Path]) -> dict[str, Source]:
+    """The sources of these folders by name, in order. Raises BadSource."""
+    # A topic of a source's own must not be one that the system writes for itself.
+    taken = dict.fromkeys(_topics_file()["topics"], "schemas/topics.yaml")
+    return by_name(map(read_source, folders), taken)
+
+
+def _own_folders() -> list[Path]:
+    own = FOLDER.parent / "ingest" / "sources"
+    found = sorted(file.parent for file in own.glob(f"*/{DESCRIPTOR}"))
+    if not found:
+        # An installation without them would count nothing, and say so nowhere.
+        raise BadSource(f"{own}: no folder with a {DESCRIPTOR}")
+    return found
 
 
 @cache
 def event_schema(name: str) -> dict[str, Any]:
-    """JSON Schema of one event, e.g. `pos` (raw, as stores send it) or `sales` (canonical)."""
-    return cast(
-        dict[str, Any], json.loads((FOLDER / "events" / f"{name}.schema.json").read_text("utf-8"))
-    )
+    """JSON Schema of a source's canonical record, e.g. `sales`."""
+    return event_schema_of(sources()[name])
+
+
+@cache
+def message_schema(name: str) -> dict[str, Any]:
+    """JSON Schema of a source's message as senders see it. Raises BadSource."""
+    return json_of(sources()[name], "message.schema.json")
 
 
 @cache
@@ -27,11 +72,12 @@ def master_schema() -> dict[str, Any]:
 
 @cache
 def topics() -> dict[str, dict[str, str]]:
-    """Topic name to its kind (raw, canonical, durable) and meaning.
+    """Topic name to its kind (raw, canonical, durable, clock) and meaning.
 
-    A canonical topic has its raw topic too.
+    The canonical topic of a source has its raw topic too.
     """
-    return cast(dict[str, dict[str, str]], _topics_file()["topics"])
+    found = {name: told for one in sources().values() for name, told in topics_of(one).items()}
+    return {**found, **_topics_file()["topics"]}
 
 
 @cache
@@ -47,18 +93,37 @@ def _topics_file() -> dict[str, Any]:
 
 @cache
 def metrics() -> tuple[dict[str, Any], ...]:
-    """The metric catalogue, one entry a file, ordered by id."""
-    files = sorted((FOLDER / "metrics").glob("*.yaml"))
-    return tuple(yaml.safe_load(file.read_text("utf-8")) for file in files)
+    """The metric catalogue, one entry a file, ordered by id.
+
+    The files are those of schemas/metrics, and those of a source's own folder `metrics`. Raises
+    BadSource.
+    """
+    folders = [FOLDER, *(source.folder for source in sources().values())]
+    files = [file for folder in folders for file in sorted((folder / "metrics").glob("*.yaml"))]
+    return metrics_of(files, sources(), metric_units())
+
+
+@cache
+def metric_units() -> frozenset[str]:
+    """Units that a metric may have: those of the catalogue's schema and of the sources' parts."""
+    shape = json.loads((FOLDER / "metrics.schema.json").read_text("utf-8"))
+    known: list[str] = shape["properties"]["unit"]["examples"]
+    return frozenset(known).union(*(source.units for source in sources().values()))
 
 
 @cache
 def table_statements() -> tuple[str, ...]:
-    """Every CREATE TABLE of schemas/views, without keyspace and without the closing semicolon."""
-    texts = [file.read_text("utf-8") for file in sorted((FOLDER / "views").glob("*.cql"))]
+    """Every CREATE TABLE, without keyspace and without the closing semicolon.
+
+    Those of the sources' views are generated: of their files in schemas/views, which are copies
+    for readers, nothing is read.
+    """
+    copies = own_sources()
+    files = [file for file in sorted((FOLDER / "views").glob("*.cql")) if file.stem not in copies]
+    texts = [file.read_text("utf-8") for file in files]
     return tuple(
         part.strip()
-        for text in texts
+        for text in [*texts, *map(views_of, sources().values())]
         for part in _without_comments(text).split(";")
         if part.strip()
     )

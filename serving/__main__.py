@@ -3,11 +3,12 @@
 import sys
 
 from runtime.job import run_job
-from runtime.protocol import Limits
+from runtime.protocol import ConnectionLimits
 from runtime.web import Place, serve
 from serving.api.app import create_app
 from serving.dashboard import page
 from serving.merge.cassandra_views import CassandraViews
+from serving.query import catalogue
 from tally.settings import Settings
 
 # A long question of many stores is still being answered when a message would have been taken or
@@ -21,11 +22,14 @@ def main() -> int:
 
 
 def run() -> None:
-    """Serve until stopped. Raises BadSettings, StackError."""
+    """Serve until stopped. Raises BadSettings, StackError, BadSource."""
     settings = Settings.load()
+    # Read here, once: a descriptor that is wrong ends the process, and not each answer.
+    catalogue.entries()
     views = CassandraViews(settings)
     try:
         app = create_app(settings, views)
+        # After the routes of the API: the page takes every path that is left.
         page.mount(app, settings, views)
         serve(
             app,
@@ -33,7 +37,7 @@ def run() -> None:
                 settings.api,
                 settings.allowed_hosts,
                 page.POLICY,
-                Limits(request_seconds=_REQUEST_SECONDS),
+                ConnectionLimits(request_seconds=_REQUEST_SECONDS),
             ),
         )
     finally:

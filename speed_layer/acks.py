@@ -14,8 +14,10 @@ from pyspark.sql import functions as F
 
 METRIC = "acks"
 # Why a record is left out of the views; the first is none.
+# The order is that of their weight: a record that several hold for counts under the first, so that
+# the counts add up to what was read.
 LEFT_OUT = ("", "unreadable", "repeats", "below_floor", "ahead")
-NO_CRC = -1
+NO_CRC = -1  # a checksum is never negative
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class Ack:
     frontier: int | None = None
 
 
+# Made of the class, as Arrow's types below: columns that Spark promises and Python does not give
+# would be noticed by the first micro-batch, not before.
 SCHEMA = ", ".join(
     f"{name} {'string' if kind is str else 'bigint'}" for name, kind in get_type_hints(Ack).items()
 )
@@ -51,6 +55,9 @@ def observed(acks: DataFrame) -> DataFrame:
     """The same, kept in the report of their micro-batch (observed metrics).
 
     Nothing is sent to the driver beside it.
+
+    In:  SCHEMA, one row for each partition that the micro-batch has read.
+    Out: as it came; the report has the rows as a list under METRIC.
     """
     return acks.observe(
         METRIC, F.collect_list(F.struct(*(field.name for field in fields(Ack)))).alias(METRIC)
@@ -76,7 +83,11 @@ def batch_of(acks: Iterable[Ack]) -> pa.RecordBatch:
 
 
 def crc_of(value: str) -> Column:
-    """CRC-32 of a value, NO_CRC of none, as column `crc`."""
+    """CRC-32 of a value, NO_CRC of none.
+
+    In:  name of a column of string or binary.
+    Out: crc bigint, 0 to 2^32 - 1, or NO_CRC.
+    """
     return F.coalesce(F.crc32(F.col(value).cast("binary")), F.lit(NO_CRC)).alias("crc")
 
 
@@ -85,6 +96,7 @@ def last_read(records: pa.Table) -> tuple[int, int]:
 
     NO_CRC for both if there is none.
     """
+    # Of two records without a value nobody can tell which one was read: they leave no mark.
     valued = records.filter(pc.not_equal(records["crc"], NO_CRC))
     if not valued.num_rows:
         return NO_CRC, NO_CRC

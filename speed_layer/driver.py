@@ -3,8 +3,6 @@
 The jobs say which queries.
 """
 
-import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -13,7 +11,8 @@ import structlog
 from pyspark.sql import SparkSession
 
 from runtime.connect import cassandra_session
-from runtime.job import run_job
+from runtime.definitions import refuse_changed
+from runtime.job import run_until_stopped, say_ready
 from runtime.jvm_lock import exclusive_in_jvm
 from runtime.lock import exclusive
 from speed_layer.handover import Begin, Driver
@@ -29,7 +28,7 @@ log = structlog.get_logger()
 
 def main(
     title: str,
-    planned: Sequence[Planned],
+    planned: Callable[[], Sequence[Planned]],
     begin: Begin = Begin(),
     adapted: Callable[[Settings], Settings] = lambda own: own,
 ) -> int:
@@ -37,13 +36,13 @@ def main(
 
     `adapted` is what the job makes of the settings.
     """
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 
-    def work() -> None:
-        with _stop_signals() as stop:
-            run(adapted(Settings.load()), planned, begin, stop)
+    def work(stop: threading.Event) -> None:
+        queries = planned()
+        refuse_changed(family for one in queries for family in one.families)
+        run(adapted(Settings.load()), queries, begin, stop)
 
-    return run_job(title, work)
+    return run_until_stopped(title, work)
 
 
 def run(
@@ -54,15 +53,18 @@ def run(
     Raises TallyError when a query cannot start, refuses, or fails again and again.
     """
     with ExitStack() as held:
+        # First of all: a second driver is refused before it has opened anything. Spark itself would
+        # not notice, for on a local disk its logs are created by a rename, which two can win.
         for one in planned:
             held.enter_context(exclusive(settings.checkpoint(one.name)))
         session = held.enter_context(cassandra_session(settings))
         driver = Driver(held.enter_context(_spark(settings)), session, settings, begin)
         for one in planned:
+            # The lock above ends with this Python. The JVM of a killed one goes on for about 2 s,
+            # and a quick restart would write beside it (seen).
             held.enter_context(exclusive_in_jvm(driver.spark, settings.checkpoint(one.name)))
         keepers = [held.enter_context(_running(driver, one)) for one in planned]
-        if settings.ready_file:
-            settings.ready_file.touch()
+        say_ready(settings)
         log.info("ready")
         watch(keepers, Liveness(driver, keepers), stop)
 
@@ -77,6 +79,8 @@ def watch(keepers: Sequence[Keeper], liveness: Liveness, stop: threading.Event) 
             for keeper in keepers:
                 keeper.look()
             liveness.beat()
+        # Its queries have ended with it and cannot be started again from here: a new process has a
+        # new JVM.
     except JVM_GONE as error:
         raise TallyError(
             f"the JVM of the driver has ended ({error}); start the job again"
@@ -87,6 +91,7 @@ def watch(keepers: Sequence[Keeper], liveness: Liveness, stop: threading.Event) 
 def _running(driver: Driver, planned: Planned) -> Iterator[Keeper]:
     keeper = Keeper(driver, planned)
     try:
+        # Inside: a start that fails late, for want of Cassandra, may have left the query running.
         keeper.start()
         yield keeper
     finally:
@@ -101,16 +106,3 @@ def _spark(settings: Settings) -> Iterator[SparkSession]:
     finally:
         with suppress(*JVM_GONE):
             spark.stop()
-
-
-@contextmanager
-def _stop_signals() -> Iterator[threading.Event]:
-    """Set by SIGTERM and SIGINT inside the block."""
-    stop = threading.Event()
-    numbers = (signal.SIGTERM, signal.SIGINT)
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in numbers}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -13,11 +13,13 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from runtime.checkpoint import Offsets, TopicOffsets, keep_whole, offsets_by_topic
+from runtime.checkpoint import keep_whole
+from runtime.offsets import Offsets, TopicOffsets, offsets_by_topic
 from tally.errors import BadSettings, TallyError
 from tally.instants import instant_text
 from tally.windows import WINDOW, window_start
 
+# Among Spark's own files in the checkpoint: who restores or moves the folder takes it along.
 FILE = "tally-handover.json"
 # By family the first window that the query may write (UTC); None: every window.
 Floors = Mapping[str, datetime | None]
@@ -61,10 +63,12 @@ def keep_handover(checkpoint: Path, handover: Handover) -> None:
 def floor_above(master: DataFrame, family: str, starting: Offsets) -> datetime | None:
     """End of the latest window with a record below the starting offsets; None if no record is.
 
-    In: master records: source, partition, offset, happened_at (UTC). Every record of a window at or
-        after the result lies at or after the starting offsets, so that the query sees such a window
-        whole.
+    In:  master records: source, partition, offset, happened_at timestamp (UTC); starting: first
+         offset by partition.
+    Out: an instant on the grid of windows (UTC). Every record of a window at or after it lies at or
+         after the starting offsets, so that the query sees such a window whole.
     """
+    # Asked of the master: Kafka need not hold what lies below, retention may have taken it.
     below = F.lit(False)
     for partition, offset in starting.items():
         below = below | ((F.col("partition") == partition) & (F.col("offset") < offset))
@@ -79,12 +83,13 @@ def floor_above(master: DataFrame, family: str, starting: Offsets) -> datetime |
 
 
 def refuse_unknown_past(family: str, starting: Offsets, reached: Mapping[int, int]) -> None:
-    """Nothing if the master holds every record below the starting offsets.
+    """Raise TallyError unless the master holds every record below the starting offsets.
 
-    Raises TallyError: the floor cannot be told yet.
-
-    `reached`: first offset that the master does not hold yet, by partition.
+    The floor cannot be told before. `reached`: first offset that the master does not hold yet, by
+    partition.
     """
+    # A master that lacks the latest of them would give a floor too low, and the query would serve
+    # the tail of a window as its whole, as one without any floor does (seen).
     for partition, offset in sorted(starting.items()):
         if offset > reached.get(partition, 0):
             raise TallyError(
@@ -96,9 +101,10 @@ def refuse_unknown_past(family: str, starting: Offsets, reached: Mapping[int, in
 
 
 def given_offsets(text: str, topic: str, partitions: int) -> Offsets | None:
-    """Starting offsets of one topic out of --starting-offsets '{"sales": {"0": 12}}'.
+    """Starting offsets of one topic out of --starting-offsets '{"sales": {"0": 12}}', by partition.
 
-    None if it is not named there.
+    None if it is not named there; a partition that is not named begins at 0. Raises BadSettings for
+    another text, or a partition that the topic has not.
     """
     try:
         offsets = json.loads(text).get(topic)

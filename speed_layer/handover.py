@@ -11,7 +11,8 @@ from typing import TypeAlias
 from cassandra.cluster import Session
 from pyspark.sql import SparkSession
 
-from runtime.checkpoint import Offsets, TopicOffsets, has_begun
+from runtime.checkpoint import has_begun
+from runtime.offsets import Offsets, TopicOffsets
 from speed_layer.floor import (
     FILE,
     Handover,
@@ -33,8 +34,11 @@ def floor_of(driver: "Driver", family: Family, starting: Offsets) -> datetime | 
 
     Raises TallyError when the master cannot tell it yet.
     """
+    # From the very first records on every window is seen whole.
     if not any(starting.values()):
         return None
+    # As the ingest notes it, and not where the table ends: behind its last record may lie markers
+    # of transactions, which are no rows.
     rows = driver.session.execute(
         "SELECT partition, until FROM master_position WHERE family = %s", [family.name]
     )
@@ -73,6 +77,8 @@ def settle_handover(
     """
     checkpoint = driver.settings.checkpoint(query)
     kept, begun = kept_handover(checkpoint, [*earliest]), has_begun(checkpoint)
+    # Only that record knows from which window on this query has seen everything; a floor looked up
+    # now is that of another beginning.
     if begun and kept is None:
         raise Refused(
             f"checkpoint {checkpoint}: {FILE} is missing;"
@@ -98,5 +104,7 @@ def settle_handover(
         if family.topic in starting
     }
     settled = Handover({**known.starting, **starting}, {**known.floors, **floors})
+    # Once a micro-batch has run this record holds for good: Kafka's first offsets move on with its
+    # retention, and the floor must not.
     keep_handover(checkpoint, settled)
     return settled

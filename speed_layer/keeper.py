@@ -15,7 +15,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from runtime.causes import root_cause
-from runtime.checkpoint import TopicOffsets, committed_position
+from runtime.checkpoint import committed_position
+from runtime.job import reason_of
+from runtime.offsets import TopicOffsets
 from runtime.writes import TRANSIENT
 from speed_layer.floor import Handover
 from speed_layer.handover import Driver, settle_handover
@@ -26,6 +28,8 @@ from tally.errors import DataLoss, Refused, TallyError
 from tally.families import Family
 from tally.settings import Settings
 
+# Python is told of a query's failure as text alone: with these words of Spark's Kafka source the
+# records are gone.
 LOST = ("data loss", "data was lost", "may have been lost", "KAFKA_DATA_LOSS", "OffsetOutOfRange")
 # A JVM that has died has stopped its queries.
 JVM_GONE = (Py4JError, ConnectionError)
@@ -78,6 +82,8 @@ class Keeper:
         position = {**begins.starting, **(committed_position(checkpoint) or {})}
         for topic, needed in position.items():
             refuse_data_loss(needed, topic, held[topic])
+        # Offsets that a topic holds prove nothing: it may have been made anew, or cut, and have
+        # grown beyond them.
         memory = checked_memory(settings, checkpoint, held)
         log.info("query", name=planned.name, floors=begins.floors, from_offsets=position)
         records = canonical_stream(
@@ -93,15 +99,12 @@ class Keeper:
         Raises TallyError when it refuses to go on, or has failed too often without a micro-batch
         between.
         """
+        # A start asks the brokers and Cassandra itself: their absence then counts as a failure of
+        # the query, and is waited out like one.
         try:
             self._look()
         except KafkaException as error:
-            self._failed(
-                TallyError(
-                    f"query {self.planned.name}: Kafka: {error.args[0].str()};"
-                    " `tally doctor` looks for the cause"
-                )
-            )
+            self._failed(TallyError(f"query {self.planned.name}: {reason_of(error)}"))
         except TRANSIENT as error:
             self._failed(
                 TallyError(
@@ -125,12 +128,15 @@ class Keeper:
             return
         assert self._progress is not None
         self._progress.take()
+        # It has ended a micro-batch since its start: only failures in a row use up the tries.
         if self._progress.batch >= 0:
             self._failures = 0
         if not self._query.isActive:
             raise failure(self.planned.name, str(self._query.exception()))
 
     def _failed(self, error: TallyError) -> None:
+        # What is refused (records gone, another log, a record missing) a new start would only meet
+        # again.
         if isinstance(error, Refused) or self._failures >= TRIES:
             raise error
         self.stop()

@@ -4,21 +4,19 @@ Enough to notice that one was made anew, or cut and grown again.
 """
 
 import json
-import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import KafkaError, TopicPartition
-
 from runtime.checkpoint import keep_whole
-from runtime.connect import kafka_consumer
 from runtime.marks import topic_ids
+from runtime.offsets import numbered
+from runtime.reading import Place, first_records
 from speed_layer.acks import NO_CRC, Ack
 from speed_layer.source import TIMEOUT_SECONDS, Retained
-from tally.errors import DataLoss, StackError
+from tally.errors import DataLoss
 from tally.settings import Settings
 
 FILE = "tally-topic.json"
@@ -41,7 +39,7 @@ Memories = Mapping[str, Remembered]
 
 
 def kept_memory(checkpoint: Path, topics: Sequence[str]) -> dict[str, Remembered]:
-    """What lies beside the checkpoint of a query of the topics.
+    """By topic what lies beside the checkpoint of a query of the topics.
 
     Of a topic that it has not had before nothing does.
     """
@@ -55,7 +53,7 @@ def kept_memory(checkpoint: Path, topics: Sequence[str]) -> dict[str, Remembered
 def _remembered(kept: Mapping[str, Any]) -> Remembered:
     return Remembered(
         kept["topic_id"],
-        {int(number): (offset, crc) for number, (offset, crc) in kept["last"].items()},
+        {number: (offset, crc) for number, (offset, crc) in numbered(kept["last"]).items()},
     )
 
 
@@ -75,6 +73,8 @@ class Memory:
     """What one running query remembers of its topics; grows with its acks."""
 
     def __init__(self, checkpoint: Path, memories: Memories) -> None:
+        # Kept before anything is read: a topic that is made anew before the first micro-batch has
+        # ended is noticed too.
         self._checkpoint, self._memories = checkpoint, dict(memories)
         keep_memory(checkpoint, memories)
 
@@ -104,9 +104,10 @@ def checked_memory(settings: Settings, checkpoint: Path, held: Mapping[str, Reta
                 f" the query has read {memory.topic_id}; {_WAY_OUT.format(checkpoint)}"
             )
         for partition, (offset, crc) in sorted(memory.last.items()):
+            # Retention may have taken the record: that is no sign of another log.
             if (
                 held[topic].earliest[partition] <= offset
-                and _crc_at(settings, TopicPartition(topic, partition, offset)) != crc
+                and _crc_at(settings, (topic, partition, offset)) != crc
             ):
                 raise DataLoss(
                     f"topic {topic} partition {partition}: at offset {offset} lies another record"
@@ -122,25 +123,8 @@ _WAY_OUT = (
 )
 
 
-def _crc_at(settings: Settings, place: TopicPartition) -> int | None:
+def _crc_at(settings: Settings, place: Place) -> int | None:
     """CRC-32 of the committed record at this very offset; None if there is none."""
-    consumer = kafka_consumer(settings, "speed-offsets", {"enable.partition.eof": True})
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    try:
-        consumer.assign([place])
-        while time.monotonic() < deadline:
-            if (message := consumer.poll(1.0)) is None:
-                continue
-            error = message.error()
-            if error is None:
-                return (
-                    zlib.crc32(message.value() or b"") if message.offset() == place.offset else None
-                )
-            if error.code() == KafkaError._PARTITION_EOF:
-                return None
-    finally:
-        consumer.close()
-    raise StackError(
-        f"topic {place.topic} partition {place.partition}: no record in {TIMEOUT_SECONDS:.0f} s;"
-        " `tally doctor` looks for the cause"
-    )
+    first = first_records(settings, [place], TIMEOUT_SECONDS)[place]
+    # Where a marker of a transaction lies, or nothing any more, the record behind it comes.
+    return zlib.crc32(first.value() or b"") if first and first.offset() == place[2] else None

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 
-from runtime.checkpoint import TopicOffsets
 from runtime.heartbeat import Heartbeat
+from runtime.offsets import TopicOffsets
 from speed_layer.handover import Driver
 from speed_layer.keeper import Keeper
-from speed_layer.source import ends
+from speed_layer.source import ends_in_haste
 
+# A look is a question to the brokers for each partition, a beat a small file.
 BEAT_SECONDS, LOOK_SECONDS = 1.0, 5.0
 
 
@@ -50,7 +51,7 @@ class Liveness:
         Who cannot ask cannot say that nothing waits.
         """
         try:
-            held = ends(
+            held = ends_in_haste(
                 self._driver.settings,
                 {topic for keeper in self._keepers for topic in keeper.planned.topics},
             )
@@ -64,10 +65,12 @@ class Liveness:
 
 
 def work_done(spark: SparkSession) -> list[tuple[int, ...]]:
-    """By running stage: tasks that have ended, records read, taken from and given to a shuffle.
+    """Id, ended tasks, records read, taken from and given to a shuffle of each running stage.
 
     It changes while a task works.
     """
+    # Positions move once a micro-batch, and one of a backlog takes its time: these numbers tell it
+    # from one that hangs.
     stages = spark.sparkContext._jsc.sc().statusStore().activeStages()
     some = (stages.apply(number) for number in range(stages.size()))
     return [

@@ -5,6 +5,7 @@ The state of each partition, from which its rows are computed, and written.
 
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
+from datetime import date, timedelta
 from itertools import groupby
 from typing import Any
 
@@ -20,23 +21,28 @@ from pyspark.sql.streaming.stateful_processor import (
     StatefulProcessorHandle,
 )
 
+from runtime.connect import for_workers
 from speed_layer.acks import LEFT_OUT, Ack, batch_of, last_read
 from speed_layer.prefix import NEVER, PageKey, Prefix, WindowRow
 from speed_layer.records import columns_of, unpacked
-from speed_layer.sink.rows import MakeSink, Row, Sink, WindowRows, for_workers, worker_sink
+from speed_layer.sink.rows import MakeSink, Row, Sink, WindowRows, worker_sink
 from tally.families import TOTAL_DIM, TOTAL_DIM_VALUE, Family
 from tally.settings import Settings
 
 DAY_MILLIS = 86_400_000
+FIRST_DAY = date(1970, 1, 1)
 # Rows are written in so large lots, each acknowledged before the next.
 WINDOWS_AT_ONCE = 10_000
 _KEPT = msgspec.msgpack.Encoder()
+# Each call of the state is a round trip to the JVM by a socket: values are few and large, and
+# bytes, which Spark takes as they are.
 BYTES = T.StructType([T.StructField("value", T.BinaryType())])
 PAGE_KEY = T.StructType(
     [T.StructField("start", T.LongType()), T.StructField("number", T.IntegerType())]
 )
 
 
+# Kept in the state by the order of its fields, as a window is (window.py).
 class Kept(msgspec.Struct, array_like=True):
     """What is kept of a partition beside its pages: its frontier, and which pages there are."""
 
@@ -53,8 +59,9 @@ class WindowOperator(StatefulProcessor):
     def __init__(self, families: Sequence[Family], settings: Settings, sink: MakeSink) -> None:
         self._families = {family.topic: family for family in families}
         self._lateness = {
-            family.topic: 1000 * settings.lateness_seconds(family.name) for family in families
+            family.topic: 1000 * settings.lateness_seconds(family) for family in families
         }
+        # Without folders, so that a worker which outlives this query has its sink for the next one.
         self._settings, self._make_sink = for_workers(settings), sink
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -62,6 +69,8 @@ class WindowOperator(StatefulProcessor):
 
         Their schemas are objects, for each text would cost a question to the JVM.
         """
+        # Here and not in __init__: what is made there is written down once, and travels to every
+        # task.
         self._kept = handle.getValueState("partition", BYTES)
         self._pages = _Pages(handle.getMapState("pages", PAGE_KEY, BYTES))
         self._waiting: list[WindowRows] = []
@@ -72,6 +81,8 @@ class WindowOperator(StatefulProcessor):
         Its packed records are the `rows`.
         """
         topic, partition = key
+        # In order of offset again, in whichever order the shuffle has brought them: of two payloads
+        # of one identity the first by offset counts.
         table = unpacked(stream for frame in rows for stream in frame["records"])
         prefix = self._prefix(topic)
         count = self._take(
@@ -92,10 +103,12 @@ class WindowOperator(StatefulProcessor):
         yield batch_of([ack]).to_pandas()
 
     def close(self) -> None:
-        """Nothing, once all rows of the task are acknowledged and announced.
+        """Block until all rows of the task are acknowledged and announced.
 
-        Spark calls it before it keeps the task's state.
+        Spark calls it before it keeps the task's state. Raises what the sink raises.
         """
+        # Here and not for each partition: rows of all partitions of a task share their batches.
+        # Once Spark has kept the state nobody would write again what is still on its way.
         if self._waiting:
             self._write_out()
             with self._sink() as sink:
@@ -113,6 +126,8 @@ class WindowOperator(StatefulProcessor):
         """
         count = 0
         rows = prefix.take(columns_of(table, family)) if table.num_rows else iter(())
+        # A window's rows stay together: written apart, one of its currencies would carry an earlier
+        # count of events than the others.
         for _, window in groupby(rows, key=lambda row: (row.store, row.start)):
             self._waiting.append((family, [_columns(family, row) for row in window]))
             count += len(self._waiting[-1][1])
@@ -176,8 +191,13 @@ def _columns(family: Family, row: WindowRow) -> Row:
         TOTAL_DIM_VALUE,
         row.events,
         *row.parts,
-        family.epoch,
+        _epoch(family, day),
     )
+
+
+def _epoch(family: Family, day: int) -> int:
+    # Hardly any family was raised: a date for each row would be made for nothing.
+    return family.epochs.of(FIRST_DAY + timedelta(day)) if family.raised else family.epoch
 
 
 def _left_out(table: pa.Table) -> dict[str, int]:

@@ -16,18 +16,19 @@ import numpy as np
 
 from speed_layer.records import Axes, Ints, Records, runs_of
 from speed_layer.window import Page, Window, page_of, value_of
+from tally.algebra.parts import Value
 
 WINDOW_MILLIS = 900_000
 # Pages of one instant: who sells in few of many stores reads and writes little of the state.
 PAGES = 16
-NEVER = -(2**62)
+NEVER = -(2**62)  # before any instant; a lateness less is still a number of 64 bits
 PageKey: TypeAlias = tuple[int, int]
 
 
 class WindowRow(NamedTuple):
     """One row of a window.
 
-    Start in milliseconds since 1970, distinct events of the window, by part the sum over those of
+    Start in milliseconds since 1970, distinct events of the window, by part the value of those of
     the axes.
     """
 
@@ -35,7 +36,7 @@ class WindowRow(NamedTuple):
     start: int
     axes: Axes
     events: int
-    parts: tuple[int, ...]
+    parts: tuple[Value, ...]
 
 
 @dataclass
@@ -59,10 +60,15 @@ class Prefix:
         What has closed is forgotten at the end.
         """
         starts = records.at - records.at % WINDOW_MILLIS
+        # How far the partition had come before each record, by all records since the first:
+        # where the log was cut into micro-batches makes no difference.
         reached = np.maximum.accumulate(np.concatenate(([self.frontier], records.at)))
+        # By the end of the window and not by the event itself: in an open window an event counts
+        # however old it is, and once one is dropped all later ones of its window are.
         on_time = starts + WINDOW_MILLIS > reached[:-1] - self.lateness
         self.frontier, self.late = int(reached[-1]), int((~on_time).sum())
         yield from self._count(records, starts, np.flatnonzero(on_time))
+        # Only now: a window that this very micro-batch has closed takes what came before that.
         for key in [key for key in self.held if self._has_closed(key)]:
             del self.pages[key]
             self.held.remove(key)
@@ -77,6 +83,7 @@ class Prefix:
             ]
             for store in changed:
                 yield from _rows(store, key[0], page[store])
+            # What opens and closes within one micro-batch, as in a backlog, never becomes state.
             if changed and not self._has_closed(key):
                 self._keep(key, page)
 
@@ -89,14 +96,15 @@ class Prefix:
 
 
 def _rows(store: str, start: int, window: Window) -> Iterator[WindowRow]:
-    for axes, sums in window.sums.items():
-        yield WindowRow(store, start, axes, window.events, tuple(sums))
+    for axes, values in window.values.items():
+        yield WindowRow(store, start, axes, window.events, tuple(values))
 
 
 def _by_page(
     records: Records, starts: Ints, which: Ints
 ) -> Iterator[tuple[PageKey, list[tuple[str, Ints]]]]:
     """The places of records by page, and in it by store, each in order of offset."""
+    # Not hash(): Python's differs from process to process, and a page has to be found again.
     numbers = np.array([crc32(name.encode()) % PAGES for name in records.names], np.int64)
     keys = np.stack((starts[which], numbers[records.stores[which]], records.stores[which]))
     # The last key sorts first; ties keep the order of the offsets.

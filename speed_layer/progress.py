@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from cassandra.cluster import PreparedStatement, Session
 from cassandra.query import Statement
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
-from runtime.checkpoint import TopicOffsets, offsets_by_topic
-from runtime.writes import Unacknowledged, write_all
+from runtime.offsets import TopicOffsets, offsets_by_topic
+from runtime.writes import Unacknowledged, prepared, write_all
 from speed_layer.acks import LEFT_OUT, Ack, acks_of
 from speed_layer.handover import Driver
 from speed_layer.lastread import Memory
@@ -45,7 +44,7 @@ class Progress:
         self._session, self._query, self._memory = session, query, memory
         self._families = {family.topic: family for family in families}
         self._lateness = {
-            family.topic: driver.settings.lateness_seconds(family.name) for family in families
+            family.topic: driver.settings.lateness_seconds(family) for family in families
         }
         self._watermarks: dict[tuple[str, int], datetime] = {}
         self._file = progress_file(driver.settings.home, query.name)
@@ -54,12 +53,13 @@ class Progress:
         self.position: TopicOffsets = {}
         self._waiting: list[Statement] = []
         self._next_write = 0.0
-        self._reach = _prepare(
+        # The offset is the write timestamp: a driver that wakes up late takes no reader back.
+        self._reach = prepared(
             session,
             f"INSERT INTO {session.keyspace}.speed_progress (family, partition, until, watermark)"
             " VALUES (?, ?, ?, ?) USING TIMESTAMP ?",
         )
-        self._late = _prepare(
+        self._late = prepared(
             session,
             f"INSERT INTO {session.keyspace}.speed_late"
             " (family, run, micro_batch, recorded_at, dropped) VALUES (?, ?, ?, ?, ?)",
@@ -104,6 +104,8 @@ class Progress:
         self.batch = line["batch_id"]
         for ack in acks:
             if ack.frontier is not None and ack.topic in self._families:
+                # Of a partition with no record that could be counted the frontier lies before any
+                # datetime.
                 seconds = max(0.0, ack.frontier / 1000 - self._lateness[ack.topic])
                 self._watermarks[ack.topic, ack.partition] = datetime.fromtimestamp(seconds, UTC)
         if line["until"] is not None:
@@ -115,6 +117,7 @@ class Progress:
     def _note_late(self, acks: Sequence[Ack], line: Report) -> None:
         recorded_at = datetime.fromisoformat(line["timestamp"])
         for topic, family in self._families.items():
+            # By topic alone: of a record that is dropped no store and window is left to be told.
             if late := sum(ack.late for ack in acks if ack.topic == topic):
                 self._waiting.append(
                     self._late.bind(
@@ -126,6 +129,7 @@ class Progress:
         if not self._waiting or time.monotonic() < self._next_write:
             return
         try:
+            # Tried once: this is the loop that beats, and it comes by again in a moment.
             write_all(self._session, self._waiting, seconds=0)
         except Unacknowledged as error:
             self._next_write = time.monotonic() + WRITE_AGAIN_SECONDS
@@ -151,13 +155,16 @@ def progress_file(home: Path, query: str) -> Path:
 
 
 def progress_line(report: Report) -> dict[str, Any]:
-    """One report as it is kept.
+    """One report as it is kept, by field.
 
-    Micro-batch, records read by topic, milliseconds by step, late records, and what was left out.
+    Micro-batch, records read, milliseconds by step (duration_ms), how many records were late or
+    left out and why, rows written, bytes of state, and `until`: first offset after it by topic and
+    partition.
     """
     acks, offsets = acks_of(report), report["sources"][0]
     left_out = {name: sum(getattr(ack, name) for ack in acks) for name in LEFT_OUT[1:]}
     return {
+        # The demo, the audit and the benchmarks read these lines: the names are theirs too.
         "query": report["name"],
         "run_id": report["runId"],
         "batch_id": report["batchId"],
@@ -170,9 +177,3 @@ def progress_line(report: Report) -> dict[str, Any]:
         "state_bytes": sum(one["memoryUsedBytes"] for one in report["stateOperators"]),
         "until": offsets["endOffset"],
     }
-
-
-def _prepare(session: Session, text: str) -> PreparedStatement:
-    statement = session.prepare(text)
-    statement.is_idempotent = True
-    return statement

@@ -17,11 +17,12 @@ from pyspark.sql import types as T
 from pyspark.sql.streaming.query import StreamingQuery
 
 from runtime.binding import binder
-from runtime.writes import write_groups
+from runtime.connect import for_workers, worker_session
+from runtime.sources import SALES
+from runtime.writes import prepared, write_groups
 from speed_layer import acks
 from speed_layer.acks import Ack, last_read
-from speed_layer.sink.rows import for_workers, worker_session
-from tally.families import MOST_TEXT_BYTES, SALES
+from tally.families import MOST_TEXT_BYTES
 from tally.frames import readable
 from tally.settings import Settings
 
@@ -39,6 +40,7 @@ COLUMNS = (
     "currency",
     "event_id",
     "source_partition",
+    # The last one: the write timestamp is made of it.
     "source_offset",
 )
 KEYS = (
@@ -79,6 +81,7 @@ def receipts(records: DataFrame) -> DataFrame:
         readable(F.col("value"), SALES).alias("is_readable"),
         "*",
     )
+    # try_cast: Spark's casts follow ANSI, and one text that is no instant would end the query.
     happened_at = F.col("receipt.happened_at").try_cast("timestamp")
     rows = parsed.select(
         F.date_format(happened_at, "yyyy-MM-dd").alias("year_day"),
@@ -110,6 +113,8 @@ def receipts(records: DataFrame) -> DataFrame:
 
 
 def _has_keys() -> Column:
+    # A null key ends the query, and each of its restarts: the driver makes the partition's key of
+    # it before Cassandra can refuse. A key that is too long is refused.
     fits = (F.octet_length(F.col(key).cast("string")) <= MOST_TEXT_BYTES for key in KEYS)
     return F.coalesce(reduce(Column.__and__, fits), F.lit(False))
 
@@ -120,7 +125,11 @@ def _texts(lines: str) -> Column:
 
 
 def start_receipts(records: DataFrame, settings: Settings) -> StreamingQuery:
-    """The running query."""
+    """The running query.
+
+    In:  canonical records of a stream.
+    Out: nothing but the acks in each micro-batch's report: its sink keeps no row.
+    """
     told = acks.observed(written(receipts(records), settings))
     query = told.writeStream.queryName(QUERY).format("noop")
     query = query.option("checkpointLocation", str(settings.checkpoint(QUERY)))
@@ -130,9 +139,12 @@ def start_receipts(records: DataFrame, settings: Settings) -> StreamingQuery:
 def written(rows: DataFrame, settings: Settings) -> DataFrame:
     """The acks of receipts() that the executors write while they are read.
 
-    All that a partition brought is acknowledged by Cassandra.
+    In:  receipts().
+    Out: acks.SCHEMA; all that a partition brought is acknowledged by Cassandra.
     """
 
+    # The settings without folders: with them each query would be another key of the worker's cache,
+    # and have a session of its own.
     known = for_workers(settings)
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -152,6 +164,7 @@ class ReceiptSink:
 
     def write(self, rows: pa.Table) -> Iterator[Ack]:
         """An ack for each partition of the rows, once all that can be kept are acknowledged."""
+        # The others are counted below as unreadable and passed: no record may stop a layer.
         kept = rows.filter(rows["is_kept"]).select(COLUMNS)
         # Those of a partition of the table follow each other.
         ordered = kept.sort_by([("operation_id", "ascending"), ("year_day", "ascending")])
@@ -176,9 +189,8 @@ class ReceiptSink:
 @cache
 def _prepared(session: Session) -> PreparedStatement:
     marks = ", ".join("?" * len(COLUMNS))
-    statement = session.prepare(
+    return prepared(
+        session,
         f"INSERT INTO {session.keyspace}.{TABLE} ({', '.join(COLUMNS)})"
-        f" VALUES ({marks}) USING TIMESTAMP ?"
+        f" VALUES ({marks}) USING TIMESTAMP ?",
     )
-    statement.is_idempotent = True
-    return statement

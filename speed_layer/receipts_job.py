@@ -6,10 +6,10 @@ A failure or the slowness of one never touches the views.
 import sys
 
 from runtime.priority import step_back
+from runtime.sources import SALES
 from speed_layer import driver
 from speed_layer.keeper import Planned
 from speed_layer.receipts import QUERY, start_receipts
-from tally.families import SALES
 from tally.settings import Settings
 
 # It keeps no state, and a micro-batch of so many fits into this heap.
@@ -19,6 +19,7 @@ RECEIPTS = Planned(
     (SALES.topic,),
     (),
     lambda own, records, begins: start_receipts(records, own.settings),
+    # Any bound gives the same rows: there is no state, and of two writes the lower offset wins.
     lambda settings: MOST_RECORDS,
 )
 
@@ -26,7 +27,7 @@ RECEIPTS = Planned(
 def main() -> int:
     """Exit code of the job (runtime/job.py)."""
     step_back()
-    return driver.main("receipts", [RECEIPTS], adapted=with_own_heap)
+    return driver.main("receipts", lambda: [RECEIPTS], adapted=with_own_heap)
 
 
 def with_own_heap(settings: Settings) -> Settings:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from tally.algebra.parts import Part, Sum, Value
 from tally.families import Family
 
 ID_BYTES = 16
@@ -28,7 +29,8 @@ class Records:
     """Some records of one partition in order of offset, one place in each column a record.
 
     `stores` are places in `names`, `axes` places in `axes_values`; `at` is in milliseconds since
-    1970; `ids` are identities of 16 bytes; `parts` has one column a part.
+    1970; `ids` are identities of 16 bytes; `parts` has one column a part,
+    what the record brings to it (tally/algebra/parts.py), and `of` are the parts.
     """
 
     stores: Ints
@@ -38,35 +40,52 @@ class Records:
     axes: Ints
     axes_values: Sequence[Axes]
     parts: Ints
+    of: Sequence[Part]
 
     def __len__(self) -> int:
         return len(self.at)
 
     @cached_property
     def singles(self) -> tuple[bytes, list[int], list[list[int]]]:
-        """The identities one after the other, the places of the axes and the parts.
+        """Identities (16 bytes each) one after the other, places in axes_values, parts by record.
 
         As Python has them: for windows of one record.
         """
+        # Not the values of the array: numpy takes null bytes off the end of a single one.
         return self.ids.tobytes(), self.axes.tolist(), self.parts.tolist()
 
-    def single(self, place: int) -> tuple[bytes, Axes, list[int]]:
-        """Identity, axes and parts of the record at a place."""
+    @cached_property
+    def are_sums(self) -> bool:
+        """Whether what a record brings is its value, and values add up: most families' parts."""
+        return all(type(part) is Sum for part in self.of)
+
+    def single(self, place: int) -> tuple[bytes, Axes, list[Value]]:
+        """Identity (16 bytes), axes and the parts' values of the record at a place."""
         ids, axes, parts = self.singles
         return (
             ids[place * ID_BYTES : (place + 1) * ID_BYTES],
             self.axes_values[axes[place]],
-            parts[place],
+            parts[place] if self.are_sums else self._values(np.array([place])),
         )
 
-    def sums(self, which: Ints) -> Iterator[tuple[Axes, list[int]]]:
-        """By axes the sum of each part over the records at these places."""
+    def values(self, which: Ints) -> Iterator[tuple[Axes, list[Value]]]:
+        """Axes and the value of each part over the records at these places, each axes value once.
+
+        Parts are in the family's order and units.
+        """
         if len(which) == 1:
             yield self.single(int(which[0]))[1:]
             return
         axes = self.axes[which]
         for number in np.unique(axes).tolist():
-            yield self.axes_values[number], self.parts[which[axes == number]].sum(axis=0).tolist()
+            yield self.axes_values[number], self._values(which[axes == number])
+
+    def _values(self, which: Ints) -> list[Value]:
+        brought = self.parts[which]
+        if self.are_sums:
+            return list(brought.sum(axis=0).tolist())
+        at, columns = self.at[which].tolist(), brought.T.tolist()
+        return [part.of(at, column) for part, column in zip(self.of, columns, strict=True)]
 
 
 def packed(records: DataFrame) -> DataFrame:
@@ -83,6 +102,8 @@ def packed(records: DataFrame) -> DataFrame:
 def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         topics, partitions = batch.columns[:2]
+        # A task reads several partitions, one after the other: a batch of Arrow may hold the end of
+        # one and the beginning of the next.
         runs = runs_of(np.stack((_places(topics)[1], partitions.to_numpy())))
         firsts = pa.array([begin for begin, _ in runs])
         streams = [_stream(batch.slice(begin, end - begin)) for begin, end in runs]
@@ -91,7 +112,11 @@ def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def runs_of(keys: Ints) -> list[tuple[int, int]]:
-    """Begin and end of each run of equal columns."""
+    """Begin and end (exclusive) of each run of equal columns, as places.
+
+    >>> runs_of(np.array([[1, 1, 2], [5, 5, 5]]))
+    [(0, 2), (2, 3)]
+    """
     if keys.shape[1] == 0:
         return []
     begins = np.flatnonzero(np.r_[True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)]).tolist()
@@ -99,6 +124,7 @@ def runs_of(keys: Ints) -> list[tuple[int, int]]:
 
 
 def _stream(batch: pa.RecordBatch) -> bytes:
+    # Arrow's own form: columns come out of it again without a Python object a record.
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
@@ -116,7 +142,7 @@ def columns_of(table: pa.Table, family: Family) -> Records:
     """The records of a table with the columns of speed_layer.views.told()."""
     names, stores = _places(table["store_id"].combine_chunks())
     axes_values, axes = _axes(table, family)
-    parts = [table[part].to_numpy() for part in family.parts]
+    parts = [table[part].to_numpy() for part in family.part_names]
     return Records(
         stores,
         names,
@@ -125,6 +151,7 @@ def columns_of(table: pa.Table, family: Family) -> Records:
         axes,
         axes_values,
         np.column_stack(parts).astype(np.int64, copy=False),
+        family.parts,
     )
 
 

@@ -6,16 +6,17 @@ It stops when records are gone.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
-from runtime.checkpoint import Offsets, TopicOffsets
 from runtime.connect import kafka_consumer
 from runtime.kafka_source import committed_stream
-from tally.errors import BadSettings, DataLoss, StackError
+from runtime.offsets import Offsets, TopicOffsets
+from runtime.topics import bounds, ends
+from tally.errors import BadSettings, DataLoss
 from tally.frames import canonical_records
 from tally.settings import Settings
 
+# In haste asks the loop that beats: a broker that is away must not silence the driver.
 TIMEOUT_SECONDS, HASTE_SECONDS = 30.0, 5.0
 # A fetch left open at the end of one micro-batch holds up the next one for as long; Kafka's default
 # is half a second.
@@ -36,61 +37,40 @@ class Retained:
 def retained(settings: Settings, topic: str) -> Retained:
     """What the topic holds.
 
-    Raises BadSettings if its partition count is not the settings' one, StackError if it is not
+    Raises BadSettings if its partition count is not the settings' one, KafkaException if it is not
     there.
     """
-    consumer = kafka_consumer(settings, "speed-offsets")
-    try:
-        ranges = _ranges(consumer, topic, TIMEOUT_SECONDS)
-    finally:
-        consumer.close()
-    if not ranges:
-        raise StackError(f"topic {topic} is not there, or has no leader yet; run `tally up kafka`")
-    if len(ranges) != settings.partitions:
+    with kafka_consumer(settings, "speed-offsets") as consumer:
+        found = bounds(consumer, topic, TIMEOUT_SECONDS)
+    if len(found) != settings.partitions:
         raise BadSettings(
-            f"topic {topic} has {len(ranges)} partitions,"
+            f"topic {topic} has {len(found)} partitions,"
             f" TALLY_PARTITIONS is {settings.partitions}: a window's events would lie in two"
-            f" partitions; set TALLY_PARTITIONS={len(ranges)} or run `tally up kafka`"
+            f" partitions; set TALLY_PARTITIONS={len(found)} or run `tally up kafka`"
         )
     return Retained(
-        {number: low for number, (low, _) in ranges.items()},
-        {number: high for number, (_, high) in ranges.items()},
+        {number: at.earliest for number, at in found.items()},
+        {number: at.end for number, at in found.items()},
     )
 
 
-def ends(settings: Settings, topics: Iterable[str]) -> dict[str, Offsets]:
+def ends_in_haste(settings: Settings, topics: Iterable[str]) -> TopicOffsets:
     """First offset not yet committed of each topic, by partition; asked in haste.
 
     Raises KafkaException.
     """
-    consumer = kafka_consumer(settings, "speed-offsets")
-    try:
-        found = {topic: _ranges(consumer, topic, HASTE_SECONDS) for topic in topics}
-    finally:
-        consumer.close()
-    return {
-        topic: {number: end for number, (_, end) in ranges.items()}
-        for topic, ranges in found.items()
-    }
-
-
-def _ranges(consumer: Consumer, topic: str, seconds: float) -> dict[int, tuple[int, int]]:
-    partitions = [
-        TopicPartition(topic, number)
-        for number in consumer.list_topics(topic, seconds).topics[topic].partitions
-    ]
-    return {
-        part.partition: consumer.get_watermark_offsets(part, timeout=seconds) for part in partitions
-    }
+    with kafka_consumer(settings, "speed-offsets") as consumer:
+        return ends(consumer, topics, HASTE_SECONDS)
 
 
 def refuse_data_loss(needed: Offsets, topic: str, held: Retained) -> None:
-    """Nothing if the topic still holds all that is needed.
+    """Raise DataLoss unless the topic still holds all that is needed.
 
-    Raises DataLoss (retention, or a topic made anew).
+    Retention has taken it then, or the topic was made anew.
     """
     for partition, offset in sorted(needed.items()):
         earliest, end = held.earliest[partition], held.end[partition]
+        # Beyond the end too: a log that ends before what was read of it is another one.
         if not earliest <= offset <= end:
             raise DataLoss(
                 f"topic {topic} partition {partition}: the query goes on at offset {offset}, the"
@@ -106,6 +86,9 @@ def canonical_stream(
 
     From these offsets on if there is no checkpoint. `most_records` bounds a micro-batch; what waits
     is shared out by how much of it each partition has.
+
+    In:  starting: first offset by topic and partition.
+    Out: as tally.frames.canonical_records().
     """
     return canonical_records(
         committed_stream(
@@ -114,6 +97,7 @@ def canonical_stream(
             starting,
             **{
                 "kafka.fetch.max.wait.ms": str(FETCH_WAIT_MILLIS),
+                # Of offsets, not of records: markers of transactions count too.
                 "maxOffsetsPerTrigger": str(most_records),
             },
         )

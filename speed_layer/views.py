@@ -32,15 +32,19 @@ def start_views(
     settings: Settings,
     sink: MakeSink = RowSink,
 ) -> StreamingQuery:
-    """The running query.
+    """The running query; a micro-batch fails as a whole.
 
-    `records` are canonical ones of a stream, of the families' topics; a micro-batch fails as a
-    whole.
+    In:  records: canonical ones of a stream, of the families' topics; floors: first window that may
+         be written, by family.
+    Out: nothing but the acks in each micro-batch's report: the operator writes the rows.
     """
     operator = WindowOperator(families, settings, sink)
     # A task for each partition that has records would cost more than it does, where there are many.
     few = records.coalesce(settings.shuffle_partitions)
+    # By partition and not by store or window: a store's records lie in one, in one order, and that
+    # order decides what is late.
     keyed = packed(told(few, families, floors)).groupBy("topic", "partition")
+    # No timers: what closes a window is a later record of its partition, never a clock.
     written = keyed.transformWithStateInPandas(
         operator, acks.SCHEMA, outputMode="Update", timeMode="None"
     )
@@ -48,6 +52,8 @@ def start_views(
     # nothing is left to be stored.
     query = acks.observed(written).writeStream.queryName(QUERY).format("noop").outputMode("update")
     query = query.option("checkpointLocation", str(settings.checkpoint(QUERY)))
+    # 0 by default: a micro-batch follows the one before at once, and while nothing comes Kafka is
+    # asked each 100 ms (session.py).
     return query.trigger(processingTime=f"{settings.trigger_seconds} seconds").start()
 
 
@@ -66,7 +72,7 @@ def told(records: DataFrame, families: Sequence[Family], floors: Floors) -> Data
     digest = F.substring(F.unhex(F.sha2("event_id", 256)), 1, ID_BYTES)
     columns = {"at": F.unix_millis("happened_at"), "id": digest, "store_id": F.col("store_id")}
     columns |= {axis: F.col(axis) for family in families for axis in family.axes}
-    columns |= {part: F.col(part) for family in families for part in family.parts}
+    columns |= {part: F.col(part) for family in families for part in family.part_names}
     defaults = {"id": F.lit(bytes(ID_BYTES)), "at": F.lit(0)}
     texts = {"store_id", *(axis for family in families for axis in family.axes)}
     filled = [
@@ -92,9 +98,12 @@ def _left_out(families: Sequence[Family], floors: Floors) -> Column:
         "unreadable": ~F.col("is_readable"),
         "repeats": F.col("is_repeat"),
         "below_floor": by_topic(families, is_below),
+        # By the broker's stamp and not by the clock of the run: a replay decides as the first run
+        # did, else two writers of a window would hold unequal sets.
         "ahead": F.col("happened_at") > F.col("committed_at") + F.lit(MOST_AHEAD),
     }
     told = F.lit(0)
+    # From the last to the first, so that the first that holds is told.
     for name in reversed(acks.LEFT_OUT[1:]):
         told = F.when(reasons[name], acks.LEFT_OUT.index(name)).otherwise(told)
     return told

@@ -1,6 +1,6 @@
 """What is kept of an open window between two micro-batches.
 
-Which events it has counted, and their sums.
+Which events it has counted, and what their parts come to.
 """
 
 from collections.abc import Sequence
@@ -11,17 +11,19 @@ import numpy as np
 import numpy.typing as npt
 
 from speed_layer.records import ID_BYTES, ID_TYPE, Axes, Ints, Records
-from tally.families import MOST_SUM
+from tally.algebra.parts import Part, Value
 
 
+# The order of the fields is the form in which the state keeps them: one may come behind them, none
+# may move.
 class Window(msgspec.Struct, array_like=True):
     """One window of one store.
 
-    Identities of its events, 16 bytes each, sorted; by axes the sum of each part.
+    Identities of its events, 16 bytes each, sorted; by axes the value of each part.
     """
 
     ids: bytes = b""
-    sums: dict[Axes, list[int]] = {}
+    values: dict[Axes, list[Value]] = {}  # each window its own: msgspec copies it
 
     @property
     def events(self) -> int:
@@ -37,12 +39,12 @@ class Window(msgspec.Struct, array_like=True):
         if not self.ids and len(which) == 1:
             # Most windows of a small shop: nothing to be compared.
             self.ids, axes, parts = records.single(int(which[0]))
-            self.sums[axes] = parts
+            self.values[axes] = parts
             return True
         new = which[self._first_seen(records.ids[which])]
-        for axes, parts in records.sums(new):
-            before = self.sums.get(axes)
-            self.sums[axes] = _total(before, parts) if before else parts
+        for axes, parts in records.values(new):
+            before = self.values.get(axes)
+            self.values[axes] = _joined(records.of, before, parts) if before else parts
         return len(new) > 0
 
     def _first_seen(self, ids: npt.NDArray[np.bytes_]) -> Ints:
@@ -50,10 +52,12 @@ class Window(msgspec.Struct, array_like=True):
 
         They are known from now on.
         """
+        # The first place of each: of several copies here the first by offset.
         distinct, first = np.unique(ids, return_index=True)
         held = np.frombuffer(self.ids, dtype=ID_TYPE)
         places = np.searchsorted(held, distinct)
         if len(held):
+            # What belongs behind all that is held has a place beyond the last.
             is_new = held[np.minimum(places, len(held) - 1)] != distinct
             distinct, first, places = distinct[is_new], first[is_new], places[is_new]
         if len(distinct):
@@ -77,8 +81,5 @@ def value_of(page: Page) -> bytes:
     return _ENCODER.encode(page)
 
 
-def _total(sums: Sequence[int], parts: Sequence[int]) -> list[int]:
-    # An overflow would end the query, and each of its restarts.
-    return [
-        max(-MOST_SUM, min(MOST_SUM, one + other)) for one, other in zip(sums, parts, strict=True)
-    ]
+def _joined(of: Sequence[Part], one: Sequence[Value], other: Sequence[Value]) -> list[Value]:
+    return [part.plus(*values) for part, *values in zip(of, one, other, strict=True)]

@@ -1,28 +1,105 @@
-"""What a view family's rows are computed by, as one digest: a change of it needs a higher epoch."""
+"""What a view family's rows are computed by, as one digest: a change of it needs a higher epoch.
+
+A family hangs on the transforms of both layers, on the module of its kind, and of the parts on the
+classes that it has: a new kind of part for one family leaves the epochs of the others alone.
+"""
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
+from pathlib import Path
 
 from tally.families import Family
 
+# What computes the rows of every family, by its path from the root of the project.
+TRANSFORMS = (
+    "tally/frames.py",
+    "tally/algebra/register.py",
+    "speed_layer/records.py",
+    "speed_layer/prefix.py",
+    "speed_layer/window.py",
+)
+PARTS, FOLDS = "tally/algebra/parts.py", "tally/part_columns.py"
+Sources = Mapping[str, str]
 
-def definition_digest(family: Family, transforms: Iterable[str], views: str) -> str:
+
+def sources(root: Path) -> dict[str, str]:
+    """Text by path of all that a definition hangs on, under the root of the project."""
+    kinds = (file.relative_to(root).as_posix() for file in (root / "tally/kinds").glob("*.py"))
+    names = (*TRANSFORMS, PARTS, FOLDS, *kinds)
+    return {name: (root / name).read_text("utf-8") for name in names}
+
+
+def definition_digest(family: Family, code: Sources, tables: Iterable[str]) -> str:
     """Digest (128 bits, hex) of the code and the shape of one family's rows.
 
-    `transforms` are the sources of what computes them in both layers, `views` the CQL of its
-    tables. Comments, docstrings and layout do not change it; anything that could change a stored
-    number does.
+    `code` is sources(), `tables` the CQL of the family's tables. Comments, docstrings and layout do
+    not change it; anything that could change a stored number does.
     """
-    shape = repr((family.name, family.axes, family.parts))
-    statements = "\n".join(" ".join(line.partition("--")[0].split()) for line in views.splitlines())
-    told = (shape, *map(_code, transforms), statements)
+    parts = [(type(part).__name__, part.name) for part in family.parts]
+    shape = repr((family.name, family.axes, parts, family.kind.name))
+    classes = {name for name, _ in parts}
+    # What is not the family's own (another kind, another part) is left out: its change is no change
+    # of these rows.
+    told = [
+        shape,
+        *(_code(ast.parse(code[name])) for name in (*TRANSFORMS, *_kind_files(family))),
+        *_needed(code[PARTS], classes),
+        *_needed(code[FOLDS], {"Fold", *_folds(code[FOLDS], classes)}),
+        *(" ".join(statement.split()) for statement in tables),
+    ]
     return blake2b("\0".join(told).encode(), digest_size=16).hexdigest()
 
 
-def _code(source: str) -> str:
-    tree = ast.parse(source)
+def _kind_files(family: Family) -> list[str]:
+    """The modules of the kind's class and of those that it is built on, by path."""
+    modules = (one.__module__ for one in type(family.kind).__mro__)
+    found = (name.replace(".", "/") + ".py" for name in modules if name.startswith("tally."))
+    return sorted(found)
+
+
+def _folds(source: str, classes: set[str]) -> Iterator[str]:
+    """The functions that FOLDS names for these classes."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "FOLDS":
+            assert isinstance(node.value, ast.Dict)
+            for key, value in zip(node.value.keys, node.value.values, strict=True):
+                if isinstance(key, ast.Name) and key.id in classes:
+                    yield ast.unparse(value)
+
+
+def _needed(source: str, names: set[str]) -> list[str]:
+    """The code of these top-level names of a module, and of all that they use of it."""
+    defined = {name: node for node in ast.parse(source).body for name in _defines(node)}
+    found: dict[str, ast.stmt] = {}
+    waiting = sorted(names)
+    while waiting:
+        name = waiting.pop()
+        if name in defined and name not in found:
+            found[name] = defined[name]
+            used = (one.id for one in ast.walk(defined[name]) if isinstance(one, ast.Name))
+            waiting += sorted(set(used))
+    return [_code(found[name]) for name in sorted(found)]
+
+
+def _defines(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return [node.name]
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return [
+        one.id
+        for target in targets
+        if target
+        for one in ast.walk(target)
+        if isinstance(one, ast.Name)
+    ]
+
+
+def _code(tree: ast.AST) -> str:
     for node in ast.walk(tree):
+        # An empty field that Python 3.12 has and 3.11 has not: the record is for both.
+        if not getattr(node, "type_params", True):
+            vars(node).pop("type_params", None)
         if (
             isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef)
             and ast.get_docstring(node) is not None

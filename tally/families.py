@@ -1,30 +1,64 @@
-"""The view families: the canonical topic of each, and the additive parts that its rows carry."""
+"""A view family: its canonical topic, its kind, and the parts that its rows carry.
+
+Which families there are, the sources say (runtime/sources.py).
+"""
 
 from dataclasses import dataclass
+from functools import cached_property
+
+from tally.algebra.merge import Parts
+from tally.algebra.parts import Part, Sum
+from tally.epochs import Epochs, Raised
+from tally.kinds.additive import ADDITIVE
+from tally.kinds.kind import Kind
 
 TOTAL_DIM = "*"
 TOTAL_DIM_VALUE = ""
 # The one axis that is also a unit: what money is counted in.
 CURRENCY = "currency"
-# What one canonical record may hold at most: far above what the contracts let through, and far
-# below what a 64-bit sum or a key of a table takes. A record beyond is not read.
-MOST_PART = 10**12
+# A text of a canonical record: above what the contracts let through, below a table's key.
 MOST_TEXT_BYTES = 4096
-# Where a sum ends: one more part always fits into 64 bits.
-MOST_SUM = 2**63 - 1 - MOST_PART
 
 
 @dataclass(frozen=True)
 class Family:
     """One view family.
 
-    `axes` split a window into rows (e.g. currency); `parts` are integers that add up over events.
+    `axes` split a window into rows (e.g. currency); `parts` are what each row counts; `epoch` is
+    that of its definition, but for the days that were `raised`.
     """
 
     name: str
     axes: tuple[str, ...]
-    parts: tuple[str, ...]
+    parts: tuple[Part, ...]
     epoch: int
+    kind: Kind = ADDITIVE
+    raised: tuple[Raised, ...] = ()
+    # Allowed lateness where no setting says otherwise.
+    lateness_seconds: int = 7200
+
+    def __hash__(self) -> int:
+        # A set of families is made for each lot of rows: the name tells them apart.
+        return hash(self.name)
+
+    @cached_property
+    def epochs(self) -> Epochs:
+        """The epoch of each day's rows."""
+        return Epochs(self.epoch, self.raised)
+
+    @cached_property
+    def part_names(self) -> tuple[str, ...]:
+        """The columns of the parts, in their order."""
+        return tuple(part.name for part in self.parts)
+
+    def over_time(self, earlier: Parts, later: Parts) -> Parts:
+        """Two stretches of the family as one, or the rows of two values of an axis."""
+        return self.kind.over_time(self.parts, earlier, later)
+
+    @cached_property
+    def sums(self) -> tuple[str, ...]:
+        """The parts that are conserved: their total over all rows is that over all events."""
+        return tuple(part.name for part in self.parts if type(part) is Sum)
 
     @property
     def topic(self) -> str:
@@ -44,21 +78,9 @@ class Family:
     @property
     def excluded_parts(self) -> tuple[str, ...]:
         """Batch columns of what was considered in the window but excluded from its values."""
-        return tuple(f"excluded_{part}" for part in self.parts)
+        return tuple(f"excluded_{part}" for part in self.part_names)
 
     @property
     def row_key(self) -> tuple[str, ...]:
         """Key columns of one row inside its (store_id, day) partition."""
         return ("window_start", *self.axes, "dim", "dim_value")
-
-
-# `epoch` rises with any change of what tally/frames.py computes for the family; tests/unit compare
-# a recorded digest.
-SALES = Family(
-    "sales",
-    axes=(CURRENCY,),
-    parts=("receipts", "gross_minor", "returns_minor", "voids_minor", "units_milli"),
-    epoch=2,
-)
-TRAFFIC = Family("traffic", axes=(), parts=("entries", "exits", "passers_by"), epoch=2)
-FAMILIES: dict[str, Family] = {family.name: family for family in (SALES, TRAFFIC)}

@@ -1,8 +1,8 @@
 """The DataFrame transforms that the speed layer and the batch layer share.
 
-The only module of `tally` that knows PySpark.
+This and tally/part_columns.py are the only modules of `tally` that know PySpark.
 
-Any change of what they compute needs a higher `epoch` in tally/families.py.
+Any change of what they compute needs a higher `epoch` in the sources' descriptors.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tally.families import MOST_PART, MOST_SUM, MOST_TEXT_BYTES, TOTAL_DIM, TOTAL_DIM_VALUE, Family
+from tally.algebra.parts import MOST_PART
+from tally.families import MOST_TEXT_BYTES, TOTAL_DIM, TOTAL_DIM_VALUE, Family
+from tally.part_columns import fold_of
 
 WINDOW = "15 minutes"
 
@@ -60,14 +62,18 @@ def contributions(records: DataFrame, *families: Family) -> DataFrame:
         "fingerprint",
         *placed,
         *_all("axes", families),
-        *_all("parts", families),
+        *_all("part_names", families),
         is_readable.alias("is_readable"),
         F.coalesce("repeat", F.lit(False)).alias("is_repeat"),
     )
 
 
 def by_topic(families: Sequence[Family], column: Callable[[Family], Column]) -> Column:
-    """The column of the family that the record is of; of a single family without asking."""
+    """The column of the family that the record is of; of a single family without asking.
+
+    In:  topic string, where there are several families; what `column` asks for.
+    Out: the type of `column`, of whichever family has the topic; of an unknown topic the last's.
+    """
     last = column(families[-1])
     return reduce(
         lambda rest, family: F.when(F.col("topic") == family.topic, column(family)).otherwise(rest),
@@ -83,10 +89,11 @@ def _all(kind: str, families: Sequence[Family]) -> list[str]:
 def readable(value: Column, family: Family) -> Column:
     """Whether a canonical record can be counted.
 
-    True or false for any text, bytes that are none, and null.
-
     It is JSON in UTF-8; identity, fingerprint, axes and an instant of the years 1 to 9999 are
     there; so is every part, within bounds.
+
+    In:  value string (canonical JSON), or anything else: text, bytes that are no UTF-8, null.
+    Out: boolean, never null.
     """
     # exists(array(…)): each record is parsed once.
     return _is_utf8(value) & F.exists(
@@ -98,7 +105,7 @@ def readable(value: Column, family: Family) -> Column:
 def _parsed(value: Column | str, *families: Family) -> Column:
     texts = ("store_id", "event_id", "happened_at", "fingerprint", *_all("axes", families))
     fields = [T.StructField(name, T.StringType()) for name in texts]
-    fields += [T.StructField(name, T.LongType()) for name in _all("parts", families)]
+    fields += [T.StructField(name, T.LongType()) for name in _all("part_names", families)]
     return F.from_json(value, T.StructType([*fields, T.StructField("repeat", T.BooleanType())]))
 
 
@@ -111,7 +118,7 @@ def _is_complete(family: Family, field: Callable[[str], Column]) -> Column:
         F.octet_length(field(name)) <= MOST_TEXT_BYTES
         for name in ("store_id", "event_id", "fingerprint", *family.axes)
     ]
-    parts = [field(part).between(-MOST_PART, MOST_PART) for part in family.parts]
+    parts = [field(part).between(-MOST_PART, MOST_PART) for part in family.part_names]
     in_calendar = F.year(_instant(field("happened_at"))).between(1, 9999)
     return F.coalesce(reduce(Column.__and__, [in_calendar, *texts, *parts]), F.lit(False))
 
@@ -127,14 +134,22 @@ def members_per_window(events: DataFrame, family: Family) -> DataFrame:
     In:  contributions(), with or without a watermark on happened_at; optional boolean column
          `excluded` marks events that count in `events` but not in the values (default: none).
     Out: one row per (store_id, window): window struct<start, end> (UTC), members: array of
-         struct<event_id, offset, excluded, axes, parts>. Absent windows are absent, not empty.
+         struct<event_id, offset, excluded, axes, parts>, with `at` (milliseconds since 1970) where
+         a part of the family is timed. Absent windows are absent, not empty.
     """
     # A list: every member has its own offset, so a set would only add hashing (ADR 001).
     excluded = F.col("excluded") if "excluded" in events.columns else F.lit(False)
-    member = F.struct("event_id", "offset", excluded.alias("excluded"), *family.axes, *family.parts)
+    brought = (*family.axes, *family.part_names)
+    # Only parts that ask for instants pay for them.
+    timed = (F.unix_millis("happened_at").alias("at"),) if _is_timed(family) else ()
+    member = F.struct("event_id", "offset", excluded.alias("excluded"), *brought, *timed)
     return events.groupBy("store_id", F.window("happened_at", WINDOW).alias("window")).agg(
         F.collect_list(member).alias("members")
     )
+
+
+def _is_timed(family: Family) -> bool:
+    return any(part.is_timed for part in family.parts)
 
 
 def window_rows(members: DataFrame, family: Family) -> DataFrame:
@@ -145,7 +160,8 @@ def window_rows(members: DataFrame, family: Family) -> DataFrame:
     In:  members_per_window().
     Out: store_id, day date, window_start timestamp (UTC), axes, dim, dim_value, events bigint
          (distinct events of the window, before exclusions and conflicts; equal in all rows of a
-         window), parts bigint, epoch int, excluded_<part> bigint.
+         window), parts and excluded_<part> (bigint, or as tally/algebra/parts.py has the part),
+         epoch int.
     Rule: of two payloads of one identity the one with the lower offset counts.
     """
     ordered = members.select(
@@ -168,9 +184,20 @@ def window_rows(members: DataFrame, family: Family) -> DataFrame:
         F.lit(TOTAL_DIM).alias("dim"),
         F.lit(TOTAL_DIM_VALUE).alias("dim_value"),
         "events",
-        *(f"sums.{part}" for part in family.parts),
-        F.lit(family.epoch).alias("epoch"),
+        *(f"sums.{part}" for part in family.part_names),
+        _epoch(family).alias("epoch"),
         *(f"sums.{part}" for part in family.excluded_parts),
+    )
+
+
+def _epoch(family: Family) -> Column:
+    day = F.to_date("window_start")
+    return reduce(
+        lambda rest, one: F.when(
+            day.between(one.first, one.last) & (rest < one.epoch), one.epoch
+        ).otherwise(rest),
+        family.raised,
+        F.lit(family.epoch),
     )
 
 
@@ -201,12 +228,15 @@ def _sums(family: Family, axes: Column) -> Column:
     Only the first copy of each event adds, to value or excluded. A sum stays within MOST_SUM: an
     overflow would end the query, and each of its restarts.
     """
-    sums = (*family.parts, *family.excluded_parts)
+    folds = {
+        **{part.name: (part.name, fold_of(part)) for part in family.parts},
+        **{f"excluded_{part.name}": (part.name, fold_of(part)) for part in family.parts},
+    }
     zero, one = F.lit(0).cast("bigint"), F.lit(1).cast("bigint")
     start = F.struct(
         F.lit(None).cast("string").alias("last"),
         zero.alias("first_copies"),
-        *(zero.alias(name) for name in sums),
+        *(fold.start.alias(name) for name, (_, fold) in folds.items()),
     )
 
     def add(acc: Column, member: Column) -> Column:
@@ -214,28 +244,22 @@ def _sums(family: Family, axes: Column) -> Column:
             Column.__and__, (member[axis] == axes[axis] for axis in family.axes), F.lit(True)
         )
         first = ~acc["last"].eqNullSafe(member["event_id"]) & same_axes
-
-        def total(name: str, part: str, adds: Column) -> Column:
-            return F.when(
-                adds,
-                F.least(F.greatest(acc[name] + member[part], F.lit(-MOST_SUM)), F.lit(MOST_SUM)),
-            ).otherwise(acc[name])
-
-        values = [total(part, part, first & ~member["excluded"]) for part in family.parts]
-        kept_out = [
-            total(f"excluded_{part}", part, first & member["excluded"]) for part in family.parts
-        ]
         counted = acc["first_copies"] + F.when(first, one).otherwise(zero)
-        named = zip(sums, (*values, *kept_out), strict=True)
+        # What is excluded adds to its own columns, so that a reader can take it back elsewhere.
+        adds = {True: first & member["excluded"], False: first & ~member["excluded"]}
         return F.struct(
             member["event_id"].alias("last"),
             counted.alias("first_copies"),
-            *(value.alias(name) for name, value in named),
+            *(
+                F.when(adds[name != part], fold.add(acc[name], member, part))
+                .otherwise(acc[name])
+                .alias(name)
+                for name, (part, fold) in folds.items()
+            ),
         )
 
     def result(acc: Column) -> Column:
-        return F.struct(
-            axes.alias("axes"), *(acc[name].alias(name) for name in ("first_copies", *sums))
-        )
+        told = (fold.end(acc[name]).alias(name) for name, (_, fold) in folds.items())
+        return F.struct(axes.alias("axes"), acc["first_copies"].alias("first_copies"), *told)
 
     return F.aggregate("members", start, add, result)

@@ -10,25 +10,23 @@ IDENTIFIER = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._:-]{1,64}", re.ASCII)
 _ORDERED = msgspec.json.Encoder(order="deterministic")
 
 
-def receipt_id(store_id: str, till_id: str, numbering_epoch: str, transaction_id: str) -> str:
-    """event_id of a POS receipt.
+def event_id(source: str, *ids: str) -> str:
+    """event_id of an event that these ids tell from all others of its source.
 
-    No two receipts share one, for `%` and `:` inside a part are percent-escaped.
+    No two events share one, for `%` and `:` inside an id are percent-escaped.
 
-    >>> receipt_id("1", "123", "0", "42"), receipt_id("1", "123", "0:4", "2")
-    ('pos:1:123:0:42', 'pos:1:123:0%3A4:2')
+    >>> event_id("pos", "1", "123", "0:4", "2")
+    'pos:1:123:0%3A4:2'
     """
-    return (
-        f"pos:{_part(store_id)}:{_part(till_id)}:{_part(numbering_epoch)}:{_part(transaction_id)}"
-    )
+    return ":".join([source, *map(_part, ids)])
 
 
-def interval_id(store_id: str, device_id: str, happened_at: str) -> str:
-    """event_id of a people counter interval.
+def interval_id(source: str, store_id: str, device_id: str, happened_at: str) -> str:
+    """event_id of what a device counted from an instant on.
 
     happened_at in UTC as tally.instants.instant_text writes it, all behind the third colon.
     """
-    return f"traffic:{_part(store_id)}:{_part(device_id)}:{happened_at}"
+    return f"{event_id(source, store_id, device_id)}:{happened_at}"
 
 
 def fingerprint(source_fields: object) -> str:

@@ -32,6 +32,7 @@ def parse_instant(text: str, field: str) -> datetime:
         raise RejectedEvent(
             "timestamp_not_rfc3339", field, f"{field}: {text!r}: {error}"
         ) from error
+    # Milliseconds, as Kafka and Cassandra keep them: read back it is the same instant.
     return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
 
 
@@ -43,6 +44,7 @@ def instant_text(instant: datetime) -> str:
     >>> instant_text(datetime(1, 1, 1, tzinfo=UTC))
     '0001-01-01T00:00:00.000Z'
     """
+    # isoformat, not strftime: that writes the year 1 without its zeros on some systems.
     return instant.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 

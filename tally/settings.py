@@ -5,13 +5,15 @@ up`), then the default. `docs/generated/settings.md` is made from this file.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from tally.errors import BadSettings
+from tally.families import Family
+from tally.lateness import Lateness, given_lateness, lateness_variable
 
 ADDRESSES_FILE = "addresses.env"
 # Delta's reader takes `%41` for an A, and `[` for the begin of an address.
@@ -172,12 +174,11 @@ class Settings(BaseModel):
         2000, ge=1, description="most input records in one normaliser transaction"
     )
 
-    sales_lateness_seconds: int = Field(
-        7200, ge=1, description="seconds that the speed layer keeps a sales window open"
+    sources: str = Field(
+        "", description="folders of further sources, each with a source.yaml; `:` between several"
     )
-    traffic_lateness_seconds: int = Field(
-        7200, ge=1, description="seconds that the speed layer keeps a traffic window open"
-    )
+    # By family, each from a variable of its own; what none names is the source's own default.
+    lateness: tuple[Lateness, ...] = ()
     trigger_seconds: float = Field(
         0.0,
         ge=0,
@@ -266,16 +267,15 @@ class Settings(BaseModel):
             for name in cls.model_fields
             if f"TALLY_{name.upper()}" in named
         }
+        lateness = given_lateness(named)
         try:
-            return cls.model_validate(values)
+            return cls.model_validate({**values, "lateness": lateness})
         except ValidationError as error:
             wrong = [
-                (str(e["loc"][0]).upper(), e["msg"].removeprefix("Value error, "), e["input"])
+                (_variable(e["loc"], lateness), e["msg"].removeprefix("Value error, "), e["input"])
                 for e in error.errors()
             ]
-            bad = "; ".join(
-                f"TALLY_{name}: {reason} (got {value!r})" for name, reason, value in wrong
-            )
+            bad = "; ".join(f"{name}: {reason} (got {value!r})" for name, reason, value in wrong)
             raise BadSettings(f"settings: {bad}. Correct or unset these variables.") from error
 
     @property
@@ -287,6 +287,13 @@ class Settings(BaseModel):
         """Checkpoint folder of one streaming query."""
         return (self.checkpoints or self.home / "data" / "checkpoints") / query
 
-    def lateness_seconds(self, family: str) -> int:
+    def lateness_seconds(self, family: Family) -> int:
         """Allowed lateness of one family in seconds."""
-        return int(getattr(self, f"{family}_lateness_seconds"))
+        return dict(self.lateness).get(family.name, family.lateness_seconds)
+
+
+def _variable(place: Sequence[int | str], lateness: Sequence[tuple[str, str]]) -> str:
+    at = place[1] if len(place) > 1 else None
+    return (
+        lateness_variable(lateness[at][0]) if isinstance(at, int) else f"TALLY_{place[0]}".upper()
+    )

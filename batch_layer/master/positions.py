@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
-from confluent_kafka import TopicPartition
 from deltalake import DeltaTable
 
 from runtime.connect import kafka_consumer
-from runtime.marks import Mark, Place
+from runtime.marks import Mark
+from runtime.offsets import TopicOffsets, offsets_by_topic
+from runtime.reading import Place
+from runtime.topics import Bounds, bounds, ends
 from tally.errors import DataLoss
 from tally.settings import Settings
 
@@ -22,24 +24,24 @@ _BEGIN_ANEW = (
     "its offsets would repeat those of the master dataset;"
     " begin a new master dataset in another TALLY_HOME"
 )
-Until = Mapping[str, Mapping[int, int]]
 Marks = Mapping[str, Mapping[int, Mark]]
-Kept = Mapping[str, Mapping[int, tuple[int, int]]]
+Kept = Mapping[str, Mapping[int, Bounds]]
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldOffsets:
     """What the master dataset holds.
 
     By topic its id, by partition the first offset that it does not hold, and its last record.
     """
 
     topic_ids: Mapping[str, str]
-    until: Until
+    until: TopicOffsets
     marks: Marks = field(default_factory=dict)
 
     def as_metadata(self) -> str:
         """The text that goes into the Delta commit (userMetadata)."""
+        # In the commit of the records themselves: no crash can leave one without the other.
         return msgspec.json.encode(
             {"topic_ids": self.topic_ids, "until": self.until, "marks": self.marks}
         ).decode()
@@ -53,7 +55,7 @@ class Held:
         ]
 
 
-NOTHING_HELD = Held({}, {})
+NOTHING_HELD = HeldOffsets({}, {})
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Snapshot:
     """A version of the table and what it holds: both of one reading."""
 
     version: int
-    held: Held
+    held: HeldOffsets
 
 
 def newest_snapshot(path: Path) -> Snapshot:
@@ -75,7 +77,7 @@ def newest_snapshot(path: Path) -> Snapshot:
             return Snapshot(version, held)
 
 
-def held_by(path: Path, version: int | None = None) -> Held:
+def held_by(path: Path, version: int | None = None) -> HeldOffsets:
     """What the newest append up to a version (None: the newest) says that the table holds.
 
     Commits without such a note (compaction) are passed over.
@@ -91,61 +93,57 @@ def held_by(path: Path, version: int | None = None) -> Held:
         for commit in table.history(limit):
             note = commit.get("userMetadata")
             if note and commit["version"] <= wanted:
-                return _from_metadata(note)
+                return held_of(note)
     return NOTHING_HELD
 
 
-def _from_metadata(note: str) -> Held:
+def held_of(note: str) -> HeldOffsets:
+    """What a Delta commit's note (HeldOffsets.as_metadata()) says that the table holds."""
     kept = json.loads(note)
     marks = msgspec.convert(kept.get("marks", {}), dict[str, dict[int, Mark]], strict=False)
-    return Held(
+    return HeldOffsets(
         kept["topic_ids"],
-        {topic: _numbered(offsets) for topic, offsets in kept["until"].items()},
+        offsets_by_topic(kept["until"]),
         marks,
     )
 
 
-def _numbered(offsets: Mapping[str, int]) -> dict[int, int]:
-    return {int(number): offset for number, offset in offsets.items()}
-
-
 def kept_offsets(
     settings: Settings, topics: Iterable[str], isolation: str = "read_committed"
-) -> dict[str, dict[int, tuple[int, int]]]:
+) -> dict[str, dict[int, Bounds]]:
     """By topic and partition the first offset that Kafka still keeps, and the last stable one.
 
     The last stable offset is the first one not readable yet. With isolation `read_uncommitted` the
     end is that of the partition, open transactions included.
     """
-    consumer = kafka_consumer(settings, "master-offsets", {"isolation.level": isolation})
-    try:
-        return {
-            topic: {
-                number: consumer.get_watermark_offsets(
-                    TopicPartition(topic, number), timeout=TIMEOUT_SECONDS
-                )
-                for number in (
-                    consumer.list_topics(topic, timeout=TIMEOUT_SECONDS).topics[topic].partitions
-                )
-            }
-            for topic in topics
-        }
-    finally:
-        consumer.close()
+    overrides = {"isolation.level": isolation}
+    with kafka_consumer(settings, "master-offsets", overrides) as consumer:
+        return {topic: bounds(consumer, topic, TIMEOUT_SECONDS) for topic in topics}
 
 
-def starting_offsets(held: Held, ids: Mapping[str, str], kept: Kept) -> dict[str, dict[int, int]]:
-    """First offset to append next, by topic and partition.
+def stable_ends(settings: Settings, topics: Iterable[str]) -> TopicOffsets:
+    """By topic and partition the first offset that is not readable yet. Raises KafkaException."""
+    with kafka_consumer(settings, "master-offsets") as consumer:
+        return ends(consumer, topics, TIMEOUT_SECONDS)
+
+
+def starting_offsets(
+    held: HeldOffsets, ids: Mapping[str, str], kept: Kept
+) -> dict[str, dict[int, int]]:
+    """First offset to append next, by topic and partition; 0 where nothing is held.
 
     Raises DataLoss when Kafka no longer keeps it, or when the topic is another one than the table's
     records came from.
     """
     starting: dict[str, dict[int, int]] = {}
     for topic, partitions in kept.items():
+        # A topic made anew begins at 0 again and may have grown beyond the old end: its id tells.
         if held.topic_ids.get(topic, ids[topic]) != ids[topic]:
             raise DataLoss(f"topic {topic} was deleted and created anew: {_BEGIN_ANEW}")
         starting[topic] = {}
         for number, (earliest, end) in partitions.items():
+            # 0 where nothing is held, and not the first one kept: that would pass over what
+            # retention has taken.
             wanted = held.until.get(topic, {}).get(number, 0)
             if not earliest <= wanted <= end:
                 way_out = (
@@ -162,11 +160,13 @@ def starting_offsets(held: Held, ids: Mapping[str, str], kept: Kept) -> dict[str
     return starting
 
 
-def refuse_other_log(held: Held, kept: Kept, found: Mapping[Place, Mark | None]) -> None:
-    """Nothing if the last record held of each partition is the one in Kafka, or no longer kept.
+def refuse_other_log(held: HeldOffsets, kept: Kept, found: Mapping[Place, Mark | None]) -> None:
+    """Raise DataLoss unless the last record held of each partition is the one in Kafka.
 
-    Raises DataLoss for a log that was cut and has grown again.
+    Else the log was cut and has grown again. One that Kafka no longer keeps tells nothing.
     """
+    # A single broker answers before its disk has the record; what a loss of power takes with it
+    # had offsets that are given out again.
     for topic, number, mark in _all_marks(held):
         earliest, _ = kept[topic][number]
         if mark.offset >= earliest and found[topic, number, mark.offset] != mark:
@@ -177,6 +177,6 @@ def refuse_other_log(held: Held, kept: Kept, found: Mapping[Place, Mark | None])
             )
 
 
-def _all_marks(held: Held) -> Iterator[tuple[str, int, Mark]]:
+def _all_marks(held: HeldOffsets) -> Iterator[tuple[str, int, Mark]]:
     for topic, marks in held.marks.items():
         yield from ((topic, number, mark) for number, mark in marks.items())

@@ -3,17 +3,19 @@
 A day with records beyond a generation's pin is dirty.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 
 from cassandra.cluster import Session
-from cassandra.concurrent import execute_concurrent_with_args
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from batch_layer.master.positions import Until
 from runtime.marks import Mark
+from runtime.offsets import TopicOffsets
+from runtime.writes import write_rows
 
+# The write timestamp is what the row is about, an offset or an instant: of two tries, or two
+# ingesters, the one that came further stays, in whichever order they write.
 _DAY = (
     "INSERT INTO master_progress (family, day, partition, until) VALUES (?, ?, ?,"
     " ?) USING TIMESTAMP ?"
@@ -25,11 +27,11 @@ _CURRENT = "INSERT INTO master_current (family, current_at) VALUES (?, ?) USING 
 
 
 def read_days(records: DataFrame) -> list[Row]:
-    """By source, event_date and partition what the records come to.
-
-    First offset after, rows, and offset, timestamp_ms and sha256 of the last record.
+    """What the records come to, one row for each source, event_date and partition.
 
     In:  batch_layer.master.table.master_records().
+    Out: source, event_date, partition, until bigint (first offset after), rows bigint, last
+         struct<offset, timestamp_ms (since 1970), sha256> (the last record).
     """
     last = F.max_by(
         F.struct("offset", F.unix_millis("committed_at").alias("timestamp_ms"), "sha256"), "offset"
@@ -43,8 +45,10 @@ def read_days(records: DataFrame) -> list[Row]:
 
 
 def last_marks(days: Iterable[Row]) -> dict[str, dict[int, Mark]]:
-    """The last record of each partition among read_days()."""
+    """By source and partition the mark of the last record among read_days()."""
     marks: dict[str, dict[int, Mark]] = {}
+    # A partition has a row for each day that it has records of: the one that reaches furthest
+    # overwrites the others.
     for day in sorted(days, key=lambda day: day["until"]):
         marks.setdefault(day["source"], {})[day["partition"]] = Mark(**day["last"].asDict())
     return marks
@@ -52,17 +56,14 @@ def last_marks(days: Iterable[Row]) -> dict[str, dict[int, Mark]]:
 
 def note_days(session: Session, days: Iterable[Row]) -> None:
     """Upsert how far each day reaches (a max-register by offset)."""
-    _execute(
-        session,
-        _DAY,
-        [
-            (day["source"], day["event_date"], day["partition"], day["until"], day["until"])
-            for day in days
-        ],
+    rows = (
+        (day["source"], day["event_date"], day["partition"], day["until"], day["until"])
+        for day in days
     )
+    write_rows(session, _DAY, rows)
 
 
-def note_position(session: Session, end: Until) -> None:
+def note_position(session: Session, end: TopicOffsets) -> None:
     """Upsert how far each partition has been read, markers of transactions included.
 
     A max-register by offset.
@@ -72,17 +73,13 @@ def note_position(session: Session, end: Until) -> None:
         for topic, offsets in end.items()
         for number, offset in offsets.items()
     ]
-    _execute(session, _POSITION, rows)
+    write_rows(session, _POSITION, rows)
 
 
 def note_current(session: Session, families: Iterable[str], at: datetime) -> None:
-    """Upsert up to when everything committed had been read (a max-register by that instant)."""
-    _execute(
-        session, _CURRENT, [(family, at, int(at.timestamp() * 1_000_000)) for family in families]
-    )
+    """Upsert up to when everything committed had been read (a max-register by that instant).
 
-
-def _execute(session: Session, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
-    prepared = session.prepare(statement)
-    prepared.is_idempotent = True
-    execute_concurrent_with_args(session, prepared, rows, concurrency=32, raise_on_first_error=True)
+    Raises Unacknowledged after one try: the next instant says more.
+    """
+    rows = ((family, at, int(at.timestamp() * 1_000_000)) for family in families)
+    write_rows(session, _CURRENT, rows, seconds=0)

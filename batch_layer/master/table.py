@@ -8,10 +8,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from batch_layer.master.positions import Held, Snapshot, held_by
+from batch_layer.master.positions import HeldOffsets, Snapshot, held_by
+from runtime.sources import FAMILIES
 from schemas.loader import master_schema
 from tally.errors import AlreadyRunning
-from tally.families import FAMILIES
 from tally.frames import readable
 
 APP_ID = "tally-master-ingest"
@@ -35,6 +35,7 @@ def create_table(spark: SparkSession, path: Path) -> None:
     spark.sql(
         f"CREATE TABLE delta.`{path.absolute()}` ({columns}) USING DELTA"
         f" PARTITIONED BY ({', '.join(schema['partitioned_by'])})"
+        # Delta itself then refuses to delete or to change a row (seen).
         " TBLPROPERTIES ('delta.appendOnly' = 'true')"
     )
 
@@ -58,6 +59,7 @@ def master_records(kafka: DataFrame) -> DataFrame:
     ]
     return parsed.select(
         F.col("topic").alias("source"),
+        # Never null: a partition without a day made the append fail, at each start anew (seen).
         F.to_date(F.coalesce(happened_at, "timestamp")).alias("event_date"),
         *identity,
         happened_at.alias("happened_at"),
@@ -65,6 +67,7 @@ def master_records(kafka: DataFrame) -> DataFrame:
         "partition",
         "offset",
         F.col("timestamp").alias("committed_at"),
+        # A string of Spark holds no other bytes; the digest beside it is of those that came.
         F.make_valid_utf8(text).alias("value"),
         F.sha2(F.coalesce("value", F.lit(b"")), 256).alias("sha256"),
     )
@@ -81,13 +84,16 @@ def _if_readable(value: Column) -> Column:
     return F.when(F.col("is_readable"), value)
 
 
-def append(records: DataFrame, path: Path, seen: Snapshot, after: Held) -> None:
+def append(records: DataFrame, path: Path, seen: Snapshot, after: HeldOffsets) -> None:
     """Append records that the table lacked when it was `seen`.
 
     What it holds after them goes into the same commit. The fixed application id makes two ingesters
     conflict, and its version is one above that of the snapshot: Delta skips the append if another
     ingester has committed since. Raises AlreadyRunning when it has: a new start goes on where the
     table ends by then.
+
+    In:  master_records().
+    Out: nothing but a new version of the table.
     """
     note = after.as_metadata()
     # One file a day: the rows of a day go to one task.
@@ -95,6 +101,7 @@ def append(records: DataFrame, path: Path, seen: Snapshot, after: Held) -> None:
     writer = by_day.write.format("delta").mode("append")
     writer = writer.option("userMetadata", note).option("txnAppId", APP_ID)
     writer.option("txnVersion", seen.version + 1).save(str(path))
+    # Delta skips without a word: only the table says whether it did.
     if held_by(path) != after:
         raise AlreadyRunning(
             f"master dataset {path}: another ingester has appended since version {seen.version};"
@@ -103,5 +110,9 @@ def append(records: DataFrame, path: Path, seen: Snapshot, after: Held) -> None:
 
 
 def read_version(spark: SparkSession, path: Path, version: int) -> DataFrame:
-    """The table as of one version."""
+    """The table as of one version.
+
+    In:  path of the table, one of its versions.
+    Out: the columns of schemas/master/events.json.
+    """
     return spark.read.format("delta").option("versionAsOf", version).load(str(path))

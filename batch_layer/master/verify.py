@@ -5,16 +5,16 @@ It holds each record once, and its appends follow one another.
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import duckdb
 from deltalake import DeltaTable
 
-from batch_layer.master.positions import Held, held_by
+from batch_layer.master.positions import HeldOffsets, held_by, held_of
+from runtime.job import DONE, FAILED, run_verb
 from tally.errors import TallyError
 from tally.settings import Settings
 
@@ -25,7 +25,7 @@ _COUNTS = """
 
 
 @dataclass(frozen=True)
-class Line:
+class VerifiedPartition:
     """One canonical topic-partition.
 
     Rows, distinct offsets, lowest and highest offset, first offset not held (0: none is).
@@ -53,7 +53,7 @@ class Verification:
     """
 
     version: int
-    lines: Sequence[Line]
+    lines: Sequence[VerifiedPartition]
     steps_back: Sequence[str]
 
     @property
@@ -70,13 +70,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if list(sys.argv[1:] if argv is None else argv):
         print("usage: python -m batch_layer.master.verify (it takes no arguments)", file=sys.stderr)
         return 2
-    try:
+
+    def work() -> int:
         found = verify(Settings.load().master_path)
-    except TallyError as error:
-        print(f"master verify: {error}", file=sys.stderr)
-        return 1
-    print(json.dumps({"ok": found.ok, **asdict(found)}))
-    return 0 if found.ok else 1
+        print(json.dumps({"ok": found.ok, **asdict(found)}))
+        return DONE if found.ok else FAILED
+
+    return run_verb("master verify", work)
 
 
 def verify(path: Path) -> Verification:
@@ -90,18 +90,22 @@ def verify(path: Path) -> Verification:
     with duckdb.connect() as database:
         rows = database.register("master", master).execute(_COUNTS).fetchall()
     lines = [
-        Line(source, number, count, distinct, lowest, highest, until.get(source, {}).get(number, 0))
+        VerifiedPartition(
+            source, number, count, distinct, lowest, highest, until.get(source, {}).get(number, 0)
+        )
         for source, number, count, distinct, lowest, highest in rows
     ]
     return Verification(table.version(), lines, [*steps_back(_appends(table))])
 
 
-def steps_back(appends: Sequence[Held]) -> Iterator[str]:
+def steps_back(appends: Sequence[HeldOffsets]) -> Iterator[str]:
     """Where an append, oldest first, ends below the one before it in some partition.
 
     Also where it speaks of another topic of that name.
     """
     for before, after in pairwise(appends):
+        # What an append says that it begins with is not written down: one that ends lower than the
+        # one before has repeated its records, or lost sight of them.
         for topic, offsets in before.until.items():
             if before.topic_ids.get(topic) != after.topic_ids.get(topic):
                 yield f"topic {topic} was deleted and created anew"
@@ -110,14 +114,10 @@ def steps_back(appends: Sequence[Held]) -> Iterator[str]:
                     yield f"topic {topic} partition {number} goes back below offset {offset}"
 
 
-def _appends(table: DeltaTable) -> list[Held]:
+def _appends(table: DeltaTable) -> list[HeldOffsets]:
     """What each append that left a note says, oldest first."""
-    notes: list[Mapping[str, Any]] = [
-        json.loads(commit["userMetadata"])
-        for commit in table.history()
-        if commit.get("userMetadata")
-    ]
-    return [Held(note["topic_ids"], note["until"]) for note in reversed(notes)]
+    notes = [note for commit in table.history() if (note := commit.get("userMetadata"))]
+    return [held_of(note) for note in reversed(notes)]
 
 
 if __name__ == "__main__":

@@ -14,13 +14,15 @@ from cassandra.cluster import Session
 from confluent_kafka import KafkaException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from batch_layer.master.positions import Until, kept_offsets
+from batch_layer.master.positions import stable_ends
 from batch_layer.master.progress import note_current
 from runtime.causes import root_cause
 from runtime.connect import CASSANDRA_AWAY
 from runtime.heartbeat import Heartbeat
+from runtime.offsets import TopicOffsets
+from runtime.sources import FAMILIES
+from runtime.writes import Unacknowledged
 from tally.errors import TallyError
-from tally.families import FAMILIES
 from tally.settings import Settings
 
 WATCH_SECONDS = 0.5
@@ -36,7 +38,7 @@ class Running:
     """A query under way: how far it has read, and why it failed if that was Tally's refusal."""
 
     query: StreamingQuery
-    reached: Callable[[], Until]
+    reached: Callable[[], TopicOffsets]
     refusal: Callable[[], TallyError | None]
 
 
@@ -48,9 +50,9 @@ class Sight:
     """
 
     at: datetime
-    ends: Until
+    ends: TopicOffsets
 
-    def is_reached(self, until: Until) -> bool:
+    def is_reached(self, until: TopicOffsets) -> bool:
         """Whether everything that was committed then is read."""
         return all(
             until.get(topic, {}).get(number, 0) >= end
@@ -59,7 +61,7 @@ class Sight:
         )
 
 
-class Watch:
+class IngestWatch:
     """Beats, and tells the serving layer how current the master is."""
 
     def __init__(self, settings: Settings, session: Session) -> None:
@@ -73,6 +75,8 @@ class Watch:
         """Watch until told to stop. Raises the query's refusal, or TallyError when it failed."""
         while not stop.wait(WATCH_SECONDS):
             if not running.query.isActive:
+                # The refusal itself and not Spark's wrapping of it: its class says that no new
+                # start helps.
                 raise running.refusal() or TallyError(
                     f"query {running.query.name} failed:"
                     f" {root_cause(str(running.query.exception()))}"
@@ -80,8 +84,9 @@ class Watch:
             self.look(running.reached())
         running.query.stop()
 
-    def look(self, reached: Until) -> None:
+    def look(self, reached: TopicOffsets) -> None:
         """One look: a sign of life, and now and then the ends of the topics."""
+        # One at a time: a new one before the last is reached would move the aim ahead for ever.
         if self._sight is None and time.monotonic() - self._looked >= ENDS_SECONDS:
             self._looked = time.monotonic()
             self._ask(self._see)
@@ -99,20 +104,15 @@ class Watch:
         )
 
     def _see(self) -> None:
+        # Before the ends: what arrives between the two looks is not claimed to be read.
         at = datetime.now(UTC)
-        kept = kept_offsets(self._settings, [family.topic for family in FAMILIES.values()])
-        self._sight = Sight(
-            at,
-            {
-                topic: {number: end for number, (_, end) in spans.items()}
-                for topic, spans in kept.items()
-            },
-        )
+        topics = [family.topic for family in FAMILIES.values()]
+        self._sight = Sight(at, stable_ends(self._settings, topics))
 
     def _ask(self, call: Callable[[], None]) -> None:
         # Neither a broker nor a node that does not answer ends a query that still runs: it says so
         # itself if it must.
         try:
             call()
-        except (KafkaException, *CASSANDRA_AWAY) as error:
+        except (KafkaException, Unacknowledged, *CASSANDRA_AWAY) as error:
             log.warning("how current the master is remains unsaid", reason=str(error))

@@ -10,24 +10,24 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from batch_layer.master.positions import kept_offsets
 from runtime.connect import NORMALISER_GROUP, kafka_consumer
 from runtime.kafka_source import committed_records
-from tally.errors import TallyError
+from runtime.reading import first_records
+from runtime.topics import Bounds, bounds, committed_positions
 from tally.frames import canonical_records
 from tally.instants import from_millis
 from tally.settings import Settings
 
-Kept = Mapping[int, tuple[int, int]]
+Kept = Mapping[int, Bounds]
 # Longer than the normaliser's transactions may last.
 TIMEOUT_SECONDS = 30.0
 LOOK_EVERY_SECONDS = 0.1
 # Of records that Kafka no longer keeps nobody knows when they arrived: nothing is claimed.
-NOTHING = datetime.fromtimestamp(0, UTC)
+UNKNOWN_PAST = datetime.fromtimestamp(0, UTC)
 
 
 def oldest_raw(settings: Settings, topic: str) -> datetime | None:
@@ -35,60 +35,44 @@ def oldest_raw(settings: Settings, topic: str) -> datetime | None:
 
     None if there is none. The ends are read before the normaliser's positions: what is not found
     here, and had arrived before this call, has been written to the canonical topic or to the dead
-    letters. Raises TallyError when Kafka does not answer.
+    letters. Raises KafkaException, or StackError, when Kafka does not answer.
     """
-    consumer = kafka_consumer(settings, NORMALISER_GROUP, {"enable.partition.eof": True})
-    try:
-        partitions = [
-            TopicPartition(topic, number)
-            for number in consumer.list_topics(topic, TIMEOUT_SECONDS).topics[topic].partitions
-        ]
-        if not partitions:
-            raise TallyError(
-                f"topic {topic}: Kafka names no partition of it; run the rebuild again"
-            )
-        kept = [
-            consumer.get_watermark_offsets(part, timeout=TIMEOUT_SECONDS) for part in partitions
-        ]
-        reached = [max(0, part.offset) for part in consumer.committed(partitions, TIMEOUT_SECONDS)]
-        waiting = zip(partitions, kept, reached, strict=True)
-        arrivals = [
-            _arrival(consumer, part, at, low) for part, (low, end), at in waiting if at < end
-        ]
-    finally:
-        consumer.close()
-    return min((arrival for arrival in arrivals if arrival is not None), default=None)
-
-
-def _arrival(consumer: Consumer, part: TopicPartition, offset: int, low: int) -> datetime | None:
-    """Broker's timestamp of the first record from the offset on.
-
-    None if only markers of transactions follow.
-    """
-    if offset < low:
-        return NOTHING
-    consumer.assign([TopicPartition(part.topic, part.partition, offset)])
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while time.monotonic() < deadline:
-        message = consumer.poll(1.0)
-        if message is None:
-            continue
-        error = message.error()
-        if error is None:
-            return from_millis(message.timestamp()[1])
-        if error.code() == KafkaError._PARTITION_EOF:
-            return None
-    raise TallyError(
-        f"topic {part.topic}, partition {part.partition}: no record in {TIMEOUT_SECONDS:.0f} s;"
-        " run the rebuild again"
-    )
+    # By the group's name alone, never a member of it: nobody's partitions move.
+    with kafka_consumer(settings, NORMALISER_GROUP) as consumer:
+        kept = bounds(consumer, topic, TIMEOUT_SECONDS)
+        lanes = [(topic, number) for number in kept]
+        reached = {
+            # A partition without a position (-1001) has been read up to its beginning.
+            at.partition: max(0, at.offset)
+            for at in committed_positions(consumer, lanes, TIMEOUT_SECONDS)
+        }
+    behind = {number: at for number, at in reached.items() if at < kept[number].end}
+    if any(at < kept[number].earliest for number, at in behind.items()):
+        return UNKNOWN_PAST
+    places = [(topic, number, at) for number, at in behind.items()]
+    found = first_records(settings, places, TIMEOUT_SECONDS).values()
+    # None where only markers of transactions follow.
+    arrivals = [from_millis(first.timestamp()[1]) for first in found if first is not None]
+    return min(arrivals, default=None)
 
 
 def stable_offsets(settings: Settings, topic: str) -> tuple[Kept, set[int]]:
-    """First offset kept and last stable offset by partition.
+    """First offset kept and last stable offset by partition, and the partitions still open.
 
-    Read when every transaction that the topic held at the call has ended. Also the partitions in
-    which one stayed open for longer than brokers allow a transaction to.
+    Read when every transaction that the topic held at the call has ended. Open are partitions in
+    which one stayed so for longer than brokers allow a transaction to.
+
+    The end of a transaction is written to its partitions one after the other. One with records at
+    offset 11 of partition 0 and at 7 of partition 1, whose commit is under way at the call:
+
+        looked at             | partition 0 | partition 1 | waited for
+        ends, at the call     | 12          | 8           |
+        stable ends, at once  | 11          | 7           | 0 and 1
+        stable ends, later    | 13          | 7           | 1; the marker of 0 lies at 12
+        stable ends, later    | 13          | 9           | none: ({0: (0, 13), 1: (0, 9)}, set())
+
+    Taken at the third look, a generation would count one half of a transaction and claim to have
+    the other up to the same instant.
     """
     written = kept_offsets(settings, [topic], "read_uncommitted")[topic]
     deadline = time.monotonic() + TIMEOUT_SECONDS
@@ -103,16 +87,17 @@ def stable_offsets(settings: Settings, topic: str) -> tuple[Kept, set[int]]:
 def oldest_canonical(
     spark: SparkSession, settings: Settings, topic: str, held: Mapping[int, int], kept: Kept
 ) -> dict[int, datetime]:
-    """By partition of a canonical topic the earliest arrival of records beyond the offsets held.
+    """By partition of a canonical topic the earliest arrival (UTC) of records beyond those held.
 
-    Absent where there are none. kept: as stable_offsets() has it.
+    Absent where there are none. held: first offset not held, by partition; kept: as
+    stable_offsets() has it.
     """
     behind = {
         number: held.get(number, 0)
         for number, (_, end) in kept.items()
         if held.get(number, 0) < end
     }
-    lost = {number: NOTHING for number, offset in behind.items() if offset < kept[number][0]}
+    lost = {number: UNKNOWN_PAST for number, offset in behind.items() if offset < kept[number][0]}
     starting = {number: offset for number, offset in behind.items() if number not in lost}
     if not starting:
         return lost
@@ -122,6 +107,8 @@ def oldest_canonical(
     received_at = F.coalesce(
         F.get_json_object("value", "$.received_at").try_cast("timestamp"), "committed_at"
     )
+    # Never later than the broker's stamp, whatever the record says of itself: a claim that it
+    # bounds may be too modest, and never too bold.
     arrival = F.greatest(F.least(received_at, "committed_at"), F.timestamp_millis(F.lit(0)))
     waiting = canonical_records(kafka).select("partition", F.unix_millis(arrival).alias("arrival"))
     oldest = waiting.groupBy("partition").agg(F.min("arrival").alias("oldest")).collect()

@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from batch_layer.views.held import Held, HeldReader, StoreDay
+from batch_layer.views.held import HeldReader, HeldRow, StoreDay
 from tally.families import CURRENCY, Family
 from tally.settings import Settings
 
@@ -40,7 +40,7 @@ class Unequal(msgspec.Struct, array_like=True):
     balance: list[str]
 
 
-class Checked(msgspec.Struct, array_like=True):
+class CheckedGeneration(msgspec.Struct, array_like=True):
     """What was seen of a generation.
 
     Windows compared, the first that differ, how many are not as they were served before; of each
@@ -53,7 +53,7 @@ class Checked(msgspec.Struct, array_like=True):
     stores: dict[str, Span] = {}
     currencies: dict[str, dict[str, Span]] = {}
 
-    def add(self, other: "Checked") -> None:
+    def add(self, other: "CheckedGeneration") -> None:
         """The other one, of other windows, is part of this."""
         self.windows += other.windows
         self.changed += other.changed
@@ -72,14 +72,15 @@ def check_generation(
     family: Family,
     generation: int,
     earlier: Mapping[date, int],
-) -> Checked:
+) -> CheckedGeneration:
     """What the executors saw; windows that the generation changes are kept for the restatements.
 
-    In: expected: expected_windows(); earlier: generation that serves a day now; a day without one
-        changes nothing.
+    In:  expected: expected_windows(); earlier: generation that serves a day now; a day without one
+         changes nothing.
+    Out: counts, and first and last days (since 1970) of stores and of their currencies.
     """
     days = {(day - date(1970, 1, 1)).days: number for day, number in earlier.items()}
-    names = ("store_id", "window_start", "touched", "events", *family.parts)
+    names = ("store_id", "window_start", "touched", "events", *family.sums)
 
     def check(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         reader = HeldReader(settings, family, generation, days)
@@ -92,6 +93,7 @@ def check_generation(
             (day, list(some))
             for day, some in groupby(rows, key=lambda row: (row[0], row[1] // _DAY_MILLIS))
         )
+        # Lots of whole days, never of rows: a window is compared with all of its rows.
         while some := list(islice(by_day, _PARTITIONS_AT_ONCE)):
             found = msgspec.msgpack.encode(_checked(some, reader, family))
             yield pa.RecordBatch.from_pydict({"found": pa.array([found], pa.binary())})
@@ -104,20 +106,22 @@ def check_generation(
         .repartition(tasks, "store_id")
         .sortWithinPartitions("store_id", "window_start")
     )
-    whole = Checked()
+    whole = CheckedGeneration()
     for row in ordered.mapInArrow(check, "found binary").collect():
-        whole.add(msgspec.msgpack.decode(row["found"], type=Checked))
+        whole.add(msgspec.msgpack.decode(row["found"], type=CheckedGeneration))
     return whole
 
 
 def _checked(
     days: Sequence[tuple[tuple[str, int], Sequence[Any]]], reader: HeldReader, family: Family
-) -> Checked:
+) -> CheckedGeneration:
+    # A day without a record beyond what is served has the same rows as there: it need not be read
+    # to be compared.
     held = reader.rows([StoreDay(*day, any(row[2] for row in rows)) for day, rows in days])
     owed = {
         (row[0], row[1]): tuple(int(value) for value in row[3:]) for _, rows in days for row in rows
     }
-    found = Checked(
+    found = CheckedGeneration(
         windows=len(owed),
         unequal=unequal_windows(held, owed)[:SHOWN],
         changed=len({row.window for row in held if row.changed}),
@@ -131,11 +135,12 @@ def _checked(
     return found
 
 
-def unequal_windows(held: Iterable[Held], owed: Mapping[Window, Values]) -> list[Unequal]:
+def unequal_windows(held: Iterable[HeldRow], owed: Mapping[Window, Values]) -> list[Unequal]:
     """The windows in which both differ, ascending; a window that one of them lacks is 0 there."""
-    there: dict[Window, list[Held]] = defaultdict(list)
+    there: dict[Window, list[HeldRow]] = defaultdict(list)
     for row in held:
         there[row.window].append(row)
+    # Window by window: in a grand total a row in the wrong window or store makes no difference.
     unequal = []
     for window in sorted(there.keys() | owed.keys()):
         balance = [
@@ -149,8 +154,9 @@ def unequal_windows(held: Iterable[Held], owed: Mapping[Window, Values]) -> list
     return unequal
 
 
-def _sums(rows: Sequence[Held]) -> Values:
+def _sums(rows: Sequence[HeldRow]) -> Values:
     """Of the rows of a window: its events, which stand in each of them, and the parts' sums."""
+    # Each row of a window carries the events of the whole window: they are no summands.
     return max((row.events for row in rows), default=0), *map(
         sum, zip(*(row.parts for row in rows), strict=True)
     )

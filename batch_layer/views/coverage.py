@@ -27,7 +27,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Gap:
+class ArrivalGap:
     """Records that were gone before they were read, and when they had arrived.
 
     partition: of the family's canonical topic, whose stores alone it concerns; None: raw records,
@@ -50,16 +50,18 @@ class Coverage:
     first_arrival: datetime | None
     tolerance: timedelta
     backfills: Sequence[tuple[date, date]] = ()
-    gaps: Sequence[Gap] = ()
+    gaps: Sequence[ArrivalGap] = ()
 
     def days(self) -> set[date]:
         """The days of which something is claimed, with records or without.
 
         At most the newest MOST_DAYS of each span.
         """
+        # The slowest partition decides: a day is claimed for the stores of all of them.
         until = window_start(min(self.through.values()))
         spans = [*self.backfills]
         if self.first_arrival is not None and self.first_arrival < until:
+            # The last whole window's day: just after midnight the new day has none yet.
             spans.append((self.first_arrival.date(), (until - WINDOW).date()))
         return {
             date.fromordinal(number) for first, last in spans for number in _ordinals(first, last)
@@ -73,6 +75,8 @@ class Coverage:
         }
         covered_from = self._covered_from(day)
         if covered_from is None:
+            # From an instant to the same one: nothing is covered, and what has a row is served as
+            # provisional.
             return Claim(start_of(day), start_of(day), through)
         return Claim(covered_from, window_start(min(through.values())), through)
 
@@ -90,6 +94,8 @@ class Coverage:
         """
         if any(first <= day <= last for first, last in self.backfills):
             return start_of(day)
+        # By arrivals, not by days that have records: with these, one till dated nine months back
+        # made 275 days of zeros for all stores (seen).
         if self.first_arrival is None or day < self.first_arrival.date():
             return None
         return max(start_of(day), _next_window(self.first_arrival))
@@ -103,12 +109,13 @@ class Coverage:
         return [
             gap.first_arrival
             for gap in self.gaps
+            # An event may lie so far ahead of its own arrival.
             if start < gap.last_arrival + self.tolerance
             and (partition is None or gap.partition in (None, partition))
         ]
 
 
-def read_gaps(session: Session, family: Family) -> list[Gap]:
+def read_gaps(session: Session, family: Family) -> list[ArrivalGap]:
     """The accepted gaps in the family's topics."""
     found = []
     for topic, is_raw in ((topics()[family.topic]["raw"], True), (family.topic, False)):
@@ -116,12 +123,13 @@ def read_gaps(session: Session, family: Family) -> list[Gap]:
             "SELECT partition, first_arrival, last_arrival FROM gap WHERE topic = %s", [topic]
         ):
             first, last = (instant.replace(tzinfo=UTC) for instant in row[1:])
-            found.append(Gap(None if is_raw else row[0], first, last))
+            # A raw record may be of any store: its partition says nothing of the canonical one.
+            found.append(ArrivalGap(None if is_raw else row[0], first, last))
     return found
 
 
 def backfilled_days(session: Session, family: Family) -> list[tuple[date, date]]:
-    """The declared spans of days of the family."""
+    """The declared spans of the family: first and last UTC day of each, both inclusive."""
     return [
         (declared.first, declared.last) for declared in declared_backfills(session, family.name)
     ]
@@ -134,6 +142,7 @@ def start_of(day: date) -> datetime:
 
 def end_of(day: date) -> datetime:
     """Midnight that ends the day, UTC."""
+    # Somebody may have rebuilt 9999-12-31 by hand, and Python has no day after it.
     return NO_LIMIT if day == date.max else start_of(day) + timedelta(days=1)
 
 

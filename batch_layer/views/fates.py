@@ -11,6 +11,8 @@ from tally.frames import contributions, members_per_window
 from tally.windows import WINDOW
 
 COUNTED, DUPLICATE, CONFLICT, UNREADABLE = "counted", "duplicate", "conflict", "unreadable"
+# Sums over all windows and stores pass 64 bits where no window does, and Spark's ANSI arithmetic
+# makes an error of that, at each try.
 WIDE = "decimal(38,0)"
 FATES = (COUNTED, DUPLICATE, CONFLICT, UNREADABLE)
 _WINDOW_MICROS = int(WINDOW.total_seconds() * 1e6)
@@ -19,7 +21,15 @@ _WINDOW_MICROS = int(WINDOW.total_seconds() * 1e6)
 def record_fates(master: DataFrame) -> DataFrame:
     """The fate of each record, over all days.
 
-    A day's own records cannot tell whether an identity was seen before.
+    A day's own records cannot tell whether an identity was seen before. Receipts A and B of one
+    store, A sent again, then again with other content in another window, then garbage:
+
+        offset | event_id | fingerprint | window | fate       | elsewhere
+        0      | A        | f1          | 10:00  | counted    | false
+        1      | B        | g1          | 10:15  | counted    | false
+        2      | A        | f1          | 10:00  | duplicate  | false
+        3      | A        | f2          | 10:15  | conflict   | true: an event of 10:15, no value
+        4      | null     | null        | null   | unreadable | false
 
     In:  master records of one family: store_id, event_id, fingerprint, happened_at timestamp,
          event_date, partition, offset, committed_at timestamp.
@@ -39,11 +49,15 @@ def record_fates(master: DataFrame) -> DataFrame:
         "offset",
         "committed_at",
     )
+    # One record is what lies at one place of the log: by it the result does not hang on the
+    # master's holding each once.
     records = (
         master.select(*columns)
         .dropDuplicates(["partition", "offset"])
         .withColumn("window_start", _window_start("happened_at"))
     )
+    # Over the whole master: by the records of the rebuilt days alone a copy on another day would be
+    # counted once more there.
     is_unreadable = F.col("event_id").isNull()
     # Each unreadable record is an identity of its own, else one task would sort a flood of them.
     identity = Window.partitionBy(
@@ -82,6 +96,7 @@ def window_members(master: DataFrame, fates: DataFrame, family: Family) -> DataF
     Events whose first copy lies elsewhere are marked excluded.
 
     In:  master records (the wanted days) with value, partition, offset; record_fates() of all days.
+    Out: as members_per_window(): one row per (store_id, window) with its members.
     """
     excluded = fates.where("elsewhere").select("partition", "offset", F.lit(True).alias("excluded"))
     events = contributions(_readable(master), family)
@@ -101,8 +116,11 @@ def untold(fates: DataFrame, pinned: DataFrame) -> DataFrame:
          generation does not include).
     Out: partition, offset, fate.
     """
+    # Told once: each hour's rebuild of a day would else send its conflicts again, into a topic that
+    # keeps them for good.
     uncounted = fates.where(F.col("fate").isin(CONFLICT, UNREADABLE))
     known = uncounted.join(F.broadcast(pinned), on=["event_date", "partition"], how="left")
+    # A day never published includes nothing: all of it is untold.
     return known.where(F.col("offset") >= F.coalesce("pinned", F.lit(0))).select(
         "partition", "offset", "fate"
     )
@@ -116,10 +134,10 @@ def expected_windows(
     Another way to the same numbers.
 
     In:  as window_members(), but the fates of the wanted days alone; pinned: as untold().
-    Out: store_id, window_start bigint (milliseconds since 1970), events, parts (decimal: the sum of
-         all windows overflows nothing), touched boolean: the published generation of its day lacks
-         one of its records. Rows are a function of the records up to a pin, so where no record came
-         none changes.
+    Out: store_id, window_start bigint (milliseconds since 1970), events, the parts that are sums
+         (decimal: the sum of all windows overflows nothing), touched boolean: the published
+         generation of its day lacks one of its records. Rows are a function of the records up to a
+         pin, so where no record came none changes.
     """
     window = F.unix_millis("window_start").alias("window_start")
     readable = fates.where(F.col("fate") != UNREADABLE).join(
@@ -133,14 +151,14 @@ def expected_windows(
     # Coordinates that the master holds twice are one record.
     once = contributions(_readable(master), family).dropDuplicates(["partition", "offset"])
     parts = once.join(counted, on=["partition", "offset"]).groupBy("store_id", "window_start")
-    sums = parts.agg(*(F.sum(F.col(part).cast(WIDE)).alias(part) for part in family.parts))
+    sums = parts.agg(*(F.sum(F.col(part).cast(WIDE)).alias(part) for part in family.sums))
     rows = considered.join(sums, on=["store_id", "window_start"], how="left")
     return rows.select(
         "store_id",
         "window_start",
         "touched",
         F.col("events").cast(WIDE).alias("events"),
-        *(F.coalesce(part, F.lit(0).cast(WIDE)).alias(part) for part in family.parts),
+        *(F.coalesce(part, F.lit(0).cast(WIDE)).alias(part) for part in family.sums),
     )
 
 

@@ -6,18 +6,21 @@ Also which windows differ from what was served before.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from cassandra.concurrent import execute_concurrent_with_args
 
 from batch_layer.views.outbox import KEEP_WINDOW, bucket_of
-from batch_layer.views.rows import CONCURRENCY, columns_of, worker_session
-from runtime.connect import CQL_DATE_ZERO
+from batch_layer.views.rows import columns_of
+from runtime.chunks import chunks
+from runtime.connect import CQL_DATE_ZERO, worker_session
+from runtime.writes import prepared, write_groups
 from tally.families import Family
 from tally.settings import Settings
 
 # Of one store in one question: each costs the client as much as the answer does.
-_DAYS_AT_ONCE = 20
+_DAYS_AT_ONCE, _CONCURRENCY = 20, 32
 
 Row = tuple[Any, ...]
 # Store, day in days since 1970, generation.
@@ -35,7 +38,7 @@ class StoreDay(NamedTuple):
     touched: bool
 
 
-class Held(NamedTuple):
+class HeldRow(NamedTuple):
     """A row that Cassandra holds; start in milliseconds since 1970.
 
     changed: the generation before has not just this row.
@@ -51,7 +54,7 @@ class Held(NamedTuple):
 
     @property
     def window(self) -> tuple[str, int]:
-        """Its store and start."""
+        """Its store, and its start in milliseconds since 1970."""
         return self.store, self.start
 
 
@@ -66,20 +69,20 @@ class HeldReader:
     ) -> None:
         self._session = worker_session(settings)
         self._family, self._generation, self._earlier = family, generation, earlier
+        # Without store and day, which the question names.
         kept = columns_of(family)[2:]
         self._axes = slice(
             kept.index("window_start") + 1, kept.index("window_start") + 1 + len(family.axes)
         )
-        self._parts = slice(kept.index("events"), kept.index("events") + 1 + len(family.parts))
+        self._counted = itemgetter(*(kept.index(name) for name in ("events", *family.sums)))
         columns = ", ".join(f'"{name}"' for name in kept)
         where = "store_id = ? AND day IN ? AND generation = ?"
-        self._select = self._session.prepare(
-            f"SELECT day, {columns} FROM {family.batch_table} WHERE {where}"
+        self._select = prepared(
+            self._session, f"SELECT day, {columns} FROM {family.batch_table} WHERE {where}"
         )
-        self._keep = self._session.prepare(KEEP_WINDOW)
-        self._keep.is_idempotent = True
+        self._keep = prepared(self._session, KEEP_WINDOW)
 
-    def rows(self, days: Sequence[StoreDay]) -> list[Held]:
+    def rows(self, days: Sequence[StoreDay]) -> list[HeldRow]:
         """Rows of the generation; windows that it changes have been kept when this returns."""
         held = self._read([(store, day, self._generation) for store, day, _ in days])
         compared = [
@@ -93,13 +96,17 @@ class HeldReader:
             earlier = self._earlier.get(day, 0)
             served = before.get((store, day, earlier))
             for row in held[store, day, self._generation]:
+                # None where the served generation was not asked, or there is none: the first one of
+                # a day replaces provisional numbers and restates nothing.
                 is_changed = served is not None and row not in served
-                events, *parts = row[self._parts]
+                events, *sums = self._counted(row)
                 found.append(
-                    Held(store, day, row[0], row[self._axes], events, tuple(parts), is_changed)
+                    HeldRow(store, day, row[0], row[self._axes], events, tuple(sums), is_changed)
                 )
                 if is_changed:
                     changed.add((store, row[0], earlier))
+        # Under the token of this run, before its flip: if it dies after that, the next run tells
+        # them.
         self._keep_windows(changed)
         return found
 
@@ -109,12 +116,12 @@ class HeldReader:
         for store_id, day, generation in keys:
             days[store_id, generation].append(day + CQL_DATE_ZERO)
         asked = [
-            (store_id, some[begin : begin + _DAYS_AT_ONCE], generation)
-            for (store_id, generation), some in days.items()
-            for begin in range(0, len(some), _DAYS_AT_ONCE)
+            (store_id, some, generation)
+            for (store_id, generation), of_store in days.items()
+            for some in chunks(of_store, _DAYS_AT_ONCE)
         ]
         answers = execute_concurrent_with_args(
-            self._session, self._select, asked, concurrency=CONCURRENCY, raise_on_first_error=True
+            self._session, self._select, asked, concurrency=_CONCURRENCY, raise_on_first_error=True
         )
         rows: dict[_Key, list[Row]] = {key: [] for key in keys}
         for (store_id, _, generation), answer in zip(asked, answers, strict=True):
@@ -124,13 +131,11 @@ class HeldReader:
 
     def _keep_windows(self, changed: set[tuple[str, int, int]]) -> None:
         family, generation = self._family.name, self._generation
-        rows = [
+        rows = (
             (family, generation, bucket_of(store_id), store_id, start, before)
             for store_id, start, before in sorted(changed)
-        ]
-        execute_concurrent_with_args(
-            self._session, self._keep, rows, concurrency=CONCURRENCY, raise_on_first_error=True
         )
+        write_groups(self._session, ([self._keep.bind(row)] for row in rows))
 
 
 def _in_millis(row: Sequence[Any]) -> Row:

@@ -9,10 +9,10 @@ from datetime import UTC
 from typing import Any, Self
 
 import msgspec
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import Producer
 
 from batch_layer.views.fates import CONFLICT
-from tally.errors import TallyError
+from runtime.producer import AwaitedProducer
 from tally.families import Family
 from tally.instants import instant_text
 from tally.keys import keyed_digest
@@ -56,27 +56,32 @@ class Notices:
     """Sends records and waits for every acknowledgement."""
 
     def __init__(self, producer: Producer, partitions: int, digest_key: bytes) -> None:
-        self._producer, self._partitions, self._digest_key = producer, partitions, digest_key
-        self._failed: list[KafkaError] = []
+        self._sender = AwaitedProducer(producer, _FLUSH_SECONDS)
+        self._partitions, self._digest_key = partitions, digest_key
 
     def uncounted(self, family: Family, found: Iterable[Mapping[str, Any]]) -> int:
-        """One dead letter for each conflict or unreadable record.
+        """How many dead letters were sent, one for each conflict or unreadable record.
 
-        Its coordinates are its identity, a repeat is the same letter.
+        Blocks until all are acknowledged; raises TallyError when one is not. Its coordinates are a
+        letter's identity, a repeat is the same letter.
         """
         sent = 0
         for record in found:
             value = str(record["value"] or "").encode()
             store_id = record["store_id"]
+            # What cannot be read has no store: its letter goes by the partition that it came from.
             partition = (
                 record["partition"]
                 if store_id is None
                 else partition_of(store_id, self._partitions)
             )
-            self._send(
+            self._sender.send(
                 DEAD_LETTERS,
-                (store_id, partition),
+                # Blacked out before it is cut: half a card number has no check digit to be known
+                # by.
                 redacted(value)[:_MOST_BYTES],
+                store_id,
+                partition,
                 self._headers(family, record, value),
             )
             sent += 1
@@ -84,51 +89,22 @@ class Notices:
         return sent
 
     def restate(self, changed: Iterable[Restatement]) -> None:
-        """One record for each changed window."""
+        """Block until one record for each changed window is acknowledged; else raise TallyError."""
         for one in changed:
-            self._send(
+            self._sender.send(
                 RESTATEMENTS,
-                (one.store_id, partition_of(one.store_id, self._partitions)),
                 msgspec.json.encode(one),
-                [],
+                one.store_id,
+                partition_of(one.store_id, self._partitions),
             )
         self._flush(RESTATEMENTS)
 
-    def _send(
-        self,
-        topic: str,
-        place: tuple[str | None, int],
-        value: bytes,
-        headers: list[tuple[str, str | bytes | None]],
-    ) -> None:
-        key, partition = place
-        while True:
-            try:
-                self._producer.produce(
-                    topic,
-                    value=value,
-                    key=key,
-                    partition=partition,
-                    headers=headers,
-                    on_delivery=self._delivered,
-                )
-                self._producer.poll(0)
-                return
-            except BufferError:
-                self._producer.poll(0.1)
-
     def _flush(self, topic: str) -> None:
-        left = self._producer.flush(_FLUSH_SECONDS)
-        failed, self._failed = self._failed, []
-        if left or failed:
-            raise TallyError(
-                f"topic {topic}: {left + len(failed)} records were not sent;"
-                " look into the broker's log and rebuild again"
-            )
+        self._sender.settle(f"topic {topic}", "look into the broker's log and rebuild again")
 
     def _headers(
         self, family: Family, record: Mapping[str, Any], value: bytes
-    ) -> list[tuple[str, str | bytes | None]]:
+    ) -> list[tuple[str, bytes]]:
         is_conflict = record["fate"] == CONFLICT
         message = (
             f"{record['event_id']} came before with another content; the first by offset counts"
@@ -150,7 +126,3 @@ class Notices:
             "sha256": keyed_digest(self._digest_key, value),
         }
         return [(name, text.encode()) for name, text in texts.items()]
-
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self._failed.append(error)

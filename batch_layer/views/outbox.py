@@ -11,6 +11,7 @@ from cassandra.cluster import Session
 
 from batch_layer.views.notices import Notices, Restatement
 from batch_layer.views.pointer import PointerTable
+from runtime.writes import write_rows
 from tally.families import Family
 from tally.instants import instant_text
 
@@ -24,6 +25,7 @@ KEEP_WINDOW = (
 
 def bucket_of(store_id: str) -> int:
     """Which of a generation's partitions of restated_window takes the store's windows."""
+    # Not hash(): the workers that write and the run that reads are different processes.
     return crc32(store_id.encode()) % _BUCKETS
 
 
@@ -40,10 +42,8 @@ class Outbox:
         """
         # Prepared, as everywhere that a day is given: as text the driver writes no date before the
         # year 1000.
-        insert = self._session.prepare(
-            "INSERT INTO restatement_run (family, generation, day) VALUES (?, ?, ?)"
-        )
-        self._session.execute(insert, [self._family, generation, day])
+        insert = "INSERT INTO restatement_run (family, generation, day) VALUES (?, ?, ?)"
+        write_rows(self._session, insert, [(self._family, generation, day)])
 
     def send(self, generation: int, notices: Notices) -> None:
         """Tell every kept window of a published generation, then forget them.
@@ -61,8 +61,11 @@ class Outbox:
         runs = self._session.execute(
             "SELECT generation, day FROM restatement_run WHERE family = %s", [self._family]
         )
+        # All at once: the rows are deleted below, while the driver would still be fetching pages of
+        # them.
         for run in list(runs):
             has_flipped = table.has_flipped(run.generation, run.day.date())
+            # None is neither: that run may be about to flip, and tells them itself.
             if has_flipped:
                 self.send(run.generation, notices)
             elif has_flipped is False:

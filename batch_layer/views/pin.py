@@ -13,11 +13,11 @@ from pyspark.sql import functions as F
 
 from batch_layer.master.positions import held_by
 from batch_layer.master.table import read_version
-from batch_layer.views.arrivals import NOTHING, oldest_canonical, oldest_raw, stable_offsets
-from batch_layer.views.pointer import Pointer
+from batch_layer.views.arrivals import UNKNOWN_PAST, oldest_canonical, oldest_raw, stable_offsets
 from schemas.loader import topics
 from tally.errors import TallyError
 from tally.families import Family
+from tally.generation import Generation
 from tally.settings import Settings
 
 
@@ -33,7 +33,7 @@ class Pin:
     until: Mapping[int, int]
     through: Mapping[int, datetime]
 
-    def with_earlier(self, published: Iterable[Pointer]) -> "Pin":
+    def with_earlier(self, published: Iterable[Generation]) -> "Pin":
         """The pin that also claims what published generations with no later offsets could.
 
         All that is in them is in this one.
@@ -51,7 +51,8 @@ def pin_master(
 ) -> tuple[Pin, DataFrame]:
     """The newest version pinned, and the family's records in it.
 
-    `now`: by the brokers' clock, read before this call.
+    In:  now: by the brokers' clock, read before this call.
+    Out: offsets and instants (UTC) by partition; the columns of schemas/master/events.json.
 
     Raises TallyError when there is no master dataset, or Kafka does not say what it holds.
     """
@@ -63,11 +64,15 @@ def pin_master(
     # before the stable ends of the canonical topic.
     waiting = oldest_raw(settings, topics()[topic]["raw"]) or now
     kept, still_open = stable_offsets(settings, topic)
+    # After the ends of the topics: the master can only have come further since.
     version = DeltaTable(str(path)).version()
     held = held_by(path, version).until.get(topic, {})
+    # A transaction that does not end hides what lies behind it: of its partition nothing is
+    # claimed.
     unheld = oldest_canonical(spark, settings, topic, held, kept) | dict.fromkeys(
-        still_open, NOTHING
+        still_open, UNKNOWN_PAST
     )
+    # Whichever of the places has the oldest record that waits decides.
     through = {number: min(now, waiting, unheld.get(number, now)) for number in kept}
     records = read_version(spark, path, version).where(F.col("source") == family.name)
     return Pin(version, {number: held.get(number, 0) for number in kept}, through), records

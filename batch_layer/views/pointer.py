@@ -7,27 +7,27 @@ All rows of a family lie in one Cassandra partition, written by lightweight tran
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Any
 
 from cassandra import ConsistencyLevel, OperationTimedOut, WriteFailure, WriteTimeout
 from cassandra.cluster import Session
-from cassandra.concurrent import execute_concurrent_with_args
 from cassandra.protocol import ErrorMessage
 from cassandra.query import BatchStatement, BatchType, SimpleStatement, Statement
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
-from batch_layer.views.coverage import Claim, start_of
+from batch_layer.views.coverage import Claim
+from runtime.writes import write_rows
+from tally.epochs import Epochs
 from tally.errors import FlipRefused
+from tally.generation import GENERATION_COLUMNS, Generation, generation_of
 
 Offsets = Mapping[int, int]
 # A server's answer to a lightweight transaction that it could not bring to an end; the driver has
 # no class for it.
 _CAS_WRITE_UNKNOWN = 0x1700
-_COLUMNS = (
-    "family, day, generation, epoch, table_version, covered_from, covered_until,"
-    " flipped_at, pinned, through"
-)
+# In the order of _row().
+_COLUMNS = f"family, {GENERATION_COLUMNS}"
 _MARKS = ", ".join("?" * len(_COLUMNS.split(", ")))
 
 
@@ -39,7 +39,7 @@ class _Raced(FlipRefused):
 
 
 @dataclass(frozen=True)
-class Generation:
+class RebuildRun:
     """What a run publishes.
 
     Its token (also the generation's name), the pinned version and offsets, and by the brokers'
@@ -48,30 +48,10 @@ class Generation:
 
     family: str
     token: int
-    epoch: int
+    epochs: Epochs
     table_version: int
     pinned: Offsets
     flipped_at: datetime
-
-
-@dataclass(frozen=True)
-class Pointer:
-    """The row of one day.
-
-    Which generation serves it, of which definition epoch, and what that covers.
-    """
-
-    day: date
-    generation: int
-    epoch: int
-    covered_from: datetime
-    covered_until: datetime
-    pinned: Offsets
-    through: Mapping[int, datetime]
-
-    def is_within(self, until: Offsets) -> bool:
-        """Whether nothing is pinned beyond the given offsets."""
-        return all(until.get(number, 0) >= offset for number, offset in self.pinned.items())
 
 
 class PointerTable:
@@ -88,7 +68,10 @@ class PointerTable:
         reraise=True,
     )
     def take_token(self) -> int:
-        """A fencing token above every one handed out before. Taken before the version is pinned."""
+        """A fencing token above every one handed out before. Taken before the version is pinned.
+
+        Raises FlipRefused when others take theirs at each of 20 attempts.
+        """
         last = self._static("last_token")
         token = (last or 0) + 1
         update = SimpleStatement(
@@ -102,9 +85,9 @@ class PointerTable:
             )
         return token
 
-    def current(self) -> dict[date, Pointer]:
-        """The published days, read with SERIAL consistency."""
-        return {row.day.date(): _pointer(row) for row in self._published()}
+    def current(self) -> dict[date, Generation]:
+        """By UTC day the generation that serves it, read with SERIAL consistency."""
+        return {row.day.date(): _generation(row) for row in self._published()}
 
     @retry(
         retry=retry_if_exception_type(_Raced),
@@ -112,7 +95,7 @@ class PointerTable:
         wait=wait_random(0, 0.2),
         reraise=True,
     )
-    def flip(self, claims: Mapping[date, Claim], generation: Generation) -> None:
+    def flip(self, claims: Mapping[date, Claim], generation: RebuildRun) -> None:
         """Publish the generation for all the days of the claims at once.
 
         Raises FlipRefused when a run with a later token has flipped, or a day would go back to
@@ -122,7 +105,7 @@ class PointerTable:
         # After an attempt of unknown outcome (a time-out) one's own token, read with SERIAL
         # consistency, says that it was applied.
         if flipped != generation.token:
-            _refuse(flipped, [_pointer(row) for row in served], generation)
+            _refuse(flipped, [_generation(row) for row in served], generation)
             # What this flip replaces: its own run may have died before it came to that.
             self._insert_history(served)
             if not self._flip(claims, generation, flipped):
@@ -160,24 +143,29 @@ class PointerTable:
         """Rows of the days that are served, None: of all."""
         rows = self._rows(f"SELECT {_COLUMNS} FROM batch_pointer WHERE family = %s")
         return [
-            row for row in rows if row.day is not None and (days is None or row.day.date() in days)
+            # Tokens lie in the partition's static columns, which are a row without a day as long as
+            # no day has one.
+            row
+            for row in rows
+            if row.day is not None and (days is None or row.day.date() in days)
         ]
 
     def _insert_history(self, rows: Iterable[Sequence[Any]]) -> None:
-        insert = self._session.prepare(
-            f"INSERT INTO batch_pointer_history ({_COLUMNS}) VALUES ({_MARKS})"
-        )
-        insert.is_idempotent = True
-        execute_concurrent_with_args(
-            self._session, insert, rows, concurrency=32, raise_on_first_error=True
-        )
+        # A table of its own: a plain write beside lightweight transactions on one partition can be
+        # lost.
+        text = f"INSERT INTO batch_pointer_history ({_COLUMNS}) VALUES ({_MARKS})"
+        write_rows(self._session, text, rows)
 
     def _flip(
-        self, claims: Mapping[date, Claim], generation: Generation, flipped: int | None
+        self, claims: Mapping[date, Claim], generation: RebuildRun, flipped: int | None
     ) -> bool:
+        # All in one partition, so that the one condition decides for every row: readers see all
+        # days or none.
         batch = BatchStatement(batch_type=BatchType.UNLOGGED)
         batch.add(
             SimpleStatement(
+                # On what was read above: a run that has flipped since has changed it, and this one
+                # reads again.
                 "UPDATE batch_pointer SET flip_token = %s WHERE family = %s IF flip_token = %s"
             ),
             [generation.token, self.family, flipped],
@@ -195,6 +183,7 @@ class PointerTable:
         statement.serial_consistency_level = ConsistencyLevel.SERIAL
         try:
             return bool(self._session.execute(statement, values).one()[0])
+        # A lightweight transaction without an answer may be applied already, or later, or never.
         except (OperationTimedOut, WriteTimeout, WriteFailure):
             return False
         except ErrorMessage as error:
@@ -211,53 +200,37 @@ class PointerTable:
     def _rows(self, statement: str) -> list[Any]:
         return list(
             self._session.execute(
-                SimpleStatement(statement, consistency_level=ConsistencyLevel.SERIAL), [self.family]
+                # SERIAL: a transaction that was left half done is brought to its end first.
+                SimpleStatement(statement, consistency_level=ConsistencyLevel.SERIAL),
+                [self.family],
             )
         )
 
 
-def _row(one: Generation, day: date, claim: Claim) -> tuple[Any, ...]:
+def _row(one: RebuildRun, day: date, claim: Claim) -> tuple[Any, ...]:
     """Values in the order of the columns."""
-    coverage = (
-        claim.covered_from,
-        claim.covered_until,
-        one.flipped_at,
-        dict(one.pinned),
-        dict(claim.through),
-    )
-    return (one.family, day, one.token, one.epoch, one.table_version, *coverage)
+    coverage = (day, one.token, one.epochs.of(day), claim.covered_from, claim.covered_until)
+    pins = (one.table_version, one.flipped_at, dict(one.pinned), dict(claim.through))
+    return (one.family, *coverage, *pins)
 
 
-def _pointer(row: Any) -> Pointer:
-    day = row.day.date()
-    through = {
-        number: instant.replace(tzinfo=UTC) for number, instant in dict(row.through or {}).items()
-    }
-    # Rows of before this column was there claimed the whole day.
-    covered_from = row.covered_from.replace(tzinfo=UTC) if row.covered_from else start_of(day)
-    return Pointer(
-        day,
-        row.generation,
-        row.epoch,
-        covered_from,
-        row.covered_until.replace(tzinfo=UTC),
-        dict(row.pinned or {}),
-        through,
-    )
+def _generation(row: Any) -> Generation:
+    return generation_of(row[1:])
 
 
-def _refuse(flipped: int | None, days: Sequence[Pointer], generation: Generation) -> None:
+def _refuse(flipped: int | None, days: Sequence[Generation], generation: RebuildRun) -> None:
     if flipped is not None and flipped > generation.token:
         raise FlipRefused(
             f"rebuild {generation.token} of {generation.family}:"
             f" run {flipped} has published since; its numbers stand"
         )
     for pointer in days:
-        if pointer.epoch > generation.epoch:
+        # A run of older code, tried again by its scheduler, has a new token and newer offsets.
+        if pointer.epoch > (epoch := generation.epochs.of(pointer.day)):
             raise FlipRefused(
                 f"rebuild {generation.token} of {generation.family}: {pointer.day} is served by"
                 f" definition epoch {pointer.epoch},"
-                f" this run computes epoch {generation.epoch}; run the newer code"
+                f" this run computes epoch {epoch}; run the newer code"
             )
         if pointer.is_within(generation.pinned):
             continue

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 
 import pyarrow as pa
@@ -16,17 +16,20 @@ from batch_layer.views.fates import expected_windows, record_fates, untold, wind
 from batch_layer.views.notices import MOST_MESSAGE_BYTES, Notices
 from batch_layer.views.outbox import Outbox
 from batch_layer.views.pin import Pin, pin_master
-from batch_layer.views.pointer import Generation, Pointer, PointerTable
+from batch_layer.views.pointer import PointerTable, RebuildRun
 from batch_layer.views.registers import note_days, note_ledger
 from batch_layer.views.rows import write_generation
-from batch_layer.views.scope import Reach, Wanted, all_days, days_between, dirty_days, newest
+from batch_layer.views.scope import Reach, WantedDays, all_days, days_between, dirty_days, newest
 from batch_layer.views.survey import Survey
 from batch_layer.views.tills import note_tills, suspect_tills
 from runtime.clock import brokers_now
 from runtime.connect import kafka_producer
+from runtime.sources import FAMILIES
+from tally.epochs import Epochs
 from tally.errors import TallyError
-from tally.families import FAMILIES, Family
+from tally.families import Family
 from tally.frames import window_rows
+from tally.generation import Generation
 from tally.instants import from_millis, instant_text
 from tally.keys import digest_key
 from tally.settings import Settings
@@ -35,15 +38,15 @@ _PIN = pa.schema([("event_date", pa.date32()), ("partition", pa.int32()), ("pinn
 
 
 @dataclass(frozen=True)
-class Job:
+class RebuildJob:
     """What a rebuild works with."""
 
     spark: SparkSession
     session: Session
     settings: Settings
-    wanted: Wanted
+    wanted: WantedDays
     dry_run: bool = False
-    families: Sequence[Family] = tuple(FAMILIES.values())
+    families: Sequence[Family] = field(default_factory=lambda: tuple(FAMILIES.values()))
 
 
 @dataclass(frozen=True)
@@ -67,15 +70,19 @@ class _Pinned:
     master: DataFrame
     fates: DataFrame
     survey: Survey
-    current: Mapping[date, Pointer]
+    current: Mapping[date, Generation]
     coverage: Coverage
 
     def of_days(self, days: list[date]) -> tuple[DataFrame, DataFrame]:
-        """Master records and fates of the days."""
+        """Master records and fates of the days.
+
+        In:  days, ascending, one at least.
+        Out: master records as read_version(), and record_fates(), of these days alone.
+        """
         return _of_days(self.master, days), _of_days(self.fates, days)
 
 
-def publish(job: Job, family: Family) -> Published:
+def publish(job: RebuildJob, family: Family) -> Published:
     """The family's wanted days under a new generation, published by one flip of the pointer.
 
     Raises TallyError when a check fails, FlipRefused when a later run was faster; readers then stay
@@ -86,6 +93,8 @@ def publish(job: Job, family: Family) -> Published:
     table.record_history()
     if not job.dry_run:
         outbox.send_left(table, _notices(job))
+    # Before the pin: a run that pinned early and took its token late would publish less than is
+    # served, and no fence would stop it.
     token = 0 if job.dry_run else table.take_token()
     pinned = _pinned(job, family, table)
     try:
@@ -99,15 +108,19 @@ def publish(job: Job, family: Family) -> Published:
             return Published(len(days), 0, 0, 0)
         outbox.open(token, days[0])
         rows, changed = _write(job, family, pinned, days, token)
-        generation = Generation(
+        # Made once for all attempts of the flip: with an instant of its own for each, history and
+        # pointer would differ after a lost answer.
+        generation = RebuildRun(
             family.name,
             token,
-            family.epoch,
+            family.epochs,
             pinned.pin.version,
             pinned.pin.until,
             brokers_now(job.settings),
         )
+        # All days at once: readers see the whole of a rebuild or nothing of it.
         table.flip({day: pinned.coverage.claim(day) for day in days}, generation)
+        # After the flip: who is told of a window looks, and has to find its new numbers.
         outbox.send(token, _notices(job))
         _say(f"{family.name}: generation {token} published, {changed:,} windows changed")
         return Published(len(days), rows, changed, token)
@@ -115,10 +128,11 @@ def publish(job: Job, family: Family) -> Published:
         pinned.fates.unpersist()
 
 
-def _pinned(job: Job, family: Family, table: PointerTable) -> _Pinned:
+def _pinned(job: RebuildJob, family: Family, table: PointerTable) -> _Pinned:
     pin, master = pin_master(job.spark, job.settings, family, brokers_now(job.settings))
     current = table.current()
     pin = pin.with_earlier(current.values())
+    # Kept: survey, rows, check and letters all ask for it, and it is a sort of all records.
     fates = record_fates(master).persist()
     survey = Survey.of(fates)
     coverage = Coverage(
@@ -131,11 +145,11 @@ def _pinned(job: Job, family: Family, table: PointerTable) -> _Pinned:
     return _Pinned(pin, master, fates, survey, current, coverage)
 
 
-def _days(wanted: Wanted, family: Family, pinned: _Pinned) -> list[date]:
+def _days(wanted: WantedDays, family: Family, pinned: _Pinned) -> list[date]:
     """The days to rebuild, ascending."""
     if wanted.mode == "days" and wanted.first and wanted.last:
         return days_between(wanted.first, wanted.last)
-    reach = Reach(family.epoch, pinned.coverage, pinned.survey.until())
+    reach = Reach(family.epochs, pinned.coverage, pinned.survey.until())
     if wanted.mode == "full":
         return newest(all_days(reach, pinned.current))
     conflicts: list[tuple[date, date]] = []
@@ -146,7 +160,7 @@ def _days(wanted: Wanted, family: Family, pinned: _Pinned) -> list[date]:
 
 
 def _write(
-    job: Job, family: Family, pinned: _Pinned, days: list[date], token: int
+    job: RebuildJob, family: Family, pinned: _Pinned, days: list[date], token: int
 ) -> tuple[int, int]:
     """(rows, changed windows) of the days, written under the token and checked.
 
@@ -158,6 +172,7 @@ def _write(
         if pinned.survey.count("committed", days=days)
         else (0, 0)
     )
+    # Each of the two below is a Spark job over the days: only where the survey has found some.
     uncounted = pinned.survey.uncounted(days)
     suspects = note_tills(
         job.session,
@@ -178,7 +193,7 @@ def _write(
 
 
 def _write_rows(
-    job: Job, family: Family, pinned: _Pinned, days: list[date], token: int
+    job: RebuildJob, family: Family, pinned: _Pinned, days: list[date], token: int
 ) -> tuple[int, int]:
     """(rows, changed windows) of the days, written under the token and checked.
 
@@ -191,7 +206,7 @@ def _write_rows(
     _say(f"{family.name}: {rows:,} rows written under generation {token}")
     earlier = {day: pointer.generation for day, pointer in pinned.current.items()}
     # Another definition makes every row another one.
-    expected = expected_windows(chosen, fates, _pins(job, pinned, family.epoch), family)
+    expected = expected_windows(chosen, fates, _pins(job, pinned, family.epochs), family)
     checked = check_generation(expected, job.settings, family, token, earlier)
     _refuse_unequal(checked.unequal, family, token)
     _say(
@@ -209,13 +224,17 @@ def _of_days(records: DataFrame, days: list[date]) -> DataFrame:
     )
 
 
-def _pins(job: Job, pinned: _Pinned, epoch: int | None = None) -> DataFrame:
+def _pins(job: RebuildJob, pinned: _Pinned, epochs: Epochs | None = None) -> DataFrame:
     """event_date, partition, pinned: first offset that the day's generation does not include.
 
-    0 of one that has not the epoch.
+    0 of one that has not the day's epoch.
     """
+
+    def is_known(day: date, epoch: int) -> bool:
+        return epochs is None or epochs.of(day) == epoch
+
     reached = [
-        (day, number, pointer.pinned.get(number, 0) if epoch in (None, pointer.epoch) else 0)
+        (day, number, pointer.pinned.get(number, 0) if is_known(day, pointer.epoch) else 0)
         for day, pointer in pinned.current.items()
         for number in pinned.pin.until
     ]
@@ -230,7 +249,7 @@ def _pins(job: Job, pinned: _Pinned, epoch: int | None = None) -> DataFrame:
 
 
 def _refuse_unequal(found: Sequence[Unequal], family: Family, token: int) -> None:
-    """Nothing if Cassandra holds in every window what the counted records sum to.
+    """Raise TallyError unless Cassandra holds in every window what the counted records sum to.
 
     The sums are computed without members and sets.
     """
@@ -239,7 +258,7 @@ def _refuse_unequal(found: Sequence[Unequal], family: Family, token: int) -> Non
             f"store {one.store} {instant_text(from_millis(one.start))} has "
             + ", ".join(
                 f"{name} {value}"
-                for name, value in zip(("events", *family.parts), one.balance, strict=True)
+                for name, value in zip(("events", *family.sums), one.balance, strict=True)
             )
             for one in found
         )
@@ -249,22 +268,25 @@ def _refuse_unequal(found: Sequence[Unequal], family: Family, token: int) -> Non
         )
 
 
-def _tell_uncounted(job: Job, family: Family, chosen: DataFrame, which: DataFrame) -> None:
+def _tell_uncounted(job: RebuildJob, family: Family, chosen: DataFrame, which: DataFrame) -> None:
     found = chosen.join(F.broadcast(which), on=["partition", "offset"]).dropDuplicates(
         ["partition", "offset"]
     )
     columns = found.select(
         "partition", "offset", "store_id", "event_id", "fate", "committed_at", "value"
     )
+    # Not collected: they come with their values, and nothing bounds how many a till whose numbers
+    # begin again makes.
     sent = _notices(job).uncounted(family, (row.asDict() for row in columns.toLocalIterator()))
     _say(f"{family.name}: {sent} conflicts and unreadable records in dead-letters")
 
 
-def _notices(job: Job) -> Notices:
+def _notices(job: RebuildJob) -> Notices:
     settings = job.settings
     producer = kafka_producer(settings, {"message.max.bytes": MOST_MESSAGE_BYTES})
     return Notices(producer, settings.partitions, digest_key(settings.home))
 
 
 def _say(text: str) -> None:
+    # bench/rebuild.py knows the parts of a run by words of these lines.
     print(text, file=sys.stderr, flush=True)

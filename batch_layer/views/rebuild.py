@@ -14,13 +14,16 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from uuid import uuid4
 
-from batch_layer.views.publication import Job, publish
-from batch_layer.views.scope import Wanted
+from batch_layer.views.publication import RebuildJob, publish
+from batch_layer.views.scope import WantedDays
 from runtime.connect import cassandra_session
+from runtime.definitions import refuse_changed
 from runtime.job import run_job
+from runtime.sources import FAMILIES
 from runtime.spark import build_session
 from runtime.sparkconf import SHORT_RUN_JAVA
-from tally.families import FAMILIES
+from schemas.source import BadSource
+from tally.families import Family
 from tally.settings import Settings
 from tally.windows import parse_days
 
@@ -59,25 +62,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         action="store_true",
         help="days that have records beyond their generation (default)",
     )
-    parser.add_argument("--family", choices=FAMILIES, help="only this one (default: all)")
+    parser.add_argument("--family", type=_family, help="only this one (default: all)")
     parser.add_argument("--dry-run", action="store_true", help="say what would be rebuilt")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args(argv)
     try:
         wanted = (
-            Wanted("days", *parse_days(given.days))
+            WantedDays("days", *parse_days(given.days))
             if given.days
-            else Wanted("full" if given.full else "dirty")
+            else WantedDays("full" if given.full else "dirty")
         )
     except ValueError as error:
         parser.error(str(error))
-    families = [FAMILIES[given.family]] if given.family else [*FAMILIES.values()]
 
     def work() -> None:
+        families = [given.family] if given.family else [*FAMILIES.values()]
+        refuse_changed(families)
         settings = _with_first_compiler(Settings.load())
         with cassandra_session(settings) as session:
             spark = build_session(settings, "tally-rebuild")
-            report = rebuild(Job(spark, session, settings, wanted, given.dry_run, families))
+            report = rebuild(RebuildJob(spark, session, settings, wanted, given.dry_run, families))
         print(
             json.dumps(asdict(report)) if given.json else f"rebuild {report.run}: {asdict(report)}"
         )
@@ -85,7 +89,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_job("rebuild", work)
 
 
-def rebuild(job: Job) -> Report:
+def _family(name: str) -> Family:
+    try:
+        if name in FAMILIES:
+            return FAMILIES[name]
+        reason = f"{name!r} is none of {', '.join(FAMILIES)}"
+    except BadSource as error:
+        # A ValueError: argparse would call the name wrong, and keep the reason to itself.
+        reason = str(error)
+    raise argparse.ArgumentTypeError(reason)
+
+
+def rebuild(job: RebuildJob) -> Report:
     """The job's families rebuilt, one after the other.
 
     Raises TallyError when a check fails or the flip is refused; nothing of that family is published
@@ -99,6 +114,7 @@ def rebuild(job: Job) -> Report:
         rows=sum(one.rows for one in published),
         changed_windows=sum(one.changed_windows for one in published),
         seconds=round(time.monotonic() - started, 1),
+        # Each family counts its own: it says that something was published, and finds the highest.
         generation=max(one.generation for one in published),
     )
 

@@ -1,22 +1,18 @@
 """Rows of a new generation into Cassandra, from the executors."""
 
 from collections.abc import Iterable, Iterator
-from functools import cache
 from typing import Any
 
 import pyarrow as pa
-from cassandra.cluster import Session
 from cassandra.query import BoundStatement
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from runtime.binding import binder
-from runtime.connect import CQL_DATE_ZERO, cassandra_cluster
-from runtime.writes import write_groups
+from runtime.connect import CQL_DATE_ZERO, worker_session
+from runtime.writes import prepared, write_groups
 from tally.families import Family
 from tally.settings import Settings
-
-CONCURRENCY = 32
 
 Row = tuple[Any, ...]
 
@@ -31,16 +27,17 @@ def columns_of(family: Family) -> tuple[str, ...]:
         "day",
         *family.row_key,
         "events",
-        *family.parts,
+        *family.part_names,
         "epoch",
         *family.excluded_parts,
     )
 
 
 def write_generation(rows: DataFrame, settings: Settings, family: Family, generation: int) -> int:
-    """How many rows of window_rows() were written under the generation.
+    """How many rows were written under the generation, by the executors, every one acknowledged.
 
-    By the executors, every one acknowledged.
+    In:  tally.frames.window_rows().
+    Out: the number of rows; the batch table has their columns, and the generation.
     """
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -76,11 +73,13 @@ class GenerationWriter:
         self._generation = generation
         columns = columns_of(family)
         names = ", ".join(f'"{name}"' for name in (*columns, "generation"))
-        self._insert = self._session.prepare(
+        # Without a timestamp of its own, unlike a speed row: a generation has one writer, and
+        # nobody reads it before the flip.
+        self._insert = prepared(
+            self._session,
             f"INSERT INTO {family.batch_table} ({names})"
-            f" VALUES ({', '.join('?' * (len(columns) + 1))})"
+            f" VALUES ({', '.join('?' * (len(columns) + 1))})",
         )
-        self._insert.is_idempotent = True
 
     def write(self, rows: Iterator[Row]) -> int:
         """How many rows, all acknowledged.
@@ -93,13 +92,9 @@ class GenerationWriter:
             nonlocal count
             for store_id, day, *values in rows:
                 count += 1
+                # A row is a group of its own: before the flip nobody reads it, so none has to be
+                # seen with another.
                 yield [insert((store_id, day + CQL_DATE_ZERO, *values, self._generation))]
 
         write_groups(self._session, bound())
         return count
-
-
-@cache
-def worker_session(settings: Settings) -> Session:
-    """The session of this Python worker, made on first use: a session does not survive a fork."""
-    return cassandra_cluster(settings).connect(settings.keyspace)

@@ -6,14 +6,15 @@ from datetime import date, timedelta
 from typing import Literal
 
 from batch_layer.views.coverage import Coverage, end_of, start_of
-from batch_layer.views.pointer import Pointer
+from tally.epochs import Epochs
+from tally.generation import Generation
 from tally.windows import MOST_DAYS
 
 Mode = Literal["full", "days", "dirty"]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedDays:
     """What was asked for.
 
     Everything, the days first..last (both inclusive), or what has become dirty.
@@ -33,22 +34,22 @@ def days_between(first: date, last: date) -> list[date]:
 class Reach:
     """What a rebuild could publish now.
 
-    The definition epoch, what it would cover, and by day and partition the first offset that the
+    The definition's epochs, what it would cover, and by day and partition the first offset that the
     master does not hold.
     """
 
-    epoch: int
+    epochs: Epochs
     coverage: Coverage
     until: Mapping[date, Mapping[int, int]]
 
 
-def all_days(reach: Reach, published: Mapping[date, Pointer]) -> set[date]:
+def all_days(reach: Reach, published: Mapping[date, Generation]) -> set[date]:
     """Days with records, days that are served already, and claimed ones without any record."""
     return {*reach.until, *published, *reach.coverage.days()}
 
 
 def dirty_days(
-    reach: Reach, published: Mapping[date, Pointer], conflicts: Collection[tuple[date, date]]
+    reach: Reach, published: Mapping[date, Generation], conflicts: Collection[tuple[date, date]]
 ) -> set[date]:
     """Days whose published rows lack something that a rebuild now would have.
 
@@ -56,6 +57,17 @@ def dirty_days(
     one without records (its zeros are true ones); when it claims something else than a rebuild now
     would; when its definition epoch is another one. conflicts: (day of the record, day of its first
     copy): both are dirty together.
+
+    Epoch 1, one partition, first arrival on the 1st, everything read until the 3rd at 10:20:
+
+        day  | published: pinned, covered until | its records end at | dirty
+        1st  | 40, 2nd 00:00                    | 40                 | no
+        2nd  | 55, 3rd 00:00                    | 57                 | yes, a late record
+        3rd  | 55, 3rd 09:00                    | 55                 | yes, 10:15 can be claimed
+        Feb. | nothing                          | 41                 | yes, once: a wrong clock
+
+    With the conflict (2nd, 1st), a receipt of the 2nd that is a copy of one of the 1st, the 1st is
+    dirty too.
     """
     dirty = {
         day
@@ -73,17 +85,20 @@ def newest(days: Collection[date]) -> list[date]:
     return sorted(days)[-MOST_DAYS:]
 
 
-def _is_outdated(pointer: Pointer, reach: Reach) -> bool:
+def _is_outdated(pointer: Generation, reach: Reach) -> bool:
     """Whether a rebuild now would give the day another generation than the published one."""
     claim = reach.coverage.claim(pointer.day)
     start, end = start_of(pointer.day), end_of(pointer.day)
+    # A day that is over is covered to its end, however late the rebuild: compared as they are, each
+    # run would find every day outdated.
     had, has = (
         max(start, min(end, until)) for until in (pointer.covered_until, claim.covered_until)
     )
     return (
-        pointer.epoch != reach.epoch
+        pointer.epoch != reach.epochs.of(pointer.day)
         or pointer.covered_from != claim.covered_from
         or had < has
+        # It claims what has turned out to be lost since.
         or had > max(start, reach.coverage.limit(pointer.day))
         or any(
             until > pointer.pinned.get(number, 0)

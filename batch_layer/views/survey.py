@@ -29,6 +29,8 @@ def surveyed(fates: DataFrame) -> DataFrame:
     counts = [F.count_if(F.col("fate") == fate).alias(fate) for fate in FATES]
     # Of what can be read: garbage is no arrival of the family's data.
     arrival = F.unix_millis(F.min(F.when(F.col("fate") != UNREADABLE, F.col("committed_at"))))
+    # One pass over all records: each further question of its own, such as how many conflicts there
+    # are, would be another Spark job over them.
     return fates.groupBy("event_date", "partition").agg(
         (F.max("offset") + 1).alias("until"),
         F.count(F.lit(1)).alias("committed"),
@@ -46,7 +48,11 @@ class Survey:
 
     @classmethod
     def of(cls, fates: DataFrame) -> Self:
-        """Looked at once, by one Spark action."""
+        """Looked at once, by one Spark action.
+
+        In:  record_fates() of all days.
+        Out: the rows of surveyed().
+        """
         return cls([row.asDict() for row in surveyed(fates).collect()])
 
     @property
@@ -56,7 +62,7 @@ class Survey:
         return from_millis(min(found)) if found else None
 
     def until(self) -> dict[date, dict[int, int]]:
-        """By day and partition the first offset that the master does not hold."""
+        """By UTC day and partition the first offset that the master does not hold."""
         found: dict[date, dict[int, int]] = {}
         for line in self.lines:
             found.setdefault(line["event_date"], {})[line["partition"]] = line["until"]
@@ -77,7 +83,7 @@ class Survey:
         return self.count(CONFLICT, UNREADABLE, days=days)
 
     def ledger(self) -> list[dict[str, int]]:
-        """For each partition: committed, counted, duplicate, conflict, unreadable."""
+        """For each partition, ascending, how many records: committed, and of each fate."""
         totals: dict[int, Counter[str]] = {}
         for line in self.lines:
             totals.setdefault(line["partition"], Counter()).update(

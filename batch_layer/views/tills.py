@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from batch_layer.views.fates import CONFLICT
+from runtime.writes import prepared, write_rows
 from tally.families import Family
 
 # Below, conflicts are single mistakes; at and above both, the till's numbers have begun again.
@@ -27,6 +28,7 @@ def suspect_tills(master: DataFrame, fates: DataFrame) -> DataFrame:
     Out: store_id, day, till_id, records, conflicts (bigint).
     """
     conflicts = F.count_if(F.col("fate") == CONFLICT).alias("conflicts")
+    # First by store and day, which the fates know: the till's number lies in the value alone.
     crowded = (
         fates.groupBy("store_id", "event_date")
         .agg(conflicts)
@@ -62,23 +64,28 @@ def note_tills(
         for row in found
     }
     count = len(rows)
+    # Written as 0 and not deleted: a delete carries the clock's time, and would hide every later
+    # finding.
     for key in _noted(session, family, days) - rows.keys():
         rows[key] = (0, 0)
-    insert = session.prepare(
+    insert = (
         "INSERT INTO till_finding (family, day, store_id, till_id, generation, records, conflicts)"
+        # By the generation: the later rebuild's finding stays, whichever writes last.
         " VALUES (?, ?, ?, ?, ?, ?, ?) USING TIMESTAMP ?"
     )
-    insert.is_idempotent = True
-    values = [(family.name, *key, generation, *counts, generation) for key, counts in rows.items()]
-    execute_concurrent_with_args(session, insert, values, concurrency=32, raise_on_first_error=True)
+    write_rows(
+        session,
+        insert,
+        ((family.name, *key, generation, *counts, generation) for key, counts in rows.items()),
+    )
     return count
 
 
 def _noted(session: Session, family: Family, days: Collection[date]) -> set[tuple[date, str, str]]:
-    select = session.prepare(
-        "SELECT day, store_id, till_id, conflicts FROM till_finding WHERE family = ? AND day = ?"
+    select = prepared(
+        session,
+        "SELECT day, store_id, till_id, conflicts FROM till_finding WHERE family = ? AND day = ?",
     )
-    select.is_idempotent = True
     keys = [(family.name, day) for day in days]
     answers = execute_concurrent_with_args(
         session, select, keys, concurrency=32, raise_on_first_error=True

@@ -2,11 +2,11 @@
 
 import sys
 
+from ingest.contract.arrival import Rules
 from ingest.gateway.app import build_app
-from ingest.gateway.backlog import Backlog, Bounds, Watch
-from ingest.gateway.outbox import Outbox, Room
-from ingest.gateway.submission import ENTRANCES
-from ingest.normaliser.arrival import Rules
+from ingest.gateway.backlog import Backlog, BacklogBounds, BacklogWatch
+from ingest.gateway.outbox import AsyncProducer, Room
+from ingest.gateway.submission import endpoints
 from runtime.connect import kafka_producer
 from runtime.job import run_job
 from runtime.web import Place, serve
@@ -34,15 +34,19 @@ def run(settings: Settings) -> None:
     Raises StackError when the producer cannot go on, or something is left without acknowledgement.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
-    outbox = Outbox(
+    # Read before anything is opened: a wrong source ends the process with nothing begun.
+    taken = endpoints()
+    outbox = AsyncProducer(
         lambda note: kafka_producer(settings, {**_delivery(settings), "error_cb": note}), _ROOM
     )
-    backlog = Backlog(settings, tuple(entrance.topic for entrance in ENTRANCES))
-    bounds = Bounds.of(settings)
-    watch = Watch(backlog.look, lambda waiting: bounds.refusal(waiting, outbox.ordinary_bytes()))
+    backlog = Backlog(settings, tuple(dict.fromkeys(entrance.topic for entrance in taken)))
+    bounds = BacklogBounds.of(settings)
+    watch = BacklogWatch(
+        backlog.look, lambda waiting: bounds.refusal(waiting, outbox.ordinary_bytes())
+    )
     watch.begin()
     try:
-        app = build_app(outbox, Rules.of(settings), watch)
+        app = build_app(outbox, Rules.of(settings), watch, taken)
         serve(
             app, Place(settings.gateway, settings.allowed_hosts), lambda: outbox.fatal is not None
         )

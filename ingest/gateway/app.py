@@ -1,7 +1,7 @@
 """The gateway's HTTP application (contracts: Gateway)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -9,25 +9,27 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
 
-from ingest.gateway.backlog import Watch
-from ingest.gateway.outbox import Busy, NotStored, Outbox
+from ingest.contract.arrival import Arrival, Rules
+from ingest.gateway import described
+from ingest.gateway.backlog import BacklogWatch
+from ingest.gateway.outbox import AsyncProducer, Busy, NotStored
 from ingest.gateway.submission import (
-    ENTRANCES,
     MOST_BYTES,
-    Checked,
-    Entrance,
+    CheckedLines,
+    Endpoint,
     TooMuch,
     checked,
-    lines_of,
+    endpoints,
 )
 from ingest.gateway.telemetry import LoopLag
-from ingest.normaliser.arrival import Arrival, Rules
-from schemas import loader
+from runtime.openapi import DescribedApp
+from runtime.problem import problem
+from tally.errors import RejectedEvent
 
-_JSON, _NDJSON, _PROBLEM = "application/json", "application/x-ndjson", "application/problem+json"
+_JSON, _NDJSON = "application/json", "application/x-ndjson"
 _RETRY_AFTER = {"Retry-After": "1"}
 # What waits to be read does not get less within a second.
 _RETRY_LATER = {"Retry-After": "30"}
@@ -35,7 +37,7 @@ _RETRY_LATER = {"Retry-After": "30"}
 _SMALL_BYTES = 16 * 1024
 
 
-class Problem(HTTPException):
+class HttpRefusal(HTTPException):
     """Raised to answer with a problem document (RFC 9457)."""
 
 
@@ -43,18 +45,18 @@ class Problem(HTTPException):
 class Gateway:
     """What the routes work with."""
 
-    outbox: Outbox
+    outbox: AsyncProducer
     rules: Rules
-    watch: Watch
+    watch: BacklogWatch
     lag: LoopLag
     # One thread: a second one would only take the interpreter from the event loop once more.
     checks: ThreadPoolExecutor
 
-    async def checked(self, request: Request, entrance: Entrance) -> Checked:
-        """The request's lines, each with the normaliser's own check. Raises Problem."""
-        is_ndjson = _is_ndjson(request)
+    async def checked(self, request: Request, entrance: Endpoint) -> CheckedLines:
+        """The request's lines, each with the normaliser's own check. Raises HttpRefusal."""
+        is_ndjson = _is_ndjson(request) if entrance.messages is None else _is_plain(request)
         if reason := self.watch.refusal():
-            raise Problem(
+            raise HttpRefusal(
                 503,
                 f"nothing is taken now: {reason}; nothing was stored, send again later",
                 _RETRY_LATER,
@@ -63,14 +65,17 @@ class Gateway:
         try:
             found = await self._checked(body, is_ndjson, entrance)
         except TooMuch as error:
-            raise Problem(413, str(error)) from error
+            raise HttpRefusal(413, str(error)) from error
+        except RejectedEvent as error:
+            # A vendor's body as a whole: what is wrong with one event is told by its number.
+            raise HttpRefusal(400, error.message) from error
         if not is_ndjson:
             _refuse_unreadable(found)
         return found
 
-    async def _checked(self, body: bytes, is_ndjson: bool, entrance: Entrance) -> Checked:
+    async def _checked(self, body: bytes, is_ndjson: bool, entrance: Endpoint) -> CheckedLines:
         arrival = Arrival(datetime.now(UTC), 0, 0)
-        lines = lines_of(body, is_ndjson)
+        lines = entrance.lines(body, is_ndjson)
         if len(body) <= _SMALL_BYTES:
             return checked(lines, entrance, arrival, self.rules)
         return await asyncio.get_running_loop().run_in_executor(
@@ -78,25 +83,38 @@ class Gateway:
         )
 
 
-def build_app(outbox: Outbox, rules: Rules, watch: Watch) -> FastAPI:
+def build_app(
+    outbox: AsyncProducer,
+    rules: Rules,
+    watch: BacklogWatch,
+    taken: Iterable[Endpoint] | None = None,
+) -> FastAPI:
     """The application over an outbox.
 
-    `watch` tells whether Kafka answers, and how much waits to be read.
+    `watch` tells whether Kafka answers, and how much waits to be read; `taken` are its paths, by
+    default those of all sources. Raises BadSource.
     """
     gateway = Gateway(outbox, rules, watch, LoopLag(), ThreadPoolExecutor(1, "checks"))
-    app = FastAPI(
+    app = DescribedApp(
+        described.SHAPES,
         title="Tally gateway",
+        summary="Takes what happens in stores, checks it and stores it.",
         version="1",
         openapi_version="3.1.0",
         docs_url=None,
         redoc_url=None,
         lifespan=_lifespan(gateway),
     )
-    for entrance in ENTRANCES:
-        app.post(entrance.path, status_code=202, openapi_extra=_documented(entrance))(
-            _receiver(entrance, gateway)
-        )
+    for entrance in endpoints() if taken is None else taken:
+        app.post(
+            entrance.path,
+            status_code=202,
+            summary=entrance.schema.get("title", entrance.path),
+            responses=described.RECEIVED,
+            openapi_extra=_documented(entrance),
+        )(_receiver(entrance, gateway))
     app.add_exception_handler(HTTPException, _problem)
+    app.add_exception_handler(Exception, _failed)
     _add_state(app, gateway)
     return app
 
@@ -112,34 +130,40 @@ def _lifespan(gateway: Gateway) -> Callable[[FastAPI], Any]:
     return alive
 
 
-def _receiver(entrance: Entrance, gateway: Gateway) -> Callable[[Request], Awaitable[JSONResponse]]:
-    async def receive(request: Request) -> JSONResponse:
+def _receiver(entrance: Endpoint, gateway: Gateway) -> Callable[[Request], Awaitable[Response]]:
+    async def receive(request: Request) -> Response:
         """Take one JSON object, or NDJSON; answers once every good line is stored."""
         found = await gateway.checked(request, entrance)
         if found.good:
             await _stored(gateway.outbox, entrance.topic, found.good)
         return _answer(request, found)
 
-    receive.__name__ = f"receive_{entrance.schema.replace('-', '_')}"
+    tail = entrance.path.removeprefix("/v1/events/")
+    receive.__name__ = f"receive_{tail.replace('/', '_').replace('-', '_')}"
     return receive
 
 
 def _is_ndjson(request: Request) -> bool:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in (_JSON, _NDJSON):
-        raise Problem(
+        raise HttpRefusal(
             415,
             f"send {_JSON} (one object) or {_NDJSON} (one object a line),"
             f" not {media_type[:60] or 'nothing'}",
         )
+    return _is_plain(request) and media_type == _NDJSON
+
+
+def _is_plain(request: Request) -> bool:
+    """True. Raises HttpRefusal for a body that is compressed."""
     if request.headers.get("content-encoding", "identity") != "identity":
-        raise Problem(415, "send the body without Content-Encoding")
-    return media_type == _NDJSON
+        raise HttpRefusal(415, "send the body without Content-Encoding")
+    return True
 
 
 async def _body(request: Request) -> bytes:
     """The body, read no further than the limit."""
-    too_large = Problem(413, f"the body is larger than {MOST_BYTES:,} bytes; send it in parts")
+    too_large = HttpRefusal(413, f"the body is larger than {MOST_BYTES:,} bytes; send it in parts")
     announced = request.headers.get("content-length", "0")
     if announced.isdecimal() and int(announced[:20]) > MOST_BYTES:
         raise too_large
@@ -149,70 +173,59 @@ async def _body(request: Request) -> bytes:
         if len(body) > MOST_BYTES:
             raise too_large
     if not body.strip():
-        raise Problem(400, "the body is empty")
+        raise HttpRefusal(400, "the body is empty")
     return bytes(body)
 
 
-def _refuse_unreadable(found: Checked) -> None:
+def _refuse_unreadable(found: CheckedLines) -> None:
     for _, error in found.rejected:
         if error.reason in ("not_json", "not_utf8"):
-            raise Problem(400, error.message)
+            raise HttpRefusal(400, error.message)
         if error.reason == "too_large":
-            raise Problem(413, error.message)
+            raise HttpRefusal(413, error.message)
 
 
-async def _stored(outbox: Outbox, topic: str, messages: list[tuple[str, bytes]]) -> None:
+async def _stored(outbox: AsyncProducer, topic: str, messages: list[tuple[str, bytes]]) -> None:
     try:
         # A client that hangs up must not undo the count of what is under way.
         await asyncio.shield(outbox.store(topic, messages))
     except Busy as error:
-        raise Problem(429, f"{error}; send again later", _RETRY_AFTER) from error
+        raise HttpRefusal(429, f"{error}; send again later", _RETRY_AFTER) from error
     except NotStored as error:
-        raise Problem(
+        raise HttpRefusal(
             503,
             f"{error}; send everything again, what was stored already counts once",
             _RETRY_AFTER,
         ) from error
 
 
-def _answer(request: Request, found: Checked) -> JSONResponse:
+def _answer(request: Request, found: CheckedLines) -> Response:
     if found.good:
         return JSONResponse(found.outcome(), 202)
     detail = "no line follows the contract; nothing was stored"
-    return JSONResponse(_document(request, 422, detail) | found.outcome(), 422, media_type=_PROBLEM)
+    return problem(request.url.path, 422, detail, **found.outcome())
 
 
-async def _problem(request: Request, error: Exception) -> JSONResponse:
-    if not isinstance(error, HTTPException):
-        raise error
-    return JSONResponse(
-        _document(request, error.status_code, error.detail),
-        error.status_code,
-        error.headers,
-        _PROBLEM,
+async def _problem(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return problem(request.url.path, error.status_code, error.detail, headers=error.headers)
+
+
+async def _failed(request: Request, _error: Exception) -> Response:
+    # The server logs it afterwards, and not the values that a traceback of ours would show.
+    return problem(
+        request.url.path, 500, "the request was not handled; the gateway's log has the reason"
     )
 
 
-def _document(request: Request, status: int, detail: str) -> dict[str, Any]:
-    title = HTTPException(status).detail
-    return {
-        "type": "about:blank",
-        "title": title,
-        "status": status,
-        "detail": detail,
-        "instance": request.url.path,
-        "errors": [],
-    }
-
-
 def _add_state(app: FastAPI, gateway: Gateway) -> None:
-    @app.get("/healthz")
+    @app.get("/healthz", summary="The process answers", responses=described.HEALTH)
     async def healthz() -> JSONResponse:
         """The process answers and can send; 503 in the moments before it ends by itself."""
         fatal = gateway.outbox.fatal
         return JSONResponse({"status": "failed" if fatal else "ok"}, 503 if fatal else 200)
 
-    @app.get("/readyz")
+    @app.get("/readyz", summary="Messages would be stored", responses=described.READINESS)
     async def readyz() -> JSONResponse:
         """Whether messages would be stored now."""
         reachable, detail = gateway.watch.kafka()
@@ -227,7 +240,12 @@ def _add_state(app: FastAPI, gateway: Gateway) -> None:
         ready = ok and refused is None
         return JSONResponse({"ready": ready, "checks": checks}, 200 if ready else 503)
 
-    @app.get("/metrics")
+    @app.get(
+        "/metrics",
+        summary="Counters for Prometheus",
+        response_class=PlainTextResponse,
+        response_description="the counters as text",
+    )
     async def metrics() -> PlainTextResponse:
         """Counters for Prometheus."""
         waiting = (
@@ -239,11 +257,15 @@ def _add_state(app: FastAPI, gateway: Gateway) -> None:
         )
 
 
-def _documented(entrance: Entrance) -> dict[str, Any]:
-    schema = loader.event_schema(entrance.schema)
+def _documented(entrance: Endpoint) -> dict[str, Any]:
+    if entrance.messages is not None:
+        return {"requestBody": {"required": True, "content": {"*/*": {"schema": {}}}}}
     return {
         "requestBody": {
             "required": True,
-            "content": {_JSON: {"schema": schema}, _NDJSON: {"schema": {"type": "string"}}},
+            "content": {
+                _JSON: {"schema": entrance.schema},
+                _NDJSON: {"schema": {"type": "string"}},
+            },
         }
     }

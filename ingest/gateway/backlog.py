@@ -16,6 +16,7 @@ from threading import Event, Thread
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from runtime.connect import NORMALISER_GROUP, kafka_consumer
+from runtime.topics import Lane, bounds_of, committed_positions, partition_numbers
 from tally.settings import Settings
 
 _ASK_SECONDS = 3.0
@@ -31,11 +32,10 @@ _EVERY_SECONDS = 1.0
 # How long a look that failed leaves the last one valid.
 _PATIENCE_SECONDS = 30.0
 _END_SECONDS = 5.0
-Place = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingMessages:
     """Raw messages that the normaliser has not read.
 
     How many, and the arrival of the first as a Unix time (None without any).
@@ -53,9 +53,9 @@ class Backlog:
         self._consumer: Consumer = kafka_consumer(settings, NORMALISER_GROUP, _SMALL_FETCHES)
         self._patience_seconds = settings.raw_backlog_seconds / 2
         # Offset, and a time before which nothing at or after it has arrived.
-        self._not_before: dict[Place, tuple[int, float]] = {}
+        self._not_before: dict[Lane, tuple[int, float]] = {}
 
-    def look(self) -> Waiting:
+    def look(self) -> WaitingMessages:
         """What waits now. Raises KafkaException."""
         unread = {place: (first, end) for place, first, end in self._unread()}
         self._note_arrivals(unread)
@@ -65,7 +65,7 @@ class Backlog:
             for place, (first, end) in unread.items()
             if first < end and place in self._not_before
         ]
-        return Waiting(
+        return WaitingMessages(
             sum(end - first for first, end in unread.values()), min(oldest, default=None)
         )
 
@@ -73,27 +73,18 @@ class Backlog:
         """Ends the consumer."""
         self._consumer.close()
 
-    def _unread(self) -> Iterator[tuple[Place, int, int]]:
-        places = [
-            TopicPartition(topic, number)
+    def _unread(self) -> Iterator[tuple[Lane, int, int]]:
+        lanes = [
+            (topic, number)
             for topic in self._topics
-            for number in self._partitions(topic)
+            for number in partition_numbers(self._consumer, topic, _ASK_SECONDS)
         ]
-        for done in self._consumer.committed(places, timeout=_ASK_SECONDS):
-            if done.error is not None:
-                raise KafkaException(done.error)
-            low, end = self._consumer.get_watermark_offsets(
-                TopicPartition(done.topic, done.partition), timeout=_ASK_SECONDS
-            )
-            yield (done.topic, done.partition), min(max(done.offset, low), end), end
+        for done in committed_positions(self._consumer, lanes, _ASK_SECONDS):
+            lane = done.topic, done.partition
+            low, end = bounds_of(self._consumer, lane, _ASK_SECONDS)
+            yield lane, min(max(done.offset, low), end), end
 
-    def _partitions(self, topic: str) -> list[int]:
-        known = self._consumer.list_topics(topic, _ASK_SECONDS).topics[topic]
-        if known.error is not None:
-            raise KafkaException(known.error)
-        return sorted(known.partitions)
-
-    def _note_arrivals(self, unread: dict[Place, tuple[int, int]]) -> None:
+    def _note_arrivals(self, unread: dict[Lane, tuple[int, int]]) -> None:
         now = time.time()
         wanted = {
             place: first
@@ -106,7 +97,7 @@ class Backlog:
         if wanted:
             self._read_arrivals(wanted)
 
-    def _must_be_read(self, place: Place, first: int, now: float) -> bool:
+    def _must_be_read(self, place: Lane, first: int, now: float) -> bool:
         """Whether the known bound is too old to tell.
 
         What comes later in a partition arrived later.
@@ -114,7 +105,7 @@ class Backlog:
         offset, at = self._not_before.get(place, (-1, 0.0))
         return offset != first and now - at > self._patience_seconds
 
-    def _read_arrivals(self, wanted: dict[Place, int]) -> None:
+    def _read_arrivals(self, wanted: dict[Lane, int]) -> None:
         self._consumer.assign(
             [TopicPartition(topic, number, first) for (topic, number), first in wanted.items()]
         )
@@ -131,7 +122,7 @@ class Backlog:
 
 
 @dataclass(frozen=True)
-class Bounds:
+class BacklogBounds:
     """When too much waits.
 
     Age in seconds, bytes, and bytes that the disk under `folder` must have left.
@@ -142,11 +133,11 @@ class Bounds:
     folder: Path
 
     @classmethod
-    def of(cls, settings: Settings) -> "Bounds":
+    def of(cls, settings: Settings) -> "BacklogBounds":
         """The bounds of these settings."""
         return cls(settings.raw_backlog_seconds, settings.raw_backlog_bytes, settings.home)
 
-    def refusal(self, waiting: Waiting, ordinary_bytes: float) -> str | None:
+    def refusal(self, waiting: WaitingMessages, ordinary_bytes: float) -> str | None:
         """Why nothing more is taken, None while there is room."""
         age = max(0.0, time.time() - waiting.oldest_at) if waiting.oldest_at is not None else 0.0
         size = waiting.messages * ordinary_bytes
@@ -167,14 +158,14 @@ class Bounds:
         return None
 
 
-class Watch:
+class BacklogWatch:
     """The last look at the backlog, made once a second by a thread of its own.
 
     So nobody who asks waits for Kafka.
     """
 
     def __init__(
-        self, look: Callable[[], Waiting], refusal: Callable[[Waiting], str | None]
+        self, look: Callable[[], WaitingMessages], refusal: Callable[[WaitingMessages], str | None]
     ) -> None:
         self._look, self._refusal = look, refusal
         self._ended = Event()
@@ -182,7 +173,7 @@ class Watch:
         self._seen_at = time.monotonic()
         self._refused: str | None = None
         self._unreachable: str | None = "not looked at yet"
-        self.waiting = Waiting(0, None)
+        self.waiting = WaitingMessages(0, None)
 
     def begin(self) -> None:
         """Looks from now on."""

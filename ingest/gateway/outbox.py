@@ -39,7 +39,7 @@ class Room:
     bytes: int
 
 
-class Outbox:
+class AsyncProducer:
     """One idempotent producer for all requests; acknowledgements come from a thread of its own.
 
     `make_producer` takes the callback for errors that belong to no message.

@@ -1,15 +1,21 @@
 """The body of a request: its lines, checked one by one against the contract of their topic."""
 
 import io
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from typing import Any
 
-from ingest.normaliser.arrival import Arrival, Rules
-from ingest.normaliser.interval import normalised_interval
-from ingest.normaliser.receipt import normalised_receipt
+from ingest.contract.arrival import Arrival, Rules
+from ingest.sources.registry import (
+    Conversion,
+    Messages,
+    conversion_of,
+    vendors_of,
+)
+from schemas import loader
+from schemas.source import Source, json_of
 from tally.errors import RejectedEvent, TallyError
-from tally.events import CanonicalInterval, CanonicalReceipt
 
 MOST_LINES = 10_000
 MOST_BYTES = 5 * 1024 * 1024
@@ -20,8 +26,6 @@ MOST_STORES = MOST_DAYS = 64
 # for any body.
 MOST_SHOWN = 100
 _MOST_TEXT = 250
-# Fields whose wrong type is best said as "not a number".
-_NUMBERS = frozenset(("price", "amount", "total", "in", "out", "passers_by", "interval_seconds"))
 
 
 class TooMuch(TallyError):
@@ -29,26 +33,59 @@ class TooMuch(TallyError):
 
 
 @dataclass(frozen=True)
-class Entrance:
-    """One kind of message: its path, schema name and raw topic, and its check.
+class Endpoint:
+    """One path: what is taken there, the raw topic, and the check that the normaliser makes too.
 
-    The normaliser makes that check too.
+    `messages` cuts a vendor's body into messages; None where the body is messages already. `schema`
+    is the JSON Schema of a message.
     """
 
     path: str
-    schema: str
     topic: str
-    check: Callable[[bytes | None, Arrival, Rules], CanonicalReceipt | CanonicalInterval]
+    check: Conversion
+    schema: Mapping[str, Any]
+    messages: Messages | None = None
+
+    @cached_property
+    def numbers(self) -> frozenset[str]:
+        """Fields whose wrong type is best said as "not a number"."""
+        return frozenset(_number_fields(self.schema))
+
+    def lines(self, body: bytes, is_ndjson: bool) -> Iterator[tuple[int, bytes]]:
+        """Number and message of each event of a body. Raises TooMuch, RejectedEvent."""
+        if self.messages is None:
+            return lines_of(body, is_ndjson)
+        return messages_of(body, self.messages)
 
 
-ENTRANCES = (
-    Entrance("/v1/events/pos", "pos", "posTransactionTopic", normalised_receipt),
-    Entrance("/v1/events/traffic", "raw-traffic", "raw-traffic", normalised_interval),
-)
+@cache
+def endpoints() -> tuple[Endpoint, ...]:
+    """The path of each source, and below it one for each vendor's format. Raises BadSource."""
+    return tuple(one for source in loader.sources().values() for one in entrances_of(source))
+
+
+def entrances_of(source: Source) -> Iterator[Endpoint]:
+    """The paths of one source. Raises BadSource."""
+    schema = json_of(source, "message.schema.json")
+    plain = Endpoint(source.path, source.raw_topic, conversion_of(source), schema)
+    yield plain
+    for name, messages in vendors_of(source).items():
+        yield replace(plain, path=f"{source.path}/{name}", messages=messages)
+
+
+def _number_fields(schema: Mapping[str, Any]) -> Iterator[str]:
+    """Names of the fields that take nothing but numbers, or decimals written as texts."""
+    for name, told in schema.get("properties", {}).items():
+        kinds = {told.get("type"), *(one.get("type") for one in told.get("anyOf", ()))}
+        # A whole number beside a text is an identifier.
+        if "number" in kinds or kinds == {"integer"}:
+            yield name
+        yield from _number_fields(told)
+        yield from _number_fields(told.get("items", {}))
 
 
 @dataclass
-class Checked:
+class CheckedLines:
     """The good messages of a body, and what was wrong with the others.
 
     Good ones as (store id, original bytes); of the others their number and what was wrong with the
@@ -58,6 +95,7 @@ class Checked:
     good: list[tuple[str, bytes]] = field(default_factory=list)
     rejected: list[tuple[int, RejectedEvent]] = field(default_factory=list)
     rejected_count: int = 0
+    numbers: frozenset[str] = frozenset()
 
     def reject(self, number: int, error: RejectedEvent) -> None:
         """Counts one more, and keeps it among the first."""
@@ -68,9 +106,23 @@ class Checked:
 
     def outcome(self) -> dict[str, Any]:
         """`accepted`, `rejected` by line, and `rejected_count` where not every one is shown."""
-        shown = [{"line": line, "errors": [shown_error(error)]} for line, error in self.rejected]
+        shown = [
+            {"line": line, "errors": [shown_error(error, self.numbers)]}
+            for line, error in self.rejected
+        ]
         count = {"rejected_count": self.rejected_count} if self.rejected_count > len(shown) else {}
         return {"accepted": len(self.good), "rejected": shown, **count}
+
+
+def messages_of(body: bytes, messages: Messages) -> Iterator[tuple[int, bytes]]:
+    """Number and message of each event of a vendor's body. Raises TooMuch, RejectedEvent."""
+    # Counted as they come: a vendor's body of a few bytes may be made into any number.
+    for number, message in enumerate(messages(body), start=1):
+        if number > MOST_LINES:
+            raise TooMuch(
+                f"the body has more than {MOST_LINES:,} events; send fewer of them at once"
+            )
+        yield number, message
 
 
 def lines_of(body: bytes, is_ndjson: bool) -> Iterator[tuple[int, bytes]]:
@@ -91,10 +143,10 @@ def lines_of(body: bytes, is_ndjson: bool) -> Iterator[tuple[int, bytes]]:
 
 
 def checked(
-    lines: Iterable[tuple[int, bytes]], entrance: Entrance, arrival: Arrival, rules: Rules
-) -> Checked:
+    lines: Iterable[tuple[int, bytes]], entrance: Endpoint, arrival: Arrival, rules: Rules
+) -> CheckedLines:
     """Each line checked as the normaliser will check it on arrival. Raises TooMuch."""
-    result = Checked()
+    result = CheckedLines(numbers=entrance.numbers)
     stores: set[str] = set()
     days: set[str] = set()
     for number, line in lines:
@@ -123,9 +175,9 @@ def _refuse_spread(stores: set[str], days: set[str]) -> None:
         )
 
 
-def shown_error(error: RejectedEvent) -> dict[str, str]:
+def shown_error(error: RejectedEvent, numbers: Collection[str]) -> dict[str, str]:
     """Field, code and message of what was wrong."""
-    is_number = error.reason == "wrong_type" and error.field.rpartition("/")[2] in _NUMBERS
+    is_number = error.reason == "wrong_type" and error.field.rpartition("/")[2] in numbers
     code = "not_a_number" if is_number else error.reason
     return {"field": _cut(error.field), "code": code, "message": _cut(error.message)}
 

@@ -2,6 +2,7 @@
 
 import asyncio
 
+# Well below what a sender would feel.
 _EVERY_SECONDS = 0.02
 _BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 

@@ -1,51 +1,45 @@
 """`python -m ingest.normaliser`: raw topics to canonical topics and dead letters, exactly once."""
 
-import os
-import signal
 import sys
 from contextlib import closing
-from pathlib import Path
 from threading import Event, Thread
 
-import structlog
-
-from ingest.normaliser.arrival import Rules
+from ingest.contract.arrival import Rules
 from ingest.normaliser.janitor import Janitor
-from ingest.normaliser.normalise import Normaliser, raw_topics
+from ingest.normaliser.normalise import Normaliser
+from ingest.sources.registry import raw_topics
 from runtime.connect import NORMALISER_ANCHOR, NORMALISER_GROUP
 from runtime.heartbeat import Heartbeat
-from runtime.job import run_job
-from runtime.processor.build import Job, build_processor
-from runtime.processor.faults import Faults
+from runtime.job import Announced, run_until_stopped, say_ready
+from runtime.processor.build import ProcessorJob, build_processor
+from runtime.processor.moments import Moments
 from runtime.processor.rivals import fenced_or_late
 from runtime.watchdog import Watchdog
 from tally.errors import Fenced
 from tally.settings import Settings
 
 
-def main() -> int:
+def main(moments: Moments = Moments()) -> int:
     """Exit code of the normaliser.
 
     0 when told to stop, 1 on an error that a new start may heal, 78 when it was refused.
     """
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-    stopped, ready = Event(), Event()
-    for wanted in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(wanted, lambda _number, _frame: stopped.set())
 
-    def work() -> None:
-        settings, faults = Settings.load(), Faults.parse(os.environ.get("TALLY_FAULT", ""))
-        _touch_when_ready(ready, settings.ready_file)
-        run(settings, faults, stopped, ready)
+    def work(stopped: Event) -> None:
+        settings = Settings.load()
+        run(settings, moments, stopped, Announced(lambda: say_ready(settings)))
 
-    return run_job("normaliser", work)
+    return run_until_stopped("normaliser", work)
 
 
-def run(settings: Settings, faults: Faults, stopped: Event, ready: Event) -> None:
-    """Normalise, and delete raw messages that are read and past their retention, until stopped."""
+def run(settings: Settings, moments: Moments, stopped: Event, ready: Event) -> None:
+    """Normalise, and delete raw messages that are read and past their retention, until stopped.
+
+    Raises Fenced when a successor has taken over, TallyError when it cannot go on.
+    """
     topics = raw_topics()
     normaliser = Normaliser(Rules.of(settings), settings.partitions, topics)
-    job = Job(
+    job = ProcessorJob(
         NORMALISER_GROUP,
         tuple(topics),
         normaliser.process,
@@ -54,7 +48,7 @@ def run(settings: Settings, faults: Faults, stopped: Event, ready: Event) -> Non
         forget=normaliser.forget,
         anchor=NORMALISER_ANCHOR,
     )
-    processor, consumer = build_processor(settings, job, faults)
+    processor, consumer = build_processor(settings, job, moments)
     Thread(
         target=Janitor(settings, job.group, job.topics).run,
         args=(stopped,),
@@ -65,18 +59,9 @@ def run(settings: Settings, faults: Faults, stopped: Event, ready: Event) -> Non
     Watchdog("normaliser", heartbeat).begin(stopped)
     try:
         with closing(consumer):
-            processor.run(stopped, ready, faults, heartbeat)
+            processor.run(stopped, ready, moments, heartbeat)
     except Fenced as error:
         raise fenced_or_late(settings, job, error) from error
-
-
-def _touch_when_ready(ready: Event, file: Path | None) -> None:
-    def touch(path: Path) -> None:
-        ready.wait()
-        path.touch()
-
-    if file:
-        Thread(target=touch, args=(file,), daemon=True).start()
 
 
 if __name__ == "__main__":

@@ -3,27 +3,20 @@
 The function that the normaliser gives to the processor loop.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
-from ingest.normaliser.arrival import Arrival, Rules
+from ingest.contract.arrival import Arrival, Rules
 from ingest.normaliser.dead_letter import dead_letter
-from ingest.normaliser.interval import normalised_interval
-from ingest.normaliser.receipt import normalised_receipt
 from ingest.normaliser.repeats import Repeats
+from ingest.sources.registry import Conversion, conversions
 from runtime.processor.record import Input, Output
-from schemas import loader
 from tally.errors import RejectedEvent
-from tally.events import CanonicalInterval, CanonicalReceipt
 from tally.instants import from_millis, parse_instant
 from tally.partitions import partition_of
 
-Conversion = Callable[[bytes | None, Arrival, Rules], CanonicalReceipt | CanonicalInterval]
-
-# By canonical topic, which is also the view family.
-CONVERSIONS: dict[str, Conversion] = {"sales": normalised_receipt, "traffic": normalised_interval}
 # Numbers of unknown fields are written as they were read.
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
@@ -35,28 +28,25 @@ class _Stamp(msgspec.Struct):
 _STAMP = msgspec.json.Decoder(_Stamp)
 
 
-def raw_topics() -> dict[str, str]:
-    """Raw topic to its canonical topic, from schemas/topics.yaml."""
-    return {entry["raw"]: name for name, entry in loader.topics().items() if "raw" in entry}
-
-
 @dataclass(frozen=True)
 class Normaliser:
-    """The normaliser's rules, its raw topics and the canonical topics' partition count."""
+    """The normaliser's rules, the canonical topics' partition count, each raw topic's source."""
 
     rules: Rules
     partitions: int
-    topics: dict[str, str]
+    topics: Mapping[str, str]
     repeats: Repeats = field(default_factory=Repeats)
+    conversions: Mapping[str, Conversion] = field(default_factory=conversions)
 
     def process(self, record: Input) -> Sequence[Output]:
         """The canonical record, keyed by the store and in its partition, or the dead letter."""
         arrival = Arrival(from_millis(record.timestamp_ms), record.partition, record.offset)
         family = self.topics[record.topic]
         try:
-            event = CONVERSIONS[family](record.value, arrival, self.rules)
+            event = self.conversions[family](record.value, arrival, self.rules)
         except RejectedEvent as error:
             return (dead_letter(record, error, self.rules.digest_key),)
+        # Marked and not dropped: each raw record has its canonical one, or no ledger would add up.
         if self.repeats.seen(event.fingerprint):
             event = msgspec.structs.replace(event, repeat=True)
         store = event.store_id
@@ -80,6 +70,7 @@ class Normaliser:
             instant = parse_instant(stamp.happened_at, "/happened_at")
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, RejectedEvent):
             return None
+        # By its own arrival, never by the clock of now: a replay must order alike.
         if instant - from_millis(record.timestamp_ms) > self.rules.future_tolerance:
             return None
         return instant.timestamp()

@@ -17,16 +17,19 @@ from typing import Annotated, Any
 import typer
 
 from ingest.replay.channels import Channel, GatewayChannel, KafkaChannel
-from ingest.replay.complete_journey import Extent, Scope, extent, receipts
+from ingest.replay.complete_journey import Extent, ReplayScope, extent, receipts
 from ingest.replay.progress import ProgressRecord
-from ingest.replay.sendings import Plan, Sending, sendings
+from ingest.replay.sendings import Perturbation, Sending, sendings
 from runtime.backfill import declare_backfill
 from runtime.connect import cassandra_session
+from runtime.job import run_verb
 from runtime.output import progress
+from schemas import loader
 from tally.errors import StackError, TallyError
 from tally.instants import instant_text
 from tally.settings import Settings
 
+# The source whose messages the real receipts are.
 FAMILY = "sales"
 _SETTLE_EVERY = 5_000
 _SETTLE_SECONDS = 5.0
@@ -35,7 +38,7 @@ _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _EARLY_SECONDS = 0.005
 
 
-class Source(StrEnum):
+class ReplaySource(StrEnum):
     """Where the receipts come from."""
 
     COMPLETE_JOURNEY = "complete-journey"
@@ -52,9 +55,9 @@ class Via(StrEnum):
 class Replay:
     """One replay: what, how disturbed, and at how many times real time (0: as fast as it goes)."""
 
-    scope: Scope
+    scope: ReplayScope
     extent: Extent
-    plan: Plan
+    plan: Perturbation
     speed: float
 
     def run(self, channel: Channel, record: ProgressRecord, sent_before: int) -> dict[str, Any]:
@@ -152,7 +155,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 @app.command("replay")
 def replay(  # noqa: PLR0913  # the options of the command line
-    source: Annotated[Source, typer.Option(help="where the receipts come from")],
+    source: Annotated[ReplaySource, typer.Option(help="where the receipts come from")],
     first: Annotated[
         str, typer.Option("--from", metavar="DATE", help="first UTC day; default the beginning")
     ] = "",
@@ -197,13 +200,13 @@ def replay(  # noqa: PLR0913  # the options of the command line
 ) -> None:
     """Send real receipts with seeded duplicates, disorder, lateness, conflicts and bad messages."""
     settings = Settings.load()
-    scope = Scope(
+    scope = ReplayScope(
         _date(first, date.min),
         _date(end, date.max),
         tuple(store for store in stores.split(",") if store),
     )
     there = extent(scope)
-    plan = Plan(
+    plan = Perturbation(
         seed,
         duplicates,
         _seconds(disorder),
@@ -214,7 +217,7 @@ def replay(  # noqa: PLR0913  # the options of the command line
         there.receipts,
     )
     record = ProgressRecord.of(settings.home, repr((source, scope, plan, via)))
-    channel = GatewayChannel(settings) if via is Via.GATEWAY else KafkaChannel(settings)
+    channel = _channel(settings, via)
     begun = datetime.now(UTC)
     result = Replay(scope, there, plan, speed).run(
         channel, record, record.acknowledged() if resume else 0
@@ -224,7 +227,14 @@ def replay(  # noqa: PLR0913  # the options of the command line
     _print(result, as_json, (datetime.now(UTC) - begun).total_seconds())
 
 
-def _declare(settings: Settings, days: tuple[date, date], source: Source) -> None:
+def _channel(settings: Settings, via: Via) -> Channel:
+    source = loader.sources()[FAMILY]
+    if via is Via.GATEWAY:
+        return GatewayChannel(settings, source.path)
+    return KafkaChannel(settings, source.raw_topic)
+
+
+def _declare(settings: Settings, days: tuple[date, date], source: ReplaySource) -> None:
     try:
         with cassandra_session(settings) as session:
             declare_backfill(session, FAMILY, days, f"tally replay --source {source}")
@@ -247,12 +257,7 @@ def _print(result: dict[str, Any], as_json: bool, seconds: float) -> None:
 
 def main() -> int:
     """Exit code: 0 done, 1 failed, 2 wrong use."""
-    try:
-        app(prog_name="tally replay")
-    except TallyError as error:
-        print(f"tally: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return run_verb("tally", lambda: app(prog_name="tally replay"))
 
 
 if __name__ == "__main__":

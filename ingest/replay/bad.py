@@ -6,7 +6,7 @@ _DEEP = 100
 
 # Reason of the dead letter to how the message is spoilt. The good message begins with happened_at
 # and ends in `]}`.
-SPOILERS: dict[str, Callable[[bytes], bytes]] = {
+CORRUPTIONS: dict[str, Callable[[bytes], bytes]] = {
     "not_json": lambda message: message[:-2],
     "missing_field": lambda message: message.replace(b'"operation_id"', b'"shop"', 1),
     "wrong_type": lambda message: message.replace(b'"amount":', b'"amount":true,"pieces":', 1),
@@ -25,7 +25,7 @@ SPOILERS: dict[str, Callable[[bytes], bytes]] = {
     ),
     "unknown_schema_version": lambda message: message.removesuffix(b"}") + b',"schema_version":99}',
 }
-_KINDS = tuple(SPOILERS.values())
+_KINDS = tuple(CORRUPTIONS.values())
 
 
 def bad_message(number: int, message: bytes) -> bytes:

@@ -4,15 +4,13 @@ import time
 from http.client import HTTPConnection
 from typing import Protocol
 
-from confluent_kafka import KafkaError, Message
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from runtime.connect import kafka_producer
+from runtime.producer import AwaitedProducer
 from tally.errors import TallyError
 from tally.settings import Settings
 
-RAW_TOPIC = "posTransactionTopic"
-_GATEWAY_PATH = "/v1/events/pos"
 _FLUSH_SECONDS = 120.0
 _RETRY_SECONDS = 60.0
 # The gateway takes messages of at most 64 stores and 64 days at once, and 5 MiB: with no more lines
@@ -35,44 +33,29 @@ class Channel(Protocol):
 class KafkaChannel:
     """Raw topic, keyed by store so that a store's messages keep their order."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, topic: str) -> None:
+        self._topic = topic
         buffer = {"queue.buffering.max.messages": 100_000, "linger.ms": 20, "batch.size": 500_000}
-        self._producer = kafka_producer(settings, buffer)
+        self._sender = AwaitedProducer(kafka_producer(settings, buffer), _FLUSH_SECONDS)
         self._address = settings.kafka
-        self._refused: str | None = None
 
     def send(self, key: str, value: bytes) -> None:
         """Hand one message to the producer; waits while its buffer is full."""
-        while True:
-            try:
-                self._producer.produce(RAW_TOPIC, value, key, on_delivery=self._delivered)
-                self._producer.poll(0)
-                return
-            except BufferError:
-                self._producer.poll(0.1)
+        self._sender.send(self._topic, value, key)
 
     def settle(self) -> None:
-        """Return when the brokers have acknowledged everything."""
-        under_way = self._producer.flush(_FLUSH_SECONDS)
-        if self._refused or under_way:
-            reason = (
-                self._refused
-                or f"{under_way} messages without acknowledgement after {_FLUSH_SECONDS:.0f} s"
-            )
-            raise TallyError(
-                f"replay to Kafka at {self._address}: {reason};"
-                " start it with `tally up kafka`, then replay --resume"
-            )
-
-    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
-        if error is not None:
-            self._refused = error.str()
+        """Block until the brokers have acknowledged everything; else raise NotSent."""
+        self._sender.settle(
+            f"replay to Kafka at {self._address}",
+            "start it with `tally up kafka`, then replay --resume",
+        )
 
 
 class GatewayChannel:
     """The gateway, as NDJSON requests of many lines; what it refuses for good is not sent again."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, path: str) -> None:
+        self._path = path
         self._address = settings.gateway
         self._lines: list[bytes] = []
         self._bytes = 0
@@ -103,9 +86,7 @@ class GatewayChannel:
     def _post(self, body: bytes) -> None:
         connection = HTTPConnection(self._address, timeout=_RETRY_SECONDS)
         try:
-            connection.request(
-                "POST", _GATEWAY_PATH, body, {"Content-Type": "application/x-ndjson"}
-            )
+            connection.request("POST", self._path, body, {"Content-Type": "application/x-ndjson"})
             answer = connection.getresponse()
             text = answer.read()
             if answer.status in _TRY_LATER:

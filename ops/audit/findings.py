@@ -13,7 +13,7 @@ from tally.instants import instant_text
 
 
 @dataclass(frozen=True)
-class Gap:
+class GapFinding:
     """Records [from_offset, until_offset) that were gone before they were read.
 
     The arrivals are those of their neighbours.
@@ -43,7 +43,7 @@ class TillFinding:
     conflicts: int
 
 
-def read_gaps(session: Session) -> Sequence[Gap]:
+def read_gaps(session: Session) -> Sequence[GapFinding]:
     """Every accepted gap."""
     rows = session.execute(
         "SELECT topic, partition, from_offset, until_offset, first_arrival, last_arrival, reason"
@@ -53,7 +53,7 @@ def read_gaps(session: Session) -> Sequence[Gap]:
         (*row[:4], *(instant_text(instant.replace(tzinfo=UTC)) for instant in row[4:6]), row[6])
         for row in rows
     ]
-    return [Gap(*text) for text in texts]
+    return [GapFinding(*text) for text in texts]
 
 
 def read_tills(session: Session) -> Sequence[TillFinding]:
@@ -64,6 +64,7 @@ def read_tills(session: Session) -> Sequence[TillFinding]:
     found = [
         TillFinding(row.family, row.store_id, row.till_id, str(row.day), row.records, row.conflicts)
         for row in rows
+        # 0 is written by a later rebuild to which the till looked well.
         if row.conflicts
     ]
     return sorted(found, key=lambda one: (one.family, one.day, one.store_id, one.till_id))

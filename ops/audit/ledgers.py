@@ -8,13 +8,14 @@ from cassandra.cluster import Session
 
 from ops.audit.against_master import generation_differences
 from ops.audit.cut import Cut, settled_cut
-from ops.audit.findings import Gap, TillFinding, read_gaps, read_tills
+from ops.audit.findings import GapFinding, TillFinding, read_gaps, read_tills
 from ops.audit.master import Fates, Master
 from ops.audit.served import Key, published_claims, speed_windows
-from ops.audit.topics import DeadLetter, committed_spans, dead_letters
+from ops.audit.topics import DeadLetterOrigin, committed_spans, dead_letters
 from ops.oracle.complete_journey import Scope
+from runtime.sources import FAMILIES
 from schemas.loader import topics
-from tally.families import FAMILIES, SALES
+from tally.families import Family
 from tally.ledger import CanonicalLedger, RawLedger, late_pending
 from tally.settings import Settings
 
@@ -23,9 +24,9 @@ from tally.settings import Settings
 class Ledgers:
     """Every ledger line, and beside them what the views do not (yet) show.
 
-    late_pending: events of sales that the master holds and the speed rows lack, of `events` events
-    in `windows` windows. unserved: windows of published generations, of all families, that are not
-    what the master holds up to their pins: 0.
+    late_pending: events that the master holds and the speed rows lack, of `events` events in
+    `windows` windows. unserved: windows of published generations that are not what the master
+    holds up to their pins: 0. Both are of all families.
     """
 
     raw: list[RawLedger]
@@ -35,7 +36,7 @@ class Ledgers:
     windows: int
     late_pending: int
     unserved: int
-    gaps: Sequence[Gap]
+    gaps: Sequence[GapFinding]
     tills: Sequence[TillFinding]
 
     @property
@@ -45,6 +46,7 @@ class Ledgers:
         The master holds each record once, and the generations hold their sums.
         """
         return (
+            # late_pending is none of it: what the speed layer has dropped batch counts.
             all(line.difference == 0 for line in self.raw)
             and all(line.holds for line in self.canonical)
             and self.unserved == 0
@@ -60,14 +62,16 @@ def read_ledgers(settings: Settings, session: Session) -> Ledgers:
     # Before the master is opened: it then holds everything that they say.
     claims = {name: published_claims(session, family) for name, family in FAMILIES.items()}
     master, letters = Master(settings), dead_letters(settings)
-    considered = master.window_events(SALES.name)
+    considered = {name: master.window_events(name) for name in FAMILIES}
     return Ledgers(
         raw=_raw_ledgers(settings, master, letters, cut),
         canonical=_canonical_ledgers(settings, master, cut),
         dead_letters=dict(sorted(Counter(letter.reason for letter in letters).items())),
-        events=sum(considered.values()),
-        windows=len(considered),
-        late_pending=_late_pending(session, considered),
+        events=sum(sum(windows.values()) for windows in considered.values()),
+        windows=sum(map(len, considered.values())),
+        late_pending=sum(
+            _late_pending(session, FAMILIES[name], windows) for name, windows in considered.items()
+        ),
         unserved=sum(
             len(generation_differences(session, master, FAMILIES[name], of))
             for name, of in claims.items()
@@ -78,13 +82,15 @@ def read_ledgers(settings: Settings, session: Session) -> Ledgers:
 
 
 def _raw_ledgers(
-    settings: Settings, master: Master, letters: set[DeadLetter], cut: Cut
+    settings: Settings, master: Master, letters: set[DeadLetterOrigin], cut: Cut
 ) -> list[RawLedger]:
     lines = []
     for family in FAMILIES:
         topic = topics()[family]["raw"]
         spans = committed_spans(settings, topic, cut.raw[topic])
         canonical = master.canonical_of_raw(family, spans)
+        # A letter may have been sent twice; and it is kept for ever, the raw record for a day:
+        # those of records that are gone would be too many.
         coordinates = {
             (letter.partition, letter.offset) for letter in letters if letter.topic == topic
         }
@@ -121,8 +127,8 @@ def _canonical_ledgers(settings: Settings, master: Master, cut: Cut) -> list[Can
     return lines
 
 
-def _late_pending(session: Session, considered: Mapping[Key, int]) -> int:
-    speed = speed_windows(session, Scope())
+def _late_pending(session: Session, family: Family, considered: Mapping[Key, int]) -> int:
+    speed = speed_windows(session, Scope(), family)
     return sum(
         late_pending(events, speed[key].events if key in speed else 0)
         for key, events in considered.items()

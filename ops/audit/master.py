@@ -9,10 +9,10 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from ops.audit.topics import Span
+from ops.audit.topics import OffsetSpan
+from tally.algebra.merge import Axes, Parts
 from tally.errors import TallyError
 from tally.families import Family
-from tally.merge import Axes, Parts
 from tally.settings import Settings
 from tally.windows import WINDOW
 
@@ -22,6 +22,7 @@ Pins = Mapping[tuple[date, int], int]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS = int(WINDOW.total_seconds())
+# floor: an instant before 1970 is negative, and a cast would round it into the next window.
 _WINDOW = f"CAST(floor(epoch(happened_at) / {_SECONDS}) AS BIGINT) * {_SECONDS}"
 
 _VIEW = """
@@ -44,6 +45,7 @@ _FATES = f"""{_COPIES}
     FROM copies JOIN span USING ("partition")
     WHERE "offset" >= first AND "offset" < until GROUP BY ALL
 """
+# Not distinct: a record that the master holds twice is found by it.
 _ROWS = """
     SELECT "partition", count(*) FROM master JOIN span USING ("partition")
     WHERE source = ? AND "offset" >= first AND "offset" < until GROUP BY ALL
@@ -85,7 +87,9 @@ class Master:
         table = DeltaTable(str(settings.master_path))
         self.version = table.version()
         self._database = duckdb.connect()
+        # Else DuckDB makes dates of instants by the machine's zone.
         self._database.execute("SET TimeZone = 'UTC'")
+        # Of that one version: what the ingest appends meanwhile is not looked at.
         if files := table.file_uris():
             self._database.execute(_VIEW.format(files=_quoted(files)))
         else:
@@ -98,23 +102,23 @@ class Master:
             'CREATE TABLE pin (event_date DATE, "partition" INTEGER, pinned BIGINT)'
         )
 
-    def fates(self, family: str, spans: Mapping[int, Span]) -> dict[int, Fates]:
-        """By partition what became of the records in the spans of the canonical topic."""
+    def fates(self, family: str, spans: Mapping[int, OffsetSpan]) -> dict[int, Fates]:
+        """By partition how many records in the spans of the canonical topic came to each fate."""
         return {
             partition: Fates(*counts)
             for partition, *counts in self._of_spans(_FATES, family, spans)
         }
 
-    def rows(self, family: str, spans: Mapping[int, Span]) -> dict[int, int]:
+    def rows(self, family: str, spans: Mapping[int, OffsetSpan]) -> dict[int, int]:
         """Rows by partition of the canonical topic, repeated coordinates included."""
         return {row[0]: row[1] for row in self._of_spans(_ROWS, family, spans)}
 
-    def canonical_of_raw(self, family: str, spans: Mapping[int, Span]) -> dict[int, int]:
+    def canonical_of_raw(self, family: str, spans: Mapping[int, OffsetSpan]) -> dict[int, int]:
         """Canonical records by partition of the raw record; the spans are of the raw topic."""
         return {row[0]: row[1] for row in self._of_spans(_CANONICAL_OF_RAW, family, spans)}
 
     def window_events(self, family: str, pins: Pins | None = None) -> dict[Key, int]:
-        """Distinct events by (store, window start): what a rebuild of these records considers.
+        """Distinct events by (store, window start in UTC): what a rebuild of them considers.
 
         Without pins, of all records.
         """
@@ -125,7 +129,7 @@ class Master:
     def window_values(
         self, family: Family, pins: Pins | None = None
     ) -> dict[Key, dict[Axes, Parts]]:
-        """Parts by axes of the first copies, by (store, window start).
+        """Parts (family's units) by axes of the first copies, by (store, window start in UTC).
 
         This is what must be served of these records.
         """
@@ -137,11 +141,11 @@ class Master:
         for store, start, *cells in rows:
             axes, parts = cells[: len(family.axes)], cells[len(family.axes) :]
             window = found.setdefault((store, _EPOCH + timedelta(seconds=start)), {})
-            window[tuple(axes)] = dict(zip(family.parts, map(int, parts), strict=True))
+            window[tuple(axes)] = dict(zip(family.part_names, map(int, parts), strict=True))
         return found
 
     def _of_spans(
-        self, query: str, family: str, spans: Mapping[int, Span]
+        self, query: str, family: str, spans: Mapping[int, OffsetSpan]
     ) -> Sequence[tuple[int, ...]]:
         self._fill(
             "span", [(partition, span.first, span.until) for partition, span in spans.items()]
@@ -157,9 +161,10 @@ class Master:
 
 
 def _values_query(family: Family) -> str:
-    # The names come from tally/families.py.
+    # The names come from a source's descriptor, which takes nothing but letters and digits.
     axes = [f"json_extract_string(value, '$.{axis}') AS {axis}" for axis in family.axes]
-    parts = [f"sum(CAST(json_extract(value, '$.{part}') AS HUGEINT))" for part in family.parts]
+    # 128 bits: the audit must not meet the bound that it is to find.
+    parts = [f"sum(CAST(json_extract(value, '$.{part}') AS HUGEINT))" for part in family.part_names]
     return f"""{_COPIES}
         SELECT {", ".join(["store_id", f"{_WINDOW} AS window_epoch", *axes, *parts])}
         FROM copies LEFT JOIN pin USING (event_date, "partition")

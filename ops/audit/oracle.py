@@ -9,13 +9,15 @@ from typing import Any
 
 import httpx
 
-from ops.audit.served import Claim, Key, totals
+from ops.audit.served import Key, totals
 from ops.oracle.complete_journey import Totals, stores_in
+from tally.algebra.merge import MergedWindow
 from tally.errors import TallyError
+from tally.generation import Generation
 from tally.instants import instant_text
-from tally.merge import MergedWindow
 from tally.windows import WINDOW
 
+# Asked for by HTTP; units are compared in the rows alone.
 METRICS = {"transactions": "receipts", "revenue": "minor"}
 _READERS = 4
 
@@ -60,6 +62,7 @@ def compare_rows(expected: Mapping[Key, Totals], served: Mapping[Key, MergedWind
     got = {key: totals(window) for key, window in served.items()}
     keys = sorted(expected.keys() | got.keys())
     wrong = {
+        # A window that a side lacks is a zero there: neither writes rows of nothing.
         key: list(_differences(key, expected.get(key, Totals()), got.get(key, Totals())))
         for key in keys
     }
@@ -81,7 +84,7 @@ def _differences(key: Key, expected: Totals, got: Totals) -> Iterator[Difference
 
 
 def compare_http(
-    api: str, expected: Mapping[Key, Totals], sample: Sample, claims: Mapping[date, Claim]
+    api: str, expected: Mapping[Key, Totals], sample: Sample, claims: Mapping[date, Generation]
 ) -> Comparison:
     """Random windows asked of the API: half of them with receipts, half anywhere in the same days.
 
@@ -105,6 +108,7 @@ def compare_http(
             should, row = getattr(expected.get((store, start), Totals()), name), answer[metric]
             if row["value"] != should:
                 wrong.append(Difference(*where, metric, should, row["value"]))
+            # Values alone would let pass an API that calls everything final.
             if not is_honest(row, start, claims):
                 wrong.append(
                     Difference(
@@ -120,7 +124,7 @@ def compare_http(
     )
 
 
-def is_honest(row: Mapping[str, Any], start: datetime, claims: Mapping[date, Claim]) -> bool:
+def is_honest(row: Mapping[str, Any], start: datetime, claims: Mapping[date, Generation]) -> bool:
     """Whether the answer claims for a window what the generation of its day does.
 
     It is complete only if covered, and then never missing.
@@ -137,6 +141,7 @@ def _random_windows(expected: Mapping[Key, Totals], count: int, chance: random.R
     if not filled:
         raise TallyError("audit: the oracle has no receipts in this scope; widen --days or --store")
     first, last = min(start for _, start in filled), max(start for _, start in filled)
+    # Half of them anywhere: most quarter hours are empty, and a zero is an answer too.
     grid = (last - first) // WINDOW + 1
     anywhere = [
         (chance.choice(stores), first + chance.randrange(grid) * WINDOW) for _ in range(count // 2)

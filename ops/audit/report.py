@@ -8,21 +8,21 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from ops.audit.against_master import compare_with_master
+from ops.audit.against_master import FamilyComparison, compare_with_master
 from ops.audit.ledgers import Ledgers, read_ledgers
 from ops.audit.master import Master
 from ops.audit.oracle import Comparison, Sample, compare_http, compare_rows
 from ops.audit.served import merged_windows, published_claims
 from ops.oracle.complete_journey import Scope, window_totals
 from runtime.connect import cassandra_session
-from tally.families import SALES
+from runtime.sources import SALES
 from tally.settings import Settings
 
-_SHOWN = 20
+_SHOWN = 20  # of each comparison; --json has them all
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedProof:
     """What to audit, which halves of it, and against what.
 
     It has the scope, and how many windows to ask by HTTP with which seed.
@@ -44,16 +44,17 @@ class Audit:
     rows: Comparison | None
     http: Comparison | None
     seconds: float
-    families: Mapping[str, Comparison] = field(default_factory=dict)
+    families: Mapping[str, FamilyComparison] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
         """Whether each half that was asked for holds."""
+        # A family of which nothing was ever sent has no windows, which is no failure of it.
         compared = [self.rows, self.http, *(one for one in self.families.values() if one.windows)]
         return all(part.ok for part in (self.ledgers, *compared) if part is not None)
 
 
-def run_audit(settings: Settings, wanted: Wanted, say: Callable[[str], None]) -> Audit:
+def run_audit(settings: Settings, wanted: WantedProof, say: Callable[[str], None]) -> Audit:
     """Audit what is served now; `say` gets one line before each step that takes seconds."""
     started = time.monotonic()
     ledgers = rows = http = None
@@ -66,15 +67,18 @@ def run_audit(settings: Settings, wanted: Wanted, say: Callable[[str], None]) ->
             if wanted.against_master
             else {}
         )
+        # The oracle knows the receipts of the package alone: whatever else was sent would be a
+        # difference.
         if wanted.oracle and not wanted.against_master:
             say("audit: comparing every served window with the oracle")
             expected = window_totals(wanted.scope)
-            rows = compare_rows(expected, merged_windows(session, wanted.scope))
+            rows = compare_rows(expected, merged_windows(session, wanted.scope, SALES))
             if wanted.http:
                 say(f"audit: asking the API for {wanted.http:,} random windows")
                 http = compare_http(
                     settings.api,
                     expected,
+                    # By seed: a sample that has found something can be drawn again.
                     Sample(wanted.http, wanted.seed),
                     published_claims(session, SALES),
                 )
@@ -82,7 +86,7 @@ def run_audit(settings: Settings, wanted: Wanted, say: Callable[[str], None]) ->
 
 
 def as_json(audit: Audit) -> dict[str, Any]:
-    """The audit in the shape of `--json`, with the HTTP comparison beside the oracle's."""
+    """The audit by field in the shape of `--json`, the HTTP comparison beside the oracle's."""
     answer: dict[str, Any] = {
         "ok": audit.ok,
         "ledgers": [],
@@ -122,9 +126,11 @@ def show(audit: Audit, console: Console) -> None:
         ("oracle, random windows by HTTP", audit.http),
     ):
         if comparison is not None:
-            _show_comparison(name, comparison, console)
-    for family, comparison in audit.families.items():
-        _show_comparison(f"master, {family}", comparison, console)
+            sums = f"{comparison.receipts:,} receipts, {comparison.minor:,} cents"
+            _show_comparison(name, comparison, sums, console)
+    for family, compared in audit.families.items():
+        totals = (f"{part} {total:,}" for part, total in compared.totals.items())
+        _show_comparison(f"master, {family}", compared, ", ".join(totals), console)
     console.print(f"audit {'holds' if audit.ok else 'FAILED'} after {audit.seconds} s")
 
 
@@ -172,11 +178,10 @@ def _numbers(*values: int) -> list[str]:
     return [f"{value:,}" for value in values]
 
 
-def _show_comparison(name: str, comparison: Comparison, console: Console) -> None:
-    console.print(
-        f"{name}: {comparison.equal:,} of {comparison.windows:,} windows equal;"
-        f" {comparison.receipts:,} receipts, {comparison.minor:,} cents"
-    )
+def _show_comparison(
+    name: str, comparison: Comparison | FamilyComparison, sums: str, console: Console
+) -> None:
+    console.print(f"{name}: {comparison.equal:,} of {comparison.windows:,} windows equal; {sums}")
     for difference in comparison.differences[:_SHOWN]:
         where = f"store {difference.store} {difference.start} {difference.metric}"
         console.print(f"  {where}: expected {difference.expected}, got {difference.got}")

@@ -1,65 +1,47 @@
 """What the serving tables answer, window by window.
 
-All rows of both layers are merged by the rule of tally/merge.py.
+All rows of both layers are merged by the rule of tally/algebra/merge.py.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime
 from typing import Any
 
 from cassandra.cluster import Session
 
 from ops.oracle.complete_journey import Scope, Totals
-from tally.families import SALES, Family
-from tally.merge import Axes, MergedWindow, Parts, WindowState, merge_window
-from tally.windows import WINDOW
+from tally.algebra.merge import Axes, MergedWindow, Parts, WindowState
+from tally.families import Family
+from tally.generation import GENERATION_COLUMNS, Generation, generation_of
 
 Key = tuple[str, datetime]
 _FETCH = 10_000
 
 
-@dataclass(frozen=True)
-class Claim:
-    """What the pointer says of one day: its generation and the windows that it covers.
-
-    It also has, by partition, the first offset left out.
-    """
-
-    generation: int
-    covered_from: datetime
-    covered_until: datetime
-    pinned: Mapping[int, int]
-
-    def covers(self, start: datetime) -> bool:
-        """Whether the window that begins then is covered: without a row it is a zero."""
-        return self.covered_from <= start and start + WINDOW <= self.covered_until
-
-
-def merged_windows(
-    session: Session, scope: Scope, family: Family = SALES
-) -> dict[Key, MergedWindow]:
-    """Every (store, window) that either layer holds, merged as a reader would see it."""
+def merged_windows(session: Session, scope: Scope, family: Family) -> dict[Key, MergedWindow]:
+    """Every (store, window start in UTC) that either layer holds, merged as readers see it."""
     speed, batch = speed_windows(session, scope, family), batch_windows(session, scope, family)
     return {
-        key: merge_window(speed.get(key), batch.get(key), covered=False)
+        # Only windows with a row are looked at: what is covered without one is a zero, and compares
+        # as none.
+        key: family.kind.merge(family.parts, speed.get(key), batch.get(key), covered=False)
         for key in speed.keys() | batch.keys()
     }
 
 
-def speed_windows(session: Session, scope: Scope, family: Family = SALES) -> dict[Key, WindowState]:
-    """The speed layer's rows by (store, window)."""
+def speed_windows(session: Session, scope: Scope, family: Family) -> dict[Key, WindowState]:
+    """The speed layer's rows by (store, window start in UTC)."""
     return _states(_all_rows(session, family.speed_table), scope, family)
 
 
 def batch_windows(
     session: Session,
     scope: Scope,
-    family: Family = SALES,
-    claims: Mapping[date, Claim] | None = None,
+    family: Family,
+    claims: Mapping[date, Generation] | None = None,
 ) -> dict[Key, WindowState]:
-    """The published generations' rows by (store, window), by the claims if given.
+    """The published generations' rows by (store, window start in UTC), by the claims if given.
 
     Rows of other generations are not served.
     """
@@ -68,23 +50,17 @@ def batch_windows(
     return _states((row for row in rows if _is_served(row, published)), scope, family)
 
 
-def published_claims(session: Session, family: Family) -> dict[date, Claim]:
-    """What the pointer says of each day."""
-    columns = "day, generation, covered_from, covered_until, pinned"
-    rows = session.execute(f"SELECT {columns} FROM batch_pointer WHERE family = %s", [family.name])
-    return {row.day.date(): _claim(row) for row in rows if row.day is not None}
-
-
-def _claim(row: Any) -> Claim:
-    day = datetime.combine(row.day.date(), time(), UTC)
-    covered_from = row.covered_from.replace(tzinfo=UTC) if row.covered_from else day
-    return Claim(
-        row.generation, covered_from, row.covered_until.replace(tzinfo=UTC), dict(row.pinned or {})
+def published_claims(session: Session, family: Family) -> dict[date, Generation]:
+    """What the pointer says of each UTC day."""
+    rows = session.execute(
+        f"SELECT {GENERATION_COLUMNS} FROM batch_pointer WHERE family = %s", [family.name]
     )
+    return {row.day.date(): generation_of(row) for row in rows if row.day is not None}
 
 
-def _is_served(row: Any, published: Mapping[date, Claim]) -> bool:
+def _is_served(row: Any, published: Mapping[date, Generation]) -> bool:
     claim = published.get(row.day.date())
+    # The table keeps every generation that was ever written, also of runs that never flipped.
     return claim is not None and claim.generation == row.generation
 
 
@@ -102,8 +78,10 @@ def totals(window: MergedWindow) -> Totals:
 
 
 def _all_rows(session: Session, table: str) -> Iterator[Any]:
-    statement = session.prepare(f"SELECT * FROM {table}")  # the name comes from tally/families.py
+    # The name comes from a source's descriptor, which takes nothing but letters and digits.
+    statement = session.prepare(f"SELECT * FROM {table}")
     statement.fetch_size = _FETCH
+    # A whole table: there is no time after which it has taken too long.
     page = session.execute(statement, timeout=None)
     while page.has_more_pages:
         # Cassandra reads the next page while this one is looked at.
@@ -119,7 +97,7 @@ def _states(rows: Iterable[Any], scope: Scope, family: Family) -> dict[Key, Wind
         key = (row.store_id, row.window_start.replace(tzinfo=UTC))
         if scope.holds(*key):
             by_window[key].append(row)
-    excluded = list(zip(family.parts, family.excluded_parts, strict=True))
+    excluded = list(zip(family.part_names, family.excluded_parts, strict=True))
     return {key: _state(window, family, excluded) for key, window in by_window.items()}
 
 
@@ -134,6 +112,6 @@ def _state(
     excluded: dict[Axes, Parts] = {}
     for row in rows:
         axes = tuple(getattr(row, axis) for axis in family.axes)
-        values[axes] = {part: getattr(row, part) for part in family.parts}
+        values[axes] = {part: getattr(row, part) for part in family.part_names}
         excluded[axes] = {part: getattr(row, name, 0) for part, name in excluded_parts}
     return WindowState(rows[0].epoch, rows[0].events, values, excluded)

@@ -1,18 +1,16 @@
 """The `tally` command: collects the verb groups; turns errors into one line and an exit code."""
 
 import os
-import sys
 from importlib import import_module
 
 import typer
 
-from tally.errors import TallyError
+from runtime.job import run_verb
 
 # One module of ops/cli each, with `register(app)`. They import what they need inside their
 # commands, so that --help is quick.
+# What follows \f in a verb's docstring is for its caller: --help stops there.
 VERBS = ("stack", "replay", "rebuild", "audit", "backfill", "query", "dead_letters", "gaps", "demo")
-
-DONE, FAILED = 0, 1
 
 
 def build_app() -> typer.Typer:
@@ -36,9 +34,4 @@ def main() -> int:
     """Exit code: 0 done, 1 failed or differs, 2 wrong use."""
     # Receipts pass through what the verbs write and start: their owner's alone.
     os.umask(0o077)
-    try:
-        build_app()()
-    except TallyError as error:
-        print(f"tally: {error}", file=sys.stderr)
-        return FAILED
-    return DONE
+    return run_verb("tally", lambda: build_app()())

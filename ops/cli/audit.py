@@ -34,10 +34,12 @@ def audit(
     """Prove the conservation ledger; compare every served window with the oracle.
 
     Exit code 1 when anything differs.
+    \f
+    Raises Exit with that code, BadParameter for options that mean nothing.
     """
     from rich.console import Console
 
-    from ops.audit.report import Wanted, as_json, run_audit, show
+    from ops.audit.report import WantedProof, as_json, run_audit, show
     from tally.settings import Settings
 
     if only not in ("", "ledger", "oracle"):
@@ -45,7 +47,7 @@ def audit(
     if against not in ("oracle", "master"):
         raise typer.BadParameter("--against takes oracle or master")
     is_compared = only != "ledger"
-    wanted = Wanted(
+    wanted = WantedProof(
         _scope(store, days),
         http,
         seed,

@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
 
 
 def declare(
-    family: Annotated[str, typer.Argument(help="view family, e.g. sales")],
+    family: Annotated[str, typer.Argument(help="view family")],
     days: Annotated[str, typer.Option(help="UTC days A..B, both inclusive")],
     source: Annotated[str, typer.Option(help="where the events came from, in your words")],
     json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
@@ -30,12 +30,14 @@ def declare(
     """Declare that all events of these days have been sent.
 
     The next rebuild covers the days, also those without any.
+    \f
+    Raises BadParameter for an unknown family, or days that are none.
     """
     from dataclasses import asdict
 
     from runtime.backfill import declare_backfill
     from runtime.connect import cassandra_session
-    from tally.families import FAMILIES
+    from runtime.sources import FAMILIES
     from tally.settings import Settings
     from tally.windows import parse_days
 
@@ -45,6 +47,7 @@ def declare(
         span = parse_days(days)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
+    # Taken at somebody's word: what a past day lacks cannot be told from what never happened.
     with cassandra_session(Settings.load()) as session:
         declared = declare_backfill(session, family, span, source)
     if json:
@@ -61,7 +64,7 @@ def listed(
 
     from runtime.backfill import declared_backfills
     from runtime.connect import cassandra_session
-    from tally.families import FAMILIES
+    from runtime.sources import FAMILIES
     from tally.settings import Settings
 
     with cassandra_session(Settings.load()) as session:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from ops.dead_letters import DeadLetter, Wanted, dead_letter, dead_letters
+from ops.dead_letters import DeadLetter, WantedLetters, dead_letter, dead_letters
 from ops.dead_letters import replay as replay_letter
 from runtime.output import print_json
 from schemas import loader
@@ -38,12 +38,15 @@ def list_letters(
     ] = "",
     json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """Dead letters, oldest first."""
+    """Dead letters, oldest first.\f
+
+    Raises BadParameter for a reason that there is not.
+    """
     if reason and reason not in loader.dead_letter_reasons():
         raise typer.BadParameter(
             f"no reason {reason!r}; there are {', '.join(loader.dead_letter_reasons())}"
         )
-    wanted = Wanted(reason, topic, _instant(since))
+    wanted = WantedLetters(reason, topic, _instant(since))
     letters = [
         letter for letter in dead_letters(Settings.load()).values() if wanted.matches(letter)
     ]
@@ -62,6 +65,7 @@ def show(
     if json:
         print_json(letter)
         return
+    # What a stranger sent: none of its control characters is to reach the terminal.
     for name, value in letter.items():
         print(
             f"{name:10} {ascii(value) if value is None or not str(value).isprintable() else value}"
@@ -76,10 +80,14 @@ def replay(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """Send originals to their raw topic again; what was stored already counts once."""
+    """Send originals to their raw topic again; what was stored already counts once.\f
+
+    Raises BadParameter for one correction of several letters.
+    """
     if fix is not None and len(letter_ids) > 1:
         raise typer.BadParameter("--fix corrects one message: give one ID")
     settings = Settings.load()
+    # All looked up before the first is sent: a misspelt id sends none.
     letters = [dead_letter(settings, letter_id) for letter_id in letter_ids]
     fixed = None if fix is None else fix.read_bytes()
     sent = [

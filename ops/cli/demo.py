@@ -36,6 +36,8 @@ def demo(
 
     In a fresh folder. Exits with the audit's code, and with 1 when the receipt is not served within
     a minute.
+    \f
+    Raises Exit with that code.
     """
     from ops.local.demo.run import Demo, DemoPlan, show_result
     from ops.local.stack.airflow import NEW_DAGS_ARE_PAUSED

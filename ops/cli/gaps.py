@@ -10,13 +10,13 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from runtime.output import note, print_json
+from runtime.sources import FAMILIES
 from tally.errors import TallyError
-from tally.families import FAMILIES
 from tally.settings import Settings
 
 if TYPE_CHECKING:
     from ops.gaps import Hole
-    from runtime.gaps import Gap
+    from runtime.gaps import AcceptedGap
 
 
 def register(app: typer.Typer) -> None:
@@ -65,6 +65,9 @@ def accept_gap(
     """Go on without the records that one partition has lost.
 
     The windows of that time are never complete again.
+    \f
+    Raises BadParameter for a topic or partition without a reader, TallyError when nothing is
+    missing.
     """
     from ops.gaps import accept, hole, readable_topics
     from runtime.connect import cassandra_session
@@ -90,6 +93,7 @@ def accept_gap(
 def _next_step(settings: Settings, topic: str) -> str:
     if topic not in FAMILIES:
         return "`tally up normaliser` goes on behind the gap."
+    # The speed layer has no way past a hole: what lies before its floor batch answers.
     checkpoint = settings.checkpoint(topic)
     return (
         "`tally up master` goes on behind the gap."
@@ -97,7 +101,7 @@ def _next_step(settings: Settings, topic: str) -> str:
     )
 
 
-def _as_json(gap: "Gap") -> dict[str, Any]:
+def _as_json(gap: "AcceptedGap") -> dict[str, Any]:
     named = {**asdict(gap), "from": gap.from_offset, "until": gap.until_offset}
     kept = {
         name: value for name, value in named.items() if name not in ("from_offset", "until_offset")
@@ -113,10 +117,11 @@ def _hole_as_json(found: "Hole") -> dict[str, Any]:
 
 
 def _text(instant: datetime) -> str:
+    # The driver gives instants without a zone, a gap just noted has one: UTC both.
     return instant.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
-def _print_gaps(gaps: "list[Gap]") -> None:
+def _print_gaps(gaps: "list[AcceptedGap]") -> None:
     table = Table(
         Column("topic", no_wrap=True),
         "partition",
@@ -130,6 +135,11 @@ def _print_gaps(gaps: "list[Gap]") -> None:
     for gap in gaps:
         offsets = (str(gap.partition), str(gap.from_offset), str(gap.until_offset))
         table.add_row(
-            gap.topic, *offsets, _text(gap.first_arrival), _text(gap.last_arrival), Text(gap.reason)
+            # Text, not markup: somebody has typed the reason.
+            gap.topic,
+            *offsets,
+            _text(gap.first_arrival),
+            _text(gap.last_arrival),
+            Text(gap.reason),
         )
     Console().print(table)

@@ -15,7 +15,7 @@ from runtime.output import note, print_json
 if TYPE_CHECKING:
     from rich.table import Table
 
-TIMEOUT_SECONDS = 120.0
+TIMEOUT_SECONDS = 120.0  # what the API may take for one answer
 # Times that a question of several pages is asked when rebuilds publish in between.
 TRIES = 5
 # What every page of one answer says alike, and the lists that each page has its own part of.
@@ -82,7 +82,7 @@ def query(
 
 
 def ask(api: str, question: Question) -> dict[str, Any]:
-    """The API's answer with the rows of all pages joined, weakest state of them all.
+    """The API's answer by field, with the rows of all pages joined, weakest state of them all.
 
     Raises TallyError with the API's own words.
 
@@ -95,7 +95,9 @@ def ask(api: str, question: Question) -> dict[str, Any]:
 
     with httpx.Client(base_url=f"http://{api}", timeout=TIMEOUT_SECONDS) as client:
         start = httpx.URL(
-            f"/v1/metrics/{question.metric}", params={"limit": "10000", **question.parameters}
+            # The most that a page holds: of fewer pages fewer are parted by a rebuild.
+            f"/v1/metrics/{question.metric}",
+            params={"limit": "10000", **question.parameters},
         )
         for _ in range(TRIES):
             whole = _whole(client, start)
@@ -130,6 +132,7 @@ def _get(client: Any, address: Any) -> dict[str, Any] | None:
             f"query: no answer from the API at {client.base_url} ({error});"
             " start it with `tally up api`"
         ) from error
+    # Neither the rest of this answer nor an error: the question is to be asked anew.
     if answer.status_code == httpx.codes.CONFLICT:
         return None
     if answer.status_code != httpx.codes.OK:
@@ -148,6 +151,7 @@ def _join(whole: dict[str, Any], page: dict[str, Any]) -> None:
     else:
         last = whole["series"][-1]
         for series in page["series"]:
+            # A page may end in the middle of a store.
             if series["store"] == last["store"]:
                 last["rows"] += series["rows"]
             else:
@@ -158,6 +162,7 @@ def _join(whole: dict[str, Any], page: dict[str, Any]) -> None:
         (one for one in ("provisional", "restated") if one in (whole["status"], page["status"])),
         "final",
     )
+    # Texts of one form, in one zone: the smaller is the earlier.
     whole["through"] = (
         min(whole["through"], page["through"]) if whole["through"] and page["through"] else None
     )
@@ -171,6 +176,7 @@ def _join(whole: dict[str, Any], page: dict[str, Any]) -> None:
 def _check_alike(whole: dict[str, Any], page: dict[str, Any]) -> None:
     from tally.errors import TallyError
 
+    # Euros of one page were once added up under the dollars of another (seen).
     for name in ALIKE:
         if page[name] != whole[name]:
             raise TallyError(

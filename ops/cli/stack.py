@@ -48,7 +48,10 @@ def down(names: Names = None) -> None:
 
 
 def status(as_json: AsJson = False) -> None:
-    """State, process and address of each service; exit code 0 only if all run."""
+    """State, process and address of each service; exit code 0 only if all run.\f
+
+    Raises Exit with 1 if one does not.
+    """
     from dataclasses import asdict
 
     from ops.local.stack import catalogue, control, watching
@@ -78,6 +81,8 @@ def doctor(as_json: AsJson = False) -> None:
     """Look at the machine and the stack; each line says ok or failed, and the fix.
 
     Exit code 1 if one failed.
+    \f
+    Raises Exit with that code.
     """
     from dataclasses import asdict
 

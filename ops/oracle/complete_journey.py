@@ -44,6 +44,7 @@ WHOLE = Scope()
 
 # The stamps of the package carry no zone and are UTC; a line's cents are its sales_value to the
 # cent.
+# A basket has a line for each of its products, 1,469,307 of 155,848: receipts are baskets.
 _TOTALS = """
     SELECT CAST(store_id AS VARCHAR),
            time_bucket(INTERVAL 15 MINUTE, transaction_timestamp) AS window_start,

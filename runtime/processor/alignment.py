@@ -2,6 +2,28 @@
 
 So catching up does not make honest records late.
 
+What is late is decided by the order of a canonical partition, and that is the order in which this
+reader takes the raw ones. Read as fast as it goes, partitions of the real year come to lie days
+of event time apart, and a store whose messages lie in several of them would find its windows closed
+by its own future. So they are merged like lanes of a road: next is the lane whose first record is
+the earliest.
+
+    partition 0    10:00  10:02  10:40
+    partition 1    10:01  and nothing more has come
+    taken          10:00, 10:01, 10:02; then it waits: partition 1 has come to 10:01, and nothing
+                   beyond 10:11 (a lead of 600 s) is taken before its next record
+
+It may go on when partition 1
+
+- brings a record (`add`): then that one counts, also if it is older;
+- is known to have ended (`end`), that is, the client library has met the end of its log;
+- has been silent for the patience: behind the last record may lie markers of transactions, which
+  hide that end for as long as nothing else comes.
+
+Within a partition the order stays that of the offsets, whatever the records say: a late one does
+not take its lane back, and one without a readable time waits for nobody. A lane that holds enough
+is paused and goes on at half of it, so that one that is days ahead fills no memory.
+
 Pure: no Kafka, no clock; `now` is any monotonic time in seconds.
 """
 
@@ -15,7 +37,7 @@ _NEVER = float("-inf")
 
 
 @dataclass(frozen=True)
-class Limits:
+class AlignmentLimits:
     """Lead over a silent partition and patience with it, in seconds.
 
     Records and bytes at which a partition is paused.
@@ -66,7 +88,7 @@ class Alignment:
     Control records can hide the end of a log, so waiting is bounded.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: AlignmentLimits) -> None:
         self._limits = limits
         self._lanes: dict[int, Lane] = {}
 
@@ -78,6 +100,7 @@ class Alignment:
         """Buffer a record of an assigned partition; of others nothing is kept."""
         lane = self._lanes.get(record.partition)
         if lane is not None:
+            # Its end was that of a moment ago.
             lane.ended = False
             lane.bytes += len(record.value or b"")
             lane.records.append((event_time, record))
@@ -119,6 +142,7 @@ class Alignment:
 
     def to_resume(self) -> list[int]:
         """Paused partitions that have gone down to half; they count as fetching from here on."""
+        # At half of it: just below the limit the next record would have it paused again.
         low = [
             lane for lane in self._lanes.values() if lane.paused and not self._is_above(lane, 0.5)
         ]

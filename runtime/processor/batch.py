@@ -17,6 +17,7 @@ class Batch:
 
     def add(self, record: Input, outputs: Sequence[Output], now: float) -> None:
         """Take one input and what it became."""
+        # Its age counts from the first input: a processor with nothing to do has no transaction.
         if not self.inputs:
             self.begun = now
         self.inputs += 1

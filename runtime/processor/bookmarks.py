@@ -12,11 +12,11 @@ from confluent_kafka import KafkaException, TopicPartition
 from runtime.bookmarks import Bookmark, Log, TopicIds, way_out, what_is_lost
 from runtime.marks import mark, read_marks, topic_ids
 from runtime.processor.record import Input
-from tally.errors import DataLoss, TallyError
+from runtime.topics import Lane, bounds_of, committed_positions
+from tally.errors import DataLoss
 from tally.settings import Settings
 
 POSITIONS_SECONDS = 30.0
-Lane = tuple[str, int]
 
 log = structlog.get_logger()
 
@@ -52,13 +52,15 @@ class KafkaBookmarks:
     def starts(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Where to read on: the committed position, 0 without one.
 
-        Never where Kafka happens to begin.
+        Never where Kafka happens to begin. Raises DataLoss when records that were not read are
+        gone.
         """
         committed = self._committed(partitions)
         self._topic_ids = (
             topic_ids(self._settings, {at.topic for at in committed}) if committed else {}
         )
         known = self._known_ids()
+        # With a deleted topic its positions go too: what is left of it is the id beside the anchor.
         books = {
             (at.topic, at.partition): Bookmark.read(at.metadata) or _unread(known.get(at.topic))
             for at in committed
@@ -70,14 +72,11 @@ class KafkaBookmarks:
         for at in committed:
             lane = at.topic, at.partition
             book = books[lane]
-            earliest, end = self._consumer.get_watermark_offsets(
-                TopicPartition(*lane), timeout=POSITIONS_SECONDS
-            )
+            mark_found = found[places[lane]] if lane in places else None
             kept = Log(
                 self._topic_ids[at.topic],
-                earliest,
-                end,
-                found[places[lane]] if lane in places else None,
+                *bounds_of(self._consumer, lane, POSITIONS_SECONDS),
+                mark_found,
             )
             if loss := what_is_lost(max(0, at.offset), book, kept):
                 raise DataLoss(
@@ -103,6 +102,7 @@ class KafkaBookmarks:
         return TopicIds.read(anchor[0].metadata).topic_ids if anchor else {}
 
     def _keep_ids(self, ids: dict[str, str], known: dict[str, str]) -> None:
+        # Outside of any transaction, since it is no progress; each assignment looks again.
         if not self._anchor or ids == known:
             return
         try:
@@ -116,16 +116,8 @@ class KafkaBookmarks:
             )
 
     def _committed(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        asked = [TopicPartition(at.topic, at.partition) for at in partitions]
-        committed: list[TopicPartition] = (
-            self._consumer.committed(asked, POSITIONS_SECONDS) if asked else []
-        )
-        if unknown := [at for at in committed if at.error is not None]:
-            place = f"topic {unknown[0].topic}, partition {unknown[0].partition}"
-            raise TallyError(
-                f"{place}: no committed position ({unknown[0].error}); start the process again"
-            )
-        return committed
+        lanes = [(at.topic, at.partition) for at in partitions]
+        return committed_positions(self._consumer, lanes, POSITIONS_SECONDS)
 
 
 def _unread(topic_id: str | None) -> Bookmark | None:

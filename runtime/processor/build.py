@@ -7,12 +7,12 @@ from functools import partial
 from confluent_kafka import Consumer, Producer
 
 from runtime.connect import kafka_consumer, kafka_producer
-from runtime.processor.alignment import Limits
+from runtime.processor.alignment import AlignmentLimits
 from runtime.processor.bookmarks import KafkaBookmarks
 from runtime.processor.delivery import Delivery, ExactlyOnce, Plain
-from runtime.processor.faults import Faults
 from runtime.processor.intake import Intake, Reading
-from runtime.processor.loop import Pace, Processor, Step
+from runtime.processor.loop import BatchLimits, Processor, Step
+from runtime.processor.moments import Moments
 from runtime.processor.record import EventTime, Process
 from runtime.processor.transaction import (
     MESSAGE_TIMEOUT_MS,
@@ -26,7 +26,7 @@ _MAX_MESSAGE_BYTES = 6_000_000
 
 
 @dataclass(frozen=True)
-class Job:
+class ProcessorJob:
     """What a processor does; the group is also its name.
 
     A slot is one process of it, with a stable identity for the brokers. `forget` takes back what
@@ -45,20 +45,24 @@ class Job:
     @property
     def identity(self) -> str:
         """transactional.id, the same from run to run."""
+        # By a random one nobody ends what a killed process left open: every reader of committed
+        # records would wait for its time-out.
         return f"tally-{self.group}-{self.slot}"
 
 
-def build_processor(settings: Settings, job: Job, faults: Faults) -> tuple[Processor, Consumer]:
-    """The processor, and its consumer for the caller to close."""
+def build_processor(
+    settings: Settings, job: ProcessorJob, moments: Moments
+) -> tuple[Processor, Consumer]:
+    """The processor, and its consumer, which the caller closes after the last turn."""
     consumer = job_consumer(settings, job)
-    reading = Reading(job.topics, job.event_time, Limits(settings.alignment_seconds))
-    pace = Pace(settings.transaction_records)
+    reading = Reading(job.topics, job.event_time, AlignmentLimits(settings.alignment_seconds))
+    pace = BatchLimits(settings.transaction_records)
     intake = Intake(consumer, reading, KafkaBookmarks(settings, consumer, job.anchor))
-    delivery = _delivery(settings, job, consumer, faults)
+    delivery = _delivery(settings, job, consumer, moments)
     return Processor(intake, Step(job.process, job.forget), delivery, pace), consumer
 
 
-def job_consumer(settings: Settings, job: Job) -> Consumer:
+def job_consumer(settings: Settings, job: ProcessorJob) -> Consumer:
     """A member of the job's group.
 
     Not a static one: after a crash of the broker the client fences itself (seen).
@@ -71,6 +75,7 @@ def job_consumer(settings: Settings, job: Job) -> Consumer:
         "heartbeat.interval.ms": 1_500,
         # Also how long a rebalance waits for a member of which only the broker still knows.
         "max.poll.interval.ms": 60_000,
+        # The alignment has to know which partition has nothing more.
         "enable.partition.eof": True,
         # Deleted before read is an error, never a silent jump.
         "auto.offset.reset": "error",
@@ -80,7 +85,7 @@ def job_consumer(settings: Settings, job: Job) -> Consumer:
     return kafka_consumer(settings, job.group, overrides)
 
 
-def transactional_producer(settings: Settings, job: Job) -> Producer:
+def transactional_producer(settings: Settings, job: ProcessorJob) -> Producer:
     """A producer under the job's transactional.id, not initialised yet."""
     overrides = {
         "transactional.id": job.identity,
@@ -92,9 +97,11 @@ def transactional_producer(settings: Settings, job: Job) -> Producer:
     return kafka_producer(settings, overrides)
 
 
-def _delivery(settings: Settings, job: Job, consumer: Consumer, faults: Faults) -> Delivery:
+def _delivery(
+    settings: Settings, job: ProcessorJob, consumer: Consumer, moments: Moments
+) -> Delivery:
     if settings.delivery == "exactly_once":
         make = partial(transactional_producer, settings, job)
-        return ExactlyOnce(TransactionalProducer(make, job.identity, faults), faults)
+        return ExactlyOnce(TransactionalProducer(make, job.identity, moments), moments)
     producer = kafka_producer(settings, {"message.max.bytes": _MAX_MESSAGE_BYTES})
-    return Plain(producer, consumer, faults, positions_first=settings.delivery == "at_most_once")
+    return Plain(producer, consumer, moments, positions_first=settings.delivery == "at_most_once")

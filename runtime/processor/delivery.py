@@ -1,14 +1,39 @@
-"""The three guarantees: the order in which outputs are sent and positions are kept."""
+"""The three guarantees: the order in which outputs are sent and positions are kept.
+
+A delivery is what the loop has taken since the last one: what some inputs have become, and by
+partition the position behind the last of them. One call of deliver() stores both; the guarantee is
+what a crash inside of that call leaves behind.
+
+    at_most_once     positions, then outputs     a crash between the two loses the outputs
+    at_least_once    outputs, then positions     a crash between the two sends the outputs again
+    exactly_once     both in one transaction     a crash leaves neither, or both
+
+What deliver() raises says what the loop has to do, and each answer is wrong for the others:
+
+    Aborted          no position is kept, and of a transaction no output either: forget what was
+                     taken, read on at the committed positions
+    OutcomeUnknown   it may be stored: renew() first, and only then ask for the positions. Who sends
+                     again from memory repeats what a commit without answer has stored
+    Fenced           a successor works under the same id: exit. A new producer would fence that one
+                     in turn, and so on for ever
+    TallyError       exit; the next process begins with renew()
+
+renew() comes before anything that is read: it ends what the last producer of this id left open, and
+fences it if it lives. A position asked for earlier could be moved by that transaction afterwards.
+
+A transaction is open within deliver() alone. The consumer is polled between two of them, and what
+happens to its partitions is told within a poll: no such callback ever meets an open transaction.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 
-from runtime.processor.faults import AFTER_COMMIT, BEFORE_COMMIT, BETWEEN, Faults
+from runtime.processor.moments import AFTER_COMMIT, BEFORE_COMMIT, BETWEEN, Moments
 from runtime.processor.record import Output
-from runtime.processor.transaction import Aborted, TransactionalProducer, produce
-from tally.errors import TallyError
+from runtime.processor.transaction import Aborted, TransactionalProducer
+from runtime.producer import AwaitedProducer
 
 _FLUSH_SECONDS = 30.0
 # Offsets to read next, each with the bookmark beside it.
@@ -39,9 +64,9 @@ class ExactlyOnce:
     It is open only here: never across a poll, so never across a rebalance.
     """
 
-    def __init__(self, producer: TransactionalProducer, faults: Faults) -> None:
+    def __init__(self, producer: TransactionalProducer, moments: Moments) -> None:
         self._producer = producer
-        self._faults = faults
+        self._moments = moments
 
     def renew(self) -> None:
         """A new producer under the same id; aborts what the last one left open."""
@@ -52,18 +77,19 @@ class ExactlyOnce:
     ) -> None:
         """Commit outputs and positions together."""
         self._producer.send(outputs, positions, metadata_now)
-        self._faults.reach(AFTER_COMMIT)
+        self._moments.reach(AFTER_COMMIT)
 
 
 class Plain:
     """Outputs and positions one after the other, by an idempotent producer."""
 
-    def __init__(self, producer: Any, consumer: Any, faults: Faults, positions_first: bool) -> None:
-        self._producer = producer
+    def __init__(
+        self, producer: Any, consumer: Any, moments: Moments, positions_first: bool
+    ) -> None:
+        self._sender = AwaitedProducer(producer, _FLUSH_SECONDS)
         self._consumer = consumer
-        self._faults = faults
+        self._moments = moments
         self._positions_first = positions_first
-        self._refused: str | None = None
 
     def renew(self) -> None:
         """Nothing to make anew: no transaction is ever open."""
@@ -82,27 +108,20 @@ class Plain:
         if self._positions_first:
             steps.reverse()
         steps[0]()
-        self._faults.reach(BETWEEN)
+        self._moments.reach(BETWEEN)
         steps[1]()
 
     def _send(self, outputs: Sequence[Output]) -> None:
         for output in outputs:
-            produce(self._producer, output, on_delivery=self._delivered)
-        under_way = self._producer.flush(_FLUSH_SECONDS)
-        if self._refused or under_way:
-            raise TallyError(
-                f"Kafka did not take {under_way} records: {self._refused or 'no answer'};"
-                " start the process again"
+            self._sender.send(
+                output.topic, output.value, output.key, output.partition, list(output.headers)
             )
+        self._sender.settle("Kafka", "start the process again")
 
     def _keep(self, positions: Positions) -> None:
-        self._faults.reach(BEFORE_COMMIT)
+        self._moments.reach(BEFORE_COMMIT)
         try:
             self._consumer.commit(offsets=list(positions), asynchronous=False)
         except KafkaException as error:
             raise Aborted(f"positions not kept: {error.args[0].str()}") from error
-        self._faults.reach(AFTER_COMMIT)
-
-    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
-        if error is not None:
-            self._refused = error.str()
+        self._moments.reach(AFTER_COMMIT)

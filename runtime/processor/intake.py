@@ -1,6 +1,29 @@
 """The consumer's side: records into the alignment buffers.
 
 Also what a change of the group means for them.
+
+The brokers divide the partitions among the members of a group, and number each division: its
+generation. Positions that come with a transaction they check by member and generation (KIP-447),
+never by who has the partition: a member that was thrown out and has joined again passes with its
+new number, though another one has meanwhile stored what it had read before. A broker was seen to
+take such a transaction, and the records were there twice. Hence
+
+- the group's metadata is taken right after the poll that brought records, and read again when they
+  are delivered; unequal, or without a generation (-1), and nothing is stored (`metadata_now`);
+- records of two generations never lie in the buffers together (`_remember_generation`);
+- partitions that are given, taken or lost drop all that was buffered, and have the step forget what
+  it took, before the callback returns; both go on at the committed positions;
+- these are read at each assignment, by a consumer of committed records, which waits for the end of
+  a predecessor's transaction (processor/bookmarks.py).
+
+The life of the buffers:
+
+    subscribe()    nothing is ours
+    _assign()      dropped, positions read, lanes empty    by poll(), at the first and any later one
+    poll()         records and ends of partitions come; full lanes are paused, low ones resumed
+    rewind()       as an assignment of what is ours        after Aborted, after a new producer
+    _lose()        dropped, nothing is ours                by poll(); an assignment follows, or, if
+                   the client library hangs, none, and after 75 s the process ends
 """
 
 import struct
@@ -13,7 +36,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from runtime.bookmarks import way_out
-from runtime.processor.alignment import Alignment, Limits
+from runtime.processor.alignment import Alignment, AlignmentLimits
 from runtime.processor.bookmarks import Bookmarks
 from runtime.processor.record import EventTime, Input
 from runtime.processor.transaction import Aborted
@@ -35,7 +58,7 @@ class Reading:
 
     topics: tuple[str, ...]
     event_time: EventTime
-    limits: Limits
+    limits: AlignmentLimits
     most_records: int = 500
 
 
@@ -118,6 +141,7 @@ class Intake:
         self._without_since = None
 
     def _begin(self, partitions: Sequence[TopicPartition]) -> None:
+        # Before the positions are read: whatever is still held was read by an earlier division.
         self._drop()
         starts = self.bookmarks.starts(partitions)
         # A pause outlives an assignment, and the buffers that it was for are gone. After it, the
@@ -172,6 +196,7 @@ class Intake:
         if error.code() == KafkaError._PARTITION_EOF:
             self.alignments[message.topic()].end(message.partition())
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+            # Retention was faster than this reader; build.py has that told as an error.
             place = f"topic {message.topic()}, partition {message.partition()}"
             lost = f"records were deleted before they were read ({error.str()})"
             raise DataLoss(f"{place}: {lost}; {way_out(str(message.topic()), message.partition())}")
@@ -182,6 +207,8 @@ class Intake:
 
     def _remember_generation(self) -> None:
         current = self._consumer.consumer_group_metadata()
+        # What lies in the buffers was read under the number before, and may be another member's by
+        # now.
         if self._metadata is not None and current != self._metadata:
             raise Aborted("the group has changed while records were polled")
         self._metadata = current
@@ -210,7 +237,11 @@ def input_of(message: Any) -> Input:
 
 
 def generation_of(metadata: bytes) -> int:
-    """The group generation in the client library's serialised metadata; -1 when not a member."""
+    """The group generation in the client library's serialised metadata; -1 when not a member.
+
+    Raises TallyError when the metadata is of another format than the one that is known.
+    """
+    # The library has no call for it; the brokers let -1 without a member id pass unchecked.
     if not metadata.startswith(_METADATA_PREFIX):
         raise TallyError(
             "the Kafka client library writes group metadata in a new way;"

@@ -11,8 +11,8 @@ from runtime.heartbeat import Heartbeat
 from runtime.processor.alignment import Alignment
 from runtime.processor.batch import Batch
 from runtime.processor.delivery import Delivery
-from runtime.processor.faults import AFTER_POLL, Faults
 from runtime.processor.intake import Intake
+from runtime.processor.moments import AFTER_POLL, Moments
 from runtime.processor.record import Process
 from runtime.processor.transaction import Aborted
 from tally.errors import OutcomeUnknown
@@ -23,7 +23,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
-class Pace:
+class BatchLimits:
     """When a transaction ends: inputs, seconds without more input, seconds at most."""
 
     most_inputs: int
@@ -49,7 +49,7 @@ class Step:
 class Processor:
     """Reads in event-time order, processes, and delivers outputs together with positions."""
 
-    def __init__(self, intake: Intake, step: Step, delivery: Delivery, pace: Pace) -> None:
+    def __init__(self, intake: Intake, step: Step, delivery: Delivery, pace: BatchLimits) -> None:
         self._intake = intake
         intake.forget = self._forget
         self._step = step
@@ -60,7 +60,7 @@ class Processor:
         self._heartbeat = Heartbeat(None)
 
     def run(
-        self, stopped: Event, ready: Event, faults: Faults, heartbeat: Heartbeat | None = None
+        self, stopped: Event, ready: Event, moments: Moments, heartbeat: Heartbeat | None = None
     ) -> None:
         """Work until stopped; sets `ready` at the first assignment.
 
@@ -68,10 +68,12 @@ class Processor:
         """
         self._heartbeat = heartbeat or self._heartbeat
         self._renew(stopped)
+        # After the producer: an assignment reads positions, and a predecessor's open transaction
+        # may still move them.
         self._intake.subscribe()
         while not stopped.is_set():
             try:
-                self._turn(faults)
+                self._turn(moments)
             except Aborted as error:
                 log.warning("redo from the committed positions", reason=str(error))
                 self._intake.rewind()
@@ -83,6 +85,8 @@ class Processor:
                 self._intake.rewind()
             if self._intake.assigned:
                 ready.set()
+            # Progress is a transaction and no record: a loop that reads and never stores stands
+            # still.
             self._heartbeat.beat(self._counts.transactions, self._intake.is_behind)
 
     def _renew(self, stopped: Event) -> None:
@@ -95,13 +99,14 @@ class Processor:
                 log.warning("waiting for Kafka", reason=str(error))
             self._heartbeat.beat(self._counts.transactions, self._intake.is_behind)
 
-    def _turn(self, faults: Faults) -> None:
+    def _turn(self, moments: Moments) -> None:
         received = self._intake.poll(self._pace.idle_seconds)
         if received:
-            faults.reach(AFTER_POLL)
+            moments.reach(AFTER_POLL)
         for alignment in self._intake.alignments.values():
             self._take_ready(alignment)
         age = time.monotonic() - self._batch.begun
+        # A full poll has left more behind: one larger transaction costs less than two.
         all_taken = received < self._intake.most_records and all(
             aligned.is_empty() for aligned in self._intake.alignments.values()
         )
@@ -116,11 +121,13 @@ class Processor:
         while (lane := alignment.ready(now)) is not None:
             if self._batch.inputs >= self._pace.most_inputs:
                 self._deliver()
+                # A delivery takes time, in which the patience with a silent partition runs on.
                 now = time.monotonic()
             record = lane.pop(now)
             self._batch.add(record, self._step.process(record), now)
 
     def _deliver(self) -> None:
+        # Taken out first: whatever the delivery raises, nothing is delivered again from memory.
         batch, self._batch = self._batch, Batch()
         begun = time.monotonic()
         self._delivery.deliver(

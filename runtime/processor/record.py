@@ -20,12 +20,12 @@ class Input(msgspec.Struct, frozen=True):
 
 
 class Output(msgspec.Struct, frozen=True):
-    """One record to send; without a partition the client chooses one by the key."""
+    """One record to send; partition -1: the client chooses one by the key."""
 
     topic: str
     key: bytes | None
     value: bytes | None
-    partition: int | None = None
+    partition: int = -1
     headers: Headers = ()
 
 

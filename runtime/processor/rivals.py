@@ -6,7 +6,7 @@ The brokers fence one whose transaction has timed out in the same words.
 import time
 
 from runtime.connect import kafka_admin
-from runtime.processor.build import Job
+from runtime.processor.build import ProcessorJob
 from tally.errors import Fenced, TallyError
 from tally.settings import Settings
 
@@ -15,7 +15,7 @@ _SECONDS = 30.0
 PATIENCE_SECONDS = 8.0
 
 
-def fenced_or_late(settings: Settings, job: Job, error: Fenced) -> TallyError:
+def fenced_or_late(settings: Settings, job: ProcessorJob, error: Fenced) -> TallyError:
     """The error itself if another process works in the same slot, else one that a new start heals.
 
     For a process that has left its group. Raises KafkaException when the brokers do not answer.

@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
-from runtime.processor.faults import AFTER_OFFSETS, BEFORE_COMMIT, BEFORE_OFFSETS, BETWEEN, Faults
+from runtime.processor.moments import AFTER_OFFSETS, BEFORE_COMMIT, BEFORE_OFFSETS, BETWEEN, Moments
 from runtime.processor.record import Output
+from runtime.producer import hand_over
 from tally.errors import Fenced, OutcomeUnknown, TallyError
 
 # Below the transaction time-out, so that a message is given up before the broker gives up the
@@ -36,8 +37,10 @@ class Aborted(TallyError):
 def verdict(error: KafkaError) -> Verdict:
     """What to do about an error of a transactional call.
 
-    Exit, exit, abort and redo, or make the same call again.
+    fenced, fatal: exit; abort: abort and redo; retry: make the same call again.
     """
+    # A transaction that took too long is told in the words of a fenced one: what tells them apart,
+    # KIP-588, is not in this client library (rivals.py asks the group).
     fenced = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.FENCED_INSTANCE_ID)
     if error.code() in fenced or (
         error.fatal() and error.code() == KafkaError.INVALID_PRODUCER_EPOCH
@@ -58,12 +61,12 @@ class TransactionalProducer:
         self,
         make: Callable[[], Producer],
         name: str,
-        faults: Faults,
+        moments: Moments,
         deadline_seconds: float = 30.0,
     ) -> None:
         self._make = make
         self._name = name
-        self._faults = faults
+        self._moments = moments
         self._deadline_seconds = deadline_seconds
         self._producer: Any = None
 
@@ -72,8 +75,9 @@ class TransactionalProducer:
 
         What the predecessor left open is aborted. Positions and state are to be read only after
         this. Never called after Fenced. Raises OutcomeUnknown when no broker answers in time: call
-        again.
+        again; Fenced or TallyError when the process must exit.
         """
+        # What it has queued and not sent is of a transaction that does not count.
         if self._producer is not None:
             self._producer.purge()
         self._producer = None
@@ -97,24 +101,25 @@ class TransactionalProducer:
         Raises Aborted (nothing is stored), OutcomeUnknown (it may be), Fenced or TallyError (the
         process must exit).
         """
+        # Before there is a transaction: a group that has changed costs no abort.
         metadata_now()
         self._guarded(self._producer.begin_transaction)
         self._produce(outputs)
         # The messages first: offsets sent beside them meet the coordinator while it is busy and
         # wait 100 ms (measured).
         self._guarded(lambda: self._producer.flush(CALL_SECONDS))
-        self._faults.reach(BETWEEN)
+        self._moments.reach(BETWEEN)
         try:
             metadata = metadata_now()
         except Aborted:
             self._abort()
             raise
-        self._faults.reach(BEFORE_OFFSETS)
+        self._moments.reach(BEFORE_OFFSETS)
         # Once only, and not waited for without end: after a broker died it ignores its time-out
         # (librdkafka issues 5456 and 5511).
         self._guarded(lambda: self._send_offsets(list(positions), metadata), repeats=False)
-        self._faults.reach(AFTER_OFFSETS)
-        self._faults.reach(BEFORE_COMMIT)
+        self._moments.reach(AFTER_OFFSETS)
+        self._moments.reach(BEFORE_COMMIT)
         self._guarded(lambda: self._producer.commit_transaction(CALL_SECONDS))
 
     def _send_offsets(self, positions: list[TopicPartition], metadata: Any) -> None:
@@ -138,7 +143,15 @@ class TransactionalProducer:
     def _produce(self, outputs: Sequence[Output]) -> None:
         for output in outputs:
             try:
-                produce(self._producer, output)
+                hand_over(
+                    self._producer,
+                    output.topic,
+                    output.value,
+                    output.key,
+                    output.partition,
+                    headers=list(output.headers),
+                )
+                self._producer.poll(0)
             except KafkaException as error:
                 # An error of an earlier message has already doomed the transaction.
                 self._settle(error)
@@ -170,11 +183,14 @@ class TransactionalProducer:
         deadline = time.monotonic() + (self._deadline_seconds if repeats else 0.0)
         while True:
             try:
+                # Again the same call: it goes on with what is under way, and sends nothing twice.
                 call()
                 return
             except KafkaException as error:
                 if verdict(error.args[0]) != "retry":
                     raise
+                # Nor is it aborted: an end that is still under way can strike the next transaction
+                # of the same producer (librdkafka issue 5423).
                 if time.monotonic() >= deadline:
                     raise OutcomeUnknown(
                         f"{self._name}: no answer from Kafka in time: {error.args[0].str()}"
@@ -203,22 +219,3 @@ def _answer(answer: Future[None], call: Callable[[], None]) -> None:
         # Without effect once there is an answer; any other error is shown by this thread and ends
         # the wait.
         answer.cancel()
-
-
-def produce(producer: Any, output: Output, **options: Any) -> None:
-    """Hand one record to the producer; waits while its buffer is full."""
-    partition = -1 if output.partition is None else output.partition
-    while True:
-        try:
-            producer.produce(
-                output.topic,
-                output.value,
-                output.key,
-                partition,
-                headers=list(output.headers),
-                **options,
-            )
-            producer.poll(0)
-            return
-        except BufferError:
-            producer.poll(0.1)

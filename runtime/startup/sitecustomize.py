@@ -19,6 +19,7 @@ def without_archives() -> None:
     if find_spec("pyspark") is None:
         sys.path[:] = path
         return
+    # Whoever has the importers forget what they know finds them here, and not by the path.
     for archive in archives:
         sys.path_importer_cache.pop(archive, None)
 

@@ -10,25 +10,27 @@ from typing import Annotated, Any
 
 import msgspec
 import structlog
-from fastapi import FastAPI, Query, Request, Response
+from fastapi import FastAPI, Path, Query, Request, Response
+from fastapi.responses import PlainTextResponse
 
-from serving.api import cursor, problems
+from runtime.openapi import DescribedApp
+from runtime.sources import FAMILIES
+from serving.api import cursor, described, problems
 from serving.api.pages import Pages
 from serving.api.telemetry import RequestCounts, Telemetry
 from serving.merge.views import ViewReader
 from serving.query import catalogue
-from serving.query.answer import Answerer
+from serving.query.answer import QueryEngine
 from serving.query.explain import ExplainQuery, explanation
-from serving.query.instants import shown
+from serving.query.instants import format_instant
 from serving.query.known_stores import KnownStores
 from serving.query.question import MetricQuery, PageQuery
-from serving.query.stores import StoreBook
+from serving.query.stores import StoreRegistry
 from tally.errors import ViewsUnreachable
-from tally.families import FAMILIES
 from tally.settings import Settings
 
 log = structlog.get_logger()
-READY_SECONDS = 5.0
+READY_SECONDS = 5.0  # half of a statement's: who asks has a deadline too
 
 
 @dataclass(frozen=True)
@@ -41,21 +43,23 @@ class Api:
     pages: Pages
 
     async def explain(self, query: ExplainQuery) -> dict[str, Any]:
-        """Both layers' rows of one window and which side won.
+        """Both layers' rows of one window and which side won, by field of the answer.
 
         Raises BadQuery, UnknownName, ViewsUnreachable.
         """
+        # First: an unknown store is 404, and no window of it is looked for.
         await self.stores.check([query.store])
         return await explanation(self.views, query, self.settings)
 
     async def ready(self) -> dict[str, Any]:
-        """`ready`, and each check with what it found.
+        """`ready`, and each check by name with what it found.
 
         A master that is behind makes answers provisional, and none impossible.
         """
         try:
             current = await asyncio.wait_for(self._current(), READY_SECONDS)
         except (ViewsUnreachable, TimeoutError) as error:
+            # A time-out has no text of its own.
             detail = str(error) or f"no answer within {READY_SECONDS:.0f} s"
             log.warning("views unreachable", path="/readyz", reason=str(error.__cause__ or detail))
             return {"ready": False, "checks": {"views": {"ok": False, "detail": detail}}}
@@ -86,17 +90,18 @@ class Api:
         effect = "; no answer is final" if is_behind else ""
         return {
             "ok": not is_behind,
-            "detail": f"had read everything at {shown(current_at)}{effect}",
+            "detail": f"had read everything at {format_instant(current_at)}{effect}",
         }
 
 
 def create_app(settings: Settings, views: ViewReader) -> FastAPI:
     """The application over these views."""
-    book = StoreBook.load(settings)
+    book = StoreRegistry.load(settings)
     stores = KnownStores(views, book)
-    api = Api(views, settings, stores, Pages(book, stores, Answerer(views, book, settings)))
+    api = Api(views, settings, stores, Pages(book, stores, QueryEngine(views, book, settings)))
     # No /docs page: its scripts would come from elsewhere.
-    app = FastAPI(
+    app = DescribedApp(
+        described.SHAPES,
         title="Tally",
         summary="Retail metrics by store and quarter hour.",
         version="1",
@@ -113,52 +118,60 @@ def create_app(settings: Settings, views: ViewReader) -> FastAPI:
 
 
 def _add_state_routes(app: FastAPI, api: Api, counts: RequestCounts) -> None:
-    @app.get("/healthz", summary="The process answers")
+    @app.get("/healthz", summary="The process answers", responses=described.HEALTH)
     async def healthz() -> Response:
         return _json({"status": "ok"})
 
-    @app.get("/readyz", summary="The views can be read")
+    @app.get("/readyz", summary="The views can be read", responses=described.READINESS)
     async def readyz() -> Response:
         state = await api.ready()
         return _json(state, 200 if state["ready"] else 503)
 
-    @app.get("/metrics", summary="Counters for Prometheus")
+    @app.get(
+        "/metrics",
+        summary="Counters for Prometheus",
+        response_class=PlainTextResponse,
+        response_description="the counters as text",
+    )
     async def metrics() -> Response:
         return Response(counts.text(), media_type="text/plain; version=0.0.4")
 
 
 def _add_list_routes(app: FastAPI, api: Api) -> None:
-    @app.get("/v1/stores", summary="Stores with events, and those of the stores file")
+    @app.get(
+        "/v1/stores",
+        summary="Stores with events, and those of the stores file",
+        responses=described.STORES,
+    )
     async def stores(query: Annotated[PageQuery, Query()], request: Request) -> Response:
         return _json(_page("stores", "store_id", await api.stores.entries(), (query, request)))
 
-    @app.get("/v1/metrics", summary="The metric catalogue")
+    @app.get("/v1/metrics", summary="The metric catalogue", responses=described.METRICS)
     async def metric_list(query: Annotated[PageQuery, Query()], request: Request) -> Response:
         return _json(_page("metrics", "id", catalogue.entries(), (query, request)))
 
 
 def _add_metric_routes(app: FastAPI, api: Api) -> None:
-    moved: dict[int | str, dict[str, Any]] = {
-        409: {
-            "description": (
-                "a rebuild has published since the first page;"
-                " its `next` is the address to begin anew at"
-            )
-        }
-    }
-
     @app.get(
         "/v1/metrics/{metric_id}",
         summary="Values of a metric by store and stretch of time",
-        responses=moved,
+        responses=described.METRIC,
     )
     async def metric(
-        metric_id: str, query: Annotated[MetricQuery, Query()], request: Request
+        metric_id: Annotated[str, Path(description="id of the catalogue")],
+        query: Annotated[MetricQuery, Query()],
+        request: Request,
     ) -> Response:
         body = await api.pages.page(metric_id, query, request)
+        # A page has up to 10,000 rows: written down in the event loop they would hold up all other
+        # answers.
         return await asyncio.to_thread(_json, body)
 
-    @app.get("/v1/explain", summary="Why one window is answered as it is")
+    @app.get(
+        "/v1/explain",
+        summary="Why one window is answered as it is",
+        responses=described.EXPLANATION,
+    )
     async def explain(query: Annotated[ExplainQuery, Query()]) -> Response:
         return _json(await api.explain(query))
 
@@ -169,6 +182,7 @@ def _page(
     """The entries after the cursor's, which ascend by their key."""
     query, request = asked
     last = cursor.cursor_of(query.after, cursor.Entry)
+    # By key and not by number: an entry that is new since the last page moves none of the others.
     left = [entry for entry in entries if last is None or entry[key] > last.entry]
     page = left[: query.limit]
     following = cursor.Entry(page[-1][key]) if len(left) > len(page) else None

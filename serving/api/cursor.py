@@ -12,7 +12,7 @@ import msgspec
 from tally.errors import BadQuery
 
 
-class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PagePlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the pages before held, and of which generation by family.
 
     They held all up to a store and the end of a stretch (seconds since 1970).
@@ -20,6 +20,7 @@ class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     store: Annotated[str, msgspec.Meta(max_length=64)]
     until: Annotated[int, msgspec.Meta(ge=0, le=10**10)]
+    # A page of another generation than those before it would make one answer of two.
     generations: Mapping[str, int]
 
     @property
@@ -34,11 +35,12 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     entry: Annotated[str, msgspec.Meta(max_length=64)]
 
 
-_Cursor = TypeVar("_Cursor", Place, Entry)
+_Cursor = TypeVar("_Cursor", PagePlace, Entry)
 
 
-def text_of(cursor: Place | Entry) -> str:
+def text_of(cursor: PagePlace | Entry) -> str:
     """The cursor as text."""
+    # Without padding, whose signs an address would have to escape.
     return base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode().rstrip("=")
 
 
@@ -48,6 +50,8 @@ def cursor_of(text: str, kind: type[_Cursor]) -> _Cursor | None:
         return None
     try:
         return msgspec.json.decode(
+            # validate: else what is no sign of base64 is passed over, and many texts are one
+            # cursor.
             base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True),
             type=kind,
         )
@@ -64,7 +68,9 @@ def not_of_this() -> BadQuery:
     )
 
 
-def address(path: str, parameters: Sequence[tuple[str, str]], cursor: Place | Entry | None) -> str:
+def address(
+    path: str, parameters: Sequence[tuple[str, str]], cursor: PagePlace | Entry | None
+) -> str:
     """Path and query of the page that begins at the cursor, at the start without one.
 
     The other parameters stay as they are.

@@ -13,9 +13,9 @@ from fastapi import Request
 from serving.api import cursor
 from serving.api.paging import End, page_of
 from serving.query import catalogue
-from serving.query.answer import Answerer, Asked, Currencies, days_of, one_or_series
+from serving.query.answer import Currencies, Query, QueryEngine, days_of, one_or_series
 from serving.query.catalogue import Metric
-from serving.query.instants import shown
+from serving.query.instants import format_instant
 from serving.query.known_stores import KnownStores
 from serving.query.question import (
     MetricQuery,
@@ -25,7 +25,7 @@ from serving.query.question import (
     dimensions,
     store_ids,
 )
-from serving.query.stores import StoreBook
+from serving.query.stores import StoreRegistry
 from tally.errors import BadQuery
 
 
@@ -33,35 +33,42 @@ from tally.errors import BadQuery
 class Pages:
     """What a page is made with."""
 
-    book: StoreBook
+    book: StoreRegistry
     stores: KnownStores
-    answerer: Answerer
+    answerer: QueryEngine
 
     async def page(self, metric_id: str, query: MetricQuery, request: Request) -> dict[str, Any]:
-        """The envelope of one page. Raises BadQuery, UnknownName, AnswerMoved, ViewsUnreachable."""
+        """The envelope of one page, by field; instants as text in the zone that was asked for.
+
+        Raises BadQuery, UnknownName, AnswerMoved, ViewsUnreachable.
+        """
         metric = catalogue.metric(metric_id)
         named, by, as_of = (
             store_ids(query),
             dimensions(query, metric.entry["by"]),
             as_of_instant(query),
         )
-        place = cursor.cursor_of(query.after, cursor.Place)
+        place = cursor.cursor_of(query.after, cursor.PagePlace)
         whole = await self._whole(query, named)
+        # Of the whole question and not of this page: euros of a second page have been added up
+        # under the dollars of the first (seen).
         currencies = await self._currencies(metric, whole, by)
         if by:
             whole = [
                 replace(store, rows_each=max(1, len(currencies.get(store.store_id, ()))))
                 for store in whole
             ]
+        # Cut before anything is read: a page reads the windows of its own stretches alone.
         page, end = page_of(whole, place, query.limit)
         seen = place.generations if place else None
+        # Of one page alone nobody has to know which generations the other days are of.
         pages = (
             (min(days_of(one)[0] for one in whole), max(days_of(one)[-1] for one in whole))
             if end or place
             else None
         )
         answer, generations = await self.answerer.answer(
-            Asked(metric, page, by, as_of, currencies, pages, seen)
+            Query(metric, page, by, as_of, currencies, pages, seen)
         )
         is_single = named is not None and len(named) == 1
         return {
@@ -83,6 +90,8 @@ class Pages:
 
         A zone's calendar over many years takes its time.
         """
+        # For its errors alone, by a store that there is not: a question that nobody can answer is
+        # refused before any store is looked up.
         await asyncio.to_thread(all_stretches, query, [""], self.book)
         ids = named if named is not None else await self.stores.all_ids()
         await self.stores.check(ids)
@@ -105,11 +114,11 @@ def _span(query: MetricQuery, asked: Sequence[StoreSlots]) -> dict[str, str]:
     if len({store.zone.key for store in asked}) > 1:
         return {"from": query.from_, "to": query.to}
     zone, slots = asked[0].zone, asked[0].slots
-    return {"from": shown(slots[0][0], zone), "to": shown(slots[-1][1], zone)}
+    return {"from": format_instant(slots[0][0], zone), "to": format_instant(slots[-1][1], zone)}
 
 
 def _next(request: Request, end: End | None, generations: dict[str, int]) -> str | None:
     if end is None:
         return None
-    place = cursor.Place(end[0], int(end[1].timestamp()), generations)
+    place = cursor.PagePlace(end[0], int(end[1].timestamp()), generations)
     return cursor.address(request.url.path, request.query_params.multi_items(), place)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from serving.api.cursor import Place, not_of_this
+from serving.api.cursor import PagePlace, not_of_this
 from serving.query.grains import Slot
 from serving.query.question import StoreSlots
 from tally.windows import WINDOW
@@ -17,7 +17,7 @@ End = tuple[str, datetime]
 
 
 def page_of(
-    asked: Sequence[StoreSlots], place: Place | None, limit: int
+    asked: Sequence[StoreSlots], place: PagePlace | None, limit: int
 ) -> tuple[list[StoreSlots], End | None]:
     """The stretches after the place, of all stores in order, that make at most `limit` rows.
 
@@ -28,6 +28,7 @@ def page_of(
     room, windows = limit, MOST_WINDOWS
     number, first = _located(asked, place)
     for store in asked[number:]:
+        # One at least, however many rows it is: an empty page would never come any further.
         some = store.slots[first : first + max(room // store.rows_each, 0 if page else 1)]
         some = some[: _affordable(some, windows, is_first=not page)]
         if some:
@@ -42,7 +43,7 @@ def page_of(
     return page, None
 
 
-def _located(asked: Sequence[StoreSlots], place: Place | None) -> tuple[int, int]:
+def _located(asked: Sequence[StoreSlots], place: PagePlace | None) -> tuple[int, int]:
     """Numbers of the store and of its stretch at which the page begins.
 
     The place is that of the last stretch before: a store that has appeared since takes its turn
@@ -50,6 +51,8 @@ def _located(asked: Sequence[StoreSlots], place: Place | None) -> tuple[int, int
     """
     if place is None:
         return 0, 0
+    # By name and instant, not by a count of rows: with that a store that appeared between two pages
+    # had rows of others told twice (seen).
     for number, store in enumerate(asked):
         if store.store_id == place.store:
             before = bisect_left(store.slots, place.instant, key=lambda slot: slot[1])

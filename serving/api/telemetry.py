@@ -20,6 +20,7 @@ class Telemetry:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        # Where the application begins no answer the server sends a 500.
         started, status = time.perf_counter(), 500
 
         async def counted(message: Message) -> None:

@@ -61,7 +61,7 @@ def revenue_by_day(figures: Figures, zone: str) -> Options:
                 "axisLabel": {"color": QUIET},
                 "splitLine": {"lineStyle": {"color": LINE}},
             },
-            {"type": "value", "show": False, "min": 0, "max": 1},
+            {"type": "value", "show": False, "min": 0, "max": 1},  # a grey band is no revenue
         ],
         "series": [
             _bars("batch", BATCH, batch),
@@ -90,6 +90,7 @@ def receipts_by_hour_of_week(figures: Figures) -> Options:
         [hour, weekday, value]
         for weekday, row in enumerate(figures.heat)
         for hour, value in enumerate(row)
+        # Left out and not 0: an hour that nobody knows is no quiet one.
         if value is not None
     ]
     most = max((cell[2] or 0 for cell in cells), default=0)
@@ -138,6 +139,7 @@ def _legend(most: float) -> Options:
     """What the colours of the heat map stand for."""
     return {
         "min": 0,
+        # Without any receipt the scale would go from 0 to 0.
         "max": most or 1,
         "calculable": False,
         "orient": "horizontal",

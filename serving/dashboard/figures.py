@@ -38,7 +38,7 @@ class Day:
 
 
 @dataclass(frozen=True)
-class Coverage:
+class CoveredShare:
     """How many quarter hours of the period are complete, provisional, missing; and up to when.
 
     `through`: up to when every record that arrived is counted, if there is a generation for each
@@ -84,7 +84,7 @@ class Figures:
     cards: tuple[Card, ...]
     days: tuple[Day, ...]
     heat: tuple[tuple[float | None, ...], ...]
-    coverage: Coverage
+    coverage: CoveredShare
     compared_quarters: int | None = None
 
 
@@ -111,6 +111,7 @@ class Stretch:
 
 def figures(now: Stretch, before: Stretch, zone: ZoneInfo, currency: str) -> Figures:
     """The figures of a period; money of `currency` alone, since currencies do not add up."""
+    # Of both periods: what the comparison leaves out is named too.
     others = _currencies([*now.found, *before.found]) - {currency}
     compared = comparable(now, before, zone)
     return Figures(
@@ -130,6 +131,8 @@ def comparable(now: Stretch, before: Stretch, zone: ZoneInfo) -> Compared:
     Else the quarter hours of the same place in both (day of the period and local time) that are
     complete in both. Of a period that is not over this is its part so far.
     """
+    # Whole periods are compared as they are: one with a clock change has quarter hours for which
+    # the other has none.
     if all(_is_complete(cell) for cell in (*now.found, *before.found)):
         return Compared(now.found, before.found, True)
     places, earlier = _complete_places(now, zone), _complete_places(before, zone)
@@ -139,6 +142,7 @@ def comparable(now: Stretch, before: Stretch, zone: ZoneInfo) -> Compared:
 
 def _complete_places(stretch: Stretch, zone: ZoneInfo) -> dict[tuple[int, time, int], cells.Cell]:
     local = [(cell, cell.slot[0].astimezone(zone)) for cell in stretch.found if _is_complete(cell)]
+    # The fold tells the two hours apart that a night has when clocks go back.
     return {((at.date() - stretch.days[0]).days, at.time(), at.fold): cell for cell, at in local}
 
 
@@ -176,6 +180,7 @@ def _card(metric_id: str, now: Stretch, compared: Compared, currency: str) -> Ca
 def _total(metric_id: str, found: Sequence[cells.Cell], currency: str) -> Value:
     metric = catalogue.metric(metric_id)
     only = {CURRENCY: currency} if metric.is_money else cells.WHOLE
+    # What is missing is left out and not a 0: with nothing known there is no sum.
     known = [cell for cell in found if not cell.is_missing]
     if not known:
         return None
@@ -192,6 +197,7 @@ def _days(stretch: Stretch, zone: ZoneInfo, currency: str) -> tuple[Day, ...]:
     by_day: dict[date, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for cell in stretch.found:
         if not cell.is_missing:
+            # By the layer that answered: a reader sees which part of a day may still change.
             source = cells.source_of(cell.sources)
             by_day[cell.slot[0].astimezone(zone).date()][source] += int(
                 cells.values_of(revenue, cell, {CURRENCY: currency})["value"] or 0
@@ -213,6 +219,7 @@ def _heat(found: Sequence[cells.Cell], zone: ZoneInfo) -> tuple[tuple[float | No
         if not cell.is_missing:
             local = cell.slot[0].astimezone(zone)
             sums[local.weekday(), local.hour] += cells.values_of(receipts, cell)["value"] or 0
+            # By date: an hour counts once in the mean, however many of its quarters are known.
             hours[local.weekday(), local.hour].add(local.date())
     return tuple(
         tuple(_mean(sums, hours, (weekday, hour)) for hour in range(HOURS))
@@ -228,11 +235,12 @@ def _mean(
     return round(sums[key] / len(hours[key]), 2) if key in hours else None
 
 
-def _coverage(stretch: Stretch) -> Coverage:
+def _coverage(stretch: Stretch) -> CoveredShare:
     missing = sum(cell.is_missing for cell in stretch.found)
     complete = sum(_is_complete(cell) for cell in stretch.found)
+    # Up to the first that may still change: a final one behind it settles nothing.
     settled = list(takewhile(_is_complete, stretch.found))
     until = settled[-1].slot[1] if settled else None
-    return Coverage(
+    return CoveredShare(
         complete, len(stretch.found) - missing - complete, missing, stretch.through, until
     )

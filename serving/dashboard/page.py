@@ -18,7 +18,7 @@ from serving.dashboard import charts, wording
 from serving.dashboard.admission import Admission
 from serving.dashboard.figures import Figures
 from serving.dashboard.period import LENGTHS, Period, period_of
-from serving.dashboard.source import Source, StoreChoice
+from serving.dashboard.source import FigureSource, StoreChoice
 from serving.merge.views import ViewReader
 from tally.errors import ViewsUnreachable
 from tally.settings import Settings
@@ -37,12 +37,13 @@ POLICY = (
 
 def mount(app: FastAPI, settings: Settings, views: ViewReader) -> None:
     """Adds the page at `/`, and below it the files that it loads."""
-    source = Source(settings, views)
+    source = FigureSource(settings, views)
 
     @ui.page("/", title="Tally", language="en-US")
     async def dashboard(store: str = "", days: str = "", until: str = "") -> None:
         await show(source, store, days, until)
 
+    # Ahead of the page, which takes every path that is left.
     _keep_api_errors(app)
     app.add_middleware(Admission)
     ui.run_with(app, title="Tally", show_welcome_message=False)
@@ -60,6 +61,7 @@ def _keep_api_errors(app: FastAPI) -> None:
         include_in_schema=False,
     )
     async def unknown(request: Request) -> None:
+        """Raises HTTPException: 405 where the path has other methods, else 404."""
         is_other_method = any(
             route.matches(request.scope)[0] is Match.PARTIAL for route in app.routes
         )
@@ -68,7 +70,7 @@ def _keep_api_errors(app: FastAPI) -> None:
         )
 
 
-async def show(source: Source, store: str, days: str, until: str) -> None:
+async def show(source: FigureSource, store: str, days: str, until: str) -> None:
     """The whole page of one store and period, or why there is nothing to show."""
     ui.add_css(STYLE)
     ui.colors(primary=charts.BATCH)
@@ -89,7 +91,7 @@ async def show(source: Source, store: str, days: str, until: str) -> None:
 
 
 async def _show_store(
-    source: Source, stores: list[StoreChoice], asked: tuple[str, str, str]
+    source: FigureSource, stores: list[StoreChoice], asked: tuple[str, str, str]
 ) -> None:
     name, days, until = asked
     chosen = next((one for one in stores if one.store.store_id == name), None)
@@ -104,16 +106,18 @@ async def _show_store(
     await _refreshed(source, chosen or stores[0], period)
 
 
-async def _refreshed(source: Source, chosen: StoreChoice, period: Period) -> None:
+async def _refreshed(source: FigureSource, chosen: StoreChoice, period: Period) -> None:
     @ui.refreshable
     async def body() -> None:
         try:
             figures = await source.figures(chosen.store, period)
+        # The page stays, and looks again by itself: an outage ends without anybody's doing.
         except ViewsUnreachable as error:
             _say_unreachable(error)
             return
         _body(figures, chosen, period)
 
+    # The body alone is made anew: what a reader types above it stays.
     await body()
     ui.timer(REFRESH_SECONDS, body.refresh, immediate=False)
 

@@ -34,7 +34,7 @@ class Period:
         return Period(self.last + timedelta(days=periods * self.length), self.length)
 
     def quarter_hours(self, store_id: str, zone: ZoneInfo) -> StoreSlots:
-        """Every quarter hour of the period in the store's zone.
+        """Every quarter hour of the period, UTC, by the days of the store's zone.
 
         A day of a clock change has 92 or 100.
         """
@@ -51,7 +51,9 @@ def period_of(last: str, length: str, newest: date | None) -> Period:
 
     What it does not name, or misspells, is the newest day with events and 28 days.
     """
+    # An address may hold anything: only what a reader could have chosen becomes a number.
     days = int(length) if length in {str(one) for one in LENGTHS} else DEFAULT_LENGTH
+    # Without any event yet today is as good as any day.
     default = newest or datetime.now(UTC).date()
     try:
         chosen = date.fromisoformat(last) if last else default

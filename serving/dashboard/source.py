@@ -10,9 +10,9 @@ from serving.dashboard.period import Period
 from serving.merge.offload import computed
 from serving.merge.views import ViewReader
 from serving.query import catalogue
-from serving.query.answer import Answerer, Asked
+from serving.query.answer import Query, QueryEngine
 from serving.query.known_stores import KnownStores
-from serving.query.stores import Store, StoreBook
+from serving.query.stores import Store, StoreRegistry
 from tally.settings import Settings
 
 
@@ -32,19 +32,20 @@ class StoreChoice:
         )
 
 
-class Source:
+class FigureSource:
     """Stores and figures from one set of views."""
 
     def __init__(self, settings: Settings, views: ViewReader) -> None:
-        self._book = StoreBook.load(settings)
+        self._book = StoreRegistry.load(settings)
         self._stores = KnownStores(views, self._book)
-        self._answerer = Answerer(views, self._book, settings)
+        self._answerer = QueryEngine(views, self._book, settings)
 
     async def stores(self) -> list[StoreChoice]:
         """Every store with events or in the stores file; numbers in their order.
 
         Raises ViewsUnreachable.
         """
+        # By length first, so that store 9 comes before store 10.
         entries = sorted(
             await self._stores.entries(),
             key=lambda entry: (len(entry["store_id"]), entry["store_id"]),
@@ -59,6 +60,7 @@ class Source:
         now, before = await asyncio.gather(
             self._stretch(store, period), self._stretch(store, period.moved(-1))
         )
+        # By this period: one currency for both, or there is nothing to compare.
         currency = main_currency(now.found, store.currency)
         return await computed(
             len(now.found) + len(before.found), figures, now, before, zone, currency
@@ -67,5 +69,5 @@ class Source:
     async def _stretch(self, store: Store, period: Period) -> Stretch:
         asked = period.quarter_hours(store.store_id, ZoneInfo(store.tz))
         # Every metric of the page is computed from the parts of this one's family.
-        [answer] = await self._answerer.read(Asked(catalogue.metric("revenue"), [asked], (), None))
+        [answer] = await self._answerer.read(Query(catalogue.metric("revenue"), [asked], (), None))
         return Stretch(period.days, answer.found, answer.through)

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from serving.dashboard.figures import Card, Coverage, Figures
+from serving.dashboard.figures import Card, CoveredShare, Figures
 from serving.dashboard.period import Period
 from tally.money import minor_digits
 
@@ -18,7 +18,7 @@ BADGES = {
     "provisional": ("◐", "Provisional"),
     "missing": ("○", "Missing"),
 }
-NOTHING = "–"
+NOTHING = "–"  # never 0: nothing known is no zero
 
 
 def value_text(card: Card, currency: str) -> str:
@@ -30,6 +30,7 @@ def value_text(card: Card, currency: str) -> str:
     if card.value is None:
         return NOTHING
     if card.metric in MONEY:
+        # Major units are made for the eye alone: what is summed up and compared are minor ones.
         digits = minor_digits(currency)
         return f"{card.value / 10**digits:,.{digits}f}"
     return f"{card.value:,.3f}".rstrip("0").rstrip(".")
@@ -74,7 +75,7 @@ def _duration(quarters: int) -> str:
     return " ".join(part for part in parts if part)
 
 
-def coverage_text(coverage: Coverage) -> str:
+def coverage_text(coverage: CoveredShare) -> str:
     """What the badge stands for, in a sentence or two."""
     if coverage.state == "missing":
         return "Neither layer knows anything of this period. That is not the same as no sales."

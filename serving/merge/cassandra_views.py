@@ -6,23 +6,24 @@ Views are read with LOCAL_QUORUM, pointers with SERIAL consistency.
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, time
+from datetime import date, datetime
 from typing import Any, TypeVar
 
+from runtime.chunks import chunks
+from runtime.sources import FAMILIES
 from serving.merge import statements
 from serving.merge.connection import Connection, Row
 from serving.merge.offload import computed
 from serving.merge.views import (
     Activity,
-    Covering,
     CurrencySpan,
     Finding,
     Gap,
-    Published,
-    Span,
+    GenerationSpan,
     ViewRow,
 )
-from tally.families import FAMILIES, TOTAL_DIM, Family
+from tally.families import TOTAL_DIM, Family
+from tally.generation import Covering, Generation, covering_of, generation_of, utc
 from tally.settings import Settings
 
 # Partitions that one SELECT names with IN: few requests for a long span, and none that one
@@ -35,7 +36,6 @@ STORES_AT_ONCE = 200
 MOST_LATE_ROWS = 5_000
 
 _One = TypeVar("_One", bound=Covering)
-_Named = TypeVar("_Named", date, str)
 
 
 class CassandraViews:
@@ -48,8 +48,8 @@ class CassandraViews:
         self._settings = settings
         self._connection = Connection(settings)
 
-    async def published(self, family: Family, days: Sequence[date]) -> dict[date, Published]:
-        """One SELECT from one partition, SERIAL.
+    async def published(self, family: Family, days: Sequence[date]) -> dict[date, Generation]:
+        """By UTC day, from one SELECT of one partition, SERIAL.
 
         It is never part of a flip, and never older than an earlier read.
         """
@@ -58,8 +58,9 @@ class CassandraViews:
         rows = await self._connection.rows(
             statements.PUBLISHED, (family.name, min(days), max(days)), is_serial=True
         )
+        # The span may hold days that nobody asked for; a SELECT for each would be as many moments.
         asked = set(days)
-        found = [_published(row) for row in rows]
+        found = [generation_of(row) for row in rows]
         return {one.day: one for one in found if one.day in asked}
 
     async def newest(self, family: Family, first: date, last: date) -> int:
@@ -70,21 +71,19 @@ class CassandraViews:
         return max((row[0] for row in rows), default=0)
 
     async def coverings(self, family: Family, days: Sequence[date]) -> dict[date, list[Covering]]:
-        """As history, without the maps."""
+        """As history, by UTC day, without the maps."""
         rows = await self._gather(
-            statements.COVERINGS, ((family.name, some) for some in _chunks(days))
+            statements.COVERINGS, ((family.name, some) for some in _lots(days))
         )
-        return _by_day(Covering(**_covering(row)) for row in rows)
+        return _by_day(covering_of(row) for row in rows)
 
-    async def history(self, family: Family, days: Sequence[date]) -> dict[date, list[Published]]:
-        """The history is copied from the pointers after a flip.
+    async def history(self, family: Family, days: Sequence[date]) -> dict[date, list[Generation]]:
+        """By UTC day. The history is copied from the pointers after a flip.
 
         So it may lack the newest one for a moment.
         """
-        rows = await self._gather(
-            statements.HISTORY, ((family.name, some) for some in _chunks(days))
-        )
-        return _by_day(_published(row) for row in rows)
+        rows = await self._gather(statements.HISTORY, ((family.name, some) for some in _lots(days)))
+        return _by_day(generation_of(row) for row in rows)
 
     async def speed_rows(
         self, family: Family, store_id: str, days: Sequence[date]
@@ -94,35 +93,40 @@ class CassandraViews:
         Each is read whole, so no window of it is seen half written.
         """
         statement = statements.speed_statement(family)
-        rows = await self._gather(statement, ((store_id, some) for some in _chunks(days)))
+        rows = await self._gather(statement, ((store_id, some) for some in _lots(days)))
         return await computed(len(rows), _view_rows, family, rows)
 
     async def batch_rows(
         self, family: Family, store_id: str, generations: Mapping[date, int]
     ) -> list[ViewRow]:
         """Rows of (store, day, generation) partitions."""
+        # Days of one generation travel in one IN: a month after its full rebuild is two questions,
+        # not thirty.
         by_generation: dict[int, list[date]] = defaultdict(list)
         for day, generation in generations.items():
             by_generation[generation].append(day)
         asked = (
             (store_id, some, generation)
             for generation, days in by_generation.items()
-            for some in _chunks(days)
+            for some in _lots(days)
         )
         rows = await self._gather(statements.batch_statement(family), asked)
         return await computed(len(rows), _view_rows, family, rows)
 
-    async def batch_span(self, family: Family, store_id: str, span: Span) -> list[ViewRow]:
+    async def batch_span(
+        self, family: Family, store_id: str, span: GenerationSpan
+    ) -> list[ViewRow]:
         """Slices of (store, day, generation) partitions."""
         asked = (
-            (store_id, some, span.generation, span.start, span.end) for some in _chunks(span.days)
+            (store_id, some, span.generation, span.start, span.end) for some in _lots(span.days)
         )
         return _view_rows(family, await self._gather(statements.span_statement(family), asked))
 
     async def findings(self, family: Family, store_id: str, days: Sequence[date]) -> list[Finding]:
         """A till whose conflicts a later rebuild found gone is none."""
         rows = await self._gather(
-            statements.FINDINGS, ((family.name, some, store_id) for some in _chunks(days))
+            statements.FINDINGS,
+            ((family.name, some, store_id) for some in _lots(days)),
         )
         return sorted(
             Finding(day.date(), till, records, conflicts)
@@ -133,30 +137,32 @@ class CassandraViews:
     async def master_until(
         self, family: Family, days: Sequence[date]
     ) -> dict[tuple[date, int], int]:
-        """Positions by (day, partition)."""
+        """Offsets by (UTC day, partition)."""
         rows = await self._gather(
-            statements.MASTER_UNTIL, ((family.name, some) for some in _chunks(days))
+            statements.MASTER_UNTIL, ((family.name, some) for some in _lots(days))
         )
         return {(day.date(), partition): until for day, partition, until in rows}
 
     async def master_current(self, family: Family) -> datetime | None:
         """The max-register of the ingest."""
         rows = await self._connection.rows(statements.MASTER_CURRENT, (family.name,))
-        return _utc(rows[0][0]) if rows and rows[0][0] else None
+        return utc(rows[0][0]) if rows and rows[0][0] else None
 
     async def gaps(self, topics: Sequence[str]) -> list[Gap]:
         """All rows of the topics: somebody has typed each of them."""
         rows = await self._connection.rows(statements.GAPS, ([*topics],))
-        return [Gap(*row[:4], *(_utc(instant) for instant in row[4:6]), *row[6:]) for row in rows]
+        return [Gap(*row[:4], *(utc(instant) for instant in row[4:6]), *row[6:]) for row in rows]
 
     async def speed_until(self, family: Family) -> dict[int, int]:
-        """Positions by partition."""
+        """Offsets by partition."""
         rows: list[Row] = await self._connection.rows(statements.SPEED_UNTIL, (family.name,))
         return {row[0]: row[1] for row in rows}
 
     async def late_since(self, family: Family, since: datetime) -> int | None:
         """Sum of the micro-batches' counters; a cross-check, not a ledger."""
         rows = await self._connection.rows(statements.LATE, (family.name, since, MOST_LATE_ROWS))
+        # Cut off at the bound the sum would be too low, and too low a number of late records is a
+        # false comfort.
         return None if len(rows) == MOST_LATE_ROWS else sum(row[0] for row in rows)
 
     async def activity(self) -> list[Activity]:
@@ -186,20 +192,19 @@ class CassandraViews:
         With thousands of stores it may have as many.
         """
         rows = await self._gather(
-            statements.CURRENCIES, ((family.name, some) for some in _chunks(stores, STORES_AT_ONCE))
+            statements.CURRENCIES, ((family.name, some) for some in chunks(stores, STORES_AT_ONCE))
         )
         return [
             CurrencySpan(row[0], row[1], row[2].date(), row[3].date())
             for row in rows
+            # The two days are two writes: a span of which one has not arrived is not known yet.
             if row[2] and row[3]
         ]
 
     async def check(self) -> None:
         """One read of each kind."""
-        await asyncio.gather(
-            self.published(FAMILIES["sales"], [date(1970, 1, 1)]),
-            self.speed_until(FAMILIES["sales"]),
-        )
+        one = next(iter(FAMILIES.values()))
+        await asyncio.gather(self.published(one, [date(1970, 1, 1)]), self.speed_until(one))
 
     def close(self) -> None:
         """Ends the connection."""
@@ -212,8 +217,8 @@ class CassandraViews:
         return [row for rows in answers for row in rows]
 
 
-def _chunks(named: Sequence[_Named], at_once: int = DAYS_AT_ONCE) -> Iterator[list[_Named]]:
-    return (list(named[first : first + at_once]) for first in range(0, len(named), at_once))
+def _lots(days: Sequence[date]) -> Iterator[list[date]]:
+    return chunks(days, DAYS_AT_ONCE)
 
 
 def _by_day(found: Iterable[_One]) -> dict[date, list[_One]]:
@@ -223,40 +228,15 @@ def _by_day(found: Iterable[_One]) -> dict[date, list[_One]]:
     return {day: sorted(of, key=lambda one: one.generation) for day, of in by_day.items()}
 
 
-def _published(row: Row) -> Published:
-    version, flipped_at, pinned, through = row[5:]
-    instants = {partition: _utc(instant) for partition, instant in (through or {}).items()}
-    return Published(
-        **_covering(row),
-        table_version=version,
-        flipped_at=_utc(flipped_at),
-        pinned=dict(pinned or {}),
-        through=instants,
-    )
-
-
-def _covering(row: Row) -> dict[str, Any]:
-    day, generation, epoch, covered_from, covered_until = row[0].date(), *row[1:5]
-    # A row of before the column was there covers its day from the start.
-    start = _utc(covered_from) if covered_from else datetime.combine(day, time.min, UTC)
-    return {
-        "day": day,
-        "generation": generation,
-        "epoch": epoch,
-        "covered_from": start,
-        "covered_until": _utc(covered_until),
-    }
-
-
 def _view_rows(family: Family, rows: Iterable[tuple[Any, ...]]) -> list[ViewRow]:
     """The total rows (dim '*'), columns by position as in serving/merge/statements.py."""
     dim = 1 + len(family.axes)
     first, last = dim + 3, dim + 3 + len(family.parts)
     return [
         ViewRow(
-            _utc(row[0]),
+            utc(row[0]),
             tuple(row[1:dim]),
-            row[last] if len(row) > last else family.epoch,
+            row[last],
             row[first - 1],
             tuple(row[first:last]),
             tuple(value or 0 for value in row[last + 1 :]),
@@ -264,8 +244,3 @@ def _view_rows(family: Family, rows: Iterable[tuple[Any, ...]]) -> list[ViewRow]
         for row in rows
         if row[dim] == TOTAL_DIM
     ]
-
-
-def _utc(instant: datetime) -> datetime:
-    """The driver answers UTC without saying so."""
-    return instant.replace(tzinfo=UTC)

@@ -15,6 +15,7 @@ from cassandra.protocol import ErrorMessage, InternalError
 from cassandra.query import PreparedStatement, tuple_factory
 
 from runtime.connect import cassandra_cluster
+from runtime.writes import prepared
 from tally.errors import ViewsUnreachable
 from tally.settings import Settings
 
@@ -57,10 +58,10 @@ class Connection:
         """
         async with self._in_flight:
             try:
-                prepared = self._prepared.get(statement) or await asyncio.to_thread(
+                known = self._prepared.get(statement) or await asyncio.to_thread(
                     self._prepare, statement
                 )
-                return await self._execute(prepared, values, "serial" if is_serial else "quorum")
+                return await self._execute(known, values, "serial" if is_serial else "quorum")
             except _FAILURES as error:
                 # The cause names addresses, keyspace and classes: it is for the log of whoever
                 # answers, not for the answer.
@@ -69,7 +70,7 @@ class Connection:
                 ) from error
 
     async def _execute(
-        self, prepared: PreparedStatement, values: tuple[object, ...], profile: str
+        self, statement: PreparedStatement, values: tuple[object, ...], profile: str
     ) -> list[Row]:
         assert self._session is not None
         loop = asyncio.get_running_loop()
@@ -81,7 +82,7 @@ class Connection:
                 answer.set_exception(error) if error else answer.set_result(rows or [])
 
         # The driver calls back on its own thread.
-        self._session.execute_async(prepared, values, execution_profile=profile).add_callbacks(
+        self._session.execute_async(statement, values, execution_profile=profile).add_callbacks(
             lambda rows: loop.call_soon_threadsafe(settle, rows, None),
             lambda error: loop.call_soon_threadsafe(settle, None, error),
         )
@@ -89,12 +90,12 @@ class Connection:
 
     def _prepare(self, statement: str) -> PreparedStatement:
         with self._making:
+            # Looked up again: who waited for the lock may find it done.
             if statement not in self._prepared:
-                prepared = self._connected().prepare(statement)
-                prepared.is_idempotent = True
+                made = prepared(self._connected(), statement)
                 # A partition is small and comes in one page: a second page would be another moment.
-                prepared.fetch_size = None
-                self._prepared[statement] = prepared
+                made.fetch_size = None
+                self._prepared[statement] = made
             return self._prepared[statement]
 
     def _connected(self) -> Session:
@@ -106,6 +107,8 @@ class Connection:
             )
             try:
                 session = cluster.connect(self._settings.keyspace)
+                # Pointers are read SERIAL: no reading of them is older than one before it,
+                # whichever node answers.
                 for name, level in (
                     ("quorum", ConsistencyLevel.LOCAL_QUORUM),
                     ("serial", ConsistencyLevel.SERIAL),
@@ -117,6 +120,8 @@ class Connection:
                         request_timeout=TIMEOUT_SECONDS,
                     )
                     cluster.add_execution_profile(name, profile)
+            # A cluster that is not shut down keeps its threads, and each try that fails would leave
+            # some.
             except BaseException:
                 cluster.shutdown()
                 raise

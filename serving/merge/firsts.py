@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from typing import NamedTuple
 
-from serving.merge.views import Covering, Span
-from tally.windows import WINDOW, window_start
+from serving.merge.views import GenerationSpan
+from tally.generation import Covering
+from tally.windows import window_start
 
 
 class First(NamedTuple):
@@ -23,16 +24,13 @@ class First(NamedTuple):
     end: datetime
 
 
-def covers(one: Covering, start: datetime) -> bool:
-    """Whether the generation holds everything committed for the window when it was made."""
-    return one.covered_from <= start and start + WINDOW <= one.covered_until
-
-
 def first_to_cover(history: Sequence[Covering], serving: Covering) -> list[First]:
     """The generations before the serving one that were the first to cover a window of the day.
 
     They are in their order.
     """
+    # By window and not by day: the first generation of a day covers its first hour, and a number
+    # that changed after that was compared with nothing (seen).
     found: list[First] = []
     for one in history:
         if one.generation < serving.generation and one.covered_from < one.covered_until:
@@ -45,6 +43,7 @@ def _share(one: Covering, before: Sequence[First]) -> list[First]:
 
     The window in which they ended belongs to it.
     """
+    # At either end: a day that is declared as sent whole later on begins earlier from then on.
     start, end = one.covered_from, one.covered_until
     start = max(
         [
@@ -60,8 +59,8 @@ def _share(one: Covering, before: Sequence[First]) -> list[First]:
     return [First(one, start, end)] if start < end else []
 
 
-def spans(firsts: Iterable[First]) -> list[Span]:
-    """What has to be read of these generations.
+def spans(firsts: Iterable[First]) -> list[GenerationSpan]:
+    """What has to be read of these generations: one span (UTC, [start, end)) for each of them.
 
     The days of each are read together, from the first instant to the last.
     """
@@ -69,7 +68,9 @@ def spans(firsts: Iterable[First]) -> list[Span]:
     for one in firsts:
         by_generation[one.covering.generation].append(one)
     return [
-        Span(generation, _days(some), min(one.start for one in some), max(one.end for one in some))
+        GenerationSpan(
+            generation, _days(some), min(one.start for one in some), max(one.end for one in some)
+        )
         for generation, some in by_generation.items()
     ]
 

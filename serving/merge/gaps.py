@@ -29,6 +29,7 @@ def touching(
     missing from everything that was counted later than its first arrival. A raw record may be of
     any store.
     """
+    # By whole days, as a rebuild decides what it may claim (batch_layer/views/coverage.py).
     day = datetime.combine(span[0].astimezone(UTC).date(), time.min, UTC)
     return sorted(
         gap

@@ -11,8 +11,9 @@ from datetime import UTC, date, datetime, timedelta
 from serving.merge.firsts import First, first_to_cover, spans
 from serving.merge.offload import computed
 from serving.merge.served import FamilyReading, Windows, window_states
-from serving.merge.views import Published, Span, ViewReader
+from serving.merge.views import GenerationSpan, ViewReader
 from tally.families import Family
+from tally.generation import Generation
 
 UntilByDay = Mapping[tuple[date, int], int]
 # When the master was last current, if it has never said so.
@@ -29,7 +30,7 @@ class Pointers:
     """
 
     family: Family
-    published: Mapping[date, Published]
+    published: Mapping[date, Generation]
     firsts: Mapping[date, Sequence[First]]
     master_until: UntilByDay
     master_behind_since: datetime | None = None
@@ -58,7 +59,10 @@ async def read_pointers(
     The master is behind once it has not been current for `patience_seconds`. Raises
     ViewsUnreachable.
     """
+    # Before the reads: however long they take, the master is not behind for that.
     asked_at = datetime.now(UTC)
+    # First, and for all stores at once: rows of a generation are never changed, so whatever is read
+    # after its pointer belongs to it.
     published = await views.published(family, days)
     history, master, current_at = await asyncio.gather(
         views.coverings(family, [*published]),
@@ -70,6 +74,7 @@ async def read_pointers(
         for day, rows in history.items()
         if day in published
     }
+    # Who never said so is behind since 1970: nothing is final beside a master that nobody has seen.
     since = current_at or NOBODY_KNOWS
     is_behind = asked_at - since > timedelta(seconds=patience_seconds)
     return Pointers(family, published, firsts, master, since if is_behind else None)
@@ -85,7 +90,9 @@ async def read_pointers_as_of(
     """
     history = await views.history(family, days)
     earlier = {
-        day: [one for one in rows if one.flipped_at <= instant] for day, rows in history.items()
+        # The instant at which a run was about to publish: its flip follows within seconds.
+        day: [one for one in rows if one.flipped_at <= instant]
+        for day, rows in history.items()
     }
     published = {day: rows[-1] for day, rows in earlier.items() if rows}
     firsts = {day: first_to_cover(earlier[day], serving) for day, serving in published.items()}
@@ -102,6 +109,7 @@ async def read_store(views: ViewReader, pointers: Pointers, wanted: StoreDays) -
     family, store_id = pointers.family, wanted.store_id
     published = {day: pointers.published[day] for day in wanted.days if day in pointers.published}
     firsts = {day: pointers.firsts[day] for day in wanted.days if day in pointers.firsts}
+    # Of the past neither the speed layer nor the findings keep anything: what they say is of now.
     now = wanted.days if pointers.reads_speed else ()
     speed, batch, before, findings = await asyncio.gather(
         views.speed_rows(family, store_id, now),
@@ -132,7 +140,7 @@ async def read_store(views: ViewReader, pointers: Pointers, wanted: StoreDays) -
 
 
 async def _read_spans(
-    views: ViewReader, family: Family, store_id: str, asked: Sequence[Span]
+    views: ViewReader, family: Family, store_id: str, asked: Sequence[GenerationSpan]
 ) -> dict[int, Windows]:
     rows = await asyncio.gather(*(views.batch_span(family, store_id, span) for span in asked))
     return {

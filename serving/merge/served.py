@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Literal
 
-from serving.merge.firsts import First, covers
-from serving.merge.views import Covering, Finding, Published, ViewRow
+from serving.merge.firsts import First
+from serving.merge.views import Finding, ViewRow
+from tally.algebra.merge import MISSING, MergedWindow, Parts, WindowState
 from tally.families import Family
-from tally.merge import MISSING, MergedWindow, WindowState, merge_window
+from tally.generation import Covering, Generation
 
 Status = Literal["final", "restated", "provisional"]
 Windows = Mapping[datetime, WindowState]
@@ -28,7 +29,7 @@ class FamilyReading:
 
     family: Family
     partition: int
-    published: Mapping[date, Published]
+    published: Mapping[date, Generation]
     batch: Windows
     speed: Windows = field(default_factory=dict)
     firsts: Mapping[date, Sequence[First]] = field(default_factory=dict)
@@ -51,7 +52,7 @@ UNKNOWN = ServedWindow(MISSING, "provisional", False)
 
 
 def window_states(family: Family, rows: Iterable[ViewRow]) -> dict[datetime, WindowState]:
-    """Rows by window.
+    """Rows by window start (UTC).
 
     All rows of a window carry its register; one row for each value of the axes.
     """
@@ -62,9 +63,9 @@ def window_states(family: Family, rows: Iterable[ViewRow]) -> dict[datetime, Win
 
 
 def _window_state(family: Family, rows: Sequence[ViewRow]) -> WindowState:
-    values = {row.axes: dict(zip(family.parts, row.parts, strict=True)) for row in rows}
+    values = {row.axes: dict(zip(family.part_names, row.parts, strict=True)) for row in rows}
     excluded = {
-        row.axes: dict(zip(family.parts, row.excluded, strict=True))
+        row.axes: dict(zip(family.part_names, row.excluded, strict=True))
         for row in rows
         if any(row.excluded)
     }
@@ -79,7 +80,7 @@ def batch_side(published: Covering | None, states: Windows, start: datetime) -> 
     A covered window without a row is an empty one, of the generation's epoch.
     """
     state = states.get(start)
-    if state is None and published is not None and covers(published, start):
+    if state is None and published is not None and published.covers(start):
         return WindowState(published.epoch, 0, {})
     return state
 
@@ -90,6 +91,7 @@ def is_dirty(reading: FamilyReading, day: date) -> bool:
     They are of the store's partition of the master dataset.
     """
     published = reading.published.get(day)
+    # A store's records lie in one partition: what the others hold is of other stores.
     return published is None or reading.master_until.get(day, 0) > published.pinned.get(
         reading.partition, 0
     )
@@ -134,19 +136,26 @@ def _zero(is_settled: bool) -> ServedWindow:
 
 
 def _served_empty(
-    published: Published | None, start: datetime, empty: Mapping[date, ServedWindow]
+    published: Generation | None, start: datetime, empty: Mapping[date, ServedWindow]
 ) -> ServedWindow:
-    return empty[start.date()] if published is not None and covers(published, start) else UNKNOWN
+    return empty[start.date()] if published is not None and published.covers(start) else UNKNOWN
 
 
 def _serve(reading: FamilyReading, start: datetime, settled: Mapping[date, bool]) -> ServedWindow:
     day = start.date()
     published = reading.published.get(day)
-    batch = batch_side(published, reading.batch, start)
-    merged = merge_window(reading.speed.get(start), batch, covered=False)
+    complete = published is not None and published.covers(start)
+    # What is covered without a row is a state of 0 events by now, which batch_side() made.
+    merged = reading.family.kind.merge(
+        reading.family.parts,
+        reading.speed.get(start),
+        batch_side(published, reading.batch, start),
+        complete,
+    )
+    # Never complete, whatever the watermark: a late record that was dropped leaves no trace by
+    # store and window.
     if merged.source != "batch":
         return UNKNOWN if merged is MISSING else ServedWindow(merged, "provisional", False)
-    complete = published is not None and covers(published, start)
     return ServedWindow(merged, _status(reading, start, complete and settled[day]), complete)
 
 
@@ -160,7 +169,7 @@ def _has_changed(reading: FamilyReading, start: datetime) -> bool:
     """Whether the values differ from those of the first generation that covered the window."""
     day = start.date()
     first = next(
-        (one.covering for one in reading.firsts.get(day, ()) if covers(one.covering, start)), None
+        (one.covering for one in reading.firsts.get(day, ()) if one.covering.covers(start)), None
     )
     if first is None:
         return False
@@ -168,8 +177,10 @@ def _has_changed(reading: FamilyReading, start: datetime) -> bool:
     return _counted(before) != _counted(batch_side(reading.published[day], reading.batch, start))
 
 
-def _counted(state: WindowState | None) -> dict[tuple[str, ...], dict[str, int]]:
+def _counted(state: WindowState | None) -> dict[tuple[str, ...], Parts]:
     """Values without the rows that count nothing."""
+    # A row of zeros says what no row does: a number that turns from one to the other has not
+    # changed.
     values = state.values if state is not None else {}
     return {axes: dict(parts) for axes, parts in values.items() if any(parts.values())}
 
@@ -183,5 +194,6 @@ def through_of(reading: FamilyReading, days: Iterable[date]) -> datetime | None:
         reading.published[day].through.get(reading.partition) if day in reading.published else None
         for day in days
     ]
+    # A day without a generation has no instant, and the span as a whole has none then.
     known = [instant for instant in instants if instant is not None]
     return min(known) if known and len(known) == len(instants) else None

@@ -1,17 +1,16 @@
 """The CQL of the reads, by family; docs/reading-with-cql.md shows the same by hand."""
 
 from tally.families import Family
+from tally.generation import COVERING_COLUMNS, GENERATION_COLUMNS
 
-COVERING_COLUMNS = "day, generation, epoch, covered_from, covered_until"
-POINTER_COLUMNS = f"{COVERING_COLUMNS}, table_version, flipped_at, pinned, through"
 PUBLISHED = (
-    f"SELECT {POINTER_COLUMNS} FROM batch_pointer WHERE family = ? AND day >= ? AND day <= ?"
+    f"SELECT {GENERATION_COLUMNS} FROM batch_pointer WHERE family = ? AND day >= ? AND day <= ?"
 )
 NEWEST = "SELECT generation FROM batch_pointer WHERE family = ? AND day >= ? AND day <= ?"
 # The maps of a pointer are long and every generation has a row here: an answer of now reads what
 # covered what, and no more.
 COVERINGS = f"SELECT {COVERING_COLUMNS} FROM batch_pointer_history WHERE family = ? AND day IN ?"
-HISTORY = f"SELECT {POINTER_COLUMNS} FROM batch_pointer_history WHERE family = ? AND day IN ?"
+HISTORY = f"SELECT {GENERATION_COLUMNS} FROM batch_pointer_history WHERE family = ? AND day IN ?"
 MASTER_UNTIL = "SELECT day, partition, until FROM master_progress WHERE family = ? AND day IN ?"
 MASTER_CURRENT = "SELECT current_at FROM master_current WHERE family = ?"
 FINDINGS = (
@@ -59,4 +58,4 @@ def span_statement(family: Family) -> str:
 
 def _columns(family: Family) -> str:
     # Quoted: `entries` is a reserved word of CQL.
-    return ", ".join(f'"{name}"' for name in (*family.row_key, "events", *family.parts))
+    return ", ".join(f'"{name}"' for name in (*family.row_key, "events", *family.part_names))

@@ -1,12 +1,13 @@
 """What the serving tables hold, as values, and the protocol of whoever reads them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 from typing import NamedTuple, Protocol
 
+from tally.algebra.merge import Axes
+from tally.algebra.parts import Value
 from tally.families import Family
-from tally.merge import Axes
+from tally.generation import Covering, Generation
 
 
 class ViewRow(NamedTuple):
@@ -19,39 +20,11 @@ class ViewRow(NamedTuple):
     axes: Axes
     epoch: int
     events: int
-    parts: tuple[int, ...]
-    excluded: tuple[int, ...] = ()
+    parts: tuple[Value, ...]
+    excluded: tuple[Value, ...] = ()
 
 
-@dataclass(frozen=True)
-class Covering:
-    """One generation of one day, by what it covers.
-
-    That is the windows that begin at or after covered_from and end by covered_until.
-    """
-
-    day: date
-    generation: int
-    epoch: int
-    covered_from: datetime
-    covered_until: datetime
-
-
-@dataclass(frozen=True)
-class Published(Covering):
-    """A generation whole.
-
-    `pinned` is the first offset of each partition that it does not include, `through` the instant
-    up to which every record of the partition that had arrived is counted.
-    """
-
-    table_version: int
-    flipped_at: datetime
-    pinned: Mapping[int, int]
-    through: Mapping[int, datetime]
-
-
-class Span(NamedTuple):
+class GenerationSpan(NamedTuple):
     """Days of one generation, and the span of instants whose rows are asked for.
 
     The span is [start, end).
@@ -110,8 +83,8 @@ class ViewReader(Protocol):
     Every method raises ViewsUnreachable rather than answer in part.
     """
 
-    async def published(self, family: Family, days: Sequence[date]) -> dict[date, Published]:
-        """The generation that serves each day now, in one linearizable read.
+    async def published(self, family: Family, days: Sequence[date]) -> dict[date, Generation]:
+        """By UTC day the generation that serves it now, in one linearizable read.
 
         Days without one are absent.
         """
@@ -122,13 +95,13 @@ class ViewReader(Protocol):
         ...
 
     async def coverings(self, family: Family, days: Sequence[date]) -> dict[date, list[Covering]]:
-        """What every generation that ever served a day covered of it, in order of their flips.
+        """By UTC day what every generation that ever served it covered, in order of their flips.
 
         Days without one are absent.
         """
         ...
 
-    async def history(self, family: Family, days: Sequence[date]) -> dict[date, list[Published]]:
+    async def history(self, family: Family, days: Sequence[date]) -> dict[date, list[Generation]]:
         """The same, each generation whole."""
         ...
 
@@ -144,7 +117,9 @@ class ViewReader(Protocol):
         """Rows of one generation a day, in no order."""
         ...
 
-    async def batch_span(self, family: Family, store_id: str, span: Span) -> list[ViewRow]:
+    async def batch_span(
+        self, family: Family, store_id: str, span: GenerationSpan
+    ) -> list[ViewRow]:
         """Rows of one generation that begin in the span, in no order."""
         ...
 
@@ -193,5 +168,5 @@ class ViewReader(Protocol):
         ...
 
     async def check(self) -> None:
-        """Nothing when the tables can be read."""
+        """Return when the tables can be read; raise ViewsUnreachable when they cannot."""
         ...

@@ -23,10 +23,10 @@ from serving.merge.served import FamilyReading, serve_windows
 from serving.merge.views import Gap, ViewReader
 from serving.query import cells
 from serving.query.catalogue import Metric
-from serving.query.instants import shown
+from serving.query.instants import format_instant
 from serving.query.question import StoreSlots
 from serving.query.rows import rows_of
-from serving.query.stores import StoreBook
+from serving.query.stores import StoreRegistry
 from serving.query.worth import caveats, through_of_all, worth_of
 from tally.errors import AnswerMoved, BadQuery
 from tally.families import CURRENCY, Family
@@ -39,7 +39,7 @@ Currencies = Mapping[str, frozenset[str]]
 
 
 @dataclass(frozen=True)
-class Asked:
+class Query:
     """One page of a question: the metric, its stretches by store, its dimensions.
 
     It also has the instant whose answer is wanted, the currencies of the whole question by store,
@@ -69,13 +69,13 @@ class StoreAnswer:
         return through_of_all(self.readings, days_of(self.asked))
 
 
-class Answerer:
+class QueryEngine:
     """Answers from one set of views."""
 
-    def __init__(self, views: ViewReader, book: StoreBook, settings: Settings) -> None:
+    def __init__(self, views: ViewReader, book: StoreRegistry, settings: Settings) -> None:
         self._views, self._book, self._settings = views, book, settings
 
-    async def answer(self, asked: Asked) -> tuple[dict[str, Any], dict[str, int]]:
+    async def answer(self, asked: Query) -> tuple[dict[str, Any], dict[str, int]]:
         """The answer with `series`, and for the page after it the generation seen by family.
 
         Raises ViewsUnreachable; BadQuery for several currencies; AnswerMoved when a page before it
@@ -91,7 +91,7 @@ class Answerer:
         body = await computed(rows, self._body, asked, pointers, stores)
         return {**body, "gaps": gaps, "speed": speed, "series": body.pop("series")}, generations
 
-    async def read(self, asked: Asked) -> list[StoreAnswer]:
+    async def read(self, asked: Query) -> list[StoreAnswer]:
         """Each store's cells, for a reader in this process that does not tell final from restated.
 
         Raises ViewsUnreachable.
@@ -100,10 +100,8 @@ class Answerer:
         return await asyncio.gather(*(self._store(store, pointers) for store in asked.stores))
 
     async def currencies(self, metric: Metric, stores: Sequence[StoreSlots]) -> Currencies:
-        """The currencies that each store's events of the asked days name, over all pages.
-
-        None for a store without any.
-        """
+        """By store the currencies that its events of the asked days name, absent without any."""
+        # By registers, which may lag behind a row: `_currency` looks at the page's own rows too.
         found: dict[str, set[str]] = {}
         days = {store.store_id: (days_of(store)[0], days_of(store)[-1]) for store in stores}
         for family in metric.families:
@@ -116,14 +114,14 @@ class Answerer:
         return {store_id: frozenset(names) for store_id, names in found.items()}
 
     def _body(
-        self, asked: Asked, pointers: Sequence[Pointers], stores: Sequence[StoreAnswer]
+        self, asked: Query, pointers: Sequence[Pointers], stores: Sequence[StoreAnswer]
     ) -> dict[str, Any]:
         through = [store.through for store in stores]
         known = [instant for instant in through if instant is not None]
         return {
             "currency": self._currency(asked, stores),
             **worth_of([cell for store in stores for cell in store.found]),
-            "through": shown(min(known)) if known and len(known) == len(through) else None,
+            "through": format_instant(min(known)) if known and len(known) == len(through) else None,
             **caveats(pointers, [(store.asked.store_id, store.readings) for store in stores]),
             "series": [
                 {"store": store.asked.store_id, "rows": self._rows(asked, store)}
@@ -131,7 +129,7 @@ class Answerer:
             ],
         }
 
-    async def _consistent_pointers(self, asked: Asked) -> tuple[list[Pointers], dict[str, int]]:
+    async def _consistent_pointers(self, asked: Query) -> tuple[list[Pointers], dict[str, int]]:
         """The pointers, and the highest generation by family over all pages.
 
         It is read before them: what flips in between shows in the pointers, or makes the next page
@@ -151,7 +149,8 @@ class Answerer:
             raise AnswerMoved("a rebuild has published since the first page; begin anew at `next`")
         return pointers, seen
 
-    async def _all_pointers(self, asked: Asked) -> list[Pointers]:
+    async def _all_pointers(self, asked: Query) -> list[Pointers]:
+        # Read once for all stores: they are of one moment then.
         days = sorted({day for store in asked.stores for day in days_of(store)})
         return await asyncio.gather(
             *(self._pointers(family, days, asked.as_of) for family in asked.metric.families)
@@ -177,7 +176,7 @@ class Answerer:
     def _partition(self, store_id: str) -> int:
         return partition_of(store_id, self._settings.partitions)
 
-    async def _gaps(self, asked: Asked) -> list[dict[str, Any]]:
+    async def _gaps(self, asked: Query) -> list[dict[str, Any]]:
         """The gaps that the asked stores' numbers of the asked span lack."""
         topics = [topic for family in asked.metric.families for topic in topics_of(family)]
         span = (
@@ -232,7 +231,7 @@ class Answerer:
             "late_since_pin": sum(counted) if len(counted) == len(late) else None,
         }
 
-    def _currency(self, asked: Asked, stores: Sequence[StoreAnswer]) -> str | None:
+    def _currency(self, asked: Query, stores: Sequence[StoreAnswer]) -> str | None:
         """The one currency of the whole question.
 
         A register may lag behind a row, so this page's cells are asked too.
@@ -251,7 +250,7 @@ class Answerer:
             raise BadQuery("by", detail, (CURRENCY,))
         return seen.pop() if seen else self._book.store(asked.stores[0].store_id).currency
 
-    def _rows(self, asked: Asked, store: StoreAnswer) -> list[dict[str, Any]]:
+    def _rows(self, asked: Query, store: StoreAnswer) -> list[dict[str, Any]]:
         # Whoever names one twice asks for it once.
         by = [*dict.fromkeys(asked.by)]
         values = [self._values(asked, store, dimension) for dimension in by]
@@ -259,7 +258,7 @@ class Answerer:
         splits = [dict(zip(by, some, strict=True)) for some in product(*values)]
         return rows_of(asked.metric, store.found, store.asked.zone, splits)
 
-    def _values(self, asked: Asked, store: StoreAnswer, dimension: str) -> Sequence[str | None]:
+    def _values(self, asked: Query, store: StoreAnswer, dimension: str) -> Sequence[str | None]:
         """One value or more of the dimension that the store's answer has rows of, ascending."""
         seen = cells.values_seen(store.found, asked.metric.families, dimension)
         if dimension != CURRENCY:
@@ -276,11 +275,11 @@ def days_of(store: StoreSlots) -> list[date]:
 
 
 def gap_shown(gap: Gap) -> dict[str, Any]:
-    """A gap as it is answered."""
+    """A gap as it is answered: its fields by name, instants as text in UTC."""
     return {
         **gap._asdict(),
-        "first_arrival": shown(gap.first_arrival),
-        "last_arrival": shown(gap.last_arrival),
+        "first_arrival": format_instant(gap.first_arrival),
+        "last_arrival": format_instant(gap.last_arrival),
     }
 
 
@@ -292,7 +291,7 @@ def _cells(
 
 
 def one_or_series(answer: Mapping[str, Any], is_single: bool) -> dict[str, Any]:
-    """`rows` in place of `series` where one store was named."""
+    """The answer's fields, `rows` in place of `series` where one store was named."""
     if not is_single:
         return dict(answer)
     rows = answer["series"][0]["rows"]

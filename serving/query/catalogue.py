@@ -5,16 +5,17 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from runtime.sources import FAMILIES
 from schemas import loader
+from tally.algebra.merge import Parts
 from tally.errors import UnknownName
-from tally.families import FAMILIES, Family
-from tally.merge import Parts
+from tally.families import Family
 
 Value = int | float | None
 
 
 @dataclass(frozen=True)
-class Sum:
+class WeightedSum:
     """A weighted sum of the parts of one family, divided at the end.
 
     Units are kept in thousandths.
@@ -35,8 +36,8 @@ class Metric:
     """A metric: a sum, or the ratio of two sums when `denominator` is there."""
 
     entry: Mapping[str, Any]
-    numerator: Sum
-    denominator: Sum | None = None
+    numerator: WeightedSum
+    denominator: WeightedSum | None = None
 
     @property
     def is_money(self) -> bool:
@@ -56,6 +57,7 @@ def metric(metric_id: str) -> Metric:
     if found is None:
         raise UnknownName(
             "metric",
+            # What a stranger asks for goes back in the answer: not all of it.
             f"there is no metric {metric_id[:64]!r};"
             f" there are {', '.join(_metrics())} (GET /v1/metrics)",
         )
@@ -63,7 +65,7 @@ def metric(metric_id: str) -> Metric:
 
 
 def entries() -> list[dict[str, Any]]:
-    """What /v1/metrics lists of each metric, ordered by id."""
+    """What /v1/metrics lists of each metric by field, ordered by id."""
     shown = ("id", "name", "unit", "kind", "families", "formula", "variants", "by", "grains")
     return [
         {**{name: entry[name] for name in shown}, "meaning": entry["meaning"]}
@@ -78,6 +80,7 @@ def ratio(numerator: Value, denominator: Value) -> float | None:
     """
     if numerator is None or not denominator:
         return None
+    # Rounded once, here: sums are exact until then.
     return round(numerator / denominator, 6)
 
 
@@ -94,11 +97,15 @@ def _metric(entry: Mapping[str, Any], by_id: Mapping[str, Mapping[str, Any]]) ->
     return Metric(entry, _sum(by_id[value["numerator"]]), _sum(by_id[value["denominator"]]))
 
 
-def _sum(entry: Mapping[str, Any]) -> Sum:
-    return Sum(
-        FAMILIES[entry["families"][0]], entry["value"]["sum"], entry["value"].get("divide_by", 1)
+def _sum(entry: Mapping[str, Any]) -> WeightedSum:
+    return WeightedSum(
+        # A sum is of one family; of a ratio each side is a metric of its own, with its own.
+        FAMILIES[entry["families"][0]],
+        entry["value"]["sum"],
+        entry["value"].get("divide_by", 1),
     )
 
 
 def _divided(total: int, divisor: int) -> int | float:
+    # What divides stays an integer, and exact; only the rest becomes a float.
     return total // divisor if total % divisor == 0 else total / divisor

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from serving.merge.served import ServedWindow
-from serving.query.catalogue import Metric, Sum, Value, ratio
+from serving.query.catalogue import Metric, Value, WeightedSum, ratio
 from serving.query.grains import Slot
+from tally.algebra.merge import Axes, Parts
 from tally.families import Family
-from tally.merge import Axes, Parts, add_parts
 from tally.windows import WINDOW
 
 # One window as each of the metric's families has it, in their order.
@@ -37,6 +37,7 @@ class Cell:
 
         A window that any family misses adds nothing: a ratio of unlike stretches would mislead.
         """
+        # Looked at ahead of adding: of a ratio neither side may have what the other lacks.
         for served in window:
             if served.merged.values is None:
                 self.sources.add("missing")
@@ -49,7 +50,7 @@ class Cell:
             if served.merged.values:
                 held = self.parts.setdefault(family.name, {})
                 for axes, parts in served.merged.values.items():
-                    held[axes] = add_parts(held[axes], parts) if axes in held else parts
+                    held[axes] = family.over_time(held[axes], parts) if axes in held else parts
 
     @property
     def is_missing(self) -> bool:
@@ -82,6 +83,7 @@ def source_of(sources: Iterable[str]) -> str:
 def status_of(statuses: Iterable[str]) -> str:
     """The weakest: provisional before restated before final."""
     different = set(statuses)
+    # One window that may change makes the sum one that may.
     return next((status for status in ("provisional", "restated") if status in different), "final")
 
 
@@ -101,8 +103,9 @@ def values_seen(found: Iterable[Cell], families: Iterable[Family], dimension: st
 def values_of(metric: Metric, cell: Cell, split: Split = WHOLE) -> dict[str, Value]:
     """`value`, and of a ratio `numerator` and `denominator`; None when missing.
 
-    They are of one split, or of everything together.
+    They are of one split, or of everything together, in the metric's unit.
     """
+    # A ratio of sums and no mean of ratios: a quiet quarter hour would weigh as much as a busy one.
     numerator = _total(metric.numerator, cell, split)
     if metric.denominator is None:
         return {"value": numerator}
@@ -114,7 +117,7 @@ def values_of(metric: Metric, cell: Cell, split: Split = WHOLE) -> dict[str, Val
     }
 
 
-def _total(of: Sum, cell: Cell, split: Split) -> Value:
+def _total(of: WeightedSum, cell: Cell, split: Split) -> Value:
     """The sum over the family's rows of the split.
 
     A dimension that the family does not have splits nothing of it.
@@ -127,12 +130,12 @@ def _total(of: Sum, cell: Cell, split: Split) -> Value:
             split.get(axis, value) == value
             for axis, value in zip(of.family.axes, axes, strict=True)
         ):
-            total = add_parts(total, parts)
+            total = of.family.over_time(total, parts)
     return of.total(total)
 
 
 def row_of(cell: Cell, values: Mapping[str, Value], instants: tuple[str, str]) -> dict[str, Any]:
-    """One row as it is answered; `instants` are its start and end as text."""
+    """One row as it is answered, by field; `instants` are its start and end as text."""
     status = status_of(cell.statuses)
     return {
         "start": instants[0],

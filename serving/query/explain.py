@@ -9,16 +9,17 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from serving.merge.firsts import covers
+from runtime.sources import FAMILIES
 from serving.merge.gaps import topics_of, touching
 from serving.merge.reading import StoreDays, read_pointers, read_store
 from serving.merge.served import FamilyReading, batch_side, is_dirty, serve_windows
-from serving.merge.views import Gap, Published, ViewReader
-from serving.query.instants import UTC_ZONE, shown
+from serving.merge.views import Gap, ViewReader
+from serving.query.instants import UTC_ZONE, format_instant
 from serving.query.question import check_years, instant
+from tally.algebra.merge import Axes, Parts, WindowState
 from tally.errors import BadQuery, UnknownName
-from tally.families import FAMILIES, Family
-from tally.merge import MISSING, Axes, Parts, WindowState
+from tally.families import Family
+from tally.generation import Generation
 from tally.partitions import partition_of
 from tally.settings import Settings
 from tally.windows import WINDOW, window_start
@@ -32,11 +33,11 @@ class ExplainQuery(BaseModel):
     window: Annotated[
         str, Field(max_length=1_000, description="any instant in the window, with offset")
     ]
-    family: Annotated[str, Field("sales", description="view family: sales, traffic")]
+    family: Annotated[str, Field("sales", description="view family")]
 
 
 async def explanation(views: ViewReader, query: ExplainQuery, settings: Settings) -> dict[str, Any]:
-    """The served window, both layers' rows, and the generation with its pins.
+    """The served window, both layers' rows, and the generation with its pins, by field.
 
     Also one sentence why, and what keeps it from being final. Raises BadQuery, UnknownName,
     ViewsUnreachable.
@@ -66,7 +67,7 @@ async def explanation(views: ViewReader, query: ExplainQuery, settings: Settings
     return {
         "family": family.name,
         "store": query.store,
-        "window": {"start": shown(start), "end": shown(start + WINDOW)},
+        "window": {"start": format_instant(start), "end": format_instant(start + WINDOW)},
         **_sides(reading, start),
         "speed_offsets": await views.speed_until(family),
         "because": _because(reading, start),
@@ -75,6 +76,7 @@ async def explanation(views: ViewReader, query: ExplainQuery, settings: Settings
 
 
 def _sides(reading: FamilyReading, start: datetime) -> dict[str, Any]:
+    # By the reader's own function: what is explained is what is served.
     (served,) = serve_windows(reading, [start])
     published = reading.published.get(start.date())
     return {
@@ -99,35 +101,14 @@ def _sides(reading: FamilyReading, start: datetime) -> dict[str, Any]:
 
 
 def _because(reading: FamilyReading, start: datetime) -> str:
-    """The rule of tally/merge.py that decided, as a sentence."""
+    """The rule of the family's kind that decided, as a sentence."""
     published = reading.published.get(start.date())
-    speed, row = reading.speed.get(start), reading.batch.get(start)
-    batch = batch_side(published, reading.batch, start)
-    (served,) = serve_windows(reading, [start])
-    if served.merged is MISSING:
-        return "missing: no generation covers the window and the speed layer has no row of it"
-    if speed is None or batch is None:
-        alone = (
-            "batch: the speed layer has no row"
-            if speed is None
-            else "speed: no generation covers the window, and none has a row"
-        )
-        return (
-            alone
-            if row is not None or speed is not None
-            else "batch: covered without a row in either layer, a true zero"
-        )
-    if speed.epoch != batch.epoch:
-        return (
-            f"{served.merged.source}:"
-            f" the higher definition epoch wins (batch {batch.epoch}, speed {speed.epoch})"
-        )
-    if speed.events != batch.events:
-        return (
-            f"{served.merged.source}:"
-            f" the side that has seen more events wins (batch {batch.events}, speed {speed.events})"
-        )
-    return f"batch: both have seen the same {batch.events} events, so they are the same events"
+    # By the very kind that has decided: an explanation by another rule would be none.
+    return reading.family.kind.because(
+        reading.speed.get(start),
+        batch_side(published, reading.batch, start),
+        published is not None and published.covers(start),
+    )
 
 
 def reasons(
@@ -136,13 +117,14 @@ def reasons(
     """What keeps the window from being final, a sentence each; nothing if it is."""
     published = reading.published.get(start.date())
     found = []
-    if published is None or not covers(published, start):
+    if published is None or not published.covers(start):
         until = (
             "no rebuild has published its day"
             if published is None
             else f"its day is covered {_covered(published)}"
         )
         found.append(f"no generation covers the window: {until}")
+    # A day without a generation is dirty too, and the line above says why.
     elif is_dirty(reading, start.date()):
         found.append(
             "the master holds records of the day that the generation does not;"
@@ -150,7 +132,7 @@ def reasons(
         )
     if behind_since is not None:
         found.append(
-            f"the master ingest last had read everything at {shown(behind_since)};"
+            f"the master ingest last had read everything at {format_instant(behind_since)};"
             " see `tally status`"
         )
     for one in reading.findings:
@@ -166,8 +148,9 @@ def reasons(
     ]
 
 
-def _covered(published: Published) -> str:
-    return f"from {shown(published.covered_from)} to {shown(published.covered_until)}"
+def _covered(published: Generation) -> str:
+    begin, end = map(format_instant, (published.covered_from, published.covered_until))
+    return f"from {begin} to {end}"
 
 
 def _state(family: Family, state: WindowState | None) -> dict[str, Any] | None:
@@ -188,14 +171,16 @@ def _rows(family: Family, values: Mapping[Axes, Parts]) -> list[dict[str, Any]]:
     ]
 
 
-def _generation(published: Published) -> dict[str, Any]:
+def _generation(published: Generation) -> dict[str, Any]:
     return {
         "generation": published.generation,
         "epoch": published.epoch,
         "table_version": published.table_version,
-        "covered_from": shown(published.covered_from),
-        "covered_until": shown(published.covered_until),
-        "flipped_at": shown(published.flipped_at),
+        "covered_from": format_instant(published.covered_from),
+        "covered_until": format_instant(published.covered_until),
+        "flipped_at": format_instant(published.flipped_at),
         "pinned": dict(published.pinned),
-        "through": {partition: shown(until) for partition, until in published.through.items()},
+        "through": {
+            partition: format_instant(until) for partition, until in published.through.items()
+        },
     }

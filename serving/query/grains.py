@@ -32,7 +32,7 @@ def on_grid(instant: datetime, grain: str, zone: ZoneInfo) -> bool:
 
 
 def nearest(instant: datetime, grain: str, zone: ZoneInfo) -> Slot:
-    """The slot that the instant lies in: its start and end are the nearest values on the grid.
+    """The slot that the instant lies in, UTC: start and end are the nearest values on the grid.
 
     Raises BadQuery: there is none.
     """
@@ -54,6 +54,8 @@ def _candidates(instant: datetime, grain: str, zone: ZoneInfo) -> Iterator[datet
 
     They are few, however strange the zone.
     """
+    # Not searched for from quarter hour to quarter hour: Monrovia's midnights were on none until
+    # 1972, and one question ran through 69 million of them (seen).
     if grain in ("15m", "1h"):
         return (window_start(instant) - back * WINDOW for back in range(MOST_QUARTERS))
     today = instant.astimezone(zone).replace(
@@ -64,6 +66,7 @@ def _candidates(instant: datetime, grain: str, zone: ZoneInfo) -> Iterator[datet
     return (midnight(first - timedelta(days=back * _DAYS[grain]), zone) for back in range(3))
 
 
+# Stores of one zone have the same stretches, and so has each next page.
 @lru_cache(maxsize=256)
 def slots(start: datetime, end: datetime, grain: str, zone: ZoneInfo) -> tuple[Slot, ...]:
     """Every slot of [start, end) in UTC, ascending; both ends are on the grid."""

@@ -9,10 +9,10 @@ from zoneinfo import ZoneInfo
 UTC_ZONE = ZoneInfo("UTC")
 
 
-def shown(instant: datetime, zone: tzinfo = UTC_ZONE) -> str:
+def format_instant(instant: datetime, zone: tzinfo = UTC_ZONE) -> str:
     """The instant as text.
 
-    >>> shown(datetime.fromisoformat("2017-09-19T22:45:00+00:00"), ZoneInfo("Europe/Rome"))
+    >>> format_instant(datetime.fromisoformat("2017-09-19T22:45:00+00:00"), ZoneInfo("Europe/Rome"))
     '2017-09-20T00:45:00+02:00'
     """
     text = instant.astimezone(zone).isoformat(

@@ -5,9 +5,10 @@ from datetime import date
 from typing import Any
 
 from serving.merge.views import Activity, ViewReader
-from serving.query.stores import StoreBook
+from serving.query.stores import StoreRegistry
 from tally.errors import UnknownName
 
+# \Z and not $, which lets an end of line pass.
 _STORE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}\Z", re.ASCII)
 
 
@@ -17,12 +18,12 @@ class KnownStores:
     One that has rows keeps them, so only an unfamiliar id costs a read.
     """
 
-    def __init__(self, views: ViewReader, book: StoreBook) -> None:
+    def __init__(self, views: ViewReader, book: StoreRegistry) -> None:
         self._views, self._book = views, book
         self._seen: set[str] = set(book.listed)
 
     async def check(self, store_ids: list[str]) -> None:
-        """Nothing when all are known. Raises UnknownName, ViewsUnreachable."""
+        """Raise UnknownName unless all are known, ViewsUnreachable when nobody can say."""
         for store_id in store_ids:
             # Also what could never be an id is asked of nobody.
             if not _STORE_ID.match(store_id) or not await self._is_known(store_id):
@@ -36,6 +37,7 @@ class KnownStores:
         # Asked each time, of that store alone: the first receipt of a new one is to be seen at
         # once.
         if store_id not in self._seen and await self._views.has_events(store_id):
+            # Only what there is: ids that somebody makes up would fill the memory.
             self._seen.add(store_id)
         return store_id in self._seen
 
@@ -44,9 +46,9 @@ class KnownStores:
         return sorted(self._seen | (await self._active()).keys())
 
     async def entries(self) -> list[dict[str, Any]]:
-        """What /v1/stores lists, by store_id ascending.
+        """What /v1/stores lists of each store by field, by store_id ascending.
 
-        The days are null for a listed store without events.
+        The days (UTC) are null for a listed store without events.
         """
         active = await self._active()
         return [

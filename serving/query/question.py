@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import BaseModel, ConfigDict, Field
 
 from serving.query import grains
-from serving.query.instants import shown
-from serving.query.stores import StoreBook
+from serving.query.instants import format_instant
+from serving.query.stores import StoreRegistry
 from tally.errors import BadQuery, RejectedEvent
 from tally.instants import parse_instant
 
@@ -19,6 +19,7 @@ LONGEST_DAYS = {"15m": 400, "1h": 1_600, "1d": 10_000, "1w": 10_000}
 MOST_STORES = 1_000
 STORE_ZONE = "store"
 EARLIEST, LATEST = datetime(1971, 1, 2, tzinfo=UTC), datetime(2169, 11, 13, tzinfo=UTC)
+# \Z and not $, which lets an end of line pass; ASCII, for \d knows the digits of all scripts.
 _DATE = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 # An offset's + that was not escaped in the address arrives as a space.
 _UNESCAPED_OFFSET = re.compile(r"(?<=\d) (\d\d:\d\d)\Z", re.ASCII)
@@ -79,7 +80,10 @@ class StoreSlots:
 
 
 def store_ids(query: MetricQuery) -> list[str] | None:
-    """The stores asked for, in their order and once each; None for all."""
+    """The stores asked for, in their order and once each; None for all.
+
+    Raises BadQuery for none, or more than MOST_STORES.
+    """
     asked = list(dict.fromkeys(part for text in query.store for part in text.split(",") if part))
     if not asked or len(asked) > MOST_STORES:
         raise BadQuery(
@@ -103,20 +107,21 @@ def dimensions(query: MetricQuery, allowed: list[str]) -> list[str]:
 
 
 def all_stretches(
-    query: MetricQuery, store_ids: Sequence[str], book: StoreBook
+    query: MetricQuery, store_ids: Sequence[str], book: StoreRegistry
 ) -> list[StoreSlots]:
     """The stretches of each store; of every zone once. Raises BadQuery as `stretches`."""
     by_zone: dict[str, StoreSlots] = {}
     found = []
     for store_id in store_ids:
         key = book.store(store_id).tz if query.tz == STORE_ZONE else query.tz
+        # A thousand stores are of few zones, and a calendar of ten years costs the same for each.
         if key not in by_zone:
             by_zone[key] = stretches(query, store_id, book)
         found.append(replace(by_zone[key], store_id=store_id))
     return found
 
 
-def stretches(query: MetricQuery, store_id: str, book: StoreBook) -> StoreSlots:
+def stretches(query: MetricQuery, store_id: str, book: StoreRegistry) -> StoreSlots:
     """The stretches of one store.
 
     Raises BadQuery: unknown zone, unreadable or off-grid instant, from not before to, too long.
@@ -127,7 +132,7 @@ def stretches(query: MetricQuery, store_id: str, book: StoreBook) -> StoreSlots:
 
 
 def check_span(query: MetricQuery, zone: ZoneInfo) -> grains.Slot:
-    """From and to in UTC. Raises BadQuery."""
+    """From and to in UTC, on the grain's grid. Raises BadQuery."""
     start, end = instant(query.from_, "from", zone), instant(query.to, "to", zone)
     if start >= end:
         raise BadQuery("from", f"from: {query.from_} is not before to: {query.to}")
@@ -151,6 +156,7 @@ def instant(text: str, field: str, zone: ZoneInfo) -> datetime:
         if _DATE.match(text):
             return grains.midnight(datetime.fromisoformat(text), zone)
         return parse_instant(_UNESCAPED_OFFSET.sub(r"+\1", text), field)
+    # OverflowError: the midnight of a zone that lies before the year 1, or after 9999.
     except (RejectedEvent, ValueError, OverflowError) as error:
         raise BadQuery(
             field,
@@ -176,7 +182,7 @@ def as_of_instant(query: MetricQuery) -> datetime | None:
 
 
 def check_years(field: str, value: datetime) -> None:
-    """Nothing for an instant of the years that can be asked for. Raises BadQuery."""
+    """Raise BadQuery for an instant that lies outside of the years that can be asked for."""
     if not EARLIEST < value < LATEST:
         raise BadQuery(field, f"{field}: {value.isoformat()} lies outside of 1971 to 2169")
 
@@ -184,9 +190,9 @@ def check_years(field: str, value: datetime) -> None:
 def _check_grid(field: str, value: datetime, grain: str, zone: ZoneInfo) -> None:
     check_years(field, value)
     if not grains.on_grid(value, grain, zone):
-        nearest = tuple(shown(near, zone) for near in grains.nearest(value, grain, zone))
+        nearest = tuple(format_instant(near, zone) for near in grains.nearest(value, grain, zone))
         detail = (
-            f"{field}: {shown(value, zone)} is off the {grain} grid of {zone.key};"
+            f"{field}: {format_instant(value, zone)} is off the {grain} grid of {zone.key};"
             f" nearest {' and '.join(nearest)}"
         )
         raise BadQuery(field, detail, nearest)

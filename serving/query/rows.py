@@ -6,18 +6,20 @@ from zoneinfo import ZoneInfo
 
 from serving.query import cells
 from serving.query.catalogue import Metric
-from serving.query.instants import shown
+from serving.query.instants import format_instant
 
 
 def rows_of(
     metric: Metric, found: Sequence[cells.Cell], zone: ZoneInfo, splits: Sequence[cells.Split]
 ) -> list[dict[str, Any]]:
-    """One row for each cell and split; instants are in the zone.
+    """One row for each cell and split, by field; instants are text in the zone.
 
     A row names its split unless that is the whole.
     """
+    # Each boundary is the end of one stretch and the start of the next.
     texts = {
-        instant: shown(instant, zone) for instant in {one for cell in found for one in cell.slot}
+        instant: format_instant(instant, zone)
+        for instant in {one for cell in found for one in cell.slot}
     }
     empty: dict[tuple[frozenset[str], ...], list[dict[str, Any]]] = {}
     rows: list[dict[str, Any]] = []

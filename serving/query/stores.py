@@ -20,7 +20,7 @@ class Store:
     currency: str
 
 
-class StoreBook:
+class StoreRegistry:
     """Every store of the stores file, and defaults for all others."""
 
     def __init__(self, listed: Mapping[str, Store], default_tz: str, default_currency: str) -> None:
@@ -28,11 +28,13 @@ class StoreBook:
         self._tz, self._currency = default_tz, default_currency
 
     @classmethod
-    def load(cls, settings: Settings) -> "StoreBook":
+    def load(cls, settings: Settings) -> "StoreRegistry":
         """The book of these settings.
 
         Raises BadSettings for a stores file or a time zone that does not fit.
         """
+        # Asked for at the start: a wrong default would else be found by the first store that has
+        # none.
         zone_of(settings.default_timezone, "TALLY_DEFAULT_TIMEZONE:")
         book = cls({}, settings.default_timezone, settings.default_currency)
         listed = {

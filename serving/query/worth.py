@@ -10,11 +10,11 @@ from typing import Any
 from serving.merge.reading import Pointers
 from serving.merge.served import FamilyReading, through_of
 from serving.query import cells
-from serving.query.instants import shown
+from serving.query.instants import format_instant
 
 
 def worth_of(found: Sequence[cells.Cell]) -> dict[str, Any]:
-    """`source`, `status` and `complete` of all cells together."""
+    """`source`, `status` and `complete` of all cells together: the weakest of each."""
     status = cells.status_of(status for cell in found for status in cell.statuses)
     source = cells.source_of(source for cell in found for source in cell.sources)
     return {"source": source, "status": status, "complete": status != "provisional"}
@@ -24,6 +24,7 @@ def through_of_all(readings: Sequence[FamilyReading], days: Sequence[date]) -> d
     """The earliest of the families; None if one of them has no instant."""
     instants = [through_of(reading, days) for reading in readings]
     known = [instant for instant in instants if instant is not None]
+    # The slowest family decides, and one without an instant leaves none to the whole.
     return min(known) if len(known) == len(instants) else None
 
 
@@ -47,4 +48,7 @@ def caveats(
         for reading in readings
         for one in reading.findings
     ]
-    return {"master_behind_since": shown(min(behind)) if behind else None, "numbering": numbering}
+    return {
+        "master_behind_since": format_instant(min(behind)) if behind else None,
+        "numbering": numbering,
+    }

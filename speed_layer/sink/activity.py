@@ -3,18 +3,14 @@
 Two registers by day number each.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cassandra.cluster import Session
-from cassandra.query import BoundStatement, PreparedStatement
 
-from runtime.connect import CQL_DATE_ZERO
+from runtime.day_spans import DaySpan, Key, SpanTable
 from runtime.writes import write_groups
 from tally.families import CURRENCY, Family
-
-Key = tuple[str, ...]
-Span = tuple[int, int]
 
 
 class StoreActivity:
@@ -31,6 +27,7 @@ class StoreActivity:
             if has_currency
             else None
         )
+        # In a row behind store, day and start of the window (rows.py).
         self._currency = 3 + family.axes.index(CURRENCY) if has_currency else 0
 
     def note(self, rows: Sequence[Sequence[Any]]) -> None:
@@ -43,7 +40,7 @@ class StoreActivity:
             self._currencies.note(((row[0], row[self._currency]), row[1]) for row in rows)
 
     def flush(self) -> None:
-        """Nothing, once all that was noted is acknowledged."""
+        """Block until all that was noted is acknowledged. Raises Unacknowledged."""
         self._stores.flush()
         if self._currencies:
             self._currencies.flush()
@@ -53,19 +50,12 @@ class DaySpans:
     """First and last day by key, in one table; a key is written again only when its span grows."""
 
     def __init__(self, session: Session, table: str, family: Family, keys: Key) -> None:
-        self._session, self._family = session, family
+        self._session = session
+        self._table = SpanTable(session, table, family.name, keys)
         # What was seen, of that what is not written yet, and what Cassandra has acknowledged.
-        self._seen: dict[Key, Span] = {}
-        self._changed: dict[Key, Span] = {}
-        self._written: dict[Key, Span] = {}
-        names, marks = ", ".join(keys), "?, " * len(keys)
-        text = (
-            f"INSERT INTO {session.keyspace}.{table} (family, {names}, {{}}) VALUES (?,"
-            f" {marks}?) USING TIMESTAMP ?"
-        )
-        self._first, self._last = (
-            self._prepare(text.format(column)) for column in ("first_day", "last_day")
-        )
+        self._seen: dict[Key, DaySpan] = {}
+        self._changed: dict[Key, DaySpan] = {}
+        self._written: dict[Key, DaySpan] = {}
 
     def note(self, days: Iterable[tuple[Key, int]]) -> None:
         """Keys seen on days (days since 1970).
@@ -76,26 +66,17 @@ class DaySpans:
             span = self._seen.get(key)
             if span is None or not span[0] <= day <= span[1]:
                 first, last = span or (day, day)
-                self._seen[key] = self._changed[key] = min(first, day), max(last, day)
+                self._seen[key] = self._changed[key] = DaySpan(min(first, day), max(last, day))
 
     def flush(self) -> None:
-        """Nothing, once each span that has grown is acknowledged."""
+        """Block until each span that has grown is acknowledged. Raises Unacknowledged."""
         write_groups(
             self._session,
-            ([write] for key, span in self._changed.items() for write in self._writes(key, span)),
+            (
+                [write]
+                for key, span in self._changed.items()
+                for write in self._table.writes(key, span, self._written.get(key))
+            ),
         )
         self._written.update(self._changed)
         self._changed.clear()
-
-    def _writes(self, key: Key, span: Span) -> Iterator[BoundStatement]:
-        # The earlier first day has the higher write timestamp and wins; so has the later last day.
-        (first, last), (known_first, known_last) = span, self._written.get(key, (None, None))
-        if first != known_first:
-            yield self._first.bind((self._family.name, *key, first + CQL_DATE_ZERO, -first))
-        if last != known_last:
-            yield self._last.bind((self._family.name, *key, last + CQL_DATE_ZERO, last))
-
-    def _prepare(self, text: str) -> PreparedStatement:
-        statement = self._session.prepare(text)
-        statement.is_idempotent = True
-        return statement

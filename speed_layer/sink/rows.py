@@ -6,21 +6,19 @@ A max-register by write timestamp (epoch, events).
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from cassandra.cluster import Session
 from cassandra.query import BoundStatement
 
 from runtime.binding import binder
-from runtime.connect import CQL_DATE_ZERO, cassandra_cluster
-from runtime.writes import write_groups
+from runtime.connect import CQL_DATE_ZERO, worker_session
+from runtime.writes import prepared, write_groups
 from speed_layer.sink.activity import StoreActivity
 from speed_layer.sink.updates import ViewUpdates
 from tally.families import Family
 from tally.settings import Settings
 
-EPOCH_SHIFT = 40
 WINDOW_SECONDS = 900
 DAY_SECONDS = 86_400
 # Cassandra refuses a longer time to live, 20 years, and one that ends after 2038-01-19 (31 bits); a
@@ -36,6 +34,7 @@ WindowRows: TypeAlias = tuple[Family, Sequence[Row]]
 def row_columns(family: Family) -> tuple[str, ...]:
     """Every column of the family's speed table, in the order in which rows go to the writers."""
     return (
+        # By their places the operator fills rows in, and the sink finds key, day and start in them.
         "store_id",
         "day",
         "window_start",
@@ -43,7 +42,7 @@ def row_columns(family: Family) -> tuple[str, ...]:
         "dim",
         "dim_value",
         "events",
-        *family.parts,
+        *family.part_names,
         "epoch",
     )
 
@@ -51,22 +50,12 @@ def row_columns(family: Family) -> tuple[str, ...]:
 def insert_statement(family: Family, keyspace: str) -> str:
     """The INSERT of a speed row: every column, so that a row is never a mix of two writes."""
     columns = row_columns(family)
+    # All of them in each write: what an update leaves out expires at the time of its own (seen).
     names, marks = ", ".join(f'"{name}"' for name in columns), ", ".join("?" * len(columns))
     return (
         f"INSERT INTO {keyspace}.{family.speed_table} ({names})"
         f" VALUES ({marks}) USING TIMESTAMP ? AND TTL ?"
     )
-
-
-def register(epoch: int, events: int) -> int:
-    """The write timestamp.
-
-    The higher epoch wins, then the row that has seen more events, whoever wrote it and when.
-
-    >>> register(1, 5) > register(1, 4) and register(2, 0) > register(1, 1_000_000)
-    True
-    """
-    return (epoch << EPOCH_SHIFT) | events
 
 
 def seconds_to_live(window_start_millis: int, retention_days: int, now_seconds: float) -> int:
@@ -75,32 +64,20 @@ def seconds_to_live(window_start_millis: int, retention_days: int, now_seconds: 
     As far as Cassandra can store it.
     """
     window_end = window_start_millis // 1000 + WINDOW_SECONDS
+    # From the later of the two: a row of years ago that is replayed today lives as long as one of
+    # today.
     ends = min(max(window_end, now_seconds) + retention_days * DAY_SECONDS, LAST_EXPIRY)
     return max(0, min(LONGEST_TTL_SECONDS, int(ends - now_seconds)))
-
-
-def for_workers(settings: Settings) -> Settings:
-    """The settings without the driver's folders.
-
-    So a worker that outlives one query serves the next with one session.
-    """
-    return settings.model_copy(update={"home": Path(), "checkpoints": None})
-
-
-@cache
-def worker_session(settings: Settings) -> Session:
-    """The session of this Python worker, made on first use: a session does not survive a fork."""
-    return cassandra_cluster(settings).connect(settings.keyspace)
 
 
 class Sink(Protocol):
     """Where the rows of windows go."""
 
     def write(self, windows: Sequence[WindowRows]) -> None:
-        """Nothing, once every row is acknowledged; the windows are on their way to be announced."""
+        """Block until every row is acknowledged; the windows are on their way to be announced."""
 
     def flush(self) -> None:
-        """Nothing, once every written window is announced."""
+        """Block until every written window is announced; raise NotSent when one is not."""
 
 
 MakeSink = Callable[[Settings], Sink]
@@ -121,25 +98,29 @@ class RowSink:
         self._tables: dict[str, FamilyTable] = {}
 
     def write(self, windows: Sequence[WindowRows]) -> None:
-        """The rows acknowledged by Cassandra.
+        """Block until the rows are acknowledged by Cassandra. Raises Unacknowledged.
 
         The rows of a window are seen together: who sees one of its currencies sees the others as
         new.
         """
+        # One instant for all: rows of a window that expire apart would sum to less, for as long as
+        # one of them is there, and not say so.
         now = time.time()
         write_groups(self._session, (self._bound(family, rows, now) for family, rows in windows))
+        # Only now: who is told of a window finds its rows.
         for family, rows in windows:
-            events = self._table(family).events
-            self._updates.announce(family, rows[0][0], rows[0][2], rows[0][events])
+            store_id, _, start, *_, epoch = first = rows[0]
+            seen = first[self._table(family).events]
+            self._updates.announce(family.name, store_id, start, seen, epoch)
         for family in {family for family, _ in windows}:
             self._table(family).activity.note(
                 [row for other, rows in windows if other == family for row in rows]
             )
 
     def flush(self) -> None:
-        """Every written window acknowledged by Kafka, its store's day by Cassandra.
+        """Block until every written window is acknowledged by Kafka, its store's day by Cassandra.
 
-        Raises UpdatesNotSent.
+        Raises NotSent, Unacknowledged.
         """
         for table in self._tables.values():
             table.activity.flush()
@@ -147,7 +128,7 @@ class RowSink:
 
     def timestamp(self, family: Family, row: Row) -> int:
         """The write timestamp of a row."""
-        return register(row[-1], row[self._table(family).events])
+        return family.kind.register(row[-1], row[self._table(family).events])
 
     def _bound(self, family: Family, rows: Sequence[Row], now: float) -> list[BoundStatement]:
         """The statements of a window's rows."""
@@ -174,8 +155,7 @@ class FamilyTable:
     """
 
     def __init__(self, family: Family, session: Session, keyspace: str) -> None:
-        statement = session.prepare(insert_statement(family, keyspace))
-        statement.is_idempotent = True
-        self.insert = binder(statement)
+        # Its timestamp makes a repeated write no other.
+        self.insert = binder(prepared(session, insert_statement(family, keyspace)))
         self.events = row_columns(family).index("events")
         self.activity = StoreActivity(family, session)

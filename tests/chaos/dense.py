@@ -24,7 +24,7 @@ class DenseDay:
     """Sends the day in event-time order; what it has sent is what every view must come to."""
 
     def __init__(self, settings: Settings) -> None:
-        self._channel = KafkaChannel(settings)
+        self._channel = KafkaChannel(settings, "posTransactionTopic")
         self._sent = 0
         self._totals: dict[Cell, list[int]] = defaultdict(lambda: [0, 0])
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 
 from ops.local.stack.processes import send
+from runtime.sources import SALES
 from speed_layer.source import retained
 from speed_layer.views import QUERY
-from tally.families import SALES
 from tests.support.loop import Loop, has_reached, wait_until
 
 

@@ -3,6 +3,8 @@ second, and nobody waits long."""
 
 import itertools
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ from confluent_kafka import TopicPartition
 
 from ops.local.stack.processes import send
 from runtime.connect import NORMALISER_GROUP, cassandra_session, kafka_admin, kafka_consumer
+from runtime.processor.moments import BEFORE_COMMIT
 from schemas import loader
 from tests.support.fault_suite import of_live_stores
 from tests.support.faults import FREEZE_SECONDS, Outcome, pause, suffered, table
@@ -116,19 +119,31 @@ def frozen_inside_a_transaction(loop: Loop) -> None:
     """The second one, with what it has sent and not committed: until the brokers end that,
     nobody reads beyond it."""
     loop.down("normaliser-2")
-    started = loop.start(
-        "up", "normaliser-2", environment={"TALLY_FAULT": f"before_commit:{DELIVERIES}:SIGSTOP"}
-    )
-    started.communicate(timeout=120)
-    frozen = psutil.Process(loop.pid("normaliser-2"))
-    wait_until(
-        lambda: frozen.status() == psutil.STATUS_STOPPED,
-        120,
-        "it is frozen between its last record and the commit",
-    )
-    pause(FREEZE_SECONDS)
-    send(frozen, signal.SIGCONT)
-    pause(FREEZE_SECONDS)
+    with another_normaliser(loop, f"{BEFORE_COMMIT}:{DELIVERIES}:SIGSTOP") as frozen:
+        wait_until(
+            lambda: frozen.status() == psutil.STATUS_STOPPED,
+            120,
+            "it is frozen between its last record and the commit",
+        )
+        pause(FREEZE_SECONDS)
+        send(frozen, signal.SIGCONT)
+        pause(FREEZE_SECONDS)
+    loop.up("normaliser-2")
+
+
+@contextmanager
+def another_normaliser(loop: Loop, crash: str) -> Iterator[psutil.Process]:
+    """The shipped one of the second slot with a crash put in (tests/controls); nobody starts it
+    again, and it is told to stop at the end if it has not ended by itself."""
+    environment = {**loop.environment, "TALLY_NORMALISER_SLOT": "1"}
+    command = [sys.executable, "-m", "tests.controls.crashing", crash]
+    with subprocess.Popen(command, env=environment) as started:
+        try:
+            yield psutil.Process(started.pid)
+            started.terminate()
+            started.wait(30)
+        finally:
+            started.kill()
 
 
 def everything_is_counted_once(loop: Loop, load: LiveLoad) -> None:

@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from runtime.sources import FAMILIES
 from schemas.loader import event_schema, master_schema
-from tally.families import FAMILIES, Family
+from tally.families import Family
 from tests.unit.schemas.cql import tables
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from ops.cli.app import build_app
 
 ROOT = Path(__file__).parents[2]
 _FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_SHOWN = re.compile(r"^`([\w./-]+)`:\n\n```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)|(?:src|href|srcset)=\"([^\"]+)\"")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -26,6 +27,11 @@ def pages() -> dict[str, str]:
 def code_of(text: str) -> list[str]:
     """Code blocks and code spans of a page."""
     return [*_FENCE.findall(text), *_INLINE.findall(_FENCE.sub("", text))]
+
+
+def files_shown(text: str) -> dict[str, str]:
+    """Content of each code block that stands under the name of a file alone."""
+    return dict(_SHOWN.findall(text))
 
 
 def links_of(text: str) -> list[str]:

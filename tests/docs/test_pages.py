@@ -3,9 +3,17 @@ from collections.abc import Callable
 
 import pytest
 
-from ops.docs_settings import FILE, settings_page
-from tally.settings import Settings
-from tests.docs.pages import ROOT, anchors_of, code_of, links_of, make_targets, pages, verbs
+from ops.docs.settings import variables
+from tests.docs.pages import (
+    ROOT,
+    anchors_of,
+    code_of,
+    files_shown,
+    links_of,
+    make_targets,
+    pages,
+    verbs,
+)
 
 BY_PAGE = pytest.mark.parametrize("page", pages())
 ELSEWHERE = ("https://", "http://", "mailto:")
@@ -39,14 +47,9 @@ def test_every_module_that_code_starts_is_there(page: str) -> None:
 
 @BY_PAGE
 def test_every_setting_that_a_page_names_is_there(page: str) -> None:
-    known = {f"TALLY_{name.upper()}" for name in Settings.model_fields}
+    named = set(re.findall(r"\bTALLY_[A-Z_]*[A-Z]\b", pages()[page]))
 
-    assert (
-        set(re.findall(r"\bTALLY_[A-Z_]*[A-Z]\b", pages()[page]))
-        - known
-        - {"TALLY_TEST_STACK_HOME"}
-        == set()
-    )
+    assert named - variables() - {"TALLY_TEST_STACK_HOME"} == set()
 
 
 @BY_PAGE
@@ -57,8 +60,25 @@ def test_every_file_that_code_names_by_its_folder_is_there(page: str) -> None:
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
-def test_the_page_of_settings_is_current() -> None:
-    assert FILE.read_text("utf-8") == settings_page(), "run `python -m ops.docs_settings`"
+@BY_PAGE
+def test_every_file_that_a_page_shows_is_shown_as_it_is(page: str) -> None:
+    shown = files_shown(pages()[page])
+
+    assert {name for name, text in shown.items() if (ROOT / name).read_text("utf-8") != text} == (
+        set()
+    )
+
+
+def test_the_pages_for_contributors_show_the_source_that_is_sent_through_the_loop() -> None:
+    folder = ROOT / "tests" / "e2e" / "eleventh"
+    files = {
+        str(file.relative_to(ROOT))
+        for file in folder.rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+
+    long = f"{folder.relative_to(ROOT)}/message.schema.json"
+    assert files - {long} == set(files_shown(pages()["CONTRIBUTING.md"]))
 
 
 def test_the_architecture_page_is_short_and_states_invariants() -> None:

@@ -2,19 +2,24 @@
 what a full recompute says.
 
 It restates the rules of docs/guarantees.md in a few lines of plain Python; of the pipeline it
-shares the values of tally/merge.py alone.
+shares the values of tally/algebra/merge.py and, where a law is of any part, the part's own values.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
 
 from hypothesis import strategies as st
 
-from tally.merge import Axes, MergedWindow, Parts, WindowState
+from tally.algebra.merge import Axes, MergedWindow, Parts, WindowState
+from tally.algebra.parts import Part, Sum, Value
+from tally.kinds.additive import ADDITIVE
 
 Merge = Callable[[WindowState | None, WindowState | None, bool], MergedWindow]
 WINDOWS = (0, 1)
 EPOCH = 1
+AMOUNT = Sum("amount")
+merge_window = partial(ADDITIVE.merge, (AMOUNT,))
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,11 @@ class Event:
     offset: int
     amount: int
     currency: str = "USD"
+
+    @property
+    def at(self) -> int:
+        """Its instant, in an order that is not that of the offsets."""
+        return self.amount * 7 % 5
 
 
 @dataclass(frozen=True)
@@ -82,20 +92,24 @@ def first_copies(log: Iterable[Event]) -> dict[str, Event]:
     return found
 
 
-def speed_state(log: Sequence[Event], window: int, accepted: int) -> WindowState | None:
+def speed_state(
+    log: Sequence[Event], window: int, accepted: int, part: Part = AMOUNT
+) -> WindowState | None:
     """What the speed layer holds after the first `accepted` records of the window: it knows of
     no other window."""
-    return speed_of(of_window(log, window)[:accepted])
+    return speed_of(of_window(log, window)[:accepted], part)
 
 
-def speed_of(received: Iterable[Event]) -> WindowState | None:
+def speed_of(received: Iterable[Event], part: Part = AMOUNT) -> WindowState | None:
     """The state of a set of records of one window, in whatever order and however often they
     came; no record, no row."""
     kept = first_copies(received)
-    return WindowState(EPOCH, len(kept), sums(kept.values())) if kept else None
+    return WindowState(EPOCH, len(kept), values_of(kept.values(), part)) if kept else None
 
 
-def batch_state(log: Sequence[Event], window: int, until: int) -> WindowState | None:
+def batch_state(
+    log: Sequence[Event], window: int, until: int, part: Part = AMOUNT
+) -> WindowState | None:
     """What a rebuild over the log below `until` holds: conflicts whose first copy lies in
     another window are excluded."""
     held = [event for event in log if event.offset < until]
@@ -103,40 +117,55 @@ def batch_state(log: Sequence[Event], window: int, until: int) -> WindowState | 
     counted = [event for event in here.values() if everywhere[event.identity].window == window]
     excluded = [event for event in here.values() if everywhere[event.identity].window != window]
     # As in the tables: a row for every currency of the window, a zero where all of it is excluded.
-    emptied: dict[Axes, Parts] = {(event.currency,): {"amount": 0} for event in excluded}
-    values = {**emptied, **sums(counted)}
-    return WindowState(EPOCH, len(here), values, sums(excluded)) if here else None
+    emptied: dict[Axes, Parts] = {(event.currency,): {part.name: part.zero} for event in excluded}
+    values = {**emptied, **values_of(counted, part)}
+    return WindowState(EPOCH, len(here), values, values_of(excluded, part)) if here else None
 
 
-def recomputed(log: Sequence[Event], window: int, cut: Cut) -> int:
+def recomputed(log: Sequence[Event], window: int, cut: Cut, part: Part = AMOUNT) -> Value:
     """The window's total from scratch over the longer of the two prefixes, without the conflicts
-    that batch has seen."""
+    that batch has seen.
+
+    Of a part that takes nothing back it is batch's prefix as soon as batch has left one out."""
     accepted = of_window(log, window)[: cut.speed[window]]
     held = [event for event in log if event.offset < cut.batch]
     longer = first_copies({*accepted, *of_window(held, window)})
     taken_back = {one for one, event in first_copies(held).items() if event.window != window}
     seen_by_batch = {event.identity for event in of_window(held, window)}
-    return sum(
-        event.amount for one, event in longer.items() if one not in taken_back & seen_by_batch
-    )
+    left_out = taken_back & seen_by_batch
+    if left_out and not part.is_invertible:
+        longer = first_copies(of_window(held, window))
+    return value_of((event for one, event in longer.items() if one not in left_out), part)
 
 
-def served(merge: Merge, log: Sequence[Event], window: int, cut: Cut) -> MergedWindow:
+def served(
+    merge: Merge, log: Sequence[Event], window: int, cut: Cut, part: Part = AMOUNT
+) -> MergedWindow:
     """The merge of both sides at the cut."""
     return merge(
-        speed_state(log, window, cut.speed[window]), batch_state(log, window, cut.batch), False
+        speed_state(log, window, cut.speed[window], part),
+        batch_state(log, window, cut.batch, part),
+        False,
     )
 
 
-def sums(events: Iterable[Event]) -> dict[Axes, Parts]:
-    """Amount by currency."""
-    found: dict[Axes, dict[str, int]] = {}
+def values_of(events: Iterable[Event], part: Part = AMOUNT) -> dict[Axes, Parts]:
+    """The part's value by currency."""
+    by_currency: dict[Axes, list[Event]] = {}
     for event in events:
-        parts = found.setdefault((event.currency,), {"amount": 0})
-        parts["amount"] += event.amount
-    return dict(found)
+        by_currency.setdefault((event.currency,), []).append(event)
+    return {axes: {part.name: value_of(some, part)} for axes, some in by_currency.items()}
 
 
-def total(window: MergedWindow) -> int:
-    """All currencies together; a missing window counts as 0 here, its source says what it is."""
-    return sum(parts["amount"] for parts in (window.values or {}).values())
+def value_of(events: Iterable[Event], part: Part = AMOUNT) -> Value:
+    """The part's value of the events; that of AMOUNT is added up here, by hand."""
+    some = list(events)
+    if part is AMOUNT:
+        return sum(event.amount for event in some)
+    return part.of([event.at for event in some], [event.amount for event in some])
+
+
+def total(window: MergedWindow, part: Part = AMOUNT) -> Value:
+    """All currencies together; a missing window is the zero here, its source says what it is."""
+    held = (parts[part.name] for parts in (window.values or {}).values())
+    return reduce(part.plus, held, part.zero)

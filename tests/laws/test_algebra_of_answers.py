@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runtime.sources import SALES
 from serving.merge.served import UNKNOWN, ServedWindow
 from serving.query import catalogue
 from serving.query.cells import Cell, cells, values_of
-from tally.families import SALES
-from tally.merge import MergedWindow
+from tally.algebra.merge import MergedWindow
 from tally.windows import WINDOW
 from tests.support.serving_world import at
 
 START = at("2017-10-29T00:00")
 SUMS = ("transactions", "revenue", "gross_revenue", "units")
 counts = st.tuples(*(st.integers(0, 10**9) for _ in SALES.parts)).map(
-    lambda values: dict(zip(SALES.parts, values, strict=True))
+    lambda values: dict(zip(SALES.part_names, values, strict=True))
 )
 known = counts.map(
     lambda parts: ServedWindow(MergedWindow("batch", 1, {("USD",): parts}), "final", True)

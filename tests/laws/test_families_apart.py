@@ -7,18 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from serving.merge.served import ServedWindow
-from serving.query.catalogue import Metric, Sum, ratio
+from serving.query.catalogue import Metric, WeightedSum, ratio
 from serving.query.cells import WHOLE, Cell, Window, cells, values_of, values_seen
+from tally.algebra.merge import Axes, MergedWindow, Parts
+from tally.algebra.parts import Sum
 from tally.families import Family
-from tally.merge import Axes, MergedWindow, Parts
 from tally.windows import WINDOW
 from tests.support.serving_world import at
 
 START = at("2026-11-23T10:00")
-PHONES = Family("phones", axes=("zone", "kind"), parts=("visits", "seconds"), epoch=1)
-DOORS = Family("doors", axes=("zone",), parts=("visits", "passers_by"), epoch=1)
+PHONES = Family("phones", axes=("zone", "kind"), parts=(Sum("visits"), Sum("seconds")), epoch=1)
+DOORS = Family("doors", axes=("zone",), parts=(Sum("visits"), Sum("passers_by")), epoch=1)
 ENTRY = {"id": "capture", "unit": "fraction", "families": ["phones", "doors"], "by": ["zone"]}
-SHARE = Metric(ENTRY, Sum(PHONES, {"visits": 1}), Sum(DOORS, {"visits": 1}))
+SHARE = Metric(ENTRY, WeightedSum(PHONES, {"visits": 1}), WeightedSum(DOORS, {"visits": 1}))
 
 zones, kinds, counts = st.sampled_from("abc"), st.sampled_from("xy"), st.integers(-9, 9)
 

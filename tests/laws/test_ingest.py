@@ -7,10 +7,10 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.replay.sendings import Plan, Receipt, Sending, sendings
+from ingest.replay.sendings import Perturbation, Receipt, Sending, sendings
+from ingest.sources.sales.record import CanonicalReceipt
 from schemas import loader
 from tally.errors import RejectedEvent
-from tally.events import CanonicalReceipt
 from tests.unit.ingest.bounds import beyond_bounds
 from tests.unit.ingest.bounds import outcome as outcome_now
 from tests.unit.ingest.bounds import written as canonical_bytes
@@ -154,7 +154,7 @@ def test_parts_of_a_sale_add_up_to_its_lines(lines: list[tuple[int, int]]) -> No
 
 
 PLANS = st.builds(
-    Plan,
+    Perturbation,
     seed=st.integers(0, 9),
     duplicates=st.sampled_from([0, 0.5, 1]),
     disorder=st.sampled_from([0, 300]),
@@ -179,7 +179,7 @@ RECEIPTS = [
 
 @settings(max_examples=50)
 @given(PLANS)
-def test_replay_sends_in_order_of_time_every_receipt_once_first(plan: Plan) -> None:
+def test_replay_sends_in_order_of_time_every_receipt_once_first(plan: Perturbation) -> None:
     sent = list(sendings(RECEIPTS, plan))
 
     assert [sending.send_at for sending in sent] == sorted(sending.send_at for sending in sent)
@@ -193,7 +193,7 @@ def test_replay_sends_in_order_of_time_every_receipt_once_first(plan: Plan) -> N
 
 @settings(max_examples=50)
 @given(PLANS)
-def test_replayed_first_copy_comes_before_its_duplicate_and_conflict(plan: Plan) -> None:
+def test_replayed_first_copy_comes_before_its_duplicate_and_conflict(plan: Perturbation) -> None:
     first: dict[str, Sending] = {}
     for sending in sendings(RECEIPTS, plan):
         if sending.kind == "bad":

@@ -4,7 +4,7 @@ layer."""
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally.merge import MISSING, Axes, MergedWindow, Parts, WindowState, merge_window
+from tally.algebra.merge import MISSING, Axes, MergedWindow, Parts, WindowState
 from tests.laws.history import (
     EPOCH,
     WINDOWS,
@@ -12,6 +12,7 @@ from tests.laws.history import (
     Event,
     cuts,
     logs,
+    merge_window,
     served,
     speed_of,
     speed_state,

@@ -1,16 +1,19 @@
 """Negative controls: each wrong rule breaks a law that the right one keeps."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tally.merge import MergedWindow, WindowState, add_parts, merge_window
-from tests.laws.history import Event, Merge, cuts, logs
+from tally.algebra.merge import MergedWindow, WindowState
+from tally.kinds.additive import ADDITIVE
+from tests.laws.history import AMOUNT, Event, Merge, cuts, logs, merge_window
 from tests.laws.rules import check_conflicts_stay_away, check_equals_recompute, check_never_falls
 
+add_parts = partial(ADDITIVE.over_time, (AMOUNT,))
 SEARCH = settings(
     max_examples=3_000,
     database=None,

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from speed_layer.prefix import NEVER, WINDOW_MILLIS, Prefix, WindowRow
 from speed_layer.records import ID_TYPE, Records
+from tally.algebra.parts import Sum
 
 LATENESS = 2 * WINDOW_MILLIS
 Key = tuple[str, int, str]
@@ -47,6 +48,7 @@ sold = st.builds(
     st.sampled_from(["EUR", "USD"]),
     st.integers(-9, 9),
 )
+PARTS = (Sum("receipts"), Sum("cents"))
 logs = st.lists(sold, max_size=40)
 
 
@@ -61,6 +63,7 @@ def records_of(log: Sequence[Sold]) -> Records:
         np.array([currencies.index(one.currency) for one in log], np.int64),
         [(name,) for name in currencies],
         np.array([(1, one.cents) for one in log], np.int64).reshape(-1, 2),
+        PARTS,
     )
 
 

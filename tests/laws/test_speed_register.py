@@ -4,7 +4,7 @@ longest prefix stays."""
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed_layer.sink.rows import register
+from tally.algebra.register import register
 from tests.support.first_by_offset import Sale, Totals, window_totals
 
 EPOCH = 1

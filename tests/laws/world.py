@@ -9,8 +9,9 @@ by `look()`.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from speed_layer.sink.rows import register
-from tally.merge import WindowState, merge_window
+from tally.algebra.merge import WindowState
+from tally.algebra.register import register
+from tests.laws.history import merge_window
 
 WIDTH, LATENESS, LAST = (
     2,

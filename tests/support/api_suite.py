@@ -10,6 +10,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from tests.support.published import unlike
 from tests.support.serving_example import DIRTY, NEW, SETTLED
 
 Ask = Callable[..., httpx.Response]
@@ -21,13 +22,24 @@ PROVISIONAL = {"status": "provisional", "complete": False}
 @contextmanager
 def asking(app: FastAPI) -> Iterator[Ask]:
     """A function that asks the application in this process, all on one event loop:
-    ask("/v1/stores", limit="1")."""
+    ask("/v1/stores", limit="1").
+
+    At the end each answer has to be what the application publishes of it: not before, for some
+    tests measure the time of an answer.
+    """
+    answers: list[httpx.Response] = []
     with asyncio.Runner() as runner:
         client = httpx.AsyncClient(
             transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://tally"
         )
-        yield lambda path, **parameters: runner.run(client.get(path, params=parameters or None))
+
+        def ask(path: str, **parameters: Any) -> httpx.Response:
+            answers.append(runner.run(client.get(path, params=parameters or None)))
+            return answers[-1]
+
+        yield ask
         runner.run(client.aclose())
+    assert [line for answer in answers for line in unlike(app, answer)] == []
 
 
 def rows(answer: httpx.Response) -> dict[str, dict[str, Any]]:

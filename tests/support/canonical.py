@@ -7,9 +7,13 @@ from datetime import datetime
 import msgspec
 from confluent_kafka import Message
 
+from ingest.sources.sales.contract import receipt_id
+from ingest.sources.sales.record import CanonicalReceipt, Line
+from ingest.sources.traffic.contract import CanonicalInterval
 from runtime.connect import kafka_producer
-from tally.events import SCHEMA_VERSION, CanonicalInterval, CanonicalReceipt, Line
-from tally.identity import fingerprint, interval_id, receipt_id
+from runtime.producer import AwaitedProducer
+from tally.events import SCHEMA_VERSION
+from tally.identity import fingerprint, interval_id
 from tally.instants import instant_text
 from tally.partitions import partition_of
 from tally.settings import Settings
@@ -58,7 +62,7 @@ def interval(store: str, device: str, happened_at: datetime, entries: int = 1) -
     text = instant_text(happened_at)
     return CanonicalInterval(
         schema_version=SCHEMA_VERSION,
-        event_id=interval_id(store, device, text),
+        event_id=interval_id("traffic", store, device, text),
         store_id=store,
         happened_at=text,
         received_at=text,
@@ -75,24 +79,16 @@ def interval(store: str, device: str, happened_at: datetime, entries: int = 1) -
 
 def send(settings: Settings, topic: str, records: Iterable[Canonical]) -> Sequence[Placed]:
     """(partition, offset) of each record, all acknowledged."""
-    producer = kafka_producer(settings)
     placed: list[Placed] = []
 
-    def keep(error: object, message: Message) -> None:
-        assert error is None, error
+    def keep(message: Message) -> None:
         partition, offset = message.partition(), message.offset()
         assert partition is not None and offset is not None
         placed.append((partition, offset))
 
+    sender = AwaitedProducer(kafka_producer(settings), 60, keep)
     for record in records:
         partition = partition_of(record.store_id, settings.partitions)
-        while True:
-            try:
-                producer.produce(
-                    topic, msgspec.json.encode(record), record.store_id, partition, on_delivery=keep
-                )
-                break
-            except BufferError:
-                producer.poll(0.1)
-    assert producer.flush(60) == 0
+        sender.send(topic, msgspec.json.encode(record), record.store_id, partition)
+    sender.settle(f"topic {topic}", "look into the broker's log")
     return placed

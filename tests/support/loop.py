@@ -18,10 +18,10 @@ from ops.lag import Lag, read_lag
 from ops.local.demo.run import wait_until_caught_up
 from runtime.checkpoint import committed_position
 from runtime.connect import cassandra_session
+from runtime.sources import SALES
 from runtime.sparkconf import SHORT_RUN_JAVA
 from speed_layer import receipts, views
 from speed_layer.source import retained
-from tally.families import SALES
 from tally.settings import Settings
 
 SERVICES = ("normaliser", "speed", "master", "api")

@@ -16,6 +16,7 @@ from cassandra.cluster import Session
 
 from ops.audit.topics import dead_letters
 from runtime.connect import kafka_producer
+from runtime.producer import hand_over
 from tally.instants import instant_text
 from tests.support.gateway_client import GatewayClient
 from tests.support.ledger import FATES, ledger_totals
@@ -107,12 +108,7 @@ class Odds:
         """Straight onto a topic, with whatever key and headers."""
         key = self._chance.choice((None, b"", b"\xff\x00", b"odd", b"k" * 900))
         headers = self._chance.choice(HEADERS)
-        while True:
-            try:
-                self._producer.produce(topic, value, key, headers=headers)
-                break
-            except BufferError:
-                self._producer.poll(0.1)
+        hand_over(self._producer, topic, value, key, headers=headers)
         name = "raw" if topic in TOPICS.values() else "canonical"
         setattr(self.sent, name, getattr(self.sent, name) + 1)
 

@@ -10,12 +10,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from uuid import uuid4
-
-from confluent_kafka import TopicPartition
 
 from ops.audit.topics import dead_letters
-from runtime.connect import kafka_consumer
+from runtime.reading import read_to_end
 from tally.instants import from_millis
 from tally.settings import Settings
 from tests.support.plain_oracle import Event, event_of
@@ -147,19 +144,8 @@ def arrivals(settings: Settings, topic: str, keys: Collection[str] = ()) -> Iter
         for letter in dead_letters(settings)
         if letter.topic == topic
     }
-    consumer = kafka_consumer(settings, f"prefixes-{uuid4()}", {"enable.partition.eof": True})
-    try:
-        partitions = list(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-        ended: set[int | None] = set()
-        while len(ended) < len(partitions):
-            for message in consumer.consume(10_000, timeout=1.0):
-                if (error := message.error()) is not None:
-                    assert error.name() == "_PARTITION_EOF", error
-                    ended.add(message.partition())
-                elif (message.partition(), message.offset()) not in dead and (
-                    not wanted or message.key() in wanted
-                ):
-                    yield from_millis(message.timestamp()[1]), event_of(message.value() or b"")
-    finally:
-        consumer.close()
+    for message in read_to_end(settings, [topic]):
+        if (message.partition(), message.offset()) not in dead and (
+            not wanted or message.key() in wanted
+        ):
+            yield from_millis(message.timestamp()[1]), event_of(message.value() or b"")

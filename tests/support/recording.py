@@ -24,7 +24,7 @@ from typing import Any
 
 import httpx
 from cassandra.cluster import Session
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
+from confluent_kafka import Message
 from deltalake import DeltaTable
 
 from ops.lag import read_lag
@@ -32,6 +32,7 @@ from ops.local.demo.run import DISTURBED, wait_until_caught_up
 from ops.local.stack.addresses import apart
 from runtime.connect import cassandra_session
 from runtime.output import note as say
+from runtime.reading import read_to_end
 from tally.settings import Settings
 from tests.support.facts import Fact, compare, fact, stable
 from tests.support.gateway_client import GatewayClient
@@ -215,25 +216,12 @@ def _master(settings: Settings) -> Iterator[Fact]:
 
 def _records(settings: Settings, topic: str) -> Iterator[Fact]:
     """Every record of a topic, in the order of their contents."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": settings.kafka,
-            "group.id": "recording",
-            "isolation.level": "read_committed",
-        }
-    )
     found: list[Fact] = []
-    for partition in consumer.list_topics(topic).topics[topic].partitions:
-        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
-        while some := consumer.consume(1000, 5.0):
-            for message in some:
-                headers = _headers(message)
-                value = (message.value() or b"").decode("utf-8", "replace")
-                told = [str(message.key()), _parsed(value), headers]
-                found.append(
-                    fact(f"topic {topic}", json.dumps(stable(told), sort_keys=True)[:200], told)
-                )
-    consumer.close()
+    for message in read_to_end(settings, [topic]):
+        headers = _headers(message)
+        value = (message.value() or b"").decode("utf-8", "replace")
+        told = [str(message.key()), _parsed(value), headers]
+        found.append(fact(f"topic {topic}", json.dumps(stable(told), sort_keys=True)[:200], told))
     seen: Counter[str] = Counter()
     for kind, key, value in sorted(found):
         seen[key] += 1

@@ -7,13 +7,13 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from uuid import uuid4
 
 import pyarrow.parquet as pq
 from cassandra.cluster import Session
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import Message
 
-from runtime.connect import kafka_consumer
+from runtime.connect import kafka_admin
+from runtime.reading import read_to_end
 from tally.settings import Settings
 
 CHUNK = 1 << 24
@@ -46,31 +46,10 @@ class Scan:
 def scan_topics(scan: Scan, settings: Settings, topics: Collection[str] = ()) -> None:
     """Keys, values and headers of every record of the topics (none named: all), aborted ones
     too."""
-    consumer = kafka_consumer(
-        settings,
-        f"scan-{uuid4()}",
-        {"enable.partition.eof": True, "isolation.level": "read_uncommitted"},
-    )
-    try:
-        known = consumer.list_topics(timeout=10).topics
-        chosen = [
-            (name, number)
-            for name, topic in known.items()
-            if not topics or name in topics
-            for number in topic.partitions
-        ]
-        consumer.assign([TopicPartition(name, number, 0) for name, number in chosen])
-        ended: set[tuple[str | None, int | None]] = set()
-        while len(ended) < len(chosen):
-            for message in consumer.consume(5_000, timeout=1.0):
-                if (error := message.error()) is not None:
-                    assert error.name() == "_PARTITION_EOF", error
-                    ended.add((message.topic(), message.partition()))
-                else:
-                    scan.records += 1
-                    scan.look(_whole(message), f"topic {message.topic()}")
-    finally:
-        consumer.close()
+    chosen = topics or kafka_admin(settings).list_topics(timeout=10).topics
+    for message in read_to_end(settings, chosen, {"isolation.level": "read_uncommitted"}):
+        scan.records += 1
+        scan.look(_whole(message), f"topic {message.topic()}")
 
 
 def _whole(message: Message) -> bytes:

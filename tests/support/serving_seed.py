@@ -12,8 +12,9 @@ from datetime import UTC, date, datetime, timedelta
 
 from ops import provision
 from runtime.connect import cassandra_session
-from serving.merge.views import Activity, Published, ViewRow
-from tally.families import SALES
+from runtime.sources import SALES
+from serving.merge.views import Activity, ViewRow
+from tally.generation import Generation
 from tally.settings import Settings
 from tests.support.serving_tables import insert_world
 from tests.support.serving_world import PARTITIONS, Stored, World
@@ -68,13 +69,13 @@ def _sales(chance: random.Random, store: str, day: date) -> Iterator[Stored]:
                 yield Stored(SALES, store, row, generation)
 
 
-def _flip(day: date) -> Published:
+def _flip(day: date) -> Generation:
     flipped = datetime.combine(
         REBUILT[-1] + timedelta(days=1), datetime.min.time(), UTC
     ) + timedelta(hours=2)
     everywhere, start = range(PARTITIONS), datetime.combine(day, datetime.min.time(), UTC)
     pinned, through = dict.fromkeys(everywhere, 39_000), dict.fromkeys(everywhere, flipped)
-    return Published(
+    return Generation(
         day, GENERATION, 1, start, start + timedelta(days=1), 12, flipped, pinned, through
     )
 

@@ -4,7 +4,8 @@ from typing import Any
 
 from cassandra.cluster import Session
 
-from tally.families import FAMILIES, Family
+from runtime.sources import FAMILIES
+from tally.families import Family
 from tests.support.serving_world import Stored, World
 
 
@@ -89,7 +90,7 @@ def _view_row(stored: Stored) -> tuple[str, dict[str, Any]]:
         "events": row.events,
         "epoch": row.epoch,
         **_named(family.axes, row.axes),
-        **_named(family.parts, row.parts),
+        **_named(family.part_names, row.parts),
     }
     if stored.generation is None:
         return family.speed_table, values

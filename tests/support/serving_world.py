@@ -10,18 +10,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+from runtime.sources import SALES, TRAFFIC
 from serving.merge.views import (
     Activity,
-    Covering,
     CurrencySpan,
     Finding,
     Gap,
-    Published,
-    Span,
+    GenerationSpan,
     ViewRow,
 )
 from tally.errors import ViewsUnreachable
-from tally.families import SALES, TRAFFIC, Family
+from tally.families import Family
+from tally.generation import Covering, Generation
 
 PARTITIONS = 4
 
@@ -44,7 +44,7 @@ class World:
     """
 
     rows: list[Stored] = field(default_factory=list)
-    pointers: list[tuple[Family, Published]] = field(default_factory=list)
+    pointers: list[tuple[Family, Generation]] = field(default_factory=list)
     master: list[tuple[Family, date, int, int]] = field(default_factory=list)
     speed: list[tuple[Family, int, int]] = field(default_factory=list)
     late: list[tuple[Family, datetime, int]] = field(default_factory=list)
@@ -98,12 +98,12 @@ def counted(
     return Stored(TRAFFIC, store, row, generation)
 
 
-def flip(day: str, generation: int, flipped_at: str, pin: int, **covered: str) -> Published:
+def flip(day: str, generation: int, flipped_at: str, pin: int, **covered: str) -> Generation:
     """A generation of a day, pinned at one offset in every partition; it covers it whole, or
     covered_from, covered_until."""
     everywhere = range(PARTITIONS)
     end = at(f"{day}T00:00") + timedelta(days=1)
-    return Published(
+    return Generation(
         date.fromisoformat(day),
         generation,
         1,
@@ -122,7 +122,7 @@ class MemoryViews:
     def __init__(self, world: World) -> None:
         self.world, self.is_down = world, False
 
-    async def published(self, family: Family, days: Sequence[date]) -> dict[date, Published]:
+    async def published(self, family: Family, days: Sequence[date]) -> dict[date, Generation]:
         return {day: found[-1] for day, found in (await self.history(family, days)).items()}
 
     async def newest(self, family: Family, first: date, last: date) -> int:
@@ -140,9 +140,9 @@ class MemoryViews:
         history = await self.history(family, days)
         return {day: [_covering(one) for one in found] for day, found in history.items()}
 
-    async def history(self, family: Family, days: Sequence[date]) -> dict[date, list[Published]]:
+    async def history(self, family: Family, days: Sequence[date]) -> dict[date, list[Generation]]:
         await self.check()
-        by_day: dict[date, list[Published]] = defaultdict(list)
+        by_day: dict[date, list[Generation]] = defaultdict(list)
         for of, one in self.world.pointers:
             if of is family and one.day in days:
                 by_day[one.day].append(one)
@@ -158,7 +158,9 @@ class MemoryViews:
     ) -> list[ViewRow]:
         return await self._rows(family, store_id, dict(generations))
 
-    async def batch_span(self, family: Family, store_id: str, span: Span) -> list[ViewRow]:
+    async def batch_span(
+        self, family: Family, store_id: str, span: GenerationSpan
+    ) -> list[ViewRow]:
         rows = await self._rows(family, store_id, dict.fromkeys(span.days, span.generation))
         return [row for row in rows if span.start <= row.window_start < span.end]
 
@@ -230,5 +232,5 @@ class MemoryViews:
             )
 
 
-def _covering(one: Published) -> Covering:
+def _covering(one: Generation) -> Covering:
     return Covering(one.day, one.generation, one.epoch, one.covered_from, one.covered_until)

@@ -20,7 +20,10 @@ def run_rebuild(address: str, conf: dict[str, Any], say: Callable[[str], None]) 
     """
     with httpx.Client(base_url=f"http://{address}", timeout=30) as client:
         client.headers["Authorization"] = f"Bearer {_token(client)}"
+        # Airflow answers some seconds before it has read its DAGs.
         _wait_for_dag(client)
+        # The demo keeps it paused until here: an hourly run would replace what the speed layer is
+        # to show.
         client.patch(f"/api/v2/dags/{DAG}", json={"is_paused": False}).raise_for_status()
         answer = client.post(
             f"/api/v2/dags/{DAG}/dagRuns", json={"logical_date": None, "conf": conf}

@@ -35,6 +35,8 @@ def serve_one(settings: Settings, say: Callable[[str], None], now: datetime | No
     receipt = live_receipt(now)
     started = time.monotonic()
     with httpx.Client(timeout=DEADLINE_SECONDS) as client:
+        # The store may have sold in this quarter hour already, in an earlier run: one more is
+        # waited for.
         before = _served(client, settings, now) or 0
         answer = client.post(f"http://{settings.gateway}/v1/events/pos", json=receipt)
         if answer.status_code != httpx.codes.ACCEPTED:
@@ -53,7 +55,7 @@ def serve_one(settings: Settings, say: Callable[[str], None], now: datetime | No
 
 
 def live_receipt(now: datetime) -> dict[str, Any]:
-    """A receipt of the instant.
+    """A receipt of the instant, by field of the message; prices in major units.
 
     Its number is the instant's, so that another run's is another receipt.
     """

@@ -90,6 +90,7 @@ class Demo:
         The stack is left running.
         """
         self._step("start the stack, Airflow beside what follows", self._start)
+        # `up` has chosen the addresses by now.
         self._settings = Settings.load(self._environment)
         self._say(f"watch it come in: http://{self._settings.api}/")
         replay = [
@@ -105,7 +106,10 @@ class Demo:
         self._step("replay one year of receipts", lambda: self._tally(*replay))
         self._step("both layers catch up", self._catch_up)
         self._step(
-            "one question before any rebuild: the speed layer answers", lambda: self._tally(*SAMPLE)
+            # Before the rebuild: afterwards the batch layer answers, whatever the speed layer
+            # holds.
+            "one question before any rebuild: the speed layer answers",
+            lambda: self._tally(*SAMPLE),
         )
         self._step(
             "the ledger before the rebuild", lambda: self._tally("audit", "--only", "ledger")
@@ -119,6 +123,7 @@ class Demo:
             "the same question after the rebuild: the batch layer answers",
             lambda: self._tally(*SAMPLE),
         )
+        # Its exit code is the demo's own.
         code = self._step("audit", lambda: self._tally("audit", check=False))
         # After the audit, which knows the receipts of the package alone.
         live = self._step(
@@ -131,6 +136,7 @@ class Demo:
     def stop(self) -> None:
         """Stop everything that the demo started."""
         if self._starting is not None and self._starting.poll() is None:
+            # It holds the stack's lock, for which `down` would wait.
             self._starting.terminate()
             self._starting.wait()
         self._step("stop the stack", lambda: self._tally("down"))

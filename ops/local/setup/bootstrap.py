@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[3]
+# By whichever Python this is run, there is no environment yet in which Tally is installed.
 sys.path.insert(0, str(REPOSITORY))
 
 from ops.local.stack.machine import check_folder, check_java  # noqa: E402
@@ -41,6 +42,7 @@ def main() -> int:
     except TallyError as error:
         print(f"setup: {error}", file=sys.stderr)
         return 1
+    # By the new environment: the JVM parts need its packages.
     command = [str(PYTHON), "-m", "ops.local.stack.artifacts"]
     return subprocess.run(command, cwd=REPOSITORY, check=False).returncode
 
@@ -51,6 +53,7 @@ def _environment_is_current() -> bool:
 
 def _wanted_state() -> str:
     content = b"".join((REPOSITORY / name).read_bytes() for name in INPUTS)
+    # The folder too: an environment's scripts name it, and do not run from another one.
     return hashlib.sha256(content + str(REPOSITORY).encode()).hexdigest()
 
 
@@ -62,6 +65,7 @@ def _make_environment() -> None:
         if not _runs([str(PYTHON), "-m", "pip", "--version"]):
             _run([str(PYTHON), "-m", "ensurepip"], "pip into .venv", quiet=True)
         return
+    # Debian parts Python into packages: venv can be there, and ensurepip not.
     if importlib.util.find_spec("venv") is None or importlib.util.find_spec("ensurepip") is None:
         name = f"python{sys.version_info.major}.{sys.version_info.minor}"
         raise StackError(
@@ -88,6 +92,7 @@ def _install_uv() -> None:
             "install",
             "--quiet",
             "--disable-pip-version-check",
+            # Of the one package that is not fetched by uv, the lock's own hashes.
             "--require-hashes",
             "--no-deps",
         ]
@@ -100,7 +105,7 @@ def _install_packages() -> None:
     uv = [
         str(ENVIRONMENT / "bin" / "uv"),
         "sync",
-        "--frozen",
+        "--frozen",  # the lock as it is, no index is asked for anything newer
         "--no-python-downloads",
         "--python",
         str(PYTHON),

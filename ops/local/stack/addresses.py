@@ -48,6 +48,7 @@ def apart(home: Path, inherited: Mapping[str, str]) -> dict[str, str]:
     """The variables of a home of its own: of Tally's only the cache is inherited."""
     kept = {
         name: value
+        # A variable of the caller's own home would lead a test or a benchmark into it.
         for name, value in inherited.items()
         if not name.startswith("TALLY_") or name == variable("cache")
     }
@@ -106,12 +107,14 @@ def _other_homes(cache: Path, home: Path) -> Iterator[list[str]]:
         with (cache / HOMES_FILE).open("a+", encoding="utf-8") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
+            # A home that is gone has no addresses: its ports are free for others.
             kept = {
                 line: kept_addresses(Path(line))
                 for line in file.read().splitlines()
                 if line != str(home.resolve())
             }
             yield [address for addresses in kept.values() for address in addresses.values()]
+            # Only now: until this home has kept its addresses, nobody else may read the list.
             file.truncate(0)
             file.writelines(
                 f"{line}\n"

@@ -19,7 +19,7 @@ from ops.local.stack.tree_guard import leave_watcher
 AIRFLOW = str(Path(sys.executable).with_name("airflow"))
 COMPONENTS = (("api-server",), ("scheduler", "--skip-serve-logs"), ("dag-processor",))
 LOOK_EVERY_SECONDS = 0.5
-STOP_SECONDS = 20.0
+STOP_SECONDS = 20.0  # below what the supervisor gives this process
 # A rebuild that a task starts must not leave its end, or a sign of life, in Airflow's name.
 OWN_FILES = ("TALLY_READY_FILE", "TALLY_HEARTBEAT_FILE", "TALLY_EXIT_FILE")
 
@@ -30,6 +30,7 @@ def main() -> int:
     """0 after SIGTERM, 1 when a component has ended by itself."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     signal.signal(signal.SIGTERM, _leave)
+    # A SIGKILL of this process tells its components nothing.
     leave_watcher()
     for name in OWN_FILES:
         os.environ.pop(name, None)
@@ -63,6 +64,7 @@ def _migrate(home: Path) -> None:
 def _stop(processes: list[subprocess.Popen[bytes]]) -> None:
     for process in processes:
         process.terminate()
+    # One for all: they end side by side.
     deadline = time.monotonic() + STOP_SECONDS
     for process in processes:
         try:

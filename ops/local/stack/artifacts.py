@@ -62,6 +62,7 @@ def fetch_parts(cache: Path, record: bool = False) -> None:
     """
     if record:
         LOCK_FILE.write_text(_heading())
+    # A lock of another ivy.xml would verify what nobody asks for any more.
     elif not LOCK_FILE.read_text().startswith(_heading()):
         raise StackError(
             "ivy.xml is not the one of ops/local/stack/artifacts.lock;"
@@ -72,6 +73,7 @@ def fetch_parts(cache: Path, record: bool = False) -> None:
     if not missing:
         return
     check_folder(cache, NEEDED_GIGABYTES, "set TALLY_CACHE to another")
+    # Asked for once it is known that something is missing: a second run needs no Java at all.
     java = check_java(os.environ)
     total = sum(len(locked.get(part, {})) for part in missing)
     with _one_at_a_time(cache) as lock, progress("JVM parts", total) as advance:
@@ -217,6 +219,7 @@ def _spark_jars() -> Path:
 
 
 def _verify(folder: Path, locked: dict[str, str], cache: Path) -> None:
+    # By the lock alone, whatever the repository's own checksums said: it is what was tried.
     found = hashes(folder)
     wrong = sorted(
         name for name in found.keys() | locked.keys() if found.get(name) != locked.get(name)

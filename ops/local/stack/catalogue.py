@@ -30,6 +30,7 @@ def _normaliser(slot: int) -> Service:
         f"normaliser-{slot + 1}" if slot else "normaliser",
         {"TALLY_NORMALISER_SLOT": str(slot)},
     )
+    # The key that loyalty ids are hashed with is in no other process's environment.
     service = _job(name, "ingest.normaliser", ("kafka",), secrets=("TALLY_LOYALTY_KEY",))
     return replace(service, launch=lambda site: python_module("ingest.normaliser", site, own))
 
@@ -87,6 +88,7 @@ def services_of(site: Site) -> dict[str, Service]:
 
     There is a normaliser for each slot that its settings want, or that was started and not stopped.
     """
+    # A slot that is wanted no more, and still runs, can be stopped and told of.
     begun = [
         int(record.stem.rpartition("-")[2])
         for record in site.run("").glob("normaliser-[0-9]*.json")

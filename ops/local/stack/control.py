@@ -80,7 +80,7 @@ def watch(site: Site) -> None:
 
 
 def status(site: Site, services: Sequence[Service]) -> dict[str, Status]:
-    """Service name to its state."""
+    """By service's name its state, in start order."""
     return {service.name: states.status_of(site, service) for service in services}
 
 
@@ -101,6 +101,7 @@ def _start(site: Site, service: Service, bringing: _Bringing, tell: Tell) -> Non
             bringing.kept.add(service.name)
         else:
             tell(f"{service.name}: starting")
+            # By hand it begins anew: the tries of before do not count.
             site.trace(service.name, supervisor.FAILING).unlink(missing_ok=True)
             supervisor.start(site, service)
         bringing.started[service.name] = (service, time.monotonic())
@@ -113,6 +114,7 @@ def _look_at_started(site: Site, bringing: _Bringing, tell: Tell) -> None:
         seconds = time.monotonic() - since
         try:
             if _came_up(site, service, seconds):
+                # Also for one that ran before: a changed setting is to reach topics that exist.
                 service.once_ready(site)
                 bringing.ready.add(name)
                 how = "runs already" if name in bringing.kept else f"ready after {seconds:.1f} s"
@@ -126,6 +128,7 @@ def _look_at_started(site: Site, bringing: _Bringing, tell: Tell) -> None:
 
 def _came_up(site: Site, service: Service, seconds: float) -> bool:
     """Whether it is ready; StackError if it ended or takes longer than its deadline."""
+    # First: a ready file outlives the process that has touched it.
     if not supervisor.is_alive(site, service):
         raise StackError(
             f"ended while it started ({supervisor.why_ended(site, service)[1]});"
@@ -168,6 +171,7 @@ def alone_or_not(site: Site) -> Iterator[bool]:
 
     Raises FileNotFoundError when the home has gone.
     """
+    # r+: a home that has gone is not made again by its own watcher.
     with site.run("lock").open("r+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

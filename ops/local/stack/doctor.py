@@ -50,8 +50,11 @@ def checks(site: Site) -> Iterator[tuple[str, Check]]:
     for service in catalogue.services_of(site).values():
         yield service.name, _service(site, service)
     yield "watcher", _watcher(site)
+    # Only of what runs: a refused connection would tell the same once more.
     if supervisor.is_alive(site, catalogue.SERVICES["kafka"]):
         yield "topics", _outcome(lambda: _topics(site))
+        # One that hangs keeps every reader of committed records where it is, and the Python clients
+        # cannot ask for it.
         yield "transactions", _outcome(lambda: _transactions(site))
     if supervisor.is_alive(site, catalogue.SERVICES["cassandra"]):
         yield "cassandra guardrails", _outcome(lambda: _guardrails(site))
@@ -105,6 +108,7 @@ def _service(site: Site, service: Service) -> Check:
         return Check(
             False, f"{status.state}: {status.reason}; see {status.log}", _cure(service, status)
         )
+    # A process that runs may be one that hangs.
     if not service.is_ready(site):
         return Check(
             False,

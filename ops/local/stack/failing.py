@@ -49,6 +49,7 @@ class Failing(msgspec.Struct, frozen=True):
         """
         if refused or self.tries >= patience.tries:
             return msgspec.structs.replace(self, reason=reason, next_try=None, given_up=True)
+        # Doubled: what heals by itself is soon back, and what does not costs little.
         wait = min(patience.first_seconds * 2**self.tries, patience.most_seconds)
         return msgspec.structs.replace(self, reason=reason, next_try=now + wait)
 
@@ -63,6 +64,7 @@ class Failing(msgspec.Struct, frozen=True):
 
     def waiting_for(self, needs: list[str], patience: Patience, now: float) -> "Failing":
         """Put off until what it needs works again; that costs it no try."""
+        # Without what it waited for at the last look.
         reason = self.reason.partition(_WAITS)[0] + _WAITS + ", ".join(needs)
         return msgspec.structs.replace(self, reason=reason, next_try=now + patience.first_seconds)
 

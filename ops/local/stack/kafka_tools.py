@@ -11,7 +11,7 @@ from tally.settings import Settings
 
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 TIMEOUT_SECONDS = 60.0
-BROKER_ID = "1"
+BROKER_ID = "1"  # node.id of config/kafka.properties
 
 
 def hanging_transactions(

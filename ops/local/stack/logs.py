@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 MOST_BYTES = 20_000_000
-KEPT = 5
+KEPT = 5  # about 120 MB of a service, the log itself included
 _PATTERNS = ("*.log", "*.jsonl")
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from tally.errors import StackError
 
 JAVA_VERSIONS = (17, 21)
+# Spark 4 starts its JVM with this module: a Java without it ends at once (seen).
 VECTOR_MODULE = "jdk.incubator.vector"
 INSTALL_JAVA = (
     "install OpenJDK 17 or 21 (Debian: apt install openjdk-17-jdk-headless)"
@@ -44,11 +45,16 @@ def java_command(environment: Mapping[str, str]) -> str:
 def java_version(java: str) -> int:
     """Major version of a Java, e.g. 17. Raises StackError if it does not run."""
     answer = subprocess.run(
-        [java, "-XshowSettings:properties", "-version"], capture_output=True, text=True, check=False
+        # A JVM for one line: asked once a process.
+        [java, "-XshowSettings:properties", "-version"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     for line in answer.stderr.splitlines():
         name, _, value = line.partition("=")
         if name.strip() == "java.specification.version":
+            # Up to 8 they called themselves 1.8 and the like.
             return int(value.strip().removeprefix("1."))
     raise StackError(
         f"java: {java} does not run ({answer.stderr.strip().splitlines()[:1]}); {INSTALL_JAVA}"
@@ -80,12 +86,13 @@ def _modules(java: str) -> frozenset[str]:
 
 
 def check_folder(folder: Path, needed_gigabytes: float, fix: str) -> None:
-    """Nothing if `folder` can be made and written and its disk has room.
+    """Raise StackError, which ends with `fix`, unless `folder` can be written and has room.
 
-    Raises StackError that ends with `fix`.
+    It is made if it is not there; room is in 10^9 bytes.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        # Tried and not asked: rights may be there, and the disk be full or read only.
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"tally")
     except OSError as error:

@@ -24,7 +24,10 @@ SHOWN = 3
 
 
 def lag(settings: Settings) -> str:
-    """How long the oldest unread records have waited: not yet half as long as they may."""
+    """How long the oldest unread records have waited: not yet half as long as they may.
+
+    Raises StackError when they have, or nobody can say.
+    """
     try:
         with cassandra_session(settings) as session:
             waiting = read_waiting(settings, session)
@@ -50,6 +53,7 @@ def too_late(settings: Settings, waiting: Waiting) -> Iterator[str]:
     limits = {"normaliser": settings.raw_backlog_seconds, "speed": canonical, "master": canonical}
     for name, limit in limits.items():
         seconds = getattr(waiting, name)
+        # At half of it there is time left to act.
         if seconds > limit / 2:
             end = (
                 "the gateway refuses messages"
@@ -60,7 +64,7 @@ def too_late(settings: Settings, waiting: Waiting) -> Iterator[str]:
 
 
 def gaps(settings: Settings, now: datetime | None = None) -> str:
-    """Holes that somebody has accepted: none in the last month."""
+    """Holes that somebody has accepted: none in the last month. Raises StackError for others."""
     rows = _rows(settings, "SELECT topic, partition, from_offset, until_offset, noted_at FROM gap")
     new = [
         row
@@ -80,7 +84,10 @@ def gaps(settings: Settings, now: datetime | None = None) -> str:
 
 
 def tills(settings: Settings, now: datetime | None = None) -> str:
-    """Tills whose receipt numbers seem to have begun again: none in the last month."""
+    """Tills whose receipt numbers seem to have begun again: none in the last month.
+
+    Raises StackError that names those there are.
+    """
     rows = _rows(settings, "SELECT store_id, till_id, day, conflicts, records FROM till_finding")
     new = [row for row in rows if row.day.date() > ((now or datetime.now(UTC)) - RECENT).date()]
     if new:

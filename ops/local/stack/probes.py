@@ -44,6 +44,7 @@ def kafka_answers(settings: Settings) -> bool:
     partitions = [
         partition for topic in cluster.topics.values() for partition in topic.partitions.values()
     ]
+    # Without a leader a partition takes no record, and every producer waits.
     return bool(cluster.brokers) and all(partition.leader >= 0 for partition in partitions)
 
 
@@ -79,6 +80,7 @@ def responds(address: str, request: bytes) -> bool:
     host, port = address.rsplit(":", 1)
     try:
         with socket.create_connection((host, int(port)), ANSWER_SECONDS) as connection:
+            # Not only connected: the kernel takes connections of a frozen process too.
             connection.sendall(request)
             return bool(connection.recv(1))
     except OSError:

@@ -54,6 +54,8 @@ def start_detached(argv: tuple[str, ...], environment: Mapping[str, str], log: P
     log.parent.mkdir(parents=True, exist_ok=True)
     files = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        # Appended: a log that is emptied in place (logs.py) goes on at its new end, and not behind
+        # a hole.
         (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
@@ -98,7 +100,7 @@ def marked_processes(mark: str) -> list[psutil.Process]:
 
 
 def end_leftovers(mark: str) -> None:
-    """Nothing that carries the mark lives on: SIGTERM, then SIGKILL to what does not follow."""
+    """Block until nothing with the mark lives: SIGTERM, then SIGKILL to what does not go."""
     for end in (signal.SIGTERM, signal.SIGKILL):
         left = marked_processes(mark)
         for process in left:
@@ -122,6 +124,7 @@ def wait_until_ended(waited: Iterable[psutil.Process], seconds: float) -> None:
 def has_ended(process: psutil.Process) -> bool:
     """Whether the process does nothing any more; reaps it if it is a child of this one."""
     try:
+        # A zombie has ended: only its exit code has not been asked for.
         if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
             return False
     except psutil.NoSuchProcess:

@@ -53,6 +53,7 @@ def _use(spark: SparkSession, folder: Path) -> None:
     joined = held.join(sums, on="key").join(keys, on="key", how="left_semi")
     joined.repartition(2).collect()
     held.mapInArrow(lambda batches: batches, "id bigint, key bigint, text string").persist().count()
+    # A stream of Delta's own table: no broker runs while the set-up makes archives.
     stream = (
         spark.readStream.format("delta")
         .load(table)

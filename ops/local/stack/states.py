@@ -88,6 +88,7 @@ def _stalled(site: Site, service: Service) -> tuple[float, str] | None:
     after = site.settings.stalled_after_seconds
     if found := heartbeat.stall(site.trace(service.name, supervisor.HEARTBEAT), after):
         return found
+    # Who beats is judged by that; of the others the watcher notes since when they are silent.
     silent = site.trace(service.name, supervisor.SILENT)
     seconds = time.time() - silent.stat().st_mtime if silent.exists() else 0.0
     return (seconds, f"has not answered for {seconds:.0f} s") if seconds > after else None

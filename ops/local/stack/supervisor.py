@@ -38,7 +38,8 @@ def start(site: Site, service: Service) -> None:
 def start_again(site: Site, service: Service, environment: Mapping[str, str]) -> None:
     """The service started as it was.
 
-    It has the command of its record, and this environment of its earlier process.
+    It has the command of its record, and this environment of its earlier process. Raises StackError
+    when it never was, or cannot start.
     """
     record = record_of(site, service)
     if record is None:
@@ -75,6 +76,7 @@ def is_ready(site: Site, service: Service) -> bool:
     That is remembered in its record, so only for who holds the stack's lock.
     """
     record = record_of(site, service)
+    # Remembered below: one that was ready and is slow to answer now is not starting.
     if record is None or not service.is_ready(site):
         return False
     processes.write_record(
@@ -92,7 +94,7 @@ def ask_to_stop(site: Site, service: Service) -> psutil.Process | None:
 
 
 def finish_stop(site: Site, service: Service, process: psutil.Process | None) -> None:
-    """Nothing of the service is left: it, its children, JVMs of dead drivers.
+    """Block until nothing of the service is left: it, its children, JVMs of dead drivers.
 
     Its data and log stay.
     """
@@ -101,6 +103,7 @@ def finish_stop(site: Site, service: Service, process: psutil.Process | None) ->
     processes.end_leftovers(_mark(site, service))
     _forget_the_run(site, service)
     site.trace(service.name, FAILING).unlink(missing_ok=True)
+    # The record last: as long as it is there, an interrupted `down` begins here again.
     _record_file(site, service).unlink(missing_ok=True)
 
 
@@ -129,6 +132,7 @@ def last_words(site: Site, service: Service) -> str:
 
 def _clear_the_way(site: Site, service: Service) -> None:
     processes.end_leftovers(_mark(site, service))
+    # After the leftovers: a JVM of the last run may still hold the port.
     _check_ports(site, service)
     site.run("").mkdir(parents=True, exist_ok=True)
     _forget_the_run(site, service)
@@ -146,6 +150,7 @@ def _spawn(site: Site, service: Service, command: Launch) -> None:
         # read.
         "SPT_NOENV": "1",
     }
+    # The own ones last: a caller's TALLY_HOME must not lead a service into another home.
     given = {**site.environment, **command.environment, **own}
     environment = {
         name: value

@@ -24,6 +24,7 @@ def _watch(guarded: int, mark: str) -> None:
     # It must not die of the signal that ends the head: what the head leaves behind is its work.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Whose parent dies is given another one.
     while os.getppid() == guarded:
         time.sleep(LOOK_EVERY_SECONDS)
     processes.end_leftovers(mark)

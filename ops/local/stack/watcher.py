@@ -23,6 +23,7 @@ from tally.errors import TallyError
 from tally.settings import Settings
 
 LOOK_EVERY_SECONDS = 1.0
+# A service that does not answer is waited for, a second each: asked less often than looked at.
 ASK_EVERY_LOOKS = 5
 ROTATE_EVERY_LOOKS = 10
 
@@ -50,6 +51,7 @@ def watch(site: Site) -> None:
                 watcher.ask()
             if looks % ROTATE_EVERY_LOOKS == 0:
                 logs.rotate(site.home / "logs")
+        # Whatever one look meets: without its watcher nothing would come back at all.
         except (OSError, TallyError, psutil.Error, KafkaException, *CASSANDRA_AWAY) as error:
             log.error("%s; looking again", error)
         # What it has started is its child, also when somebody else stops it.
@@ -115,6 +117,7 @@ class Watcher:
         """
         record = supervisor.record_of(self._site, service)
         process = processes.process_of(record)
+        # By the record: a service that was started anew has another environment.
         if record and process and self._met.get(service.name, (None, {}))[0] != record:
             self._met[service.name] = record, process.environ()
 
@@ -139,6 +142,7 @@ class Watcher:
         known, now = failing.read_failing(self._site, service), time.time()
         if known is None or known.under_way:
             code, words = supervisor.why_ended(self._site, service)
+            # Jobs of ours leave a reason; of the others the end of the log is all there is.
             reason = words if code is not None else f"ended by itself; the end of its log: {words}"
             self._keep(
                 service,
@@ -148,12 +152,14 @@ class Watcher:
             self._try(service, known, now)
 
     def _try(self, service: Service, known: Failing, now: float) -> None:
+        # Without them it would end at once, and use up its tries.
         missing = [need for need in service.needs if not self._services[need].is_ready(self._site)]
         if missing:
             failing.write_failing(
                 self._site, service, known.waiting_for(missing, self._patience, now)
             )
             return
+        # Noted ahead of the start: also a try in which this watcher ends is counted.
         tried = known.tried()
         self._keep(service, tried)
         try:

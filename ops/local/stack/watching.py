@@ -27,6 +27,7 @@ def runs(site: Site) -> bool:
 
 def ensure(site: Site) -> None:
     """A watcher runs, if something was started and not stopped. For who holds the stack's lock."""
+    # Under the lock, else two callers of `up` would leave two watchers.
     if anything_wanted(site) and not runs(site):
         own = {
             "PYTHONPATH": python_path(site.environment),
@@ -45,6 +46,7 @@ def end_if_idle(site: Site) -> None:
     """
     if anything_wanted(site):
         return
+    # Under the lock: whatever the watcher has begun is in the records by now.
     process = processes.process_of(processes.read_record(record_file(site)))
     if process is not None:
         processes.send(process, signal.SIGTERM)

@@ -17,7 +17,7 @@ import pytest
 from serving.api.app import create_app
 from serving.merge.views import Activity
 from serving.query.question import MetricQuery, all_stretches
-from serving.query.stores import StoreBook
+from serving.query.stores import StoreRegistry
 from tally.errors import BadQuery
 from tally.families import Family
 from tally.settings import Settings
@@ -76,7 +76,7 @@ def test_change_of_offset_onto_the_grid_is_refused_too(ask: Ask) -> None:
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "tz")
 
 
-def seconds(zone: str, grain: str, span: tuple[str, str], book: StoreBook) -> float:
+def seconds(zone: str, grain: str, span: tuple[str, str], book: StoreRegistry) -> float:
     """Processor time to cut a question into its stretches, or to refuse it."""
     query = MetricQuery.model_validate(
         {"store": ["367"], "from": span[0], "to": span[1], "grain": grain, "tz": zone}
@@ -100,7 +100,7 @@ def moments(chance: random.Random) -> Iterator[tuple[str, str]]:
 
 
 def test_every_zone_grain_and_year_is_cut_or_refused_in_under_a_tenth_of_a_second() -> None:
-    chance, book = random.Random(9), StoreBook.load(Settings())  # any seed will do
+    chance, book = random.Random(9), StoreRegistry.load(Settings())  # any seed will do
     zones = sorted(available_timezones())
     # What else this process holds, of a thousand other tests, is not the question's to look
     # through.

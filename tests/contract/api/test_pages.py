@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
+from runtime.sources import SALES
 from serving.api.app import create_app
 from serving.merge.views import Activity
-from tally.families import SALES
 from tally.settings import Settings
 from tests.support.api_suite import Ask, asking
 from tests.support.serving_world import MemoryViews, Stored, World, flip, sale

@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 
 from ops.cli.app import build_app
 from ops.cli.query import ALIKE, Question, _caveats, _join, ask
+from runtime.sources import SALES
 from serving.api.app import create_app
 from tally.errors import TallyError
-from tally.families import SALES, Family
+from tally.families import Family
 from tally.settings import Settings
 from tests.support.serving_example import NEW, SETTLED, example
 from tests.support.serving_world import MemoryViews, flip

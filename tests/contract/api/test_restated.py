@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from runtime.sources import SALES
 from serving.api.app import create_app
 from serving.merge.views import Activity
-from tally.families import SALES
 from tally.settings import Settings
 from tests.support.api_suite import asking, window
 from tests.support.serving_world import MemoryViews, World, flip, sale

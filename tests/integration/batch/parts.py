@@ -10,11 +10,12 @@ from pyspark.sql import SparkSession
 
 from batch_layer.master.ingest import start_ingest
 from batch_layer.views.pointer import PointerTable
-from batch_layer.views.publication import Job
+from batch_layer.views.publication import RebuildJob
 from batch_layer.views.rebuild import Report, rebuild
-from batch_layer.views.scope import Wanted
-from runtime.connect import kafka_consumer
-from tally.families import FAMILIES, SALES, Family
+from batch_layer.views.scope import WantedDays
+from runtime.reading import read_to_end
+from runtime.sources import FAMILIES, SALES
+from tally.families import Family
 from tally.settings import Settings
 from tests.support.canonical import send
 
@@ -56,7 +57,7 @@ class Parts:
     ) -> Report:
         """Run the job's own function in the test's Spark session."""
         return rebuild(
-            Job(self.spark, self.session, self.settings, Wanted(mode), dry_run, families)
+            RebuildJob(self.spark, self.session, self.settings, WantedDays(mode), dry_run, families)
         )
 
     def stage(self, mode: str = "dirty") -> Stage:
@@ -94,12 +95,4 @@ def last_token(session: Session) -> int:
 
 def topic_values(settings: Settings, topic: str) -> list[bytes]:
     """Every value of the topic, read from its beginning to the end as it is now."""
-    consumer = kafka_consumer(settings, "restatements-test", {"enable.partition.eof": True})
-    consumer.subscribe([topic])
-    values, ended = list[bytes](), 0
-    while ended < settings.partitions:
-        for message in consumer.consume(1000, timeout=1.0):
-            ended += message.error() is not None
-            values += [message.value() or b""] if message.error() is None else []
-    consumer.close()
-    return values
+    return [message.value() or b"" for message in read_to_end(settings, [topic])]

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from batch_layer.views.fates import expected_windows, record_fates, untold, window_members
 from batch_layer.views.survey import Survey
 from batch_layer.views.tills import suspect_tills
-from tally.families import SALES
+from runtime.sources import SALES
 from tally.frames import window_rows
 from tests.support.canonical import Canonical, receipt
 

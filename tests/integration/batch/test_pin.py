@@ -13,15 +13,16 @@ from pyspark.sql import SparkSession
 
 from batch_layer.master.positions import kept_offsets
 from batch_layer.views import arrivals
-from batch_layer.views.arrivals import NOTHING, oldest_canonical, stable_offsets
+from batch_layer.views.arrivals import UNKNOWN_PAST, oldest_canonical, stable_offsets
 from batch_layer.views.pin import Pin, pin_master
 from batch_layer.views.pointer import PointerTable
-from batch_layer.views.publication import Job
+from batch_layer.views.publication import RebuildJob
 from batch_layer.views.rebuild import rebuild
-from batch_layer.views.scope import Wanted
+from batch_layer.views.scope import WantedDays
 from runtime.clock import brokers_now
 from runtime.connect import NORMALISER_GROUP, kafka_consumer, kafka_producer
-from tally.families import SALES
+from runtime.sources import SALES
+from runtime.topics import Bounds
 from tally.partitions import partition_of
 from tally.settings import Settings
 from tests.integration.batch.conftest import Ingest
@@ -114,7 +115,7 @@ def test_record_of_an_open_transaction_is_waited_for_and_not_passed_over(
     kept, still_open = stable_offsets(batch_settings, "sales")
     ending.join()
 
-    assert through == {**dict.fromkeys(range(batch_settings.partitions), now), own: NOTHING}
+    assert through == {**dict.fromkeys(range(batch_settings.partitions), now), own: UNKNOWN_PAST}
     assert still_open == set() and kept == kept_offsets(batch_settings, ["sales"])["sales"]
 
 
@@ -144,8 +145,8 @@ def test_of_records_that_kafka_no_longer_keeps_nothing_is_claimed(
     spark: SparkSession, batch_settings: Settings
 ) -> None:
     assert oldest_canonical(
-        spark, batch_settings, "sales", held={0: 5}, kept={0: (7, 9), 1: (0, 0)}
-    ) == {0: NOTHING}
+        spark, batch_settings, "sales", held={0: 5}, kept={0: Bounds(7, 9), 1: Bounds(0, 0)}
+    ) == {0: UNKNOWN_PAST}
 
 
 def test_clock_of_the_brokers_is_that_of_arrivals_whatever_the_drivers_says(
@@ -166,7 +167,7 @@ def test_clock_of_the_brokers_is_that_of_arrivals_whatever_the_drivers_says(
     send(batch_settings, "sales", [receipt(STORE, 9, today)])
     ingest()
 
-    rebuild(Job(spark, session, batch_settings, Wanted("dirty"), families=[SALES]))
+    rebuild(RebuildJob(spark, session, batch_settings, WantedDays("dirty"), families=[SALES]))
     arrival = send_raw(batch_settings)
 
     pointer = PointerTable(session, SALES.name).current()[today.date()]

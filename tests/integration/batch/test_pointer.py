@@ -14,8 +14,9 @@ from cassandra.protocol import ErrorMessage
 from cassandra.query import BatchStatement
 
 from batch_layer.views.coverage import Claim, start_of
-from batch_layer.views.pointer import Generation, PointerTable
+from batch_layer.views.pointer import PointerTable, RebuildRun
 from runtime.connect import cassandra_session
+from tally.epochs import Epochs
 from tally.errors import FlipRefused
 from tally.settings import Settings
 
@@ -34,6 +35,7 @@ class LosingOneAnswer:
     def __init__(self, session: Session, error: Exception, applied: bool = True) -> None:
         self._session, self._error, self._applied = session, error, applied
         self.lost = 0
+        self.cluster, self.keyspace = session.cluster, session.keyspace
 
     def prepare(self, statement: str) -> Any:
         return self._session.prepare(statement)
@@ -64,8 +66,8 @@ def table(session: Session) -> PointerTable:
     return PointerTable(session, f"family-{uuid4().hex}")
 
 
-def generation(table: PointerTable, token: int, pinned: int = 10) -> Generation:
-    return Generation(table.family, token, 1, 7, {0: pinned}, NOW)
+def generation(table: PointerTable, token: int, pinned: int = 10) -> RebuildRun:
+    return RebuildRun(table.family, token, Epochs(1), 7, {0: pinned}, NOW)
 
 
 def claims(*days: date) -> dict[date, Claim]:
@@ -139,7 +141,7 @@ def test_row_without_the_start_of_its_coverage_covers_its_day_from_the_beginning
 
 
 def test_run_of_an_older_definition_does_not_replace_a_newer_one(table: PointerTable) -> None:
-    table.flip(claims(MONDAY), replace(generation(table, table.take_token()), epoch=2))
+    table.flip(claims(MONDAY), replace(generation(table, table.take_token()), epochs=Epochs(2)))
 
     with pytest.raises(
         FlipRefused, match="served by definition epoch 2, this run computes epoch 1"

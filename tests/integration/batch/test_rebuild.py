@@ -16,8 +16,8 @@ from ops.audit.topics import dead_letters
 from ops.local.stack.service import Site
 from runtime.backfill import declare_backfill
 from runtime.connect import cassandra_session
+from runtime.sources import FAMILIES
 from tally.errors import FlipRefused, TallyError
-from tally.families import FAMILIES
 from tally.windows import window_start
 from tests.integration.batch.parts import Parts, Stage, at, last_token, topic_values
 from tests.support.canonical import interval, receipt, send

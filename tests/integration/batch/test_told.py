@@ -11,13 +11,13 @@ import pytest
 from deltalake import CommitProperties, write_deltalake
 from pyspark.sql import SparkSession
 
-from batch_layer.master.positions import Held, held_by
+from batch_layer.master.positions import HeldOffsets, held_by
 from batch_layer.views.notices import Notices
 from batch_layer.views.pointer import PointerTable
 from ops.local.stack.service import Site
 from runtime.backfill import declare_backfill
 from runtime.connect import cassandra_session
-from tally.families import TRAFFIC
+from runtime.sources import TRAFFIC
 from tests.integration.batch.parts import Parts, at, topic_values
 from tests.support.canonical import interval, receipt, send
 
@@ -199,7 +199,7 @@ def test_unreadable_record_of_the_master_is_told_with_its_coordinates_and_stands
     held = held_by(parts.settings.master_path)
     until = {**held.until, "sales": {**held.until["sales"], 3: 10**6 + 1}}
     note = CommitProperties(
-        custom_metadata={"userMetadata": Held(held.topic_ids, until).as_metadata()}
+        custom_metadata={"userMetadata": HeldOffsets(held.topic_ids, until).as_metadata()}
     )
     write_deltalake(
         str(parts.settings.master_path), pa.table(columns), mode="append", commit_properties=note

@@ -8,10 +8,10 @@ from cassandra.cluster import Session
 from pyspark.sql import SparkSession
 
 from batch_layer.views.pointer import PointerTable
-from batch_layer.views.publication import Job
+from batch_layer.views.publication import RebuildJob
 from batch_layer.views.rebuild import rebuild
-from batch_layer.views.scope import Wanted
-from tally.families import SALES
+from batch_layer.views.scope import WantedDays
+from runtime.sources import SALES
 from tally.settings import Settings
 from tally.windows import window_start
 from tests.integration.batch.conftest import Ingest
@@ -44,7 +44,7 @@ def test_receipts_of_other_times_beside_one_of_this_minute(
     monkeypatch.setattr("batch_layer.views.publication.brokers_now", lambda _settings: later)
 
     reports = [
-        rebuild(Job(spark, session, batch_settings, Wanted(mode), families=[SALES]))
+        rebuild(RebuildJob(spark, session, batch_settings, WantedDays(mode), families=[SALES]))
         for mode in ("dirty", "dirty", "full", "dirty")
     ]
 

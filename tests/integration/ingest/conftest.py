@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import Message
 from confluent_kafka.admin import NewTopic
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
 from runtime.connect import kafka_admin, kafka_consumer, kafka_producer
+from runtime.reading import read_to_end
+from runtime.topics import bounds, bounds_of, committed_positions
 from tally.settings import Settings
 from tests.conftest import make_site
 
@@ -90,21 +91,7 @@ def send_values(settings: Settings, topic: str, values: Sequence[str]) -> None:
 
 def committed_messages(settings: Settings, topic: str) -> list[Message]:
     """Every committed message of the topic as it is now."""
-    consumer = kafka_consumer(settings, f"test-{uuid4().hex}", {"enable.partition.eof": True})
-    consumer.assign(
-        [TopicPartition(topic, partition, 0) for partition in range(settings.partitions)]
-    )
-    messages, ended = [], 0
-    deadline = time.monotonic() + WAIT_SECONDS
-    while ended < settings.partitions:
-        assert time.monotonic() < deadline, f"{topic}: its end was not reached"
-        for message in consumer.consume(1000, timeout=0.1):
-            if message.error() is None:
-                messages.append(message)
-            else:
-                ended += 1
-    consumer.close()
-    return messages
+    return list(read_to_end(settings, [topic]))
 
 
 def committed_values(settings: Settings, topic: str) -> list[str]:
@@ -116,13 +103,8 @@ def committed_values(settings: Settings, topic: str) -> list[str]:
 
 def spans(settings: Settings, topic: str) -> list[tuple[int, int]]:
     """First offset kept and end of each partition."""
-    consumer = kafka_consumer(settings, "test-spans")
-    found = [
-        consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
-        for partition in range(settings.partitions)
-    ]
-    consumer.close()
-    return found
+    with kafka_consumer(settings, "test-spans") as consumer:
+        return list(bounds(consumer, topic, 10).values())
 
 
 def wait_until(condition: Callable[[], Any], seconds: float = WAIT_SECONDS) -> Any:
@@ -142,21 +124,14 @@ def wait_until_ready(process: "subprocess.Popen[str]") -> None:
 
 def wait_until_read(settings: Settings, group: str, topics: Sequence[str]) -> None:
     """Return when the group has committed the end of each topic."""
-    consumer = kafka_consumer(settings, group)
-    places = [
-        TopicPartition(topic, partition)
-        for topic in topics
-        for partition in range(settings.partitions)
-    ]
+    lanes = [(topic, partition) for topic in topics for partition in range(settings.partitions)]
 
     def all_read() -> bool:
-        ends = [consumer.get_watermark_offsets(place, timeout=10)[1] for place in places]
-        return [max(0, place.offset) for place in consumer.committed(places, timeout=10)] == ends
+        ends = [bounds_of(consumer, lane, 10).end for lane in lanes]
+        return [max(0, at.offset) for at in committed_positions(consumer, lanes, 10)] == ends
 
-    try:
+    with kafka_consumer(settings, group) as consumer:
         wait_until(all_read)
-    finally:
-        consumer.close()
 
 
 def stop(process: "subprocess.Popen[str]") -> int:

@@ -1,10 +1,10 @@
 """A process for tests: copies one topic to another through the processor loop.
 
-`python -m tests.integration.ingest.copier GROUP INPUT OUTPUT [SLOT]`, settings and TALLY_FAULT from
-the environment; prints `ready` on stdout when it has its partitions.
+`python -m tests.integration.ingest.copier GROUP INPUT OUTPUT [SLOT [CRASH]]`, settings from the
+environment; prints `ready` on stdout when it has its partitions. CRASH: as tests.controls.crashing
+has it.
 """
 
-import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -12,20 +12,22 @@ from threading import Event
 
 import structlog
 
-from runtime.processor.build import Job, build_processor
-from runtime.processor.faults import Faults
+from runtime.job import Announced
+from runtime.processor.build import ProcessorJob, build_processor
+from runtime.processor.moments import Moments
 from runtime.processor.record import Input, Output
 from tally.errors import TallyError
 from tally.settings import Settings
+from tests.controls.crashing import Crash
 
 
-def copy_job(group: str, source: str, target: str, slot: int = 0) -> Job:
+def copy_job(group: str, source: str, target: str, slot: int = 0) -> ProcessorJob:
     """The job that copies each record with key and value."""
 
     def copy(record: Input) -> Sequence[Output]:
         return (Output(target, record.key, record.value),)
 
-    return Job(
+    return ProcessorJob(
         group,
         (source,),
         copy,
@@ -35,25 +37,16 @@ def copy_job(group: str, source: str, target: str, slot: int = 0) -> Job:
     )
 
 
-class _Announced(Event):
-    """Says on stdout that the process has its partitions."""
-
-    def set(self) -> None:
-        if not self.is_set():
-            print("ready", flush=True)
-        super().set()
-
-
 def main(argv: Sequence[str]) -> int:
     """Exit code: 0 when told to stop, 1 on an error."""
     stopped = Event()
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     signal.signal(signal.SIGTERM, lambda _number, _frame: stopped.set())
-    faults = Faults.parse(os.environ.get("TALLY_FAULT", ""))
+    moments = Crash.of(argv[4]) if len(argv) > 4 else Moments()
     job = copy_job(argv[0], argv[1], argv[2], int(argv[3]) if len(argv) > 3 else 0)
-    processor, consumer = build_processor(Settings.load(), job, faults)
+    processor, consumer = build_processor(Settings.load(), job, moments)
     try:
-        processor.run(stopped, _Announced(), faults)
+        processor.run(stopped, Announced(lambda: print("ready", flush=True)), moments)
     except TallyError as error:
         print(f"copier: {type(error).__name__}: {error}", file=sys.stderr)
         return 1

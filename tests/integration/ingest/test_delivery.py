@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 from runtime.connect import kafka_admin
-from runtime.processor import faults
+from runtime.processor import moments
 from tally.settings import Settings
 from tests.integration.ingest.conftest import (
     KILLED,
@@ -24,11 +24,14 @@ COPIER = "tests.integration.ingest.copier"
 VALUES = [f"v{number:03d}" for number in range(60)]
 # Whether a value is missing, and whether one is there twice.
 LOSES, REPEATS, NEITHER = (True, False), (False, True), (False, False)
-OTHER_STEPS = tuple(name for name in faults.NAMES if name != faults.BETWEEN)
+OTHER_STEPS = tuple(name for name in moments.NAMES if name != moments.BETWEEN)
 
 Case = tuple[str, str]
 CASES: tuple[Case, ...] = (
-    *((faults.BETWEEN, delivery) for delivery in ("at_most_once", "at_least_once", "exactly_once")),
+    *(
+        (moments.BETWEEN, delivery)
+        for delivery in ("at_most_once", "at_least_once", "exactly_once")
+    ),
     *((fault, "exactly_once") for fault in OTHER_STEPS),
 )
 
@@ -60,8 +63,7 @@ def copies(inputs: dict[Case, str], settings: Settings) -> dict[Case, Counter[st
 
     with starter({"TALLY_KAFKA": settings.kafka}) as start:
         crashing = [
-            start(*arguments(case), TALLY_FAULT=f"{case[0]}:1", TALLY_DELIVERY=case[1])
-            for case in CASES
+            start(*arguments(case), "0", f"{case[0]}:1", TALLY_DELIVERY=case[1]) for case in CASES
         ]
         assert [process.wait(90) for process in crashing] == [KILLED] * len(CASES)
         successors = [start(*arguments(case), TALLY_DELIVERY=case[1]) for case in CASES]
@@ -81,7 +83,7 @@ def copies(inputs: dict[Case, str], settings: Settings) -> dict[Case, Counter[st
 def test_same_crash_loses_repeats_or_does_neither(
     copies: dict[Case, Counter[str]], delivery: str, expected: tuple[bool, bool]
 ) -> None:
-    copied = copies[faults.BETWEEN, delivery]
+    copied = copies[moments.BETWEEN, delivery]
 
     assert (
         any(copied[value] == 0 for value in VALUES),

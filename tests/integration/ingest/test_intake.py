@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from runtime.processor.alignment import Limits
+from runtime.processor.alignment import AlignmentLimits
 from runtime.processor.bookmarks import KafkaBookmarks
 from runtime.processor.build import job_consumer
 from runtime.processor.intake import Intake, Reading
@@ -23,7 +23,7 @@ def small_intake(settings: Settings, topics: tuple[str, str]) -> Iterator[Intake
     consumer = job_consumer(settings, job)
     intake = Intake(
         consumer,
-        Reading(job.topics, job.event_time, Limits(600, most_records=10)),
+        Reading(job.topics, job.event_time, AlignmentLimits(600, most_records=10)),
         KafkaBookmarks(settings, consumer),
     )
     intake.subscribe()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ingest.replay.bad import SPOILERS
-from ingest.replay.complete_journey import Scope, extent
+from ingest.replay.bad import CORRUPTIONS
+from ingest.replay.complete_journey import ReplayScope, extent
 from runtime.connect import kafka_producer
 from tally.keys import digest_key, keyed_digest
 from tally.partitions import partition_of
@@ -88,7 +88,7 @@ def test_every_raw_message_becomes_one_record_or_one_dead_letter(
     good = encoded(pos(operation_id="e2e", happened_at="2017-09-19T22:48:03+00:00"))
     bad = {
         reason: spoil(good.replace(b'": ', b'":'))
-        for reason, spoil in SPOILERS.items()
+        for reason, spoil in CORRUPTIONS.items()
         if reason != "too_deep"
     }
     producer = kafka_producer(broker)
@@ -129,7 +129,7 @@ def test_killed_normaliser_neither_loses_nor_repeats_a_receipt(
     replayed = json.loads(replay(begin, *MONTH, "--seed", "5", "--disorder", "5m"))
     for fault in FAULTS:
         assert (
-            begin("ingest.normaliser", TALLY_FAULT=fault, TALLY_TRANSACTION_RECORDS="50").wait(60)
+            begin("tests.controls.crashing", fault, TALLY_TRANSACTION_RECORDS="50").wait(60)
             == KILLED
         )
 
@@ -182,7 +182,7 @@ def test_replay_that_goes_on_sends_nothing_that_is_acknowledged(
     assert len(committed_messages(broker, "posTransactionTopic")) == sent
     assert (
         json.loads(first)["receipts"]
-        == extent(Scope(end=date(2017, 3, 1), stores=("367",))).receipts
+        == extent(ReplayScope(end=date(2017, 3, 1), stores=("367",))).receipts
     )
 
 

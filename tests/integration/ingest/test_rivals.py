@@ -11,13 +11,13 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from runtime.connect import kafka_consumer
-from runtime.processor.alignment import Limits
+from runtime.processor.alignment import AlignmentLimits
 from runtime.processor.batch import Batch
 from runtime.processor.bookmarks import KafkaBookmarks
 from runtime.processor.build import job_consumer, transactional_producer
 from runtime.processor.delivery import ExactlyOnce
-from runtime.processor.faults import Faults
 from runtime.processor.intake import Intake, Reading
+from runtime.processor.moments import Moments
 from runtime.processor.record import Output
 from runtime.processor.rivals import fenced_or_late
 from runtime.processor.transaction import Aborted, TransactionalProducer
@@ -97,7 +97,9 @@ def test_fenced_producer_stores_nothing_and_says_exit(
 ) -> None:
     job = copy_job(topics[0], *topics)
     old, new = (
-        TransactionalProducer(lambda: transactional_producer(settings, job), job.identity, Faults())
+        TransactionalProducer(
+            lambda: transactional_producer(settings, job), job.identity, Moments()
+        )
         for _ in range(2)
     )
     consumer = job_consumer(settings, job)
@@ -129,14 +131,14 @@ class Member:
         }
         self.consumer: Consumer = kafka_consumer(settings, job.group, patience)
         self.producer = TransactionalProducer(
-            lambda: transactional_producer(settings, job), job.identity, Faults()
+            lambda: transactional_producer(settings, job), job.identity, Moments()
         )
         self.producer.renew()
         self.output = topics[1]
         self.batch = Batch()
         self.intake = Intake(
             self.consumer,
-            Reading(job.topics, job.event_time, Limits(600)),
+            Reading(job.topics, job.event_time, AlignmentLimits(600)),
             KafkaBookmarks(settings, self.consumer),
         )
         self.intake.forget = self.forget
@@ -214,7 +216,7 @@ def test_delivery_of_an_unchanged_group_is_stored(
     wait_until(lambda: member.take() == len(VALUES))
 
     positions = member.positions(member.batch)
-    ExactlyOnce(member.producer, Faults()).deliver(
+    ExactlyOnce(member.producer, Moments()).deliver(
         member.batch.outputs, positions, member.intake.metadata_now
     )
     member.consumer.close()

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from runtime.processor.alignment import Limits
+from runtime.processor.alignment import AlignmentLimits
 from runtime.processor.bookmarks import KafkaBookmarks
 from runtime.processor.build import job_consumer, transactional_producer
 from runtime.processor.delivery import ExactlyOnce
-from runtime.processor.faults import Faults
 from runtime.processor.intake import Intake, Reading
-from runtime.processor.loop import Pace, Processor, Step
+from runtime.processor.loop import BatchLimits, Processor, Step
+from runtime.processor.moments import Moments
 from runtime.processor.transaction import TransactionalProducer
 from tally.settings import Settings
 from tests.integration.ingest.conftest import (
@@ -57,17 +57,17 @@ def test_commit_without_answer_is_redone_from_what_the_brokers_have(
         return made[-1]
 
     delivery = ExactlyOnce(
-        TransactionalProducer(make, job.identity, Faults(), deadline_seconds=0.0), Faults()
+        TransactionalProducer(make, job.identity, Moments(), deadline_seconds=0.0), Moments()
     )
     consumer = job_consumer(settings, job)
     intake = Intake(
         consumer,
-        Reading(job.topics, job.event_time, Limits(600)),
+        Reading(job.topics, job.event_time, AlignmentLimits(600)),
         KafkaBookmarks(settings, consumer),
     )
-    processor = Processor(intake, Step(job.process), delivery, Pace(2000))
+    processor = Processor(intake, Step(job.process), delivery, BatchLimits(2000))
     stopped = Event()
-    worker = Thread(target=processor.run, args=(stopped, Event(), Faults()))
+    worker = Thread(target=processor.run, args=(stopped, Event(), Moments()))
     worker.start()
     wait_until(lambda: len(made) == 2)
     wait_until_read(settings, job.group, topics[:1])

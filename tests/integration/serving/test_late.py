@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from runtime.connect import cassandra_session
+from runtime.sources import SALES
 from serving.merge import cassandra_views
 from serving.merge.cassandra_views import CassandraViews
-from tally.families import SALES
 from tally.settings import Settings
 from tests.support.serving_tables import insert_world
 from tests.support.serving_world import World

@@ -8,9 +8,9 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from runtime.connect import cassandra_session
+from runtime.sources import SALES
 from serving.merge.cassandra_views import STORES_AT_ONCE, CassandraViews
-from serving.merge.views import Finding, Gap, Span, ViewReader
-from tally.families import SALES
+from serving.merge.views import Finding, Gap, GenerationSpan, ViewReader
 from tally.settings import Settings
 from tests.support.serving_tables import insert_world
 from tests.support.serving_world import MemoryViews, World, at, flip, sale
@@ -62,7 +62,7 @@ READS: list[Callable[[ViewReader], Awaitable[object]]] = [
     lambda views: views.newest(SALES, DAY, OTHER),
     lambda views: views.newest(SALES, date(2017, 1, 1), date(2017, 1, 2)),
     lambda views: views.batch_span(
-        SALES, "367", Span(1, (DAY,), at("2026-11-21T10:15"), at("2026-11-22T00:00"))
+        SALES, "367", GenerationSpan(1, (DAY,), at("2026-11-21T10:15"), at("2026-11-22T00:00"))
     ),
     lambda views: views.findings(SALES, "367", [DAY, OTHER]),
     lambda views: views.gaps(["posTransactionTopic", "sales"]),

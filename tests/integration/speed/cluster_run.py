@@ -6,10 +6,10 @@ A process of its own, because a test process has one Spark session and that one 
 
 import sys
 
+from runtime.sources import SALES
 from speed_layer.session import build_streaming_session
 from speed_layer.source import canonical_stream
 from speed_layer.views import start_views
-from tally.families import SALES
 from tally.settings import Settings
 from tests.integration.speed.query import OnTopic
 

@@ -4,7 +4,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from runtime.checkpoint import Offsets
+from runtime.offsets import Offsets
+from runtime.sources import SALES
 from speed_layer.sink.rows import MakeSink, RowSink, row_columns
 from speed_layer.source import canonical_stream
 from speed_layer.views import QUERY, start_views
-from tally.families import SALES, Family
+from tally.families import Family
 from tally.frames import canonical_records, contributions, members_per_window, window_rows
 from tally.settings import Settings
 from tests.support.canonical import Canonical, receipt, send
@@ -37,7 +38,9 @@ class OnTopic(Family):
     @classmethod
     def of(cls, family: Family, topic: str) -> "OnTopic":
         """The family, read from the topic."""
-        return cls(**asdict(family), read_from=topic)
+        # Not asdict(): that would make dicts of its parts too.
+        told = {one.name: getattr(family, one.name) for one in fields(family)}
+        return cls(**told, read_from=topic)
 
     @property
     def topic(self) -> str:

@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from runtime.connect import kafka_producer
-from tally.families import TRAFFIC
+from runtime.sources import TRAFFIC
 from tally.partitions import partition_of
 from tests.integration.speed.query import NOON, SpeedQuery
 from tests.support.canonical import interval

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from runtime.sources import SALES, TRAFFIC
 from speed_layer.acks import acks_of
 from speed_layer.floor import Handover, floor_above, kept_handover
 from speed_layer.handover import Begin, Driver, settle_handover
 from speed_layer.views import QUERY
 from tally.errors import TallyError
-from tally.families import SALES, TRAFFIC, Family
+from tally.families import Family
 from tally.partitions import partition_of
 from tests.integration.speed.query import NOON, WEEK, SpeedQuery
 

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from tally.families import SALES
+from runtime.sources import SALES
 from tally.frames import members_per_window, window_rows
 from tests.integration.speed.query import NOON
 from tests.support.first_by_offset import Sale, Totals, window_totals

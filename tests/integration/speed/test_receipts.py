@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
+from ingest.sources.sales.record import CanonicalReceipt
 from runtime.connect import kafka_producer
 from speed_layer.acks import acks_of
 from speed_layer.receipts import start_receipts
 from speed_layer.source import canonical_stream
-from tally.events import CanonicalReceipt
 from tally.partitions import partition_of
 from tests.integration.speed.query import NOON, Report, SpeedQuery, last_report
 from tests.integration.speed.test_unreadable import UNREADABLE

@@ -4,15 +4,12 @@ stores."""
 import json
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
-from uuid import uuid4
 
 import pytest
-from confluent_kafka import TopicPartition
 
-from runtime.connect import kafka_consumer
+from runtime.reading import read_to_end
+from runtime.sources import SALES
 from speed_layer.sink.updates import TOPIC
-from tally.families import SALES
-from tally.partitions import partition_of
 from tally.settings import Settings
 from tests.integration.speed.query import NOON, SpeedQuery
 
@@ -21,17 +18,9 @@ DAY = timedelta(days=1)
 
 def updates_of(query: SpeedQuery) -> list[dict[str, Any]]:
     """Every view update of the test's store, in order."""
-    consumer = kafka_consumer(query.settings, f"test-{uuid4()}", {"enable.partition.eof": True})
-    try:
-        consumer.assign(
-            [TopicPartition(TOPIC, partition_of(query.store, query.settings.partitions), 0)]
-        )
-        found = []
-        while (message := consumer.poll(30)) is not None and message.error() is None:
-            found.append(json.loads(message.value() or b""))
-        return [update for update in found if update["store_id"] == query.store]
-    finally:
-        consumer.close()
+    # Of one store they lie in one partition.
+    found = [json.loads(message.value() or b"") for message in read_to_end(query.settings, [TOPIC])]
+    return [update for update in found if update["store_id"] == query.store]
 
 
 def test_each_changed_window_is_announced_once_in_its_micro_batch(query: SpeedQuery) -> None:

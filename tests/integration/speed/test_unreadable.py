@@ -9,7 +9,9 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from tally.families import FAMILIES, MOST_PART, MOST_SUM, SALES, TRAFFIC, Family
+from runtime.sources import FAMILIES, SALES, TRAFFIC
+from tally.algebra.parts import MOST_PART, MOST_SUM
+from tally.families import Family
 from tally.frames import canonical_records, contributions, members_per_window, readable, window_rows
 from tests.integration.speed.query import NOON
 from tests.support.canonical import interval, receipt

@@ -2,9 +2,9 @@
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
-from tests.unit.architecture.sources import PACKAGES
+from tests.unit.architecture.sources import PACKAGES, ROOT
 
 # The longest prefix of a module's name decides which of our packages it may import, beside its own
 # folder.
@@ -13,6 +13,13 @@ OURS: dict[str, tuple[str, ...]] = {
     "schemas": (),
     "runtime": ("tally", "schemas"),
     "ingest": ("tally", "schemas", "runtime"),
+    "ingest.contract": ("tally", "runtime"),
+    "ingest.sources": ("tally", "schemas", "ingest.contract"),
+    # A source knows no other one, and nothing of who calls it.
+    **{
+        f"ingest.sources.{file.parent.name}": ("tally", "ingest.contract")
+        for file in (ROOT / "ingest" / "sources").glob("*/source.yaml")
+    },
     "speed_layer": ("tally", "schemas", "runtime"),
     "batch_layer": ("tally", "schemas", "runtime"),
     "serving": ("tally", "schemas", "runtime"),
@@ -26,10 +33,12 @@ OURS: dict[str, tuple[str, ...]] = {
 OTHERS: dict[str, tuple[str, ...]] = {
     "tally": ("msgspec", "pydantic"),
     "tally.frames": ("pyspark",),
+    "tally.part_columns": ("pyspark",),
     # Mechanics: a driver, Spark or a web server in the files that are about it, and in no other.
     "runtime": ("msgspec", "structlog", "tenacity", "rich"),
     "runtime.connect": ("cassandra", "confluent_kafka"),
     "runtime.backfill": ("cassandra",),
+    "runtime.day_spans": ("cassandra",),
     "runtime.binding": ("cassandra",),
     "runtime.gaps": ("cassandra",),
     "runtime.writes": ("cassandra",),
@@ -38,19 +47,25 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "runtime.clock": ("confluent_kafka",),
     "runtime.job": ("confluent_kafka",),
     "runtime.marks": ("confluent_kafka",),
+    "runtime.problem": ("starlette",),
     "runtime.processor": ("confluent_kafka",),
+    "runtime.producer": ("confluent_kafka",),
+    "runtime.reading": ("confluent_kafka",),
+    "runtime.topics": ("confluent_kafka",),
     "runtime.jvm_lock": ("pyspark", "py4j"),
     "runtime.kafka_source": ("pyspark",),
     "runtime.spark": ("pyspark",),
     "runtime.guard": ("starlette",),
+    "runtime.openapi": ("fastapi",),
     "runtime.protocol": ("uvicorn",),
     "runtime.web": ("starlette", "uvicorn"),
-    "schemas": ("yaml",),
+    "schemas": ("yaml", "msgspec"),
     "dags": ("airflow",),
 }
-# tally.frames and runtime.spark bring PySpark along.
+# These bring PySpark along.
+BRING_SPARK = ("tally.frames", "tally.part_columns", "runtime.spark", "runtime.kafka_source")
 NEVER: dict[str, tuple[str, ...]] = {
-    "serving": ("pyspark", "delta", "tally.frames", "runtime.spark", "runtime.kafka_source"),
+    "serving": ("pyspark", "delta", *BRING_SPARK),
     "dags": ("pyspark", "delta"),
 }
 
@@ -77,6 +92,13 @@ def imported(module: str, tree: ast.Module) -> Iterator[str]:
             yield from (
                 str(value.value) for value in node.args[:1] if isinstance(value, ast.Constant)
             )
+
+
+def imported_modules(module: str, tree: ast.Module, modules: Container[str]) -> set[str]:
+    """Those of `modules` that the module imports, by name: whole, or something of theirs."""
+    names = imported(module, tree)
+    found = {name if name in modules else name.rpartition(".")[0] for name in names}
+    return {name for name in found if name in modules}
 
 
 def _called(call: ast.Call) -> str:

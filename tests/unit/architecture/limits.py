@@ -25,7 +25,7 @@ def beyond_limits(file: Path, text: str) -> list[str]:
     undocumented = (
         []
         if is_test
-        else [function for function in _public_functions(tree) if _lacks_docstring(function)]
+        else [function for function in public_functions(tree) if _lacks_docstring(function)]
     )
     return found + [
         f"{file}:{function.lineno}: {function.name} has no docstring" for function in undocumented
@@ -40,12 +40,12 @@ def _too_much(function: Function, is_test: bool) -> Iterator[str]:
         yield f"takes {parameters} parameters"
 
 
-def _public_functions(node: ast.Module | ast.ClassDef) -> Iterator[Function]:
+def public_functions(node: ast.Module | ast.ClassDef) -> Iterator[Function]:
     """Functions and methods that another file can call; a function inside a function is nobody
     else's."""
     for inner in node.body:
         if isinstance(inner, ast.ClassDef):
-            yield from _public_functions(inner)
+            yield from public_functions(inner)
         elif isinstance(inner, Function) and not inner.name.startswith("_"):
             yield inner
 

@@ -25,8 +25,12 @@ def test_every_package_is_looked_at() -> None:
 @pytest.mark.parametrize(
     ("module", "line", "name"),
     [
-        ("tally.merge", "import pyspark", "pyspark"),
-        ("tally.merge", "from cassandra.cluster import Session", "cassandra.cluster.Session"),
+        ("tally.algebra.merge", "import pyspark", "pyspark"),
+        (
+            "tally.algebra.merge",
+            "from cassandra.cluster import Session",
+            "cassandra.cluster.Session",
+        ),
         ("tally.frames", "import confluent_kafka", "confluent_kafka"),
         ("tally.money", "import yaml", "yaml"),
         ("tally.money", "from schemas import loader", "schemas.loader"),
@@ -34,7 +38,7 @@ def test_every_package_is_looked_at() -> None:
         ("speed_layer.view", "from batch_layer.views import rows", "batch_layer.views.rows"),
         ("batch_layer.views.rows", "import speed_layer.sink.rows", "speed_layer.sink.rows"),
         ("ingest.gateway.app", "from serving.api import app", "serving.api.app"),
-        ("serving.merge.reader", "from ingest.normaliser import wire", "ingest.normaliser.wire"),
+        ("serving.merge.reader", "from ingest.contract import wire", "ingest.contract.wire"),
         ("serving.api.app", "import pyspark.sql", "pyspark.sql"),
         ("serving.api.app", "from tally.frames import window_rows", "tally.frames.window_rows"),
         (
@@ -56,6 +60,16 @@ def test_every_package_is_looked_at() -> None:
             "runtime.processor.loop",
             "from cassandra.cluster import Session",
             "cassandra.cluster.Session",
+        ),
+        (
+            "ingest.sources.sales.contract",
+            "from ingest.sources.traffic import contract",
+            "ingest.sources.traffic.contract",
+        ),
+        (
+            "ingest.contract.fields",
+            "from ingest.sources import registry",
+            "ingest.sources.registry",
         ),
         ("ops.oracle.sums", "from ops.audit import report", "ops.audit.report"),
         ("ops.oracle.sums", "from ..audit import report", "ops.audit.report"),

@@ -28,14 +28,26 @@ def test_circle_is_found_and_a_chain_is_none() -> None:
 
 def test_function_that_raises_and_does_not_say_so_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     told = 'def told():\n    """Raises Error."""\n    raise Error("x")\n'
+    unless = 'def unless():\n    """Raise Error unless it fits."""\n    raise Error("x")\n'
     silent = 'def silent():\n    """A value."""\n    if 1:\n        raise Error("x")\n'
     inner = 'def outer():\n    """A value."""\n    def inner():\n        raise Error("x")\n'
     private = "def _own():\n    raise Error\n"
     again = "def again():\n    try: f()\n    except E:\n        raise\n"
-    tree = ast.parse(told + silent + inner + private + again)
+    tree = ast.parse(told + unless + silent + inner + private + again)
     monkeypatch.setattr(measure, "parsed", lambda file: tree)
 
     assert [line.split(": ")[1] for line in silent_raisers([Path("x.py")])] == ["silent", "inner"]
+
+
+def test_those_that_do_not_say_so_are_named_when_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(measure, "silent_raisers", lambda files: ["x.py:1: silent"])
+    monkeypatch.setattr("sys.argv", ["measure", "--silent"])
+
+    measure.main()
+
+    assert capsys.readouterr().out.splitlines()[-1] == "x.py:1: silent"
 
 
 def test_only_one_file_makes_a_kafka_source_of_spark() -> None:
@@ -44,3 +56,22 @@ def test_only_one_file_makes_a_kafka_source_of_spark() -> None:
     found = [str(file) for file in product if 'format("kafka")' in (ROOT / file).read_text("utf-8")]
 
     assert found == ["runtime/kafka_source.py"]
+
+
+@pytest.mark.parametrize(
+    ("call", "files"),
+    [
+        # A full queue is waited for, and what was not sent is an error.
+        (".produce(", ["ingest/gateway/outbox.py", "runtime/producer.py"]),
+        # A topic that is not there is an error and not a topic without partitions.
+        (".get_watermark_offsets(", ["runtime/topics.py"]),
+        # A position that the brokers do not tell is no position 0.
+        (".committed(", ["runtime/topics.py"]),
+        # A statement may be sent again after a time-out.
+        ("is_idempotent = True", ["runtime/writes.py"]),
+    ],
+)
+def test_each_way_to_a_driver_has_its_guards_in_one_file(call: str, files: list[str]) -> None:
+    product = [file for file in python_files() if file.parts[0] != "tests"]
+
+    assert [str(file) for file in product if call in (ROOT / file).read_text("utf-8")] == files

@@ -11,8 +11,10 @@ from deltalake import write_deltalake
 
 from ops.audit.against_master import compare_values
 from ops.audit.master import Fates, Master
-from ops.audit.topics import Span
-from tally.families import SALES, TRAFFIC
+from ops.audit.topics import OffsetSpan
+from runtime.sources import SALES, TRAFFIC
+from tally.algebra.parts import Sum
+from tally.families import Family
 from tally.settings import Settings
 from tests.support.canonical import Canonical, interval, receipt
 
@@ -85,12 +87,15 @@ def master(tmp_path: Path) -> Master:
 def test_dataset_that_nothing_has_reached_yet_has_no_records(tmp_path: Path) -> None:
     empty = opened(tmp_path, [])
 
-    assert (empty.fates("sales", {0: Span(0, 9, 9)}), empty.rows("sales", {0: Span(0, 9, 9)})) == (
+    assert (
+        empty.fates("sales", {0: OffsetSpan(0, 9, 9)}),
+        empty.rows("sales", {0: OffsetSpan(0, 9, 9)}),
+    ) == (
         {},
         {},
     )
     assert (
-        empty.canonical_of_raw("sales", {0: Span(0, 9, 9)}),
+        empty.canonical_of_raw("sales", {0: OffsetSpan(0, 9, 9)}),
         empty.window_events("sales"),
         empty.window_values(SALES),
     ) == ({}, {}, {})
@@ -98,22 +103,22 @@ def test_dataset_that_nothing_has_reached_yet_has_no_records(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("home", ["a home", "größe", "it's", "50+ & #1?", "*"])
 def test_home_may_have_any_name(tmp_path: Path, home: str) -> None:
-    assert opened(tmp_path / home, ROWS).rows("sales", {0: Span(0, 10, 10)}) == {0: 11}
+    assert opened(tmp_path / home, ROWS).rows("sales", {0: OffsetSpan(0, 10, 10)}) == {0: 11}
 
 
 def test_each_record_within_the_span_has_one_fate(master: Master) -> None:
-    assert master.fates("sales", {0: Span(0, 10, 10)}) == {
+    assert master.fates("sales", {0: OffsetSpan(0, 10, 10)}) == {
         0: Fates(counted=4, duplicate=1, conflict=2, unreadable=3)
     }
-    assert master.fates("sales", {0: Span(1, 3, 2)}) == {
+    assert master.fates("sales", {0: OffsetSpan(1, 3, 2)}) == {
         0: Fates(counted=0, duplicate=1, conflict=1, unreadable=0)
     }
-    assert master.rows("sales", {0: Span(0, 10, 10)}) == {0: 11}
+    assert master.rows("sales", {0: OffsetSpan(0, 10, 10)}) == {0: 11}
 
 
 def test_canonical_records_are_told_by_the_offsets_of_their_raw_ones(master: Master) -> None:
-    assert master.canonical_of_raw("sales", {0: Span(0, 1, 1)}) == {0: 7}
-    assert master.canonical_of_raw("sales", {0: Span(1, 9, 1)}) == {}
+    assert master.canonical_of_raw("sales", {0: OffsetSpan(0, 1, 1)}) == {0: 7}
+    assert master.canonical_of_raw("sales", {0: OffsetSpan(1, 9, 1)}) == {}
 
 
 def test_values_are_those_of_the_first_copies_by_axes(master: Master) -> None:
@@ -130,6 +135,17 @@ def test_values_are_those_of_the_first_copies_by_axes(master: Master) -> None:
     assert master.window_values(TRAFFIC) == {
         ("1", MONDAY): {(): {"entries": 3, "exits": 0, "passers_by": 0}}
     }
+
+
+def test_values_of_a_family_of_its_own_are_read_by_its_axes_and_parts(tmp_path: Path) -> None:
+    family = Family("queues", axes=("queue",), parts=(Sum("waited_seconds"),), epoch=1)
+    named = {"event_id": "q:1", "store_id": "1", "fingerprint": "f", "happened_at": MONDAY}
+    value = '{"queue": "till 4", "waited_seconds": 90, "people": 2}'
+    record = {**row(0, None, value, source="queues"), **named}
+
+    found = opened(tmp_path, [record]).window_values(family)
+
+    assert found == {("1", MONDAY): {("till 4",): {"waited_seconds": 90}}}
 
 
 def test_pins_leave_out_what_a_generation_does_not_include(master: Master) -> None:
@@ -156,6 +172,12 @@ def test_one_part_too_much_in_one_currency_is_a_difference(master: Master) -> No
     found = compare_values(SALES, expected, served)
 
     assert compare_values(SALES, expected, expected).ok
+    assert found.totals["gross_minor"] == 51 + sum(
+        parts["gross_minor"]
+        for key, values in expected.items()
+        for axes, parts in values.items()
+        if (key, axes) != (("1", MONDAY), ("EUR",))
+    )
     assert [(one.metric, one.expected, one.got) for one in found.differences] == [
         ("gross_minor EUR", 50, 51)
     ]

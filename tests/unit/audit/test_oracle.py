@@ -6,9 +6,9 @@ from datetime import UTC, date, datetime
 import pytest
 
 from ops.audit.oracle import Difference, compare_rows, is_honest
-from ops.audit.served import Claim
 from ops.oracle.complete_journey import Scope, Totals, window_totals
-from tally.merge import MergedWindow
+from tally.algebra.merge import MergedWindow
+from tally.generation import Generation
 
 KEY = ("367", datetime(2017, 9, 19, 22, 45, tzinfo=UTC))
 CELL = Totals(receipts=2, minor=1250, units_milli=3000)
@@ -79,8 +79,8 @@ def test_comparing_nothing_is_no_proof() -> None:
 
 NINE = datetime(2017, 9, 19, 9, tzinfo=UTC)
 CLAIMS = {
-    date(2017, 9, 19): Claim(
-        3, datetime(2017, 9, 19, 8, tzinfo=UTC), datetime(2017, 9, 19, 10, tzinfo=UTC), {}
+    NINE.date(): Generation(
+        NINE.date(), 3, 1, NINE.replace(hour=8), NINE.replace(hour=10), 7, NINE, {}, {}
     )
 }
 

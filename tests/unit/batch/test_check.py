@@ -2,16 +2,16 @@
 
 import pytest
 
-from batch_layer.views.check import SHOWN, Checked, Unequal, unequal_windows
-from batch_layer.views.held import Held
+from batch_layer.views.check import SHOWN, CheckedGeneration, Unequal, unequal_windows
+from batch_layer.views.held import HeldRow
 
 MONDAY, WEDNESDAY, QUARTER = 17_231 * 86_400_000, 17_233 * 86_400_000, 900_000
 OWED = {("1", MONDAY): (2, 2, 300), ("1", WEDNESDAY): (2, 1, 300), ("2", MONDAY): (1, 1, 100)}
 
 
-def held(store: str, start: int, currency: str, events: int, *parts: int) -> Held:
+def held(store: str, start: int, currency: str, events: int, *parts: int) -> HeldRow:
     """A row as Cassandra holds it."""
-    return Held(store, start // 86_400_000, start, (currency,), events, parts, False)
+    return HeldRow(store, start // 86_400_000, start, (currency,), events, parts, False)
 
 
 def test_windows_that_are_not_as_the_records_are_found() -> None:
@@ -53,11 +53,11 @@ def test_balance_of_a_window_beyond_64_bits_is_a_number_and_no_error() -> None:
 @pytest.mark.parametrize("turned", [False, True])
 def test_what_the_executors_saw_adds_up_in_any_order(turned: bool) -> None:
     wrong = [Unequal("1", number, ["+1"]) for number in range(SHOWN)]
-    one = Checked(5, [*wrong], 1, {"1": (3, 9)}, {"1": {"EUR": (3, 4)}})
-    other = Checked(
+    one = CheckedGeneration(5, [*wrong], 1, {"1": (3, 9)}, {"1": {"EUR": (3, 4)}})
+    other = CheckedGeneration(
         7, [*wrong], 2, {"1": (1, 4), "2": (5, 5)}, {"1": {"EUR": (2, 3), "USD": (9, 9)}}
     )
-    whole = Checked()
+    whole = CheckedGeneration()
 
     for some in [other, one] if turned else [one, other]:
         whole.add(some)

@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from batch_layer.views.coverage import NO_LIMIT, Claim, Coverage, Gap, end_of, start_of
+from batch_layer.views.coverage import NO_LIMIT, ArrivalGap, Claim, Coverage, end_of, start_of
 
 ARRIVAL = datetime(2026, 11, 20, 10, 7, tzinfo=UTC)
 NOW = datetime(2026, 11, 22, 9, 31, tzinfo=UTC)
@@ -15,7 +15,7 @@ TOLERANCE = timedelta(seconds=300)
 def coverage(
     first_arrival: datetime | None = ARRIVAL,
     backfills: tuple[tuple[date, date], ...] = (),
-    gaps: tuple[Gap, ...] = (),
+    gaps: tuple[ArrivalGap, ...] = (),
 ) -> Coverage:
     return Coverage(
         {0: NOW, 1: NOW - timedelta(hours=1)}, first_arrival, TOLERANCE, backfills, gaps
@@ -79,7 +79,7 @@ def test_clock_of_decades_ago_does_not_make_more_days_than_one_flip_can_publish(
 
 
 def test_gap_in_raw_records_bounds_all_days_that_its_records_may_have_been_of() -> None:
-    lost = Gap(None, at(FIRST, 12, 10), at(FIRST, 18))
+    lost = ArrivalGap(None, at(FIRST, 12, 10), at(FIRST, 18))
     bounded = coverage(gaps=(lost,))
 
     assert bounded.claim(FIRST) == Claim(
@@ -96,13 +96,13 @@ def test_gap_in_raw_records_bounds_all_days_that_its_records_may_have_been_of() 
 def test_gap_concerns_days_that_begin_before_its_end_and_the_tolerance(
     last: timedelta, is_bounded: bool
 ) -> None:
-    gap = Gap(None, at(FIRST, 12), start_of(TODAY) + last)
+    gap = ArrivalGap(None, at(FIRST, 12), start_of(TODAY) + last)
 
     assert (coverage(gaps=(gap,)).limit(TODAY) != NO_LIMIT) is is_bounded
 
 
 def test_gap_in_canonical_records_holds_back_its_partition() -> None:
-    claim = coverage(gaps=(Gap(0, at(FIRST, 12), at(FIRST, 13)),)).claim(FIRST)
+    claim = coverage(gaps=(ArrivalGap(0, at(FIRST, 12), at(FIRST, 13)),)).claim(FIRST)
 
     assert claim.through == {
         0: at(FIRST, 12),

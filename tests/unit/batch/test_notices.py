@@ -2,49 +2,18 @@
 reader cannot tell apart."""
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 
 from batch_layer.views.notices import Notices, Restatement
+from runtime.sources import SALES
 from tally.errors import TallyError
-from tally.families import SALES
+from tests.support.full_producer import FullProducer
 
-Sent = tuple[str, str | None, int, bytes, dict[str, bytes]]
 START = "2017-03-06T10:00:00.000Z"
-
-
-class FullProducer:
-    """Takes a record only when it was polled since the last one; delivers each with the error
-    given."""
-
-    def __init__(self, error: Any = None) -> None:
-        self.sent: list[Sent] = []
-        self._error, self._has_room, self._reports = (
-            error,
-            False,
-            list[Callable[[Any, Any], None]](),
-        )
-
-    def produce(self, topic: str, **given: Any) -> None:
-        if not self._has_room:
-            raise BufferError
-        self._has_room = False
-        self._reports.append(given["on_delivery"])
-        self.sent.append(
-            (topic, given["key"], given["partition"], given["value"], dict(given["headers"]))
-        )
-
-    def poll(self, _seconds: float) -> int:
-        self._has_room = True
-        return 0
-
-    def flush(self, _seconds: float) -> int:
-        for report in self._reports:
-            report(self._error, None)
-        return 0
 
 
 def notices(producer: Any) -> Notices:
@@ -83,7 +52,9 @@ def test_restatement_has_an_id_of_its_own_and_the_same_when_it_is_told_again() -
 
 def test_record_that_was_not_stored_is_an_error_that_names_the_topic() -> None:
     with pytest.raises(TallyError, match="topic restatements: 2 records were not sent"):
-        notices(FullProducer(error="lost")).restate([restated(1), restated(2)])
+        notices(FullProducer(KafkaError(KafkaError._MSG_TIMED_OUT))).restate(
+            [restated(1), restated(2)]
+        )
 
 
 @pytest.mark.parametrize("value", [None, "", "{no json, ann@example.org", "x" * 6_000_000])

@@ -3,13 +3,13 @@
 from datetime import UTC, date, datetime
 
 from batch_layer.views.pin import Pin
-from batch_layer.views.pointer import Pointer
+from tally.generation import Generation
 
 EARLY, LATE = datetime(2017, 3, 6, 9, 7, tzinfo=UTC), datetime(2017, 3, 6, 11, 59, tzinfo=UTC)
 
 
-def pointer(pinned: dict[int, int], through: dict[int, datetime]) -> Pointer:
-    return Pointer(date(2017, 3, 6), 1, 1, EARLY, EARLY, pinned, through)
+def pointer(pinned: dict[int, int], through: dict[int, datetime]) -> Generation:
+    return Generation(date(2017, 3, 6), 1, 1, EARLY, EARLY, 7, LATE, pinned, through)
 
 
 def test_claim_of_a_generation_with_no_later_offsets_still_holds() -> None:

@@ -10,26 +10,27 @@ from deltalake import CommitProperties, write_deltalake
 
 from batch_layer.master.positions import (
     NOTHING_HELD,
-    Held,
+    HeldOffsets,
     Snapshot,
     held_by,
     newest_snapshot,
     refuse_other_log,
     starting_offsets,
 )
-from runtime.gaps import Gap, past_gaps
+from runtime.gaps import AcceptedGap, past_gaps
 from runtime.marks import Mark
+from runtime.topics import Bounds
 from tally.errors import DataLoss
 
 ROW = pa.table({"a": [1]})
 FIRST, SECOND = (
-    Held({"sales": "id-1"}, {"sales": {0: 5}}),
-    Held({"sales": "id-1"}, {"sales": {0: 9}}),
+    HeldOffsets({"sales": "id-1"}, {"sales": {0: 5}}),
+    HeldOffsets({"sales": "id-1"}, {"sales": {0: 9}}),
 )
-KEPT = {"sales": {0: (0, 20)}}
+KEPT = {"sales": {0: Bounds(0, 20)}}
 
 
-def append(path: Path, held: Held | None) -> None:
+def append(path: Path, held: HeldOffsets | None) -> None:
     note = CommitProperties(custom_metadata={"userMetadata": held.as_metadata()}) if held else None
     write_deltalake(path, ROW, mode="append", commit_properties=note)
 
@@ -65,7 +66,7 @@ def test_ingest_goes_on_where_the_table_ends() -> None:
 @pytest.mark.parametrize(("earliest", "end"), [(6, 20), (0, 4)])
 def test_records_that_kafka_does_not_hold_stop_the_ingest(earliest: int, end: int) -> None:
     with pytest.raises(DataLoss, match="the master dataset goes on at offset 5"):
-        starting_offsets(FIRST, {"sales": "id-1"}, {"sales": {0: (earliest, end)}})
+        starting_offsets(FIRST, {"sales": "id-1"}, {"sales": {0: Bounds(earliest, end)}})
 
 
 def test_topic_created_anew_stops_the_ingest() -> None:
@@ -74,7 +75,7 @@ def test_topic_created_anew_stops_the_ingest() -> None:
 
 
 LAST = Mark(4, 1_500_000_000_000, "aa")
-MARKED = Held({"sales": "id-1"}, {"sales": {0: 5}}, {"sales": {0: LAST}})
+MARKED = HeldOffsets({"sales": "id-1"}, {"sales": {0: 5}}, {"sales": {0: LAST}})
 
 
 def test_snapshot_is_a_version_and_what_that_version_holds(tmp_path: Path) -> None:
@@ -99,12 +100,12 @@ def test_another_last_record_stops_the_ingest(found: Mark | None) -> None:
 
 
 def test_last_record_that_kafka_has_let_go_by_its_retention_tells_nothing() -> None:
-    refuse_other_log(MARKED, {"sales": {0: (5, 20)}}, {("sales", 0, 4): None})
+    refuse_other_log(MARKED, {"sales": {0: Bounds(5, 20)}}, {("sales", 0, 4): None})
 
 
-def gap(from_offset: int, until_offset: int) -> Gap:
+def gap(from_offset: int, until_offset: int) -> AcceptedGap:
     instant = datetime(2017, 1, 1, tzinfo=UTC)
-    return Gap("sales", 0, from_offset, until_offset, instant, instant, instant, "test")
+    return AcceptedGap("sales", 0, from_offset, until_offset, instant, instant, instant, "test")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def gap(from_offset: int, until_offset: int) -> Gap:
         ([gap(9, 12), gap(5, 9)], 12),
     ],
 )
-def test_accepted_gap_is_passed_and_no_other_record(gaps: list[Gap], wanted: int) -> None:
+def test_accepted_gap_is_passed_and_no_other_record(gaps: list[AcceptedGap], wanted: int) -> None:
     assert past_gaps(FIRST.until, gaps) == {"sales": {0: wanted}}
 
 
@@ -132,4 +133,4 @@ def test_gap_of_another_topic_changes_nothing() -> None:
 
 def test_hole_names_the_command_that_accepts_it() -> None:
     with pytest.raises(DataLoss, match="`tally gaps accept sales 0`"):
-        starting_offsets(FIRST, {"sales": "id-1"}, {"sales": {0: (6, 20)}})
+        starting_offsets(FIRST, {"sales": "id-1"}, {"sales": {0: Bounds(6, 20)}})

@@ -4,19 +4,20 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from batch_layer.views.coverage import Coverage, Gap, start_of
-from batch_layer.views.pointer import Pointer
+from batch_layer.views.coverage import ArrivalGap, Coverage, start_of
 from batch_layer.views.scope import Reach, all_days, days_between, dirty_days, newest
+from tally.epochs import Epochs
+from tally.generation import Generation
 from tally.windows import parse_days
 
 MONDAY, TUESDAY, WEDNESDAY = date(2017, 3, 6), date(2017, 3, 7), date(2017, 3, 8)
 # Everything was read when Wednesday had just ended.
 NOW = datetime(2017, 3, 9, tzinfo=UTC)
-Claims = dict[date, Pointer]
+Claims = dict[date, Generation]
 
 
 def coverage(
-    now: datetime = NOW, first_arrival: datetime | None = None, gaps: tuple[Gap, ...] = ()
+    now: datetime = NOW, first_arrival: datetime | None = None, gaps: tuple[ArrivalGap, ...] = ()
 ) -> Coverage:
     declared = [(MONDAY, WEDNESDAY)] if first_arrival is None else []
     return Coverage({0: now}, first_arrival, timedelta(seconds=300), declared, gaps)
@@ -25,13 +26,16 @@ def coverage(
 def published(*days: date, pinned: int = 10, epoch: int = 1, by: Coverage | None = None) -> Claims:
     claims = {day: (by or coverage()).claim(day) for day in days}
     return {
-        day: Pointer(day, 1, epoch, one.covered_from, one.covered_until, {0: pinned}, {})
+        day: Generation(day, 1, epoch, one.covered_from, one.covered_until, 7, NOW, {0: pinned}, {})
         for day, one in claims.items()
     }
 
 
+EPOCHS = Epochs(1)
+
+
 def reach(until: dict[date, int], by: Coverage | None = None) -> Reach:
-    return Reach(1, by or coverage(), {day: {0: offset} for day, offset in until.items()})
+    return Reach(EPOCHS, by or coverage(), {day: {0: offset} for day, offset in until.items()})
 
 
 WEEK = (MONDAY, TUESDAY, WEDNESDAY)
@@ -68,7 +72,7 @@ def test_day_with_a_record_beyond_the_pin_is_dirty() -> None:
 
 
 def test_day_with_records_in_a_partition_that_was_not_pinned_is_dirty() -> None:
-    assert dirty_days(Reach(1, coverage(), {MONDAY: {0: 10, 1: 1}}), published(*WEEK), []) == {
+    assert dirty_days(Reach(EPOCHS, coverage(), {MONDAY: {0: 10, 1: 1}}), published(*WEEK), []) == {
         MONDAY
     }
 
@@ -121,7 +125,7 @@ def test_day_declared_later_is_dirty_until_it_is_claimed() -> None:
 def test_day_that_claims_what_a_gap_has_lost_is_dirty() -> None:
     lost = coverage(
         gaps=(
-            Gap(
+            ArrivalGap(
                 None,
                 start_of(TUESDAY) + timedelta(hours=9),
                 start_of(TUESDAY) + timedelta(hours=10),
@@ -152,7 +156,7 @@ def test_conflict_that_both_generations_know_makes_nothing_dirty() -> None:
 
 
 def test_empty_master_has_no_dirty_days() -> None:
-    assert dirty_days(Reach(1, Coverage({0: NOW}, None, timedelta()), {}), {}, []) == set()
+    assert dirty_days(Reach(EPOCHS, Coverage({0: NOW}, None, timedelta()), {}), {}, []) == set()
 
 
 def test_of_more_days_than_one_flip_can_publish_the_newest_are_built_first() -> None:
@@ -160,7 +164,10 @@ def test_of_more_days_than_one_flip_can_publish_the_newest_are_built_first() -> 
 
     assert (
         newest(
-            all_days(Reach(1, Coverage({0: NOW}, None, timedelta()), {day: {} for day in days}), {})
+            all_days(
+                Reach(EPOCHS, Coverage({0: NOW}, None, timedelta()), {day: {} for day in days}),
+                {},
+            )
         )
         == sorted(days)[2:]
     )

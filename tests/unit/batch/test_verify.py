@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, write_deltalake
 
-from batch_layer.master.positions import Held
-from batch_layer.master.verify import Line, steps_back, verify
+from batch_layer.master.positions import HeldOffsets
+from batch_layer.master.verify import VerifiedPartition, steps_back, verify
 from tally.errors import TallyError
 
 IDS = {"sales": "id"}
@@ -38,7 +38,7 @@ def test_appends_that_follow_one_another_are_well(tmp_path: Path) -> None:
     assert (found.ok, found.version, found.lines, found.steps_back) == (
         True,
         1,
-        [Line("sales", 0, 5, 5, 0, 5, 7)],
+        [VerifiedPartition("sales", 0, 5, 5, 0, 5, 7)],
         [],
     )
 
@@ -49,7 +49,7 @@ def test_record_that_is_there_twice_is_found(tmp_path: Path) -> None:
 
     found = verify(tmp_path / "master")
 
-    assert (found.ok, found.lines) == (False, [Line("sales", 0, 4, 3, 0, 2, 3)])
+    assert (found.ok, found.lines) == (False, [VerifiedPartition("sales", 0, 4, 3, 0, 2, 3)])
 
 
 def test_record_beyond_the_claimed_end_is_found(tmp_path: Path) -> None:
@@ -60,8 +60,8 @@ def test_record_beyond_the_claimed_end_is_found(tmp_path: Path) -> None:
 
 def test_append_that_goes_back_and_topic_made_anew_are_found() -> None:
     appends = [
-        Held(IDS, {"sales": {0: 5, 1: 9}}),
-        Held({"sales": "other"}, {"sales": {0: 4, 1: 9}}),
+        HeldOffsets(IDS, {"sales": {0: 5, 1: 9}}),
+        HeldOffsets({"sales": "other"}, {"sales": {0: 4, 1: 9}}),
     ]
 
     found = [*steps_back(appends)]

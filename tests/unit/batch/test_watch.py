@@ -3,9 +3,14 @@
 from datetime import UTC, datetime
 
 import pytest
+from cassandra import OperationTimedOut, cqltypes
 
-from batch_layer.master.positions import Until
-from batch_layer.master.watch import Sight
+from batch_layer.master import watch
+from batch_layer.master.watch import IngestWatch, Sight
+from runtime import writes
+from runtime.offsets import TopicOffsets
+from tally.settings import Settings
+from tests.support.unplugged_session import UnpluggedSession
 
 SIGHT = Sight(datetime(2026, 11, 22, tzinfo=UTC), {"sales": {0: 5, 1: 0}, "traffic": {0: 2}})
 
@@ -20,5 +25,19 @@ SIGHT = Sight(datetime(2026, 11, 22, tzinfo=UTC), {"sales": {0: 5, 1: 0}, "traff
         ({}, False),
     ],
 )
-def test_sight_is_reached_when_every_end_of_it_is(reached: Until, expected: bool) -> None:
+def test_sight_is_reached_when_every_end_of_it_is(reached: TopicOffsets, expected: bool) -> None:
     assert SIGHT.is_reached(reached) is expected
+
+
+def test_watch_goes_on_when_cassandra_does_not_take_how_current_the_master_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One try: the sign of life that follows must not wait for Cassandra."""
+    types = (cqltypes.UTF8Type, cqltypes.DateType, cqltypes.LongType)
+    session = UnpluggedSession(types, 1, OperationTimedOut())
+    monkeypatch.setattr(writes, "execute_concurrent", session.execute_concurrent)
+    monkeypatch.setattr(watch, "stable_ends", lambda _settings, _topics: {"sales": {0: 5}})
+
+    IngestWatch(Settings(), session).look({"sales": {0: 5}})
+
+    assert session.written == []

@@ -13,6 +13,7 @@ import yaml
 from ops.local.stack.airflow_run import COMPONENTS
 from ops.local.stack.catalogue import SERVICES
 from ops.local.stack.service import Site
+from tally.definition import FOLDS, PARTS, TRANSFORMS
 from tally.settings import Settings
 from tests.unit.compose.files import DOCKERFILE, ROOT, environment, images, own_services, services
 
@@ -146,6 +147,27 @@ def test_whatever_the_dockerfile_copies_from_the_repository_is_sent_to_the_build
     assert copied - sent == set()
 
 
+def copied_by_image() -> list[set[str]]:
+    """The folders that each image of the Dockerfile holds."""
+    images = DOCKERFILE.read_text().split("\nFROM ")[1:]
+    return [
+        {
+            path.rstrip("/")
+            for line in image.splitlines()
+            if line.startswith("COPY ")
+            for path in line.split()[-1:]
+        }
+        for image in images
+    ]
+
+
+def test_every_image_with_the_schemas_has_the_sources_too() -> None:
+    """What the tables and families are, the sources' folders say."""
+    with_schemas = [copied for copied in copied_by_image() if "schemas" in copied]
+    assert len(with_schemas) == 2
+    assert all(copied & {"ingest", "ingest/sources"} for copied in with_schemas)
+
+
 def tag_of(image: str) -> str:
     """The tag of an image, "" if it has none."""
     return image.rsplit(":", 1)[1] if ":" in image else ""
@@ -162,3 +184,11 @@ def airflow_options() -> set[str]:
         for section, told in sections.items()
         for option in told["options"]
     }
+
+
+def test_every_image_that_rebuilds_holds_what_a_definition_is_computed_of() -> None:
+    folders = {name.partition("/")[0] for name in (*TRANSFORMS, PARTS, FOLDS)}
+
+    rebuilding = [copied for copied in copied_by_image() if "batch_layer" in copied]
+
+    assert rebuilding and [folders - copied for copied in rebuilding] == [set()] * len(rebuilding)

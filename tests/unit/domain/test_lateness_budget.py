@@ -3,15 +3,16 @@
 
 import pytest
 
-from tally.families import FAMILIES
+from runtime.sources import FAMILIES
+from tally.families import Family
 from tally.settings import Settings
 
 DISORDER_SECONDS = 300  # within a partition, as the replay's `--disorder 5m` makes it
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 def test_what_alignment_lets_one_partition_lead_makes_no_record_of_another_late(
-    family: str,
+    family: Family,
 ) -> None:
     settings = Settings()
 

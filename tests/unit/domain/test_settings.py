@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tally.algebra.parts import Sum
 from tally.errors import BadSettings
+from tally.families import Family
 from tally.settings import Settings
 
 
@@ -26,3 +28,25 @@ def test_home_with_a_blank_an_umlaut_or_a_quote_is_taken(tmp_path: Path) -> None
     home = tmp_path / "Größe it's 100 #1"
 
     assert Settings.load({"TALLY_HOME": str(home)}).home == home
+
+
+QUEUES = Family("queues", axes=(), parts=(Sum("arrived"),), epoch=1, lateness_seconds=600)
+
+
+def test_lateness_of_a_family_is_its_own_unless_a_variable_names_another() -> None:
+    assert Settings.load({}).lateness_seconds(QUEUES) == 600
+    assert Settings.load({"TALLY_QUEUES_LATENESS_SECONDS": "60"}).lateness_seconds(QUEUES) == 60
+    assert Settings.load({"TALLY_SALES_LATENESS_SECONDS": "60"}).lateness_seconds(QUEUES) == 600
+
+
+@pytest.mark.parametrize("text", ["0", "soon"])
+def test_lateness_that_is_none_is_refused_by_the_name_of_its_variable(text: str) -> None:
+    with pytest.raises(BadSettings, match=rf"TALLY_QUEUES_LATENESS_SECONDS: .* \(got '{text}'\)"):
+        Settings.load({"TALLY_SALES_LATENESS_SECONDS": "60", "TALLY_QUEUES_LATENESS_SECONDS": text})
+
+
+def test_settings_can_name_what_is_kept_for_them() -> None:
+    one, other = (Settings.load({"TALLY_SALES_LATENESS_SECONDS": "60"}) for _ in range(2))
+
+    # A worker of Spark keeps one session for each.
+    assert {one: "session"}[other] == "session"

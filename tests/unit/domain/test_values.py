@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from tally.errors import RejectedEvent
-from tally.identity import fingerprint, receipt_id
+from tally.identity import event_id, fingerprint
 from tally.instants import from_millis, instant_text, parse_instant
 from tally.ledger import CanonicalLedger, RawLedger, late_pending
 from tally.money import minor_units, thousandths
@@ -104,7 +104,7 @@ def test_fingerprint_does_not_depend_on_the_order_of_fields() -> None:
         == fingerprint({"b": [2], "a": 1})
         != fingerprint({"a": 1, "b": [3]})
     )
-    assert receipt_id("1", "123", "0", "42") == "pos:1:123:0:42"
+    assert event_id("pos", "1", "123", "0", "42") == "pos:1:123:0:42"
 
 
 def test_kafka_millis_are_exact() -> None:

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from ingest.normaliser.arrival import Arrival
-from ingest.normaliser.normalise import CONVERSIONS, Normaliser
+from ingest.contract.arrival import Arrival
+from ingest.normaliser.normalise import Normaliser
+from ingest.sources.registry import conversions
 from runtime.processor.record import Input
+from runtime.sources import FAMILIES
+from tally.algebra.parts import MOST_PART
 from tally.errors import RejectedEvent
-from tally.families import FAMILIES, MOST_PART
 from tests.support.odd import ACCEPTED
 from tests.unit.ingest.messages import RULES
 
@@ -26,7 +28,7 @@ STRING, NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"'), re.compile(rb"[-+.0-9eE]+")
 def outcome(kind: str, body: bytes) -> str:
     """`accepted`, or the reason of the rejection."""
     try:
-        CONVERSIONS[FAMILY[TOPICS[kind]]](body, Arrival(NOW, 0, 0), RULES)
+        conversions()[FAMILY[TOPICS[kind]]](body, Arrival(NOW, 0, 0), RULES)
     except RejectedEvent as error:
         return error.reason
     return ACCEPTED
@@ -51,7 +53,7 @@ def beyond_bounds(family: str, value: bytes) -> list[str]:
     found += [f"name of {len(name)} characters" for name in names(record) if len(name) > MOST_NAME]
     found += [
         f"{part} is {record[part]}"
-        for part in FAMILIES[family].parts
+        for part in FAMILIES[family].part_names
         if abs(int(record[part])) > MOST_PART
     ]
     return found + ([f"{len(value)} bytes"] if len(value) > MOST_CANONICAL_BYTES else [])

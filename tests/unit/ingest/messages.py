@@ -4,10 +4,11 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from ingest.normaliser.arrival import Arrival, Rules
-from ingest.normaliser.interval import normalised_interval
-from ingest.normaliser.receipt import normalised_receipt
-from tally.events import CanonicalInterval, CanonicalReceipt
+from ingest.contract.arrival import Arrival, Rules
+from ingest.sources.sales.contract import normalised as normalised_receipt
+from ingest.sources.sales.record import CanonicalReceipt
+from ingest.sources.traffic.contract import CanonicalInterval
+from ingest.sources.traffic.contract import normalised as normalised_interval
 from tally.settings import Settings
 
 RULES = Rules.of(Settings.load({}))

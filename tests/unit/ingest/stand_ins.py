@@ -8,6 +8,8 @@ from confluent_kafka import KafkaError
 from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient, Response
 
+from tests.support.published import unlike
+
 
 class StandInProducer:
     """Keeps what it is given; acknowledges at the next poll, with an error if it has one."""
@@ -32,14 +34,17 @@ class StandInProducer:
 
 
 class Client:
-    """Requests to the application without a socket."""
+    """Requests to the application without a socket; each answer has to be as it is published."""
 
     def __init__(self, app: FastAPI) -> None:
-        self._transport = ASGITransport(app)
+        self._app, self._transport = app, ASGITransport(app)
 
     def request(self, method: str, path: str, **options: Any) -> Response:
         async def ask() -> Response:
             async with AsyncClient(transport=self._transport, base_url="http://gateway") as client:
                 return await client.request(method, path, **options)
 
-        return asyncio.run(ask())
+        answer = asyncio.run(ask())
+        wrong = unlike(self._app, answer)
+        assert not wrong, wrong
+        return answer

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from runtime.processor.alignment import Alignment, Limits
+from runtime.processor.alignment import Alignment, AlignmentLimits
 from runtime.processor.record import Input
 
 NEVER = float("-inf")
@@ -13,7 +13,7 @@ def record(partition: int, offset: int) -> Input:
 
 
 def aligned(lanes: dict[int, Iterable[float | None]], **limits: float) -> Alignment:
-    alignment = Alignment(Limits(lead_seconds=600, **limits))  # type: ignore[arg-type]  # all limits are numbers
+    alignment = Alignment(AlignmentLimits(lead_seconds=600, **limits))  # type: ignore[arg-type]  # all limits are numbers
     alignment.assign(lanes, now=0.0)
     for partition, times in lanes.items():
         for offset, time in enumerate(times):

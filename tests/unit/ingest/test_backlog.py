@@ -8,15 +8,15 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ingest.gateway import backlog
 from ingest.gateway.app import build_app
-from ingest.gateway.backlog import Bounds, Waiting, Watch
-from ingest.gateway.outbox import Outbox
+from ingest.gateway.backlog import BacklogBounds, BacklogWatch, WaitingMessages
+from ingest.gateway.outbox import AsyncProducer
 from tests.unit.ingest.messages import POS, RULES, encoded
 from tests.unit.ingest.stand_ins import Client, StandInProducer
 from tests.unit.ingest.test_gateway import outbox as outbox
 from tests.unit.ingest.test_gateway import post
 from tests.unit.ingest.test_gateway import producer as producer
 
-BOUNDS = Bounds(seconds=60, bytes=10_000, folder=Path("/"))
+BOUNDS = BacklogBounds(seconds=60, bytes=10_000, folder=Path("/"))
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ BOUNDS = Bounds(seconds=60, bytes=10_000, folder=Path("/"))
 def test_age_and_bytes_of_what_waits_are_bounded(
     messages: int, age: float | None, said: str | None
 ) -> None:
-    waiting = Waiting(messages, None if age is None else time.time() - age)
+    waiting = WaitingMessages(messages, None if age is None else time.time() - age)
     refusal = BOUNDS.refusal(waiting, ordinary_bytes=1000)
 
     assert (refusal is None) == (said is None)
@@ -42,13 +42,18 @@ def test_age_and_bytes_of_what_waits_are_bounded(
 
 
 def test_a_folder_that_is_not_there_yet_has_the_disk_of_its_parent(tmp_path: Path) -> None:
-    assert Bounds(60, 10_000, tmp_path / "not" / "yet").refusal(Waiting(0, None), 1000) is None
+    assert (
+        BacklogBounds(60, 10_000, tmp_path / "not" / "yet").refusal(WaitingMessages(0, None), 1000)
+        is None
+    )
 
 
 def test_a_refusal_is_503_with_its_reason_and_stores_nothing(
-    outbox: Outbox, producer: StandInProducer
+    outbox: AsyncProducer, producer: StandInProducer
 ) -> None:
-    watch = Watch(lambda: Waiting(11, time.time()), lambda waiting: BOUNDS.refusal(waiting, 1000))
+    watch = BacklogWatch(
+        lambda: WaitingMessages(11, time.time()), lambda waiting: BOUNDS.refusal(waiting, 1000)
+    )
     watch.look()
     client = Client(build_app(outbox, RULES, watch))
     answer, ready = post(client, encoded(POS)), client.request("GET", "/readyz")
@@ -61,14 +66,14 @@ def test_a_refusal_is_503_with_its_reason_and_stores_nothing(
 def test_what_is_known_holds_while_the_brokers_are_silent_for_a_moment_and_not_for_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    looks = [Waiting(0, None)]
+    looks = [WaitingMessages(0, None)]
 
-    def look() -> Waiting:
+    def look() -> WaitingMessages:
         if not looks:
             raise KafkaException(KafkaError(KafkaError._TRANSPORT, "no broker"))
         return looks.pop()
 
-    watch = Watch(look, lambda waiting: None)
+    watch = BacklogWatch(look, lambda waiting: None)
     watch.look()
     watch.look()
     assert (watch.refusal(), watch.kafka()) == (None, (False, "Local: Broker transport failure"))
@@ -80,11 +85,11 @@ def test_what_is_known_holds_while_the_brokers_are_silent_for_a_moment_and_not_f
 def test_looks_are_made_until_the_end() -> None:
     seen: list[int] = []
 
-    def look() -> Waiting:
+    def look() -> WaitingMessages:
         seen.append(1)
-        return Waiting(len(seen), None)
+        return WaitingMessages(len(seen), None)
 
-    watch = Watch(look, lambda waiting: f"{waiting.messages} wait")
+    watch = BacklogWatch(look, lambda waiting: f"{waiting.messages} wait")
     watch.begin()
     deadline = time.monotonic() + 20
     while watch.refusal() is None and time.monotonic() < deadline:

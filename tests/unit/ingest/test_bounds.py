@@ -10,8 +10,8 @@ import pytest
 from ingest.normaliser.normalise import Normaliser
 from runtime.processor.record import Input
 from schemas import loader
+from tally.algebra.parts import MOST_PART
 from tally.errors import RejectedEvent
-from tally.families import MOST_PART
 from tests.support.odd import ACCEPTED, Odd
 from tests.support.odd_messages import odd_messages
 from tests.support.odd_mutations import mutations

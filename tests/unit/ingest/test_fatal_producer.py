@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from ingest.gateway.app import build_app
-from ingest.gateway.backlog import Waiting, Watch
-from ingest.gateway.outbox import Outbox, Room
+from ingest.gateway.backlog import BacklogWatch, WaitingMessages
+from ingest.gateway.outbox import AsyncProducer, Room
 from tests.unit.ingest.doomed_gateway import DoomedProducer
 from tests.unit.ingest.messages import POS, RULES, encoded
 from tests.unit.ingest.stand_ins import Client
@@ -22,8 +22,8 @@ from tests.unit.ingest.test_gateway import post
 
 @pytest.mark.parametrize("where", ["produce", "report", "callback"])
 def test_a_fatal_error_is_noticed_wherever_the_client_library_tells_it(where: str) -> None:
-    outbox = Outbox(lambda note: DoomedProducer(where, {"error_cb": note}), Room(10, 10_000))
-    watch = Watch(lambda: Waiting(0, None), lambda _waiting: None)
+    outbox = AsyncProducer(lambda note: DoomedProducer(where, {"error_cb": note}), Room(10, 10_000))
+    watch = BacklogWatch(lambda: WaitingMessages(0, None), lambda _waiting: None)
     client = Client(build_app(outbox, RULES, watch))
 
     assert client.request("GET", "/healthz").status_code == 200

@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError, KafkaException
 from httpx import Response
 
 from ingest.gateway.app import build_app
-from ingest.gateway.backlog import Waiting, Watch
-from ingest.gateway.outbox import Outbox, Room
+from ingest.gateway.backlog import BacklogWatch, WaitingMessages
+from ingest.gateway.outbox import AsyncProducer, Room
 from ingest.gateway.telemetry import LoopLag
 from tests.unit.ingest.messages import MILK, POS, RULES, TRAFFIC, encoded, pos, with_line
 from tests.unit.ingest.stand_ins import Client, StandInProducer
@@ -26,28 +26,28 @@ def producer() -> StandInProducer:
 
 
 @pytest.fixture
-def watch(producer: StandInProducer) -> Watch:
+def watch(producer: StandInProducer) -> BacklogWatch:
     """Looked once; the brokers answer as long as the producer has no error."""
 
-    def look() -> Waiting:
+    def look() -> WaitingMessages:
         if producer.error:
             raise KafkaException(producer.error)
-        return Waiting(3, None)
+        return WaitingMessages(3, None)
 
-    watch = Watch(look, lambda _waiting: None)
+    watch = BacklogWatch(look, lambda _waiting: None)
     watch.look()
     return watch
 
 
 @pytest.fixture
-def outbox(producer: StandInProducer) -> Iterator[Outbox]:
-    outbox = Outbox(lambda _note: producer, Room(messages=100, bytes=100_000))
+def outbox(producer: StandInProducer) -> Iterator[AsyncProducer]:
+    outbox = AsyncProducer(lambda _note: producer, Room(messages=100, bytes=100_000))
     yield outbox
     outbox.close(0)
 
 
 @pytest.fixture
-def client(outbox: Outbox, watch: Watch) -> Client:
+def client(outbox: AsyncProducer, watch: BacklogWatch) -> Client:
     return Client(build_app(outbox, RULES, watch))
 
 
@@ -141,7 +141,7 @@ def test_unacknowledged_message_answers_503_and_when_to_come_back(
 
 @pytest.mark.parametrize(("messages", "size"), [(90, 0), (1, 99_000)])
 def test_too_much_under_way_answers_429_and_stores_nothing(
-    client: Client, outbox: Outbox, producer: StandInProducer, messages: int, size: int
+    client: Client, outbox: AsyncProducer, producer: StandInProducer, messages: int, size: int
 ) -> None:
     outbox._messages, outbox._bytes = messages, size
     answer = post(client, b"\n".join([encoded(POS)] * 20), NDJSON)
@@ -157,7 +157,9 @@ def test_thousand_good_lines_are_taken_in_one_request(
     assert (answer.json()["accepted"], len(producer.stored)) == (1000, 1000)
 
 
-def test_health_and_readiness(client: Client, watch: Watch, producer: StandInProducer) -> None:
+def test_health_and_readiness(
+    client: Client, watch: BacklogWatch, producer: StandInProducer
+) -> None:
     ready = client.request("GET", "/readyz")
     producer.error = REFUSED
     watch.look()

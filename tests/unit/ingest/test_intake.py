@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from runtime.processor.alignment import Limits
+from runtime.processor.alignment import AlignmentLimits
 from runtime.processor.intake import MOST_SECONDS_WITHOUT, Intake, Reading
 from tally.errors import TallyError
 
@@ -79,7 +79,7 @@ def group() -> SilentGroup:
 
 @pytest.fixture
 def intake(group: SilentGroup, clock: Clock) -> Intake:
-    made = Intake(group, Reading(("in",), lambda _record: 0.0, Limits(600)), NoPositions())
+    made = Intake(group, Reading(("in",), lambda _record: 0.0, AlignmentLimits(600)), NoPositions())
     made.subscribe()
     return made
 

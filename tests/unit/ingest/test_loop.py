@@ -11,13 +11,13 @@ from typing import Any
 from confluent_kafka import TopicPartition
 
 from runtime.heartbeat import Heartbeat
-from runtime.processor.alignment import Limits
-from runtime.processor.bookmarks import Lane
-from runtime.processor.faults import Faults
+from runtime.processor.alignment import AlignmentLimits
 from runtime.processor.intake import Intake, Reading, generation_of
-from runtime.processor.loop import Pace, Processor, Step
+from runtime.processor.loop import BatchLimits, Processor, Step
+from runtime.processor.moments import Moments
 from runtime.processor.record import Input, Output
 from runtime.processor.transaction import Aborted
+from runtime.topics import Lane
 from tally.errors import OutcomeUnknown
 
 HOUR = 3600.0
@@ -124,7 +124,10 @@ class Beats(Heartbeat):
 
 
 def delivered(
-    hours: Sequence[float], pace: Pace, errors: Sequence[Exception] = (), slow_brokers: int = 0
+    hours: Sequence[float],
+    pace: BatchLimits,
+    errors: Sequence[Exception] = (),
+    slow_brokers: int = 0,
 ) -> Recorded:
     """What was delivered by the time that the last record was."""
     consumer, stopped = OnePartition(hours), Event()
@@ -138,41 +141,47 @@ def delivered(
             if consumer.committed_offset == len(hours):
                 stopped.set()
 
-    reading = Reading(("in",), lambda record: float(record.value or b"") * HOUR, Limits(600))
+    reading = Reading(
+        ("in",), lambda record: float(record.value or b"") * HOUR, AlignmentLimits(600)
+    )
     intake = Intake(consumer, reading, Positions(consumer))
     step = Step(copy, lambda: delivery.forgotten.append(len(delivery.batches)))
-    Processor(intake, step, delivery, pace).run(stopped, StopAtEnd(), Faults(), delivery.beats)
+    Processor(intake, step, delivery, pace).run(stopped, StopAtEnd(), Moments(), delivery.beats)
     return delivery
 
 
 def test_records_of_any_length_of_event_time_share_a_transaction() -> None:
-    assert delivered([0, 0.5, 9000, 2], Pace(100)).batches == [[0, 0.5, 9000, 2]]
+    assert delivered([0, 0.5, 9000, 2], BatchLimits(100)).batches == [[0, 0.5, 9000, 2]]
 
 
 def test_transaction_ends_at_its_most_inputs() -> None:
-    assert delivered([1, 1, 1, 1, 1], Pace(2)).batches == [[1, 1], [1, 1], [1]]
+    assert delivered([1, 1, 1, 1, 1], BatchLimits(2)).batches == [[1, 1], [1, 1], [1]]
 
 
 def test_aborted_transaction_is_redone_from_the_committed_position() -> None:
-    assert delivered([1, 3, 5], Pace(1), [Aborted("group changed")]).batches == [[1], [3], [5]]
+    assert delivered([1, 3, 5], BatchLimits(1), [Aborted("group changed")]).batches == [
+        [1],
+        [3],
+        [5],
+    ]
 
 
 def test_unknown_outcome_takes_a_new_producer_and_redoes() -> None:
-    delivery = delivered([1, 3, 5], Pace(1), [OutcomeUnknown("no answer")])
+    delivery = delivered([1, 3, 5], BatchLimits(1), [OutcomeUnknown("no answer")])
 
     assert (delivery.batches, delivery.renewals) == ([[1], [3], [5]], 2)
 
 
 def test_producer_is_asked_for_until_the_brokers_answer() -> None:
-    assert delivered([1], Pace(100), slow_brokers=3).renewals == 4
+    assert delivered([1], BatchLimits(100), slow_brokers=3).renewals == 4
 
 
 def test_step_forgets_at_each_assignment_and_when_its_transaction_does_not_count() -> None:
-    assert delivered([1, 3], Pace(1)).forgotten == [0]
-    assert delivered([1, 3, 5], Pace(1), [Aborted("group changed")]).forgotten == [0, 0]
+    assert delivered([1, 3], BatchLimits(1)).forgotten == [0]
+    assert delivered([1, 3, 5], BatchLimits(1), [Aborted("group changed")]).forgotten == [0, 0]
 
 
 def test_loop_beats_with_each_delivery_as_progress_and_while_it_waits_for_the_brokers() -> None:
-    beats = delivered([1, 3, 5], Pace(1), slow_brokers=2).beats.told
+    beats = delivered([1, 3, 5], BatchLimits(1), slow_brokers=2).beats.told
 
     assert beats[:2] == [0, 0] and beats[-1] == 3

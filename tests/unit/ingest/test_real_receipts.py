@@ -4,8 +4,8 @@ computation."""
 from collections import Counter
 from datetime import UTC, date, datetime
 
-from ingest.replay.bad import SPOILERS
-from ingest.replay.complete_journey import Extent, Scope, extent, receipts
+from ingest.replay.bad import CORRUPTIONS
+from ingest.replay.complete_journey import Extent, ReplayScope, extent, receipts
 from ops.oracle.complete_journey import Scope as OracleScope
 from ops.oracle.complete_journey import Totals, window_totals
 from tally.errors import RejectedEvent
@@ -13,11 +13,11 @@ from tally.instants import parse_instant
 from tally.windows import window_start
 from tests.unit.ingest.messages import receipt
 
-WEEK = Scope(date(2017, 3, 1), date(2017, 3, 8))
+WEEK = ReplayScope(date(2017, 3, 1), date(2017, 3, 8))
 
 
 def test_whole_year_has_this_extent() -> None:
-    assert extent(Scope()) == Extent(
+    assert extent(ReplayScope()) == Extent(
         155_848,
         datetime(2017, 1, 1, 11, 53, 26, tzinfo=UTC),
         datetime(2018, 1, 1, 4, 1, 20, tzinfo=UTC),
@@ -44,7 +44,7 @@ def test_normalised_week_equals_the_oracle_in_every_window() -> None:
 
 
 def test_receipts_come_in_order_and_only_of_the_stores_asked_for() -> None:
-    found = list(receipts(Scope(date(2017, 3, 1), date(2017, 3, 3), ("367", "406"))))
+    found = list(receipts(ReplayScope(date(2017, 3, 1), date(2017, 3, 3), ("367", "406"))))
 
     assert [one.happened_at for one in found] == sorted(one.happened_at for one in found)
     assert {one.store_id for one in found} == {"367", "406"}
@@ -53,10 +53,10 @@ def test_receipts_come_in_order_and_only_of_the_stores_asked_for() -> None:
 def test_each_bad_message_shows_the_reason_it_is_made_for() -> None:
     good = next(receipts(WEEK)).message
     shown = {}
-    for reason, spoil in SPOILERS.items():
+    for reason, spoil in CORRUPTIONS.items():
         try:
             receipt(spoil(good))
         except RejectedEvent as error:
             shown[reason] = error.reason
 
-    assert shown == {reason: reason for reason in SPOILERS}
+    assert shown == {reason: reason for reason in CORRUPTIONS}

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from tally.events import CanonicalReceipt, Line, VoidedReceipt
+from ingest.sources.sales.record import CanonicalReceipt, Line, VoidedReceipt
 from tests.unit.ingest.messages import MILK, RULES, parts, pos, receipt, with_line
 
 

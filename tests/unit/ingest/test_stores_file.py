@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ingest.normaliser.arrival import Rules
+from ingest.contract.arrival import Rules
+from ingest.sources.sales.record import VoidedReceipt
 from runtime.stores import StoreEntry, store_entries
 from tally.errors import BadSettings
-from tally.events import VoidedReceipt
 from tally.settings import Settings
 from tests.unit.ingest.messages import pos, receipt
 

@@ -3,7 +3,6 @@
 The producer is a stand-in that fails as told.
 """
 
-import signal
 from collections.abc import Callable
 from threading import Event
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from runtime.processor.faults import Faults
+from runtime.processor.moments import Moments
 from runtime.processor.record import Output
 from runtime.processor.transaction import Aborted, TransactionalProducer, verdict
 from tally.errors import Fenced, OutcomeUnknown, TallyError
@@ -50,7 +49,7 @@ def handing_out(*producers: Any) -> Callable[[], Any]:
 
 
 def transaction(producer: FailingProducer, deadline_seconds: float = 5.0) -> TransactionalProducer:
-    made = TransactionalProducer(handing_out(producer), "test", Faults(), deadline_seconds)
+    made = TransactionalProducer(handing_out(producer), "test", Moments(), deadline_seconds)
     made.renew()
     producer.calls.clear()
     return made
@@ -109,7 +108,7 @@ def test_positions_that_are_never_answered_are_not_waited_for_and_the_next_produ
     hanging, after = FailingProducer(), FailingProducer()
     never = Event()
     vars(hanging)["send_offsets_to_transaction"] = lambda *_: never.wait(30)
-    made = TransactionalProducer(handing_out(hanging, after), "test", Faults())
+    made = TransactionalProducer(handing_out(hanging, after), "test", Moments())
     made.renew()
     with pytest.raises(OutcomeUnknown, match="no answer from Kafka about positions"):
         made.send([OUTPUT], [], object)
@@ -212,7 +211,7 @@ def changed_after(calls: int) -> Callable[[], object]:
 
 def test_renewed_producer_is_initialised_before_anything_else() -> None:
     producers = [FailingProducer(), FailingProducer()]
-    made = TransactionalProducer(handing_out(*producers), "test", Faults())
+    made = TransactionalProducer(handing_out(*producers), "test", Moments())
     made.renew()
     made.renew()
 
@@ -220,16 +219,3 @@ def test_renewed_producer_is_initialised_before_anything_else() -> None:
         ["init_transactions", "purge"],
         ["init_transactions"],
     ]
-
-
-def test_fault_is_parsed_or_refused() -> None:
-    assert Faults.parse("before_commit:3") == Faults("before_commit", 3)
-    assert Faults.parse("before_commit:3:SIGSTOP") == Faults("before_commit", 3, signal.SIGSTOP)
-    for text in (
-        "nowhere:1",
-        "before_commit:x",
-        "before_commit:1:SIGTERM",
-        "before_commit:1:SIGSTOP:2",
-    ):
-        with pytest.raises(TallyError, match=f"TALLY_FAULT={text}"):
-            Faults.parse(text)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ingest.normaliser.arrival import Arrival, Rules
-from ingest.normaliser.interval import normalised_interval
-from ingest.normaliser.receipt import normalised_receipt
+from ingest.contract.arrival import Arrival, Rules
+from ingest.sources.sales.contract import normalised as normalised_receipt
+from ingest.sources.traffic.contract import normalised as normalised_interval
 from tally.settings import Settings
 from tests.support.generated import LATE_BY, STORES, Scale, hourly, load, of_this_second
 from tests.support.plain_oracle import counted_by_window, counted_once, event_of

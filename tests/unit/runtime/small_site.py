@@ -8,10 +8,10 @@ from typing import Any
 from fastapi import FastAPI, Request, WebSocket
 from fastapi.responses import HTMLResponse, PlainTextResponse
 
-from runtime.protocol import Limits
+from runtime.protocol import ConnectionLimits
 from runtime.web import Place, serve
 
-LIMITS = Limits(
+LIMITS = ConnectionLimits(
     header_seconds=0.5,
     idle_seconds=1,
     body_seconds=1.0,

@@ -1,12 +1,26 @@
 """How a job ends: its exit code says whether a new start may heal it, its exit file says why."""
 
 import json
+import os
+import signal
 from pathlib import Path
+from threading import Event
 
 import pytest
+import structlog
 from confluent_kafka import KafkaError, KafkaException
 
-from runtime.job import DONE, FAILED, REFUSED, run_job
+from runtime.job import (
+    DONE,
+    FAILED,
+    REFUSED,
+    Announced,
+    run_job,
+    run_until_stopped,
+    run_verb,
+    say_ready,
+)
+from schemas.source import BadSource
 from tally.errors import (
     AlreadyRunning,
     BadSettings,
@@ -17,6 +31,7 @@ from tally.errors import (
     StackError,
     TallyError,
 )
+from tally.settings import Settings
 
 
 @pytest.fixture
@@ -41,9 +56,10 @@ def test_work_that_returns_is_done_and_leaves_nothing(exit_file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [BadSettings("x"), DataLoss("x"), DefinitionChanged("x"), Fenced("x")]
+    "error",
+    [BadSettings("x"), BadSource("x"), DataLoss("x"), DefinitionChanged("x"), Fenced("x")],
 )
-def test_refusal_has_an_exit_code_of_its_own(exit_file: Path, error: TallyError) -> None:
+def test_refusal_has_an_exit_code_of_its_own(exit_file: Path, error: Exception) -> None:
     assert raising(error) == REFUSED == 78
     assert json.loads(exit_file.read_text()) == {"code": REFUSED, "reason": "x"}
 
@@ -82,3 +98,64 @@ def test_reason_is_one_line_on_standard_error(
 def test_error_of_the_program_is_not_swallowed(exit_file: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         raising(ZeroDivisionError())
+
+
+def test_log_of_a_job_leaves_standard_output_to_its_answer(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run_job("job", lambda: structlog.get_logger().info("append"))
+
+    said = capsys.readouterr()
+    assert ("append" in said.err, said.out) == (True, "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_stops_the_work_and_is_as_before_afterwards(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    stops: list[bool] = []
+
+    def work(stopped: Event) -> None:
+        os.kill(os.getpid(), number)
+        stops.append(stopped.wait(5))
+
+    assert (run_until_stopped("job", work), stops) == (DONE, [True])
+    assert signal.getsignal(number) is before
+
+
+def test_verb_ends_with_its_own_code_or_with_1_and_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def refused() -> None:
+        raise DataLoss("sales-0 has a hole")
+
+    assert [run_verb("tally", work) for work in (lambda: None, lambda: 3, refused)] == [
+        DONE,
+        3,
+        FAILED,
+    ]
+    assert capsys.readouterr().err == "tally: sales-0 has a hole\n"
+
+
+def test_verb_about_a_wrong_source_fails_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def wrong() -> None:
+        raise BadSource("sources/stock/source.yaml: kind")
+
+    assert run_verb("tally", wrong) == FAILED
+    assert capsys.readouterr().err == "tally: sources/stock/source.yaml: kind\n"
+
+
+def test_ready_file_is_touched_if_somebody_waits_for_it(tmp_path: Path) -> None:
+    say_ready(Settings())
+    say_ready(Settings(ready_file=tmp_path / "ready"))
+
+    assert [file.name for file in tmp_path.iterdir()] == ["ready"]
+
+
+def test_event_is_announced_once_before_anybody_sees_it() -> None:
+    said: list[bool] = []
+    event = Announced(lambda: said.append(event.is_set()))
+
+    event.set()
+    event.set()
+
+    assert (event.is_set(), said) == (True, [False])

@@ -1,24 +1,17 @@
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
-from schemas.loader import event_schema, topics
-from tally.events import SCHEMA_VERSION, CanonicalInterval, CanonicalReceipt
-from tally.families import FAMILIES
+from ops.docs.sources import copies
+from runtime.sources import FAMILIES
+from schemas.loader import FOLDER, event_schema, message_schema, own_sources, sources
+from tally.events import SCHEMA_VERSION
+from tests.unit.schemas.shapes import shape
 
-EVENTS = ("pos", "raw-traffic", "sales", "traffic")
-
-
-@pytest.mark.parametrize(
-    ("name", "struct"), [("sales", CanonicalReceipt), ("traffic", CanonicalInterval)]
-)
-def test_the_python_type_and_the_json_schema_have_the_same_fields(name: str, struct: type) -> None:
-    written = msgspec.json.schema(struct)
-
-    assert shape(written, written["$defs"]) == shape(event_schema(name), {})
+SCHEMAS = [event_schema(name) for name in sources()] + [message_schema(name) for name in sources()]
+BY_SCHEMA = pytest.mark.parametrize("schema", SCHEMAS, ids=[schema["title"] for schema in SCHEMAS])
 
 
 def test_a_planted_difference_of_type_is_found() -> None:
@@ -33,76 +26,41 @@ def test_axes_are_texts_and_parts_integers_that_each_record_has(family: Any) -> 
     fields = shape(event_schema(family.name), {})["fields"]
 
     assert [fields[axis] for axis in family.axes] == [("string", True)] * len(family.axes)
-    assert [fields[part] for part in family.parts] == [("integer", True)] * len(family.parts)
+    assert [fields[part] for part in family.part_names] == [("integer", True)] * len(family.parts)
 
 
-@pytest.mark.parametrize("name", EVENTS)
-def test_each_event_schema_is_valid_and_carries_the_version(name: str) -> None:
-    Draft202012Validator.check_schema(event_schema(name))
+@BY_SCHEMA
+def test_each_event_schema_is_valid_and_carries_the_version(schema: dict[str, Any]) -> None:
+    Draft202012Validator.check_schema(schema)
 
-    assert event_schema(name)["properties"]["schema_version"]["const"] == SCHEMA_VERSION
-
-
-@pytest.mark.parametrize("name", EVENTS)
-def test_each_field_has_a_meaning(name: str) -> None:
-    assert [
-        field for field, told in fields_of(event_schema(name)) if not told.get("x-meaning")
-    ] == []
+    assert schema["properties"]["schema_version"]["const"] == SCHEMA_VERSION
 
 
-@pytest.mark.parametrize("name", EVENTS)
-def test_each_number_has_a_unit(name: str) -> None:
+@BY_SCHEMA
+def test_each_field_has_a_meaning(schema: dict[str, Any]) -> None:
+    assert [field for field, told in fields_of(schema) if not told.get("x-meaning")] == []
+
+
+@BY_SCHEMA
+def test_each_number_has_a_unit(schema: dict[str, Any]) -> None:
     numbers = [
         (field, told)
-        for field, told in fields_of(event_schema(name))
+        for field, told in fields_of(schema)
         if told.get("type") in ("integer", "number")
     ]
 
     assert [field for field, told in numbers if "x-unit" not in told] == []
 
 
-def test_each_kind_of_topic_with_events_has_a_schema() -> None:
-    raw_names = {"posTransactionTopic": "pos"}  # the one topic whose name is older than the rule
-    named = {
-        name: raw_names.get(name, name)
-        for name, told in topics().items()
-        if told["kind"] == "raw" or "raw" in told
+def test_the_copies_for_readers_are_those_of_the_descriptors() -> None:
+    made = copies(own_sources())
+
+    stale = [str(file) for file, text in made.items() if file.read_text("utf-8") != text]
+
+    assert stale == [], "run `python -m ops.docs`"
+    assert {file.name for file in (FOLDER / "events").iterdir()} == {
+        file.name for file in made if file.parent == FOLDER / "events"
     }
-
-    assert sorted(named.values()) == sorted(EVENTS)
-
-
-def shape(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """An object's fields, each with its type and whether it is required; `$ref`s followed, "or
-    null" left out.
-
-    (A canonical field without a value is not written at all, so null is no value of it.)
-    """
-    schema = _resolved(schema, definitions)
-    required = schema.get("required", ())
-    return {
-        "fields": {
-            name: (_type(told, definitions), name in required)
-            for name, told in schema["properties"].items()
-        }
-    }
-
-
-def _type(schema: dict[str, Any], definitions: dict[str, Any]) -> object:
-    schema = _resolved(schema, definitions)
-    if "properties" in schema:
-        return shape(schema, definitions)
-    if schema.get("type") == "array":
-        return [_type(schema["items"], definitions)]
-    return "string" if "enum" in schema else schema["type"]
-
-
-def _resolved(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    if "anyOf" in schema:
-        (schema,) = (one for one in schema["anyOf"] if one != {"type": "null"})
-    if "$ref" in schema:
-        return dict(definitions[schema["$ref"].rsplit("/", 1)[1]])
-    return schema
 
 
 def fields_of(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

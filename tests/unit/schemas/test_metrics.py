@@ -2,10 +2,12 @@ import json
 from typing import Any
 
 import pytest
+import yaml
 from jsonschema import Draft202012Validator
 
+from runtime.sources import FAMILIES
 from schemas.loader import FOLDER, metrics
-from tally.families import FAMILIES
+from tests.unit.architecture.sources import ROOT
 
 SHAPE = json.loads((FOLDER / "metrics.schema.json").read_text("utf-8"))
 BY_ID = {metric["id"]: metric for metric in metrics()}
@@ -15,6 +17,13 @@ BY_METRIC = pytest.mark.parametrize("metric", metrics(), ids=BY_ID)
 @BY_METRIC
 def test_each_metric_has_the_shape_of_the_catalogue(metric: dict[str, Any]) -> None:
     assert [error.message for error in Draft202012Validator(SHAPE).iter_errors(metric)] == []
+
+
+def test_a_metric_of_another_sources_folder_has_that_shape_too() -> None:
+    file = ROOT / "tests" / "e2e" / "eleventh" / "metrics" / "waiting_time.yaml"
+    entry = yaml.safe_load(file.read_text("utf-8"))
+
+    assert [error.message for error in Draft202012Validator(SHAPE).iter_errors(entry)] == []
 
 
 def test_a_metric_with_an_unknown_field_or_without_a_unit_is_refused() -> None:
@@ -48,7 +57,7 @@ def test_the_first_metrics_of_the_contract_are_there() -> None:
 
 @BY_METRIC
 def test_each_metric_is_made_of_parts_that_its_families_have(metric: dict[str, Any]) -> None:
-    known = {part for family in metric["families"] for part in FAMILIES[family].parts}
+    known = {part for family in metric["families"] for part in FAMILIES[family].part_names}
 
     assert parts_of(metric) <= known
 
@@ -57,7 +66,7 @@ def test_each_metric_is_made_of_parts_that_its_families_have(metric: dict[str, A
 def test_each_metric_names_exactly_the_families_that_it_takes_parts_from(
     metric: dict[str, Any],
 ) -> None:
-    used = {name for name, family in FAMILIES.items() if parts_of(metric) & set(family.parts)}
+    used = {name for name, family in FAMILIES.items() if parts_of(metric) & set(family.part_names)}
 
     assert used == set(metric["families"])
 

@@ -1,6 +1,7 @@
 import pytest
 
-from tally.families import FAMILIES, Family
+from runtime.sources import FAMILIES
+from tally.families import Family
 from tests.unit.schemas.cql import Table, table_of, tables
 
 BY_FAMILY = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
@@ -99,6 +100,6 @@ def row_columns(family: Family) -> dict[str, str]:
         "dim": "text",
         "dim_value": "text",
         "events": "bigint",
-        **dict.fromkeys(family.parts, "bigint"),
+        **dict.fromkeys(family.part_names, "bigint"),
         "epoch": "int",
     }

@@ -1,8 +1,8 @@
 import ast
 from zlib import crc32
 
+from runtime.sources import FAMILIES
 from schemas.loader import FOLDER, dead_letter_reasons, master_schema, topics
-from tally.families import FAMILIES
 from tally.partitions import partition_of
 from tests.unit.architecture.sources import parsed, python_files
 

@@ -3,11 +3,11 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runtime.sources import SALES, TRAFFIC
 from serving.merge.served import UNKNOWN, ServedWindow, Status
 from serving.query import catalogue
 from serving.query.cells import Cell, cells, row_of, source_of, status_of, values_of
-from tally.families import SALES, TRAFFIC
-from tally.merge import MergedWindow, Source
+from tally.algebra.merge import MergedWindow, Source
 from tally.windows import WINDOW
 from tests.support.serving_world import at
 

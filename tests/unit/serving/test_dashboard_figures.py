@@ -3,9 +3,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from runtime.sources import SALES
 from serving.dashboard.figures import (
     Card,
-    Coverage,
+    CoveredShare,
     Day,
     Figures,
     Stretch,
@@ -16,8 +17,7 @@ from serving.dashboard.figures import (
 from serving.dashboard.period import Period, period_of
 from serving.merge.served import UNKNOWN, ServedWindow, Status
 from serving.query.cells import Cell, cells
-from tally.families import SALES
-from tally.merge import MergedWindow, Source
+from tally.algebra.merge import MergedWindow, Source
 from tests.support.serving_world import at
 
 ROME = ZoneInfo("Europe/Rome")
@@ -167,16 +167,16 @@ def test_money_of_another_currency_is_named_and_not_added() -> None:
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        ([EMPTY, sold(1)], Coverage(2, 0, 0, at("2017-09-20T02:00"), at("2017-09-18T10:30"))),
+        ([EMPTY, sold(1)], CoveredShare(2, 0, 0, at("2017-09-20T02:00"), at("2017-09-18T10:30"))),
         (
             [EMPTY, SPEED, UNKNOWN],
-            Coverage(1, 1, 1, at("2017-09-20T02:00"), at("2017-09-18T10:15")),
+            CoveredShare(1, 1, 1, at("2017-09-20T02:00"), at("2017-09-18T10:15")),
         ),
-        ([UNKNOWN, UNKNOWN], Coverage(0, 0, 2, at("2017-09-20T02:00"), None)),
+        ([UNKNOWN, UNKNOWN], CoveredShare(0, 0, 2, at("2017-09-20T02:00"), None)),
     ],
 )
 def test_coverage_counts_what_each_quarter_hour_is_worth(
-    found: list[ServedWindow], expected: Coverage
+    found: list[ServedWindow], expected: CoveredShare
 ) -> None:
     starts = ("2017-09-18T10:00", "2017-09-18T10:15", "2017-09-18T10:30")
 
@@ -197,7 +197,7 @@ def test_coverage_counts_what_each_quarter_hour_is_worth(
 def test_period_is_complete_only_if_every_quarter_hour_is(
     coverage: tuple[int, int, int], state: str
 ) -> None:
-    assert Coverage(*coverage, None, None).state == state
+    assert CoveredShare(*coverage, None, None).state == state
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@ from datetime import date, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.merge.firsts import First, covers, first_to_cover, spans
-from serving.merge.views import Covering
+from serving.merge.firsts import First, first_to_cover, spans
+from tally.generation import Covering
 from tally.windows import window_starts
 from tests.support.serving_world import at
 
@@ -30,8 +30,8 @@ def test_first_of_a_window_is_the_first_generation_that_covered_it_and_its_rows_
     found = first_to_cover(history, serving)
 
     for start in window_starts(START, START + timedelta(days=1)):
-        expected = next((one for one in older if covers(one, start)), None)
-        first = next((one for one in found if covers(one.covering, start)), None)
+        expected = next((one for one in older if one.covers(start)), None)
+        first = next((one for one in found if one.covering.covers(start)), None)
         assert (first and first.covering) == expected
         assert first is None or first.start <= start < first.end
 

@@ -5,11 +5,11 @@ from datetime import date
 
 import pytest
 
+from runtime.sources import SALES
 from serving.merge.views import Activity
 from serving.query.known_stores import KnownStores
-from serving.query.stores import StoreBook
+from serving.query.stores import StoreRegistry
 from tally.errors import UnknownName
-from tally.families import SALES
 from tests.support.serving_world import MemoryViews, World
 
 
@@ -17,7 +17,7 @@ def test_a_new_store_is_known_with_its_first_receipt_however_often_it_was_asked_
     None
 ):
     world = World()
-    stores = KnownStores(MemoryViews(world), StoreBook({}, "UTC", "EUR"))
+    stores = KnownStores(MemoryViews(world), StoreRegistry({}, "UTC", "EUR"))
     for _ in range(3):
         with pytest.raises(UnknownName, match="no event of it has arrived yet"):
             asyncio.run(stores.check(["new"]))
@@ -32,4 +32,4 @@ def test_what_could_never_be_an_id_is_asked_of_nobody() -> None:
     views.is_down = True
 
     with pytest.raises(UnknownName):
-        asyncio.run(KnownStores(views, StoreBook({}, "UTC", "EUR")).check(["a b"]))
+        asyncio.run(KnownStores(views, StoreRegistry({}, "UTC", "EUR")).check(["a b"]))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from serving.api import cursor, paging
-from serving.api.cursor import Place
+from serving.api.cursor import PagePlace
 from serving.query.grains import slots
 from serving.query.question import StoreSlots
 from tally.errors import BadQuery
@@ -26,8 +26,8 @@ def flat(page: list[StoreSlots]) -> list[tuple[str, object]]:
     return [(store.store_id, slot) for store in page for slot in store.slots]
 
 
-def place(end: paging.End) -> Place:
-    return Place(end[0], int(end[1].timestamp()), {})
+def place(end: paging.End) -> PagePlace:
+    return PagePlace(end[0], int(end[1].timestamp()), {})
 
 
 @given(st.integers(1, 4), st.integers(1, 9), st.integers(1, 40), st.integers(1, 3))
@@ -54,28 +54,28 @@ def test_page_of_long_rows_ends_where_it_would_cost_too_much() -> None:
 @pytest.mark.parametrize(
     "place",
     [
-        Place("9", 1483401600, {}),
-        Place("0", 1483401601, {}),
-        Place("0", 0, {}),
-        Place("1", 1483574400, {}),
+        PagePlace("9", 1483401600, {}),
+        PagePlace("0", 1483401601, {}),
+        PagePlace("0", 0, {}),
+        PagePlace("1", 1483574400, {}),
     ],
 )
-def test_place_that_is_not_there_is_refused(place: Place) -> None:
+def test_place_that_is_not_there_is_refused(place: PagePlace) -> None:
     with pytest.raises(BadQuery, match="no cursor of this question"):
         paging.page_of(asked(2, 3), place, 10)
 
 
 def test_address_of_a_page_keeps_the_other_parameters() -> None:
     parameters = [("store", "a,b"), ("after", "5"), ("tz", "Europe/Rome")]
-    found = cursor.address("/v1/metrics/revenue", parameters, Place("a", 0, {"sales": 7}))
+    found = cursor.address("/v1/metrics/revenue", parameters, PagePlace("a", 0, {"sales": 7}))
     before, after = found.split("&after=")
     assert before == "/v1/metrics/revenue?store=a%2Cb&tz=Europe%2FRome"
-    assert cursor.cursor_of(after, Place) == Place("a", 0, {"sales": 7})
+    assert cursor.cursor_of(after, PagePlace) == PagePlace("a", 0, {"sales": 7})
 
 
 @given(st.text(max_size=80))
 def test_text_is_a_cursor_or_refused(text: str) -> None:
     try:
-        assert isinstance(cursor.cursor_of(text, Place), Place | None)
+        assert isinstance(cursor.cursor_of(text, PagePlace), PagePlace | None)
     except BadQuery as error:
         assert error.field == "after"

@@ -9,12 +9,12 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from runtime.sources import SALES
 from speed_layer import driver, keeper
 from speed_layer.handover import Driver
 from speed_layer.keeper import TRIES, Keeper, Planned
 from speed_layer.progress import Progress
 from tally.errors import DataLoss, TallyError
-from tally.families import SALES
 
 FAILURE = "runtime.writes.Unacknowledged: Cassandra: 3 writes"
 LOSS = "Some data may have been lost because they are not available in Kafka any more"

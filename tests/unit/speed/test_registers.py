@@ -3,17 +3,18 @@ from datetime import UTC, datetime
 
 import pytest
 
+from runtime.sources import FAMILIES
 from schemas.loader import table_statements
 from speed_layer.receipts import COLUMNS, TABLE
 from speed_layer.sink.rows import (
     LAST_EXPIRY,
     LONGEST_TTL_SECONDS,
     insert_statement,
-    register,
     row_columns,
     seconds_to_live,
 )
-from tally.families import FAMILIES, Family
+from tally.algebra.register import register
+from tally.families import Family
 from tally.settings import Settings
 
 DAY = 86_400

@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
+from ops.cli import app
 from runtime import output
 
 
@@ -68,3 +70,18 @@ def test_progress_without_a_terminal_is_plain_lines(capsys: pytest.CaptureFixtur
         advance(1)
 
     assert capsys.readouterr().err == "receipts: 2 of 2\n"
+
+
+def test_error_of_the_brokers_is_one_line_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def verb() -> None:
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT, "topic sales: no answer"))
+
+    monkeypatch.setattr(app, "build_app", lambda: verb)
+    monkeypatch.setattr("os.umask", lambda mask: mask)
+
+    assert (app.main(), capsys.readouterr().err) == (
+        1,
+        "tally: Kafka: topic sales: no answer; `tally doctor` looks for the cause\n",
+    )

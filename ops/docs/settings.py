@@ -1,21 +1,18 @@
-"""`python -m ops.docs_settings` writes docs/generated/settings.md from tally/settings.py.
+"""The page of settings, from tally/settings.py."""
 
-A test says when that is due.
-"""
-
-import sys
-from pathlib import Path
+import re
 from typing import Any, get_args
 
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
+from schemas.loader import own_sources
+from tally.lateness import lateness_variable
 from tally.settings import Settings
 
-FILE = Path(__file__).parents[1] / "docs" / "generated" / "settings.md"
 HEADING = """# Settings
 
-Made from `tally/settings.py` by `python -m ops.docs_settings`; do not edit.
+Made from `tally/settings.py` by `python -m ops.docs`; do not edit.
 
 Each is an environment variable. Where one is not set, `TALLY_HOME/addresses.env` (written by
 `tally up`) is looked into, then the default is taken. A value that does not fit ends the process
@@ -31,15 +28,30 @@ RULES = {
 }
 
 
-def main() -> int:
-    """0; the file is written."""
-    FILE.write_text(settings_page(), "utf-8")
-    return 0
+# The field whose variables are named by family.
+LATENESS = "lateness"
 
 
 def settings_page() -> str:
     """The page as Markdown, one row a setting, in the order of the class."""
-    return HEADING + "".join(_row(name, field) for name, field in Settings.model_fields.items())
+    return HEADING + "".join(
+        _lateness() if name == LATENESS else _row(name, field)
+        for name, field in Settings.model_fields.items()
+    )
+
+
+def variables() -> set[str]:
+    """Every environment variable of the page."""
+    return set(re.findall(r"^\| `(TALLY_\w+)`", settings_page(), re.MULTILINE))
+
+
+def _lateness() -> str:
+    """A row for each source of the product: any other has its own variable likewise."""
+    return "".join(
+        f"| `{lateness_variable(name)}` | `{source.lateness_seconds}` | seconds that"
+        f" the speed layer keeps a {name} window open |\n"
+        for name, source in own_sources().items()
+    )
 
 
 def _row(name: str, field: FieldInfo) -> str:
@@ -54,7 +66,3 @@ def _row(name: str, field: FieldInfo) -> str:
 
 def _default(value: Any) -> str:
     return "–" if value is None or isinstance(value, SecretStr) else f"`{value}`"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ingest.normaliser.wire import JsonObject, pointer
+from ingest.contract.wire import JsonObject, pointer
 from tally.errors import RejectedEvent
 from tally.redact import MARK, is_personal, redacted_text, redacted_value
 

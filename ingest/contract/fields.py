@@ -5,13 +5,17 @@ Each gives the normalised value or raises RejectedEvent with reason, pointer and
 
 import re
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from decimal import Context, Decimal, Inexact
 from typing import Any
 
-from ingest.normaliser.wire import pointer
+from ingest.contract.arrival import Arrival, Rules
+from ingest.contract.wire import pointer
 from tally.errors import RejectedEvent
 from tally.identity import IDENTIFIER
+from tally.instants import instant_text, parse_instant
 from tally.money import CURRENCIES, EXACT, thousandths
+from tally.windows import WINDOW, window_start
 
 MAX_TEXT = 256
 # |number| stays below this, so that a window's sums cannot overflow 64 bits.
@@ -37,8 +41,46 @@ def required(fields: Fields, name: str, at: str = "") -> Any:
         ) from None
 
 
+def happened(fields: Fields, arrival: Arrival, rules: Rules) -> datetime:
+    """happened_at in UTC, never later than the arrival plus the tolerance. Raises RejectedEvent."""
+    value = required(fields, "happened_at")
+    if type(value) is not str:
+        raise RejectedEvent(
+            "wrong_type",
+            "/happened_at",
+            "/happened_at: an RFC 3339 text like 2017-09-19T22:48:03+00:00 is wanted",
+        )
+    instant = parse_instant(value, "/happened_at")
+    # By the record's own arrival, not by the clock of this run: a replay must decide alike.
+    if instant - arrival.received_at > rules.future_tolerance:
+        arrived = instant_text(arrival.received_at)
+        raise RejectedEvent(
+            "future_time",
+            "/happened_at",
+            f"/happened_at: {value} lies after its arrival at {arrived}",
+        )
+    return instant
+
+
+def refuse_crossing(start: datetime, seconds: int) -> None:
+    """Raise RejectedEvent interval_crosses_window unless the interval lies inside one window.
+
+    The interval is [start, start + seconds): it may end where its window ends.
+    """
+    if start + timedelta(seconds=seconds) > window_start(start) + WINDOW:
+        raise RejectedEvent(
+            "interval_crosses_window",
+            "/interval_seconds",
+            "/interval_seconds: the interval must lie inside one 15-minute window",
+        )
+
+
 def identifier(value: Any, at: str) -> str:
-    """1 to 64 of [A-Za-z0-9._:-]; a whole number that is not negative is taken as its text."""
+    """1 to 64 of [A-Za-z0-9._:-]; a whole number that is not negative is taken as its text.
+
+    Raises RejectedEvent: wrong_type, out_of_range.
+    """
+    # Tills send 17 and "17" for one store; both must be one identity.
     if type(value) is int and value >= 0:
         value = str(value) if value.bit_length() <= 212 else "9" * 65
     if type(value) is not str:
@@ -55,7 +97,7 @@ def identifier(value: Any, at: str) -> str:
 
 
 def text(value: Any, at: str, shortest: int = 0) -> str:
-    """Text of at most 256 characters."""
+    """Text of `shortest` to 256 characters. Raises RejectedEvent: wrong_type, out_of_range."""
     if type(value) is not str:
         raise RejectedEvent("wrong_type", at, f"{at}: text is wanted, got {_shown(value)}")
     if not shortest <= len(value) <= MAX_TEXT:
@@ -70,7 +112,8 @@ def text(value: Any, at: str, shortest: int = 0) -> str:
 def decimal_number(value: Any, at: str) -> Decimal:
     """A JSON number or decimal text, exact; |value| < 10^9.
 
-    Without trailing zeros, of one spelling for each value.
+    Without trailing zeros, of one spelling for each value. Raises RejectedEvent: wrong_type,
+    out_of_range.
     """
     kind = type(value)
     if kind is int:
@@ -105,7 +148,10 @@ def line_total(price: Decimal, amount_milli: int, at: str) -> Decimal:
 
 
 def quantity_milli(value: Any, at: str) -> int:
-    """A decimal number with at most 3 decimals, in thousandths, whatever its unit."""
+    """A decimal number with at most 3 decimals, in thousandths, whatever its unit.
+
+    Raises RejectedEvent: wrong_type, out_of_range.
+    """
     amount = decimal_number(value, at)
     try:
         return thousandths(amount)
@@ -114,7 +160,10 @@ def quantity_milli(value: Any, at: str) -> int:
 
 
 def whole_number(value: Any, at: str, least: int, most: int) -> int:
-    """A whole JSON number from least to most; 3.0 is a whole number, as in JSON Schema."""
+    """A whole JSON number from least to most; 3.0 is a whole number, as in JSON Schema.
+
+    Raises RejectedEvent: wrong_type, out_of_range.
+    """
     if (
         type(value) is Decimal
         and value.adjusted() < _MAX_WHOLE_DIGITS
@@ -133,7 +182,7 @@ def whole_number(value: Any, at: str, least: int, most: int) -> int:
 
 
 def currency_code(value: Any, at: str) -> str:
-    """A code of ISO 4217 with money behind it."""
+    """A code of ISO 4217 with money behind it. Raises RejectedEvent: wrong_type, out_of_range."""
     if type(value) is not str:
         raise RejectedEvent("wrong_type", at, f"{at}: text is wanted, got {_shown(value)}")
     if value not in CURRENCIES:

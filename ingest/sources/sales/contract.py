@@ -1,7 +1,6 @@
 """POS message to canonical receipt (contracts: Messages, Values)."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
 from hashlib import blake2b
@@ -9,15 +8,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ingest.normaliser import fields as read
-from ingest.normaliser.arrival import Arrival, Rules
-from ingest.normaliser.extras import kept_extra, unknown_fields
-from ingest.normaliser.wire import JsonObject, parsed
+from ingest.contract import fields as read
+from ingest.contract.arrival import Arrival, Rules
+from ingest.contract.extras import kept_extra, unknown_fields
+from ingest.contract.wire import JsonObject, parsed
+from ingest.sources.sales.record import CanonicalReceipt, Line, VoidedReceipt
+from tally.algebra.parts import MOST_PART
 from tally.errors import RejectedEvent
-from tally.events import SCHEMA_VERSION, CanonicalReceipt, Line, VoidedReceipt
-from tally.families import MOST_PART
-from tally.identity import fingerprint, receipt_id
-from tally.instants import instant_text, parse_instant
+from tally.events import SCHEMA_VERSION
+from tally.identity import event_id, fingerprint
+from tally.instants import instant_text
 from tally.money import minor_units
 from tally.redact import is_sensitive, redacted_value
 
@@ -57,14 +57,14 @@ class _Parts(NamedTuple):
     units_milli: int
 
 
-def normalised_receipt(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalReceipt:
+def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalReceipt:
     """The receipt that the message is, with the parts that it adds to its window.
 
     Raises RejectedEvent and nothing else, whatever the bytes.
     """
     tree = parsed(message, rules.max_bytes)
     read.refuse_unknown_version(tree, SCHEMA_VERSION)
-    happened_at = happened(tree, arrival, rules)
+    happened_at = read.happened(tree, arrival, rules)
     store_id = read.identifier(read.required(tree, "operation_id"), "/operation_id")
     till_id = read.identifier(read.required(tree, "vendor_fiscal_module"), "/vendor_fiscal_module")
     transaction_id = read.identifier(read.required(tree, "transaction_id"), "/transaction_id")
@@ -78,14 +78,14 @@ def normalised_receipt(message: bytes | None, arrival: Arrival, rules: Rules) ->
     currency = own_currency or rules.currency_of(store_id)
     lines = tuple([_line(line, currency) for line in source])
     instant = instant_text(happened_at)
-    event_id = receipt_id(store_id, till_id, epoch, transaction_id)
+    identity = receipt_id(store_id, till_id, epoch, transaction_id)
     # Before enrichment: neither arrival nor the store's currency nor the rotating loyalty key
     # changes the fingerprint.
-    said: list[Any] = [event_id, store_id, till_id, epoch, transaction_id, instant]
+    said: list[Any] = [identity, store_id, till_id, epoch, transaction_id, instant]
     said += [kind, own_currency, voids, source]
     return CanonicalReceipt(
         schema_version=SCHEMA_VERSION,
-        event_id=event_id,
+        event_id=identity,
         store_id=store_id,
         happened_at=instant,
         received_at=arrival.received_text,
@@ -105,25 +105,13 @@ def normalised_receipt(message: bytes | None, arrival: Arrival, rules: Rules) ->
     )
 
 
-def happened(tree: JsonObject, arrival: Arrival, rules: Rules) -> datetime:
-    """happened_at in UTC, never later than the arrival plus the tolerance. Raises RejectedEvent."""
-    value = read.required(tree, "happened_at")
-    if type(value) is not str:
-        raise RejectedEvent(
-            "wrong_type",
-            "/happened_at",
-            "/happened_at: an RFC 3339 text like 2017-09-19T22:48:03+00:00 is wanted",
-        )
-    instant = parse_instant(value, "/happened_at")
-    # By the record's own arrival, not by the clock of this run: a replay must decide alike.
-    if instant - arrival.received_at > rules.future_tolerance:
-        arrived = instant_text(arrival.received_at)
-        raise RejectedEvent(
-            "future_time",
-            "/happened_at",
-            f"/happened_at: {value} lies after its arrival at {arrived}",
-        )
-    return instant
+def receipt_id(store_id: str, till_id: str, numbering_epoch: str, transaction_id: str) -> str:
+    """event_id of a receipt.
+
+    >>> receipt_id("1", "123", "0", "42"), receipt_id("1", "123", "0:4", "2")
+    ('pos:1:123:0:42', 'pos:1:123:0%3A4:2')
+    """
+    return event_id("pos", store_id, till_id, numbering_epoch, transaction_id)
 
 
 def _kind(tree: JsonObject) -> str:

@@ -1,0 +1,70 @@
+"""What the gateway answers, by route and status, as OpenAPI publishes it."""
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, UnsetType
+
+from runtime.openapi import Health, Problem, Readiness, Responses, Shape, answer, problem
+
+
+class LineError(Shape):
+    """What is wrong with one field of a message."""
+
+    field: Annotated[str, Meta(description="JSON pointer to it; cut at 250 characters")]
+    code: Annotated[
+        str, Meta(description="reason, as in a dead letter; `not_a_number` for a number's type")
+    ]
+    message: Annotated[str, Meta(description="what is wanted; cut at 250 characters")]
+
+
+class RejectedLine(Shape):
+    """A message that was not stored."""
+
+    line: Annotated[int, Meta(description="its number in the body, from 1")]
+    errors: Annotated[list[LineError], Meta(description="what is wrong with it")]
+
+
+class Outcome(Shape):
+    """What became of the messages of a body."""
+
+    accepted: Annotated[int, Meta(description="messages that are stored")]
+    rejected: Annotated[list[RejectedLine], Meta(description="the first hundred of the others")]
+    rejected_count: Annotated[
+        int | UnsetType, Meta(description="all of the others, where they are more than a hundred")
+    ] = UNSET
+
+
+class Refusal(Problem):
+    """No message of the body follows the contract; none was stored."""
+
+    accepted: Annotated[int, Meta(description="always 0")]
+    rejected: Annotated[list[RejectedLine], Meta(description="the first hundred messages")]
+    rejected_count: Annotated[
+        int | UnsetType, Meta(description="all messages, where they are more than a hundred")
+    ] = UNSET
+
+
+SHAPES: tuple[type[Shape], ...] = (Health, Outcome, Problem, Readiness, Refusal)
+
+# Of the application alone: a connection that is refused ahead of it gets a line of plain text.
+RECEIVED: Responses = {
+    202: answer("every good message is stored, and may be sent again at any time", Outcome),
+    400: problem("the body is empty, or not JSON in UTF-8"),
+    413: problem(
+        "the body is too large, or of too many lines, stores or days; `detail` says which"
+    ),
+    415: problem("neither JSON nor NDJSON, or encoded"),
+    422: problem("no message follows the contract; nothing was stored", Refusal),
+    429: problem("too much is under way; nothing was stored; `Retry-After` says when to come back"),
+    503: problem(
+        "nothing is taken now, or not all was stored: send it all again after `Retry-After`"
+    ),
+}
+HEALTH: Responses = {
+    200: answer("the process answers and can send", Health),
+    503: answer("it is about to end, and to be started again", Health),
+}
+READINESS: Responses = {
+    200: answer("messages would be stored now", Readiness),
+    503: answer("they would not", Readiness),
+}

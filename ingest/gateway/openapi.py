@@ -1,0 +1,26 @@
+"""`python -m ingest.gateway.openapi` prints the gateway's OpenAPI document."""
+
+import json
+import sys
+from typing import Any
+
+from ingest.contract.arrival import Rules
+from ingest.gateway.app import build_app
+from tally.settings import Settings
+
+
+def document() -> dict[str, Any]:
+    """What the application says of itself at /openapi.json, with the default settings."""
+    # A description stores nothing and looks at no backlog.
+    nothing: Any = None
+    return build_app(nothing, Rules.of(Settings()), nothing).openapi()
+
+
+def main() -> int:
+    """Exit code 0; the document is printed."""
+    print(json.dumps(document()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Receipts of points of sale."""

@@ -1,0 +1,1 @@
+"""The pages of docs/generated, made from what the code says of itself."""

@@ -1,0 +1,34 @@
+"""`python -m ops.docs` writes the pages of docs/generated, and copies of what the sources say."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ops.docs.pages import written, written_of_all
+from schemas.source import BadSource
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """0 when the files are written, 1 when a descriptor is wrong: one line on stderr.
+
+    Raises StackError when an application does not describe itself.
+    """
+    parser = argparse.ArgumentParser(prog="python -m ops.docs", description=__doc__)
+    parser.add_argument(
+        "--out", type=Path, help="write what follows from all sources into this folder instead"
+    )
+    out = parser.parse_args(argv).out
+    try:
+        files = written() if out is None else written_of_all(out)
+    except BadSource as error:
+        print(f"sources: {error}", file=sys.stderr)
+        return 1
+    for file, text in files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

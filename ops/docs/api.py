@@ -1,0 +1,106 @@
+"""The page of the HTTP API, from the OpenAPI documents of the applications."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ops.docs.markdown import table
+from ops.docs.shapes import limits_of, type_of
+from schemas import loader
+
+HEADING = """# The HTTP API
+
+Made from what `serving/api/` and `ingest/gateway/` say of themselves (OpenAPI 3.1, each at its
+`/openapi.json`) by `python -m ops.docs`; do not edit.
+
+Instants are RFC 3339 with an offset. Money is in minor units of its currency. Whatever is not
+answered with success is a problem document (RFC 9457). What one client may take, and what answers
+it beyond that, is in [what is guaranteed](../guarantees.md#from-the-sender-on); words are in the
+[glossary](../glossary.md).
+"""
+Document = Mapping[str, Any]
+
+
+def api_page(*documents: Document) -> str:
+    """The page as Markdown: each application with its addresses, then every shape once.
+
+    Raises ValueError when two applications give different shapes one name.
+    """
+    parts = [part for document in documents for part in _application(document)]
+    shapes = _all_shapes(documents)
+    named = [part for name in sorted(shapes) for part in _shape(name, shapes[name])]
+    return "\n".join([HEADING, *parts, "## Shapes\n", *named])
+
+
+def _application(document: Document) -> Iterator[str]:
+    info = document["info"]
+    yield f"## {info['title']}\n"
+    if "summary" in info:
+        yield f"{info['summary']}\n"
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            yield f"### {method.upper()} {path}\n"
+            yield from _operation(operation)
+
+
+def _operation(operation: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{operation['summary']}.\n"
+    if "requestBody" in operation:
+        yield f"Body: {_body(operation['requestBody']['content'])}.\n"
+    if parameters := operation.get("parameters"):
+        yield table(
+            ("parameter", "type", "default", "meaning"), (_parameter(one) for one in parameters)
+        )
+    # Those that FastAPI adds itself come first, whatever their status is.
+    answers = sorted(operation["responses"].items())
+    yield table(("status", "answer", "meaning"), (_answer(*one) for one in answers))
+
+
+def _parameter(parameter: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    schema = parameter["schema"]
+    default = "required" if parameter["required"] else f"`{json.dumps(schema.get('default'))}`"
+    kind = f"{type_of(schema)}{limits_of(schema)}"
+    place = " (in the path)" if parameter["in"] == "path" else ""
+    return f"`{parameter['name']}`{place}", kind, default, parameter.get("description", "")
+
+
+def _body(content: Mapping[str, Any]) -> str:
+    """The media types, and the file of the message's schema."""
+    titles = {loader.message_schema(name)["title"]: name for name in loader.own_sources()}
+    if "application/json" not in content:
+        return "what the vendor sends, as it is"
+    title = content["application/json"]["schema"]["title"]
+    file = f"ingest/sources/{titles[title]}/message.schema.json"
+    one = f"one [{title}](../../{file}) as `application/json`"
+    return f"{one}, or one a line as `application/x-ndjson`"
+
+
+def _answer(status: str, response: Mapping[str, Any]) -> tuple[str, str, str]:
+    bodies = [
+        f"`{media_type}`" if media_type == "text/plain" else type_of(body["schema"])
+        for media_type, body in response["content"].items()
+    ]
+    return status, ", ".join(bodies), response["description"]
+
+
+def _all_shapes(documents: tuple[Document, ...]) -> dict[str, Mapping[str, Any]]:
+    found: dict[str, Mapping[str, Any]] = {}
+    for document in documents:
+        for name, shape in document["components"]["schemas"].items():
+            if found.setdefault(name, shape) != shape:
+                raise ValueError(f"two applications have different shapes of the name {name}")
+    return found
+
+
+def _shape(name: str, shape: Mapping[str, Any]) -> Iterator[str]:
+    yield f"### {name}\n"
+    yield f"{shape['description']}\n"
+    rows = (
+        (
+            f"`{field}`",
+            type_of(schema) + ("" if field in shape["required"] else "; may be absent"),
+            schema.get("description", ""),
+        )
+        for field, schema in shape["properties"].items()
+    )
+    yield table(("field", "type", "meaning"), rows)

@@ -1,0 +1,52 @@
+"""The page of metrics, from the catalogue in schemas/metrics."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ops.docs.markdown import codes, table
+from schemas import loader
+
+HEADING = """# Metrics
+
+Made from `schemas/metrics/` by `python -m ops.docs`; do not edit.
+
+`GET /v1/metrics` lists the same, `GET /v1/metrics/{metric_id}` answers
+([the HTTP API](api.md)). A ratio is computed from the sums of the whole stretch of time, never as
+a mean of ratios; where its denominator is 0 it has no value.
+"""
+_SAID = ("id", "name", "unit", "formula", "meaning")
+_ASKED = ("id", "kind", "families", "by", "grains", "variants")
+
+
+def metrics_page() -> str:
+    """The page as Markdown: what each metric says, how it is asked, and what the columns are."""
+    entries, columns = loader.metrics(), _columns()
+    return "\n".join(
+        [
+            HEADING,
+            *_section("What each says", _SAID, entries),
+            *_section("How each is asked", _ASKED, entries),
+            "## What the columns say\n",
+            table(("column", "meaning"), ((f"`{name}`", columns[name]) for name in columns)),
+        ]
+    )
+
+
+def _section(
+    title: str, names: tuple[str, ...], entries: Iterable[Mapping[str, Any]]
+) -> tuple[str, str]:
+    rows = (tuple(_shown(name, entry[name]) for name in names) for entry in entries)
+    return f"## {title}\n", table(names, rows)
+
+
+def _shown(name: str, value: str | list[str]) -> str:
+    if isinstance(value, list):
+        return codes(value)
+    return f"`{value}`" if name in ("id", "unit") else value
+
+
+def _columns() -> dict[str, str]:
+    """Meaning of each column, in the order of the tables."""
+    shape = json.loads((loader.FOLDER / "metrics.schema.json").read_text("utf-8"))["properties"]
+    return {name: shape[name]["x-meaning"] for name in dict.fromkeys((*_SAID, *_ASKED))}

@@ -1,0 +1,31 @@
+"""Which pages and copies there are, and what each is made by."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from ops.docs.api import api_page
+from ops.docs.described import api_document, gateway_document
+from ops.docs.metrics import metrics_page
+from ops.docs.settings import settings_page
+from ops.docs.sources import copies, sources_page
+from runtime.repository import REPOSITORY
+from schemas.loader import own_sources, sources
+
+FOLDER = REPOSITORY / "docs" / "generated"
+PAGES: Mapping[str, Callable[[], str]] = {
+    "api.md": lambda: api_page(api_document(), gateway_document()),
+    "metrics.md": metrics_page,
+    "settings.md": settings_page,
+    "sources.md": sources_page,
+}
+
+
+def written() -> dict[Path, str]:
+    """Content by file of all that is generated for readers of the repository."""
+    return {FOLDER / name: made() for name, made in PAGES.items()} | copies(own_sources())
+
+
+def written_of_all(out: Path) -> dict[Path, str]:
+    """The same of all sources, those of TALLY_SOURCES too, under another folder."""
+    page = out / "docs" / "generated" / "sources.md"
+    return {page: sources_page(sources())} | copies(sources(), out)

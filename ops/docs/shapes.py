@@ -1,0 +1,62 @@
+"""JSON schemas in words."""
+
+from collections.abc import Mapping
+from typing import Any
+
+Schema = Mapping[str, Any]
+_FORMATS = {"date": "day", "date-time": "instant"}
+
+
+def type_of(schema: Schema) -> str:
+    """The type of a value, with links to shapes of the same page.
+
+    >>> type_of({"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "null"}]}})
+    'list of (string or null)'
+    >>> type_of({"$ref": "#/components/schemas/Row"})
+    '[Row](#row)'
+    """
+    if "$ref" in schema:
+        name = reference_name(schema)
+        return f"[{name}](#{name.lower()})"
+    if "enum" in schema:
+        return _either([f"`{value}`" for value in schema["enum"]])
+    for several in ("anyOf", "oneOf"):
+        if several in schema:
+            return _either([type_of(one) for one in schema[several]])
+    return _plain_type(schema)
+
+
+def limits_of(schema: Schema) -> str:
+    """What bounds a value, after its type; nothing without bounds.
+
+    >>> limits_of({"type": "integer", "minimum": 1, "maximum": 10_000})
+    ', 1 to 10,000'
+    """
+    if "minimum" in schema and "maximum" in schema:
+        return f", {schema['minimum']:,} to {schema['maximum']:,}"
+    return f", at most {schema['maxLength']:,} characters" if "maxLength" in schema else ""
+
+
+def reference_name(schema: Schema) -> str:
+    """Name of the shape that a schema refers to."""
+    return str(schema["$ref"]).rpartition("/")[2]
+
+
+def _plain_type(schema: Schema) -> str:
+    kind = str(schema["type"])
+    if kind == "array":
+        return f"list of {_grouped(type_of(schema['items']))}"
+    if kind == "object":
+        return f"map to {_grouped(type_of(schema['additionalProperties']))}"
+    return _FORMATS.get(schema.get("format", ""), kind)
+
+
+def _either(types: list[str]) -> str:
+    # An integer is a number; both are named where a sum stays exact and a ratio cannot.
+    different = [one for one in types if one != "integer" or "number" not in types]
+    *others, last = different
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _grouped(text: str) -> str:
+    return f"({text})" if " or " in text else text

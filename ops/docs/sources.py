@@ -1,0 +1,66 @@
+"""What follows from the sources' descriptors, for readers.
+
+That is a page of all of them, the CQL of each one's views, and the JSON Schema of its canonical
+record. Nothing reads these files.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from runtime.repository import REPOSITORY
+from schemas.generated import event_schema_of, views_of
+from schemas.loader import own_sources
+from schemas.source import PartShape, Source, json_of
+
+HEADING = """# Sources
+
+Made from each source's `source.yaml` by `python -m ops.docs`; do not edit.
+
+"""
+
+
+def copies(found: Mapping[str, Source], root: Path = REPOSITORY) -> dict[Path, str]:
+    """Content by file of what readers find of each source in schemas/."""
+    files = {}
+    for name, source in found.items():
+        files[root / "schemas" / "views" / f"{name}.cql"] = views_of(source)
+        schema = json.dumps(event_schema_of(source), indent=2, ensure_ascii=False)
+        files[root / "schemas" / "events" / f"{name}.schema.json"] = schema + "\n"
+    return files
+
+
+def sources_page(found: Mapping[str, Source] | None = None) -> str:
+    """The page as Markdown, a section a source, by default of the product's own.
+
+    Raises BadSource.
+    """
+    shown = own_sources() if found is None else found
+    return HEADING + "\n".join(map(_section, shown.values()))
+
+
+def _section(source: Source) -> str:
+    example = json.dumps(json_of(source, "example.json"), indent=2, ensure_ascii=False)
+    family = source.family
+    facts = {
+        "what": source.meaning,
+        "taken at": f"`POST {source.path}`, or the Kafka topic `{source.raw_topic}`",
+        "canonical topic": f"`{source.name}`",
+        "tables": f"`{source.name}_15min`, `batch_{source.name}_15min`",
+        "one event is told from another by": source.identity,
+        "`happened_at`": source.happened_at,
+        "a window is kept open": f"{source.lateness_seconds} seconds",
+        "rows of a window, by": ", ".join(f"`{axis}`" for axis in family.axes) or "–",
+        "definition epoch": str(family.epoch),
+    }
+    rows = "".join(f"| {name} | {fact} |\n" for name, fact in facts.items())
+    parts = "".join(map(_part_row, family.parts))
+    return (
+        f"## {source.name}\n\n| | |\n|---|---|\n{rows}\n"
+        f"| part | unit | meaning |\n|---|---|---|\n{parts}\n"
+        f"A message:\n\n```json\n{example}\n```\n"
+    )
+
+
+def _part_row(part: PartShape) -> str:
+    return f"| `{part.name}` | {part.unit} | {part.meaning} |\n"

@@ -1,0 +1,91 @@
+"""What an application publishes of its answers: a shape for each, in its OpenAPI text.
+
+The shapes are msgspec Structs, and nothing is encoded through them: an answer's bytes and its time
+are what they would be without. That answers fit is for the tests to see.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import FastAPI
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+JSON, PROBLEM = "application/json", "application/problem+json"
+_REFERENCE = "#/components/schemas/{name}"
+# What a route answers, by status: the `responses` of FastAPI.
+Responses = dict[int | str, dict[str, Any]]
+
+
+# Strict, so that a field which nobody has described is found by the tests.
+class Shape(Struct, forbid_unknown_fields=True):
+    """An object of an answer. It has no other fields than these."""
+
+
+class FieldError(Shape):
+    """What is wrong with one parameter."""
+
+    field: Annotated[str, Meta(description="name of the parameter")]
+    message: Annotated[str, Meta(description="what is wrong with it, and what would be right")]
+    nearest: Annotated[
+        list[str] | UnsetType, Meta(description="values near to the given one that would be taken")
+    ] = UNSET
+
+
+class Problem(Shape):
+    """Why there is no answer (RFC 9457)."""
+
+    type: Annotated[str, Meta(description="always `about:blank`: the status says which kind")]
+    title: Annotated[str, Meta(description="the status in words")]
+    status: Annotated[int, Meta(description="the HTTP status")]
+    detail: Annotated[str, Meta(description="what happened, and what to do")]
+    instance: Annotated[str, Meta(description="path of the request")]
+    errors: Annotated[list[FieldError], Meta(description="by parameter; may be empty")]
+
+
+class Health(Shape):
+    """Whether the process can go on."""
+
+    status: Annotated[str, Meta(description="`ok`; `failed` in the moments before it ends")]
+
+
+class ReadinessCheck(Shape):
+    """One thing that is looked at."""
+
+    ok: Annotated[bool, Meta(description="whether it is as it should be")]
+    detail: Annotated[str, Meta(description="what was found")]
+
+
+class Readiness(Shape):
+    """Whether a request would be answered now."""
+
+    ready: Annotated[bool, Meta(description="false with status 503")]
+    checks: Annotated[dict[str, ReadinessCheck], Meta(description="by what was looked at")]
+
+
+class DescribedApp(FastAPI):
+    """An application whose OpenAPI text holds these shapes, and those that they are made of."""
+
+    def __init__(self, shapes: Sequence[type[Shape]], **options: Any) -> None:
+        super().__init__(**options)
+        self._shapes = tuple(shapes)
+
+    def openapi(self) -> dict[str, Any]:
+        """The OpenAPI document, made once."""
+        if self.openapi_schema is None:
+            # FastAPI knows pydantic's models alone, and would encode answers through them.
+            _, schemas = msgspec.json.schema_components(self._shapes, ref_template=_REFERENCE)
+            super().openapi().setdefault("components", {}).setdefault("schemas", {}).update(schemas)
+        return super().openapi()
+
+
+def answer(meaning: str, *shapes: type[Shape], media_type: str = JSON) -> dict[str, Any]:
+    """One of a route's `responses`: what it means, and its body, which has one of the shapes."""
+    references = [{"$ref": _REFERENCE.format(name=shape.__name__)} for shape in shapes]
+    schema = references[0] if len(references) == 1 else {"oneOf": references}
+    return {"description": meaning, "content": {media_type: {"schema": schema}}}
+
+
+def problem(meaning: str, shape: type[Problem] = Problem) -> dict[str, Any]:
+    """One of a route's `responses` that is a problem document."""
+    return answer(meaning, shape, media_type=PROBLEM)

@@ -1,0 +1,94 @@
+"""Records to Kafka that nobody goes on from before the brokers have acknowledged them all."""
+
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import KafkaError, Message
+
+from tally.errors import TallyError
+
+# So long a full queue is waited for at a time.
+_ROOM_SECONDS = 0.1
+
+
+class NotSent(TallyError):
+    """Raised when Kafka did not acknowledge everything that it was given.
+
+    Sent again, some of it may be there twice.
+    """
+
+
+class AwaitedProducer:
+    """A producer, and what became of the records that it was given. For one thread.
+
+    `answer_seconds`: how long settle() waits. `stored` is called with every record that the brokers
+    acknowledge; without it only failures are kept.
+    """
+
+    def __init__(
+        self,
+        producer: Any,
+        answer_seconds: float,
+        stored: Callable[[Message], object] | None = None,
+        *,
+        reports_failures_only: bool = False,
+    ) -> None:
+        self._producer = producer
+        self._answer_seconds = answer_seconds
+        self._stored = stored
+        # With delivery.report.only.error the client frees what was sent by itself. Without, every
+        # record waits in memory, up to a gigabyte of them, until its report is taken.
+        self._takes_reports = not reports_failures_only
+        self._failed: list[KafkaError] = []
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: str | bytes | None = None,
+        partition: int = -1,
+        headers: list[tuple[str, bytes]] | None = None,
+    ) -> None:
+        """Block until the producer has taken the record, which is then under way.
+
+        Without a partition the client chooses one by the key.
+        """
+        hand_over(self._producer, topic, value, key, partition, self._note, headers=headers)
+        if self._takes_reports:
+            self._producer.poll(0)
+
+    def settle(self, place: str, advice: str) -> None:
+        """Block until all in-sync replicas have acknowledged everything that was sent.
+
+        Raises NotSent, which names the place and ends with the advice. What had no answer by then
+        stays under way: the next call waits for it too, and tells of its failure.
+        """
+        left = self._producer.flush(self._answer_seconds)
+        failed, self._failed = self._failed, []
+        if left or failed:
+            reason = failed[0].str() if failed else f"no answer in {self._answer_seconds:.0f} s"
+            raise NotSent(
+                f"{place}: {left + len(failed)} records were not sent ({reason}); {advice}"
+            )
+
+    def _note(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._failed.append(error)
+        elif self._stored is not None:
+            self._stored(message)
+
+
+def hand_over(producer: Any, *record: Any, **options: Any) -> None:
+    """Block until the producer has taken the record, given as its produce() wants it.
+
+    A full queue has room again: each record in it is acknowledged or given up within
+    `message.timeout.ms`.
+    """
+    while True:
+        try:
+            producer.produce(*record, **options)
+            return
+        # A new epoch restates more windows than the client's queue takes: 142,463 in the real year,
+        # 100,000 in the queue.
+        except BufferError:
+            producer.poll(_ROOM_SECONDS)

@@ -1,0 +1,120 @@
+"""Records of topics read by themselves, without a group and without a position that is kept."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from uuid import uuid4
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from runtime.connect import kafka_consumer
+from runtime.topics import Lane, partition_numbers
+from tally.errors import StackError
+from tally.settings import Settings
+
+SILENCE_SECONDS = 30.0
+_AT_ONCE, _POLL_SECONDS = 10_000, 0.2
+# Topic, partition, offset.
+Place = tuple[str, int, int]
+
+
+def read_to_end(
+    settings: Settings, topics: Iterable[str], overrides: Mapping[str, Any] | None = None
+) -> Iterator[Message]:
+    """Every record of the topics, from the first that Kafka has to the ends as they are now.
+
+    Of one partition they come in its order. Committed ones, if `overrides` of the consumer do not
+    say otherwise. Raises KafkaException, and StackError when the brokers say nothing any more.
+    """
+    with _consumer(settings, overrides) as consumer:
+        waiting = {
+            (topic, number)
+            for topic in topics
+            for number in partition_numbers(consumer, topic, SILENCE_SECONDS)
+        }
+        consumer.assign([TopicPartition(*lane, 0) for lane in waiting])
+        heard = time.monotonic()
+        while waiting:
+            messages = consumer.consume(_AT_ONCE, _POLL_SECONDS)
+            for message in messages:
+                error = message.error()
+                if error is None:
+                    yield message
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    # By name, not by number: a partition that grows meanwhile has several ends.
+                    waiting.discard(_lane(message))
+                else:
+                    raise KafkaException(error)
+            if messages:
+                heard = time.monotonic()
+            # The client library tries for ever and says nothing: beside a dead broker an audit
+            # would not end.
+            elif time.monotonic() - heard > SILENCE_SECONDS:
+                raise _silence(settings, SILENCE_SECONDS, waiting)
+
+
+def first_records(
+    settings: Settings,
+    places: Iterable[Place],
+    seconds: float,
+    overrides: Mapping[str, Any] | None = None,
+) -> dict[Place, Message | None]:
+    """The first record at or after each place, of different partitions; None where none follows.
+
+    Only markers of transactions may follow; with `auto.offset.reset` at "error", an offset that
+    Kafka has no longer, or not yet, is followed by none either. Raises StackError when the brokers
+    have not told of all places in so many seconds.
+    """
+    waiting = {place[:2]: place for place in places}
+    if not waiting:
+        return {}
+    with _consumer(settings, overrides) as consumer:
+        consumer.assign([TopicPartition(*place) for place in waiting.values()])
+        return _answers(consumer, waiting, settings, seconds)
+
+
+def _answers(
+    consumer: Any, waiting: dict[Lane, Place], settings: Settings, seconds: float
+) -> dict[Place, Message | None]:
+    found: dict[Place, Message | None] = {}
+    deadline = time.monotonic() + seconds
+    while waiting:
+        if time.monotonic() > deadline:
+            raise _silence(settings, seconds, waiting)
+        message = consumer.poll(_POLL_SECONDS)
+        # After another error the client tries again by itself.
+        if message is None or not _is_an_answer(message.error()):
+            continue
+        # By a record, or by the end: where only markers follow nobody waits.
+        place = waiting.pop(_lane(message), None)
+        if place is not None:
+            found[place] = None if message.error() else message
+            # What follows in the partition is not asked for.
+            consumer.incremental_unassign([TopicPartition(*place[:2])])
+    return found
+
+
+def _is_an_answer(error: KafkaError | None) -> bool:
+    return error is None or error.code() in (
+        KafkaError._PARTITION_EOF,
+        KafkaError._AUTO_OFFSET_RESET,
+    )
+
+
+def _lane(message: Message) -> Lane:
+    return str(message.topic()), int(message.partition() or 0)
+
+
+def _consumer(settings: Settings, overrides: Mapping[str, Any] | None) -> Consumer:
+    # Nobody joins the group and no position is kept in it: the client only wants a name.
+    return kafka_consumer(
+        settings, f"reading-{uuid4()}", {"enable.partition.eof": True, **(overrides or {})}
+    )
+
+
+def _silence(settings: Settings, seconds: float, waiting: Iterable[Lane]) -> StackError:
+    named = [f"{topic}:{number}" for topic, number in sorted(waiting)]
+    return StackError(
+        f"kafka at {settings.kafka}: no answer about {', '.join(named[:3])} in {seconds:.0f} s;"
+        " `tally doctor` looks for the cause"
+    )

@@ -1,0 +1,58 @@
+"""The view families of all sources, made from their descriptors."""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+from schemas import loader
+from schemas.source import Source
+from tally.algebra.parts import Part, Sum
+from tally.families import Family
+from tally.kinds.additive import ADDITIVE
+from tally.kinds.kind import Kind
+
+# What a descriptor's words mean.
+PARTS: Mapping[str, type[Part]] = {"sum": Sum}
+KINDS: Mapping[str, Kind] = {"additive": ADDITIVE}
+
+
+@cache
+def family_of(source: Source) -> Family:
+    """The view family of a source; of equal sources the very same."""
+    shape = source.family
+    return Family(
+        source.name,
+        axes=shape.axes,
+        # Their order is that of the columns, and of what is kept of an open window.
+        parts=tuple(PARTS[part.kind](part.name, part.unit, part.meaning) for part in shape.parts),
+        epoch=shape.epoch,
+        kind=KINDS[shape.kind],
+        lateness_seconds=source.lateness_seconds,
+    )
+
+
+class Families(Mapping[str, Family]):
+    """Every family by name, in the order of the sources.
+
+    Read at the first look and not at import, so that a bad descriptor ends a job as a bad setting
+    does: with one line. Raises BadSource.
+    """
+
+    def __getitem__(self, name: str) -> Family:
+        return _families()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_families())
+
+    def __len__(self) -> int:
+        return len(_families())
+
+
+@cache
+def _families() -> dict[str, Family]:
+    return {name: family_of(source) for name, source in loader.sources().items()}
+
+
+FAMILIES: Mapping[str, Family] = Families()
+# The two of the product itself, for what is about receipts alone, for benchmarks and for tests.
+SALES = family_of(loader.own_sources()["sales"])
+TRAFFIC = family_of(loader.own_sources()["traffic"])

@@ -1,0 +1,70 @@
+"""Which partitions a topic has, and from where to where Kafka has each of them."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+# Topic and partition.
+Lane = tuple[str, int]
+
+
+class Bounds(NamedTuple):
+    """The first offset of a partition that Kafka still has, and the first that is not there yet.
+
+    For a consumer of committed records the end is the last stable offset.
+    """
+
+    earliest: int
+    end: int
+
+
+def partition_numbers(client: Any, topic: str, seconds: float) -> list[int]:
+    """Numbers of the topic's partitions, ascending; `client` is a consumer or a producer.
+
+    Raises KafkaException, which names the topic, also when there is no such topic: without a look
+    at the answer's error a missing topic would be one without partitions, and without records.
+    """
+    found = client.list_topics(topic, seconds).topics[topic]
+    if found.error is not None:
+        raise KafkaException(KafkaError(found.error.code(), f"topic {topic}: {found.error.str()}"))
+    return sorted(found.partitions)
+
+
+def bounds_of(consumer: Any, lane: Lane, seconds: float) -> Bounds:
+    """The partition's bounds as they are now. Raises KafkaException."""
+    return Bounds(*consumer.get_watermark_offsets(TopicPartition(*lane), timeout=seconds))
+
+
+def bounds(consumer: Any, topic: str, seconds: float) -> dict[int, Bounds]:
+    """Bounds of every partition of the topic, by number. Raises KafkaException."""
+    return {
+        number: bounds_of(consumer, (topic, number), seconds)
+        for number in partition_numbers(consumer, topic, seconds)
+    }
+
+
+def ends(consumer: Any, topics: Iterable[str], seconds: float) -> dict[str, dict[int, int]]:
+    """End of every partition, by topic and number. Raises KafkaException."""
+    return {
+        topic: {number: at.end for number, at in bounds(consumer, topic, seconds).items()}
+        for topic in topics
+    }
+
+
+def committed_positions(
+    consumer: Any, lanes: Iterable[Lane], seconds: float
+) -> list[TopicPartition]:
+    """Where the consumer's group goes on in each partition, as its brokers keep it.
+
+    The offset is negative where nothing is committed. Raises KafkaException, also when they do not
+    know it of one partition alone: that is an error in the answer, beside a negative offset.
+    """
+    asked = [TopicPartition(*lane) for lane in lanes]
+    found: list[TopicPartition] = consumer.committed(asked, timeout=seconds) if asked else []
+    for at in found:
+        if at.error is not None:
+            place = f"topic {at.topic}, partition {at.partition}"
+            reason = f"{place}: no committed position ({at.error.str()})"
+            raise KafkaException(KafkaError(at.error.code(), reason))
+    return found

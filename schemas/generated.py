@@ -1,0 +1,177 @@
+"""What follows from a source's descriptor: its topics, tables and canonical JSON Schema."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from schemas.source import RecordField, Source
+
+SCHEMA_VERSION = 1
+# Words that CQL takes for names only between quotes.
+_RESERVED = frozenset(
+    re.findall(
+        r"\w+",
+        """add allow alter and apply asc authorize batch begin by columnfamily create default delete
+        desc describe drop entries execute from full grant if in index infinity insert into is
+        keyspace limit materialized mbean mbeans modify nan norecursive not null of on or order
+        password primary rename replace revoke schema select set table to token truncate unlogged
+        unset update use using view where with""",
+    )
+)
+_STATE = "distinct (event_id, window) considered, before exclusions and conflicts"
+_EXCLUDED = "conflicts whose first copy lies in another window: counted in events, not in values"
+
+
+class Column(NamedTuple):
+    """A column of a table; the remark is for people."""
+
+    name: str
+    type: str
+    remark: str = ""
+
+
+def topics_of(source: Source) -> dict[str, dict[str, str]]:
+    """The source's raw and canonical topic, as schemas/topics.yaml tells of the others."""
+    raw = {"kind": "raw", "meaning": f"{source.meaning}, as they are sent"}
+    meaning = f"{source.meaning}, one normalised record each, keyed by store_id"
+    return {
+        source.raw_topic: raw,
+        source.name: {"kind": "canonical", "raw": source.raw_topic, "meaning": meaning},
+    }
+
+
+def views_of(source: Source) -> str:
+    """The two CREATE TABLE statements of the source's views, with remarks (CQL)."""
+    # The key of tally/families.py: a window's rows lie side by side, its total row among them.
+    axes = ", ".join(map(_quoted, ("window_start", *source.family.axes, "dim", "dim_value")))
+    made = f"Made from source.yaml of {source.name} by python -m ops.docs; do not edit."
+    # On one line, as the remarks below.
+    meaning = " ".join(source.meaning.split())
+    shown = f"{made} Totals of {meaning} by store and 15-minute window (UTC)."
+    speed = [
+        f"-- {shown} Speed rows: written only with USING TIMESTAMP epoch * 2^40 + events.",
+        *_table(f"{source.name}_15min", _speed_columns(source), f"(store_id, day), {axes}"),
+    ]
+    batch = [
+        "-- The same view as rebuilt from the master dataset;"
+        " excluded_* is what a richer speed row must give back.",
+        *_table(
+            f"batch_{source.name}_15min",
+            _batch_columns(source),
+            f"(store_id, day, generation), {axes}",
+        ),
+    ]
+    return "\n".join([*speed, "", *batch, ""])
+
+
+def _speed_columns(source: Source) -> list[Column]:
+    fields = {field.name: field for field in source.fields}
+    return [
+        Column("store_id", "text", "the store"),
+        Column("day", "date", "UTC day of window_start"),
+        Column("window_start", "timestamp", "UTC, aligned to 15 minutes"),
+        *(Column(axis, "text", _remark(fields[axis])) for axis in source.family.axes),
+        Column("dim", "text", "'*' for the window's total row"),
+        Column("dim_value", "text", "'' for the window's total row"),
+        Column("events", "bigint", _STATE),
+        *(
+            Column(part.name, "bigint", f"{part.meaning} ({part.unit})")
+            for part in source.family.parts
+        ),
+        Column("epoch", "int", "definition epoch; a higher one replaces"),
+    ]
+
+
+def _batch_columns(source: Source) -> list[Column]:
+    # The generation stands in the partition key, so that a rebuild's rows are read and left alone.
+    store, day, *rest = (column._replace(remark="") for column in _speed_columns(source))
+    generation = Column("generation", "bigint", "fencing token of the rebuild that wrote the row")
+    excluded = [Column(f"excluded_{part.name}", "bigint") for part in source.family.parts]
+    # Once is enough: the columns after it say the same of their parts.
+    excluded[0] = excluded[0]._replace(remark=_EXCLUDED)
+    return [store, day, generation, *rest, *excluded]
+
+
+def _table(name: str, columns: Sequence[Column], key: str) -> Iterable[str]:
+    named = [_quoted(column.name) for column in columns]
+    width = max(map(len, named))
+    yield f"CREATE TABLE IF NOT EXISTS {name} ("
+    for column, shown in zip(columns, named, strict=True):
+        # On one line: what follows a line's end is CQL again.
+        remark = f" -- {' '.join(column.remark.split())}" if column.remark else ""
+        yield f"  {shown:<{width}} {column.type},{remark}"
+    yield f"  PRIMARY KEY ({key})"
+    yield ") WITH compaction = {'class': 'UnifiedCompactionStrategy'};"
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"' if name in _RESERVED else name
+
+
+def _remark(field: RecordField) -> str:
+    return f"{field.meaning} ({field.unit})" if field.unit else field.meaning
+
+
+def event_schema_of(source: Source) -> dict[str, Any]:
+    """JSON Schema of the source's canonical record."""
+    head = [
+        _property("schema_version", "integer", "", "version of this shape"),
+        _property("event_id", "string", None, "identity together with source and store_id"),
+        _property("store_id", "string", None, "the store, also the record's key"),
+        _property("happened_at", "string", "UTC, RFC 3339, milliseconds, Z", source.happened_at),
+        _property(
+            "received_at",
+            "string",
+            "UTC, RFC 3339, milliseconds, Z",
+            "Kafka timestamp of the raw record",
+        ),
+        _property(
+            "fingerprint",
+            "string",
+            "hex, 128 bits",
+            "digest of the source fields before enrichment",
+        ),
+        _property("raw_partition", "integer", "", "partition of the raw record"),
+        _property("raw_offset", "integer", "", "offset of the raw record"),
+    ]
+    extra = "unknown fields of the message, kept without what is personal"
+    repeat = "an exact copy of a record that lies before it in the topic; left out of any other"
+    tail = [
+        _property("extra", "object", None, extra, optional=True),
+        _property("repeat", "boolean", None, repeat, optional=True),
+    ]
+    shape = _object([*head, *source.fields, *tail])
+    shape["properties"]["schema_version"]["const"] = SCHEMA_VERSION
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"Canonical {source.event}",
+        "type": "object",
+        **shape,
+    }
+
+
+def _property(
+    name: str, kind: Any, unit: str | None, meaning: str, optional: bool = False
+) -> RecordField:
+    return RecordField(name=name, type=kind, unit=unit, meaning=meaning, optional=optional)
+
+
+def _object(fields: Sequence[RecordField]) -> dict[str, Any]:
+    return {
+        "additionalProperties": False,
+        "required": [field.name for field in fields if not field.optional],
+        "properties": {field.name: _described(field) for field in fields},
+    }
+
+
+def _described(field: RecordField) -> dict[str, Any]:
+    meaning = {"x-meaning": field.meaning}
+    # An enumeration names its values and no type: they are of one.
+    if field.values:
+        return {"enum": [*field.values], **meaning}
+    if field.type == "array":
+        items = {"type": "object", **_object(field.fields)}
+        return {"type": "array", "items": items, **meaning}
+    unit = {} if field.unit is None else {"x-unit": field.unit}
+    inner = _object(field.fields) if field.fields else {}
+    return {"type": field.type, **unit, **meaning, **inner}

@@ -1,0 +1,193 @@
+"""A source of events as its folder describes it: `source.yaml`, read and checked."""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import yaml
+
+DESCRIPTOR = "source.yaml"
+# What a folder must hold beside its descriptor.
+BESIDE = ("contract.py", "message.schema.json", "example.json", "bad.yaml")
+# Columns and fields that every family has already, and those that transforms put beside them.
+TAKEN = frozenset(
+    re.findall(
+        r"\w+",
+        """schema_version event_id store_id happened_at received_at fingerprint raw_partition
+        raw_offset extra repeat day window_start dim dim_value events epoch generation topic
+        partition offset committed_at crc is_readable is_repeat excluded id at left_out source value
+        axes members window sums last first_copies is_utf8 fate elsewhere touched event_date
+        first_date pinned""",
+    )
+)
+
+# Of a table's name in Cassandra (48 characters) `batch_` and `_15min` take twelve; a name that
+# begins with the former would be another's batch table.
+FamilyName = Annotated[str, msgspec.Meta(pattern="^(?!batch_)[a-z][a-z0-9_]{0,35}$")]
+FieldName = Annotated[str, msgspec.Meta(pattern="^[a-z][a-z0-9_]{0,39}$")]
+Topic = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$")]
+HttpPath = Annotated[str, msgspec.Meta(pattern="^/v1/events/[a-z0-9][a-z0-9_-]{0,63}$")]
+Words = Annotated[str, msgspec.Meta(min_length=1)]
+Seconds = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class BadSource(ValueError):
+    """Raised when a source's folder is not what it must be; names the file and the field."""
+
+
+class PartShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A value that adds up over the events of a window."""
+
+    name: FieldName
+    kind: Literal["sum"]
+    unit: Words
+    meaning: Words
+
+
+class FamilyShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The rows of the source's views. A higher epoch replaces what was computed before."""
+
+    kind: Literal["additive"]
+    epoch: Annotated[int, msgspec.Meta(ge=1)]
+    axes: tuple[FieldName, ...]
+    parts: Annotated[tuple[PartShape, ...], msgspec.Meta(min_length=1)]
+
+
+class RecordField(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A field of the canonical record; `fields` are those of an object, or of an array's items."""
+
+    name: FieldName
+    type: Literal["string", "integer", "boolean", "object", "array"]
+    meaning: Words
+    unit: str | None = None
+    optional: bool = False
+    values: tuple[str, ...] = ()
+    fields: tuple["RecordField", ...] = ()
+
+
+class Descriptor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What source.yaml says.
+
+    The name is also that of the view family and of the canonical topic; `event` is what one event
+    is called, `identity` what tells one from another within a store, in words.
+    """
+
+    name: FamilyName
+    event: Words
+    meaning: Words
+    raw_topic: Topic
+    path: HttpPath
+    identity: Words
+    happened_at: Words
+    lateness_seconds: Seconds
+    family: FamilyShape
+    fields: tuple[RecordField, ...]
+
+
+class Source(Descriptor, frozen=True, kw_only=True):
+    """A source, and the folder that it is described in."""
+
+    folder: Path
+
+    @property
+    def file(self) -> Path:
+        """Its source.yaml."""
+        return self.folder / DESCRIPTOR
+
+    @property
+    def units(self) -> set[str]:
+        """Units of its parts."""
+        return {part.unit for part in self.family.parts}
+
+
+def read_source(folder: Path) -> Source:
+    """The source of a folder. Raises BadSource."""
+    file = folder / DESCRIPTOR
+    try:
+        # Strict: `1h` is no number of seconds, and a field that nobody reads is a mistake.
+        told = msgspec.convert(yaml.safe_load(file.read_text("utf-8")), Descriptor)
+    except OSError as error:
+        raise BadSource(f"{file}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadSource(f"{file}: is no YAML: {' '.join(str(error).split())}") from error
+    except msgspec.ValidationError as error:
+        raise BadSource(f"{file}: {_located(str(error))}") from error
+    source = Source(**msgspec.structs.asdict(told), folder=folder)
+    for field, wrong in _wrong(source):
+        raise BadSource(f"{file}: {field}: {wrong}")
+    return source
+
+
+def by_name(found: Iterable[Source], taken: Mapping[str, str]) -> dict[str, Source]:
+    """The sources by name, in order.
+
+    `taken` are names of topics that are nobody's source, and who has them. Raises BadSource when
+    two of them want one name, topic or path.
+    """
+    sources: dict[str, Source] = {}
+    owners: dict[tuple[str, str], str] = {("topic", name): whose for name, whose in taken.items()}
+    roles: dict[str, tuple[str, str]] = {}
+    # Topics, raw and canonical, are of one name space; paths of another.
+    for source in found:
+        for field, kind, value in (
+            ("name", "topic", source.name),
+            ("raw_topic", "topic", source.raw_topic),
+            ("path", "path", source.path),
+        ):
+            whose = owners.setdefault((kind, value), f"{source.file} ({field})")
+            if whose != f"{source.file} ({field})":
+                raise BadSource(f"{source.file}: {field}: {value!r} is that of {whose}")
+        _refuse_other_roles(source, roles)
+        sources[source.name] = source
+    return sources
+
+
+def _refuse_other_roles(source: Source, roles: dict[str, tuple[str, str]]) -> None:
+    """One name is an axis (text) of all families that have it, or a part (number) of all.
+
+    The speed layer reads the records of all families with one schema.
+    """
+    named = [(axis, "an axis") for axis in source.family.axes]
+    named += [(part.name, "a part") for part in source.family.parts]
+    for name, role in named:
+        known, file = roles.setdefault(name, (role, str(source.file)))
+        if known != role:
+            raise BadSource(f"{source.file}: family: {name!r} is {role} here, not in {file}")
+
+
+def _wrong(source: Source) -> Iterable[tuple[str, str]]:
+    """Field and what is wrong with it, of what no type can say."""
+    for beside in BESIDE:
+        if not (source.folder / beside).is_file():
+            yield beside, "the file is missing beside the descriptor"
+    # Twice the same name is caught below: a mapping alone would hide it.
+    fields = {field.name: field for field in source.fields}
+    parts = [part.name for part in source.family.parts]
+    named = [*source.family.axes, *parts]
+    for place, names in (("family", named), ("fields", [field.name for field in source.fields])):
+        for name in names:
+            if names.count(name) > 1:
+                yield place, f"{name!r} is there twice"
+            if name in TAKEN or name.startswith("excluded_"):
+                yield place, f"{name!r} is a name that every family has already"
+    for name in named:
+        wanted = "integer" if name in parts else "string"
+        if name not in fields or (fields[name].type, fields[name].optional) != (wanted, False):
+            yield "fields", f"{name!r} is to be one of them, of type {wanted} and not optional"
+
+
+def _located(message: str) -> str:
+    """`$.family.parts[0].kind` of msgspec's message in front, as a person would name it."""
+    reason, _, place = message.partition(" - at `$")
+    return f"{place.rstrip('`').lstrip('.')}: {reason}" if place else reason
+
+
+def json_of(source: Source, name: str) -> dict[str, Any]:
+    """The content of a JSON file of the source's folder. Raises BadSource."""
+    file = source.folder / name
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, Any])
+    except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
+        raise BadSource(f"{file}: {error}") from error

@@ -1,0 +1,275 @@
+"""The shapes of the API's answers, as OpenAPI publishes them."""
+
+from datetime import date, datetime
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, UnsetType, field
+
+from runtime.openapi import Problem, Shape
+
+Status = Annotated[
+    Literal["final", "restated", "provisional"],
+    Meta(description="how sure the number is; of several windows the weakest"),
+]
+Source = Annotated[
+    Literal["batch", "speed", "mixed", "missing"],
+    Meta(description="the layer that it is from; `missing`: neither has it, and it is no zero"),
+]
+Complete = Annotated[
+    bool,
+    Meta(description="every record that had arrived by `through` is in it; never if provisional"),
+]
+Next = Annotated[
+    str | None, Meta(description="address of the page after this one; null on the last one")
+]
+# With its offset, as RFC 3339 has it.
+Instant = Annotated[datetime, Meta(tz=True)]
+# Sums are exact as integers, ratios are not; JSON has one kind of number for both.
+Number = int | float | None
+# Sums of a window's row by part, and what the row is of by axis: each family has names of its own.
+Parts = dict[str, int | str]
+
+
+class ListedStore(Shape):
+    """One store."""
+
+    store_id: Annotated[str, Meta(description="`operation_id` of its receipts")]
+    name: Annotated[str, Meta(description="name for people; the id where the stores file has none")]
+    tz: Annotated[str, Meta(description="IANA time zone")]
+    currency: Annotated[str, Meta(description="ISO 4217")]
+    first_day: Annotated[date | None, Meta(description="first UTC day with events; null: none yet")]
+    last_day: Annotated[date | None, Meta(description="last UTC day with events")]
+
+
+class StoreList(Shape):
+    """A page of stores, by id ascending."""
+
+    stores: Annotated[list[ListedStore], Meta(description="at most `limit`")]
+    next: Next
+
+
+class MetricEntry(Shape):
+    """One metric of the catalogue."""
+
+    id: Annotated[str, Meta(description="its name in addresses")]
+    name: Annotated[str, Meta(description="name for people")]
+    unit: Annotated[str, Meta(description="unit of a value; `minor` is of the answer's currency")]
+    kind: Annotated[
+        Literal["additive", "ratio"], Meta(description="whether values of two windows add up")
+    ]
+    families: Annotated[list[str], Meta(description="view families that it is computed from")]
+    formula: Annotated[str, Meta(description="for people")]
+    variants: Annotated[list[str], Meta(description="metrics that others give the same name")]
+    by: Annotated[list[str], Meta(description="dimensions that it may be split by")]
+    grains: Annotated[list[str], Meta(description="lengths of time that it is answered for")]
+    meaning: Annotated[str, Meta(description="what it says, with its variant named")]
+
+
+class MetricList(Shape):
+    """A page of the metric catalogue, by id ascending."""
+
+    metrics: Annotated[list[MetricEntry], Meta(description="at most `limit`")]
+    next: Next
+
+
+class Row(Shape):
+    """One stretch of time of one store, or one value of the asked dimensions in it."""
+
+    start: Annotated[Instant, Meta(description="inclusive, in the asked zone")]
+    end: Annotated[Instant, Meta(description="exclusive, in the asked zone")]
+    value: Annotated[
+        Number, Meta(description="in the answer's unit; null: missing, or divided by 0")
+    ]
+    events: Annotated[
+        int | None, Meta(description="distinct events of all its windows; null: missing")
+    ]
+    source: Source
+    status: Status
+    complete: Complete
+    numerator: Annotated[
+        Number | UnsetType, Meta(description="of a ratio, in the unit of its metric")
+    ] = UNSET
+    denominator: Annotated[
+        Number | UnsetType, Meta(description="of a ratio, in the unit of its metric")
+    ] = UNSET
+    by: Annotated[
+        dict[str, str | None] | UnsetType, Meta(description="dimension to its value, where asked")
+    ] = UNSET
+
+
+class Series(Shape):
+    """The rows of one store."""
+
+    store: Annotated[str, Meta(description="its id")]
+    rows: Annotated[list[Row], Meta(description="by time ascending")]
+
+
+class SpeedState(Shape):
+    """How far the speed layer has read."""
+
+    # Partitions are numbers, but keys of a JSON object are texts.
+    offsets: Annotated[
+        dict[str, int],
+        Meta(
+            description="partition, or of several families family-partition, to first unread offset"
+        ),
+    ]
+    late_since_pin: Annotated[
+        int | None,
+        Meta(
+            description="late records of all stores since the oldest pin; null: too many to count"
+        ),
+    ]
+
+
+class TillNumbering(Shape):
+    """A till whose receipt numbers seem to have begun again on a day."""
+
+    store: Annotated[str, Meta(description="its id")]
+    till: Annotated[str, Meta(description="its id, `vendor_fiscal_module` of its receipts")]
+    day: Annotated[date, Meta(description="UTC")]
+    conflicts: Annotated[int, Meta(description="records that bear a number used before")]
+    records: Annotated[int, Meta(description="all records of the till on that day")]
+
+
+class LostRecords(Shape):
+    """Records that were gone before they were read, and that the answer may lack."""
+
+    topic: Annotated[str, Meta(description="name of the Kafka topic")]
+    partition: Annotated[int, Meta(description="number of its partition")]
+    from_offset: Annotated[int, Meta(description="inclusive")]
+    until_offset: Annotated[int, Meta(description="exclusive")]
+    first_arrival: Annotated[Instant, Meta(description="none of them arrived before, UTC")]
+    last_arrival: Annotated[Instant, Meta(description="none of them arrived after, UTC")]
+    reason: Annotated[str, Meta(description="why they are gone")]
+
+
+class _Envelope(Shape):
+    metric: Annotated[str, Meta(description="id of the metric")]
+    name: Annotated[str, Meta(description="name for people")]
+    unit: Annotated[str, Meta(description="unit of each value")]
+    # Not instants: each store of `tz=store` begins at another one, so they are told as asked.
+    from_: Annotated[
+        str, Meta(description="inclusive, in the zone; as asked where each store has its own")
+    ] = field(name="from")
+    to: Annotated[str, Meta(description="exclusive, likewise")]
+    grain: Annotated[
+        Literal["15m", "1h", "1d", "1w"], Meta(description="length of a row's stretch of time")
+    ]
+    tz: Annotated[str, Meta(description="IANA time zone, or `store`")]
+    by: Annotated[list[str], Meta(description="the asked dimensions")]
+    as_of: Annotated[str | None, Meta(description="as asked")]
+    currency: Annotated[
+        str | None, Meta(description="ISO 4217, of money that is not split by currency")
+    ]
+    source: Source
+    status: Status
+    complete: Complete
+    through: Annotated[
+        Instant | None,
+        Meta(description="every record that had arrived by then is counted, UTC; null: not known"),
+    ]
+    master_behind_since: Annotated[
+        Instant | None,
+        Meta(description="since when nothing is final, UTC; null while the master keeps up"),
+    ]
+    numbering: Annotated[
+        list[TillNumbering], Meta(description="tills that keep their days from being final")
+    ]
+    gaps: Annotated[
+        list[LostRecords], Meta(description="lost records that the asked stretch may lack")
+    ]
+    speed: Annotated[SpeedState | None, Meta(description="null with `as_of`: it keeps no history")]
+    next: Next
+
+
+class OneStoreAnswer(_Envelope):
+    """A metric of the one store that was named."""
+
+    store: Annotated[str, Meta(description="its id")]
+    rows: Annotated[list[Row], Meta(description="by time ascending")]
+
+
+class SeriesAnswer(_Envelope):
+    """A metric of several stores, in the order asked; of all, by id ascending."""
+
+    # Null and not absent: who reads the rest of the envelope need not know which shape it is.
+    store: Annotated[None, Meta(description="there are several")]
+    series: Annotated[list[Series], Meta(description="one for each store of this page")]
+
+
+class WindowAnswer(Shape):
+    """A quarter of an hour, UTC."""
+
+    start: Annotated[Instant, Meta(description="inclusive")]
+    end: Annotated[Instant, Meta(description="exclusive")]
+
+
+class ServedWindowAnswer(Shape):
+    """What is answered of the window."""
+
+    source: Source
+    events: Annotated[int | None, Meta(description="distinct events; null: missing")]
+    status: Status
+    complete: Complete
+    rows: Annotated[
+        list[Parts] | None, Meta(description="parts and axes of each row; null: missing")
+    ]
+
+
+class LayerRows(Shape):
+    """What one layer holds of the window."""
+
+    epoch: Annotated[int, Meta(description="definition that they were computed with")]
+    events: Annotated[int, Meta(description="distinct events that they were computed from")]
+    rows: Annotated[list[Parts], Meta(description="parts and axes of each row")]
+    excluded: Annotated[
+        list[Parts], Meta(description="of conflicts in other windows, taken back by batch")
+    ]
+
+
+class GenerationAnswer(Shape):
+    """The published rebuild that serves the window's day."""
+
+    generation: Annotated[int, Meta(description="its fencing token")]
+    epoch: Annotated[int, Meta(description="definition that it was computed with")]
+    table_version: Annotated[int, Meta(description="version of the master that it was made of")]
+    covered_from: Annotated[Instant, Meta(description="inclusive, UTC")]
+    covered_until: Annotated[Instant, Meta(description="exclusive, UTC")]
+    flipped_at: Annotated[Instant, Meta(description="when it was published, UTC")]
+    pinned: Annotated[
+        dict[str, int], Meta(description="partition to the first offset that is not in it")
+    ]
+    through: Annotated[
+        dict[str, Instant], Meta(description="partition to the instant up to which all is counted")
+    ]
+
+
+class Explanation(Shape):
+    """Why one window is answered as it is."""
+
+    family: Annotated[str, Meta(description="view family")]
+    store: Annotated[str, Meta(description="its id")]
+    window: Annotated[WindowAnswer, Meta(description="the window that the asked instant lies in")]
+    served: Annotated[ServedWindowAnswer, Meta(description="what is answered of it")]
+    batch: Annotated[LayerRows | None, Meta(description="null: no row")]
+    speed: Annotated[LayerRows | None, Meta(description="null: no row")]
+    generation: Annotated[
+        GenerationAnswer | None, Meta(description="null: no rebuild has published")
+    ]
+    partition: Annotated[int, Meta(description="the one that the store's records lie in")]
+    master_until: Annotated[int, Meta(description="first offset of the day not yet in the master")]
+    dirty: Annotated[bool, Meta(description="whether the master has more of the day than batch")]
+    speed_offsets: Annotated[
+        dict[str, int], Meta(description="partition to the speed layer's first unread offset")
+    ]
+    because: Annotated[str, Meta(description="the rule that decided, as a sentence")]
+    not_final_because: Annotated[
+        list[str], Meta(description="a sentence each; empty where it is final")
+    ]
+
+
+class Moved(Problem):
+    """A rebuild has published between two pages of an answer."""
+
+    next: Annotated[str, Meta(description="address to begin anew at")]

@@ -1,0 +1,63 @@
+"""What each route answers, by status, as OpenAPI publishes it."""
+
+from runtime.openapi import Health, Problem, Readiness, Responses, Shape, answer, problem
+from serving.api.answers import (
+    Explanation,
+    MetricList,
+    Moved,
+    OneStoreAnswer,
+    SeriesAnswer,
+    StoreList,
+)
+
+SHAPES: tuple[type[Shape], ...] = (
+    Explanation,
+    Health,
+    MetricList,
+    Moved,
+    Problem,
+    Readiness,
+    SeriesAnswer,
+    OneStoreAnswer,
+    StoreList,
+)
+_FAILED: Responses = {500: problem("the answer could not be made; the API's log has the reason")}
+_REFUSED: Responses = {
+    422: problem("a parameter that cannot be answered, or is none; `errors` names it")
+}
+_UNREACHABLE: Responses = {
+    503: problem("the views cannot be read, so there is no number; `Retry-After` says when to ask")
+}
+
+HEALTH: Responses = {200: answer("the process answers", Health)}
+READINESS: Responses = {
+    200: answer("the views can be read", Readiness),
+    # No problem document: a probe reads the same checks whether they are well or not.
+    503: answer("they cannot", Readiness),
+    **_FAILED,
+}
+STORES: Responses = {
+    200: answer("a page of stores", StoreList),
+    **_REFUSED,
+    **_FAILED,
+    **_UNREACHABLE,
+}
+METRICS: Responses = {200: answer("a page of the catalogue", MetricList), **_REFUSED}
+METRIC: Responses = {
+    200: answer("`rows` of one store that was named, else `series`", OneStoreAnswer, SeriesAnswer),
+    404: problem("there is no such metric or store"),
+    409: problem(
+        "a rebuild has published since the first page; its `next` is the address to begin anew at",
+        Moved,
+    ),
+    **_REFUSED,
+    **_FAILED,
+    **_UNREACHABLE,
+}
+EXPLANATION: Responses = {
+    200: answer("both layers' rows, and which side won", Explanation),
+    404: problem("there is no such family or store"),
+    **_REFUSED,
+    **_FAILED,
+    **_UNREACHABLE,
+}

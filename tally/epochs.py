@@ -1,0 +1,35 @@
+"""The epoch of a family's definition, by day: rows of a higher one replace those of a lower."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from typing import NamedTuple
+
+
+class Raised(NamedTuple):
+    """Days, first to last inclusive, whose rows are computed anew under a higher epoch."""
+
+    first: date
+    last: date
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """`default`, but for the days that were raised.
+
+    >>> raised = Epochs(2, (Raised(date(2017, 9, 1), date(2017, 9, 30), 3),))
+    >>> raised.of(date(2017, 9, 30)), raised.of(date(2017, 10, 1))
+    (3, 2)
+    """
+
+    default: int
+    raised: tuple[Raised, ...] = ()
+
+    def of(self, day: date) -> int:
+        """The epoch of the day's rows: the highest that any of its spans was raised to."""
+        # The highest, in whatever order the days were raised: a register knows no other order.
+        return max(self._spans(day), default=self.default)
+
+    def _spans(self, day: date) -> Iterable[int]:
+        return (max(one.epoch, self.default) for one in self.raised if one.first <= day <= one.last)

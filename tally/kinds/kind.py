@@ -1,0 +1,72 @@
+"""What the layers ask of a family's kind. Pure functions over values.
+
+A kind says how the rows of two writers are told apart (`register`), which side a reader believes
+(`merge`), how the windows of a stretch become one value (`over_time`), and why (`because`).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+from tally.algebra.merge import MergedWindow, Parts, WindowState
+from tally.algebra.parts import Part
+from tally.algebra.register import register
+
+Side = WindowState | None
+
+
+class Kind(ABC):
+    """One kind; it has no state of its own."""
+
+    name: ClassVar[str]
+    # Whether a window that was emptied again keeps its row, of zeros: where rows may lose events,
+    # a row that is gone would bring back what it had.
+    keeps_emptied: ClassVar[bool] = False
+
+    def __eq__(self, other: object) -> bool:
+        # A family that a Python worker was sent is equal to the driver's.
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def register(self, epoch: int, seen: int) -> int:
+        """The write timestamp of a speed row: who has seen more overrules, whoever wrote it.
+
+        `seen` is the row's `events`: distinct events of the window, or in a derived family the
+        position up to which its partition was read.
+        """
+        return register(epoch, seen)
+
+    @abstractmethod
+    def merge(self, parts: Sequence[Part], speed: Side, batch: Side, covered: bool) -> MergedWindow:
+        """What is served of one window, of a family with these parts; the sides are never added.
+
+        `covered` says that a published generation covers the window, so that no row means that
+        nothing happened.
+        """
+
+    def over_time(self, parts: Sequence[Part], earlier: Parts, later: Parts) -> Parts:
+        """Two stretches as one, part by part; an absent part is its zero.
+
+        Associative, {} changes nothing.
+        """
+        try:
+            # Rows of one family have all its parts.
+            return {
+                part.name: part.over_time(earlier[part.name], later[part.name]) for part in parts
+            }
+        except KeyError:
+            return {
+                name: part.over_time(earlier.get(name, part.zero), later.get(name, part.zero))
+                for name, part in ((part.name, part) for part in parts)
+                if name in earlier or name in later
+            }
+
+    @abstractmethod
+    def because(self, speed: Side, batch: Side, covered: bool) -> str:
+        """Which side was believed and why, as a sentence.
+
+        `batch` is the generation's row; where it covers the window and has none, a state without
+        events.
+        """

@@ -1,0 +1,20 @@
+"""Families that say how much there is: stock on a shelf, people in a shop.
+
+Their events are counts and movements. A window holds its last count and what moved after it
+(tally.algebra.parts.Level); the events of two writers are nested as in an additive family, so a
+window is merged over the layers as there. Over time it is not: what there is at the end of a
+stretch is the last count in it and the movements since, never the sum of its windows.
+"""
+
+from typing import ClassVar
+
+from tally.kinds.additive import Additive
+
+
+class LevelKind(Additive):
+    """As additive over the layers; over time `plus` of its Level parts forgets what was before."""
+
+    name: ClassVar[str] = "level"
+
+
+LEVEL = LevelKind()

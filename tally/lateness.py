@@ -1,0 +1,36 @@
+"""Allowed lateness as the environment gives it: a variable for each family, named by it."""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, NamedTuple
+
+from pydantic import Field
+
+# Of any family: which there are is not known where settings are read.
+_VARIABLE = re.compile("TALLY_([A-Z][A-Z0-9_]*)_LATENESS_SECONDS")
+
+
+class Lateness(NamedTuple):
+    """Seconds that the speed layer keeps a window of one family open."""
+
+    family: str
+    seconds: Annotated[int, Field(ge=1)]
+
+
+def lateness_variable(family: str) -> str:
+    """The environment variable of a family.
+
+    >>> lateness_variable("sales")
+    'TALLY_SALES_LATENESS_SECONDS'
+    """
+    return f"TALLY_{family.upper()}_LATENESS_SECONDS"
+
+
+def given_lateness(environment: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Family and what its variable says, of each such variable.
+
+    >>> given_lateness({"TALLY_SALES_LATENESS_SECONDS": "60", "TALLY_HOME": "x"})
+    [('sales', '60')]
+    """
+    found = ((_VARIABLE.fullmatch(name), text) for name, text in environment.items())
+    return [(match[1].lower(), text) for match, text in found if match]

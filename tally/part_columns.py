@@ -1,0 +1,128 @@
+"""The parts of tally/algebra/parts.py as folds in Spark columns, with the same values.
+
+tests/contract/test_part_columns.py holds each against its Python.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from tally.algebra.parts import MOST_SUM, Count, Histogram, Level, Max, Min, Part, Sum, Uniques
+
+# What the fold has so far, the event, and the name of the field that holds what it brings.
+Add = Callable[[Column, Column, str], Column]
+
+
+def _as_it_is(reached: Column) -> Column:
+    return reached
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A fold over the events of a window.
+
+    `start` is the value of none of them, `end` makes what is stored of what was reached.
+    """
+
+    start: Column
+    add: Add
+    end: Callable[[Column], Column] = _as_it_is
+
+
+def fold_of(part: Part) -> Fold:
+    """The part's fold.
+
+    Raises KeyError for a class of part that has none here.
+    """
+    return FOLDS[type(part)]()
+
+
+def _sum() -> Fold:
+    def add(total: Column, event: Column, name: str) -> Column:
+        # Within MOST_SUM: an overflow would end the query, and each of its restarts.
+        return F.least(F.greatest(total + event[name], F.lit(-MOST_SUM)), F.lit(MOST_SUM))
+
+    return Fold(F.lit(0).cast("bigint"), add)
+
+
+def _count() -> Fold:
+    return Fold(F.lit(0).cast("bigint"), lambda total, event, name: total + F.lit(1).cast("bigint"))
+
+
+def _min() -> Fold:
+    # least() and greatest() leave nulls out.
+    return Fold(
+        F.lit(None).cast("bigint"), lambda so_far, event, name: F.least(so_far, event[name])
+    )
+
+
+def _max() -> Fold:
+    return Fold(
+        F.lit(None).cast("bigint"), lambda so_far, event, name: F.greatest(so_far, event[name])
+    )
+
+
+def _uniques() -> Fold:
+    return Fold(
+        F.array().cast("array<bigint>"),
+        lambda digests, event, name: F.array_append(digests, event[name]),
+        lambda digests: F.slice(F.array_sort(F.array_distinct(digests)), 1, Uniques.KEPT),
+    )
+
+
+def _histogram() -> Fold:
+    return Fold(
+        F.array().cast("array<bigint>"),
+        lambda buckets, event, name: F.array_append(buckets, _bucket(event[name])),
+        lambda buckets: F.transform(
+            F.array_sort(F.array_distinct(buckets)), lambda one: _with_count(buckets, one)
+        ),
+    )
+
+
+def _bucket(number: Column) -> Column:
+    size = F.greatest(number, F.lit(0).cast("bigint"))
+    # bin() has a digit for each bit: a logarithm of doubles would be wrong at the borders.
+    lost = F.greatest(F.length(F.bin(size)) - F.lit(Histogram.STEPS), F.lit(0))
+    shifted = F.call_function("shiftright", size, lost)
+    return F.call_function("shiftleft", shifted, lost)
+
+
+def _with_count(buckets: Column, one: Column) -> Column:
+    count = F.size(F.filter(buckets, lambda other: other == one)).cast("bigint")
+    return F.struct(one.alias("lower_end"), count.alias("count"))
+
+
+def _level() -> Fold:
+    empty = F.array().cast("array<struct<at: bigint, is_movement: boolean, brought: bigint>>")
+
+    def add(events: Column, event: Column, name: str) -> Column:
+        is_movement = event[name].bitwiseAND(1) == F.lit(1)
+        told = F.struct(
+            event["at"].alias("at"), is_movement.alias("is_movement"), event[name].alias("brought")
+        )
+        return F.array_append(events, told)
+
+    return Fold(empty, add, lambda events: _from_last_count(F.array_sort(events)))
+
+
+def _from_last_count(events: Column) -> Column:
+    def counts(one: Column, place: Column) -> Column:
+        return F.when(~one["is_movement"], place + 1).otherwise(0)
+
+    last = F.greatest(F.array_max(F.transform(events, counts)), F.lit(1))
+    kept = F.slice(events, F.coalesce(last, F.lit(1)), F.greatest(F.size(events), F.lit(1)))
+    return F.transform(kept, lambda one: F.struct(one["at"], one["brought"]))
+
+
+FOLDS: dict[type[Part], Callable[[], Fold]] = {
+    Sum: _sum,
+    Count: _count,
+    Min: _min,
+    Max: _max,
+    Uniques: _uniques,
+    Histogram: _histogram,
+    Level: _level,
+}

@@ -1,0 +1,46 @@
+"""Wrong on purpose: `python -m tests.controls.crashing before_commit:3` is the shipped normaliser
+that kills itself when it comes to that moment for the third time; `before_commit:3:SIGSTOP`
+freezes itself.
+
+The moments are those of runtime/processor/moments.py.
+"""
+
+import os
+import signal
+import sys
+from dataclasses import dataclass, field
+
+from ingest.normaliser.__main__ import main
+from runtime.processor.moments import NAMES, Moments
+
+SIGNALS = {"": signal.SIGKILL, "SIGSTOP": signal.SIGSTOP}
+
+
+@dataclass
+class Crash(Moments):
+    """Sends this process the signal when the named moment comes for the nth time."""
+
+    name: str
+    nth: int = 1
+    sent: signal.Signals = signal.SIGKILL
+    _seen: int = field(default=0, init=False)
+
+    @classmethod
+    def of(cls, text: str) -> "Crash":
+        """From `name:nth` or `name:nth:SIGSTOP`. Raises ValueError."""
+        name, nth, sent, *more = (*text.split(":"), "", "")
+        if name not in NAMES or not nth.isdigit() or sent not in SIGNALS or any(more):
+            raise ValueError(f"{text}: write name:nth[:SIGSTOP] with a name of {', '.join(NAMES)}")
+        return cls(name, int(nth), SIGNALS[sent])
+
+    def reach(self, name: str) -> None:
+        """The moment has come."""
+        if name != self.name:
+            return
+        self._seen += 1
+        if self._seen == self.nth:
+            os.kill(os.getpid(), self.sent)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Crash.of(sys.argv[1])))

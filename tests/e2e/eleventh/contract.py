@@ -1,0 +1,58 @@
+"""Queue camera message to canonical queue interval."""
+
+from ingest.contract import fields as read
+from ingest.contract.arrival import Arrival, Rules
+from ingest.contract.extras import kept_extra, unknown_fields
+from ingest.contract.wire import parsed
+from tally.events import SCHEMA_VERSION, CanonicalEvent
+from tally.identity import fingerprint, interval_id
+from tally.instants import instant_text
+
+MOST = 1_000_000
+TEXTS, COUNTS = ("store_id", "device_id", "queue"), ("arrived", "waited_seconds")
+KNOWN = frozenset(("schema_version", "happened_at", "interval_seconds", *TEXTS, *COUNTS))
+
+
+class QueueInterval(CanonicalEvent, frozen=True, omit_defaults=True, kw_only=True):
+    """One interval of one camera, normalised."""
+
+    device_id: str
+    queue: str
+    interval_seconds: int
+    arrived: int
+    waited_seconds: int
+
+
+def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> QueueInterval:
+    """The interval that the message is. Raises RejectedEvent, whatever the bytes."""
+    tree = parsed(message, rules.max_bytes)
+    read.refuse_unknown_version(tree, SCHEMA_VERSION)
+    happened_at = read.happened(tree, arrival, rules)
+    store_id, device_id, queue = (
+        read.identifier(read.required(tree, name), f"/{name}") for name in TEXTS
+    )
+    seconds = read.whole_number(
+        read.required(tree, "interval_seconds"), "/interval_seconds", 1, 900
+    )
+    read.refuse_crossing(happened_at, seconds)
+    arrived, waited_seconds = (
+        read.whole_number(read.required(tree, name), f"/{name}", 0, MOST) for name in COUNTS
+    )
+    instant = instant_text(happened_at)
+    event_id = interval_id("queues", store_id, device_id, instant)
+    return QueueInterval(
+        schema_version=SCHEMA_VERSION,
+        event_id=event_id,
+        store_id=store_id,
+        happened_at=instant,
+        received_at=arrival.received_text,
+        fingerprint=fingerprint([event_id, queue, seconds, arrived, waited_seconds]),
+        raw_partition=arrival.partition,
+        raw_offset=arrival.offset,
+        device_id=device_id,
+        queue=queue,
+        interval_seconds=seconds,
+        arrived=arrived,
+        waited_seconds=waited_seconds,
+        extra=kept_extra(unknown_fields(tree, KNOWN)),
+    )

@@ -1,0 +1,149 @@
+"""Each answer of the gateway is as OpenAPI publishes it, and each that is published is given."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from fastapi import FastAPI
+
+from ingest.gateway.app import build_app
+from ingest.gateway.backlog import BacklogWatch, WaitingMessages
+from ingest.gateway.outbox import AsyncProducer, Room
+from tests.support.published import references, unlike
+from tests.unit.ingest.messages import POS, RULES, encoded, pos
+from tests.unit.ingest.stand_ins import Client, StandInProducer
+
+JSON, NDJSON = "application/json", "application/x-ndjson"
+RECEIPTS = "/v1/events/pos"
+
+
+@pytest.fixture
+def producer() -> StandInProducer:
+    return StandInProducer()
+
+
+@pytest.fixture
+def outbox(producer: StandInProducer) -> Iterator[AsyncProducer]:
+    outbox = AsyncProducer(lambda _note: producer, Room(messages=100, bytes=100_000))
+    yield outbox
+    outbox.close(0)
+
+
+@pytest.fixture
+def watch(producer: StandInProducer) -> BacklogWatch:
+    """The brokers answer as long as the producer has no error."""
+
+    def look() -> WaitingMessages:
+        if producer.error:
+            raise KafkaException(producer.error)
+        return WaitingMessages(3, None)
+
+    watch = BacklogWatch(look, lambda _waiting: None)
+    watch.look()
+    return watch
+
+
+@pytest.fixture
+def app(outbox: AsyncProducer, watch: BacklogWatch) -> FastAPI:
+    return build_app(outbox, RULES, watch)
+
+
+BODIES: list[tuple[bytes, str]] = [
+    (encoded(POS), JSON),
+    (encoded(POS) + b"\n{}" * 200, NDJSON),
+    (b"{", JSON),
+    (b" " * 5_300_000, JSON),
+    (encoded(POS), "text/csv"),
+    (encoded(pos(kind="gift")), JSON),
+    (b"{}\n" * 200, NDJSON),
+]
+
+
+def test_each_published_answer_is_given_and_fits(
+    app: FastAPI, outbox: AsyncProducer, watch: BacklogWatch, producer: StandInProducer
+) -> None:
+    # The client looks at each answer itself.
+    client = Client(app)
+    met = {post(client, *body) for body in BODIES} | {get(client, path) for path in STATES}
+    outbox._messages = 90
+    met.add(post(client, b"\n".join([encoded(POS)] * 20), NDJSON))
+    outbox._messages = 0
+    producer.error = KafkaError(KafkaError._MSG_TIMED_OUT, "no broker")
+    watch.look()
+    met |= {post(client, *BODIES[0]), get(client, "/readyz")}
+    outbox.fatal = "planted"
+    met.add(get(client, "/healthz"))
+
+    assert published(app, "/v1/events/traffic") - met == set()
+
+
+STATES = ("/healthz", "/readyz", "/metrics")
+
+
+def post(client: Client, body: bytes, media_type: str) -> str:
+    headers = {"Content-Type": media_type}
+    answer = client.request("POST", RECEIPTS, content=body, headers=headers)
+    return f"{RECEIPTS} {answer.status_code}"
+
+
+def get(client: Client, path: str) -> str:
+    return f"{path} {client.request('GET', path).status_code}"
+
+
+def published(app: FastAPI, other: str) -> set[str]:
+    """Every answer by path and status; `other` is a path that is answered as that of receipts."""
+    return {
+        f"{path} {status}"
+        for path, operations in app.openapi()["paths"].items()
+        for operation in operations.values()
+        for status in operation["responses"]
+        if path != other
+    }
+
+
+def test_every_source_is_answered_alike(app: FastAPI) -> None:
+    paths = app.openapi()["paths"]
+
+    receipts, intervals = (paths[path]["post"] for path in (RECEIPTS, "/v1/events/traffic"))
+    assert receipts["responses"] == intervals["responses"]
+
+
+def test_every_shape_that_is_referred_to_is_there(app: FastAPI) -> None:
+    document = app.openapi()
+    named = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
+
+    assert {one for one in references(document) if one.startswith("#/components")} <= named
+
+
+def test_every_field_says_what_it_means(app: FastAPI) -> None:
+    shapes = app.openapi()["components"]["schemas"]
+
+    assert [
+        f"{name}.{field}"
+        for name, shape in shapes.items()
+        for field, schema in shape["properties"].items()
+        if not schema.get("description")
+    ] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"accepted": "1", "rejected": []}, "$.accepted: '1' is not of type 'integer'"),
+        ({"accepted": 1}, "$: 'rejected' is a required property"),
+        (
+            {"accepted": 1, "rejected": [{"line": 1}]},
+            "$.rejected[0]: 'errors' is a required property",
+        ),
+    ],
+)
+def test_a_planted_wrong_field_is_found(app: FastAPI, body: Any, said: str) -> None:
+    request = httpx.Request("POST", f"http://gateway{RECEIPTS}")
+    answer = httpx.Response(
+        202, content=json.dumps(body), headers={"content-type": JSON}, request=request
+    )
+
+    assert unlike(app, answer) == [f"POST {RECEIPTS} 202: {said}"]

@@ -1,0 +1,72 @@
+"""What has a process killed or frozen on purpose is no part of the product, and does it once."""
+
+import os
+import signal
+
+import pytest
+
+from runtime.processor.moments import AFTER_POLL, BEFORE_COMMIT, NAMES, Moments
+from tests.controls.crashing import Crash
+from tests.unit.architecture.sources import ROOT, python_files
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Signals sent, by pid and number."""
+    found: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda *signal: found.append(signal))
+    return found
+
+
+def test_nothing_happens_at_a_moment_of_the_product(sent: list[tuple[int, int]]) -> None:
+    for name in NAMES:
+        Moments().reach(name)
+
+    assert sent == []
+
+
+def test_crash_comes_when_its_moment_has_come_so_many_times(sent: list[tuple[int, int]]) -> None:
+    crash, counts = Crash.of("before_commit:2"), []
+    for name in (BEFORE_COMMIT, AFTER_POLL, BEFORE_COMMIT, BEFORE_COMMIT):
+        crash.reach(name)
+        counts.append(len(sent))
+
+    assert (counts, sent) == ([0, 0, 1, 1], [(os.getpid(), signal.SIGKILL)])
+
+
+def test_crash_may_freeze() -> None:
+    assert Crash.of("before_commit:3:SIGSTOP") == Crash(BEFORE_COMMIT, 3, signal.SIGSTOP)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "nowhere:1",
+        "before_commit",
+        "before_commit:x",
+        "before_commit:1:SIGTERM",
+        "before_commit:1:SIGSTOP:2",
+    ],
+)
+def test_crash_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=f"^{text}: write name:nth"):
+        Crash.of(text)
+
+
+def test_no_file_of_the_product_takes_a_crash_from_its_environment() -> None:
+    named = [
+        str(file)
+        for file in python_files()
+        if file.parts[0] != "tests" and "TALLY_FAULT" in (ROOT / file).read_text("utf-8")
+    ]
+
+    assert named == []
+
+
+def test_only_a_control_can_send_the_process_of_a_delivery_a_signal() -> None:
+    of_processor = [file for file in python_files() if file.parts[:2] == ("runtime", "processor")]
+
+    assert of_processor and not [
+        file for file in of_processor if "os.kill" in (ROOT / file).read_text("utf-8")
+    ]

@@ -1,0 +1,186 @@
+"""Each answer of the API is as OpenAPI publishes it, and each that is published is given."""
+
+import json
+from collections.abc import Iterator
+from datetime import date
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from structlog.testing import capture_logs
+
+from runtime.sources import SALES
+from serving.api.app import create_app
+from serving.merge.views import Activity, Finding, Gap
+from tally.settings import Settings
+from tests.support.api_suite import DAY, Ask, asking
+from tests.support.published import references, unlike
+from tests.support.serving_example import DIRTY, NEW, SETTLED, example
+from tests.support.serving_world import MemoryViews, at, flip
+
+METRIC = "/v1/metrics/revenue"
+ALL = {**DAY, "store": "all", "grain": "1d"}
+WINDOW = f"{SETTLED}T10:31:00Z"
+
+
+class TroubledViews(MemoryViews):
+    """Views of the example with a gap and a till that counts anew; `is_broken` is an error of
+    our own."""
+
+    is_broken = False
+
+    async def check(self) -> None:
+        if self.is_broken:
+            raise RuntimeError("planted")
+        await super().check()
+
+    def publish(self) -> None:
+        """One more generation of the settled day."""
+        self.world.pointers.append((SALES, flip(SETTLED, 9, "2017-09-23T00:00", pin=120)))
+
+
+@pytest.fixture
+def views() -> TroubledViews:
+    world = example()
+    world.findings = [(SALES, "367", Finding(date(2017, 9, 19), "4", 200, 40))]
+    world.gaps = [Gap("sales", 1, 7, 12, at(f"{SETTLED}T09:00"), at(f"{NEW}T09:00"), "deleted")]
+    world.activity.append((SALES, Activity("900", date(2017, 9, 19), date(2017, 9, 19))))
+    return TroubledViews(world)
+
+
+@pytest.fixture
+def app(views: TroubledViews) -> FastAPI:
+    return create_app(Settings(), views)
+
+
+@pytest.fixture
+def ask(app: FastAPI) -> Iterator[Ask]:
+    with asking(app) as function:
+        yield function
+
+
+OF_VIEWS: list[tuple[str, dict[str, str]]] = [
+    ("/readyz", {}),
+    ("/v1/stores", {}),
+    (METRIC, {**DAY}),
+    ("/v1/explain", {"store": "367", "window": WINDOW}),
+]
+QUESTIONS: list[tuple[str, dict[str, str]]] = [
+    *OF_VIEWS,
+    ("/healthz", {}),
+    ("/metrics", {}),
+    ("/v1/stores", {"limit": "1"}),
+    ("/v1/stores", {"after": "x"}),
+    ("/v1/metrics", {}),
+    ("/v1/metrics", {"limit": "0"}),
+    (METRIC, {**DAY, "as_of": "2017-09-21T00:00:00Z", "tz": "Europe/Rome"}),
+    (METRIC, {**ALL, "by": "currency"}),
+    (METRIC, {**ALL, "store": "900", "by": "currency", "from": NEW, "to": DIRTY}),
+    (METRIC, {**ALL, "limit": "2", "store": "367,406,900"}),
+    (METRIC, {**DAY, "grain": "5m"}),
+    (METRIC, {**DAY, "from": f"{SETTLED}T10:07:00Z"}),
+    ("/v1/metrics/average_basket", {**DAY}),
+    ("/v1/metrics/conversion", {**ALL}),
+    ("/v1/metrics/units", {**ALL}),
+    ("/v1/metrics/happiness", {**DAY}),
+    ("/v1/explain", {"store": "367", "window": f"{NEW}T12:00:00Z"}),
+    ("/v1/explain", {"store": "367", "window": WINDOW, "family": "traffic"}),
+    ("/v1/explain", {"store": "nobody", "window": WINDOW}),
+    ("/v1/explain", {"store": "367", "window": "then"}),
+]
+
+
+def test_each_published_answer_is_given_and_fits(ask: Ask, views: TroubledViews) -> None:
+    # That each of them fits is seen as `ask` ends.
+    met = {state(ask(path, **asked)) for path, asked in QUESTIONS}
+    following = ask("/v1/metrics/units", **ALL, limit="1").json()["next"]
+    views.publish()
+    met.add(state(ask(following)))
+    views.is_down = True
+    met |= {state(ask(path, **asked)) for path, asked in QUESTIONS}
+    views.is_down, views.is_broken = False, True
+    with capture_logs():
+        met |= {state(ask(path, **asked)) for path, asked in OF_VIEWS}
+
+    assert published(ask) - met == set()
+
+
+def state(answer: httpx.Response) -> str:
+    path = answer.request.url.path
+    of_a_metric = path.startswith("/v1/metrics/")
+    return f"{'/v1/metrics/{metric_id}' if of_a_metric else path} {answer.status_code}"
+
+
+def published(ask: Ask) -> set[str]:
+    paths = ask("/openapi.json").json()["paths"]
+    return {f"{path} {status}" for path, of in paths.items() for status in of["get"]["responses"]}
+
+
+def test_every_shape_that_is_referred_to_is_there(ask: Ask) -> None:
+    document = ask("/openapi.json").json()
+    named = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
+
+    assert set(references(document)) <= named
+
+
+def test_every_parameter_and_field_says_what_it_means(ask: Ask) -> None:
+    document = ask("/openapi.json").json()
+    parameters = [
+        one for of in document["paths"].values() for one in of["get"].get("parameters", [])
+    ]
+    fields = [
+        {"name": f"{name}.{field}", **schema}
+        for name, shape in document["components"]["schemas"].items()
+        for field, schema in shape["properties"].items()
+    ]
+
+    assert [one["name"] for one in (*parameters, *fields) if not one.get("description")] == []
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("value", "300", "value: '300' is not valid under any of the given schemas"),
+        ("events", 2.5, "events: 2.5 is not valid under any of the given schemas"),
+        ("status", "sure", "status: 'sure' is not one of ['final', 'provisional', 'restated']"),
+        ("start", "2017-09-19T10:00:00", "start: '2017-09-19T10:00:00' is not a 'date-time'"),
+        ("colour", "red", ": Additional properties are not allowed ('colour' was unexpected)"),
+    ],
+)
+def test_a_planted_wrong_field_is_found(
+    app: FastAPI, ask: Ask, field: str, value: Any, said: str
+) -> None:
+    body = ask(METRIC, **DAY).json()
+    assert unlike(app, given(200, body)) == []
+    body["rows"][40][field] = value
+
+    (line,) = unlike(app, given(200, body))
+    assert line.startswith(f"GET {METRIC} 200: $.rows[40]")
+    assert line.endswith(said)
+
+
+def given(
+    status: int, body: Any, path: str = METRIC, media_type: str = "application/json"
+) -> httpx.Response:
+    request = httpx.Request("GET", f"http://tally{path}")
+    headers = {"content-type": media_type}
+    return httpx.Response(status, content=json.dumps(body), headers=headers, request=request)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (given(200, {}), f"GET {METRIC} 200: $: {{}} is not valid under any of the given schemas"),
+        (given(418, {}), f"GET {METRIC} 418: no such answer is published"),
+        (
+            given(404, {}),
+            f"GET {METRIC} 404: application/json is not published, but application/problem+json",
+        ),
+        (given(200, {}, "/v2/metrics"), "GET /v2/metrics 200: no such answer is published"),
+    ],
+)
+def test_an_answer_that_nothing_publishes_is_found(
+    app: FastAPI, answer: httpx.Response, said: str
+) -> None:
+    assert unlike(app, answer) == [said]
