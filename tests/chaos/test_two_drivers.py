@@ -63,7 +63,7 @@ def scenario(home: Path, module: str = "speed_layer.job") -> Findings:
         "normaliser",
         "master",
         "api",
-        overrides={"TALLY_INGEST_TRIGGER_SECONDS": "1"},
+        overrides={"TALLY_INGEST_TRIGGER_SECONDS": "1", "TALLY_KEYSPACE": "test_two_drivers"},
     ) as loop:
         found = three_drivers(loop, home, partial(another_driver, loop, module=module))
     print(

@@ -78,7 +78,9 @@ def watched(loop: Loop) -> Iterator[Progress]:
 def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
     services = ("gateway", *NORMALISERS, "speed", "master", "api")
     with running_loop(
-        tmp_path_factory.mktemp("two"), *services, overrides={"TALLY_NORMALISERS": "2"}
+        tmp_path_factory.mktemp("two"),
+        *services,
+        overrides={"TALLY_NORMALISERS": "2", "TALLY_KEYSPACE": "test_two_normalisers"},
     ) as running:
         yield running
 

@@ -16,6 +16,7 @@ from speed_layer.job import main
 from speed_layer.sink.rows import Row, RowSink, WindowRows, row_columns
 from tally.families import Family
 from tally.settings import Settings
+from tests.controls.guard import refuse_outside_tests
 
 
 class AddingSink(RowSink):
@@ -71,6 +72,7 @@ class Adding:
 
 
 if __name__ == "__main__":
+    refuse_outside_tests()
     # By its full name, for the workers have to find it.
     from tests.controls.adding import Adding as Shipped
 

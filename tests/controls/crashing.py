@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from ingest.normaliser.__main__ import main
 from runtime.processor.moments import NAMES, Moments
+from tests.controls.guard import refuse_outside_tests
 
 SIGNALS = {"": signal.SIGKILL, "SIGSTOP": signal.SIGSTOP}
 
@@ -43,4 +44,5 @@ class Crash(Moments):
 
 
 if __name__ == "__main__":
+    refuse_outside_tests()
     sys.exit(main(Crash.of(sys.argv[1])))

@@ -10,6 +10,7 @@ import time
 from speed_layer.job import main
 from speed_layer.sink.rows import Row, RowSink
 from tally.families import Family
+from tests.controls.guard import refuse_outside_tests
 
 
 class WallClockSink(RowSink):
@@ -21,6 +22,7 @@ class WallClockSink(RowSink):
 
 
 if __name__ == "__main__":
+    refuse_outside_tests()
     # By its full name, for the workers have to find it.
     from tests.controls.wall_clock import WallClockSink as Shipped
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 RAW = ("posTransactionTopic", "raw-traffic")
 MONTH = ("--to", "2017-01-15")
 FAULTS = ("before_offsets:5", "before_commit:9", "after_commit:13")
+CRASHING = {"TALLY_TRANSACTION_RECORDS": "50", "TALLY_KEYSPACE": "test_crashing"}
 
 
 @pytest.fixture(scope="module")
@@ -128,10 +129,7 @@ def test_killed_normaliser_neither_loses_nor_repeats_a_receipt(
     before = Counter(record["event_id"] for record in canonical(broker, "sales"))
     replayed = json.loads(replay(begin, *MONTH, "--seed", "5", "--disorder", "5m"))
     for fault in FAULTS:
-        assert (
-            begin("tests.controls.crashing", fault, TALLY_TRANSACTION_RECORDS="50").wait(60)
-            == KILLED
-        )
+        assert begin("tests.controls.crashing", fault, **CRASHING).wait(60) == KILLED
 
     normalise_all(begin, broker)
 

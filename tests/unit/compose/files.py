@@ -10,7 +10,7 @@ from typing import Any, cast
 import yaml
 
 ROOT = Path(__file__).parents[3]
-DOCKERFILE = ROOT / "ops/image/Dockerfile"
+DOCKERFILE = ROOT / "ops/local/image/Dockerfile"
 _VARIABLE = re.compile(r"\$\{(\w+)(?::([?-])([^}]*))?\}")
 
 
