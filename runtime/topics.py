@@ -4,9 +4,11 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from tenacity import retry, retry_if_exception, stop_after_delay, wait_fixed
 
 # Topic and partition.
 Lane = tuple[str, int]
+_AGAIN_SECONDS = 0.2
 
 
 class Bounds(NamedTuple):
@@ -32,8 +34,31 @@ def partition_numbers(client: Any, topic: str, seconds: float) -> list[int]:
 
 
 def bounds_of(consumer: Any, lane: Lane, seconds: float) -> Bounds:
-    """The partition's bounds as they are now. Raises KafkaException."""
-    return Bounds(*consumer.get_watermark_offsets(TopicPartition(*lane), timeout=seconds))
+    """The partition's bounds as they are now. Raises KafkaException.
+
+    A broker that has just come back names a partition before it leads it: the client, which keeps
+    what it was told, then takes it for unknown. It is asked anew until the seconds are over.
+    """
+    topic, number = lane
+
+    def ask() -> Bounds:
+        at = TopicPartition(topic, number)
+        return Bounds(*consumer.get_watermark_offsets(at, timeout=seconds))
+
+    asking = retry(
+        retry=retry_if_exception(_is_not_led_yet),
+        stop=stop_after_delay(seconds),
+        wait=wait_fixed(_AGAIN_SECONDS),
+        before_sleep=lambda _state: consumer.list_topics(topic, seconds),
+        reraise=True,
+    )
+    return asking(ask)()
+
+
+def _is_not_led_yet(error: BaseException) -> bool:
+    return (
+        isinstance(error, KafkaException) and error.args[0].code() == KafkaError._UNKNOWN_PARTITION
+    )
 
 
 def bounds(consumer: Any, topic: str, seconds: float) -> dict[int, Bounds]:

@@ -1,10 +1,12 @@
 """Partitions, their bounds and a group's positions; what the brokers do not know is an error and
 never a zero."""
 
+from typing import Any
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from runtime.topics import Bounds, bounds, committed_positions, ends, partition_numbers
+from runtime.topics import Bounds, bounds, bounds_of, committed_positions, ends, partition_numbers
 from tests.support.scripted_consumer import ScriptedConsumer
 
 CONSUMER = ScriptedConsumer(watermarks={("sales", 0): (3, 9), ("sales", 1): (0, 0)})
@@ -21,6 +23,40 @@ def test_missing_topic_is_an_error_that_names_it_and_not_a_topic_without_partiti
 
 def test_bounds_are_told_of_every_partition() -> None:
     assert bounds(CONSUMER, "sales", 1.0) == {0: Bounds(earliest=3, end=9), 1: Bounds(0, 0)}
+
+
+class WakingConsumer(ScriptedConsumer):
+    """Takes its partitions for unknown until the topic was asked for so many times."""
+
+    def __init__(self, asked: int, code: int = KafkaError._UNKNOWN_PARTITION) -> None:
+        super().__init__(watermarks=CONSUMER.watermarks)
+        self.still, self.code = asked, code
+
+    def list_topics(self, topic: str, seconds: float) -> Any:
+        self.still -= 1
+        return super().list_topics(topic, seconds)
+
+    def get_watermark_offsets(self, at: TopicPartition, timeout: float) -> tuple[int, int]:
+        if self.still > 0:
+            raise KafkaException(KafkaError(self.code))
+        return super().get_watermark_offsets(at, timeout)
+
+
+def test_partition_of_a_broker_that_has_just_come_back_is_asked_for_again() -> None:
+    assert bounds_of(WakingConsumer(2), ("sales", 0), 5.0) == Bounds(3, 9)
+
+
+def test_partition_that_stays_unknown_is_an_error_when_the_time_is_over() -> None:
+    with pytest.raises(KafkaException, match="Unknown partition"):
+        bounds_of(WakingConsumer(1000), ("sales", 0), 0.3)
+
+
+def test_any_other_error_is_told_at_once() -> None:
+    consumer = WakingConsumer(2, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+
+    with pytest.raises(KafkaException, match="authorization failed"):
+        bounds_of(consumer, ("sales", 0), 5.0)
+    assert consumer.still == 2
 
 
 def test_ends_are_told_by_topic() -> None:
