@@ -9,7 +9,7 @@ from zlib import crc32
 
 from cassandra.cluster import Session
 
-from batch_layer.views.notices import Notices, Restatement
+from batch_layer.views.announcements import Announcements, Restatement
 from batch_layer.views.pointer import PointerTable
 from runtime.writes import write_rows
 from tally.families import Family
@@ -45,15 +45,15 @@ class Outbox:
         insert = "INSERT INTO restatement_run (family, generation, day) VALUES (?, ?, ?)"
         write_rows(self._session, insert, [(self._family, generation, day)])
 
-    def send(self, generation: int, notices: Notices) -> None:
+    def send(self, generation: int, announcements: Announcements) -> None:
         """Tell every kept window of a published generation, then forget them.
 
         A crash in between tells some once more.
         """
-        notices.restate(self._windows(generation))
+        announcements.restate(self._windows(generation))
         self._forget(generation)
 
-    def send_left(self, table: PointerTable, notices: Notices) -> None:
+    def send_left(self, table: PointerTable, announcements: Announcements) -> None:
         """Tell what earlier runs published and did not tell.
 
         What they can no longer publish is forgotten.
@@ -67,7 +67,7 @@ class Outbox:
             has_flipped = table.has_flipped(run.generation, run.day.date())
             # None is neither: that run may be about to flip, and tells them itself.
             if has_flipped:
-                self.send(run.generation, notices)
+                self.send(run.generation, announcements)
             elif has_flipped is False:
                 self._forget(run.generation)
 

@@ -10,10 +10,10 @@ from cassandra.cluster import Session
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from batch_layer.views.announcements import MOST_MESSAGE_BYTES, Announcements
 from batch_layer.views.check import Unequal, check_generation
 from batch_layer.views.coverage import Coverage, backfilled_days, read_gaps
 from batch_layer.views.fates import expected_windows, record_fates, untold, window_members
-from batch_layer.views.notices import MOST_MESSAGE_BYTES, Notices
 from batch_layer.views.outbox import Outbox
 from batch_layer.views.pin import Pin, pin_master
 from batch_layer.views.pointer import PointerTable, RebuildRun
@@ -92,7 +92,7 @@ def publish(job: RebuildJob, family: Family) -> Published:
     # Makes good what a crash after a flip left out.
     table.record_history()
     if not job.dry_run:
-        outbox.send_left(table, _notices(job))
+        outbox.send_left(table, _announcements(job))
     # Before the pin: a run that pinned early and took its token late would publish less than is
     # served, and no fence would stop it.
     token = 0 if job.dry_run else table.take_token()
@@ -121,7 +121,7 @@ def publish(job: RebuildJob, family: Family) -> Published:
         # All days at once: readers see the whole of a rebuild or nothing of it.
         table.flip({day: pinned.coverage.claim(day) for day in days}, generation)
         # After the flip: who is told of a window looks, and has to find its new numbers.
-        outbox.send(token, _notices(job))
+        outbox.send(token, _announcements(job))
         _say(f"{family.name}: generation {token} published, {changed:,} windows changed")
         return Published(len(days), rows, changed, token)
     finally:
@@ -277,14 +277,16 @@ def _tell_uncounted(job: RebuildJob, family: Family, chosen: DataFrame, which: D
     )
     # Not collected: they come with their values, and nothing bounds how many a till whose numbers
     # begin again makes.
-    sent = _notices(job).uncounted(family, (row.asDict() for row in columns.toLocalIterator()))
+    sent = _announcements(job).uncounted(
+        family, (row.asDict() for row in columns.toLocalIterator())
+    )
     _say(f"{family.name}: {sent} conflicts and unreadable records in dead-letters")
 
 
-def _notices(job: RebuildJob) -> Notices:
+def _announcements(job: RebuildJob) -> Announcements:
     settings = job.settings
     producer = kafka_producer(settings, {"message.max.bytes": MOST_MESSAGE_BYTES})
-    return Notices(producer, settings.partitions, digest_key(settings.home))
+    return Announcements(producer, settings.partitions, digest_key(settings.home))
 
 
 def _say(text: str) -> None:

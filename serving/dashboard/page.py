@@ -14,7 +14,7 @@ from fastapi import FastAPI, HTTPException, Request
 from nicegui import ui
 from starlette.routing import Match
 
-from serving.dashboard import charts, wording
+from serving.dashboard import charts, labels
 from serving.dashboard.admission import Admission
 from serving.dashboard.figures import Figures
 from serving.dashboard.period import LENGTHS, Period, period_of
@@ -156,11 +156,11 @@ def _body(figures: Figures, chosen: StoreChoice, period: Period) -> None:
     _badge(figures)
     with ui.element("section").classes("t-cards"):
         for card in figures.cards:
-            unit = escape(wording.unit_text(card, figures.currency))
-            changed = wording.change_text(card, period, figures.compared_quarters)
+            unit = escape(labels.unit_text(card, figures.currency))
+            changed = labels.change_text(card, period, figures.compared_quarters)
             _html(
-                f"<article class='t-card'><h2>{wording.TITLES[card.metric]}</h2>"
-                f"<div class='t-value'>{wording.value_text(card, figures.currency)}"
+                f"<article class='t-card'><h2>{labels.TITLES[card.metric]}</h2>"
+                f"<div class='t-value'>{labels.value_text(card, figures.currency)}"
                 f"<span class='t-unit'>{unit}</span></div>"
                 f"<div class='t-change'>{changed}</div></article>"
             )
@@ -176,14 +176,14 @@ def _body(figures: Figures, chosen: StoreChoice, period: Period) -> None:
             charts.receipts_by_hour_of_week(figures),
         )
     _html(
-        f"<footer class='t-foot'>{escape(wording.note_text(figures))}"
+        f"<footer class='t-foot'>{escape(labels.note_text(figures))}"
         " The same numbers by HTTP: /v1/metrics</footer>"
     )
 
 
 def _badge(figures: Figures) -> None:
-    sign, word = wording.BADGES[figures.coverage.state]
-    text = escape(wording.coverage_text(figures.coverage))
+    sign, word = labels.BADGES[figures.coverage.state]
+    text = escape(labels.coverage_text(figures.coverage))
     _html(
         f"<div class='t-badge t-{figures.coverage.state}' role='status'>"
         f"<strong>{sign} {word}</strong><span>{text}</span></div>"

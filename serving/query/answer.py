@@ -24,10 +24,10 @@ from serving.merge.views import Gap, ViewReader
 from serving.query import cells
 from serving.query.catalogue import Metric
 from serving.query.instants import format_instant
+from serving.query.quality import caveats, quality_of, through_of_all
 from serving.query.question import StoreSlots
 from serving.query.rows import rows_of
 from serving.query.stores import StoreRegistry
-from serving.query.worth import caveats, through_of_all, worth_of
 from tally.errors import AnswerMoved, BadQuery
 from tally.families import CURRENCY, Family
 from tally.partitions import partition_of
@@ -120,7 +120,7 @@ class QueryEngine:
         known = [instant for instant in through if instant is not None]
         return {
             "currency": self._currency(asked, stores),
-            **worth_of([cell for store in stores for cell in store.found]),
+            **quality_of([cell for store in stores for cell in store.found]),
             "through": format_instant(min(known)) if known and len(known) == len(through) else None,
             **caveats(pointers, [(store.asked.store_id, store.readings) for store in stores]),
             "series": [

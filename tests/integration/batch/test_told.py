@@ -12,7 +12,7 @@ from deltalake import CommitProperties, write_deltalake
 from pyspark.sql import SparkSession
 
 from batch_layer.master.positions import HeldOffsets, held_by
-from batch_layer.views.notices import Notices
+from batch_layer.views.announcements import Announcements
 from batch_layer.views.pointer import PointerTable
 from ops.local.stack.service import Site
 from runtime.backfill import declare_backfill
@@ -58,7 +58,7 @@ def test_restatements_of_a_run_that_died_after_its_flip_are_sent_once_by_the_nex
 
     parts.append(receipt("1", 100, at(MONDAY, 10, 3)), receipt("1", 101, at(MONDAY, 11)))
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(Notices, "restate", die)
+        patched.setattr(Announcements, "restate", die)
         parts.rebuild()
     untold, generation = restatements(parts), parts.days()[MONDAY]
 

@@ -21,7 +21,7 @@ MAY = {
     "ops/audit/report.py": "the real data are receipts",
     "ops/local/demo/live.py": "the demo sells",
     "serving/query/explain.py": "the family of a question that names none, as it always was",
-    "serving/dashboard/wording.py": "a word of a sentence",
+    "serving/dashboard/labels.py": "a word of a sentence",
 }
 NAMES = [
     name

@@ -3,7 +3,7 @@ from datetime import date
 
 import pytest
 
-from serving.dashboard import charts, wording
+from serving.dashboard import charts, labels
 from serving.dashboard.figures import Card, CoveredShare, Day, Figures
 from serving.dashboard.period import Period
 from tests.support.serving_world import at
@@ -18,7 +18,7 @@ def figures(currency: str = "USD") -> Figures:
 
 
 def test_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(wording).failed == 0
+    assert doctest.testmod(labels).failed == 0
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_examples_in_the_docstrings_hold() -> None:
     ],
 )
 def test_value_is_written_in_the_readers_unit(card: Card, currency: str, text: str) -> None:
-    assert wording.value_text(card, currency) == text
+    assert labels.value_text(card, currency) == text
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_value_is_written_in_the_readers_unit(card: Card, currency: str, text: s
     ],
 )
 def test_change_is_said_with_a_sign_and_not_by_a_colour(change: float | None, text: str) -> None:
-    assert wording.change_text(Card("revenue", 1, change), WEEK) == text
+    assert labels.change_text(Card("revenue", 1, change), WEEK) == text
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_change_is_said_with_a_sign_and_not_by_a_colour(change: float | None, te
     ],
 )
 def test_badge_says_how_far_the_numbers_go(coverage: CoveredShare, text: str) -> None:
-    assert wording.coverage_text(coverage) == text
+    assert labels.coverage_text(coverage) == text
 
 
 def test_bars_stack_batch_and_speed_in_major_units_and_mark_a_day_of_nothing() -> None:

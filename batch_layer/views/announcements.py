@@ -52,7 +52,7 @@ class Restatement:
         return cls(identity, family, store_id, window_start, day, earlier, generation)
 
 
-class Notices:
+class Announcements:
     """Sends records and waits for every acknowledgement."""
 
     def __init__(self, producer: Producer, partitions: int, digest_key: bytes) -> None:

@@ -13,7 +13,7 @@ from serving.query import cells
 from serving.query.instants import format_instant
 
 
-def worth_of(found: Sequence[cells.Cell]) -> dict[str, Any]:
+def quality_of(found: Sequence[cells.Cell]) -> dict[str, Any]:
     """`source`, `status` and `complete` of all cells together: the weakest of each."""
     status = cells.status_of(status for cell in found for status in cell.statuses)
     source = cells.source_of(source for cell in found for source in cell.sources)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from batch_layer.views.notices import Notices, Restatement
+from batch_layer.views.announcements import Announcements, Restatement
 from runtime.sources import SALES
 from tally.errors import TallyError
 from tests.support.full_producer import FullProducer
@@ -16,8 +16,8 @@ from tests.support.full_producer import FullProducer
 START = "2017-03-06T10:00:00.000Z"
 
 
-def notices(producer: Any) -> Notices:
-    return Notices(producer, 4, b"key")
+def announcements(producer: Any) -> Announcements:
+    return Announcements(producer, 4, b"key")
 
 
 def restated(number: int) -> Restatement:
@@ -27,7 +27,7 @@ def restated(number: int) -> Restatement:
 def test_every_restatement_is_sent_also_when_the_queue_is_full() -> None:
     producer = FullProducer()
 
-    notices(producer).restate([restated(number) for number in range(50)])
+    announcements(producer).restate([restated(number) for number in range(50)])
 
     assert [json.loads(value)["store_id"] for *_, value, _ in producer.sent] == [
         str(number) for number in range(50)
@@ -52,7 +52,7 @@ def test_restatement_has_an_id_of_its_own_and_the_same_when_it_is_told_again() -
 
 def test_record_that_was_not_stored_is_an_error_that_names_the_topic() -> None:
     with pytest.raises(TallyError, match="topic restatements: 2 records were not sent"):
-        notices(FullProducer(KafkaError(KafkaError._MSG_TIMED_OUT))).restate(
+        announcements(FullProducer(KafkaError(KafkaError._MSG_TIMED_OUT))).restate(
             [restated(1), restated(2)]
         )
 
@@ -72,7 +72,7 @@ def test_unreadable_record_of_any_size_is_a_dead_letter_with_its_coordinates(
         "value": value,
     }
 
-    assert notices(producer).uncounted(SALES, iter([record])) == 1
+    assert announcements(producer).uncounted(SALES, iter([record])) == 1
 
     [(topic, key, partition, sent, headers)] = producer.sent
     assert (
