@@ -41,7 +41,7 @@ class Hole:
     partition: int
     position: int
     loss: str
-    book: Bookmark | None
+    bookmark: Bookmark | None
     log: Log
 
     @property
@@ -75,14 +75,14 @@ def open_holes(settings: Settings, session: Session) -> list[Hole]:
 def hole(settings: Settings, session: Session, topic: str, partition: int) -> Hole | None:
     """What the reader of one partition lacks, None if it can go on."""
     ids = topic_ids(settings, [topic])
-    position, book = (
+    position, bookmark = (
         _of_the_master(settings, session, topic, partition)
         if topic in FAMILIES
         else _of_the_normaliser(settings, topic, partition)
     )
     with kafka_consumer(settings, "gaps") as consumer:
         earliest, end = bounds_of(consumer, (topic, partition), _SECONDS)
-    last = book.last if book else None
+    last = bookmark.last if bookmark else None
     place = (topic, partition, last.offset) if last else None
     # A record of the master's that Kafka has let go by the clock tells nothing.
     if last and topic in FAMILIES and last.offset < earliest:
@@ -91,8 +91,8 @@ def hole(settings: Settings, session: Session, topic: str, partition: int) -> Ho
         log = Log(
             ids[topic], earliest, end, read_marks(settings, [place])[place] if place else None
         )
-    loss = what_is_lost(position, book, log)
-    return Hole(topic, partition, position, loss, book, log) if loss else None
+    loss = what_is_lost(position, bookmark, log)
+    return Hole(topic, partition, position, loss, bookmark, log) if loss else None
 
 
 def accept(settings: Settings, session: Session, found: Hole, reason: str) -> AcceptedGap:
@@ -126,7 +126,7 @@ def accept(settings: Settings, session: Session, found: Hole, reason: str) -> Ac
 
 
 def _first_arrival(found: Hole) -> datetime:
-    last = found.book.last if found.book else None
+    last = found.bookmark.last if found.bookmark else None
     return from_millis(last.timestamp_ms) if last else _NEVER
 
 
@@ -194,8 +194,8 @@ def _of_the_master(
     note: dict[str, Any] = next(_notes(settings), {"until": {}, "marks": {}})
     until = offsets_by_topic(note["until"]).get(topic, {}).get(partition, 0)
     mark = numbered(note.get("marks", {}).get(topic, {})).get(partition)
-    book = Bookmark(note["topic_ids"][topic], Mark(**mark)) if mark else None
-    return past_gaps({topic: {partition: until}}, read_gaps(session))[topic][partition], book
+    bookmark = Bookmark(note["topic_ids"][topic], Mark(**mark)) if mark else None
+    return past_gaps({topic: {partition: until}}, read_gaps(session))[topic][partition], bookmark
 
 
 def _notes(settings: Settings) -> Iterator[dict[str, Any]]:

@@ -68,10 +68,10 @@ class TopicIds(msgspec.Struct, frozen=True):
         return msgspec.json.encode(self).decode()
 
 
-def what_is_lost(position: int, book: Bookmark | None, log: Log) -> str | None:
+def what_is_lost(position: int, bookmark: Bookmark | None, log: Log) -> str | None:
     """What is wrong with reading on at the position, None if nothing is."""
     # First: of another log its offsets say nothing.
-    if book is not None and book.topic_id != log.topic_id:
+    if bookmark is not None and bookmark.topic_id != log.topic_id:
         return "the topic was deleted and created anew since it was read"
     if log.end < position:
         return f"it was read up to offset {position} and ends at {log.end}: the log was cut"
@@ -79,10 +79,10 @@ def what_is_lost(position: int, book: Bookmark | None, log: Log) -> str | None:
         return f"offsets {position} to {log.earliest - 1} were deleted before they were read"
     # Offsets that fit prove nothing: after a loss of power a broker gives those out again that it
     # lost.
-    if book is not None and book.last is not None and book.last != log.found:
+    if bookmark is not None and bookmark.last is not None and bookmark.last != log.found:
         return (
-            f"the record at offset {book.last.offset} is not the one that was read there: the log"
-            " was cut, and has grown again"
+            f"the record at offset {bookmark.last.offset} is not the one that was read there: the"
+            " log was cut, and has grown again"
         )
     return None
 

@@ -1,1 +1,1 @@
-"""HTTP entrance of stores and devices: a schema check, then the raw topic."""
+"""HTTP endpoints of stores and devices: a schema check, then the raw topic."""

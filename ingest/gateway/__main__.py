@@ -1,11 +1,11 @@
-"""`python -m ingest.gateway`: the HTTP entrance on the settings' address."""
+"""`python -m ingest.gateway`: the HTTP endpoints on the settings' address."""
 
 import sys
 
 from ingest.contract.arrival import Rules
 from ingest.gateway.app import build_app
+from ingest.gateway.async_producer import AsyncProducer, Room
 from ingest.gateway.backlog import Backlog, BacklogBounds, BacklogWatch
-from ingest.gateway.outbox import AsyncProducer, Room
 from ingest.gateway.submission import endpoints
 from runtime.connect import kafka_producer
 from runtime.job import run_job
@@ -36,27 +36,30 @@ def run(settings: Settings) -> None:
     sys.setswitchinterval(_SWITCH_SECONDS)
     # Read before anything is opened: a wrong source ends the process with nothing begun.
     taken = endpoints()
-    outbox = AsyncProducer(
+    async_producer = AsyncProducer(
         lambda note: kafka_producer(settings, {**_delivery(settings), "error_cb": note}), _ROOM
     )
-    backlog = Backlog(settings, tuple(dict.fromkeys(entrance.topic for entrance in taken)))
+    backlog = Backlog(settings, tuple(dict.fromkeys(endpoint.topic for endpoint in taken)))
     bounds = BacklogBounds.of(settings)
     watch = BacklogWatch(
-        backlog.look, lambda waiting: bounds.refusal(waiting, outbox.ordinary_bytes())
+        backlog.look, lambda waiting: bounds.refusal(waiting, async_producer.ordinary_bytes())
     )
     watch.begin()
     try:
-        app = build_app(outbox, Rules.of(settings), watch, taken)
+        app = build_app(async_producer, Rules.of(settings), watch, taken)
         serve(
-            app, Place(settings.gateway, settings.allowed_hosts), lambda: outbox.fatal is not None
+            app,
+            Place(settings.gateway, settings.allowed_hosts),
+            lambda: async_producer.fatal is not None,
         )
     finally:
-        left = outbox.close(_DELIVERY_SECONDS)
+        left = async_producer.close(_DELIVERY_SECONDS)
         if watch.end():
             backlog.close()
-    if outbox.fatal or left:
+    if async_producer.fatal or left:
         raise StackError(
-            f"{outbox.fatal or f'{left} messages without acknowledgement'}; start the gateway again"
+            f"{async_producer.fatal or f'{left} messages without acknowledgement'};"
+            " start the gateway again"
         )
 
 
@@ -64,7 +67,7 @@ def _delivery(settings: Settings) -> dict[str, int]:
     return {
         "message.timeout.ms": _DELIVERY_SECONDS * 1000,
         "message.max.bytes": settings.max_message_bytes + 100_000,
-        # As much as the outbox lets in, so librdkafka's own queue is never the one that is full.
+        # As much as the producer lets in, so librdkafka's own queue is never the one that is full.
         "queue.buffering.max.kbytes": 2 * _ROOM.bytes // 1024,
     }
 

@@ -14,8 +14,8 @@ from starlette.exceptions import HTTPException
 
 from ingest.contract.arrival import Arrival, Rules
 from ingest.gateway import described
+from ingest.gateway.async_producer import AsyncProducer, Busy, NotStored
 from ingest.gateway.backlog import BacklogWatch
-from ingest.gateway.outbox import AsyncProducer, Busy, NotStored
 from ingest.gateway.submission import (
     MOST_BYTES,
     CheckedLines,
@@ -45,16 +45,16 @@ class HttpRefusal(HTTPException):
 class Gateway:
     """What the routes work with."""
 
-    outbox: AsyncProducer
+    async_producer: AsyncProducer
     rules: Rules
     watch: BacklogWatch
     lag: LoopLag
     # One thread: a second one would only take the interpreter from the event loop once more.
     checks: ThreadPoolExecutor
 
-    async def checked(self, request: Request, entrance: Endpoint) -> CheckedLines:
+    async def checked(self, request: Request, endpoint: Endpoint) -> CheckedLines:
         """The request's lines, each with the normaliser's own check. Raises HttpRefusal."""
-        is_ndjson = _is_ndjson(request) if entrance.messages is None else _is_plain(request)
+        is_ndjson = _is_ndjson(request) if endpoint.messages is None else _is_plain(request)
         if reason := self.watch.refusal():
             raise HttpRefusal(
                 503,
@@ -63,7 +63,7 @@ class Gateway:
             )
         body = await _body(request)
         try:
-            found = await self._checked(body, is_ndjson, entrance)
+            found = await self._checked(body, is_ndjson, endpoint)
         except TooMuch as error:
             raise HttpRefusal(413, str(error)) from error
         except RejectedEvent as error:
@@ -73,28 +73,28 @@ class Gateway:
             _refuse_unreadable(found)
         return found
 
-    async def _checked(self, body: bytes, is_ndjson: bool, entrance: Endpoint) -> CheckedLines:
+    async def _checked(self, body: bytes, is_ndjson: bool, endpoint: Endpoint) -> CheckedLines:
         arrival = Arrival(datetime.now(UTC), 0, 0)
-        lines = entrance.lines(body, is_ndjson)
+        lines = endpoint.lines(body, is_ndjson)
         if len(body) <= _SMALL_BYTES:
-            return checked(lines, entrance, arrival, self.rules)
+            return checked(lines, endpoint, arrival, self.rules)
         return await asyncio.get_running_loop().run_in_executor(
-            self.checks, checked, lines, entrance, arrival, self.rules
+            self.checks, checked, lines, endpoint, arrival, self.rules
         )
 
 
 def build_app(
-    outbox: AsyncProducer,
+    async_producer: AsyncProducer,
     rules: Rules,
     watch: BacklogWatch,
     taken: Iterable[Endpoint] | None = None,
 ) -> FastAPI:
-    """The application over an outbox.
+    """The application over an async producer.
 
     `watch` tells whether Kafka answers, and how much waits to be read; `taken` are its paths, by
     default those of all sources. Raises BadSource.
     """
-    gateway = Gateway(outbox, rules, watch, LoopLag(), ThreadPoolExecutor(1, "checks"))
+    gateway = Gateway(async_producer, rules, watch, LoopLag(), ThreadPoolExecutor(1, "checks"))
     app = DescribedApp(
         described.SHAPES,
         title="Tally gateway",
@@ -105,14 +105,14 @@ def build_app(
         redoc_url=None,
         lifespan=_lifespan(gateway),
     )
-    for entrance in endpoints() if taken is None else taken:
+    for endpoint in endpoints() if taken is None else taken:
         app.post(
-            entrance.path,
+            endpoint.path,
             status_code=202,
-            summary=entrance.schema.get("title", entrance.path),
+            summary=endpoint.schema.get("title", endpoint.path),
             responses=described.RECEIVED,
-            openapi_extra=_documented(entrance),
-        )(_receiver(entrance, gateway))
+            openapi_extra=_documented(endpoint),
+        )(_receiver(endpoint, gateway))
     app.add_exception_handler(HTTPException, _problem)
     app.add_exception_handler(Exception, _failed)
     _add_state(app, gateway)
@@ -130,15 +130,15 @@ def _lifespan(gateway: Gateway) -> Callable[[FastAPI], Any]:
     return alive
 
 
-def _receiver(entrance: Endpoint, gateway: Gateway) -> Callable[[Request], Awaitable[Response]]:
+def _receiver(endpoint: Endpoint, gateway: Gateway) -> Callable[[Request], Awaitable[Response]]:
     async def receive(request: Request) -> Response:
         """Take one JSON object, or NDJSON; answers once every good line is stored."""
-        found = await gateway.checked(request, entrance)
+        found = await gateway.checked(request, endpoint)
         if found.good:
-            await _stored(gateway.outbox, entrance.topic, found.good)
+            await _stored(gateway.async_producer, endpoint.topic, found.good)
         return _answer(request, found)
 
-    tail = entrance.path.removeprefix("/v1/events/")
+    tail = endpoint.path.removeprefix("/v1/events/")
     receive.__name__ = f"receive_{tail.replace('/', '_').replace('-', '_')}"
     return receive
 
@@ -185,10 +185,12 @@ def _refuse_unreadable(found: CheckedLines) -> None:
             raise HttpRefusal(413, error.message)
 
 
-async def _stored(outbox: AsyncProducer, topic: str, messages: list[tuple[str, bytes]]) -> None:
+async def _stored(
+    async_producer: AsyncProducer, topic: str, messages: list[tuple[str, bytes]]
+) -> None:
     try:
         # A client that hangs up must not undo the count of what is under way.
-        await asyncio.shield(outbox.store(topic, messages))
+        await asyncio.shield(async_producer.store(topic, messages))
     except Busy as error:
         raise HttpRefusal(429, f"{error}; send again later", _RETRY_AFTER) from error
     except NotStored as error:
@@ -222,16 +224,16 @@ def _add_state(app: FastAPI, gateway: Gateway) -> None:
     @app.get("/healthz", summary="The process answers", responses=described.HEALTH)
     async def healthz() -> JSONResponse:
         """The process answers and can send; 503 in the moments before it ends by itself."""
-        fatal = gateway.outbox.fatal
+        fatal = gateway.async_producer.fatal
         return JSONResponse({"status": "failed" if fatal else "ok"}, 503 if fatal else 200)
 
     @app.get("/readyz", summary="Messages would be stored", responses=described.READINESS)
     async def readyz() -> JSONResponse:
         """Whether messages would be stored now."""
         reachable, detail = gateway.watch.kafka()
-        ok, refused = reachable and gateway.outbox.fatal is None, gateway.watch.refusal()
+        ok, refused = reachable and gateway.async_producer.fatal is None, gateway.watch.refusal()
         checks = {
-            "kafka": {"ok": ok, "detail": gateway.outbox.fatal or detail},
+            "kafka": {"ok": ok, "detail": gateway.async_producer.fatal or detail},
             "backlog": {
                 "ok": refused is None,
                 "detail": refused or f"{gateway.watch.waiting.messages:,} messages wait to be read",
@@ -257,14 +259,14 @@ def _add_state(app: FastAPI, gateway: Gateway) -> None:
         )
 
 
-def _documented(entrance: Endpoint) -> dict[str, Any]:
-    if entrance.messages is not None:
+def _documented(endpoint: Endpoint) -> dict[str, Any]:
+    if endpoint.messages is not None:
         return {"requestBody": {"required": True, "content": {"*/*": {"schema": {}}}}}
     return {
         "requestBody": {
             "required": True,
             "content": {
-                _JSON: {"schema": entrance.schema},
+                _JSON: {"schema": endpoint.schema},
                 _NDJSON: {"schema": {"type": "string"}},
             },
         }

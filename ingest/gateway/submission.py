@@ -61,10 +61,10 @@ class Endpoint:
 @cache
 def endpoints() -> tuple[Endpoint, ...]:
     """The path of each source, and below it one for each vendor's format. Raises BadSource."""
-    return tuple(one for source in loader.sources().values() for one in entrances_of(source))
+    return tuple(one for source in loader.sources().values() for one in endpoints_of(source))
 
 
-def entrances_of(source: Source) -> Iterator[Endpoint]:
+def endpoints_of(source: Source) -> Iterator[Endpoint]:
     """The paths of one source. Raises BadSource."""
     schema = json_of(source, "message.schema.json")
     plain = Endpoint(source.path, source.raw_topic, conversion_of(source), schema)
@@ -143,15 +143,15 @@ def lines_of(body: bytes, is_ndjson: bool) -> Iterator[tuple[int, bytes]]:
 
 
 def checked(
-    lines: Iterable[tuple[int, bytes]], entrance: Endpoint, arrival: Arrival, rules: Rules
+    lines: Iterable[tuple[int, bytes]], endpoint: Endpoint, arrival: Arrival, rules: Rules
 ) -> CheckedLines:
     """Each line checked as the normaliser will check it on arrival. Raises TooMuch."""
-    result = CheckedLines(numbers=entrance.numbers)
+    result = CheckedLines(numbers=endpoint.numbers)
     stores: set[str] = set()
     days: set[str] = set()
     for number, line in lines:
         try:
-            event = entrance.check(line, arrival, rules)
+            event = endpoint.check(line, arrival, rules)
         except RejectedEvent as error:
             result.reject(number, error)
             continue

@@ -18,8 +18,8 @@ import typer
 
 from ingest.replay.channels import Channel, GatewayChannel, KafkaChannel
 from ingest.replay.complete_journey import Extent, ReplayScope, extent, receipts
+from ingest.replay.perturbation import Perturbation, SentMessage, sent_messages
 from ingest.replay.progress import ProgressRecord
-from ingest.replay.sendings import Perturbation, Sending, sendings
 from runtime.backfill import declare_backfill
 from runtime.connect import cassandra_session
 from runtime.job import run_verb
@@ -61,16 +61,18 @@ class Replay:
     speed: float
 
     def run(self, channel: Channel, record: ProgressRecord, sent_before: int) -> dict[str, Any]:
-        """Send everything after the first `sent_before` sendings.
+        """Send everything after the first `sent_before` messages.
 
         Returns the counts of the whole replay.
         """
         counts: Counter[str] = Counter()
         send, shown = _Paced(channel, record, self.speed), 0
         with progress("receipts sent", self.extent.receipts) as advance:
-            for number, sending in enumerate(sendings(receipts(self.scope), self.plan), start=1):
-                counts[sending.kind] += 1
-                if number > sent_before and send.send(number, sending):
+            for number, message in enumerate(
+                sent_messages(receipts(self.scope), self.plan), start=1
+            ):
+                counts[message.kind] += 1
+                if number > sent_before and send.send(number, message):
                     advance(_receipts(counts) - shown)
                     shown = _receipts(counts)
             send.settle(counts.total())
@@ -79,7 +81,7 @@ class Replay:
 
 
 def _receipts(counts: Mapping[str, int]) -> int:
-    """Receipts of the real data among the sendings; what disturbs is none."""
+    """Receipts of the real data among the messages; what disturbs is none."""
     return counts["original"] + counts["late"]
 
 
@@ -91,10 +93,10 @@ class _Paced:
         self._wait = _pace(speed)
         self._settled_at = time.monotonic()
 
-    def send(self, number: int, sending: Sending) -> bool:
+    def send(self, number: int, message: SentMessage) -> bool:
         """Send, and tell whether everything up to this number is acknowledged now."""
-        self._wait(sending.send_at)
-        self._channel.send(sending.key, sending.value)
+        self._wait(message.send_at)
+        self._channel.send(message.key, message.value)
         due = number % _SETTLE_EVERY == 0 or time.monotonic() - self._settled_at > _SETTLE_SECONDS
         if due:
             self.settle(number)

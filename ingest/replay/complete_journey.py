@@ -11,7 +11,7 @@ from typing import Any
 
 import duckdb
 
-from ingest.replay.sendings import Receipt
+from ingest.replay.perturbation import Receipt
 
 _CHUNK = 5_000
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class ProgressRecord:
-    """The number of acknowledged sendings of one replay, kept in a file named by its options."""
+    """The number of acknowledged messages of one replay, kept in a file named by its options."""
 
     file: Path
 
@@ -19,7 +19,7 @@ class ProgressRecord:
         return cls(home / "data" / "replay" / f"{name}.json")
 
     def acknowledged(self) -> int:
-        """Sendings acknowledged so far; 0 without a record."""
+        """Messages acknowledged so far; 0 without a record."""
         if not self.file.is_file():
             return 0
         return int(json.loads(self.file.read_text("utf-8"))["acknowledged"])

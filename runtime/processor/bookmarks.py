@@ -61,24 +61,26 @@ class KafkaBookmarks:
         )
         known = self._known_ids()
         # With a deleted topic its positions go too: what is left of it is the id beside the anchor.
-        books = {
+        bookmarks = {
             (at.topic, at.partition): Bookmark.read(at.metadata) or _unread(known.get(at.topic))
             for at in committed
         }
         places = {
-            lane: (*lane, book.last.offset) for lane, book in books.items() if book and book.last
+            lane: (*lane, bookmark.last.offset)
+            for lane, bookmark in bookmarks.items()
+            if bookmark and bookmark.last
         }
         found = read_marks(self._settings, places.values())
         for at in committed:
             lane = at.topic, at.partition
-            book = books[lane]
+            bookmark = bookmarks[lane]
             mark_found = found[places[lane]] if lane in places else None
             kept = Log(
                 self._topic_ids[at.topic],
                 *bounds_of(self._consumer, lane, POSITIONS_SECONDS),
                 mark_found,
             )
-            if loss := what_is_lost(max(0, at.offset), book, kept):
+            if loss := what_is_lost(max(0, at.offset), bookmark, kept):
                 raise DataLoss(
                     f"topic {at.topic} partition {at.partition}: {loss}; {way_out(*lane)}"
                 )

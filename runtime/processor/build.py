@@ -56,10 +56,10 @@ def build_processor(
     """The processor, and its consumer, which the caller closes after the last turn."""
     consumer = job_consumer(settings, job)
     reading = Reading(job.topics, job.event_time, AlignmentLimits(settings.alignment_seconds))
-    pace = BatchLimits(settings.transaction_records)
+    limits = BatchLimits(settings.transaction_records)
     intake = Intake(consumer, reading, KafkaBookmarks(settings, consumer, job.anchor))
     delivery = _delivery(settings, job, consumer, moments)
-    return Processor(intake, Step(job.process, job.forget), delivery, pace), consumer
+    return Processor(intake, Step(job.process, job.forget), delivery, limits), consumer
 
 
 def job_consumer(settings: Settings, job: ProcessorJob) -> Consumer:

@@ -49,12 +49,12 @@ class Step:
 class Processor:
     """Reads in event-time order, processes, and delivers outputs together with positions."""
 
-    def __init__(self, intake: Intake, step: Step, delivery: Delivery, pace: BatchLimits) -> None:
+    def __init__(self, intake: Intake, step: Step, delivery: Delivery, limits: BatchLimits) -> None:
         self._intake = intake
         intake.forget = self._forget
         self._step = step
         self._delivery = delivery
-        self._pace = pace
+        self._limits = limits
         self._batch = Batch()
         self._counts = _Counts()
         self._heartbeat = Heartbeat(None)
@@ -100,7 +100,7 @@ class Processor:
             self._heartbeat.beat(self._counts.transactions, self._intake.is_behind)
 
     def _turn(self, moments: Moments) -> None:
-        received = self._intake.poll(self._pace.idle_seconds)
+        received = self._intake.poll(self._limits.idle_seconds)
         if received:
             moments.reach(AFTER_POLL)
         for alignment in self._intake.alignments.values():
@@ -111,7 +111,7 @@ class Processor:
             aligned.is_empty() for aligned in self._intake.alignments.values()
         )
         if self._batch.inputs and (
-            (all_taken and age >= self._pace.idle_seconds) or age >= self._pace.most_seconds
+            (all_taken and age >= self._limits.idle_seconds) or age >= self._limits.most_seconds
         ):
             self._deliver()
         self._counts.log_now_and_then()
@@ -119,7 +119,7 @@ class Processor:
     def _take_ready(self, alignment: Alignment) -> None:
         now = time.monotonic()
         while (lane := alignment.ready(now)) is not None:
-            if self._batch.inputs >= self._pace.most_inputs:
+            if self._batch.inputs >= self._limits.most_inputs:
                 self._deliver()
                 # A delivery takes time, in which the patience with a silent partition runs on.
                 now = time.monotonic()

@@ -96,9 +96,11 @@ class Api:
 
 def create_app(settings: Settings, views: ViewReader) -> FastAPI:
     """The application over these views."""
-    book = StoreRegistry.load(settings)
-    stores = KnownStores(views, book)
-    api = Api(views, settings, stores, Pages(book, stores, QueryEngine(views, book, settings)))
+    registry = StoreRegistry.load(settings)
+    stores = KnownStores(views, registry)
+    api = Api(
+        views, settings, stores, Pages(registry, stores, QueryEngine(views, registry, settings))
+    )
     # No /docs page: its scripts would come from elsewhere.
     app = DescribedApp(
         described.SHAPES,

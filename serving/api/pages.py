@@ -33,7 +33,7 @@ from tally.errors import BadQuery
 class Pages:
     """What a page is made with."""
 
-    book: StoreRegistry
+    registry: StoreRegistry
     stores: KnownStores
     answerer: QueryEngine
 
@@ -92,12 +92,12 @@ class Pages:
         """
         # For its errors alone, by a store that there is not: a question that nobody can answer is
         # refused before any store is looked up.
-        await asyncio.to_thread(all_stretches, query, [""], self.book)
+        await asyncio.to_thread(all_stretches, query, [""], self.registry)
         ids = named if named is not None else await self.stores.all_ids()
         await self.stores.check(ids)
         if not ids:
             raise BadQuery("store", "store: all, but there is no store yet; send receipts first")
-        return await asyncio.to_thread(all_stretches, query, ids, self.book)
+        return await asyncio.to_thread(all_stretches, query, ids, self.registry)
 
     async def _currencies(
         self, metric: Metric, whole: Sequence[StoreSlots], by: Sequence[str]

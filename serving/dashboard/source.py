@@ -36,9 +36,9 @@ class FigureSource:
     """Stores and figures from one set of views."""
 
     def __init__(self, settings: Settings, views: ViewReader) -> None:
-        self._book = StoreRegistry.load(settings)
-        self._stores = KnownStores(views, self._book)
-        self._answerer = QueryEngine(views, self._book, settings)
+        self._registry = StoreRegistry.load(settings)
+        self._stores = KnownStores(views, self._registry)
+        self._answerer = QueryEngine(views, self._registry, settings)
 
     async def stores(self) -> list[StoreChoice]:
         """Every store with events or in the stores file; numbers in their order.
@@ -51,7 +51,8 @@ class FigureSource:
             key=lambda entry: (len(entry["store_id"]), entry["store_id"]),
         )
         return [
-            StoreChoice(self._book.store(entry["store_id"]), entry["last_day"]) for entry in entries
+            StoreChoice(self._registry.store(entry["store_id"]), entry["last_day"])
+            for entry in entries
         ]
 
     async def figures(self, store: Store, period: Period) -> Figures:

@@ -72,8 +72,8 @@ class StoreAnswer:
 class QueryEngine:
     """Answers from one set of views."""
 
-    def __init__(self, views: ViewReader, book: StoreRegistry, settings: Settings) -> None:
-        self._views, self._book, self._settings = views, book, settings
+    def __init__(self, views: ViewReader, registry: StoreRegistry, settings: Settings) -> None:
+        self._views, self._registry, self._settings = views, registry, settings
 
     async def answer(self, asked: Query) -> tuple[dict[str, Any], dict[str, int]]:
         """The answer with `series`, and for the page after it the generation seen by family.
@@ -248,7 +248,7 @@ class QueryEngine:
                 " ask with by=currency"
             )
             raise BadQuery("by", detail, (CURRENCY,))
-        return seen.pop() if seen else self._book.store(asked.stores[0].store_id).currency
+        return seen.pop() if seen else self._registry.store(asked.stores[0].store_id).currency
 
     def _rows(self, asked: Query, store: StoreAnswer) -> list[dict[str, Any]]:
         # Whoever names one twice asks for it once.
@@ -265,7 +265,7 @@ class QueryEngine:
             return sorted(seen) or [None]
         store_id = store.asked.store_id
         return sorted(seen | asked.currencies.get(store_id, frozenset())) or [
-            self._book.store(store_id).currency
+            self._registry.store(store_id).currency
         ]
 
 

@@ -18,9 +18,9 @@ class KnownStores:
     One that has rows keeps them, so only an unfamiliar id costs a read.
     """
 
-    def __init__(self, views: ViewReader, book: StoreRegistry) -> None:
-        self._views, self._book = views, book
-        self._seen: set[str] = set(book.listed)
+    def __init__(self, views: ViewReader, registry: StoreRegistry) -> None:
+        self._views, self._registry = views, registry
+        self._seen: set[str] = set(registry.listed)
 
     async def check(self, store_ids: list[str]) -> None:
         """Raise UnknownName unless all are known, ViewsUnreachable when nobody can say."""
@@ -53,7 +53,7 @@ class KnownStores:
         active = await self._active()
         return [
             self._entry(store_id, active.get(store_id))
-            for store_id in sorted(active.keys() | self._book.listed.keys())
+            for store_id in sorted(active.keys() | self._registry.listed.keys())
         ]
 
     async def _active(self) -> dict[str, Activity]:
@@ -62,7 +62,7 @@ class KnownStores:
         return active
 
     def _entry(self, store_id: str, active: Activity | None) -> dict[str, Any]:
-        store = self._book.store(store_id)
+        store = self._registry.store(store_id)
         first: date | None = active.first_day if active else None
         last: date | None = active.last_day if active else None
         return {

@@ -107,26 +107,26 @@ def dimensions(query: MetricQuery, allowed: list[str]) -> list[str]:
 
 
 def all_stretches(
-    query: MetricQuery, store_ids: Sequence[str], book: StoreRegistry
+    query: MetricQuery, store_ids: Sequence[str], registry: StoreRegistry
 ) -> list[StoreSlots]:
     """The stretches of each store; of every zone once. Raises BadQuery as `stretches`."""
     by_zone: dict[str, StoreSlots] = {}
     found = []
     for store_id in store_ids:
-        key = book.store(store_id).tz if query.tz == STORE_ZONE else query.tz
+        key = registry.store(store_id).tz if query.tz == STORE_ZONE else query.tz
         # A thousand stores are of few zones, and a calendar of ten years costs the same for each.
         if key not in by_zone:
-            by_zone[key] = stretches(query, store_id, book)
+            by_zone[key] = stretches(query, store_id, registry)
         found.append(replace(by_zone[key], store_id=store_id))
     return found
 
 
-def stretches(query: MetricQuery, store_id: str, book: StoreRegistry) -> StoreSlots:
+def stretches(query: MetricQuery, store_id: str, registry: StoreRegistry) -> StoreSlots:
     """The stretches of one store.
 
     Raises BadQuery: unknown zone, unreadable or off-grid instant, from not before to, too long.
     """
-    zone = _zone(book.store(store_id).tz if query.tz == STORE_ZONE else query.tz)
+    zone = _zone(registry.store(store_id).tz if query.tz == STORE_ZONE else query.tz)
     start, end = check_span(query, zone)
     return StoreSlots(store_id, zone, grains.slots(start, end, query.grain, zone))
 

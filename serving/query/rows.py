@@ -29,10 +29,10 @@ def rows_of(
             rows += _cell_rows(metric, cell, splits, (start, end))
             continue
         # Stretches without sales differ by their time alone, and are most of an answer.
-        worth = (frozenset(cell.sources), frozenset(cell.statuses))
-        if worth not in empty:
-            empty[worth] = _cell_rows(metric, cell, splits, (start, end))
-        rows += [{**row, "start": start, "end": end} for row in empty[worth]]
+        quality = (frozenset(cell.sources), frozenset(cell.statuses))
+        if quality not in empty:
+            empty[quality] = _cell_rows(metric, cell, splits, (start, end))
+        rows += [{**row, "start": start, "end": end} for row in empty[quality]]
     return rows
 
 

@@ -29,16 +29,16 @@ class StoreRegistry:
 
     @classmethod
     def load(cls, settings: Settings) -> "StoreRegistry":
-        """The book of these settings.
+        """The stores of these settings.
 
         Raises BadSettings for a stores file or a time zone that does not fit.
         """
         # Asked for at the start: a wrong default would else be found by the first store that has
         # none.
         zone_of(settings.default_timezone, "TALLY_DEFAULT_TIMEZONE:")
-        book = cls({}, settings.default_timezone, settings.default_currency)
+        registry = cls({}, settings.default_timezone, settings.default_currency)
         listed = {
-            store_id: book._store(store_id, entry)
+            store_id: registry._store(store_id, entry)
             for store_id, entry in store_entries(settings.stores_file).items()
         }
         return cls(listed, settings.default_timezone, settings.default_currency)

@@ -76,14 +76,14 @@ def test_change_of_offset_onto_the_grid_is_refused_too(ask: Ask) -> None:
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "tz")
 
 
-def seconds(zone: str, grain: str, span: tuple[str, str], book: StoreRegistry) -> float:
+def seconds(zone: str, grain: str, span: tuple[str, str], registry: StoreRegistry) -> float:
     """Processor time to cut a question into its stretches, or to refuse it."""
     query = MetricQuery.model_validate(
         {"store": ["367"], "from": span[0], "to": span[1], "grain": grain, "tz": zone}
     )
     started = time.thread_time()
     try:
-        all_stretches(query, ["367"], book)
+        all_stretches(query, ["367"], registry)
     except BadQuery as error:
         assert error.field in ("from", "to", "tz"), error
     return time.thread_time() - started
@@ -100,13 +100,13 @@ def moments(chance: random.Random) -> Iterator[tuple[str, str]]:
 
 
 def test_every_zone_grain_and_year_is_cut_or_refused_in_under_a_tenth_of_a_second() -> None:
-    chance, book = random.Random(9), StoreRegistry.load(Settings())  # any seed will do
+    chance, registry = random.Random(9), StoreRegistry.load(Settings())  # any seed will do
     zones = sorted(available_timezones())
     # What else this process holds, of a thousand other tests, is not the question's to look
     # through.
     gc.freeze()
     found = [
-        (seconds(zone, grain, span, book), zone, grain, span)
+        (seconds(zone, grain, span, registry), zone, grain, span)
         for zone, grain in itertools.product(zones, GRAINS)
         for span in chance.sample([*moments(chance)], 2)
     ]

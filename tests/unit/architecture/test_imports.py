@@ -49,8 +49,8 @@ def test_every_package_is_looked_at() -> None:
         ("dags.rebuild_views", "import pyspark", "pyspark"),
         (
             "ops.cli.replay",
-            "def run():\n    from ingest.replay import sendings",
-            "ingest.replay.sendings",
+            "def run():\n    from ingest.replay import perturbation",
+            "ingest.replay.perturbation",
         ),
         ("ops.cli.app", "import_module('serving.api')", "serving.api"),
         ("ops.oracle.sums", "from tally.windows import window_start", "tally.windows.window_start"),

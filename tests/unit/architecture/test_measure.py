@@ -62,7 +62,7 @@ def test_only_one_file_makes_a_kafka_source_of_spark() -> None:
     ("call", "files"),
     [
         # A full queue is waited for, and what was not sent is an error.
-        (".produce(", ["ingest/gateway/outbox.py", "runtime/producer.py"]),
+        (".produce(", ["ingest/gateway/async_producer.py", "runtime/producer.py"]),
         # A topic that is not there is an error and not a topic without partitions.
         (".get_watermark_offsets(", ["runtime/topics.py"]),
         # A position that the brokers do not tell is no position 0.

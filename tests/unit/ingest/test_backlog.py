@@ -8,11 +8,11 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ingest.gateway import backlog
 from ingest.gateway.app import build_app
+from ingest.gateway.async_producer import AsyncProducer
 from ingest.gateway.backlog import BacklogBounds, BacklogWatch, WaitingMessages
-from ingest.gateway.outbox import AsyncProducer
 from tests.unit.ingest.messages import POS, RULES, encoded
 from tests.unit.ingest.stand_ins import Client, StandInProducer
-from tests.unit.ingest.test_gateway import outbox as outbox
+from tests.unit.ingest.test_gateway import async_producer as async_producer
 from tests.unit.ingest.test_gateway import post
 from tests.unit.ingest.test_gateway import producer as producer
 
@@ -49,13 +49,13 @@ def test_a_folder_that_is_not_there_yet_has_the_disk_of_its_parent(tmp_path: Pat
 
 
 def test_a_refusal_is_503_with_its_reason_and_stores_nothing(
-    outbox: AsyncProducer, producer: StandInProducer
+    async_producer: AsyncProducer, producer: StandInProducer
 ) -> None:
     watch = BacklogWatch(
         lambda: WaitingMessages(11, time.time()), lambda waiting: BOUNDS.refusal(waiting, 1000)
     )
     watch.look()
-    client = Client(build_app(outbox, RULES, watch))
+    client = Client(build_app(async_producer, RULES, watch))
     answer, ready = post(client, encoded(POS)), client.request("GET", "/readyz")
 
     assert (answer.status_code, answer.headers["retry-after"], producer.stored) == (503, "30", [])

@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError, KafkaException
 from httpx import Response
 
 from ingest.gateway.app import build_app
+from ingest.gateway.async_producer import AsyncProducer, Room
 from ingest.gateway.backlog import BacklogWatch, WaitingMessages
-from ingest.gateway.outbox import AsyncProducer, Room
 from ingest.gateway.telemetry import LoopLag
 from tests.unit.ingest.messages import MILK, POS, RULES, TRAFFIC, encoded, pos, with_line
 from tests.unit.ingest.stand_ins import Client, StandInProducer
@@ -40,15 +40,15 @@ def watch(producer: StandInProducer) -> BacklogWatch:
 
 
 @pytest.fixture
-def outbox(producer: StandInProducer) -> Iterator[AsyncProducer]:
-    outbox = AsyncProducer(lambda _note: producer, Room(messages=100, bytes=100_000))
-    yield outbox
-    outbox.close(0)
+def async_producer(producer: StandInProducer) -> Iterator[AsyncProducer]:
+    async_producer = AsyncProducer(lambda _note: producer, Room(messages=100, bytes=100_000))
+    yield async_producer
+    async_producer.close(0)
 
 
 @pytest.fixture
-def client(outbox: AsyncProducer, watch: BacklogWatch) -> Client:
-    return Client(build_app(outbox, RULES, watch))
+def client(async_producer: AsyncProducer, watch: BacklogWatch) -> Client:
+    return Client(build_app(async_producer, RULES, watch))
 
 
 def post(
@@ -141,9 +141,13 @@ def test_unacknowledged_message_answers_503_and_when_to_come_back(
 
 @pytest.mark.parametrize(("messages", "size"), [(90, 0), (1, 99_000)])
 def test_too_much_under_way_answers_429_and_stores_nothing(
-    client: Client, outbox: AsyncProducer, producer: StandInProducer, messages: int, size: int
+    client: Client,
+    async_producer: AsyncProducer,
+    producer: StandInProducer,
+    messages: int,
+    size: int,
 ) -> None:
-    outbox._messages, outbox._bytes = messages, size
+    async_producer._messages, async_producer._bytes = messages, size
     answer = post(client, b"\n".join([encoded(POS)] * 20), NDJSON)
 
     assert (answer.status_code, answer.headers["retry-after"], producer.stored) == (429, "1", [])

@@ -125,7 +125,7 @@ class Beats(Heartbeat):
 
 def delivered(
     hours: Sequence[float],
-    pace: BatchLimits,
+    limits: BatchLimits,
     errors: Sequence[Exception] = (),
     slow_brokers: int = 0,
 ) -> Recorded:
@@ -146,7 +146,7 @@ def delivered(
     )
     intake = Intake(consumer, reading, Positions(consumer))
     step = Step(copy, lambda: delivery.forgotten.append(len(delivery.batches)))
-    Processor(intake, step, delivery, pace).run(stopped, StopAtEnd(), Moments(), delivery.beats)
+    Processor(intake, step, delivery, limits).run(stopped, StopAtEnd(), Moments(), delivery.beats)
     return delivery
 
 

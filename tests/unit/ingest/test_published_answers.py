@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError, KafkaException
 from fastapi import FastAPI
 
 from ingest.gateway.app import build_app
+from ingest.gateway.async_producer import AsyncProducer, Room
 from ingest.gateway.backlog import BacklogWatch, WaitingMessages
-from ingest.gateway.outbox import AsyncProducer, Room
 from tests.support.published import references, unlike
 from tests.unit.ingest.messages import POS, RULES, encoded, pos
 from tests.unit.ingest.stand_ins import Client, StandInProducer
@@ -26,10 +26,10 @@ def producer() -> StandInProducer:
 
 
 @pytest.fixture
-def outbox(producer: StandInProducer) -> Iterator[AsyncProducer]:
-    outbox = AsyncProducer(lambda _note: producer, Room(messages=100, bytes=100_000))
-    yield outbox
-    outbox.close(0)
+def async_producer(producer: StandInProducer) -> Iterator[AsyncProducer]:
+    async_producer = AsyncProducer(lambda _note: producer, Room(messages=100, bytes=100_000))
+    yield async_producer
+    async_producer.close(0)
 
 
 @pytest.fixture
@@ -47,8 +47,8 @@ def watch(producer: StandInProducer) -> BacklogWatch:
 
 
 @pytest.fixture
-def app(outbox: AsyncProducer, watch: BacklogWatch) -> FastAPI:
-    return build_app(outbox, RULES, watch)
+def app(async_producer: AsyncProducer, watch: BacklogWatch) -> FastAPI:
+    return build_app(async_producer, RULES, watch)
 
 
 BODIES: list[tuple[bytes, str]] = [
@@ -63,18 +63,18 @@ BODIES: list[tuple[bytes, str]] = [
 
 
 def test_each_published_answer_is_given_and_fits(
-    app: FastAPI, outbox: AsyncProducer, watch: BacklogWatch, producer: StandInProducer
+    app: FastAPI, async_producer: AsyncProducer, watch: BacklogWatch, producer: StandInProducer
 ) -> None:
     # The client looks at each answer itself.
     client = Client(app)
     met = {post(client, *body) for body in BODIES} | {get(client, path) for path in STATES}
-    outbox._messages = 90
+    async_producer._messages = 90
     met.add(post(client, b"\n".join([encoded(POS)] * 20), NDJSON))
-    outbox._messages = 0
+    async_producer._messages = 0
     producer.error = KafkaError(KafkaError._MSG_TIMED_OUT, "no broker")
     watch.look()
     met |= {post(client, *BODIES[0]), get(client, "/readyz")}
-    outbox.fatal = "planted"
+    async_producer.fatal = "planted"
     met.add(get(client, "/healthz"))
 
     assert published(app, "/v1/events/traffic") - met == set()

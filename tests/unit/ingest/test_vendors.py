@@ -9,9 +9,9 @@ import pytest
 from httpx import Response
 
 from ingest.gateway.app import build_app
+from ingest.gateway.async_producer import AsyncProducer, Room
 from ingest.gateway.backlog import BacklogWatch, WaitingMessages
-from ingest.gateway.outbox import AsyncProducer, Room
-from ingest.gateway.submission import MOST_LINES, Endpoint, entrances_of
+from ingest.gateway.submission import MOST_LINES, Endpoint, endpoints_of
 from ingest.sources.registry import conversion_of
 from schemas.source import BadSource, Source, json_of, read_source
 from tests.unit.architecture.sources import ROOT
@@ -58,7 +58,7 @@ def source(tmp_path: Path) -> Source:
 
 @pytest.fixture
 def taken(source: Source) -> list[Endpoint]:
-    return list(entrances_of(source))
+    return list(endpoints_of(source))
 
 
 @pytest.fixture
@@ -70,12 +70,12 @@ def producer() -> StandInProducer:
 def post(producer: StandInProducer, taken: list[Endpoint]) -> Iterator[Post]:
     watch = BacklogWatch(lambda: WaitingMessages(0, None), lambda _waiting: None)
     watch.look()
-    outbox = AsyncProducer(lambda _note: producer, Room(messages=100, bytes=100_000))
-    client = Client(build_app(outbox, RULES, watch, taken))
+    async_producer = AsyncProducer(lambda _note: producer, Room(messages=100, bytes=100_000))
+    client = Client(build_app(async_producer, RULES, watch, taken))
     yield lambda body, **headers: client.request(
         "POST", "/v1/events/queues/bars", content=body, headers=headers
     )
-    outbox.close(0)
+    async_producer.close(0)
 
 
 def test_a_source_has_its_own_path_and_one_for_each_format(taken: list[Endpoint]) -> None:
@@ -125,7 +125,7 @@ def test_a_format_without_its_function_is_named(source: Source) -> None:
     (source.folder / "vendors" / "empty.py").write_text("", "utf-8")
 
     with pytest.raises(BadSource, match=r"vendors/empty.py: no function `messages`"):
-        list(entrances_of(source))
+        list(endpoints_of(source))
 
 
 def test_a_contract_that_cannot_be_loaded_is_named(source: Source) -> None:

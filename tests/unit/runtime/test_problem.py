@@ -8,8 +8,8 @@ import pytest
 from fastapi import FastAPI
 
 from ingest.gateway.app import build_app
+from ingest.gateway.async_producer import AsyncProducer, Room
 from ingest.gateway.backlog import BacklogWatch, WaitingMessages
-from ingest.gateway.outbox import AsyncProducer, Room
 from runtime.problem import problem
 from serving.api.app import create_app
 from serving.merge.cassandra_views import CassandraViews
@@ -58,11 +58,11 @@ def api() -> FastAPI:
 @pytest.fixture
 def gateway() -> Iterator[FastAPI]:
     """A gateway that fails at whatever asks how much waits."""
-    outbox = AsyncProducer(lambda _note: StandInProducer(), Room(1, 1))
+    async_producer = AsyncProducer(lambda _note: StandInProducer(), Room(1, 1))
     watch = BacklogWatch(lambda: WaitingMessages(0, None), lambda _waiting: None)
     watch.kafka = lambda: 1 / 0  # type: ignore[assignment, method-assign, return-value]
-    yield build_app(outbox, RULES, watch)
-    outbox.close(0)
+    yield build_app(async_producer, RULES, watch)
+    async_producer.close(0)
 
 
 def test_api_tells_which_methods_a_path_takes(api: FastAPI) -> None:

@@ -31,7 +31,7 @@ class Receipt(NamedTuple):
     message: bytes
 
 
-class Sending(NamedTuple):
+class SentMessage(NamedTuple):
     """One message to send at send_at (seconds since 1970 of event time).
 
     `late` is a first copy that is sent late.
@@ -60,22 +60,22 @@ class Perturbation:
     receipts: int = 0
 
 
-def sendings(receipts: Iterable[Receipt], plan: Perturbation) -> Iterator[Sending]:
+def sent_messages(receipts: Iterable[Receipt], plan: Perturbation) -> Iterator[SentMessage]:
     """Everything to send, ascending by send_at; the receipts must ascend by happened_at.
 
     A receipt's first copy always comes before its duplicates and its conflict, so that the accepted
     payload is the first copy.
     """
     chooser = _Chooser(plan)
-    waiting: list[tuple[float, int, Sending]] = []
+    waiting: list[tuple[float, int, SentMessage]] = []
     number = 0
     for position, receipt in enumerate(receipts):
         # Nothing is sent before it happened, so what is due by now cannot be overtaken any more.
         while waiting and waiting[0][0] < receipt.happened_at:
             yield heappop(waiting)[2]
-        for sending in chooser.sendings_of(position, receipt):
+        for message in chooser.messages_of(position, receipt):
             number += 1
-            heappush(waiting, (sending.send_at, number, sending))
+            heappush(waiting, (message.send_at, number, message))
     while waiting:
         yield heappop(waiting)[2]
 
@@ -94,22 +94,24 @@ class _Chooser:
     def _sample(self, count: int) -> list[int]:
         return self._random.sample(range(self._plan.receipts), min(count, self._plan.receipts))
 
-    def sendings_of(self, position: int, receipt: Receipt) -> Iterator[Sending]:
-        """The first sending of a receipt, then its duplicate and its conflict if it draws any."""
+    def messages_of(self, position: int, receipt: Receipt) -> Iterator[SentMessage]:
+        """The first message of a receipt, then its duplicate and its conflict if it draws any."""
         plan, draw = self._plan, self._random.random
         is_late = draw() < plan.late and position not in self._conflicts
         # 1 - draw() is above 0: a late receipt is late.
         delay = (1.0 - draw()) * plan.late_by if is_late else draw() * plan.disorder
         first = receipt.happened_at + delay
-        yield Sending("late" if is_late else "original", first, receipt.store_id, receipt.message)
+        yield SentMessage(
+            "late" if is_late else "original", first, receipt.store_id, receipt.message
+        )
         if draw() < plan.duplicates:
             again = first + draw() * (_SOON_SECONDS if draw() < 0.5 else _DAY_SECONDS)
-            yield Sending("duplicate", again, receipt.store_id, receipt.message)
+            yield SentMessage("duplicate", again, receipt.store_id, receipt.message)
         if position in self._conflicts:
             value = self._conflicting(receipt, self._conflicts[position] % 2 == 1)
-            yield Sending("conflict", first + draw() * _SOON_SECONDS, receipt.store_id, value)
+            yield SentMessage("conflict", first + draw() * _SOON_SECONDS, receipt.store_id, value)
         if position in self._bad:
-            yield Sending(
+            yield SentMessage(
                 "bad", first, receipt.store_id, bad_message(self._bad[position], receipt.message)
             )
 
