@@ -72,6 +72,8 @@ def cassandra_cluster(settings: Settings) -> Cluster:
         [(host, int(port)) for host, port in addresses],
         execution_profiles={EXEC_PROFILE_DEFAULT: profile},
         protocol_version=5,
+        # The driver itself waits 2 s for the schema, and beside busy neighbours no session begins.
+        control_connection_timeout=REQUEST_TIMEOUT_SECONDS,
     )
 
 

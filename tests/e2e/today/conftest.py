@@ -1,4 +1,7 @@
+"""One running loop of the product's sources and of one that it has never heard of."""
+
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from cassandra.cluster import Session
@@ -10,11 +13,14 @@ from tests.support.loop import Loop, running_loop
 
 # Everything but the scheduler: a test says itself when it wants a rebuild.
 SERVICES = [name for name in catalogue.SERVICES if name != "airflow"]
+ELEVENTH = Path(__file__).parents[1] / "eleventh"
 
 
 @pytest.fixture(scope="package")
 def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
-    with running_loop(tmp_path_factory.mktemp("today"), *SERVICES) as running:
+    overrides = {"TALLY_SOURCES": str(ELEVENTH)}
+    home = tmp_path_factory.mktemp("today")
+    with running_loop(home, *SERVICES, overrides=overrides) as running:
         yield running
 
 

@@ -1,5 +1,5 @@
 """A source that the product has never heard of: a folder named by TALLY_SOURCES goes through the
-whole loop, as processes.
+whole loop, as processes, beside the sources of the product.
 
 The tests of the class follow one another: each fixture is one step of the story.
 """
@@ -8,7 +8,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,12 +19,10 @@ import pytest
 from tally.instants import instant_text
 from tally.windows import WINDOW, window_start
 from tests.support.gateway_client import GatewayClient
-from tests.support.loop import Loop, running_loop, wait_until
+from tests.support.loop import Loop, wait_until
 
-FOLDER = Path(__file__).parent / "eleventh"
 PATH, METRIC = "/v1/events/queues", "waiting_time"
 STORES = ("367", "406")
-SERVICES = ("gateway", "normaliser", "speed", "master", "api")
 # Far beyond the hour that the source's descriptor keeps a window open.
 LATE = timedelta(hours=7)
 
@@ -94,22 +92,6 @@ def waiting(intervals: Iterable[Interval]) -> dict[Cell, int]:
 class TestEleventhSource:
     @pytest.fixture(scope="class")
     @classmethod
-    def loop(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
-        overrides = {"TALLY_SOURCES": str(FOLDER)}
-        with running_loop(
-            tmp_path_factory.mktemp("eleventh"), *SERVICES, overrides=overrides
-        ) as running:
-            yield running
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def gateway(cls, loop: Loop) -> Iterator[GatewayClient]:
-        client = GatewayClient(loop.settings.gateway)
-        yield client
-        client.close()
-
-    @pytest.fixture(scope="class")
-    @classmethod
     def sent(cls, loop: Loop, gateway: GatewayClient) -> Story:
         """Everything on time, each tenth twice, until it is served."""
         told = story(datetime.now(UTC))
@@ -130,7 +112,7 @@ class TestEleventhSource:
         returns when the master holds everything."""
         gateway.post(PATH, [sent.late.message])
         found = loop.json("audit", "--only", "ledger")
-        loop.json("rebuild", "--full")
+        loop.json("rebuild", "--full", "--family", "queues")
         return found
 
     def test_the_speed_layer_serves_its_metric_by_its_axis(self, loop: Loop, sent: Story) -> None:
