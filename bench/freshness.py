@@ -154,7 +154,9 @@ class Prober:
             "to": instant_text(start + WINDOW),
         }
         answer = client.get(f"http://{self._settings.api}/v1/metrics/transactions", params=asked)
-        return answer.status_code == httpx.codes.OK and bool(answer.json()["rows"][0]["value"])
+        return answer.status_code == httpx.codes.OK and bool(
+            answer.json()["rows"][0]["value"],
+        )
 
 
 @contextmanager
@@ -264,7 +266,14 @@ def main() -> int:
     options = parser.parse_args()
     contenders = [
         Contender("now", "", ROOT),
-        *(Contender(path.name, "", Path(path).resolve()) for path in options.against),
+        *(
+            Contender(
+                path.name,
+                "",
+                Path(path).resolve(),
+            )
+            for path in options.against
+        ),
     ]
     for number in range(options.runs):
         for contender in contenders:

@@ -191,7 +191,10 @@ def wait_until_read(settings: Settings, session: Session, job: psutil.Process) -
     return peaks_until(lambda: reached(session) == end, job)
 
 
-def peaks_until(done: Callable[[], bool], job: psutil.Process) -> dict[str, float]:
+def peaks_until(
+    done: Callable[[], bool],
+    job: psutil.Process,
+) -> dict[str, float]:
     """Peak memory in MiB, by jvm and python, until it is done.
 
     Raises SystemExit when the job has ended.

@@ -123,7 +123,12 @@ class PlainLoop:
         self._consumer.commit(offsets=places, asynchronous=False)
         write_groups(
             self._session,
-            ([self._reach.bind((place.partition, place.offset, place.offset))] for place in places),
+            (
+                [
+                    self._reach.bind((place.partition, place.offset, place.offset)),
+                ]
+                for place in places
+            ),
         )
 
     def _count(self, messages: Sequence[Message]) -> set[Key]:
@@ -154,7 +159,9 @@ class PlainLoop:
                 for currency, sums in window.sums.items()
             ]
             yield [
-                self._insert((store, day, start, *row, register(SALES.epoch, events), ttl))
+                self._insert(
+                    (store, day, start, *row, register(SALES.epoch, events), ttl),
+                )
                 for row in rows
             ]
 

@@ -109,7 +109,11 @@ def show(runs: Mapping[str, list[Parts]], title: str) -> None:
     table = Table("contender", *names, "lowest to highest", title=title)
     for name, some in runs.items():
         medians = (f"{median(one.get(part, 0.0) for one in some):.1f}" for part in names)
-        table.add_row(name, *medians, interval([one["all"] for one in some], 1)[1])
+        table.add_row(
+            name,
+            *medians,
+            interval([one["all"] for one in some], 1)[1],
+        )
     Console().print(table)
 
 

@@ -99,7 +99,13 @@ def main() -> int:
         title=f"medians of {options.runs} runs, {RATE} a second",
     )
     for name, found in runs.items():
-        columns = (interval([one[key] for one in found], digits) for key, digits in WANTED.items())
+        columns = (
+            interval(
+                [one[key] for one in found],
+                digits,
+            )
+            for key, digits in WANTED.items()
+        )
         table.add_row(name, *(f"{middle} ({reach})" for middle, reach in columns))
     Console().print(table)
     return 0

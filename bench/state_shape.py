@@ -78,7 +78,11 @@ def fill_topic(settings: Settings, records: int) -> Totals:
                 START + number * step,
                 chance.randrange(1, 10_000),
             )
-            start = at.replace(minute=at.minute - at.minute % MINUTES, second=0, microsecond=0)
+            start = at.replace(
+                minute=at.minute - at.minute % MINUTES,
+                second=0,
+                microsecond=0,
+            )
             count, sold = totals.get((store, start), (0, 0))
             totals[store, start] = (count + 1, sold + cents)
             recent = (
@@ -145,7 +149,9 @@ def cpu_seconds(spark: SparkSession) -> float:
     """Processor time of the driver's JVM so far, all threads."""
     jvm = spark.sparkContext._jvm
     assert jvm is not None  # only a Spark Connect session has none
-    times = psutil.Process(jvm.java.lang.ProcessHandle.current().pid()).cpu_times()
+    times = psutil.Process(
+        jvm.java.lang.ProcessHandle.current().pid(),
+    ).cpu_times()
     return float(times.user + times.system)
 
 
@@ -209,7 +215,11 @@ def main() -> int:
     return 0
 
 
-def show(runs: Mapping[str, list[ShapeRun]], windows: int, as_json: bool) -> None:
+def show(
+    runs: Mapping[str, list[ShapeRun]],
+    windows: int,
+    as_json: bool,
+) -> None:
     """The medians, as a table or as JSON."""
     found = {
         name: {

@@ -84,7 +84,11 @@ def set_of_hashes(records: DataFrame) -> DataFrame:
     Out: as tally.frames.window_rows().
     """
     hashes = (F.xxhash64("event_id"), F.xxhash64("event_id", F.lit(1)))
-    sixteen_bytes = F.unhex(F.concat(*(F.lpad(F.hex(hashed), 16, "0") for hashed in hashes)))
+    sixteen_bytes = F.unhex(
+        F.concat(
+            *(F.lpad(F.hex(hashed), 16, "0") for hashed in hashes),
+        )
+    )
     events = stream_of_events(records).withColumn("event_id", sixteen_bytes.cast("string"))
     return window_rows(_collected(events, F.collect_set), SALES)
 

@@ -72,7 +72,12 @@ def _spread(count: int, stores: int, windows: int) -> Iterator[CanonicalReceipt]
 def main() -> int:
     """Exit code 0 when every run gave the expected rows."""
     parser = arguments(__doc__, runs=3)
-    parser.add_argument("shapes", nargs="*", default=list(SHAPES), help=", ".join(SHAPES))
+    parser.add_argument(
+        "shapes",
+        nargs="*",
+        default=list(SHAPES),
+        help=", ".join(SHAPES),
+    )
     parser.add_argument("--share", type=float, default=1.0, help="of the records")
     options = parser.parse_args()
     for name in options.shapes:

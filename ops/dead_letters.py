@@ -96,7 +96,13 @@ def replay(settings: Settings, letter: DeadLetter, fixed: bytes | None) -> str:
         ("attempts", str(letter.attempts).encode()),
         ("first_seen", letter.first_seen.encode()),
     ]
-    return _send(settings, loader.topics()[topic].get("raw", topic), key, fixed, headers)
+    return _send(
+        settings,
+        loader.topics()[topic].get("raw", topic),
+        key,
+        fixed,
+        headers,
+    )
 
 
 def _original(settings: Settings, letter: DeadLetter) -> Message:
@@ -124,7 +130,11 @@ def _is_original(settings: Settings, letter: DeadLetter, message: Message) -> bo
 
 
 def _send(
-    settings: Settings, topic: str, key: Any, value: bytes, headers: list[tuple[str, bytes]]
+    settings: Settings,
+    topic: str,
+    key: Any,
+    value: bytes,
+    headers: list[tuple[str, bytes]],
 ) -> str:
     stored: list[Message] = []
     sender = AwaitedProducer(kafka_producer(settings), _SECONDS, stored.append)

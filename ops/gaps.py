@@ -148,7 +148,10 @@ def _move(admin: AdminClient, found: Hole) -> None:
     Of a log that was cut, what it reads twice is a duplicate.
     """
     position = TopicPartition(
-        found.topic, found.partition, found.log.earliest, metadata=Bookmark(found.log.topic_id).text
+        found.topic,
+        found.partition,
+        found.log.earliest,
+        metadata=Bookmark(found.log.topic_id).text,
     )
     # The brokers refuse it while the group has a member: no position moves under a normaliser.
     moved = admin.alter_consumer_group_offsets(
@@ -191,11 +194,19 @@ def _of_the_master(
     settings: Settings, session: Session, topic: str, partition: int
 ) -> tuple[int, Bookmark | None]:
     # What the ingest itself goes by, gaps that were accepted before included.
-    note: dict[str, Any] = next(_notes(settings), {"until": {}, "marks": {}})
+    note: dict[str, Any] = next(
+        _notes(settings),
+        {"until": {}, "marks": {}},
+    )
     until = offsets_by_topic(note["until"]).get(topic, {}).get(partition, 0)
-    mark = numbered(note.get("marks", {}).get(topic, {})).get(partition)
+    mark = numbered(
+        note.get("marks", {}).get(topic, {}),
+    ).get(partition)
     bookmark = Bookmark(note["topic_ids"][topic], Mark(**mark)) if mark else None
-    return past_gaps({topic: {partition: until}}, read_gaps(session))[topic][partition], bookmark
+    return past_gaps(
+        {topic: {partition: until}},
+        read_gaps(session),
+    )[topic][partition], bookmark
 
 
 def _notes(settings: Settings) -> Iterator[dict[str, Any]]:

@@ -120,7 +120,13 @@ def _reached(session: Session, table: str) -> Offsets:
 
 def _records(reached: Offsets, ends: Offsets) -> int:
     # In offsets, not records: markers of transactions are among them.
-    return sum(max(0, end - reached.get(key, 0)) for key, end in ends.items())
+    return sum(
+        max(
+            0,
+            end - reached.get(key, 0),
+        )
+        for key, end in ends.items()
+    )
 
 
 def _seconds(settings: Settings, reached: Offsets, ends: Offsets) -> float:

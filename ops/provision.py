@@ -163,7 +163,11 @@ def _check_partitions(topic: str, partitions: int, settings: Settings) -> None:
         )
 
 
-def _create(admin: AdminClient, topics: Mapping[str, dict[str, str]], settings: Settings) -> None:
+def _create(
+    admin: AdminClient,
+    topics: Mapping[str, dict[str, str]],
+    settings: Settings,
+) -> None:
     new = [
         NewTopic(
             name,

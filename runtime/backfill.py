@@ -43,6 +43,12 @@ def declared_backfills(session: Session, family: str) -> Sequence[Backfill]:
         "SELECT first_day, last_day, source, declared_at FROM backfill WHERE family = %s", [family]
     )
     return [
-        Backfill(family, row[0].date(), row[1].date(), row[2], row[3].replace(tzinfo=UTC))
+        Backfill(
+            family,
+            row[0].date(),
+            row[1].date(),
+            row[2],
+            row[3].replace(tzinfo=UTC),
+        )
         for row in rows
     ]

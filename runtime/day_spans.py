@@ -25,7 +25,13 @@ class SpanTable:
     The earlier first day has the higher write timestamp and wins; so has the later last day.
     """
 
-    def __init__(self, session: Session, table: str, family: str, keys: Sequence[str]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        table: str,
+        family: str,
+        keys: Sequence[str],
+    ) -> None:
         self._family = family
         names, marks = ", ".join(keys), "?, " * len(keys)
         # Two statements: one timestamp cannot let the lower first day and the higher last day win.

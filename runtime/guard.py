@@ -155,7 +155,12 @@ def _host_of(value: str) -> str:
         return ""
 
 
-async def _refuse(scope: Scope, receive: Receive, send: Send, refusal: tuple[int, str]) -> None:
+async def _refuse(
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    refusal: tuple[int, str],
+) -> None:
     status, reason = refusal
     if scope["type"] == "websocket":
         # Closed before it is accepted: the server answers 403.

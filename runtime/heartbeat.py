@@ -48,7 +48,11 @@ class Heartbeat:
         arriving.rename(self._file)
 
 
-def stall(file: Path, seconds: float, now: float | None = None) -> tuple[float, str] | None:
+def stall(
+    file: Path,
+    seconds: float,
+    now: float | None = None,
+) -> tuple[float, str] | None:
     """For how many seconds the job that writes the file has done nothing, and how that shows.
 
     None while it works or is idle. `now` is of time.monotonic(). A job that has not written yet is

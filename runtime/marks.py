@@ -72,7 +72,11 @@ def _mark_at(place: Place, first: Message | None) -> Mark | None:
     # Where a marker lies, or a record was cut off, the next record answers for the place.
     if first is None or first.offset() != place[2]:
         return None
-    return mark(place[2], first.timestamp()[1], _bytes(first.value()))
+    return mark(
+        place[2],
+        first.timestamp()[1],
+        _bytes(first.value()),
+    )
 
 
 def _bytes(value: Any) -> bytes | None:

@@ -79,7 +79,11 @@ class DescribedApp(FastAPI):
         return super().openapi()
 
 
-def answer(meaning: str, *shapes: type[Shape], media_type: str = JSON) -> dict[str, Any]:
+def answer(
+    meaning: str,
+    *shapes: type[Shape],
+    media_type: str = JSON,
+) -> dict[str, Any]:
     """One of a route's `responses`: what it means, and its body, which has one of the shapes."""
     references = [{"$ref": _REFERENCE.format(name=shape.__name__)} for shape in shapes]
     schema = references[0] if len(references) == 1 else {"oneOf": references}

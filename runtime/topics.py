@@ -69,7 +69,11 @@ def bounds(consumer: Any, topic: str, seconds: float) -> dict[int, Bounds]:
     }
 
 
-def ends(consumer: Any, topics: Iterable[str], seconds: float) -> dict[str, dict[int, int]]:
+def ends(
+    consumer: Any,
+    topics: Iterable[str],
+    seconds: float,
+) -> dict[str, dict[int, int]]:
     """End of every partition, by topic and number. Raises KafkaException."""
     return {
         topic: {number: at.end for number, at in bounds(consumer, topic, seconds).items()}

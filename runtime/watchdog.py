@@ -37,7 +37,12 @@ class Watchdog:
 
     def begin(self, stopped: Event) -> None:
         """Look until the event is set, and as long again: also an ending may hang."""
-        Thread(target=self._watch, args=(stopped,), name="watchdog", daemon=True).start()
+        Thread(
+            target=self._watch,
+            args=(stopped,),
+            name="watchdog",
+            daemon=True,
+        ).start()
 
     def _watch(self, stopped: Event) -> None:
         # Looks are counted, not seconds: a process that was frozen as a whole has its turn first.

@@ -170,7 +170,11 @@ def _replicas(statement: BoundStatement, nodes: Metadata) -> Hashable:
     return frozenset(host.endpoint for host in found) if found else statement.routing_key
 
 
-def _cut(items: Iterable[Item], weight: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
+def _cut(
+    items: Iterable[Item],
+    weight: Callable[[Item], int],
+    most: int,
+) -> Iterator[list[Item]]:
     held: list[Item] = []
     total = 0
     for item in items:

@@ -36,7 +36,10 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _wrong(
-    file: Path, entry: Mapping[str, Any], sources: Mapping[str, Source], units: Collection[str]
+    file: Path,
+    entry: Mapping[str, Any],
+    sources: Mapping[str, Source],
+    units: Collection[str],
 ) -> Iterable[tuple[str, str]]:
     if missing := [name for name in ("id", "unit", "families", "value") if name not in entry]:
         yield missing[0], "the field is missing"

@@ -43,7 +43,9 @@ def topics_of(source: Source) -> dict[str, dict[str, str]]:
 def views_of(source: Source) -> str:
     """The two CREATE TABLE statements of the source's views, with remarks (CQL)."""
     # The key of tally/families.py: a window's rows lie side by side, its total row among them.
-    axes = ", ".join(map(_quoted, ("window_start", *source.family.axes, "dim", "dim_value")))
+    axes = ", ".join(
+        map(_quoted, ("window_start", *source.family.axes, "dim", "dim_value")),
+    )
     made = f"Made from source.yaml of {source.name} by python -m ops.docs; do not edit."
     # On one line, as the remarks below.
     meaning = " ".join(source.meaning.split())

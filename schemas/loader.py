@@ -67,7 +67,10 @@ def message_schema(name: str) -> dict[str, Any]:
 @cache
 def master_schema() -> dict[str, Any]:
     """Columns of the master dataset, in order: name, type (Spark DDL), unit, meaning."""
-    return cast(dict[str, Any], json.loads((FOLDER / "master" / "events.json").read_text("utf-8")))
+    return cast(
+        dict[str, Any],
+        json.loads((FOLDER / "master" / "events.json").read_text("utf-8")),
+    )
 
 
 @cache
@@ -88,7 +91,10 @@ def dead_letter_reasons() -> tuple[str, ...]:
 
 @cache
 def _topics_file() -> dict[str, Any]:
-    return cast(dict[str, Any], yaml.safe_load((FOLDER / "topics.yaml").read_text("utf-8")))
+    return cast(
+        dict[str, Any],
+        yaml.safe_load((FOLDER / "topics.yaml").read_text("utf-8")),
+    )
 
 
 @cache

@@ -120,7 +120,10 @@ def read_source(folder: Path) -> Source:
     return source
 
 
-def by_name(found: Iterable[Source], taken: Mapping[str, str]) -> dict[str, Source]:
+def by_name(
+    found: Iterable[Source],
+    taken: Mapping[str, str],
+) -> dict[str, Source]:
     """The sources by name, in order.
 
     `taken` are names of topics that are nobody's source, and who has them. Raises BadSource when
@@ -166,7 +169,10 @@ def _wrong(source: Source) -> Iterable[tuple[str, str]]:
     fields = {field.name: field for field in source.fields}
     parts = [part.name for part in source.family.parts]
     named = [*source.family.axes, *parts]
-    for place, names in (("family", named), ("fields", [field.name for field in source.fields])):
+    for place, names in (
+        ("family", named),
+        ("fields", [field.name for field in source.fields]),
+    ):
         for name in names:
             if names.count(name) > 1:
                 yield place, f"{name!r} is there twice"
@@ -174,7 +180,10 @@ def _wrong(source: Source) -> Iterable[tuple[str, str]]:
                 yield place, f"{name!r} is a name that every family has already"
     for name in named:
         wanted = "integer" if name in parts else "string"
-        if name not in fields or (fields[name].type, fields[name].optional) != (wanted, False):
+        if name not in fields or (
+            fields[name].type,
+            fields[name].optional,
+        ) != (wanted, False):
             yield "fields", f"{name!r} is to be one of them, of type {wanted} and not optional"
 
 

@@ -60,7 +60,10 @@ def observed(acks: DataFrame) -> DataFrame:
     Out: as it came; the report has the rows as a list under METRIC.
     """
     return acks.observe(
-        METRIC, F.collect_list(F.struct(*(field.name for field in fields(Ack)))).alias(METRIC)
+        METRIC,
+        F.collect_list(
+            F.struct(*(field.name for field in fields(Ack))),
+        ).alias(METRIC),
     )
 
 
@@ -88,7 +91,10 @@ def crc_of(value: str) -> Column:
     In:  name of a column of string or binary.
     Out: crc bigint, 0 to 2^32 - 1, or NO_CRC.
     """
-    return F.coalesce(F.crc32(F.col(value).cast("binary")), F.lit(NO_CRC)).alias("crc")
+    return F.coalesce(
+        F.crc32(F.col(value).cast("binary")),
+        F.lit(NO_CRC),
+    ).alias("crc")
 
 
 def last_read(records: pa.Table) -> tuple[int, int]:

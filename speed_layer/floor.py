@@ -57,7 +57,10 @@ def keep_handover(checkpoint: Path, handover: Handover) -> None:
     floors = {
         family: instant_text(floor) if floor else None for family, floor in handover.floors.items()
     }
-    keep_whole(checkpoint / FILE, json.dumps({"starting": {**handover.starting}, "floors": floors}))
+    keep_whole(
+        checkpoint / FILE,
+        json.dumps({"starting": {**handover.starting}, "floors": floors}),
+    )
 
 
 def floor_above(master: DataFrame, family: str, starting: Offsets) -> datetime | None:
@@ -128,6 +131,16 @@ def given_offsets(text: str, topic: str, partitions: int) -> Offsets | None:
     )
 
 
-def _as_now(kept: dict[str, Any], topics: Sequence[str]) -> dict[str, Any]:
+def _as_now(
+    kept: dict[str, Any],
+    topics: Sequence[str],
+) -> dict[str, Any]:
     # An earlier version had a query for each topic, and wrote "floor", and offsets without topic.
-    return kept if "floors" in kept else {"starting": {topics[0]: kept["starting"]}, "floors": {}}
+    return (
+        kept
+        if "floors" in kept
+        else {
+            "starting": {topics[0]: kept["starting"]},
+            "floors": {},
+        }
+    )

@@ -96,7 +96,13 @@ def checked_memory(settings: Settings, checkpoint: Path, held: Mapping[str, Reta
     Raises DataLoss when one is not the one that it has read.
     """
     ids, kept = topic_ids(settings, held), kept_memory(checkpoint, [*held])
-    memories = {topic: kept.get(topic, Remembered(ids[topic], {})) for topic in held}
+    memories = {
+        topic: kept.get(
+            topic,
+            Remembered(ids[topic], {}),
+        )
+        for topic in held
+    }
     for topic, memory in memories.items():
         if memory.topic_id != ids[topic]:
             raise DataLoss(

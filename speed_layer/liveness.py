@@ -39,7 +39,10 @@ class Liveness:
         if now >= self._next_look:
             self._is_behind = self._behind()
             self._next_look = time.monotonic() + LOOK_SECONDS
-        self._heartbeat.beat((self._positions(), work_done(self._driver.spark)), self._is_behind)
+        self._heartbeat.beat(
+            (self._positions(), work_done(self._driver.spark)),
+            self._is_behind,
+        )
         self._next_beat = now + BEAT_SECONDS
 
     def _positions(self) -> list[TopicOffsets]:

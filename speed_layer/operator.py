@@ -38,7 +38,10 @@ _KEPT = msgspec.msgpack.Encoder()
 # bytes, which Spark takes as they are.
 BYTES = T.StructType([T.StructField("value", T.BinaryType())])
 PAGE_KEY = T.StructType(
-    [T.StructField("start", T.LongType()), T.StructField("number", T.IntegerType())]
+    [
+        T.StructField("start", T.LongType()),
+        T.StructField("number", T.IntegerType()),
+    ]
 )
 
 
@@ -88,7 +91,9 @@ class WindowOperator(StatefulProcessor):
         count = self._take(
             self._families[topic], prefix, table.filter(pc.equal(table["left_out"], 0))
         )
-        self._kept.update((_KEPT.encode(Kept(prefix.frontier, sorted(prefix.held))),))
+        self._kept.update(
+            (_KEPT.encode(Kept(prefix.frontier, sorted(prefix.held))),),
+        )
         offset, crc = last_read(table)
         ack = Ack(
             topic,
@@ -202,5 +207,8 @@ def _epoch(family: Family, day: int) -> int:
 
 def _left_out(table: pa.Table) -> dict[str, int]:
     """How many records each reason has left out."""
-    counts = np.bincount(table["left_out"].to_numpy(), minlength=len(LEFT_OUT)).tolist()
+    counts = np.bincount(
+        table["left_out"].to_numpy(),
+        minlength=len(LEFT_OUT),
+    ).tolist()
     return dict(zip(LEFT_OUT[1:], counts[1:], strict=True))

@@ -105,8 +105,13 @@ def _by_page(
 ) -> Iterator[tuple[PageKey, list[tuple[str, Ints]]]]:
     """The places of records by page, and in it by store, each in order of offset."""
     # Not hash(): Python's differs from process to process, and a page has to be found again.
-    numbers = np.array([crc32(name.encode()) % PAGES for name in records.names], np.int64)
-    keys = np.stack((starts[which], numbers[records.stores[which]], records.stores[which]))
+    numbers = np.array(
+        [crc32(name.encode()) % PAGES for name in records.names],
+        np.int64,
+    )
+    keys = np.stack(
+        (starts[which], numbers[records.stores[which]], records.stores[which]),
+    )
     # The last key sorts first; ties keep the order of the offsets.
     order = np.lexsort(keys[::-1])
     keys, which = keys[:, order], which[order]

@@ -75,7 +75,9 @@ def receipts(records: DataFrame) -> DataFrame:
     )
     # Lines read as strings keep their JSON text.
     fields = [T.StructField(name, T.StringType()) for name in texts]
-    wire = T.StructType([*fields, T.StructField("lines", T.ArrayType(T.StringType()))])
+    wire = T.StructType(
+        [*fields, T.StructField("lines", T.ArrayType(T.StringType()))],
+    )
     parsed = records.select(
         F.from_json("value", wire).alias("receipt"),
         readable(F.col("value"), SALES).alias("is_readable"),
@@ -169,7 +171,10 @@ class ReceiptSink:
         # Those of a partition of the table follow each other.
         ordered = kept.sort_by([("operation_id", "ascending"), ("year_day", "ascending")])
         columns = (column.to_pylist() for column in ordered.columns)
-        write_groups(self._session, ([self._bound(row)] for row in zip(*columns, strict=True)))
+        write_groups(
+            self._session,
+            ([self._bound(row)] for row in zip(*columns, strict=True)),
+        )
         for partition in pc.unique(rows["partition"]).to_pylist():
             own = rows.filter(pc.equal(rows["partition"], partition))
             count = pc.sum(own["is_kept"]).as_py()

@@ -107,7 +107,11 @@ def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         runs = runs_of(np.stack((_places(topics)[1], partitions.to_numpy())))
         firsts = pa.array([begin for begin, _ in runs])
         streams = [_stream(batch.slice(begin, end - begin)) for begin, end in runs]
-        columns = [topics.take(firsts), partitions.take(firsts), pa.array(streams, pa.binary())]
+        columns = [
+            topics.take(firsts),
+            partitions.take(firsts),
+            pa.array(streams, pa.binary()),
+        ]
         yield pa.RecordBatch.from_arrays(columns, names=["topic", "partition", "records"])
 
 
@@ -120,7 +124,9 @@ def runs_of(keys: Ints) -> list[tuple[int, int]]:
     if keys.shape[1] == 0:
         return []
     begins = np.flatnonzero(np.r_[True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)]).tolist()
-    return list(zip(begins, [*begins[1:], keys.shape[1]], strict=True))
+    return list(
+        zip(begins, [*begins[1:], keys.shape[1]], strict=True),
+    )
 
 
 def _stream(batch: pa.RecordBatch) -> bytes:

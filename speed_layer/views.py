@@ -76,7 +76,10 @@ def told(records: DataFrame, families: Sequence[Family], floors: Floors) -> Data
     defaults = {"id": F.lit(bytes(ID_BYTES)), "at": F.lit(0)}
     texts = {"store_id", *(axis for family in families for axis in family.axes)}
     filled = [
-        F.coalesce(column, F.lit("") if name in texts else defaults.get(name, F.lit(0))).alias(name)
+        F.coalesce(
+            column,
+            F.lit("") if name in texts else defaults.get(name, F.lit(0)),
+        ).alias(name)
         for name, column in columns.items()
     ]
     return events.select(

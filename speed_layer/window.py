@@ -81,5 +81,9 @@ def value_of(page: Page) -> bytes:
     return _ENCODER.encode(page)
 
 
-def _joined(of: Sequence[Part], one: Sequence[Value], other: Sequence[Value]) -> list[Value]:
+def _joined(
+    of: Sequence[Part],
+    one: Sequence[Value],
+    other: Sequence[Value],
+) -> list[Value]:
     return [part.plus(*values) for part, *values in zip(of, one, other, strict=True)]

@@ -73,7 +73,12 @@ class BadQuery(TallyError):
     `field` names the parameter; `nearest`: values of the field, as text, that could be answered.
     """
 
-    def __init__(self, field: str, message: str, nearest: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        field: str,
+        message: str,
+        nearest: tuple[str, ...] = (),
+    ) -> None:
         super().__init__(message)
         self.field = field
         self.message = message

@@ -52,7 +52,9 @@ def contributions(records: DataFrame, *families: Family) -> DataFrame:
         if name in records.columns
     ]
     parsed = records.select(
-        F.inline(F.array(_parsed("value", *families))), _is_utf8("value").alias("is_utf8"), *placed
+        F.inline(F.array(_parsed("value", *families))),
+        _is_utf8("value").alias("is_utf8"),
+        *placed,
     )
     is_readable = F.col("is_utf8") & by_topic(families, lambda family: _is_complete(family, F.col))
     return parsed.select(
@@ -76,7 +78,10 @@ def by_topic(families: Sequence[Family], column: Callable[[Family], Column]) -> 
     """
     last = column(families[-1])
     return reduce(
-        lambda rest, family: F.when(F.col("topic") == family.topic, column(family)).otherwise(rest),
+        lambda rest, family: F.when(
+            F.col("topic") == family.topic,
+            column(family),
+        ).otherwise(rest),
         families[:-1],
         last,
     )
@@ -106,7 +111,10 @@ def _parsed(value: Column | str, *families: Family) -> Column:
     texts = ("store_id", "event_id", "happened_at", "fingerprint", *_all("axes", families))
     fields = [T.StructField(name, T.StringType()) for name in texts]
     fields += [T.StructField(name, T.LongType()) for name in _all("part_names", families)]
-    return F.from_json(value, T.StructType([*fields, T.StructField("repeat", T.BooleanType())]))
+    return F.from_json(
+        value,
+        T.StructType([*fields, T.StructField("repeat", T.BooleanType())]),
+    )
 
 
 def _is_utf8(value: Column | str) -> Column:
@@ -120,7 +128,10 @@ def _is_complete(family: Family, field: Callable[[str], Column]) -> Column:
     ]
     parts = [field(part).between(-MOST_PART, MOST_PART) for part in family.part_names]
     in_calendar = F.year(_instant(field("happened_at"))).between(1, 9999)
-    return F.coalesce(reduce(Column.__and__, [in_calendar, *texts, *parts]), F.lit(False))
+    return F.coalesce(
+        reduce(Column.__and__, [in_calendar, *texts, *parts]),
+        F.lit(False),
+    )
 
 
 def _instant(text: Column) -> Column:
@@ -209,7 +220,10 @@ def _sums_by_axes(family: Family) -> Column:
 
     def axes_of(member: Column) -> Column:
         # A family without axes still has one (constant) key, so each of its windows has one row.
-        return F.struct(F.lit(0).alias("_"), *(member[axis].alias(axis) for axis in family.axes))
+        return F.struct(
+            F.lit(0).alias("_"),
+            *(member[axis].alias(axis) for axis in family.axes),
+        )
 
     return F.transform(
         F.array_distinct(F.transform("members", axes_of)), lambda axes: _sums(family, axes)
@@ -217,9 +231,9 @@ def _sums_by_axes(family: Family) -> Column:
 
 
 def _events() -> Column:
-    return F.size(F.array_distinct(F.transform("members", lambda member: member["event_id"]))).cast(
-        "bigint"
-    )
+    return F.size(
+        F.array_distinct(F.transform("members", lambda member: member["event_id"])),
+    ).cast("bigint")
 
 
 def _sums(family: Family, axes: Column) -> Column:
@@ -241,7 +255,9 @@ def _sums(family: Family, axes: Column) -> Column:
 
     def add(acc: Column, member: Column) -> Column:
         same_axes = reduce(
-            Column.__and__, (member[axis] == axes[axis] for axis in family.axes), F.lit(True)
+            Column.__and__,
+            (member[axis] == axes[axis] for axis in family.axes),
+            F.lit(True),
         )
         first = ~acc["last"].eqNullSafe(member["event_id"]) & same_axes
         counted = acc["first_copies"] + F.when(first, one).otherwise(zero)

@@ -65,7 +65,13 @@ def generation_of(row: Sequence[Any]) -> Generation:
     """A row in the columns GENERATION_COLUMNS, as Cassandra's driver gives it."""
     version, flipped_at, pinned, through = row[5:9]
     instants = {partition: utc(instant) for partition, instant in (through or {}).items()}
-    return Generation(*_coverage(row), version, utc(flipped_at), dict(pinned or {}), instants)
+    return Generation(
+        *_coverage(row),
+        version,
+        utc(flipped_at),
+        dict(pinned or {}),
+        instants,
+    )
 
 
 def _coverage(row: Sequence[Any]) -> tuple[date, int, int, datetime, datetime]:

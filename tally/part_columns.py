@@ -42,7 +42,10 @@ def fold_of(part: Part) -> Fold:
 def _sum() -> Fold:
     def add(total: Column, event: Column, name: str) -> Column:
         # Within MOST_SUM: an overflow would end the query, and each of its restarts.
-        return F.least(F.greatest(total + event[name], F.lit(-MOST_SUM)), F.lit(MOST_SUM))
+        return F.least(
+            F.greatest(total + event[name], F.lit(-MOST_SUM)),
+            F.lit(MOST_SUM),
+        )
 
     return Fold(F.lit(0).cast("bigint"), add)
 
@@ -68,7 +71,11 @@ def _uniques() -> Fold:
     return Fold(
         F.array().cast("array<bigint>"),
         lambda digests, event, name: F.array_append(digests, event[name]),
-        lambda digests: F.slice(F.array_sort(F.array_distinct(digests)), 1, Uniques.KEPT),
+        lambda digests: F.slice(
+            F.array_sort(F.array_distinct(digests)),
+            1,
+            Uniques.KEPT,
+        ),
     )
 
 
@@ -85,7 +92,10 @@ def _histogram() -> Fold:
 def _bucket(number: Column) -> Column:
     size = F.greatest(number, F.lit(0).cast("bigint"))
     # bin() has a digit for each bit: a logarithm of doubles would be wrong at the borders.
-    lost = F.greatest(F.length(F.bin(size)) - F.lit(Histogram.STEPS), F.lit(0))
+    lost = F.greatest(
+        F.length(F.bin(size)) - F.lit(Histogram.STEPS),
+        F.lit(0),
+    )
     shifted = F.call_function("shiftright", size, lost)
     return F.call_function("shiftleft", shifted, lost)
 
@@ -101,7 +111,9 @@ def _level() -> Fold:
     def add(events: Column, event: Column, name: str) -> Column:
         is_movement = event[name].bitwiseAND(1) == F.lit(1)
         told = F.struct(
-            event["at"].alias("at"), is_movement.alias("is_movement"), event[name].alias("brought")
+            event["at"].alias("at"),
+            is_movement.alias("is_movement"),
+            event[name].alias("brought"),
         )
         return F.array_append(events, told)
 
@@ -112,8 +124,15 @@ def _from_last_count(events: Column) -> Column:
     def counts(one: Column, place: Column) -> Column:
         return F.when(~one["is_movement"], place + 1).otherwise(0)
 
-    last = F.greatest(F.array_max(F.transform(events, counts)), F.lit(1))
-    kept = F.slice(events, F.coalesce(last, F.lit(1)), F.greatest(F.size(events), F.lit(1)))
+    last = F.greatest(
+        F.array_max(F.transform(events, counts)),
+        F.lit(1),
+    )
+    kept = F.slice(
+        events,
+        F.coalesce(last, F.lit(1)),
+        F.greatest(F.size(events), F.lit(1)),
+    )
     return F.transform(kept, lambda one: F.struct(one["at"], one["brought"]))
 
 

@@ -31,7 +31,10 @@ _ISSUED = re.compile(
     r"|3(?:0[0-59]|[689]\d)\d{11,16}|35\d{14,17}|(?:5[06-8]|6\d)\d{14,17}",
     re.ASCII,
 )
-_DOUBLED = bytes.maketrans(b"0123456789", bytes([0, 2, 4, 6, 8, 1, 3, 5, 7, 9]))
+_DOUBLED = bytes.maketrans(
+    b"0123456789",
+    bytes([0, 2, 4, 6, 8, 1, 3, 5, 7, 9]),
+)
 _SINGLE = bytes.maketrans(b"0123456789", bytes(range(10)))
 
 _IBAN = re.compile(
@@ -163,7 +166,9 @@ def _is_card(digits: str) -> bool:
     if len(digits) < 13 or _ISSUED.fullmatch(digits) is None:
         return False
     written = digits.encode()
-    total = sum(written[-1::-2].translate(_SINGLE)) + sum(written[-2::-2].translate(_DOUBLED))
+    total = sum(written[-1::-2].translate(_SINGLE)) + sum(
+        written[-2::-2].translate(_DOUBLED),
+    )
     return total % 10 == 0
 
 
@@ -189,7 +194,9 @@ def _account_end(text: str, start: int, most: int) -> int:
     account = "".join([text[place] for place in places]).upper()
     if len(account) < length:
         return 0
-    number = "".join([_base36()[letter] for letter in account[4:] + account[:4]])
+    number = "".join(
+        [_base36()[letter] for letter in account[4:] + account[:4]],
+    )
     return places[-1] + 1 if int(number) % 97 == 1 else 0
 
 
@@ -205,11 +212,23 @@ def _addresses(text: str) -> Iterator[Span]:
 
 
 def _devices(text: str) -> Iterator[Span]:
-    return ((found.start() - 2, found.end()) for found in _DEVICE.finditer(text))
+    return (
+        (
+            found.start() - 2,
+            found.end(),
+        )
+        for found in _DEVICE.finditer(text)
+    )
 
 
 def _dotted_devices(text: str) -> Iterator[Span]:
-    return ((found.start() - 4, found.end()) for found in _DOTTED_DEVICE.finditer(text))
+    return (
+        (
+            found.start() - 4,
+            found.end(),
+        )
+        for found in _DOTTED_DEVICE.finditer(text)
+    )
 
 
 @cache

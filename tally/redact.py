@@ -196,7 +196,11 @@ def _value(text: str, start: int) -> tuple[int, str]:
     return end, MARK if end > start else ""
 
 
-def _quoted(text: str, start: int, opening: re.Match[str]) -> tuple[int, str]:
+def _quoted(
+    text: str,
+    start: int,
+    opening: re.Match[str],
+) -> tuple[int, str]:
     quote = opening[0]
     if quote == '"':
         found = _STRING.match(text, start)
@@ -213,7 +217,12 @@ def _quoted(text: str, start: int, opening: re.Match[str]) -> tuple[int, str]:
 def _bracketed(text: str, start: int) -> int:
     depth = 0
     for number, found in enumerate(_BRACKETS.finditer(text, start)):
-        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found[0], 0)
+        depth += {
+            "[": 1,
+            "{": 1,
+            "]": -1,
+            "}": -1,
+        }.get(found[0], 0)
         if depth == 0:
             return found.end()
         if number > _MOST_BRACKETS:

@@ -203,7 +203,10 @@ def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
         note_days(ingest.session, days)
         if days:
             marks = {
-                topic: {**held.marks.get(topic, {}), **last_marks(days).get(topic, {})}
+                topic: {
+                    **held.marks.get(topic, {}),
+                    **last_marks(days).get(topic, {}),
+                }
                 for topic in end
             }
             append(
@@ -215,7 +218,12 @@ def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
         # Only now: who reads the position finds the records below it in the table.
         note_position(ingest.session, end)
         ingest.seen.reached = end
-        log.info("append", micro_batch=number, rows=sum(day["rows"] for day in days), until=end)
+        log.info(
+            "append",
+            micro_batch=number,
+            rows=sum(day["rows"] for day in days),
+            until=end,
+        )
     finally:
         fresh.unpersist()
 
@@ -235,7 +243,12 @@ def _refuse_hole(ingest: Ingest, until: TopicOffsets, start: TopicOffsets) -> No
                 )
 
 
-def _committed_between(ingest: Ingest, topic: str, partition: int, span: tuple[int, int]) -> int:
+def _committed_between(
+    ingest: Ingest,
+    topic: str,
+    partition: int,
+    span: tuple[int, int],
+) -> int:
     """Committed records in [span) of one partition.
 
     Transaction markers and aborted records do not count.

@@ -100,7 +100,11 @@ def held_by(path: Path, version: int | None = None) -> HeldOffsets:
 def held_of(note: str) -> HeldOffsets:
     """What a Delta commit's note (HeldOffsets.as_metadata()) says that the table holds."""
     kept = json.loads(note)
-    marks = msgspec.convert(kept.get("marks", {}), dict[str, dict[int, Mark]], strict=False)
+    marks = msgspec.convert(
+        kept.get("marks", {}),
+        dict[str, dict[int, Mark]],
+        strict=False,
+    )
     return HeldOffsets(
         kept["topic_ids"],
         offsets_by_topic(kept["until"]),

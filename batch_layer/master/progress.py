@@ -57,7 +57,13 @@ def last_marks(days: Iterable[Row]) -> dict[str, dict[int, Mark]]:
 def note_days(session: Session, days: Iterable[Row]) -> None:
     """Upsert how far each day reaches (a max-register by offset)."""
     rows = (
-        (day["source"], day["event_date"], day["partition"], day["until"], day["until"])
+        (
+            day["source"],
+            day["event_date"],
+            day["partition"],
+            day["until"],
+            day["until"],
+        )
         for day in days
     )
     write_rows(session, _DAY, rows)

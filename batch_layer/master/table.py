@@ -69,7 +69,10 @@ def master_records(kafka: DataFrame) -> DataFrame:
         F.col("timestamp").alias("committed_at"),
         # A string of Spark holds no other bytes; the digest beside it is of those that came.
         F.make_valid_utf8(text).alias("value"),
-        F.sha2(F.coalesce("value", F.lit(b"")), 256).alias("sha256"),
+        F.sha2(
+            F.coalesce("value", F.lit(b"")),
+            256,
+        ).alias("sha256"),
     )
 
 

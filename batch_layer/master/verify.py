@@ -91,7 +91,13 @@ def verify(path: Path) -> Verification:
         rows = database.register("master", master).execute(_COUNTS).fetchall()
     lines = [
         VerifiedPartition(
-            source, number, count, distinct, lowest, highest, until.get(source, {}).get(number, 0)
+            source,
+            number,
+            count,
+            distinct,
+            lowest,
+            highest,
+            until.get(source, {}).get(number, 0),
         )
         for source, number, count, distinct, lowest, highest in rows
     ]

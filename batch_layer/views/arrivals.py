@@ -109,7 +109,10 @@ def oldest_canonical(
     )
     # Never later than the broker's stamp, whatever the record says of itself: a claim that it
     # bounds may be too modest, and never too bold.
-    arrival = F.greatest(F.least(received_at, "committed_at"), F.timestamp_millis(F.lit(0)))
+    arrival = F.greatest(
+        F.least(received_at, "committed_at"),
+        F.timestamp_millis(F.lit(0)),
+    )
     waiting = canonical_records(kafka).select("partition", F.unix_millis(arrival).alias("arrival"))
     oldest = waiting.groupBy("partition").agg(F.min("arrival").alias("oldest")).collect()
     return lost | {row["partition"]: from_millis(row["oldest"]) for row in oldest}

@@ -96,7 +96,9 @@ def check_generation(
         # Lots of whole days, never of rows: a window is compared with all of its rows.
         while some := list(islice(by_day, _PARTITIONS_AT_ONCE)):
             found = msgspec.msgpack.encode(_checked(some, reader, family))
-            yield pa.RecordBatch.from_pydict({"found": pa.array([found], pa.binary())})
+            yield pa.RecordBatch.from_pydict(
+                {"found": pa.array([found], pa.binary())},
+            )
 
     # The number is given, else Spark would make one task of so few bytes; a day of a store lies in
     # one of them.
@@ -113,11 +115,21 @@ def check_generation(
 
 
 def _checked(
-    days: Sequence[tuple[tuple[str, int], Sequence[Any]]], reader: HeldReader, family: Family
+    days: Sequence[tuple[tuple[str, int], Sequence[Any]]],
+    reader: HeldReader,
+    family: Family,
 ) -> CheckedGeneration:
     # A day without a record beyond what is served has the same rows as there: it need not be read
     # to be compared.
-    held = reader.rows([StoreDay(*day, any(row[2] for row in rows)) for day, rows in days])
+    held = reader.rows(
+        [
+            StoreDay(
+                *day,
+                any(row[2] for row in rows),
+            )
+            for day, rows in days
+        ]
+    )
     owed = {
         (row[0], row[1]): tuple(int(value) for value in row[3:]) for _, rows in days for row in rows
     }
@@ -131,7 +143,11 @@ def _checked(
     if CURRENCY in family.axes:
         place = family.axes.index(CURRENCY)
         for row in held:
-            _widen(found.currencies.setdefault(row.store, {}), row.axes[place], (row.day, row.day))
+            _widen(
+                found.currencies.setdefault(row.store, {}),
+                row.axes[place],
+                (row.day, row.day),
+            )
     return found
 
 
@@ -146,7 +162,9 @@ def unequal_windows(held: Iterable[HeldRow], owed: Mapping[Window, Values]) -> l
         balance = [
             holds - says
             for holds, says in zip_longest(
-                _sums(there.get(window, ())), owed.get(window, ()), fillvalue=0
+                _sums(there.get(window, ())),
+                owed.get(window, ()),
+                fillvalue=0,
             )
         ]
         if any(balance):

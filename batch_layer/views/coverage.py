@@ -118,7 +118,10 @@ class Coverage:
 def read_gaps(session: Session, family: Family) -> list[ArrivalGap]:
     """The accepted gaps in the family's topics."""
     found = []
-    for topic, is_raw in ((topics()[family.topic]["raw"], True), (family.topic, False)):
+    for topic, is_raw in (
+        (topics()[family.topic]["raw"], True),
+        (family.topic, False),
+    ):
         for row in session.execute(
             "SELECT partition, first_arrival, last_arrival FROM gap WHERE topic = %s", [topic]
         ):
@@ -152,4 +155,7 @@ def _next_window(instant: datetime) -> datetime:
 
 
 def _ordinals(first: date, last: date) -> range:
-    return range(max(first.toordinal(), last.toordinal() - MOST_DAYS + 1), last.toordinal() + 1)
+    return range(
+        max(first.toordinal(), last.toordinal() - MOST_DAYS + 1),
+        last.toordinal() + 1,
+    )

@@ -98,12 +98,18 @@ def window_members(master: DataFrame, fates: DataFrame, family: Family) -> DataF
     In:  master records (the wanted days) with value, partition, offset; record_fates() of all days.
     Out: as members_per_window(): one row per (store_id, window) with its members.
     """
-    excluded = fates.where("elsewhere").select("partition", "offset", F.lit(True).alias("excluded"))
+    excluded = fates.where("elsewhere").select(
+        "partition",
+        "offset",
+        F.lit(True).alias("excluded"),
+    )
     events = contributions(_readable(master), family)
     # Conflicts are few: the join must not move the records.
-    marked = events.join(F.broadcast(excluded), on=["partition", "offset"], how="left").fillna(
-        False, subset=["excluded"]
-    )
+    marked = events.join(
+        F.broadcast(excluded),
+        on=["partition", "offset"],
+        how="left",
+    ).fillna(False, subset=["excluded"])
     return members_per_window(marked, family)
 
 
@@ -121,9 +127,9 @@ def untold(fates: DataFrame, pinned: DataFrame) -> DataFrame:
     uncounted = fates.where(F.col("fate").isin(CONFLICT, UNREADABLE))
     known = uncounted.join(F.broadcast(pinned), on=["event_date", "partition"], how="left")
     # A day never published includes nothing: all of it is untold.
-    return known.where(F.col("offset") >= F.coalesce("pinned", F.lit(0))).select(
-        "partition", "offset", "fate"
-    )
+    return known.where(
+        F.col("offset") >= F.coalesce("pinned", F.lit(0)),
+    ).select("partition", "offset", "fate")
 
 
 def expected_windows(
@@ -145,7 +151,9 @@ def expected_windows(
     )
     considered = readable.groupBy("store_id", window).agg(
         F.countDistinct("event_id").alias("events"),
-        F.max(F.col("offset") >= F.coalesce("pinned", F.lit(0))).alias("touched"),
+        F.max(
+            F.col("offset") >= F.coalesce("pinned", F.lit(0)),
+        ).alias("touched"),
     )
     counted = fates.where(F.col("fate") == COUNTED).select("partition", "offset", window)
     # Coordinates that the master holds twice are one record.
@@ -158,7 +166,13 @@ def expected_windows(
         "window_start",
         "touched",
         F.col("events").cast(WIDE).alias("events"),
-        *(F.coalesce(part, F.lit(0).cast(WIDE)).alias(part) for part in family.sums),
+        *(
+            F.coalesce(
+                part,
+                F.lit(0).cast(WIDE),
+            ).alias(part)
+            for part in family.sums
+        ),
     )
 
 

@@ -74,7 +74,9 @@ class HeldReader:
         self._axes = slice(
             kept.index("window_start") + 1, kept.index("window_start") + 1 + len(family.axes)
         )
-        self._counted = itemgetter(*(kept.index(name) for name in ("events", *family.sums)))
+        self._counted = itemgetter(
+            *(kept.index(name) for name in ("events", *family.sums)),
+        )
         columns = ", ".join(f'"{name}"' for name in kept)
         where = "store_id = ? AND day IN ? AND generation = ?"
         self._select = prepared(
@@ -84,7 +86,9 @@ class HeldReader:
 
     def rows(self, days: Sequence[StoreDay]) -> list[HeldRow]:
         """Rows of the generation; windows that it changes have been kept when this returns."""
-        held = self._read([(store, day, self._generation) for store, day, _ in days])
+        held = self._read(
+            [(store, day, self._generation) for store, day, _ in days],
+        )
         compared = [
             (store, day, self._earlier[day])
             for store, day, touched in days
@@ -101,7 +105,15 @@ class HeldReader:
                 is_changed = served is not None and row not in served
                 events, *sums = self._counted(row)
                 found.append(
-                    HeldRow(store, day, row[0], row[self._axes], events, tuple(sums), is_changed)
+                    HeldRow(
+                        store,
+                        day,
+                        row[0],
+                        row[self._axes],
+                        events,
+                        tuple(sums),
+                        is_changed,
+                    )
                 )
                 if is_changed:
                     changed.add((store, row[0], earlier))
@@ -139,4 +151,7 @@ class HeldReader:
 
 
 def _in_millis(row: Sequence[Any]) -> Row:
-    return (round(row[0].replace(tzinfo=UTC).timestamp() * 1000), *row[1:])
+    return (
+        round(row[0].replace(tzinfo=UTC).timestamp() * 1000),
+        *row[1:],
+    )

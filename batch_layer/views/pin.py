@@ -75,4 +75,8 @@ def pin_master(
     # Whichever of the places has the oldest record that waits decides.
     through = {number: min(now, waiting, unheld.get(number, now)) for number in kept}
     records = read_version(spark, path, version).where(F.col("source") == family.name)
-    return Pin(version, {number: held.get(number, 0) for number in kept}, through), records
+    return Pin(
+        version,
+        {number: held.get(number, 0) for number in kept},
+        through,
+    ), records

@@ -209,7 +209,13 @@ class PointerTable:
 
 def _row(one: RebuildRun, day: date, claim: Claim) -> tuple[Any, ...]:
     """Values in the order of the columns."""
-    coverage = (day, one.token, one.epochs.of(day), claim.covered_from, claim.covered_until)
+    coverage = (
+        day,
+        one.token,
+        one.epochs.of(day),
+        claim.covered_from,
+        claim.covered_until,
+    )
     pins = (one.table_version, one.flipped_at, dict(one.pinned), dict(claim.through))
     return (one.family, *coverage, *pins)
 

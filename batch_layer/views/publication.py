@@ -34,7 +34,13 @@ from tally.instants import from_millis, instant_text
 from tally.keys import digest_key
 from tally.settings import Settings
 
-_PIN = pa.schema([("event_date", pa.date32()), ("partition", pa.int32()), ("pinned", pa.int64())])
+_PIN = pa.schema(
+    [
+        ("event_date", pa.date32()),
+        ("partition", pa.int32()),
+        ("pinned", pa.int64()),
+    ]
+)
 
 
 @dataclass(frozen=True)

@@ -48,5 +48,12 @@ def note_ledger(
         f"INSERT INTO batch_ledger (family, generation, {', '.join(columns)}, erased)"
         f" VALUES (?, ?, {', '.join('?' * len(columns))}, 0)"
     )
-    rows = ((family.name, generation, *(line[name] for name in columns)) for line in lines)
+    rows = (
+        (
+            family.name,
+            generation,
+            *(line[name] for name in columns),
+        )
+        for line in lines
+    )
     write_rows(session, text, rows)

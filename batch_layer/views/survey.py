@@ -28,7 +28,11 @@ def surveyed(fates: DataFrame) -> DataFrame:
     """
     counts = [F.count_if(F.col("fate") == fate).alias(fate) for fate in FATES]
     # Of what can be read: garbage is no arrival of the family's data.
-    arrival = F.unix_millis(F.min(F.when(F.col("fate") != UNREADABLE, F.col("committed_at"))))
+    arrival = F.unix_millis(
+        F.min(
+            F.when(F.col("fate") != UNREADABLE, F.col("committed_at")),
+        )
+    )
     # One pass over all records: each further question of its own, such as how many conflicts there
     # are, would be another Spark job over them.
     return fates.groupBy("event_date", "partition").agg(

@@ -60,7 +60,11 @@ def note_tills(
     In: found: the rows of suspect_tills().
     """
     rows = {
-        (row["day"], row["store_id"], row["till_id"]): (row["records"], row["conflicts"])
+        (
+            row["day"],
+            row["store_id"],
+            row["till_id"],
+        ): (row["records"], row["conflicts"])
         for row in found
     }
     count = len(rows)
@@ -76,12 +80,25 @@ def note_tills(
     write_rows(
         session,
         insert,
-        ((family.name, *key, generation, *counts, generation) for key, counts in rows.items()),
+        (
+            (
+                family.name,
+                *key,
+                generation,
+                *counts,
+                generation,
+            )
+            for key, counts in rows.items()
+        ),
     )
     return count
 
 
-def _noted(session: Session, family: Family, days: Collection[date]) -> set[tuple[date, str, str]]:
+def _noted(
+    session: Session,
+    family: Family,
+    days: Collection[date],
+) -> set[tuple[date, str, str]]:
     select = prepared(
         session,
         "SELECT day, store_id, till_id, conflicts FROM till_finding WHERE family = ? AND day = ?",

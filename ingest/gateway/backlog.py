@@ -224,7 +224,12 @@ def _disk_is_full(folder: Path) -> bool:
     Less than a tenth and less than a gibibyte of it is free.
     """
     existing = next(
-        place for place in (folder.absolute(), *folder.absolute().parents) if place.exists()
+        place
+        for place in (
+            folder.absolute(),
+            *folder.absolute().parents,
+        )
+        if place.exists()
     )
     usage = shutil.disk_usage(existing)
     return usage.free < min(usage.total / 10, 2**30)

@@ -76,7 +76,10 @@ def endpoints_of(source: Source) -> Iterator[Endpoint]:
 def _number_fields(schema: Mapping[str, Any]) -> Iterator[str]:
     """Names of the fields that take nothing but numbers, or decimals written as texts."""
     for name, told in schema.get("properties", {}).items():
-        kinds = {told.get("type"), *(one.get("type") for one in told.get("anyOf", ()))}
+        kinds = {
+            told.get("type"),
+            *(one.get("type") for one in told.get("anyOf", ())),
+        }
         # A whole number beside a text is an identifier.
         if "number" in kinds or kinds == {"integer"}:
             yield name

@@ -31,7 +31,9 @@ def dead_letter(record: Input, error: RejectedEvent, digest_key: bytes) -> Outpu
         "partition": str(record.partition),
         "offset": str(record.offset),
         # A replay of a dead letter says which attempt it is, and when the first was.
-        "attempts": str(int(attempts) + 1 if attempts.isdigit() and len(attempts) < 10 else 1),
+        "attempts": str(
+            int(attempts) + 1 if attempts.isdigit() and len(attempts) < 10 else 1,
+        ),
         "first_seen": _first_seen(before.get("first_seen"), record),
         # Keyed, for a plain digest would tell what was blacked out to who tries all loyalty ids.
         "sha256": keyed_digest(digest_key, record.value or b""),

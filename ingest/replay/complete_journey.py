@@ -91,7 +91,10 @@ def receipts(scope: ReplayScope) -> Iterator[Receipt]:
         as_file(_data("products")) as products,
         duckdb.connect() as database,
     ):
-        cursor = database.execute(_RECEIPTS, [*_parameters(str(path), scope), str(products)])
+        cursor = database.execute(
+            _RECEIPTS,
+            [*_parameters(str(path), scope), str(products)],
+        )
         while rows := cursor.fetchmany(_CHUNK):
             for store_id, happened_at, message in rows:
                 yield Receipt(store_id, happened_at, message.encode())

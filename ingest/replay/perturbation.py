@@ -92,7 +92,10 @@ class _Chooser:
         self._bad = {position: number for number, position in enumerate(self._sample(plan.bad))}
 
     def _sample(self, count: int) -> list[int]:
-        return self._random.sample(range(self._plan.receipts), min(count, self._plan.receipts))
+        return self._random.sample(
+            range(self._plan.receipts),
+            min(count, self._plan.receipts),
+        )
 
     def messages_of(self, position: int, receipt: Receipt) -> Iterator[SentMessage]:
         """The first message of a receipt, then its duplicate and its conflict if it draws any."""

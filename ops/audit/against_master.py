@@ -106,7 +106,13 @@ def compare_values(
     """All windows that either side holds, part by part; a part that a side lacks is 0 there."""
     keys = sorted(expected.keys() | served.keys())
     wrong = {
-        key: _differences(family, key, expected.get(key, {}), served.get(key, {})) for key in keys
+        key: _differences(
+            family,
+            key,
+            expected.get(key, {}),
+            served.get(key, {}),
+        )
+        for key in keys
     }
     rows = [parts for values in served.values() for parts in values.values()]
     return FamilyComparison(
@@ -124,7 +130,13 @@ def _differences(family: Family, key: Key, expected: Values, got: Values) -> lis
             should, does = (side.get(axes, {}).get(part, 0) for side in (expected, got))
             if should != does:
                 found.append(
-                    Difference(key[0], instant_text(key[1]), " ".join((part, *axes)), should, does)
+                    Difference(
+                        key[0],
+                        instant_text(key[1]),
+                        " ".join((part, *axes)),
+                        should,
+                        does,
+                    )
                 )
     return found
 

@@ -50,7 +50,11 @@ def read_gaps(session: Session) -> Sequence[GapFinding]:
         " FROM gap"
     )
     texts = [
-        (*row[:4], *(instant_text(instant.replace(tzinfo=UTC)) for instant in row[4:6]), row[6])
+        (
+            *row[:4],
+            *(instant_text(instant.replace(tzinfo=UTC)) for instant in row[4:6]),
+            row[6],
+        )
         for row in rows
     ]
     return [GapFinding(*text) for text in texts]
@@ -62,9 +66,24 @@ def read_tills(session: Session) -> Sequence[TillFinding]:
         "SELECT family, store_id, till_id, day, records, conflicts FROM till_finding"
     )
     found = [
-        TillFinding(row.family, row.store_id, row.till_id, str(row.day), row.records, row.conflicts)
+        TillFinding(
+            row.family,
+            row.store_id,
+            row.till_id,
+            str(row.day),
+            row.records,
+            row.conflicts,
+        )
         for row in rows
         # 0 is written by a later rebuild to which the till looked well.
         if row.conflicts
     ]
-    return sorted(found, key=lambda one: (one.family, one.day, one.store_id, one.till_id))
+    return sorted(
+        found,
+        key=lambda one: (
+            one.family,
+            one.day,
+            one.store_id,
+            one.till_id,
+        ),
+    )

@@ -94,7 +94,10 @@ class Master:
             self._database.execute(_VIEW.format(files=_quoted(files)))
         else:
             # Nothing has arrived yet.
-            self._database.register("master", pa.schema(table.schema().to_arrow()).empty_table())
+            self._database.register(
+                "master",
+                pa.schema(table.schema().to_arrow()).empty_table(),
+            )
         self._database.execute(
             'CREATE TABLE span ("partition" INTEGER, first BIGINT, until BIGINT)'
         )
@@ -102,18 +105,30 @@ class Master:
             'CREATE TABLE pin (event_date DATE, "partition" INTEGER, pinned BIGINT)'
         )
 
-    def fates(self, family: str, spans: Mapping[int, OffsetSpan]) -> dict[int, Fates]:
+    def fates(
+        self,
+        family: str,
+        spans: Mapping[int, OffsetSpan],
+    ) -> dict[int, Fates]:
         """By partition how many records in the spans of the canonical topic came to each fate."""
         return {
             partition: Fates(*counts)
             for partition, *counts in self._of_spans(_FATES, family, spans)
         }
 
-    def rows(self, family: str, spans: Mapping[int, OffsetSpan]) -> dict[int, int]:
+    def rows(
+        self,
+        family: str,
+        spans: Mapping[int, OffsetSpan],
+    ) -> dict[int, int]:
         """Rows by partition of the canonical topic, repeated coordinates included."""
         return {row[0]: row[1] for row in self._of_spans(_ROWS, family, spans)}
 
-    def canonical_of_raw(self, family: str, spans: Mapping[int, OffsetSpan]) -> dict[int, int]:
+    def canonical_of_raw(
+        self,
+        family: str,
+        spans: Mapping[int, OffsetSpan],
+    ) -> dict[int, int]:
         """Canonical records by partition of the raw record; the spans are of the raw topic."""
         return {row[0]: row[1] for row in self._of_spans(_CANONICAL_OF_RAW, family, spans)}
 
@@ -122,7 +137,10 @@ class Master:
 
         Without pins, of all records.
         """
-        self._fill("pin", [(*place, offset) for place, offset in (pins or {}).items()])
+        self._fill(
+            "pin",
+            [(*place, offset) for place, offset in (pins or {}).items()],
+        )
         rows = self._database.execute(_WINDOW_EVENTS, [family, pins is not None]).fetchall()
         return {(store, _EPOCH + timedelta(seconds=start)): events for store, start, events in rows}
 
@@ -133,7 +151,10 @@ class Master:
 
         This is what must be served of these records.
         """
-        self._fill("pin", [(*place, offset) for place, offset in (pins or {}).items()])
+        self._fill(
+            "pin",
+            [(*place, offset) for place, offset in (pins or {}).items()],
+        )
         rows = self._database.execute(
             _values_query(family), [family.name, pins is not None]
         ).fetchall()
@@ -141,7 +162,9 @@ class Master:
         for store, start, *cells in rows:
             axes, parts = cells[: len(family.axes)], cells[len(family.axes) :]
             window = found.setdefault((store, _EPOCH + timedelta(seconds=start)), {})
-            window[tuple(axes)] = dict(zip(family.part_names, map(int, parts), strict=True))
+            window[tuple(axes)] = dict(
+                zip(family.part_names, map(int, parts), strict=True),
+            )
         return found
 
     def _of_spans(

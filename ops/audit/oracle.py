@@ -63,7 +63,13 @@ def compare_rows(expected: Mapping[Key, Totals], served: Mapping[Key, MergedWind
     keys = sorted(expected.keys() | got.keys())
     wrong = {
         # A window that a side lacks is a zero there: neither writes rows of nothing.
-        key: list(_differences(key, expected.get(key, Totals()), got.get(key, Totals())))
+        key: list(
+            _differences(
+                key,
+                expected.get(key, Totals()),
+                got.get(key, Totals()),
+            )
+        )
         for key in keys
     }
     return Comparison(
@@ -79,7 +85,11 @@ def _differences(key: Key, expected: Totals, got: Totals) -> Iterator[Difference
     for metric, name in {**METRICS, "units": "units_milli"}.items():
         if getattr(expected, name) != getattr(got, name):
             yield Difference(
-                key[0], instant_text(key[1]), metric, getattr(expected, name), getattr(got, name)
+                key[0],
+                instant_text(key[1]),
+                metric,
+                getattr(expected, name),
+                getattr(got, name),
             )
 
 
@@ -99,13 +109,21 @@ def compare_http(
         ThreadPoolExecutor(_READERS) as readers,
     ):
         answers = list(
-            readers.map(lambda key: {metric: _ask(client, metric, key) for metric in METRICS}, keys)
+            readers.map(
+                lambda key: {metric: _ask(client, metric, key) for metric in METRICS}, keys
+            ),
         )
     wrong: list[Difference] = []
     for (store, start), answer in zip(keys, answers, strict=True):
         where = store, instant_text(start)
         for metric, name in METRICS.items():
-            should, row = getattr(expected.get((store, start), Totals()), name), answer[metric]
+            should, row = (
+                getattr(
+                    expected.get((store, start), Totals()),
+                    name,
+                ),
+                answer[metric],
+            )
             if row["value"] != should:
                 wrong.append(Difference(*where, metric, should, row["value"]))
             # Values alone would let pass an API that calls everything final.
@@ -117,14 +135,21 @@ def compare_http(
                 )
     return Comparison(
         windows=len(keys),
-        equal=len(keys) - len({(difference.store, difference.start) for difference in wrong}),
+        equal=len(keys)
+        - len(
+            {(difference.store, difference.start) for difference in wrong},
+        ),
         receipts=sum(answer["transactions"]["value"] or 0 for answer in answers),
         minor=sum(answer["revenue"]["value"] or 0 for answer in answers),
         differences=wrong,
     )
 
 
-def is_honest(row: Mapping[str, Any], start: datetime, claims: Mapping[date, Generation]) -> bool:
+def is_honest(
+    row: Mapping[str, Any],
+    start: datetime,
+    claims: Mapping[date, Generation],
+) -> bool:
     """Whether the answer claims for a window what the generation of its day does.
 
     It is complete only if covered, and then never missing.
@@ -136,7 +161,11 @@ def is_honest(row: Mapping[str, Any], start: datetime, claims: Mapping[date, Gen
     return not (is_covered and row["source"] == "missing")
 
 
-def _random_windows(expected: Mapping[Key, Totals], count: int, chance: random.Random) -> list[Key]:
+def _random_windows(
+    expected: Mapping[Key, Totals],
+    count: int,
+    chance: random.Random,
+) -> list[Key]:
     filled, stores = sorted(expected), stores_in(expected)
     if not filled:
         raise TallyError("audit: the oracle has no receipts in this scope; widen --days or --store")
@@ -144,7 +173,11 @@ def _random_windows(expected: Mapping[Key, Totals], count: int, chance: random.R
     # Half of them anywhere: most quarter hours are empty, and a zero is an answer too.
     grid = (last - first) // WINDOW + 1
     anywhere = [
-        (chance.choice(stores), first + chance.randrange(grid) * WINDOW) for _ in range(count // 2)
+        (
+            chance.choice(stores),
+            first + chance.randrange(grid) * WINDOW,
+        )
+        for _ in range(count // 2)
     ]
     return anywhere + [chance.choice(filled) for _ in range(count - len(anywhere))]
 

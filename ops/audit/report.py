@@ -50,7 +50,11 @@ class Audit:
     def ok(self) -> bool:
         """Whether each half that was asked for holds."""
         # A family of which nothing was ever sent has no windows, which is no failure of it.
-        compared = [self.rows, self.http, *(one for one in self.families.values() if one.windows)]
+        compared = [
+            self.rows,
+            self.http,
+            *(one for one in self.families.values() if one.windows),
+        ]
         return all(part.ok for part in (self.ledgers, *compared) if part is not None)
 
 
@@ -170,7 +174,10 @@ def _canonical_table(ledgers: Ledgers) -> Table:
     title = f"committed = {' + '.join(fates)}; master = committed"
     table = Table("topic", *columns, title=title)
     for line in ledgers.canonical:
-        table.add_row(line.topic, *_numbers(*(getattr(line, column) for column in columns)))
+        table.add_row(
+            line.topic,
+            *_numbers(*(getattr(line, column) for column in columns)),
+        )
     return table
 
 

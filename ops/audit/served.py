@@ -25,7 +25,12 @@ def merged_windows(session: Session, scope: Scope, family: Family) -> dict[Key, 
     return {
         # Only windows with a row are looked at: what is covered without one is a zero, and compares
         # as none.
-        key: family.kind.merge(family.parts, speed.get(key), batch.get(key), covered=False)
+        key: family.kind.merge(
+            family.parts,
+            speed.get(key),
+            batch.get(key),
+            covered=False,
+        )
         for key in speed.keys() | batch.keys()
     }
 
@@ -91,7 +96,11 @@ def _all_rows(session: Session, table: str) -> Iterator[Any]:
     yield from page.current_rows
 
 
-def _states(rows: Iterable[Any], scope: Scope, family: Family) -> dict[Key, WindowState]:
+def _states(
+    rows: Iterable[Any],
+    scope: Scope,
+    family: Family,
+) -> dict[Key, WindowState]:
     by_window: dict[Key, list[Any]] = defaultdict(list)
     for row in rows:
         key = (row.store_id, row.window_start.replace(tzinfo=UTC))

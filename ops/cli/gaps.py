@@ -113,7 +113,12 @@ def _as_json(gap: "AcceptedGap") -> dict[str, Any]:
 
 def _hole_as_json(found: "Hole") -> dict[str, Any]:
     place = {"topic": found.topic, "partition": found.partition, "position": found.position}
-    return {**place, "earliest": found.log.earliest, "end": found.log.end, "loss": found.loss}
+    return {
+        **place,
+        "earliest": found.log.earliest,
+        "end": found.log.end,
+        "loss": found.loss,
+    }
 
 
 def _text(instant: datetime) -> str:

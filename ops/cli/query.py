@@ -74,7 +74,10 @@ def query(
         "by": by,
         "as_of": as_of,
     }
-    answer = ask(_api(), Question(metric, {name: value for name, value in asked.items() if value}))
+    answer = ask(
+        _api(),
+        Question(metric, {name: value for name, value in asked.items() if value}),
+    )
     if as_json:
         print_json(answer)
     else:
@@ -191,7 +194,12 @@ def _show(answer: dict[str, Any]) -> None:
     console = Console()
     unit = f"{answer['currency']}, {answer['unit']}" if answer["currency"] else answer["unit"]
     title = f"{answer['name']} ({unit})"
-    for series in answer.get("series") or [{"store": answer["store"], "rows": answer["rows"]}]:
+    for series in answer.get("series") or [
+        {
+            "store": answer["store"],
+            "rows": answer["rows"],
+        }
+    ]:
         console.print(_table(f"{title}, store {series['store']}", series["rows"]))
     through = (
         f"every record that had arrived by {answer['through']} is counted"

@@ -75,7 +75,10 @@ def _body(content: Mapping[str, Any]) -> str:
     return f"{one}, or one a line as `application/x-ndjson`"
 
 
-def _answer(status: str, response: Mapping[str, Any]) -> tuple[str, str, str]:
+def _answer(
+    status: str,
+    response: Mapping[str, Any],
+) -> tuple[str, str, str]:
     bodies = [
         f"`{media_type}`" if media_type == "text/plain" else type_of(body["schema"])
         for media_type, body in response["content"].items()

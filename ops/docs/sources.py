@@ -20,7 +20,10 @@ Made from each source's `source.yaml` by `python -m ops.docs`; do not edit.
 """
 
 
-def copies(found: Mapping[str, Source], root: Path = REPOSITORY) -> dict[Path, str]:
+def copies(
+    found: Mapping[str, Source],
+    root: Path = REPOSITORY,
+) -> dict[Path, str]:
     """Content by file of what readers find of each source in schemas/."""
     files = {}
     for name, source in found.items():

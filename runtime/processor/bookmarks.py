@@ -85,7 +85,14 @@ class KafkaBookmarks:
                     f"topic {at.topic} partition {at.partition}: {loss}; {way_out(*lane)}"
                 )
         self._keep_ids({**known, **self._topic_ids}, known)
-        return [TopicPartition(at.topic, at.partition, max(0, at.offset)) for at in committed]
+        return [
+            TopicPartition(
+                at.topic,
+                at.partition,
+                max(0, at.offset),
+            )
+            for at in committed
+        ]
 
     def after(self, last: Mapping[Lane, Input]) -> list[TopicPartition]:
         """The offset behind each record, with a bookmark."""
@@ -103,7 +110,11 @@ class KafkaBookmarks:
         anchor = self._committed([TopicPartition(self._anchor, 0)] if self._anchor else [])
         return TopicIds.read(anchor[0].metadata).topic_ids if anchor else {}
 
-    def _keep_ids(self, ids: dict[str, str], known: dict[str, str]) -> None:
+    def _keep_ids(
+        self,
+        ids: dict[str, str],
+        known: dict[str, str],
+    ) -> None:
         # Outside of any transaction, since it is no progress; each assignment looks again.
         if not self._anchor or ids == known:
             return

@@ -131,7 +131,12 @@ class TransactionalProducer:
         offer = partial(
             self._producer.send_offsets_to_transaction, positions, metadata, CALL_SECONDS
         )
-        Thread(target=_answer, args=(answer, offer), name="offsets", daemon=True).start()
+        Thread(
+            target=_answer,
+            args=(answer, offer),
+            name="offsets",
+            daemon=True,
+        ).start()
         try:
             answer.result(HANG_SECONDS)
         except TimeoutError as error:

@@ -179,7 +179,10 @@ def _add_metric_routes(app: FastAPI, api: Api) -> None:
 
 
 def _page(
-    name: str, key: str, entries: list[dict[str, Any]], asked: tuple[PageQuery, Request]
+    name: str,
+    key: str,
+    entries: list[dict[str, Any]],
+    asked: tuple[PageQuery, Request],
 ) -> dict[str, Any]:
     """The entries after the cursor's, which ascend by their key."""
     query, request = asked

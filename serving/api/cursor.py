@@ -52,7 +52,11 @@ def cursor_of(text: str, kind: type[_Cursor]) -> _Cursor | None:
         return msgspec.json.decode(
             # validate: else what is no sign of base64 is passed over, and many texts are one
             # cursor.
-            base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True),
+            base64.b64decode(
+                text + "=" * (-len(text) % 4),
+                altchars=b"-_",
+                validate=True,
+            ),
             type=kind,
         )
     except (binascii.Error, msgspec.DecodeError, ValueError) as error:

@@ -37,7 +37,12 @@ class Pages:
     stores: KnownStores
     answerer: QueryEngine
 
-    async def page(self, metric_id: str, query: MetricQuery, request: Request) -> dict[str, Any]:
+    async def page(
+        self,
+        metric_id: str,
+        query: MetricQuery,
+        request: Request,
+    ) -> dict[str, Any]:
         """The envelope of one page, by field; instants as text in the zone that was asked for.
 
         Raises BadQuery, UnknownName, AnswerMoved, ViewsUnreachable.
@@ -55,7 +60,10 @@ class Pages:
         currencies = await self._currencies(metric, whole, by)
         if by:
             whole = [
-                replace(store, rows_each=max(1, len(currencies.get(store.store_id, ()))))
+                replace(
+                    store,
+                    rows_each=max(1, len(currencies.get(store.store_id, ()))),
+                )
                 for store in whole
             ]
         # Cut before anything is read: a page reads the windows of its own stretches alone.
@@ -63,7 +71,10 @@ class Pages:
         seen = place.generations if place else None
         # Of one page alone nobody has to know which generations the other days are of.
         pages = (
-            (min(days_of(one)[0] for one in whole), max(days_of(one)[-1] for one in whole))
+            (
+                min(days_of(one)[0] for one in whole),
+                max(days_of(one)[-1] for one in whole),
+            )
             if end or place
             else None
         )
@@ -114,10 +125,17 @@ def _span(query: MetricQuery, asked: Sequence[StoreSlots]) -> dict[str, str]:
     if len({store.zone.key for store in asked}) > 1:
         return {"from": query.from_, "to": query.to}
     zone, slots = asked[0].zone, asked[0].slots
-    return {"from": format_instant(slots[0][0], zone), "to": format_instant(slots[-1][1], zone)}
+    return {
+        "from": format_instant(slots[0][0], zone),
+        "to": format_instant(slots[-1][1], zone),
+    }
 
 
-def _next(request: Request, end: End | None, generations: dict[str, int]) -> str | None:
+def _next(
+    request: Request,
+    end: End | None,
+    generations: dict[str, int],
+) -> str | None:
     if end is None:
         return None
     place = cursor.PagePlace(end[0], int(end[1].timestamp()), generations)

@@ -34,7 +34,10 @@ def page_of(
         if some:
             page.append(replace(store, slots=some))
         if first + len(some) < len(store.slots):
-            return page, (page[-1].store_id, page[-1].slots[-1][1])
+            return page, (
+                page[-1].store_id,
+                page[-1].slots[-1][1],
+            )
         room -= len(some) * store.rows_each
         windows -= sum((end - start) // WINDOW for start, end in some)
         first = 0

@@ -55,14 +55,22 @@ async def _moved(request: Request, error: Exception) -> Response:
 async def _unknown(request: Request, error: Exception) -> Response:
     assert isinstance(error, UnknownName)
     return problem(
-        request.url.path, 404, error.message, [{"field": error.field, "message": error.message}]
+        request.url.path,
+        404,
+        error.message,
+        [{"field": error.field, "message": error.message}],
     )
 
 
 async def _unreachable(request: Request, error: Exception) -> Response:
     # The cause names addresses and classes: it is for the log.
     log.warning("views unreachable", path=request.url.path, reason=str(error.__cause__ or error))
-    return problem(request.url.path, 503, str(error), headers={"Retry-After": str(RETRY_SECONDS)})
+    return problem(
+        request.url.path,
+        503,
+        str(error),
+        headers={"Retry-After": str(RETRY_SECONDS)},
+    )
 
 
 async def _failed(request: Request, error: Exception) -> Response:
@@ -76,7 +84,12 @@ async def _failed(request: Request, error: Exception) -> Response:
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     errors = [_invalid_entry(one) for one in error.errors()]
-    return problem(request.url.path, 422, "; ".join(one["message"] for one in errors), errors)
+    return problem(
+        request.url.path,
+        422,
+        "; ".join(one["message"] for one in errors),
+        errors,
+    )
 
 
 def _invalid_entry(error: dict[str, Any]) -> dict[str, str]:

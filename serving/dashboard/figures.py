@@ -137,13 +137,31 @@ def comparable(now: Stretch, before: Stretch, zone: ZoneInfo) -> Compared:
         return Compared(now.found, before.found, True)
     places, earlier = _complete_places(now, zone), _complete_places(before, zone)
     both = [place for place in places if place in earlier]
-    return Compared([places[place] for place in both], [earlier[place] for place in both], False)
+    return Compared(
+        [places[place] for place in both],
+        [earlier[place] for place in both],
+        False,
+    )
 
 
 def _complete_places(stretch: Stretch, zone: ZoneInfo) -> dict[tuple[int, time, int], cells.Cell]:
-    local = [(cell, cell.slot[0].astimezone(zone)) for cell in stretch.found if _is_complete(cell)]
+    local = [
+        (
+            cell,
+            cell.slot[0].astimezone(zone),
+        )
+        for cell in stretch.found
+        if _is_complete(cell)
+    ]
     # The fold tells the two hours apart that a night has when clocks go back.
-    return {((at.date() - stretch.days[0]).days, at.time(), at.fold): cell for cell, at in local}
+    return {
+        (
+            (at.date() - stretch.days[0]).days,
+            at.time(),
+            at.fold,
+        ): cell
+        for cell, at in local
+    }
 
 
 def _is_complete(cell: cells.Cell) -> bool:
@@ -188,7 +206,8 @@ def _total(metric_id: str, found: Sequence[cells.Cell], currency: str) -> Value:
     if metric.denominator is None:
         return sum(one["value"] or 0 for one in sums)
     return catalogue.ratio(
-        sum(one["numerator"] or 0 for one in sums), sum(one["denominator"] or 0 for one in sums)
+        sum(one["numerator"] or 0 for one in sums),
+        sum(one["denominator"] or 0 for one in sums),
     )
 
 
@@ -203,11 +222,19 @@ def _days(stretch: Stretch, zone: ZoneInfo, currency: str) -> tuple[Day, ...]:
                 cells.values_of(revenue, cell, {CURRENCY: currency})["value"] or 0
             )
     return tuple(
-        Day(day, by_day[day].get("batch"), by_day[day].get("speed")) for day in stretch.days
+        Day(
+            day,
+            by_day[day].get("batch"),
+            by_day[day].get("speed"),
+        )
+        for day in stretch.days
     )
 
 
-def _heat(found: Sequence[cells.Cell], zone: ZoneInfo) -> tuple[tuple[float | None, ...], ...]:
+def _heat(
+    found: Sequence[cells.Cell],
+    zone: ZoneInfo,
+) -> tuple[tuple[float | None, ...], ...]:
     """Mean receipts of each hour of the week.
 
     They are over the hours of which at least one quarter is known.

@@ -38,7 +38,13 @@ class Period:
 
         A day of a clock change has 92 or 100.
         """
-        start, end = (_midnight(day, zone) for day in (self.first, self.last + timedelta(days=1)))
+        start, end = (
+            _midnight(day, zone)
+            for day in (
+                self.first,
+                self.last + timedelta(days=1),
+            )
+        )
         return StoreSlots(store_id, zone, grains.slots(start, end, "15m", zone))
 
 

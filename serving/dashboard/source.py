@@ -70,5 +70,7 @@ class FigureSource:
     async def _stretch(self, store: Store, period: Period) -> Stretch:
         asked = period.quarter_hours(store.store_id, ZoneInfo(store.tz))
         # Every metric of the page is computed from the parts of this one's family.
-        [answer] = await self._answerer.read(Query(catalogue.metric("revenue"), [asked], (), None))
+        [answer] = await self._answerer.read(
+            Query(catalogue.metric("revenue"), [asked], (), None),
+        )
         return Stretch(period.days, answer.found, answer.through)

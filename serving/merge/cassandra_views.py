@@ -70,19 +70,30 @@ class CassandraViews:
         )
         return max((row[0] for row in rows), default=0)
 
-    async def coverings(self, family: Family, days: Sequence[date]) -> dict[date, list[Covering]]:
+    async def coverings(
+        self,
+        family: Family,
+        days: Sequence[date],
+    ) -> dict[date, list[Covering]]:
         """As history, by UTC day, without the maps."""
         rows = await self._gather(
             statements.COVERINGS, ((family.name, some) for some in _lots(days))
         )
         return _by_day(covering_of(row) for row in rows)
 
-    async def history(self, family: Family, days: Sequence[date]) -> dict[date, list[Generation]]:
+    async def history(
+        self,
+        family: Family,
+        days: Sequence[date],
+    ) -> dict[date, list[Generation]]:
         """By UTC day. The history is copied from the pointers after a flip.
 
         So it may lack the newest one for a moment.
         """
-        rows = await self._gather(statements.HISTORY, ((family.name, some) for some in _lots(days)))
+        rows = await self._gather(
+            statements.HISTORY,
+            ((family.name, some) for some in _lots(days)),
+        )
         return _by_day(generation_of(row) for row in rows)
 
     async def speed_rows(
@@ -118,11 +129,23 @@ class CassandraViews:
     ) -> list[ViewRow]:
         """Slices of (store, day, generation) partitions."""
         asked = (
-            (store_id, some, span.generation, span.start, span.end) for some in _lots(span.days)
+            (
+                store_id,
+                some,
+                span.generation,
+                span.start,
+                span.end,
+            )
+            for some in _lots(span.days)
         )
         return _view_rows(family, await self._gather(statements.span_statement(family), asked))
 
-    async def findings(self, family: Family, store_id: str, days: Sequence[date]) -> list[Finding]:
+    async def findings(
+        self,
+        family: Family,
+        store_id: str,
+        days: Sequence[date],
+    ) -> list[Finding]:
         """A till whose conflicts a later rebuild found gone is none."""
         rows = await self._gather(
             statements.FINDINGS,
@@ -151,7 +174,14 @@ class CassandraViews:
     async def gaps(self, topics: Sequence[str]) -> list[Gap]:
         """All rows of the topics: somebody has typed each of them."""
         rows = await self._connection.rows(statements.GAPS, ([*topics],))
-        return [Gap(*row[:4], *(utc(instant) for instant in row[4:6]), *row[6:]) for row in rows]
+        return [
+            Gap(
+                *row[:4],
+                *(utc(instant) for instant in row[4:6]),
+                *row[6:],
+            )
+            for row in rows
+        ]
 
     async def speed_until(self, family: Family) -> dict[int, int]:
         """Offsets by partition."""
@@ -171,7 +201,13 @@ class CassandraViews:
         spans: dict[str, Activity] = {}
         # The two days are two writes: a store of which one has not arrived yet is not known yet.
         for store_id, first, last in (
-            (row[0], row[1].date(), row[2].date()) for row in rows if row[1] and row[2]
+            (
+                row[0],
+                row[1].date(),
+                row[2].date(),
+            )
+            for row in rows
+            if row[1] and row[2]
         ):
             known = spans.get(store_id, Activity(store_id, first, last))
             spans[store_id] = Activity(
@@ -195,7 +231,12 @@ class CassandraViews:
             statements.CURRENCIES, ((family.name, some) for some in chunks(stores, STORES_AT_ONCE))
         )
         return [
-            CurrencySpan(row[0], row[1], row[2].date(), row[3].date())
+            CurrencySpan(
+                row[0],
+                row[1],
+                row[2].date(),
+                row[3].date(),
+            )
             for row in rows
             # The two days are two writes: a span of which one has not arrived is not known yet.
             if row[2] and row[3]
@@ -204,13 +245,20 @@ class CassandraViews:
     async def check(self) -> None:
         """One read of each kind."""
         one = next(iter(FAMILIES.values()))
-        await asyncio.gather(self.published(one, [date(1970, 1, 1)]), self.speed_until(one))
+        await asyncio.gather(
+            self.published(one, [date(1970, 1, 1)]),
+            self.speed_until(one),
+        )
 
     def close(self) -> None:
         """Ends the connection."""
         self._connection.close()
 
-    async def _gather(self, statement: str, asked: Iterable[tuple[object, ...]]) -> list[Row]:
+    async def _gather(
+        self,
+        statement: str,
+        asked: Iterable[tuple[object, ...]],
+    ) -> list[Row]:
         answers = await asyncio.gather(
             *(self._connection.rows(statement, values) for values in asked)
         )

@@ -69,7 +69,10 @@ def spans(firsts: Iterable[First]) -> list[GenerationSpan]:
         by_generation[one.covering.generation].append(one)
     return [
         GenerationSpan(
-            generation, _days(some), min(one.start for one in some), max(one.end for one in some)
+            generation,
+            _days(some),
+            min(one.start for one in some),
+            max(one.end for one in some),
         )
         for generation, some in by_generation.items()
     ]

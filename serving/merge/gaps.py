@@ -30,7 +30,11 @@ def touching(
     any store.
     """
     # By whole days, as a rebuild decides what it may claim (batch_layer/views/coverage.py).
-    day = datetime.combine(span[0].astimezone(UTC).date(), time.min, UTC)
+    day = datetime.combine(
+        span[0].astimezone(UTC).date(),
+        time.min,
+        UTC,
+    )
     return sorted(
         gap
         for gap in gaps

@@ -113,7 +113,11 @@ async def read_store(views: ViewReader, pointers: Pointers, wanted: StoreDays) -
     now = wanted.days if pointers.reads_speed else ()
     speed, batch, before, findings = await asyncio.gather(
         views.speed_rows(family, store_id, now),
-        views.batch_rows(family, store_id, {day: one.generation for day, one in published.items()}),
+        views.batch_rows(
+            family,
+            store_id,
+            {day: one.generation for day, one in published.items()},
+        ),
         _read_spans(
             views, family, store_id, spans(one for some in firsts.values() for one in some)
         ),

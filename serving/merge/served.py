@@ -63,7 +63,12 @@ def window_states(family: Family, rows: Iterable[ViewRow]) -> dict[datetime, Win
 
 
 def _window_state(family: Family, rows: Sequence[ViewRow]) -> WindowState:
-    values = {row.axes: dict(zip(family.part_names, row.parts, strict=True)) for row in rows}
+    values = {
+        row.axes: dict(
+            zip(family.part_names, row.parts, strict=True),
+        )
+        for row in rows
+    }
     excluded = {
         row.axes: dict(zip(family.part_names, row.excluded, strict=True))
         for row in rows

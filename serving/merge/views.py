@@ -94,14 +94,22 @@ class ViewReader(Protocol):
         """The highest generation that serves a day of the span now, linearizable; 0 without one."""
         ...
 
-    async def coverings(self, family: Family, days: Sequence[date]) -> dict[date, list[Covering]]:
+    async def coverings(
+        self,
+        family: Family,
+        days: Sequence[date],
+    ) -> dict[date, list[Covering]]:
         """By UTC day what every generation that ever served it covered, in order of their flips.
 
         Days without one are absent.
         """
         ...
 
-    async def history(self, family: Family, days: Sequence[date]) -> dict[date, list[Generation]]:
+    async def history(
+        self,
+        family: Family,
+        days: Sequence[date],
+    ) -> dict[date, list[Generation]]:
         """The same, each generation whole."""
         ...
 
@@ -123,7 +131,12 @@ class ViewReader(Protocol):
         """Rows of one generation that begin in the span, in no order."""
         ...
 
-    async def findings(self, family: Family, store_id: str, days: Sequence[date]) -> list[Finding]:
+    async def findings(
+        self,
+        family: Family,
+        store_id: str,
+        days: Sequence[date],
+    ) -> list[Finding]:
         """The store's tills whose numbers seem to have begun again, by day and till."""
         ...
 

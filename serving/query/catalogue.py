@@ -90,11 +90,18 @@ def _metrics() -> dict[str, Metric]:
     return {metric_id: _metric(entry, by_id) for metric_id, entry in by_id.items()}
 
 
-def _metric(entry: Mapping[str, Any], by_id: Mapping[str, Mapping[str, Any]]) -> Metric:
+def _metric(
+    entry: Mapping[str, Any],
+    by_id: Mapping[str, Mapping[str, Any]],
+) -> Metric:
     value = entry["value"]
     if "sum" in value:
         return Metric(entry, _sum(entry))
-    return Metric(entry, _sum(by_id[value["numerator"]]), _sum(by_id[value["denominator"]]))
+    return Metric(
+        entry,
+        _sum(by_id[value["numerator"]]),
+        _sum(by_id[value["denominator"]]),
+    )
 
 
 def _sum(entry: Mapping[str, Any]) -> WeightedSum:

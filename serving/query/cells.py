@@ -87,7 +87,11 @@ def status_of(statuses: Iterable[str]) -> str:
     return next((status for status in ("provisional", "restated") if status in different), "final")
 
 
-def values_seen(found: Iterable[Cell], families: Iterable[Family], dimension: str) -> set[str]:
+def values_seen(
+    found: Iterable[Cell],
+    families: Iterable[Family],
+    dimension: str,
+) -> set[str]:
     """Every value of the dimension that the cells have rows of, in whichever family has it."""
     places = {
         family.name: family.axes.index(dimension) for family in families if dimension in family.axes
@@ -134,7 +138,11 @@ def _total(of: WeightedSum, cell: Cell, split: Split) -> Value:
     return of.total(total)
 
 
-def row_of(cell: Cell, values: Mapping[str, Value], instants: tuple[str, str]) -> dict[str, Any]:
+def row_of(
+    cell: Cell,
+    values: Mapping[str, Value],
+    instants: tuple[str, str],
+) -> dict[str, Any]:
     """One row as it is answered, by field; `instants` are its start and end as text."""
     status = status_of(cell.statuses)
     return {

@@ -57,7 +57,11 @@ async def explanation(views: ViewReader, query: ExplainQuery, settings: Settings
     check_years("window", asked)
     start, partition = window_start(asked), partition_of(query.store, settings.partitions)
     pointers = await read_pointers(views, family, [start.date()], settings.final_patience_seconds)
-    reading = await read_store(views, pointers, StoreDays(query.store, partition, [start.date()]))
+    reading = await read_store(
+        views,
+        pointers,
+        StoreDays(query.store, partition, [start.date()]),
+    )
     gaps = touching(
         await views.gaps(topics_of(family)),
         (start, start + WINDOW),
@@ -164,7 +168,10 @@ def _state(family: Family, state: WindowState | None) -> dict[str, Any] | None:
     }
 
 
-def _rows(family: Family, values: Mapping[Axes, Parts]) -> list[dict[str, Any]]:
+def _rows(
+    family: Family,
+    values: Mapping[Axes, Parts],
+) -> list[dict[str, Any]]:
     return [
         {**dict(zip(family.axes, axes, strict=True)), **parts}
         for axes, parts in sorted(values.items())

@@ -63,12 +63,23 @@ def _candidates(instant: datetime, grain: str, zone: ZoneInfo) -> Iterator[datet
     )
     first = today - timedelta(days=today.weekday()) if grain == "1w" else today
     # Where clocks go back over midnight, or a day is left out, the slot begins one earlier.
-    return (midnight(first - timedelta(days=back * _DAYS[grain]), zone) for back in range(3))
+    return (
+        midnight(
+            first - timedelta(days=back * _DAYS[grain]),
+            zone,
+        )
+        for back in range(3)
+    )
 
 
 # Stores of one zone have the same stretches, and so has each next page.
 @lru_cache(maxsize=256)
-def slots(start: datetime, end: datetime, grain: str, zone: ZoneInfo) -> tuple[Slot, ...]:
+def slots(
+    start: datetime,
+    end: datetime,
+    grain: str,
+    zone: ZoneInfo,
+) -> tuple[Slot, ...]:
     """Every slot of [start, end) in UTC, ascending; both ends are on the grid."""
     return tuple(_walk(start.astimezone(UTC), end, grain, zone))
 
@@ -94,7 +105,12 @@ def _next(start: datetime, grain: str, zone: ZoneInfo) -> datetime:
         return start + WINDOW
     if grain == "1h":
         return _next_hour(start, zone)
-    day = start.astimezone(zone).replace(tzinfo=None, fold=0, hour=0, minute=0)
+    day = start.astimezone(zone).replace(
+        tzinfo=None,
+        fold=0,
+        hour=0,
+        minute=0,
+    )
     following = midnight(day + timedelta(days=_DAYS[grain]), zone)
     if following <= start or window_start(following) != following:
         raise _no_grid(following, grain, zone)

@@ -84,7 +84,9 @@ def store_ids(query: MetricQuery) -> list[str] | None:
 
     Raises BadQuery for none, or more than MOST_STORES.
     """
-    asked = list(dict.fromkeys(part for text in query.store for part in text.split(",") if part))
+    asked = list(
+        dict.fromkeys(part for text in query.store for part in text.split(",") if part),
+    )
     if not asked or len(asked) > MOST_STORES:
         raise BadQuery(
             "store", f"store: expected 1 to {MOST_STORES} store ids or `all`, got {len(asked)}"

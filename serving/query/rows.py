@@ -37,9 +37,19 @@ def rows_of(
 
 
 def _cell_rows(
-    metric: Metric, cell: cells.Cell, splits: Sequence[cells.Split], instants: tuple[str, str]
+    metric: Metric,
+    cell: cells.Cell,
+    splits: Sequence[cells.Split],
+    instants: tuple[str, str],
 ) -> list[dict[str, Any]]:
-    rows = [cells.row_of(cell, cells.values_of(metric, cell, split), instants) for split in splits]
+    rows = [
+        cells.row_of(
+            cell,
+            cells.values_of(metric, cell, split),
+            instants,
+        )
+        for split in splits
+    ]
     return [
         {**row, "by": dict(split)} if split else row
         for row, split in zip(rows, splits, strict=True)

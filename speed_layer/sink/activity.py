@@ -37,7 +37,13 @@ class StoreActivity:
         """
         self._stores.note(((row[0],), row[1]) for row in rows)
         if self._currencies:
-            self._currencies.note(((row[0], row[self._currency]), row[1]) for row in rows)
+            self._currencies.note(
+                (
+                    (row[0], row[self._currency]),
+                    row[1],
+                )
+                for row in rows
+            )
 
     def flush(self) -> None:
         """Block until all that was noted is acknowledged. Raises Unacknowledged."""
@@ -66,7 +72,10 @@ class DaySpans:
             span = self._seen.get(key)
             if span is None or not span[0] <= day <= span[1]:
                 first, last = span or (day, day)
-                self._seen[key] = self._changed[key] = DaySpan(min(first, day), max(last, day))
+                self._seen[key] = self._changed[key] = DaySpan(
+                    min(first, day),
+                    max(last, day),
+                )
 
     def flush(self) -> None:
         """Block until each span that has grown is acknowledged. Raises Unacknowledged."""

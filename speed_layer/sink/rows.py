@@ -130,12 +130,25 @@ class RowSink:
         """The write timestamp of a row."""
         return family.kind.register(row[-1], row[self._table(family).events])
 
-    def _bound(self, family: Family, rows: Sequence[Row], now: float) -> list[BoundStatement]:
+    def _bound(
+        self,
+        family: Family,
+        rows: Sequence[Row],
+        now: float,
+    ) -> list[BoundStatement]:
         """The statements of a window's rows."""
         insert = self._table(family).insert
         ttl = seconds_to_live(rows[0][2], self._settings.speed_retention_days, now)
         return [
-            insert((row[0], row[1] + CQL_DATE_ZERO, *row[2:], self.timestamp(family, row), ttl))
+            insert(
+                (
+                    row[0],
+                    row[1] + CQL_DATE_ZERO,
+                    *row[2:],
+                    self.timestamp(family, row),
+                    ttl,
+                )
+            )
             for row in rows
         ]
 

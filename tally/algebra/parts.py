@@ -202,7 +202,9 @@ class Histogram(Part):
 
     def minus(self, whole: Value, taken: Value) -> Value:
         """The counts less those that were added."""
-        return self._counted([*whole, *([bucket, -count] for bucket, count in taken)])
+        return self._counted(
+            [*whole, *([bucket, -count] for bucket, count in taken)],
+        )
 
     @classmethod
     def bucket(cls, number: int) -> int:

@@ -17,7 +17,13 @@ class Additive(Kind):
 
     name: ClassVar[str] = "additive"
 
-    def merge(self, parts: Sequence[Part], speed: Side, batch: Side, covered: bool) -> MergedWindow:
+    def merge(
+        self,
+        parts: Sequence[Part],
+        speed: Side,
+        batch: Side,
+        covered: bool,
+    ) -> MergedWindow:
         """The richer side; of speed without what batch knows to be excluded.
 
         What cannot be taken back (a minimum, a sketch) is served from batch until its next rebuild:
@@ -83,14 +89,21 @@ def _without_excluded(
     # A dimension that was named anew between the layers: its exclusions still belong to the total.
     emptied = [axes for axes, taken in batch.excluded.items() if any(taken.values())]
     return {
-        axes: _less(parts, speed.values.get(axes, {}), batch.excluded.get(axes, {}))
+        axes: _less(
+            parts,
+            speed.values.get(axes, {}),
+            batch.excluded.get(axes, {}),
+        )
         for axes in dict.fromkeys((*speed.values, *emptied))
     }
 
 
 def _less(parts: Sequence[Part], whole: Parts, taken: Parts) -> Parts:
     return {
-        part.name: part.minus(whole.get(part.name, part.zero), taken.get(part.name, part.zero))
+        part.name: part.minus(
+            whole.get(part.name, part.zero),
+            taken.get(part.name, part.zero),
+        )
         for part in parts
         if part.name in whole or part.name in taken
     }

@@ -24,7 +24,13 @@ class Derived(Kind):
     name: ClassVar[str] = "derived"
     keeps_emptied: ClassVar[bool] = True
 
-    def merge(self, parts: Sequence[Part], speed: Side, batch: Side, covered: bool) -> MergedWindow:
+    def merge(
+        self,
+        parts: Sequence[Part],
+        speed: Side,
+        batch: Side,
+        covered: bool,
+    ) -> MergedWindow:
         """A batch row that no generation covers is of sessions that were open: nobody's answer."""
         # Before the border everything is closed, and a rebuild has seen all of it: how much either
         # side has seen says nothing here, for a prolonged visit leaves its window poorer.

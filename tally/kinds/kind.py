@@ -39,7 +39,13 @@ class Kind(ABC):
         return register(epoch, seen)
 
     @abstractmethod
-    def merge(self, parts: Sequence[Part], speed: Side, batch: Side, covered: bool) -> MergedWindow:
+    def merge(
+        self,
+        parts: Sequence[Part],
+        speed: Side,
+        batch: Side,
+        covered: bool,
+    ) -> MergedWindow:
         """What is served of one window, of a family with these parts; the sides are never added.
 
         `covered` says that a published generation covers the window, so that no row means that
@@ -54,11 +60,18 @@ class Kind(ABC):
         try:
             # Rows of one family have all its parts.
             return {
-                part.name: part.over_time(earlier[part.name], later[part.name]) for part in parts
+                part.name: part.over_time(
+                    earlier[part.name],
+                    later[part.name],
+                )
+                for part in parts
             }
         except KeyError:
             return {
-                name: part.over_time(earlier.get(name, part.zero), later.get(name, part.zero))
+                name: part.over_time(
+                    earlier.get(name, part.zero),
+                    later.get(name, part.zero),
+                )
                 for name, part in ((part.name, part) for part in parts)
                 if name in earlier or name in later
             }

@@ -239,7 +239,13 @@ def _signed_parts(kind: str, lines: Sequence[Line]) -> _Parts:
         return _Parts(1, gross, everything - gross, 0, units)
     taken_back = sum([abs(line.total_minor) for line in lines])
     if kind == "return":
-        return _Parts(0, 0, taken_back, 0, -sum([abs(line.amount_milli) for line in lines]))
+        return _Parts(
+            0,
+            0,
+            taken_back,
+            0,
+            -sum([abs(line.amount_milli) for line in lines]),
+        )
     return _Parts(0, 0, 0, taken_back, 0)
 
 

@@ -26,7 +26,11 @@ DEADLINE_SECONDS = 60.0
 _POLL_SECONDS = 0.1
 
 
-def serve_one(settings: Settings, say: Callable[[str], None], now: datetime | None = None) -> float:
+def serve_one(
+    settings: Settings,
+    say: Callable[[str], None],
+    now: datetime | None = None,
+) -> float:
     """Seconds from before the receipt was sent until the API served it.
 
     Raises StackError when it does not within a minute.

@@ -126,11 +126,21 @@ def _locked_uv() -> tuple[str, str]:
 
 
 def _run(
-    command: Sequence[str], what: str, more: dict[str, str] | None = None, quiet: bool = False
+    command: Sequence[str],
+    what: str,
+    more: dict[str, str] | None = None,
+    quiet: bool = False,
 ) -> None:
     output = subprocess.DEVNULL if quiet else None
     finished = subprocess.run(
-        command, cwd=REPOSITORY, env={**os.environ, **(more or {})}, stdout=output, check=False
+        command,
+        cwd=REPOSITORY,
+        env={
+            **os.environ,
+            **(more or {}),
+        },
+        stdout=output,
+        check=False,
     )
     if finished.returncode:
         raise StackError(

@@ -189,7 +189,14 @@ def _retrieve(fetch: _Fetch) -> int:
 def _ivy_lines(fetch: _Fetch) -> Iterator[str]:
     """What Ivy says while it works; its failure is one more line."""
     command = [fetch.java, f"-Divy.default.ivy.user.dir={fetch.ivy}", "-jar", str(_ivy_jar())]
-    command += ["-ivy", str(IVY_FILE), "-confs", fetch.part, "-cache", str(fetch.ivy / "cache")]
+    command += [
+        "-ivy",
+        str(IVY_FILE),
+        "-confs",
+        fetch.part,
+        "-cache",
+        str(fetch.ivy / "cache"),
+    ]
     command += ["-retrieve", str(fetch.arriving / JAR_NAME), "-types", "jar", "bundle"]
     # Ivy inherits the lock: if this process is killed, the next run waits until that Ivy has put
     # its files down.

@@ -47,7 +47,16 @@ def launch(site: Site) -> Launch:
     main = ("-cp", jars, "org.apache.cassandra.service.CassandraDaemon")
     # Fewer arenas: each native thread would else hold its own part of the memory.
     return Launch(
-        (java, *JVM, *flags, *allow, *QUICK_START, *properties, *main), {"MALLOC_ARENA_MAX": "2"}
+        (
+            java,
+            *JVM,
+            *flags,
+            *allow,
+            *QUICK_START,
+            *properties,
+            *main,
+        ),
+        {"MALLOC_ARENA_MAX": "2"},
     )
 
 

@@ -93,11 +93,20 @@ def services_of(site: Site) -> dict[str, Service]:
         int(record.stem.rpartition("-")[2])
         for record in site.run("").glob("normaliser-[0-9]*.json")
     ]
-    more = [_normaliser(slot) for slot in range(1, max(site.settings.normalisers, *begun, 1))]
+    more = [
+        _normaliser(slot)
+        for slot in range(
+            1,
+            max(site.settings.normalisers, *begun, 1),
+        )
+    ]
     return {**SERVICES, **{service.name: service for service in more}}
 
 
-def named(names: Iterable[str], services: dict[str, Service] = SERVICES) -> list[Service]:
+def named(
+    names: Iterable[str],
+    services: dict[str, Service] = SERVICES,
+) -> list[Service]:
     """The services of these names, all if there are none, in start order.
 
     Raises StackError for an unknown name.
@@ -109,7 +118,10 @@ def named(names: Iterable[str], services: dict[str, Service] = SERVICES) -> list
     return [service for name, service in services.items() if name in asked]
 
 
-def with_needs(chosen: Iterable[Service], services: dict[str, Service] = SERVICES) -> list[Service]:
+def with_needs(
+    chosen: Iterable[Service],
+    services: dict[str, Service] = SERVICES,
+) -> list[Service]:
     """The chosen services and all that they need, in start order."""
     wanted: set[str] = set()
     waiting = [service.name for service in chosen]

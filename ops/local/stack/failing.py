@@ -71,7 +71,10 @@ class Failing(msgspec.Struct, frozen=True):
     def tried(self) -> "Failing":
         """One start more, now."""
         return msgspec.structs.replace(
-            self, reason=self.reason.partition(_WAITS)[0], tries=self.tries + 1, next_try=None
+            self,
+            reason=self.reason.partition(_WAITS)[0],
+            tries=self.tries + 1,
+            next_try=None,
         )
 
 

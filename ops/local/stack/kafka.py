@@ -27,7 +27,9 @@ def launch(site: Site) -> Launch:
         _format(java, jars, config, archive)
     logging = f"-Dlog4j2.configurationFile={CONFIG / 'kafka-log4j2.properties'}"
     crash = f"-XX:ErrorFile={site.home / 'logs' / 'kafka-crash.log'}"
-    return Launch((java, *JVM, *archive, crash, logging, "-cp", jars, "kafka.Kafka", str(config)))
+    return Launch(
+        (java, *JVM, *archive, crash, logging, "-cp", jars, "kafka.Kafka", str(config)),
+    )
 
 
 def _write_config(site: Site) -> Path:
@@ -45,7 +47,12 @@ def _write_config(site: Site) -> Path:
     return file
 
 
-def _format(java: str, jars: str, config: Path, archive: tuple[str, ...]) -> None:
+def _format(
+    java: str,
+    jars: str,
+    config: Path,
+    archive: tuple[str, ...],
+) -> None:
     # A cluster id is 16 random bytes in URL-safe base 64 and must not look like an option.
     cluster = "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
     command = [

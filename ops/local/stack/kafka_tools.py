@@ -24,7 +24,10 @@ def hanging_transactions(
     return _table(settings, environment, "find-hanging", "--broker-id", BROKER_ID)
 
 
-def open_transactions(settings: Settings, environment: Mapping[str, str]) -> list[dict[str, str]]:
+def open_transactions(
+    settings: Settings,
+    environment: Mapping[str, str],
+) -> list[dict[str, str]]:
     """Transactions that are neither committed nor aborted now, by column name.
 
     The columns are TransactionalId, TransactionState, ….
@@ -59,4 +62,9 @@ def _table(
             f"kafka: {TRANSACTIONS} {arguments[0]}: {reason[-1]}; look into the broker's log"
         )
     header, *rows = [line.split("\t") for line in answer.stdout.splitlines() if "\t" in line]
-    return [dict(zip(map(str.strip, header), map(str.strip, row), strict=False)) for row in rows]
+    return [
+        dict(
+            zip(map(str.strip, header), map(str.strip, row), strict=False),
+        )
+        for row in rows
+    ]

@@ -24,7 +24,9 @@ def rotate(folder: Path, most_bytes: int = MOST_BYTES) -> None:
 
 def _rotate(file: Path) -> None:
     past = [file.with_name(f"{file.name}.{number}") for number in range(1, KEPT + 1)]
-    for older, newer in reversed(list(zip(past[1:], past, strict=False))):
+    for older, newer in reversed(
+        list(zip(past[1:], past, strict=False)),
+    ):
         if newer.exists():
             newer.rename(older)
     # A copy, not the file under a new name: with the mode of the log, its owner's alone.

@@ -40,7 +40,14 @@ def make_private(home: Path) -> None:
             # The home itself last: if this is interrupted, the next start begins again. What else
             # lies in it is not Tally's.
             for path in [
-                *(path for name in _OWN for path in (home / name, *(home / name).rglob("*"))),
+                *(
+                    path
+                    for name in _OWN
+                    for path in (
+                        home / name,
+                        *(home / name).rglob("*"),
+                    )
+                ),
                 home,
             ]:
                 _close(path)

@@ -46,7 +46,11 @@ def write_record(file: Path, record: Record) -> None:
     arriving.rename(file)
 
 
-def start_detached(argv: tuple[str, ...], environment: Mapping[str, str], log: Path) -> Record:
+def start_detached(
+    argv: tuple[str, ...],
+    environment: Mapping[str, str],
+    log: Path,
+) -> Record:
     """A process in a session of its own, both outputs appended to `log`, input empty.
 
     What it writes is its owner's alone. Raises OSError if it cannot start.
@@ -56,12 +60,24 @@ def start_detached(argv: tuple[str, ...], environment: Mapping[str, str], log: P
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         # Appended: a log that is emptied in place (logs.py) goes on at its new end, and not behind
         # a hole.
-        (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+        (
+            os.POSIX_SPAWN_OPEN,
+            1,
+            str(log),
+            os.O_WRONLY | os.O_CREAT | os.O_APPEND,
+            0o600,
+        ),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
     # Spawn, not Popen: the service outlives this process and must not be tied to an object of it.
     with owner_only():
-        pid = os.posix_spawn(argv[0], argv, dict(environment), file_actions=files, setsid=True)
+        pid = os.posix_spawn(
+            argv[0],
+            argv,
+            dict(environment),
+            file_actions=files,
+            setsid=True,
+        )
     try:
         return Record(pid, psutil.Process(pid).create_time(), argv)
     except psutil.NoSuchProcess:

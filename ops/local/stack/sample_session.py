@@ -40,7 +40,9 @@ def main(file: Path) -> None:
 def _use(spark: SparkSession, folder: Path) -> None:
     table = str(folder / "table")
     rows = spark.range(1000).select(
-        F.col("id"), (F.col("id") % 10).alias("key"), F.col("id").cast("string").alias("text")
+        F.col("id"),
+        (F.col("id") % 10).alias("key"),
+        F.col("id").cast("string").alias("text"),
     )
     rows.write.format("delta").partitionBy("key").save(table)
     held = spark.read.format("delta").load(table)

@@ -102,7 +102,13 @@ def _status(
     *told: str | None,
 ) -> Status:
     pid = process.pid if process else None
-    return Status(state, pid, service.address(site.settings), str(site.log(service.name)), *told)
+    return Status(
+        state,
+        pid,
+        service.address(site.settings),
+        str(site.log(service.name)),
+        *told,
+    )
 
 
 def _text(instant: float) -> str:

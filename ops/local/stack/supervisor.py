@@ -125,7 +125,9 @@ def last_words(site: Site, service: Service) -> str:
         file.seek(max(0, log.stat().st_size - LOG_BYTES))
         lines = file.read().decode("utf-8", errors="replace").splitlines()
     return (
-        " | ".join([line.strip() for line in lines if line.strip()][-LOG_LINES:])
+        " | ".join(
+            [line.strip() for line in lines if line.strip()][-LOG_LINES:],
+        )
         or "nothing logged"
     )
 

@@ -33,7 +33,12 @@ log = logging.getLogger("watcher")
 def main() -> int:
     """0 once everything was stopped; otherwise it runs until it is killed."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    return run_job("watcher", lambda: watch(Site.of(Settings.load(), dict(os.environ))))
+    return run_job(
+        "watcher",
+        lambda: watch(
+            Site.of(Settings.load(), dict(os.environ)),
+        ),
+    )
 
 
 def watch(site: Site) -> None:
