@@ -81,7 +81,9 @@ def has_read(session: Session, end: dict[int, int], share: float) -> bool:
     """Whether so much of all partitions together lies in the views."""
     now = reached(session)
     # At the end by partition: a sum can be reached with one of them behind.
-    return now == end if share == 1 else sum(now.values()) >= share * sum(end.values())
+    if share == 1:
+        return now == end
+    return sum(now.values()) >= share * sum(end.values())
 
 
 def main() -> int:

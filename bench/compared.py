@@ -25,7 +25,8 @@ def rows_of(session: Session, rows: str = "sales_15min") -> dict[Key, Sold]:
 def refuse_wrong_rows(name: str, found: Totals, expected: Totals) -> None:
     """Raise SystemExit unless every window is as expected; say how many were compared."""
     # Windows of either side: one too many is as wrong as one that lacks.
-    wrong = [key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key)]
+    windows = found.keys() | expected.keys()
+    wrong = [key for key in windows if found.get(key) != expected.get(key)]
     say(f"{name}: {len(expected):,} windows compared, {len(wrong):,} differ")
     if wrong:
         raise SystemExit(

@@ -97,8 +97,9 @@ class Prober:
             for watcher in watchers:
                 watcher.join()
             self._consumer.close()
+        probes = self.probes.values()
         # Left out they would make the worst cases disappear from the percentiles.
-        lost = [probe.store for probe in self.probes.values() if len(probe.seen) < len(STEPS)]
+        lost = [probe.store for probe in probes if len(probe.seen) < len(STEPS)]
         if lost:
             raise SystemExit(
                 f"{len(lost)} of {len(self.probes)} probes were never served, e.g. store {lost[0]};"

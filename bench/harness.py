@@ -94,9 +94,8 @@ class Bench:
                 contender, {**self.environment, **variables, **overrides}, Path(folder)
             ) as job:
                 wait_until_read(settings, session, job)
-                run = self._timed(
-                    job, session, settings, publish(settings, counted(load(), expected))
-                )
+                commit = publish(settings, counted(load(), expected))
+                run = self._timed(job, session, settings, commit)
             refuse_wrong_rows(contender.name, rows_of(session), expected)
             session.execute(f"DROP KEYSPACE {keyspace}", timeout=60)
         self.runs.setdefault(contender.name, []).append(run)
@@ -201,7 +200,8 @@ def peaks_until(
     """
     peaks = {"jvm": 0.0, "python": 0.0}
     while not done():
-        peaks = {name: max(peaks[name], mib) for name, mib in memory_of(job).items()}
+        here = memory_of(job)
+        peaks = {name: max(peaks[name], mib) for name, mib in here.items()}
         if not job.is_running() or job.status() == psutil.STATUS_ZOMBIE:
             raise SystemExit("the job has ended")
         time.sleep(LOOK_SECONDS)

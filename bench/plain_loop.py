@@ -58,8 +58,11 @@ class LoopWindow:
     """The events of a window, and by currency the sums of its parts."""
 
     def __init__(self, ids: bytes = b"", sums: bytes = b"") -> None:
-        self.ids = {ids[place : place + 16] for place in range(0, len(ids), 16)}
-        self.sums: dict[str, list[int]] = msgspec.msgpack.decode(sums) if sums else {}
+        places = range(0, len(ids), 16)
+        self.ids = {ids[place : place + 16] for place in places}
+        self.sums: dict[str, list[int]] = {}
+        if sums:
+            self.sums = msgspec.msgpack.decode(sums)
 
     def add(self, sale: Sale) -> bool:
         """Whether the sale was new to the window."""
@@ -113,12 +116,7 @@ class PlainLoop:
         changed = self._count([message for message in found if message.error() is None])
         write_groups(self._session, self._rows(changed))
         write_groups(self._session, self._states(changed))
-        # The end of a partition lies behind the marker of its last transaction, which is no
-        # message.
-        reached = {
-            message.partition() or 0: (message.offset() or 0) + (message.error() is None)
-            for message in found
-        }
+        reached = {message.partition() or 0: _until(message) for message in found}
         places = [TopicPartition(SALES.topic, number, until) for number, until in reached.items()]
         self._consumer.commit(offsets=places, asynchronous=False)
         write_groups(
@@ -135,7 +133,8 @@ class PlainLoop:
         sales = [self._decoder.decode(message.value() or b"") for message in messages]
         keys = [(sale.store_id, _start(sale)) for sale in sales]
         self._load({key for key in keys if key not in self._windows})
-        return {key for key, sale in zip(keys, sales, strict=True) if self._windows[key].add(sale)}
+        sold = zip(keys, sales, strict=True)
+        return {key for key, sale in sold if self._windows[key].add(sale)}
 
     def _load(self, keys: set[Key]) -> None:
         asked = sorted(keys)
@@ -170,6 +169,11 @@ class PlainLoop:
             window = self._windows[store, start]
             kept = b"".join(window.ids), msgspec.msgpack.encode(window.sums)
             yield [self._keep((store, start, *kept, len(window.ids)))]
+
+
+def _until(message: Message) -> int:
+    # The end of a partition lies behind the marker of its last transaction, which is no message.
+    return (message.offset() or 0) + (message.error() is None)
 
 
 def _start(sale: Sale) -> int:

@@ -81,7 +81,8 @@ def main() -> int:
     parser.add_argument("--share", type=float, default=1.0, help="of the records")
     options = parser.parse_args()
     for name in options.shapes:
-        shape, count = SHAPES[name][0], int(SHAPES[name][1] * options.share)
+        shape, records = SHAPES[name]
+        count = int(records * options.share)
         with own_stack() as bench:
             for number in range(options.runs):
                 # In turn, so that a quieter hour is everybody's.

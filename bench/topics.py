@@ -69,7 +69,11 @@ class AnnouncedWindows:
                 self.seen.setdefault((update["store_id"], update["events"]), time.monotonic())
 
 
-def send_for(settings: Settings, seconds: float, begin: int) -> dict[tuple[str, int], float]:
+def send_for(
+    settings: Settings,
+    seconds: float,
+    begin: int,
+) -> dict[tuple[str, int], float]:
     """By store and number when each record was sent, in monotonic seconds; RATE a second a topic.
 
     Each is the next event of a store's window.

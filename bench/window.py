@@ -45,7 +45,8 @@ def micro_batches(home: Path) -> list[int]:
         for file in (home / "logs").glob("speed-progress-*.jsonl")
         for line in file.read_text("utf-8").splitlines()
     ]
-    reports = sorted((json.loads(line) for line in lines), key=lambda report: report["batch_id"])
+    reports = [json.loads(line) for line in lines]
+    reports.sort(key=lambda report: report["batch_id"])
     return [report["duration_ms"]["triggerExecution"] for report in reports if report["input_rows"]]
 
 

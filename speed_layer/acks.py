@@ -69,9 +69,8 @@ def observed(acks: DataFrame) -> DataFrame:
 
 def acks_of(report: Mapping[str, Any]) -> list[Ack]:
     """The acks of a micro-batch's report, one for each partition that it has read."""
-    return [
-        Ack(**told) for told in report.get("observedMetrics", {}).get(METRIC, {}).get(METRIC) or []
-    ]
+    metrics = report.get("observedMetrics", {}).get(METRIC, {})
+    return [Ack(**told) for told in metrics.get(METRIC) or []]
 
 
 def batch_of(acks: Iterable[Ack]) -> pa.RecordBatch:
@@ -106,4 +105,5 @@ def last_read(records: pa.Table) -> tuple[int, int]:
     valued = records.filter(pc.not_equal(records["crc"], NO_CRC))
     if not valued.num_rows:
         return NO_CRC, NO_CRC
-    return valued["offset"][-1].as_py(), valued["crc"][-1].as_py()
+    offset, crc = valued["offset"][-1], valued["crc"][-1]
+    return offset.as_py(), crc.as_py()

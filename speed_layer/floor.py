@@ -74,7 +74,8 @@ def floor_above(master: DataFrame, family: str, starting: Offsets) -> datetime |
     # Asked of the master: Kafka need not hold what lies below, retention may have taken it.
     below = F.lit(False)
     for partition, offset in starting.items():
-        below = below | ((F.col("partition") == partition) & (F.col("offset") < offset))
+        in_partition = F.col("partition") == partition
+        below = below | (in_partition & (F.col("offset") < offset))
     latest = (
         master.where((F.col("source") == family) & below)
         .agg(F.max(F.unix_millis("happened_at")))

@@ -51,10 +51,9 @@ def kept_memory(checkpoint: Path, topics: Sequence[str]) -> dict[str, Remembered
 
 
 def _remembered(kept: Mapping[str, Any]) -> Remembered:
-    return Remembered(
-        kept["topic_id"],
-        {number: (offset, crc) for number, (offset, crc) in numbered(kept["last"]).items()},
-    )
+    topic_id, last = kept["topic_id"], numbered(kept["last"])
+    marks = {number: (offset, crc) for number, (offset, crc) in last.items()}
+    return Remembered(topic_id, marks)
 
 
 def keep_memory(checkpoint: Path, memories: Memories) -> None:
@@ -80,13 +79,12 @@ class Memory:
 
     def note(self, acks: Iterable[Ack]) -> None:
         """What the micro-batch of the acks has read last is kept."""
-        marks = {
-            (ack.topic, ack.partition): (ack.offset, ack.crc) for ack in acks if ack.crc != NO_CRC
-        }
-        for (topic, partition), mark in marks.items():
-            known = self._memories[topic]
-            self._memories[topic] = replace(known, last={**known.last, partition: mark})
-        if marks:
+        marked = [ack for ack in acks if ack.crc != NO_CRC]
+        for ack in marked:
+            known = self._memories[ack.topic]
+            last = {**known.last, ack.partition: (ack.offset, ack.crc)}
+            self._memories[ack.topic] = replace(known, last=last)
+        if marked:
             keep_memory(self._checkpoint, self._memories)
 
 
@@ -133,4 +131,7 @@ def _crc_at(settings: Settings, place: Place) -> int | None:
     """CRC-32 of the committed record at this very offset; None if there is none."""
     first = first_records(settings, [place], TIMEOUT_SECONDS)[place]
     # Where a marker of a transaction lies, or nothing any more, the record behind it comes.
-    return zlib.crc32(first.value() or b"") if first and first.offset() == place[2] else None
+    # Not by its truth: a message without a value has none.
+    if first is not None and first.offset() == place[2]:
+        return zlib.crc32(first.value() or b"")
+    return None

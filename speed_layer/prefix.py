@@ -66,7 +66,8 @@ class Prefix:
         # By the end of the window and not by the event itself: in an open window an event counts
         # however old it is, and once one is dropped all later ones of its window are.
         on_time = starts + WINDOW_MILLIS > reached[:-1] - self.lateness
-        self.frontier, self.late = int(reached[-1]), int((~on_time).sum())
+        self.frontier = int(reached[-1])
+        self.late = int((~on_time).sum())
         yield from self._count(records, starts, np.flatnonzero(on_time))
         # Only now: a window that this very micro-batch has closed takes what came before that.
         for key in [key for key in self.held if self._has_closed(key)]:

@@ -117,7 +117,8 @@ def receipts(records: DataFrame) -> DataFrame:
 def _has_keys() -> Column:
     # A null key ends the query, and each of its restarts: the driver makes the partition's key of
     # it before Cassandra can refuse. A key that is too long is refused.
-    fits = (F.octet_length(F.col(key).cast("string")) <= MOST_TEXT_BYTES for key in KEYS)
+    texts = (F.col(key).cast("string") for key in KEYS)
+    fits = (F.octet_length(text) <= MOST_TEXT_BYTES for text in texts)
     return F.coalesce(reduce(Column.__and__, fits), F.lit(False))
 
 

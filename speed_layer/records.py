@@ -85,7 +85,8 @@ class Records:
         if self.are_sums:
             return list(brought.sum(axis=0).tolist())
         at, columns = self.at[which].tolist(), brought.T.tolist()
-        return [part.of(at, column) for part, column in zip(self.of, columns, strict=True)]
+        by_part = zip(self.of, columns, strict=True)
+        return [part.of(at, column) for part, column in by_part]
 
 
 def packed(records: DataFrame) -> DataFrame:
@@ -123,7 +124,9 @@ def runs_of(keys: Ints) -> list[tuple[int, int]]:
     """
     if keys.shape[1] == 0:
         return []
-    begins = np.flatnonzero(np.r_[True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)]).tolist()
+    earlier, later = keys[:, :-1], keys[:, 1:]
+    differs = (later != earlier).any(axis=0)
+    begins = np.flatnonzero(np.r_[True, differs]).tolist()
     return list(
         zip(begins, [*begins[1:], keys.shape[1]], strict=True),
     )

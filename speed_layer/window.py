@@ -86,4 +86,5 @@ def _joined(
     one: Sequence[Value],
     other: Sequence[Value],
 ) -> list[Value]:
-    return [part.plus(*values) for part, *values in zip(of, one, other, strict=True)]
+    by_part = zip(of, one, other, strict=True)
+    return [part.plus(*values) for part, *values in by_part]

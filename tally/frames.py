@@ -245,12 +245,14 @@ def _sums(family: Family, axes: Column) -> Column:
     folds = {
         **{part.name: (part.name, fold_of(part)) for part in family.parts},
         **{f"excluded_{part.name}": (part.name, fold_of(part)) for part in family.parts},
-    }
-    zero, one = F.lit(0).cast("bigint"), F.lit(1).cast("bigint")
+    }.items()
+    zero = F.lit(0).cast("bigint")
+    one = F.lit(1).cast("bigint")
+    starts = [fold.start.alias(name) for name, (_, fold) in folds]
     start = F.struct(
         F.lit(None).cast("string").alias("last"),
         zero.alias("first_copies"),
-        *(fold.start.alias(name) for name, (_, fold) in folds.items()),
+        *starts,
     )
 
     def add(acc: Column, member: Column) -> Column:
@@ -270,12 +272,16 @@ def _sums(family: Family, axes: Column) -> Column:
                 F.when(adds[name != part], fold.add(acc[name], member, part))
                 .otherwise(acc[name])
                 .alias(name)
-                for name, (part, fold) in folds.items()
+                for name, (part, fold) in folds
             ),
         )
 
     def result(acc: Column) -> Column:
-        told = (fold.end(acc[name]).alias(name) for name, (_, fold) in folds.items())
-        return F.struct(axes.alias("axes"), acc["first_copies"].alias("first_copies"), *told)
+        sums = {name: fold.end(acc[name]) for name, (_, fold) in folds}
+        return F.struct(
+            axes.alias("axes"),
+            acc["first_copies"].alias("first_copies"),
+            *(value.alias(name) for name, value in sums.items()),
+        )
 
     return F.aggregate("members", start, add, result)

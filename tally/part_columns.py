@@ -51,19 +51,24 @@ def _sum() -> Fold:
 
 
 def _count() -> Fold:
-    return Fold(F.lit(0).cast("bigint"), lambda total, event, name: total + F.lit(1).cast("bigint"))
+    def add(total: Column, event: Column, name: str) -> Column:
+        return total + F.lit(1).cast("bigint")
+
+    return Fold(F.lit(0).cast("bigint"), add)
 
 
 def _min() -> Fold:
     # least() and greatest() leave nulls out.
     return Fold(
-        F.lit(None).cast("bigint"), lambda so_far, event, name: F.least(so_far, event[name])
+        F.lit(None).cast("bigint"),
+        lambda so_far, event, name: F.least(so_far, event[name]),
     )
 
 
 def _max() -> Fold:
     return Fold(
-        F.lit(None).cast("bigint"), lambda so_far, event, name: F.greatest(so_far, event[name])
+        F.lit(None).cast("bigint"),
+        lambda so_far, event, name: F.greatest(so_far, event[name]),
     )
 
 

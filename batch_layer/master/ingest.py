@@ -257,13 +257,17 @@ def _committed_between(
     return committed_records(ingest.spark, ingest.settings, first, end).count()
 
 
+def _held_until(until: TopicOffsets, topic: str, number: int) -> int:
+    return until.get(topic, {}).get(number, 0)
+
+
 def _at_or_above(until: TopicOffsets, end: TopicOffsets) -> list[Column]:
     """One condition for each partition: the record is not in the table yet."""
     # A lost checkpoint reads again what the table has: 110 rows for 65 records without this (seen).
     return [
         (F.col("topic") == topic)
         & (F.col("partition") == number)
-        & (F.col("offset") >= until.get(topic, {}).get(number, 0))
+        & (F.col("offset") >= _held_until(until, topic, number))
         for topic, offsets in end.items()
         for number in offsets
     ]
@@ -273,7 +277,7 @@ def _furthest(until: TopicOffsets, end: TopicOffsets) -> dict[str, dict[int, int
     return {
         topic: {
             # The further one: a micro-batch that the table had already ends before the table does.
-            number: max(offset, until.get(topic, {}).get(number, 0))
+            number: max(offset, _held_until(until, topic, number))
             for number, offset in offsets.items()
         }
         for topic, offsets in end.items()

@@ -50,7 +50,8 @@ def last_marks(days: Iterable[Row]) -> dict[str, dict[int, Mark]]:
     # A partition has a row for each day that it has records of: the one that reaches furthest
     # overwrites the others.
     for day in sorted(days, key=lambda day: day["until"]):
-        marks.setdefault(day["source"], {})[day["partition"]] = Mark(**day["last"].asDict())
+        last = Mark(**day["last"].asDict())
+        marks.setdefault(day["source"], {})[day["partition"]] = last
     return marks
 
 

@@ -77,9 +77,8 @@ def master_records(kafka: DataFrame) -> DataFrame:
 
 
 def _is_readable(text: Column) -> Column:
-    of_its_family = [
-        (F.col("topic") == family.topic) & readable(text, family) for family in FAMILIES.values()
-    ]
+    topic, families = F.col("topic"), FAMILIES.values()
+    of_its_family = [(topic == family.topic) & readable(text, family) for family in families]
     return reduce(Column.__or__, of_its_family)
 
 

@@ -46,10 +46,10 @@ def oldest_raw(settings: Settings, topic: str) -> datetime | None:
             at.partition: max(0, at.offset)
             for at in committed_positions(consumer, lanes, TIMEOUT_SECONDS)
         }
-    behind = {number: at for number, at in reached.items() if at < kept[number].end}
-    if any(at < kept[number].earliest for number, at in behind.items()):
+    behind = [number for number, at in reached.items() if at < kept[number].end]
+    if any(reached[number] < kept[number].earliest for number in behind):
         return UNKNOWN_PAST
-    places = [(topic, number, at) for number, at in behind.items()]
+    places = [(topic, number, reached[number]) for number in behind]
     found = first_records(settings, places, TIMEOUT_SECONDS).values()
     # None where only markers of transactions follow.
     arrivals = [from_millis(first.timestamp()[1]) for first in found if first is not None]
@@ -78,7 +78,7 @@ def stable_offsets(settings: Settings, topic: str) -> tuple[Kept, set[int]]:
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
         kept = kept_offsets(settings, [topic])[topic]
-        still_open = {number for number, (_, end) in written.items() if kept[number][1] < end}
+        still_open = {number for number in written if kept[number].end < written[number].end}
         if not still_open or time.monotonic() > deadline:
             return kept, still_open
         time.sleep(LOOK_EVERY_SECONDS)
@@ -97,7 +97,8 @@ def oldest_canonical(
         for number, (_, end) in kept.items()
         if held.get(number, 0) < end
     }
-    lost = {number: UNKNOWN_PAST for number, offset in behind.items() if offset < kept[number][0]}
+    gone = [number for number, offset in behind.items() if offset < kept[number].earliest]
+    lost = dict.fromkeys(gone, UNKNOWN_PAST)
     starting = {number: offset for number, offset in behind.items() if number not in lost}
     if not starting:
         return lost
@@ -114,5 +115,6 @@ def oldest_canonical(
         F.timestamp_millis(F.lit(0)),
     )
     waiting = canonical_records(kafka).select("partition", F.unix_millis(arrival).alias("arrival"))
-    oldest = waiting.groupBy("partition").agg(F.min("arrival").alias("oldest")).collect()
+    earliest = F.min("arrival").alias("oldest")
+    oldest = waiting.groupBy("partition").agg(earliest).collect()
     return lost | {row["partition"]: from_millis(row["oldest"]) for row in oldest}

@@ -20,6 +20,7 @@ from tally.settings import Settings
 SHOWN = 3
 _PARTITIONS_AT_ONCE = 1_000
 _DAY_MILLIS = 86_400_000
+_BEGINNING = date(1970, 1, 1)
 
 # Store and start in milliseconds since 1970; events and parts.
 Window: TypeAlias = tuple[str, int]
@@ -79,7 +80,7 @@ def check_generation(
          changes nothing.
     Out: counts, and first and last days (since 1970) of stores and of their currencies.
     """
-    days = {(day - date(1970, 1, 1)).days: number for day, number in earlier.items()}
+    days = {(day - _BEGINNING).days: number for day, number in earlier.items()}
     names = ("store_id", "window_start", "touched", "events", *family.sums)
 
     def check(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -89,10 +90,7 @@ def check_generation(
             for batch in batches
             for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
         )
-        by_day = (
-            (day, list(some))
-            for day, some in groupby(rows, key=lambda row: (row[0], row[1] // _DAY_MILLIS))
-        )
+        by_day = ((day, list(some)) for day, some in groupby(rows, key=_store_day))
         # Lots of whole days, never of rows: a window is compared with all of its rows.
         while some := list(islice(by_day, _PARTITIONS_AT_ONCE)):
             found = msgspec.msgpack.encode(_checked(some, reader, family))
@@ -114,6 +112,10 @@ def check_generation(
     return whole
 
 
+def _store_day(row: Sequence[Any]) -> tuple[str, int]:
+    return row[0], row[1] // _DAY_MILLIS
+
+
 def _checked(
     days: Sequence[tuple[tuple[str, int], Sequence[Any]]],
     reader: HeldReader,
@@ -131,7 +133,9 @@ def _checked(
         ]
     )
     owed = {
-        (row[0], row[1]): tuple(int(value) for value in row[3:]) for _, rows in days for row in rows
+        (store, start): tuple(int(value) for value in values)
+        for _, rows in days
+        for store, start, _, *values in rows
     }
     found = CheckedGeneration(
         windows=len(owed),
@@ -181,5 +185,5 @@ def _sums(rows: Sequence[HeldRow]) -> Values:
 
 
 def _widen(spans: dict[str, Span], key: str, span: Span) -> None:
-    known = spans.get(key, span)
-    spans[key] = min(known[0], span[0]), max(known[1], span[1])
+    first, last = spans.get(key, span)
+    spans[key] = min(first, span[0]), max(last, span[1])

@@ -159,7 +159,7 @@ def expected_windows(
     # Coordinates that the master holds twice are one record.
     once = contributions(_readable(master), family).dropDuplicates(["partition", "offset"])
     parts = once.join(counted, on=["partition", "offset"]).groupBy("store_id", "window_start")
-    sums = parts.agg(*(F.sum(F.col(part).cast(WIDE)).alias(part) for part in family.sums))
+    sums = parts.agg(*(_wide_sum(part) for part in family.sums))
     rows = considered.join(sums, on=["store_id", "window_start"], how="left")
     return rows.select(
         "store_id",
@@ -174,6 +174,10 @@ def expected_windows(
             for part in family.sums
         ),
     )
+
+
+def _wide_sum(part: str) -> Column:
+    return F.sum(F.col(part).cast(WIDE)).alias(part)
 
 
 def _readable(master: DataFrame) -> DataFrame:

@@ -137,7 +137,8 @@ class PointerTable:
             "SELECT generation FROM batch_pointer_history"
             " WHERE family = ? AND day = ? AND generation = ?"
         )
-        return self._session.execute(history, [self.family, day, generation]).one() is not None
+        entry = self._session.execute(history, [self.family, day, generation]).one()
+        return entry is not None
 
     def _published(self, days: Collection[date] | None = None) -> list[Any]:
         """Rows of the days that are served, None: of all."""

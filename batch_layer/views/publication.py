@@ -236,22 +236,20 @@ def _pins(job: RebuildJob, pinned: _Pinned, epochs: Epochs | None = None) -> Dat
     0 of one that has not the day's epoch.
     """
 
-    def is_known(day: date, epoch: int) -> bool:
-        return epochs is None or epochs.of(day) == epoch
+    def end(day: date, pointer: Generation, number: int) -> int:
+        is_known = epochs is None or epochs.of(day) == pointer.epoch
+        return pointer.pinned.get(number, 0) if is_known else 0
 
     reached = [
-        (day, number, pointer.pinned.get(number, 0) if is_known(day, pointer.epoch) else 0)
+        (day, number, end(day, pointer, number))
         for day, pointer in pinned.current.items()
         for number in pinned.pin.until
     ]
     # Of rows in Arrow Spark makes a relation of its own; tuples would go through a Python worker.
     columns = zip(*reached, strict=True) if reached else ([], [], [])
-    return job.spark.createDataFrame(
-        pa.table(
-            [pa.array(column, kind) for column, kind in zip(columns, _PIN.types, strict=True)],
-            schema=_PIN,
-        )
-    )
+    typed = zip(columns, _PIN.types, strict=True)
+    arrays = [pa.array(column, kind) for column, kind in typed]
+    return job.spark.createDataFrame(pa.table(arrays, schema=_PIN))
 
 
 def _refuse_unequal(found: Sequence[Unequal], family: Family, token: int) -> None:

@@ -27,7 +27,8 @@ class WantedDays:
 
 def days_between(first: date, last: date) -> list[date]:
     """Every day from first to last, both inclusive."""
-    return [first + timedelta(days=i) for i in range((last - first).days + 1)]
+    count = (last - first).days + 1
+    return [first + timedelta(days=i) for i in range(count)]
 
 
 @dataclass(frozen=True)

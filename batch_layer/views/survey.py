@@ -26,11 +26,12 @@ def surveyed(fates: DataFrame) -> DataFrame:
          conflict, unreadable, elsewhere bigint; first_arrival bigint (milliseconds since 1970; null
          where nothing can be read).
     """
-    counts = [F.count_if(F.col("fate") == fate).alias(fate) for fate in FATES]
+    its_fate = F.col("fate")
+    counts = [F.count_if(its_fate == fate).alias(fate) for fate in FATES]
     # Of what can be read: garbage is no arrival of the family's data.
     arrival = F.unix_millis(
         F.min(
-            F.when(F.col("fate") != UNREADABLE, F.col("committed_at")),
+            F.when(its_fate != UNREADABLE, F.col("committed_at")),
         )
     )
     # One pass over all records: each further question of its own, such as how many conflicts there

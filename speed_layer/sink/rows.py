@@ -51,7 +51,8 @@ def insert_statement(family: Family, keyspace: str) -> str:
     """The INSERT of a speed row: every column, so that a row is never a mix of two writes."""
     columns = row_columns(family)
     # All of them in each write: what an update leaves out expires at the time of its own (seen).
-    names, marks = ", ".join(f'"{name}"' for name in columns), ", ".join("?" * len(columns))
+    names = ", ".join(f'"{name}"' for name in columns)
+    marks = ", ".join("?" * len(columns))
     return (
         f"INSERT INTO {keyspace}.{family.speed_table} ({names})"
         f" VALUES ({marks}) USING TIMESTAMP ? AND TTL ?"

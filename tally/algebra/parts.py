@@ -226,8 +226,8 @@ class Histogram(Part):
         """
         reached = list(accumulate(count for _, count in value))
         wanted = share * reached[-1] if reached else 0
-        ends = (end for (end, _), so_far in zip(value, reached, strict=True) if so_far >= wanted)
-        return next(ends, None)
+        buckets = zip(value, reached, strict=True)
+        return next((end for (end, _), so_far in buckets if so_far >= wanted), None)
 
     @staticmethod
     def _counted(pairs: Sequence[Sequence[int]]) -> list[list[int]]:

@@ -87,7 +87,8 @@ def _without_excluded(
     if not all(part.is_invertible for part in parts):
         return None
     # A dimension that was named anew between the layers: its exclusions still belong to the total.
-    emptied = [axes for axes, taken in batch.excluded.items() if any(taken.values())]
+    excluded = batch.excluded.items()
+    emptied = [axes for axes, taken in excluded if any(taken.values())]
     return {
         axes: _less(
             parts,
