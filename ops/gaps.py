@@ -58,7 +58,8 @@ def readable_topics() -> list[str]:
 
     Raw ones are the normaliser's, canonical ones the master's.
     """
-    raw = [entry["raw"] for name, entry in loader.topics().items() if name in FAMILIES]
+    topics = loader.topics()
+    raw = [entry["raw"] for name, entry in topics.items() if name in FAMILIES]
     return [*raw, *FAMILIES]
 
 
@@ -185,9 +186,9 @@ def _of_the_normaliser(
     )
     kept = {at.topic: at for at in answer}
     known = TopicIds.read(kept[NORMALISER_ANCHOR].metadata).topic_ids.get(topic)
-    return max(0, kept[topic].offset), Bookmark.read(kept[topic].metadata) or (
-        Bookmark(known) if known else None
-    )
+    committed = kept[topic]
+    bookmark = Bookmark.read(committed.metadata) or (Bookmark(known) if known else None)
+    return max(0, committed.offset), bookmark
 
 
 def _of_the_master(

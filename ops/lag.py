@@ -90,8 +90,9 @@ def _reach(settings: Settings, session: Session) -> _Reach:
     with kafka_consumer(settings, NORMALISER_GROUP) as consumer:
         raw_ends, canonical_ends = _ends(consumer, raw), _ends(consumer, FAMILIES)
         committed = committed_positions(consumer, raw_ends, _TIMEOUT_SECONDS)
+    positions = {(part.topic, part.partition): part.offset for part in committed}
     # A group without a position (-1001) has read nothing.
-    done = {(part.topic, part.partition): max(0, part.offset) for part in committed}
+    done = {lane: max(0, position) for lane, position in positions.items()}
     return _Reach(
         raw_ends,
         canonical_ends,
@@ -130,7 +131,8 @@ def _records(reached: Offsets, ends: Offsets) -> int:
 
 
 def _seconds(settings: Settings, reached: Offsets, ends: Offsets) -> float:
-    unread = {key: reached.get(key, 0) for key, end in ends.items() if reached.get(key, 0) < end}
+    read = {key: reached.get(key, 0) for key in ends}
+    unread = {key: offset for key, offset in read.items() if offset < ends[key]}
     arrivals = _first_arrivals(settings, unread) if unread else []
     return max(0.0, time.time() - min(arrivals)) if arrivals else 0.0
 

@@ -15,8 +15,10 @@ def root_cause(text: str) -> str:
     """
     _, traceback, after = text.rpartition(_TRACEBACK)
     if traceback:
+        lines = after.splitlines()[1:]
         found = next(
-            (line for line in after.splitlines()[1:] if line and not line[0].isspace()), text
+            (line for line in lines if line and not line[0].isspace()),
+            text,
         )
     else:
         found = next(

@@ -78,4 +78,5 @@ def keep_whole(file: Path, text: str) -> None:
 
 def _numbers(folder: Path) -> list[int]:
     # Beside them lie their checksums, and what a crash has left half-written.
-    return [int(file.name) for file in folder.glob("*") if file.name.isdigit()]
+    names = (file.name for file in folder.glob("*"))
+    return [int(name) for name in names if name.isdigit()]

@@ -12,4 +12,5 @@ def chunks(items: Sequence[Item], at_once: int) -> Iterator[list[Item]]:
     >>> list(chunks("abcde", 2))
     [['a', 'b'], ['c', 'd'], ['e']]
     """
-    return (list(items[first : first + at_once]) for first in range(0, len(items), at_once))
+    starts = range(0, len(items), at_once)
+    return (list(items[first : first + at_once]) for first in starts)

@@ -53,7 +53,10 @@ def note_gap(session: Session, gap: AcceptedGap) -> None:
     session.execute(_NOTE, [getattr(gap, name) for name in AcceptedGap.__dataclass_fields__])
 
 
-def past_gaps(until: TopicOffsets, gaps: Iterable[AcceptedGap]) -> dict[str, dict[int, int]]:
+def past_gaps(
+    until: TopicOffsets,
+    gaps: Iterable[AcceptedGap],
+) -> dict[str, dict[int, int]]:
     """First offset still wanted by topic and partition.
 
     One that lies in a gap is moved to the gap's end.
@@ -66,6 +69,7 @@ def past_gaps(until: TopicOffsets, gaps: Iterable[AcceptedGap]) -> dict[str, dic
     wanted = {topic: dict(offsets) for topic, offsets in until.items()}
     # Ascending: the end of one may lie in the next.
     for gap in sorted(gaps, key=lambda gap: gap.from_offset):
-        if gap.from_offset <= wanted.get(gap.topic, {}).get(gap.partition, 0) < gap.until_offset:
+        position = wanted.get(gap.topic, {}).get(gap.partition, 0)
+        if gap.from_offset <= position < gap.until_offset:
             wanted.setdefault(gap.topic, {})[gap.partition] = gap.until_offset
     return wanted

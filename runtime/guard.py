@@ -114,7 +114,8 @@ class BodyBudget:
             nonlocal read, taken
             message = await receive()
             # By what has come: how long the body is to be is only the client's word.
-            before, read = max(0, read - _FREE_BYTES), read + len(message.get("body", b""))
+            before = max(0, read - _FREE_BYTES)
+            read += len(message.get("body", b""))
             taken = max(0, read - _FREE_BYTES)
             self._bytes += taken - before
             if taken and self._bytes > self._most_bytes:
@@ -141,7 +142,8 @@ def known_hosts(address: str, allowed: str) -> frozenset[str]:
     Loopback, its own host, and those listed with commas (`*`: any).
     """
     own = address.rsplit(":", 1)[0].strip("[]").lower()
-    listed = (name.strip().strip("[]").lower() for name in allowed.split(","))
+    names = (name.strip() for name in allowed.split(","))
+    listed = (name.strip("[]").lower() for name in names)
     return frozenset(name for name in (*_LOOPBACK, own, *listed) if name not in _WILDCARDS)
 
 

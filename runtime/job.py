@@ -107,8 +107,12 @@ def end_now(name: str, reason: str) -> NoReturn:
 def _stop_signals() -> Iterator[Event]:
     """Set by SIGTERM and SIGINT inside the block."""
     stopped = Event()
+
+    def stop(*_: Any) -> None:
+        stopped.set()
+
     numbers = (signal.SIGTERM, signal.SIGINT)
-    before = {number: signal.signal(number, lambda *_: stopped.set()) for number in numbers}
+    before = {number: signal.signal(number, stop) for number in numbers}
     try:
         yield stopped
     finally:

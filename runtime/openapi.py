@@ -75,7 +75,8 @@ class DescribedApp(FastAPI):
         if self.openapi_schema is None:
             # FastAPI knows pydantic's models alone, and would encode answers through them.
             _, schemas = msgspec.json.schema_components(self._shapes, ref_template=_REFERENCE)
-            super().openapi().setdefault("components", {}).setdefault("schemas", {}).update(schemas)
+            components = super().openapi().setdefault("components", {})
+            components.setdefault("schemas", {}).update(schemas)
         return super().openapi()
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from schemas import loader
-from schemas.source import Source
+from schemas.source import PartShape, Source
 from tally.algebra.parts import Part, Sum
 from tally.families import Family
 from tally.kinds.additive import ADDITIVE
@@ -23,11 +23,15 @@ def family_of(source: Source) -> Family:
         source.name,
         axes=shape.axes,
         # Their order is that of the columns, and of what is kept of an open window.
-        parts=tuple(PARTS[part.kind](part.name, part.unit, part.meaning) for part in shape.parts),
+        parts=tuple(map(_part_of, shape.parts)),
         epoch=shape.epoch,
         kind=KINDS[shape.kind],
         lateness_seconds=source.lateness_seconds,
     )
+
+
+def _part_of(shape: PartShape) -> Part:
+    return PARTS[shape.kind](shape.name, shape.unit, shape.meaning)
 
 
 class Families(Mapping[str, Family]):

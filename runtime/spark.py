@@ -36,7 +36,8 @@ def _with_own_python(spark: SparkSession) -> None:
     # Set on the context, not by the environment: which `python3` the PATH names must not matter.
     spark.sparkContext.pythonExec = sys.executable
     # Spark's archives come before these; the first has a say before anything is imported.
-    spark.sparkContext.environment["PYTHONPATH"] = os.pathsep.join((str(STARTUP), str(REPOSITORY)))
+    path = os.pathsep.join((str(STARTUP), str(REPOSITORY)))
+    spark.sparkContext.environment["PYTHONPATH"] = path
 
 
 def _deleting_in_jvm(spark: SparkSession) -> None:

@@ -24,9 +24,10 @@ def spark_conf(settings: Settings) -> dict[str, str]:
     UTC, Delta, the Kafka source, RocksDB state, on loopback unless set otherwise. Raises TallyError
     when the JVM parts are not there.
     """
-    jars = sorted(str(jar) for jar in (settings.cache / "jars" / "spark").glob("*.jar"))
+    folder = settings.cache / "jars" / "spark"
+    jars = sorted(str(jar) for jar in folder.glob("*.jar"))
     if not jars:
-        raise TallyError(f"no Spark jars in {settings.cache / 'jars' / 'spark'}; run `make setup`")
+        raise TallyError(f"no Spark jars in {folder}; run `make setup`")
     return {
         **forkless_conf(settings.cache),
         "spark.master": settings.spark_master,

@@ -75,9 +75,10 @@ def ends(
     seconds: float,
 ) -> dict[str, dict[int, int]]:
     """End of every partition, by topic and number. Raises KafkaException."""
+    found = {topic: bounds(consumer, topic, seconds) for topic in topics}
     return {
-        topic: {number: at.end for number, at in bounds(consumer, topic, seconds).items()}
-        for topic in topics
+        topic: {number: at.end for number, at in by_number.items()}
+        for topic, by_number in found.items()
     }
 
 

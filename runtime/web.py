@@ -55,7 +55,11 @@ class _Server(uvicorn.Server):
                 connection.expire(connection.loop.time())
 
 
-def serve(app: ASGIApp, place: Place, must_end: Callable[[], bool] = lambda: False) -> None:
+def serve(
+    app: ASGIApp,
+    place: Place,
+    must_end: Callable[[], bool] = lambda: False,
+) -> None:
     """Return after SIGTERM, SIGINT or when `must_end` says so.
 
     What was being answered has been by then. Raises StackError: no address.

@@ -140,10 +140,8 @@ class WriteBatch:
     @classmethod
     def of(cls, statements: Group) -> "WriteBatch":
         """The statements, counted."""
-        return cls(
-            [*statements],
-            sum(_STATEMENT_BYTES + sum(map(len, filter(None, one.values))) for one in statements),
-        )
+        value_bytes = sum(sum(map(len, filter(None, one.values))) for one in statements)
+        return cls([*statements], _STATEMENT_BYTES * len(statements) + value_bytes)
 
     def takes(self, part: "WriteBatch") -> bool:
         """Whether the other one has room in this."""
@@ -161,7 +159,9 @@ class WriteBatch:
 
 def _parts(group: Group) -> Iterator[WriteBatch]:
     whole = WriteBatch.of(group)
-    return iter([whole]) if whole.bytes <= GROUP_BYTES else (WriteBatch.of([one]) for one in group)
+    if whole.bytes <= GROUP_BYTES:
+        return iter([whole])
+    return (WriteBatch.of([one]) for one in group)
 
 
 def _replicas(statement: BoundStatement, nodes: Metadata) -> Hashable:

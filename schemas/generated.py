@@ -68,11 +68,12 @@ def views_of(source: Source) -> str:
 
 def _speed_columns(source: Source) -> list[Column]:
     fields = {field.name: field for field in source.fields}
+    axes = source.family.axes
     return [
         Column("store_id", "text", "the store"),
         Column("day", "date", "UTC day of window_start"),
         Column("window_start", "timestamp", "UTC, aligned to 15 minutes"),
-        *(Column(axis, "text", _remark(fields[axis])) for axis in source.family.axes),
+        *(Column(axis, "text", _remark(fields[axis])) for axis in axes),
         Column("dim", "text", "'*' for the window's total row"),
         Column("dim_value", "text", "'' for the window's total row"),
         Column("events", "bigint", _STATE),

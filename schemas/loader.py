@@ -26,7 +26,8 @@ def sources() -> Mapping[str, Source]:
     Read once a process, from the environment: what comes of it (families, tables, topics) is
     wanted in places that no settings reach, as Spark's Python workers. Raises BadSource.
     """
-    outside = [Path(one) for one in os.environ.get(FURTHER, "").split(os.pathsep) if one]
+    further = os.environ.get(FURTHER, "").split(os.pathsep)
+    outside = [Path(one) for one in further if one]
     return read_sources([*_own_folders(), *outside])
 
 
@@ -79,7 +80,9 @@ def topics() -> dict[str, dict[str, str]]:
 
     The canonical topic of a source has its raw topic too.
     """
-    found = {name: told for one in sources().values() for name, told in topics_of(one).items()}
+    found: dict[str, dict[str, str]] = {}
+    for source in sources().values():
+        found |= topics_of(source)
     return {**found, **_topics_file()["topics"]}
 
 
@@ -125,7 +128,8 @@ def table_statements() -> tuple[str, ...]:
     for readers, nothing is read.
     """
     copies = own_sources()
-    files = [file for file in sorted((FOLDER / "views").glob("*.cql")) if file.stem not in copies]
+    views = sorted((FOLDER / "views").glob("*.cql"))
+    files = [file for file in views if file.stem not in copies]
     texts = [file.read_text("utf-8") for file in files]
     return tuple(
         part.strip()

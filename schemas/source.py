@@ -130,7 +130,7 @@ def by_name(
     two of them want one name, topic or path.
     """
     sources: dict[str, Source] = {}
-    owners: dict[tuple[str, str], str] = {("topic", name): whose for name, whose in taken.items()}
+    owners = {("topic", name): whose for name, whose in taken.items()}
     roles: dict[str, tuple[str, str]] = {}
     # Topics, raw and canonical, are of one name space; paths of another.
     for source in found:

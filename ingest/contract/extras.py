@@ -34,9 +34,14 @@ def kept_extra(extra: JsonObject) -> JsonObject | None:
     """
     if not extra:
         return None
-    kept = {_kept_name(name, name): _kept(value, name, name) for name, value in extra.items()}
+    fields = extra.items()
+    kept = {_kept_name(name, name): _kept(value, name, name) for name, value in fields}
     if len(_ENCODER.encode(kept)) > MOST_BYTES:
-        raise _too_large(max(kept, key=lambda name: len(_ENCODER.encode(kept[name])) + len(name)))
+
+        def size(name: str) -> int:
+            return len(_ENCODER.encode(kept[name])) + len(name)
+
+        raise _too_large(max(kept, key=size))
     return kept
 
 
@@ -55,7 +60,8 @@ def _kept(value: Any, name: str, top: str) -> Any:
     if type(value) is dict:
         if is_personal(name):
             return MARK
-        return {_kept_name(inner, top): _kept(one, inner, top) for inner, one in value.items()}
+        fields = value.items()
+        return {_kept_name(inner, top): _kept(one, inner, top) for inner, one in fields}
     if type(value) is list:
         return MARK if is_personal(name) else [_kept(one, name, top) for one in value]
     if type(value) is str:

@@ -12,6 +12,7 @@ from tally.errors import RejectedEvent
 MAX_DEPTH = 32
 _KEY_END = re.compile(rb'"[ \t\r\n]*:')
 _DECODER = msgspec.json.Decoder(float_hook=Decimal)
+_OBJECT_OR_ARRAY = (dict, list)
 
 JsonObject = dict[str, Any]
 
@@ -88,9 +89,9 @@ def _keys(tree: Any, depth: int) -> int:
         raise _too_deep()
     if type(tree) is dict:
         return len(tree) + sum(
-            [_keys(value, depth - 1) for value in tree.values() if type(value) in (dict, list)]
+            [_keys(value, depth - 1) for value in tree.values() if type(value) in _OBJECT_OR_ARRAY]
         )
-    return sum([_keys(value, depth - 1) for value in tree if type(value) in (dict, list)])
+    return sum([_keys(value, depth - 1) for value in tree if type(value) in _OBJECT_OR_ARRAY])
 
 
 def _refuse_duplicate_fields(message: bytes) -> None:
@@ -118,4 +119,8 @@ def pointer(*names: str | int) -> str:
     >>> pointer("transactions", 0, "price")
     '/transactions/0/price'
     """
-    return "".join("/" + str(name).replace("~", "~0").replace("/", "~1") for name in names)[:200]
+    return "".join("/" + _escaped(str(name)) for name in names)[:200]
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")

@@ -144,7 +144,8 @@ def _receiver(endpoint: Endpoint, gateway: Gateway) -> Callable[[Request], Await
 
 
 def _is_ndjson(request: Request) -> bool:
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    content_type = request.headers.get("content-type", "")
+    media_type = content_type.partition(";")[0].strip().lower()
     if media_type not in (_JSON, _NDJSON):
         raise HttpRefusal(
             415,

@@ -141,7 +141,8 @@ def lines_of(body: bytes, is_ndjson: bool) -> Iterator[tuple[int, bytes]]:
             f"the body has {lines:,} lines; at most {MOST_LINES:,} are taken at once,"
             " send it in parts"
         )
-    stripped = ((number, line.strip()) for number, line in enumerate(io.BytesIO(body), start=1))
+    numbered = enumerate(io.BytesIO(body), start=1)
+    stripped = ((number, line.strip()) for number, line in numbered)
     return ((number, line) for number, line in stripped if line)
 
 

@@ -82,7 +82,8 @@ class Janitor:
             asked, require_stable=True, request_timeout=_TIMEOUT_SECONDS
         )
         kept = answers[self._group].result(_TIMEOUT_SECONDS).topic_partitions
-        return {(at.topic, at.partition): at.offset for at in kept if at.topic in self._topics}
+        ours = [at for at in kept if at.topic in self._topics]
+        return {(at.topic, at.partition): at.offset for at in ours}
 
     def _first_younger(
         self, admin: Any, read: Mapping[tuple[str, int], int]

@@ -174,7 +174,10 @@ def replay(  # noqa: PLR0913  # the options of the command line
     disorder: Annotated[
         str, typer.Option(metavar="DURATION", help="most jitter of the send time, e.g. 5m")
     ] = "0s",
-    late: Annotated[float, typer.Option(min=0, max=1, help="share of receipts sent late")] = 0,
+    late: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="share of receipts sent late"),
+    ] = 0,
     late_by: Annotated[
         str, typer.Option(metavar="DURATION", help="most delay of a late receipt, e.g. 1d")
     ] = "1d",

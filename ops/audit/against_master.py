@@ -64,7 +64,8 @@ def compare_speed_with_master(
 
     What was late there is a difference.
     """
-    speed = {key: state.values for key, state in speed_windows(session, scope, family).items()}
+    windows = speed_windows(session, scope, family)
+    speed = {key: state.values for key, state in windows.items()}
     return compare_values(family, _in_scope(master.window_values(family), scope), speed)
 
 
@@ -115,10 +116,14 @@ def compare_values(
         for key in keys
     }
     rows = [parts for values in served.values() for parts in values.values()]
+
+    def total(name: str) -> int:
+        return sum(parts.get(name, 0) for parts in rows)
+
     return FamilyComparison(
         windows=len(keys),
         equal=sum(not found for found in wrong.values()),
-        totals={name: sum(parts.get(name, 0) for parts in rows) for name in family.sums},
+        totals={name: total(name) for name in family.sums},
         differences=[difference for found in wrong.values() for difference in found],
     )
 
@@ -127,7 +132,8 @@ def _differences(family: Family, key: Key, expected: Values, got: Values) -> lis
     found = []
     for axes in sorted(expected.keys() | got.keys()):
         for part in family.part_names:
-            should, does = (side.get(axes, {}).get(part, 0) for side in (expected, got))
+            should = expected.get(axes, {}).get(part, 0)
+            does = got.get(axes, {}).get(part, 0)
             if should != does:
                 found.append(
                     Difference(

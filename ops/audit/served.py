@@ -60,7 +60,8 @@ def published_claims(session: Session, family: Family) -> dict[date, Generation]
     rows = session.execute(
         f"SELECT {GENERATION_COLUMNS} FROM batch_pointer WHERE family = %s", [family.name]
     )
-    return {row.day.date(): generation_of(row) for row in rows if row.day is not None}
+    dated = (row for row in rows if row.day is not None)
+    return {row.day.date(): generation_of(row) for row in dated}
 
 
 def _is_served(row: Any, published: Mapping[date, Generation]) -> bool:

@@ -161,8 +161,9 @@ def _join(whole: dict[str, Any], page: dict[str, Any]) -> None:
                 whole["series"].append(series)
     whole["complete"] = whole["complete"] and page["complete"]
     whole["source"] = whole["source"] if whole["source"] == page["source"] else "mixed"
+    statuses = whole["status"], page["status"]
     whole["status"] = next(
-        (one for one in ("provisional", "restated") if one in (whole["status"], page["status"])),
+        (one for one in ("provisional", "restated") if one in statuses),
         "final",
     )
     # Texts of one form, in one zone: the smaller is the earlier.

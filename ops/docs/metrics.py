@@ -49,4 +49,5 @@ def _shown(name: str, value: str | list[str]) -> str:
 def _columns() -> dict[str, str]:
     """Meaning of each column, in the order of the tables."""
     shape = json.loads((loader.FOLDER / "metrics.schema.json").read_text("utf-8"))["properties"]
-    return {name: shape[name]["x-meaning"] for name in dict.fromkeys((*_SAID, *_ASKED))}
+    names = dict.fromkeys((*_SAID, *_ASKED))
+    return {name: shape[name]["x-meaning"] for name in names}

@@ -22,7 +22,8 @@ PAGES: Mapping[str, Callable[[], str]] = {
 
 def written() -> dict[Path, str]:
     """Content by file of all that is generated for readers of the repository."""
-    return {FOLDER / name: made() for name, made in PAGES.items()} | copies(own_sources())
+    pages = {FOLDER / name: made() for name, made in PAGES.items()}
+    return pages | copies(own_sources())
 
 
 def written_of_all(out: Path) -> dict[Path, str]:

@@ -60,11 +60,12 @@ class KafkaBookmarks:
             topic_ids(self._settings, {at.topic for at in committed}) if committed else {}
         )
         known = self._known_ids()
-        # With a deleted topic its positions go too: what is left of it is the id beside the anchor.
-        bookmarks = {
-            (at.topic, at.partition): Bookmark.read(at.metadata) or _unread(known.get(at.topic))
-            for at in committed
-        }
+        bookmarks = {}
+        for at in committed:
+            # With a deleted topic its positions go too: what is left of it is the id beside the
+            # anchor.
+            bookmark = Bookmark.read(at.metadata) or _unread(known.get(at.topic))
+            bookmarks[at.topic, at.partition] = bookmark
         places = {
             lane: (*lane, bookmark.last.offset)
             for lane, bookmark in bookmarks.items()

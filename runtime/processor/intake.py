@@ -223,7 +223,8 @@ class Intake:
 
 def input_of(message: Any) -> Input:
     """A consumed message as the processor's record; header values without bytes are left out."""
-    headers = [(name, value) for name, value in message.headers() or () if isinstance(value, bytes)]
+    found = message.headers() or ()
+    headers = [(name, value) for name, value in found if isinstance(value, bytes)]
     stamp = message.timestamp()[1]
     return Input(
         message.topic(),

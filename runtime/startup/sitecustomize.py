@@ -14,7 +14,8 @@ from pathlib import Path
 
 def without_archives() -> None:
     """The search path names no archive, if PySpark can be imported without."""
-    path, archives = [*sys.path], [entry for entry in sys.path if Path(entry).is_file()]
+    path = [*sys.path]
+    archives = [entry for entry in path if Path(entry).is_file()]
     sys.path[:] = [entry for entry in path if entry not in archives]
     if find_spec("pyspark") is None:
         sys.path[:] = path

@@ -27,9 +27,8 @@ class SpeedSummary:
 
 def speed_summary(log: Path) -> SpeedSummary:
     """Summary of one query's progress lines (JSON: batch_id, input_rows, duration_ms)."""
-    lines = (
-        [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
-    )
+    text = log.read_text("utf-8") if log.exists() else ""
+    lines = [json.loads(line) for line in text.splitlines()]
     held = [
         (int(line["input_rows"]), line["duration_ms"]["triggerExecution"] / 1000)
         for line in lines

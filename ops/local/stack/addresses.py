@@ -58,10 +58,8 @@ def apart(home: Path, inherited: Mapping[str, str]) -> dict[str, str]:
 def _chosen(environment: Mapping[str, str], home: Path) -> dict[str, str]:
     """Variable to address, "" where none is chosen yet."""
     kept = kept_addresses(home)
-    return {
-        variable(name): environment.get(variable(name)) or kept.get(variable(name)) or ""
-        for name in NAMES
-    }
+    variables = [variable(name) for name in NAMES]
+    return {name: environment.get(name) or kept.get(name) or "" for name in variables}
 
 
 def variable(name: str) -> str:

@@ -228,9 +228,8 @@ def _spark_jars() -> Path:
 def _verify(folder: Path, locked: dict[str, str], cache: Path) -> None:
     # By the lock alone, whatever the repository's own checksums said: it is what was tried.
     found = hashes(folder)
-    wrong = sorted(
-        name for name in found.keys() | locked.keys() if found.get(name) != locked.get(name)
-    )
+    names = found.keys() | locked.keys()
+    wrong = sorted(name for name in names if found.get(name) != locked.get(name))
     if wrong:
         raise StackError(
             f"JVM parts: {', '.join(wrong)} differ from ops/local/stack/artifacts.lock;"

@@ -60,7 +60,8 @@ def checks(site: Site) -> Iterator[tuple[str, Check]]:
         yield "cassandra guardrails", _outcome(lambda: _guardrails(site))
         yield "gaps", _outcome(lambda: pipeline.gaps(site.settings))
         yield "tills", _outcome(lambda: pipeline.tills(site.settings))
-    if all(supervisor.is_alive(site, catalogue.SERVICES[name]) for name in ("kafka", "cassandra")):
+    needed = (catalogue.SERVICES[name] for name in ("kafka", "cassandra"))
+    if all(supervisor.is_alive(site, service) for service in needed):
         yield "lag", _outcome(lambda: pipeline.lag(site.settings))
 
 
@@ -155,7 +156,8 @@ def _free_ports(site: Site, service: Service) -> str:
 def _topics(site: Site) -> str:
     found = kafka_admin(site.settings).list_topics(timeout=probes.TIMEOUT_SECONDS).topics
     wanted = site.settings.partitions
-    counts = {name: len(found[name].partitions) if name in found else 0 for name in loader.topics()}
+    held = {name: len(topic.partitions) for name, topic in found.items()}
+    counts = {name: held.get(name, 0) for name in loader.topics()}
     wrong = [f"{name} {count}" for name, count in counts.items() if count != wanted]
     if wrong:
         raise StackError(

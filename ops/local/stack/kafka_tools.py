@@ -61,7 +61,8 @@ def _table(
         raise StackError(
             f"kafka: {TRANSACTIONS} {arguments[0]}: {reason[-1]}; look into the broker's log"
         )
-    header, *rows = [line.split("\t") for line in answer.stdout.splitlines() if "\t" in line]
+    lines = answer.stdout.splitlines()
+    header, *rows = [line.split("\t") for line in lines if "\t" in line]
     return [
         dict(
             zip(map(str.strip, header), map(str.strip, row), strict=False),

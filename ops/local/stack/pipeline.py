@@ -89,7 +89,8 @@ def tills(settings: Settings, now: datetime | None = None) -> str:
     Raises StackError that names those there are.
     """
     rows = _rows(settings, "SELECT store_id, till_id, day, conflicts, records FROM till_finding")
-    new = [row for row in rows if row.day.date() > ((now or datetime.now(UTC)) - RECENT).date()]
+    since = ((now or datetime.now(UTC)) - RECENT).date()
+    new = [row for row in rows if row.day.date() > since]
     if new:
         who = ", ".join(
             f"store {row.store_id} till {row.till_id} on {row.day}"

@@ -100,5 +100,8 @@ class Service:
 
     def ports(self, settings: Settings) -> dict[str, tuple[str, int]]:
         """Setting name to the (host, port) that must be free before a start."""
-        pairs = {name: str(getattr(settings, name)).rsplit(":", 1) for name in self.settings_names}
-        return {name: (host, int(port)) for name, (host, port) in pairs.items()}
+        ports = {}
+        for name in self.settings_names:
+            host, port = str(getattr(settings, name)).rsplit(":", 1)
+            ports[name] = host, int(port)
+        return ports

@@ -123,7 +123,8 @@ class Watcher:
         record = supervisor.record_of(self._site, service)
         process = processes.process_of(record)
         # By the record: a service that was started anew has another environment.
-        if record and process and self._met.get(service.name, (None, {}))[0] != record:
+        met, _ = self._met.get(service.name, (None, {}))
+        if record and process and met != record:
             self._met[service.name] = record, process.environ()
 
     def _look_at(self, service: Service) -> None:
@@ -149,16 +150,15 @@ class Watcher:
             code, words = supervisor.why_ended(self._site, service)
             # Jobs of ours leave a reason; of the others the end of the log is all there is.
             reason = words if code is not None else f"ended by itself; the end of its log: {words}"
-            self._keep(
-                service,
-                (known or Failing(now, reason)).ended(reason, code == REFUSED, self._patience, now),
-            )
+            failed = known or Failing(now, reason)
+            self._keep(service, failed.ended(reason, code == REFUSED, self._patience, now))
         elif known.is_due(self._patience, now):
             self._try(service, known, now)
 
     def _try(self, service: Service, known: Failing, now: float) -> None:
         # Without them it would end at once, and use up its tries.
-        missing = [need for need in service.needs if not self._services[need].is_ready(self._site)]
+        needs = (self._services[name] for name in service.needs)
+        missing = [need.name for need in needs if not need.is_ready(self._site)]
         if missing:
             failing.write_failing(
                 self._site, service, known.waiting_for(missing, self._patience, now)
