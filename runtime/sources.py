@@ -4,14 +4,22 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from schemas import loader
-from schemas.source import Source
-from tally.algebra.parts import Part, Sum
+from schemas.source import PartShape, Source
+from tally.algebra.parts import Count, Histogram, Max, Min, Part, Sum, Uniques
+from tally.epochs import Raised
 from tally.families import Family
 from tally.kinds.additive import ADDITIVE
 from tally.kinds.kind import Kind
 
 # What a descriptor's words mean.
-PARTS: Mapping[str, type[Part]] = {"sum": Sum}
+PARTS: Mapping[str, type[Part]] = {
+    "sum": Sum,
+    "count": Count,
+    "min": Min,
+    "max": Max,
+    "uniques": Uniques,
+    "histogram": Histogram,
+}
 KINDS: Mapping[str, Kind] = {"additive": ADDITIVE}
 
 
@@ -23,11 +31,16 @@ def family_of(source: Source) -> Family:
         source.name,
         axes=shape.axes,
         # Their order is that of the columns, and of what is kept of an open window.
-        parts=tuple(PARTS[part.kind](part.name, part.unit, part.meaning) for part in shape.parts),
+        parts=tuple(map(_part, shape.parts)),
         epoch=shape.epoch,
         kind=KINDS[shape.kind],
+        raised=tuple(Raised(one.first, one.last, one.epoch) for one in shape.raised),
         lateness_seconds=source.lateness_seconds,
     )
+
+
+def _part(shape: PartShape) -> Part:
+    return PARTS[shape.kind](shape.name, shape.unit, shape.meaning)
 
 
 class Families(Mapping[str, Family]):
