@@ -46,4 +46,7 @@ def binder(statement: PreparedStatement) -> Bind:
 
 
 def _serialized(kind: Any, version: int, value: Any) -> Any:
+    if isinstance(value, list):
+        # A struct comes out of Arrow as a dict, and goes into a tuple.
+        value = [tuple(one.values()) if isinstance(one, dict) else one for one in value]
     return kind.serialize(value, version)

@@ -5,13 +5,21 @@ from functools import cache
 
 from schemas import loader
 from schemas.source import PartShape, Source
-from tally.algebra.parts import Part, Sum
+from tally.algebra.parts import Count, Histogram, Max, Min, Part, Sum, Uniques
+from tally.epochs import Raised
 from tally.families import Family
 from tally.kinds.additive import ADDITIVE
 from tally.kinds.kind import Kind
 
 # What a descriptor's words mean.
-PARTS: Mapping[str, type[Part]] = {"sum": Sum}
+PARTS: Mapping[str, type[Part]] = {
+    "sum": Sum,
+    "count": Count,
+    "min": Min,
+    "max": Max,
+    "uniques": Uniques,
+    "histogram": Histogram,
+}
 KINDS: Mapping[str, Kind] = {"additive": ADDITIVE}
 
 
@@ -23,14 +31,15 @@ def family_of(source: Source) -> Family:
         source.name,
         axes=shape.axes,
         # Their order is that of the columns, and of what is kept of an open window.
-        parts=tuple(map(_part_of, shape.parts)),
+        parts=tuple(map(_part, shape.parts)),
         epoch=shape.epoch,
         kind=KINDS[shape.kind],
+        raised=tuple(Raised(one.first, one.last, one.epoch) for one in shape.raised),
         lateness_seconds=source.lateness_seconds,
     )
 
 
-def _part_of(shape: PartShape) -> Part:
+def _part(shape: PartShape) -> Part:
     return PARTS[shape.kind](shape.name, shape.unit, shape.meaning)
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from schemas.source import RecordField, Source
+from schemas.source import COLUMN_TYPES, RecordField, Source
 
 SCHEMA_VERSION = 1
 # Words that CQL takes for names only between quotes.
@@ -78,7 +78,11 @@ def _speed_columns(source: Source) -> list[Column]:
         Column("dim_value", "text", "'' for the window's total row"),
         Column("events", "bigint", _STATE),
         *(
-            Column(part.name, "bigint", f"{part.meaning} ({part.unit})")
+            Column(
+                part.name,
+                COLUMN_TYPES[part.kind],
+                f"{part.meaning} ({part.unit})",
+            )
             for part in source.family.parts
         ),
         Column("epoch", "int", "definition epoch; a higher one replaces"),
@@ -89,7 +93,9 @@ def _batch_columns(source: Source) -> list[Column]:
     # The generation stands in the partition key, so that a rebuild's rows are read and left alone.
     store, day, *rest = (column._replace(remark="") for column in _speed_columns(source))
     generation = Column("generation", "bigint", "fencing token of the rebuild that wrote the row")
-    excluded = [Column(f"excluded_{part.name}", "bigint") for part in source.family.parts]
+    excluded = [
+        Column(f"excluded_{part.name}", COLUMN_TYPES[part.kind]) for part in source.family.parts
+    ]
     # Once is enough: the columns after it say the same of their parts.
     excluded[0] = excluded[0]._replace(remark=_EXCLUDED)
     return [store, day, generation, *rest, *excluded]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -31,28 +32,54 @@ Topic = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199
 HttpPath = Annotated[str, msgspec.Meta(pattern="^/v1/events/[a-z0-9][a-z0-9_-]{0,63}$")]
 Words = Annotated[str, msgspec.Meta(min_length=1)]
 Seconds = Annotated[int, msgspec.Meta(ge=1)]
+Epoch = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class BadSource(ValueError):
     """Raised when a source's folder is not what it must be; names the file and the field."""
 
 
+# The CQL type of the columns of each kind of part; what the kinds mean: tally/algebra/parts.py.
+COLUMN_TYPES = {
+    "sum": "bigint",
+    "count": "bigint",
+    "min": "bigint",
+    "max": "bigint",
+    "uniques": "frozen<list<bigint>>",
+    "histogram": "frozen<list<frozen<tuple<bigint, bigint>>>>",
+}
+
+
 class PartShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A value that adds up over the events of a window."""
+    """What a window makes of the whole numbers that its events bring in the field of this name."""
 
     name: FieldName
-    kind: Literal["sum"]
+    # A level is not among them yet: a stretch needs the count before it, which no reader looks for.
+    kind: Literal["sum", "count", "min", "max", "uniques", "histogram"]
     unit: Words
     meaning: Words
 
 
-class FamilyShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The rows of the source's views. A higher epoch replaces what was computed before."""
+class RaisedDays(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """UTC days, first to last inclusive, whose rows are computed anew under a higher epoch."""
 
+    first: date
+    last: date
+    epoch: Epoch
+
+
+class FamilyShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The rows of the source's views.
+
+    A higher epoch replaces what was computed before: `epoch` on all days, `raised` on some.
+    """
+
+    # The rows of a derived family come from an operator of its own, which no source has yet.
     kind: Literal["additive"]
-    epoch: Annotated[int, msgspec.Meta(ge=1)]
+    epoch: Epoch
     axes: tuple[FieldName, ...]
     parts: Annotated[tuple[PartShape, ...], msgspec.Meta(min_length=1)]
+    raised: tuple[RaisedDays, ...] = ()
 
 
 class RecordField(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -178,6 +205,14 @@ def _wrong(source: Source) -> Iterable[tuple[str, str]]:
                 yield place, f"{name!r} is there twice"
             if name in TAKEN or name.startswith("excluded_"):
                 yield place, f"{name!r} is a name that every family has already"
+    for one in source.family.raised:
+        if one.first > one.last:
+            yield "family.raised", f"{one.first} is after {one.last}"
+        if one.epoch <= source.family.epoch:
+            yield (
+                "family.raised",
+                f"epoch {one.epoch} is not above {source.family.epoch}, that of all days",
+            )
     for name in named:
         wanted = "integer" if name in parts else "string"
         if name not in fields or (

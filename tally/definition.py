@@ -20,13 +20,20 @@ TRANSFORMS = (
     "speed_layer/window.py",
 )
 PARTS, FOLDS = "tally/algebra/parts.py", "tally/part_columns.py"
+# Of these files only what decides a stored number: what a record is known by, which are left out,
+# which copy is the first.
+DECIDE = {
+    "tally/families.py": {"MOST_TEXT_BYTES"},
+    "speed_layer/views.py": {"told", "_left_out", "MOST_AHEAD"},
+    "batch_layer/views/fates.py": {"record_fates", "window_members"},
+}
 Sources = Mapping[str, str]
 
 
 def sources(root: Path) -> dict[str, str]:
     """Text by path of all that a definition hangs on, under the root of the project."""
     kinds = (file.relative_to(root).as_posix() for file in (root / "tally/kinds").glob("*.py"))
-    names = (*TRANSFORMS, PARTS, FOLDS, *kinds)
+    names = (*TRANSFORMS, PARTS, FOLDS, *DECIDE, *kinds)
     return {name: (root / name).read_text("utf-8") for name in names}
 
 
@@ -44,6 +51,7 @@ def definition_digest(family: Family, code: Sources, tables: Iterable[str]) -> s
     told = [
         shape,
         *(_code(ast.parse(code[name])) for name in (*TRANSFORMS, *_kind_files(family))),
+        *(text for file, names in DECIDE.items() for text in _needed(code[file], names)),
         *_needed(code[PARTS], classes),
         *_needed(code[FOLDS], {"Fold", *_folds(code[FOLDS], classes)}),
         *(" ".join(statement.split()) for statement in tables),

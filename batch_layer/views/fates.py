@@ -6,6 +6,7 @@ DataFrame in, DataFrame out.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from tally.algebra.parts import Count, Part
 from tally.families import Family
 from tally.frames import contributions, members_per_window
 from tally.windows import WINDOW
@@ -159,7 +160,9 @@ def expected_windows(
     # Coordinates that the master holds twice are one record.
     once = contributions(_readable(master), family).dropDuplicates(["partition", "offset"])
     parts = once.join(counted, on=["partition", "offset"]).groupBy("store_id", "window_start")
-    sums = parts.agg(*(_wide_sum(part) for part in family.sums))
+    totals = [_total(part) for part in family.parts if part.name in family.sums]
+    # One more, which nobody asks for: a family may have no sum, and no aggregate is an error.
+    sums = parts.agg(*totals, F.count(F.lit(1)).alias("first_copies"))
     rows = considered.join(sums, on=["store_id", "window_start"], how="left")
     return rows.select(
         "store_id",
@@ -176,8 +179,9 @@ def expected_windows(
     )
 
 
-def _wide_sum(part: str) -> Column:
-    return F.sum(F.col(part).cast(WIDE)).alias(part)
+def _total(part: Part) -> Column:
+    brought = F.lit(1) if isinstance(part, Count) else F.col(part.name)
+    return F.sum(brought.cast(WIDE)).alias(part.name)
 
 
 def _readable(master: DataFrame) -> DataFrame:

@@ -6,7 +6,6 @@ Also which windows differ from what was served before.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 from cassandra.concurrent import execute_concurrent_with_args
@@ -41,7 +40,8 @@ class StoreDay(NamedTuple):
 class HeldRow(NamedTuple):
     """A row that Cassandra holds; start in milliseconds since 1970.
 
-    changed: the generation before has not just this row.
+    `parts` are those that are sums, in the family's order; changed: the generation before has not
+    just this row.
     """
 
     store: str
@@ -74,9 +74,8 @@ class HeldReader:
         self._axes = slice(
             kept.index("window_start") + 1, kept.index("window_start") + 1 + len(family.axes)
         )
-        self._counted = itemgetter(
-            *(kept.index(name) for name in ("events", *family.sums)),
-        )
+        self._events = kept.index("events")
+        self._sums = [kept.index(name) for name in family.sums]
         columns = ", ".join(f'"{name}"' for name in kept)
         where = "store_id = ? AND day IN ? AND generation = ?"
         self._select = prepared(
@@ -103,15 +102,14 @@ class HeldReader:
                 # None where the served generation was not asked, or there is none: the first one of
                 # a day replaces provisional numbers and restates nothing.
                 is_changed = served is not None and row not in served
-                events, *sums = self._counted(row)
                 found.append(
                     HeldRow(
                         store,
                         day,
                         row[0],
                         row[self._axes],
-                        events,
-                        tuple(sums),
+                        row[self._events],
+                        tuple([row[place] for place in self._sums]),
                         is_changed,
                     )
                 )
@@ -151,7 +149,9 @@ class HeldReader:
 
 
 def _in_millis(row: Sequence[Any]) -> Row:
+    start, *values = row
+    # Rows are looked for in a set, and a part may be a list.
     return (
-        round(row[0].replace(tzinfo=UTC).timestamp() * 1000),
-        *row[1:],
+        round(start.replace(tzinfo=UTC).timestamp() * 1000),
+        *(tuple(value) if isinstance(value, list) else value for value in values),
     )

@@ -60,10 +60,10 @@ def _section(source: Source) -> str:
     parts = "".join(map(_part_row, family.parts))
     return (
         f"## {source.name}\n\n| | |\n|---|---|\n{rows}\n"
-        f"| part | unit | meaning |\n|---|---|---|\n{parts}\n"
+        f"| part | kind | unit | meaning |\n|---|---|---|---|\n{parts}\n"
         f"A message:\n\n```json\n{example}\n```\n"
     )
 
 
 def _part_row(part: PartShape) -> str:
-    return f"| `{part.name}` | {part.unit} | {part.meaning} |\n"
+    return f"| `{part.name}` | {part.kind} | {part.unit} | {part.meaning} |\n"

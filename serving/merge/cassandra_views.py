@@ -286,8 +286,9 @@ def _view_rows(family: Family, rows: Iterable[tuple[Any, ...]]) -> list[ViewRow]
             tuple(row[1:dim]),
             row[last],
             row[first - 1],
-            tuple(row[first:last]),
-            tuple(value or 0 for value in row[last + 1 :]),
+            family.read(row[first:last]),
+            # Speed rows have none.
+            family.read(row[last + 1 :]) if len(row) > last + 1 else (),
         )
         for row in rows
         if row[dim] == TOTAL_DIM

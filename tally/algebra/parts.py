@@ -55,6 +55,10 @@ class Part(ABC):
         """Both in an answer, which is stored nowhere."""
         return self.plus(earlier, later)
 
+    def read(self, column: Any) -> Value:
+        """The value of a column as Cassandra's driver has read it; null is none."""
+        return self.zero if column is None else column
+
     def minus(self, whole: Value, taken: Value) -> Value:
         """`whole` without what was added to it as `taken`.
 
@@ -166,6 +170,10 @@ class Uniques(Part):
         """The smallest of both."""
         return self.of((), [*one, *other])
 
+    def read(self, column: Any) -> Value:
+        """The digests as a list of their own."""
+        return [*(column or ())]
+
     def estimate(self, value: Value) -> float:
         """How many different subjects there were.
 
@@ -205,6 +213,10 @@ class Histogram(Part):
         return self._counted(
             [*whole, *([bucket, -count] for bucket, count in taken)],
         )
+
+    def read(self, column: Any) -> Value:
+        """The pairs as lists: the driver has tuples."""
+        return _pairs(column)
 
     @classmethod
     def bucket(cls, number: int) -> int:
@@ -275,6 +287,10 @@ class Level(Part):
         """Both, from the last count on."""
         return self._from_last_count(list(merge(one, other, key=_in_time)))
 
+    def read(self, column: Any) -> Value:
+        """The pairs as lists: the driver has tuples."""
+        return _pairs(column)
+
     def at_end(self, value: Value) -> int | None:
         """The last count and what moved since; None while nobody has counted."""
         if not value or _is_movement(value[0]):
@@ -285,6 +301,10 @@ class Level(Part):
     def _from_last_count(events: Sequence[Sequence[int]]) -> list[list[int]]:
         counts = (place for place, one in enumerate(events) if not _is_movement(one))
         return [[*one] for one in events[max(counts, default=0) :]]
+
+
+def _pairs(column: Any) -> list[list[int]]:
+    return [[*pair] for pair in column or ()]
 
 
 def _within(total: int) -> int:

@@ -15,8 +15,11 @@ from runtime.binding import binder
 
 LONG = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(max_size=20)
-# A column of each type that Tally writes by the million, and two that are packed by the driver
-# itself.
+PAIRS = cqltypes.ListType.apply_parameters(
+    [cqltypes.TupleType.apply_parameters([cqltypes.LongType, cqltypes.LongType])]
+)
+# A column of each type that Tally writes by the million, and those that are packed by the driver
+# itself: a sketch and a histogram are lists.
 COLUMNS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
     "store_id": (cqltypes.VarcharType, TEXT),
     "name": (cqltypes.UTF8Type, TEXT),
@@ -26,6 +29,8 @@ COLUMNS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
     "ttl": (cqltypes.Int32Type, st.integers(-(2**31), 2**31 - 1)),
     "lines": (cqltypes.ListType.apply_parameters([cqltypes.UTF8Type]), st.lists(TEXT, max_size=3)),
     "share": (cqltypes.DoubleType, st.floats(allow_nan=False)),
+    "digests": (cqltypes.ListType.apply_parameters([cqltypes.LongType]), st.lists(LONG)),
+    "buckets": (PAIRS, st.lists(st.tuples(LONG, LONG))),
 }
 ROWS = st.tuples(
     *(st.none() | values if name != "store_id" else values for name, (_, values) in COLUMNS.items())
@@ -42,7 +47,7 @@ STATEMENT = PreparedStatement(
     [],
     None,
 )
-FITTING: list[Any] = ["1", "1", 0, 0, 0, 0, [], 0.0]
+FITTING: list[Any] = ["1", "1", 0, 0, 0, 0, [], 0.0, [], []]
 
 
 @given(ROWS)
@@ -76,6 +81,19 @@ def test_what_a_column_cannot_hold_is_refused(
 ) -> None:
     with pytest.raises(error):
         binder(STATEMENT)([*FITTING[:place], value, *FITTING[place + 1 :]])
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [[[64, 2], [68, 1]], [{"lower_end": 64, "count": 2}, {"lower_end": 68, "count": 1}]],
+    ids=["as the speed layer has them", "as Arrow has them"],
+)
+def test_pairs_are_tuples_however_a_layer_has_them(pairs: list[Any]) -> None:
+    fitting = FITTING[:-1]
+
+    ours = binder(STATEMENT)([*fitting, pairs])
+
+    assert ours.values == STATEMENT.bind([*fitting, [(64, 2), (68, 1)]]).values
 
 
 @pytest.mark.parametrize("values", [FITTING[:-1], [*FITTING, 1]])

@@ -42,7 +42,17 @@ def queues(tmp_path: Path) -> Write:
     ("before", "after", "told"),
     [
         ("kind: additive", "kind: derived", "family.kind: Invalid enum value 'derived'"),
-        ("kind: sum, unit: persons,  ", "kind: max, unit: persons,  ", "family.parts[0].kind: "),
+        ("kind: sum, unit: persons,  ", "kind: level, unit: persons,", "family.parts[0].kind: "),
+        (
+            "epoch: 1",
+            "epoch: 2\n  raised: [{first: 2026-03-02, last: 2026-03-01, epoch: 3}]",
+            "family.raised: 2026-03-02 is after 2026-03-01",
+        ),
+        (
+            "epoch: 1",
+            "epoch: 2\n  raised: [{first: 2026-03-01, last: 2026-03-02, epoch: 2}]",
+            "family.raised: epoch 2 is not above 2, that of all days",
+        ),
         ("epoch: 1", "epoch: 0", "family.epoch: Expected `int` >= 1"),
         ("name: queues", "name: Queues", "name: Expected `str` matching regex"),
         ("name: queues", "name: batch_sales", "name: Expected `str` matching regex"),

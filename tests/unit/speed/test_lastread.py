@@ -1,8 +1,13 @@
 import json
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from speed_layer import lastread
 from speed_layer.acks import NO_CRC, Ack
 from speed_layer.lastread import FILE, Memory, Remembered, kept_memory
+from tally.settings import Settings
 
 ACKS = [
     Ack("sales", 0, rows=1, offset=12, crc=7),
@@ -37,6 +42,29 @@ def test_memory_grows_by_partition_and_is_read_as_it_was_kept(tmp_path: Path) ->
         "traffic": traffic,
     }
     assert [file.name for file in (tmp_path / "views").iterdir()] == [FILE]
+
+
+class Unvalued:
+    """A Kafka message without a value: its length is that of its value, so it is false."""
+
+    def __len__(self) -> int:
+        return 0
+
+    def offset(self) -> int:
+        return 7
+
+    def value(self) -> bytes | None:
+        return None
+
+
+def test_record_without_a_value_is_the_one_that_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def first_records(settings: Settings, places: list[Any], seconds: float) -> dict[Any, Any]:
+        return {place: Unvalued() for place in places}
+
+    monkeypatch.setattr(lastread, "first_records", first_records)
+
+    assert lastread._crc_at(Settings.load({}), ("sales", 0, 7)) == 0
+    assert lastread._crc_at(Settings.load({}), ("sales", 0, 6)) is None
 
 
 def test_memory_is_kept_before_anything_is_read(tmp_path: Path) -> None:
