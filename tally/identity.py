@@ -38,4 +38,6 @@ def fingerprint(source_fields: object) -> str:
 
 
 def _part(text: str) -> str:
-    return text.replace("%", "%25").replace(":", "%3A") if ":" in text or "%" in text else text
+    if ":" not in text and "%" not in text:
+        return text
+    return text.replace("%", "%25").replace(":", "%3A")
