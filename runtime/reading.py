@@ -1,14 +1,14 @@
 """Records of topics read by themselves, without a group and without a position that is kept."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 from uuid import uuid4
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from runtime.connect import kafka_consumer
-from runtime.topics import Lane, partition_numbers
+from runtime.topics import Lane, bounds_of, partition_numbers
 from tally.errors import StackError
 from tally.settings import Settings
 
@@ -27,30 +27,59 @@ def read_to_end(
     say otherwise. Raises KafkaException, and StackError when the brokers say nothing any more.
     """
     with _consumer(settings, overrides) as consumer:
-        waiting = {
+        lanes = [
             (topic, number)
             for topic in topics
             for number in partition_numbers(consumer, topic, SILENCE_SECONDS)
-        }
-        consumer.assign([TopicPartition(*lane, 0) for lane in waiting])
-        heard = time.monotonic()
-        while waiting:
-            messages = consumer.consume(_AT_ONCE, _POLL_SECONDS)
-            for message in messages:
-                error = message.error()
-                if error is None:
-                    yield message
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    # By name, not by number: a partition that grows meanwhile has several ends.
-                    waiting.discard(_lane(message))
-                else:
-                    raise KafkaException(error)
-            if messages:
-                heard = time.monotonic()
-            # The client library tries for ever and says nothing: beside a dead broker an audit
-            # would not end.
-            elif time.monotonic() - heard > SILENCE_SECONDS:
-                raise _silence(settings, SILENCE_SECONDS, waiting)
+        ]
+        yield from _records(consumer, settings, dict.fromkeys(lanes, 0))
+
+
+def read_written(settings: Settings, lanes: Collection[Lane]) -> Iterator[Message]:
+    """Every committed record that the partitions hold when the reading begins.
+
+    Those too whose transaction still has to end, or whose end still has to come to their partition:
+    it is told to the partitions one after the other. With records a and b, and with c in a
+    transaction whose commit is under way:
+
+        written               | 3: a, b, c
+        stable                | 2: a, b
+        read_to_end()         | a, b
+        read_written()        | a, b; then it waits, and c comes, or does not if that was aborted
+
+    Raises KafkaException, and StackError when nothing more comes for SILENCE_SECONDS.
+    """
+    if not lanes:
+        return
+    # A consumer of committed records would be told the stable end.
+    uncommitted = {"isolation.level": "read_uncommitted"}
+    with _consumer(settings, uncommitted) as consumer:
+        written = {lane: bounds_of(consumer, lane, SILENCE_SECONDS).end for lane in lanes}
+    with _consumer(settings, None) as consumer:
+        yield from _records(consumer, settings, written)
+
+
+def _records(consumer: Any, settings: Settings, waiting: dict[Lane, int]) -> Iterator[Message]:
+    """The records of the partitions, until each has ended at its offset or behind it."""
+    consumer.assign([TopicPartition(*lane, 0) for lane in waiting])
+    heard = time.monotonic()
+    while waiting:
+        messages = consumer.consume(_AT_ONCE, _POLL_SECONDS)
+        for message in messages:
+            error = message.error()
+            if error is None:
+                yield message
+            elif error.code() != KafkaError._PARTITION_EOF:
+                raise KafkaException(error)
+            # By name, not by number: a partition that grows meanwhile has several ends.
+            elif (message.offset() or 0) >= waiting.get(_lane(message), 0):
+                waiting.pop(_lane(message), None)
+        if messages:
+            heard = time.monotonic()
+        # The client library tries for ever and says nothing: beside a dead broker an audit would
+        # not end.
+        elif time.monotonic() - heard > SILENCE_SECONDS:
+            raise _silence(settings, SILENCE_SECONDS, waiting)
 
 
 def first_records(

@@ -42,10 +42,8 @@ def run(settings: Settings, moments: Moments, stopped: Event, ready: Event) -> N
     job = ProcessorJob(
         NORMALISER_GROUP,
         tuple(topics),
-        normaliser.process,
-        normaliser.event_time,
+        normaliser,
         slot=settings.normaliser_slot,
-        forget=normaliser.forget,
         anchor=NORMALISER_ANCHOR,
     )
     processor, consumer = build_processor(settings, job, moments)

@@ -1,9 +1,9 @@
 """Raw record to canonical record or dead letter.
 
-The function that the normaliser gives to the processor loop.
+The step that the normaliser gives to the processor loop.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -13,6 +13,7 @@ from ingest.normaliser.dead_letter import dead_letter
 from ingest.normaliser.repeats import Repeats
 from ingest.sources.registry import Conversion, conversions
 from runtime.processor.record import Input, Output
+from runtime.processor.step import Step
 from tally.errors import RejectedEvent
 from tally.instants import from_millis, parse_instant
 from tally.partitions import partition_of
@@ -29,7 +30,7 @@ _STAMP = msgspec.json.Decoder(_Stamp)
 
 
 @dataclass(frozen=True)
-class Normaliser:
+class Normaliser(Step):
     """The normaliser's rules, the canonical topics' partition count, each raw topic's source."""
 
     rules: Rules
@@ -56,8 +57,11 @@ class Normaliser:
             ),
         )
 
-    def forget(self) -> None:
-        """No record counts as written: the processor begins again at the committed positions."""
+    def restore(self, _state: Iterable[Input]) -> None:
+        """No record counts as written: the processor begins again at the committed positions.
+
+        What was remembered only spares readers work, and is kept nowhere.
+        """
         self.repeats.forget()
 
     def event_time(self, record: Input) -> float | None:

@@ -21,8 +21,9 @@ It may go on when partition 1
   hide that end for as long as nothing else comes.
 
 Within a partition the order stays that of the offsets, whatever the records say: a late one does
-not take its lane back, and one without a readable time waits for nobody. A lane that holds enough
-is paused and goes on at half of it, so that one that is days ahead fills no memory.
+not take its lane back, and one without a readable time waits for nobody. Where the step has no
+event time that is each of them, and the lanes hold nothing back. A lane that holds enough is paused
+and goes on at half of it, so that one that is days ahead fills no memory.
 
 Pure: no Kafka, no clock; `now` is any monotonic time in seconds.
 """

@@ -1,6 +1,5 @@
 """A processor wired to Kafka by the settings."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,9 +10,10 @@ from runtime.processor.alignment import AlignmentLimits
 from runtime.processor.bookmarks import KafkaBookmarks
 from runtime.processor.delivery import Delivery, ExactlyOnce, Plain
 from runtime.processor.intake import Intake, Reading
-from runtime.processor.loop import BatchLimits, Processor, Step
+from runtime.processor.loop import BatchLimits, Processor
 from runtime.processor.moments import Moments
-from runtime.processor.record import EventTime, Process
+from runtime.processor.state import State, kept_state, no_state
+from runtime.processor.step import Step
 from runtime.processor.transaction import (
     MESSAGE_TIMEOUT_MS,
     TRANSACTION_TIMEOUT_MS,
@@ -29,17 +29,14 @@ _MAX_MESSAGE_BYTES = 6_000_000
 class ProcessorJob:
     """What a processor does; the group is also its name.
 
-    A slot is one process of it, with a stable identity for the brokers. `forget` takes back what
-    `process` remembers of records whose transaction does not count; `anchor` names a durable topic
-    beside whose position the ids of the topics are kept.
+    A slot is one process of it, with a stable identity for the brokers. `anchor` names a durable
+    topic beside whose position the ids of the topics are kept.
     """
 
     group: str
     topics: tuple[str, ...]
-    process: Process
-    event_time: EventTime
+    step: Step
     slot: int = 0
-    forget: Callable[[], None] = lambda: None
     anchor: str = ""
 
     @property
@@ -55,11 +52,11 @@ def build_processor(
 ) -> tuple[Processor, Consumer]:
     """The processor, and its consumer, which the caller closes after the last turn."""
     consumer = job_consumer(settings, job)
-    reading = Reading(job.topics, job.event_time, AlignmentLimits(settings.alignment_seconds))
+    reading = Reading(job.topics, job.step.event_time, AlignmentLimits(settings.alignment_seconds))
     limits = BatchLimits(settings.transaction_records)
     intake = Intake(consumer, reading, KafkaBookmarks(settings, consumer, job.anchor))
     delivery = _delivery(settings, job, consumer, moments)
-    return Processor(intake, Step(job.process, job.forget), delivery, limits), consumer
+    return Processor(intake, job.step, delivery, limits, job_state(settings, job)), consumer
 
 
 def job_consumer(settings: Settings, job: ProcessorJob) -> Consumer:
@@ -83,6 +80,13 @@ def job_consumer(settings: Settings, job: ProcessorJob) -> Consumer:
         "queued.max.messages.kbytes": 16_384,
     }
     return kafka_consumer(settings, job.group, overrides)
+
+
+def job_state(settings: Settings, job: ProcessorJob) -> State:
+    """What the job's step is restored from."""
+    if not job.step.state_topic:
+        return no_state
+    return partial(kept_state, settings, job.step.state_topic, job.topics)
 
 
 def transactional_producer(settings: Settings, job: ProcessorJob) -> Producer:

@@ -11,15 +11,17 @@ take such a transaction, and the records were there twice. Hence
 - the group's metadata is taken right after the poll that brought records, and read again when they
   are delivered; unequal, or without a generation (-1), and nothing is stored (`metadata_now`);
 - records of two generations never lie in the buffers together (`_remember_generation`);
-- partitions that are given, taken or lost drop all that was buffered, and have the step forget what
-  it took, before the callback returns; both go on at the committed positions;
+- partitions that are given, taken or lost drop all that was buffered, and all that was taken of it,
+  before the callback returns; both go on at the committed positions;
 - these are read at each assignment, by a consumer of committed records, which waits for the end of
-  a predecessor's transaction (processor/bookmarks.py).
+  a predecessor's transaction (processor/bookmarks.py); after them the step's state is
+  (processor/state.py).
 
 The life of the buffers:
 
     subscribe()    nothing is ours
-    _assign()      dropped, positions read, lanes empty    by poll(), at the first and any later one
+    _assign()      dropped, positions and state read,      by poll(), at the first and any later one
+                   lanes empty
     poll()         records and ends of partitions come; full lanes are paused, low ones resumed
     rewind()       as an assignment of what is ours        after Aborted, after a new producer
     _lose()        dropped, nothing is ours                by poll(); an assignment follows, or, if
@@ -65,7 +67,8 @@ class Reading:
 class Intake:
     """Buffers of all topics.
 
-    `forget` is called whenever what was taken from them must not be delivered any more.
+    `forget` is called whenever what was taken from them must not be delivered any more; `restore`,
+    with all that is assigned, once it is known where to read on and before anything is read.
     """
 
     def __init__(self, consumer: Any, reading: Reading, bookmarks: Bookmarks) -> None:
@@ -73,6 +76,7 @@ class Intake:
         self._reading = reading
         self.bookmarks = bookmarks
         self.forget: Callable[[], None] = lambda: None
+        self.restore: Callable[[Sequence[TopicPartition]], None] = lambda _assigned: None
         self._metadata: bytes | None = None
         self.assigned = False
         # Since when the group has said nothing of what is ours; a monotonic time.
@@ -144,6 +148,9 @@ class Intake:
         # Before the positions are read: whatever is still held was read by an earlier division.
         self._drop()
         starts = self.bookmarks.starts(partitions)
+        # After the positions: whatever transaction they count as done has its state in the log by
+        # now. Read before, it could lack what no record will come again for.
+        self.restore(starts)
         # A pause outlives an assignment, and the buffers that it was for are gone. After it, the
         # two could overtake each other.
         self._consumer.resume(starts)

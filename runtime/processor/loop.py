@@ -1,11 +1,12 @@
-"""The one consume-transform-produce loop; what is done with a record is a function given to it."""
+"""The one consume-transform-produce loop; what is done with records is a step given to it."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Event
 
 import structlog
+from confluent_kafka import TopicPartition
 
 from runtime.heartbeat import Heartbeat
 from runtime.processor.alignment import Alignment
@@ -13,7 +14,8 @@ from runtime.processor.batch import Batch
 from runtime.processor.delivery import Delivery
 from runtime.processor.intake import Intake
 from runtime.processor.moments import AFTER_POLL, Moments
-from runtime.processor.record import Process
+from runtime.processor.state import State, no_state
+from runtime.processor.step import Step
 from runtime.processor.transaction import Aborted
 from tally.errors import OutcomeUnknown
 
@@ -31,28 +33,21 @@ class BatchLimits:
     most_seconds: float = 1.0
 
 
-def _nothing() -> None:
-    """A function without memory has nothing to forget."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """What is done with a record.
-
-    `forget` is called whenever what was processed since the last delivery does not count.
-    """
-
-    process: Process
-    forget: Callable[[], None] = _nothing
-
-
 class Processor:
-    """Reads in event-time order, processes, and delivers outputs together with positions."""
+    """Reads in the step's order, processes, and delivers outputs together with positions."""
 
-    def __init__(self, intake: Intake, step: Step, delivery: Delivery, limits: BatchLimits) -> None:
+    def __init__(
+        self,
+        intake: Intake,
+        step: Step,
+        delivery: Delivery,
+        limits: BatchLimits,
+        state: State = no_state,
+    ) -> None:
         self._intake = intake
-        intake.forget = self._forget
+        intake.forget, intake.restore = self._forget, self._restore
         self._step = step
+        self._state = state
         self._delivery = delivery
         self._limits = limits
         self._batch = Batch()
@@ -129,6 +124,9 @@ class Processor:
     def _deliver(self) -> None:
         # Taken out first: whatever the delivery raises, nothing is delivered again from memory.
         batch, self._batch = self._batch, Batch()
+        # Before the transaction begins: what a step asks others for here, however long they take,
+        # holds up no reader of committed records.
+        batch.outputs.extend(self._step.tick())
         begun = time.monotonic()
         self._delivery.deliver(
             batch.outputs, self._intake.bookmarks.after(batch.last), self._intake.metadata_now
@@ -137,7 +135,9 @@ class Processor:
 
     def _forget(self) -> None:
         self._batch = Batch()
-        self._step.forget()
+
+    def _restore(self, assigned: Sequence[TopicPartition]) -> None:
+        self._step.restore(self._state(assigned))
 
 
 class _Counts:

@@ -1,4 +1,4 @@
-"""A record as the processor takes it in, and as a process function gives it out."""
+"""A record as the processor takes it in, and as a step gives it out."""
 
 from collections.abc import Callable, Sequence
 
@@ -29,7 +29,6 @@ class Output(msgspec.Struct, frozen=True):
     headers: Headers = ()
 
 
-Process = Callable[[Input], Sequence[Output]]
 # Seconds since 1970 (UTC); None when the record has no place in event time and is to go straight
 # through.
 EventTime = Callable[[Input], float | None]

@@ -56,6 +56,8 @@ class ScriptedConsumer:
     watermarks: Mapping[Lane, tuple[int, int]] = field(default_factory=dict)
     positions: Mapping[Lane, Any] = field(default_factory=dict)
     overrides: dict[str, Any] = field(default_factory=dict)
+    # Of each consumer that was asked for.
+    isolations: list[str] = field(default_factory=list)
     assigned: list[tuple[str, int, int]] = field(default_factory=list)
     unassigned: list[Lane] = field(default_factory=list)
     is_closed: bool = False

@@ -7,7 +7,7 @@ has it.
 
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from threading import Event
 
 import structlog
@@ -16,34 +16,44 @@ from runtime.job import Announced
 from runtime.processor.build import ProcessorJob, build_processor
 from runtime.processor.moments import Moments
 from runtime.processor.record import Input, Output
+from runtime.processor.step import Step
 from tally.errors import TallyError
 from tally.settings import Settings
 from tests.controls.crashing import Crash
 
 
+class Copy(Step):
+    """Each record with key and value, in the order of their stamps."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+
+    def process(self, record: Input) -> Sequence[Output]:
+        return (Output(self._target, record.key, record.value),)
+
+    def restore(self, _state: Iterable[Input]) -> None: ...
+
+    def event_time(self, record: Input) -> float:
+        return record.timestamp_ms / 1000
+
+
 def copy_job(group: str, source: str, target: str, slot: int = 0) -> ProcessorJob:
-    """The job that copies each record with key and value."""
-
-    def copy(record: Input) -> Sequence[Output]:
-        return (Output(target, record.key, record.value),)
-
-    return ProcessorJob(
-        group,
-        (source,),
-        copy,
-        lambda record: record.timestamp_ms / 1000,
-        slot,
-        anchor="dead-letters",
-    )
+    """The job that copies each record."""
+    return ProcessorJob(group, (source,), Copy(target), slot, anchor="dead-letters")
 
 
 def main(argv: Sequence[str]) -> int:
+    """Exit code of copying."""
+    slot = int(argv[3]) if len(argv) > 3 else 0
+    return run_job(copy_job(argv[0], argv[1], argv[2], slot), *argv[4:])
+
+
+def run_job(job: ProcessorJob, crash: str = "") -> int:
     """Exit code: 0 when told to stop, 1 on an error."""
     stopped = Event()
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     signal.signal(signal.SIGTERM, lambda _number, _frame: stopped.set())
-    moments = Crash.of(argv[4]) if len(argv) > 4 else Moments()
-    job = copy_job(argv[0], argv[1], argv[2], int(argv[3]) if len(argv) > 3 else 0)
+    moments = Crash.of(crash) if crash else Moments()
     processor, consumer = build_processor(Settings.load(), job, moments)
     try:
         processor.run(stopped, Announced(lambda: print("ready", flush=True)), moments)

@@ -23,7 +23,7 @@ def small_intake(settings: Settings, topics: tuple[str, str]) -> Iterator[Intake
     consumer = job_consumer(settings, job)
     intake = Intake(
         consumer,
-        Reading(job.topics, job.event_time, AlignmentLimits(600, most_records=10)),
+        Reading(job.topics, job.step.event_time, AlignmentLimits(600, most_records=10)),
         KafkaBookmarks(settings, consumer),
     )
     intake.subscribe()

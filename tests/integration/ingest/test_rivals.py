@@ -138,7 +138,7 @@ class Member:
         self.batch = Batch()
         self.intake = Intake(
             self.consumer,
-            Reading(job.topics, job.event_time, AlignmentLimits(600)),
+            Reading(job.topics, job.step.event_time, AlignmentLimits(600)),
             KafkaBookmarks(settings, self.consumer),
         )
         self.intake.forget = self.forget

@@ -12,7 +12,7 @@ from runtime.processor.bookmarks import KafkaBookmarks
 from runtime.processor.build import job_consumer, transactional_producer
 from runtime.processor.delivery import ExactlyOnce
 from runtime.processor.intake import Intake, Reading
-from runtime.processor.loop import BatchLimits, Processor, Step
+from runtime.processor.loop import BatchLimits, Processor
 from runtime.processor.moments import Moments
 from runtime.processor.transaction import TransactionalProducer
 from tally.settings import Settings
@@ -62,10 +62,10 @@ def test_commit_without_answer_is_redone_from_what_the_brokers_have(
     consumer = job_consumer(settings, job)
     intake = Intake(
         consumer,
-        Reading(job.topics, job.event_time, AlignmentLimits(600)),
+        Reading(job.topics, job.step.event_time, AlignmentLimits(600)),
         KafkaBookmarks(settings, consumer),
     )
-    processor = Processor(intake, Step(job.process), delivery, BatchLimits(2000))
+    processor = Processor(intake, job.step, delivery, BatchLimits(2000))
     stopped = Event()
     worker = Thread(target=processor.run, args=(stopped, Event(), Moments()))
     worker.start()

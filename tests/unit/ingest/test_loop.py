@@ -4,7 +4,7 @@ Consumer and delivery are stand-ins; no Kafka.
 """
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Event
 from typing import Any
 
@@ -13,9 +13,10 @@ from confluent_kafka import TopicPartition
 from runtime.heartbeat import Heartbeat
 from runtime.processor.alignment import AlignmentLimits
 from runtime.processor.intake import Intake, Reading, generation_of
-from runtime.processor.loop import BatchLimits, Processor, Step
+from runtime.processor.loop import BatchLimits, Processor
 from runtime.processor.moments import Moments
 from runtime.processor.record import Input, Output
+from runtime.processor.step import Step
 from runtime.processor.transaction import Aborted
 from runtime.topics import Lane
 from tally.errors import OutcomeUnknown
@@ -90,8 +91,8 @@ class Recorded:
         self.batches: list[list[float]] = []
         self.renewals = 0
         self.beats = Beats()
-        # How many batches had been delivered each time that the step had to forget.
-        self.forgotten: list[int] = []
+        # How many batches had been delivered each time that the step had to begin anew.
+        self.restored: list[int] = []
         self._consumer, self._errors, self._slow = consumer, list(errors), slow_brokers
 
     def renew(self) -> None:
@@ -110,6 +111,22 @@ class Recorded:
             raise self._errors.pop(0)
         self.batches.append([float(output.value or b"") for output in outputs])
         [self._consumer.committed_offset] = [at.offset for at in positions]
+
+
+class Copy(Step):
+    """Copies each record, whose event time is its hour; `begun` is called when it begins anew."""
+
+    def __init__(self, begun: Callable[[], None]) -> None:
+        self._begun = begun
+
+    def process(self, record: Input) -> Sequence[Output]:
+        return (Output("out", None, record.value),)
+
+    def restore(self, _state: Iterable[Input]) -> None:
+        self._begun()
+
+    def event_time(self, record: Input) -> float:
+        return float(record.value or b"") * HOUR
 
 
 class Beats(Heartbeat):
@@ -132,20 +149,15 @@ def delivered(
     """What was delivered by the time that the last record was."""
     consumer, stopped = OnePartition(hours), Event()
     delivery = Recorded(consumer, errors, slow_brokers)
-
-    def copy(record: Input) -> Sequence[Output]:
-        return (Output("out", None, record.value),)
+    step = Copy(lambda: delivery.restored.append(len(delivery.batches)))
 
     class StopAtEnd(Event):
         def set(self) -> None:
             if consumer.committed_offset == len(hours):
                 stopped.set()
 
-    reading = Reading(
-        ("in",), lambda record: float(record.value or b"") * HOUR, AlignmentLimits(600)
-    )
+    reading = Reading(("in",), step.event_time, AlignmentLimits(600))
     intake = Intake(consumer, reading, Positions(consumer))
-    step = Step(copy, lambda: delivery.forgotten.append(len(delivery.batches)))
     Processor(intake, step, delivery, limits).run(stopped, StopAtEnd(), Moments(), delivery.beats)
     return delivery
 
@@ -176,9 +188,9 @@ def test_producer_is_asked_for_until_the_brokers_answer() -> None:
     assert delivered([1], BatchLimits(100), slow_brokers=3).renewals == 4
 
 
-def test_step_forgets_at_each_assignment_and_when_its_transaction_does_not_count() -> None:
-    assert delivered([1, 3], BatchLimits(1)).forgotten == [0]
-    assert delivered([1, 3, 5], BatchLimits(1), [Aborted("group changed")]).forgotten == [0, 0]
+def test_step_begins_anew_at_each_assignment_and_when_its_transaction_does_not_count() -> None:
+    assert delivered([1, 3], BatchLimits(1)).restored == [0]
+    assert delivered([1, 3, 5], BatchLimits(1), [Aborted("group changed")]).restored == [0, 0]
 
 
 def test_loop_beats_with_each_delivery_as_progress_and_while_it_waits_for_the_brokers() -> None:

@@ -64,7 +64,7 @@ def test_after_forgetting_no_copy_is_marked_for_its_first_may_never_be_committed
     normaliser, is_marked = sender()
     is_marked(pos())
 
-    normaliser.forget()
+    normaliser.restore(())
 
     assert [is_marked(pos()), is_marked(pos())] == [False, True]
 

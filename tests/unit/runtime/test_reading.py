@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from runtime import reading
-from runtime.reading import Place, first_records, read_to_end
+from runtime.reading import Place, first_records, read_to_end, read_written
 from tally.errors import StackError
 from tally.settings import Settings
 from tests.support.scripted_consumer import AWAY, BEYOND, END, ScriptedConsumer, Told
@@ -23,6 +23,7 @@ def consumer(monkeypatch: pytest.MonkeyPatch) -> ScriptedConsumer:
 
     def connect(_settings: Settings, _group: str, overrides: dict[str, Any]) -> ScriptedConsumer:
         made.overrides = overrides
+        made.isolations.append(overrides.get("isolation.level", "read_committed"))
         return made
 
     seconds = itertools.count(step=5)
@@ -86,6 +87,46 @@ def test_silence_counts_from_the_last_record_on(consumer: ScriptedConsumer) -> N
     consumer.told += [[Told(ZERO, problem=END), Told(ONE, problem=END)]]
 
     assert offsets() == [(0, 0), (0, 1)]
+
+
+def written(*lanes: tuple[str, int]) -> list[tuple[int, int]]:
+    """Partition and offset of each record that the partitions hold."""
+    messages = read_written(Settings(), lanes)
+    return [(message.partition() or 0, message.offset() or 0) for message in messages]
+
+
+def test_what_was_written_is_read_though_its_transaction_ends_later(
+    consumer: ScriptedConsumer,
+) -> None:
+    consumer.watermarks = {ZERO: (0, 4), ONE: (0, 3)}
+    stable = [Told(ZERO, 0), Told(ZERO, 1, END), Told(ONE, 0), Told(ONE, 3, END)]
+    # The marker of its end lies behind the records of the transaction.
+    consumer.told = [stable, [], [Told(ZERO, 1), Told(ZERO, 2)], [Told(ZERO, 4, END)]]
+
+    assert written(ZERO, ONE) == [(0, 0), (1, 0), (0, 1), (0, 2)]
+
+
+def test_how_much_is_written_is_asked_first_and_of_who_sees_open_transactions(
+    consumer: ScriptedConsumer,
+) -> None:
+    consumer.watermarks = {ONE: (0, 0)}
+    consumer.told = [[Told(ONE, 0, END)]]
+
+    assert written(ONE) == []
+    assert consumer.isolations == ["read_uncommitted", "read_committed"]
+    assert consumer.assigned == [("sales", 1, 0)]
+
+
+def test_transaction_that_does_not_end_is_an_error(consumer: ScriptedConsumer) -> None:
+    consumer.watermarks = {ZERO: (0, 2), ONE: (0, 0)}
+    consumer.told = [[Told(ZERO, 1, END), Told(ONE, 0, END)]]
+
+    with pytest.raises(StackError, match=r"no answer about sales:0 in 30 s"):
+        written(ZERO, ONE)
+
+
+def test_no_partition_needs_no_consumer(consumer: ScriptedConsumer) -> None:
+    assert (written(), consumer.isolations) == ([], [])
 
 
 def firsts(*places: Place) -> dict[Place, int | None]:

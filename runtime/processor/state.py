@@ -1,0 +1,39 @@
+"""The state of a step, read back from its topic."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from confluent_kafka import TopicPartition
+
+from runtime.processor.intake import input_of
+from runtime.processor.record import Input
+from runtime.reading import read_written
+from tally.errors import TallyError
+from tally.settings import Settings
+
+# The state that belongs to partitions of the inputs, all of those that are ours.
+State = Callable[[Sequence[TopicPartition]], Iterable[Input]]
+
+
+def no_state(_assigned: Sequence[TopicPartition]) -> Iterable[Input]:
+    """That of a step without a topic for it."""
+    return ()
+
+
+def kept_state(
+    settings: Settings, topic: str, inputs: Sequence[str], assigned: Sequence[TopicPartition]
+) -> Iterable[Input]:
+    """Every committed record of the state topic in the partitions whose inputs are assigned.
+
+    Read from Kafka while it is gone through, to the ends of that moment: to be called once the
+    positions are known. Raises TallyError when a partition of one input is ours and of another not;
+    going through it raises StackError or KafkaException when the brokers do not tell all of it.
+    """
+    owned = [{at.partition for at in assigned if at.topic == name} for name in inputs]
+    # Two processes would each keep the state of such a partition, and each but half of it.
+    if any(numbers != owned[0] for numbers in owned):
+        raise TallyError(
+            f"{', '.join(inputs)}: their partitions are divided each in another way, and {topic}"
+            " keeps one state for all; give them one number of partitions"
+        )
+    lanes = [(topic, number) for number in sorted(owned[0])]
+    return (input_of(message) for message in read_written(settings, lanes))
