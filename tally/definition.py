@@ -32,7 +32,8 @@ Sources = Mapping[str, str]
 
 def sources(root: Path) -> dict[str, str]:
     """Text by path of all that a definition hangs on, under the root of the project."""
-    kinds = (file.relative_to(root).as_posix() for file in (root / "tally/kinds").glob("*.py"))
+    modules = (root / "tally/kinds").glob("*.py")
+    kinds = (file.relative_to(root).as_posix() for file in modules)
     names = (*TRANSFORMS, PARTS, FOLDS, *DECIDE, *kinds)
     return {name: (root / name).read_text("utf-8") for name in names}
 
@@ -46,12 +47,14 @@ def definition_digest(family: Family, code: Sources, tables: Iterable[str]) -> s
     parts = [(type(part).__name__, part.name) for part in family.parts]
     shape = repr((family.name, family.axes, parts, family.kind.name))
     classes = {name for name, _ in parts}
+    whole = (*TRANSFORMS, *_kind_files(family))
+    deciding = (_needed(code[file], names) for file, names in DECIDE.items())
     # What is not the family's own (another kind, another part) is left out: its change is no change
     # of these rows.
     told = [
         shape,
-        *(_code(ast.parse(code[name])) for name in (*TRANSFORMS, *_kind_files(family))),
-        *(text for file, names in DECIDE.items() for text in _needed(code[file], names)),
+        *(_code(ast.parse(code[name])) for name in whole),
+        *(text for texts in deciding for text in texts),
         *_needed(code[PARTS], classes),
         *_needed(code[FOLDS], {"Fold", *_folds(code[FOLDS], classes)}),
         *(" ".join(statement.split()) for statement in tables),
@@ -85,7 +88,8 @@ def _needed(source: str, names: set[str]) -> list[str]:
         name = waiting.pop()
         if name in defined and name not in found:
             found[name] = defined[name]
-            used = (one.id for one in ast.walk(defined[name]) if isinstance(one, ast.Name))
+            nodes = ast.walk(defined[name])
+            used = (one.id for one in nodes if isinstance(one, ast.Name))
             waiting += sorted(set(used))
     return [_code(found[name]) for name in sorted(found)]
 

@@ -32,4 +32,5 @@ class Epochs:
         return max(self._spans(day), default=self.default)
 
     def _spans(self, day: date) -> Iterable[int]:
-        return (max(one.epoch, self.default) for one in self.raised if one.first <= day <= one.last)
+        spans = (one for one in self.raised if one.first <= day <= one.last)
+        return (max(one.epoch, self.default) for one in spans)

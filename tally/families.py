@@ -72,7 +72,8 @@ class Family:
         # Most rows by far are of such families, and hold no null: no call a column.
         if self.are_sums and None not in columns:
             return tuple(columns)
-        return tuple(part.read(one) for part, one in zip(self.parts, columns, strict=True))
+        by_part = zip(self.parts, columns, strict=True)
+        return tuple(part.read(column) for part, column in by_part)
 
     @property
     def topic(self) -> str:

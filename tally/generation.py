@@ -53,7 +53,8 @@ class Generation(Covering):
 
     def is_within(self, until: Mapping[int, int]) -> bool:
         """Whether nothing is pinned beyond the given offsets."""
-        return all(until.get(number, 0) >= offset for number, offset in self.pinned.items())
+        pins = self.pinned.items()
+        return all(until.get(number, 0) >= offset for number, offset in pins)
 
 
 def covering_of(row: Sequence[Any]) -> Covering:
@@ -75,7 +76,8 @@ def generation_of(row: Sequence[Any]) -> Generation:
 
 
 def _coverage(row: Sequence[Any]) -> tuple[date, int, int, datetime, datetime]:
-    day, generation, epoch, covered_from, covered_until = row[0].date(), *row[1:5]
+    day = row[0].date()
+    generation, epoch, covered_from, covered_until = row[1:5]
     # A row of before the column was there covers its day from the start.
     start = utc(covered_from) if covered_from else datetime.combine(day, time.min, UTC)
     return day, generation, epoch, start, utc(covered_until)

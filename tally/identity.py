@@ -52,4 +52,6 @@ def digest_number(text: str) -> int:
 
 
 def _part(text: str) -> str:
-    return text.replace("%", "%25").replace(":", "%3A") if ":" in text or "%" in text else text
+    if ":" not in text and "%" not in text:
+        return text
+    return text.replace("%", "%25").replace(":", "%3A")

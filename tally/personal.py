@@ -95,6 +95,7 @@ _LOCAL_PHONE = re.compile(
     re.ASCII | re.DOTALL,
 )
 
+_BARCODE_LENGTHS = (8, 12, 13, 14)
 _BARCODE_NAMES = r"(?:item|item_id|product_id|article|barcode|ean|gtin|upc|sku|plu)"
 _BARCODE_BEFORE = re.compile(rf'{_BARCODE_NAMES}\\*"\s*+:\s*+\\*"?\Z', re.IGNORECASE)
 _BARCODE_NAME = re.compile(_BARCODE_NAMES, re.IGNORECASE)
@@ -127,10 +128,11 @@ def is_barcode(text: str) -> bool:
     >>> is_barcode("4006381333931"), is_barcode("4006381333932"), is_barcode("milk")
     (True, False, False)
     """
-    if len(text) not in (8, 12, 13, 14) or not (text.isascii() and text.isdigit()):
+    if len(text) not in _BARCODE_LENGTHS or not (text.isascii() and text.isdigit()):
         return False
     digits = text.encode().translate(_SINGLE)
-    return (sum(digits[-1::-2]) + 3 * sum(digits[-2::-2])) % 10 == 0
+    tripled = 3 * sum(digits[-2::-2])
+    return (sum(digits[-1::-2]) + tripled) % 10 == 0
 
 
 def names_barcode(name: str) -> bool:
@@ -154,11 +156,13 @@ def _cards(text: str) -> Iterator[Span]:
 def _card_end(text: str, start: int) -> int:
     """Where the card ends that begins here: at the end of a group of digits; 0 if there is none."""
     digits, place, found = "", start, 0
-    while (group := _GROUP.match(text, place)) and len(digits) + len(group[1]) <= 19:
+    while group := _GROUP.match(text, place):
+        if len(digits) + len(group[1]) > 19:
+            break
         digits, place = digits + group[1], group.end()
         if _is_card(digits):
             found = group.end(1)
-    is_named = found - start in (8, 12, 13, 14) and _is_named_barcode(text, start, found)
+    is_named = found - start in _BARCODE_LENGTHS and _is_named_barcode(text, start, found)
     return 0 if is_named else found
 
 
@@ -190,7 +194,8 @@ def _accounts(text: str) -> Iterator[Span]:
 
 def _account_end(text: str, start: int, most: int) -> int:
     length = _IBAN_LENGTHS.get(text[start : start + 2].upper(), 99)
-    places = [place for place in range(start, most) if text[place].isalnum()][:length]
+    written = [place for place in range(start, most) if text[place].isalnum()]
+    places = written[:length]
     account = "".join([text[place] for place in places]).upper()
     if len(account) < length:
         return 0

@@ -149,12 +149,11 @@ def _unescaped(text: str) -> str:
     while "\\\\u00" in text:
         text = text.replace("\\\\u00", "\\u00")
     first, *others = text.split("\\u00")
-    return first + "".join(
-        [
-            _ESCAPED[rest[:2]] + rest[2:] if rest[:2] in _ESCAPED else "\\u00" + rest
-            for rest in others
-        ]
-    )
+    pieces = [first]
+    for rest in others:
+        form = rest[:2]
+        pieces.append(_ESCAPED[form] + rest[2:] if form in _ESCAPED else "\\u00" + rest)
+    return "".join(pieces)
 
 
 def _without_named(text: str, key: re.Pattern[str]) -> str:
@@ -171,10 +170,11 @@ def _without_named(text: str, key: re.Pattern[str]) -> str:
     values: dict[str, None] = {}
     while found := key.search(lower, end):
         finds += 1
-        stop, shown = _value(text, found.end()) if finds < MOST_FINDS else (len(text), MARK)
-        pieces += [text[end : found.end()], shown]
-        if _LEAST_TELLING <= stop - found.end() <= _MOST_TELLING and len(values) < _MOST_VALUES:
-            values[text[found.end() : stop].strip("\"'\\ ")] = None
+        start = found.end()
+        stop, shown = _value(text, start) if finds < MOST_FINDS else (len(text), MARK)
+        pieces += [text[end:start], shown]
+        if _LEAST_TELLING <= stop - start <= _MOST_TELLING and len(values) < _MOST_VALUES:
+            values[text[start:stop].strip("\"'\\ ")] = None
         end = stop
     clean = "".join([*pieces, text[end:]])
     for value in values:

@@ -31,7 +31,8 @@ def kept_addresses(home: Path) -> dict[str, str]:
         lines = (home / ADDRESSES_FILE).read_text("utf-8").splitlines()
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+    entries = (line for line in lines if "=" in line and not line.startswith("#"))
+    return dict(line.split("=", 1) for line in entries)
 
 
 class Settings(BaseModel):
@@ -271,11 +272,12 @@ class Settings(BaseModel):
         try:
             return cls.model_validate({**values, "lateness": lateness})
         except ValidationError as error:
-            wrong = [
-                (_variable(e["loc"], lateness), e["msg"].removeprefix("Value error, "), e["input"])
-                for e in error.errors()
-            ]
-            bad = "; ".join(f"{name}: {reason} (got {value!r})" for name, reason, value in wrong)
+            families = [family for family, _ in lateness]
+            wrong = [(_variable(e["loc"], families), e) for e in error.errors()]
+            bad = "; ".join(
+                f"{name}: {e['msg'].removeprefix('Value error, ')} (got {e['input']!r})"
+                for name, e in wrong
+            )
             raise BadSettings(f"settings: {bad}. Correct or unset these variables.") from error
 
     @property
@@ -292,8 +294,6 @@ class Settings(BaseModel):
         return dict(self.lateness).get(family.name, family.lateness_seconds)
 
 
-def _variable(place: Sequence[int | str], lateness: Sequence[tuple[str, str]]) -> str:
+def _variable(place: Sequence[int | str], families: Sequence[str]) -> str:
     at = place[1] if len(place) > 1 else None
-    return (
-        lateness_variable(lateness[at][0]) if isinstance(at, int) else f"TALLY_{place[0]}".upper()
-    )
+    return lateness_variable(families[at]) if isinstance(at, int) else f"TALLY_{place[0]}".upper()

@@ -28,7 +28,8 @@ def utc_days(start: datetime, end: datetime) -> list[date]:
     """UTC days that [start, end) touches, ascending; empty when end is not after start."""
     first = start.astimezone(UTC).date()
     last = (end.astimezone(UTC) - timedelta(microseconds=1)).date()
-    return [first + timedelta(days=i) for i in range((last - first).days + 1)]
+    count = (last - first).days + 1
+    return [first + timedelta(days=i) for i in range(count)]
 
 
 def parse_days(text: str) -> tuple[date, date]:

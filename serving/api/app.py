@@ -190,7 +190,8 @@ def _page(
     # By key and not by number: an entry that is new since the last page moves none of the others.
     left = [entry for entry in entries if last is None or entry[key] > last.entry]
     page = left[: query.limit]
-    following = cursor.Entry(page[-1][key]) if len(left) > len(page) else None
+    has_more = len(left) > len(page)
+    following = cursor.Entry(page[-1][key]) if has_more else None
     address = (
         cursor.address(request.url.path, request.query_params.multi_items(), following)
         if following

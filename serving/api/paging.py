@@ -60,7 +60,8 @@ def _located(asked: Sequence[StoreSlots], place: PagePlace | None) -> tuple[int,
         if store.store_id == place.store:
             before = bisect_left(store.slots, place.instant, key=lambda slot: slot[1])
             if before < len(store.slots) and store.slots[before][1] == place.instant:
-                return (number, before + 1) if before + 1 < len(store.slots) else (number + 1, 0)
+                following = before + 1
+                return (number, following) if following < len(store.slots) else (number + 1, 0)
     raise not_of_this()
 
 

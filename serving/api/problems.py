@@ -94,7 +94,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 def _invalid_entry(error: dict[str, Any]) -> dict[str, str]:
     # The place is (query, name), and of a parameter that is a list (query, name, number).
-    field = str(error["loc"][-1] if len(error["loc"]) == 2 else error["loc"][1])
+    field = str(error["loc"][1])
     if error["type"] == "extra_forbidden":
         return {"field": field, "message": f"{field[:64]}: there is no such parameter"}
     return {"field": field, "message": f"{field}: {error['msg']}"}

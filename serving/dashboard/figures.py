@@ -18,6 +18,8 @@ from tally.families import CURRENCY
 HOURS, WEEKDAYS = 24, 7
 METRICS = ("revenue", "transactions", "average_basket", "units")
 State = Literal["complete", "provisional", "missing"]
+# Of a quarter hour in its period: the number of the day, the local time, the fold.
+PeriodPlace = tuple[int, time, int]
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ def comparable(now: Stretch, before: Stretch, zone: ZoneInfo) -> Compared:
     )
 
 
-def _complete_places(stretch: Stretch, zone: ZoneInfo) -> dict[tuple[int, time, int], cells.Cell]:
+def _complete_places(stretch: Stretch, zone: ZoneInfo) -> dict[PeriodPlace, cells.Cell]:
     local = [
         (
             cell,
@@ -245,9 +247,10 @@ def _heat(
     for cell in found:
         if not cell.is_missing:
             local = cell.slot[0].astimezone(zone)
-            sums[local.weekday(), local.hour] += cells.values_of(receipts, cell)["value"] or 0
+            hour_of_week = local.weekday(), local.hour
+            sums[hour_of_week] += cells.values_of(receipts, cell)["value"] or 0
             # By date: an hour counts once in the mean, however many of its quarters are known.
-            hours[local.weekday(), local.hour].add(local.date())
+            hours[hour_of_week].add(local.date())
     return tuple(
         tuple(_mean(sums, hours, (weekday, hour)) for hour in range(HOURS))
         for weekday in range(WEEKDAYS)

@@ -273,7 +273,9 @@ def _by_day(found: Iterable[_One]) -> dict[date, list[_One]]:
     by_day: dict[date, list[_One]] = defaultdict(list)
     for one in found:
         by_day[one.day].append(one)
-    return {day: sorted(of, key=lambda one: one.generation) for day, of in by_day.items()}
+    for of in by_day.values():
+        of.sort(key=lambda one: one.generation)
+    return dict(by_day)
 
 
 def _view_rows(family: Family, rows: Iterable[tuple[Any, ...]]) -> list[ViewRow]:

@@ -21,4 +21,6 @@ async def computed(
     **kwargs: _Arguments.kwargs,
 ) -> _Result:
     """What the work returns; done in a thread if it is about a large number of things."""
-    return work(*args, **kwargs) if size < LARGE else await asyncio.to_thread(work, *args, **kwargs)
+    if size < LARGE:
+        return work(*args, **kwargs)
+    return await asyncio.to_thread(work, *args, **kwargs)

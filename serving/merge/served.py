@@ -173,9 +173,8 @@ def _status(reading: FamilyReading, start: datetime, is_settled: bool) -> Status
 def _has_changed(reading: FamilyReading, start: datetime) -> bool:
     """Whether the values differ from those of the first generation that covered the window."""
     day = start.date()
-    first = next(
-        (one.covering for one in reading.firsts.get(day, ()) if one.covering.covers(start)), None
-    )
+    coverings = (one.covering for one in reading.firsts.get(day, ()))
+    first = next((one for one in coverings if one.covers(start)), None)
     if first is None:
         return False
     before = batch_side(first, reading.first.get(first.generation, {}), start)
@@ -187,7 +186,8 @@ def _counted(state: WindowState | None) -> dict[tuple[str, ...], Parts]:
     # A row of zeros says what no row does: a number that turns from one to the other has not
     # changed.
     values = state.values if state is not None else {}
-    return {axes: dict(parts) for axes, parts in values.items() if any(parts.values())}
+    rows = values.items()
+    return {axes: dict(parts) for axes, parts in rows if any(parts.values())}
 
 
 def through_of(reading: FamilyReading, days: Iterable[date]) -> datetime | None:

@@ -36,6 +36,7 @@ from tally.windows import utc_days, window_starts
 
 _EPOCH_START = datetime.fromtimestamp(0, UTC)
 Currencies = Mapping[str, frozenset[str]]
+Generations = dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class QueryEngine:
     def __init__(self, views: ViewReader, registry: StoreRegistry, settings: Settings) -> None:
         self._views, self._registry, self._settings = views, registry, settings
 
-    async def answer(self, asked: Query) -> tuple[dict[str, Any], dict[str, int]]:
+    async def answer(self, asked: Query) -> tuple[dict[str, Any], Generations]:
         """The answer with `series`, and for the page after it the generation seen by family.
 
         Raises ViewsUnreachable; BadQuery for several currencies; AnswerMoved when a page before it
@@ -103,7 +104,8 @@ class QueryEngine:
         """By store the currencies that its events of the asked days name, absent without any."""
         # By registers, which may lag behind a row: `_currency` looks at the page's own rows too.
         found: dict[str, set[str]] = {}
-        days = {store.store_id: (days_of(store)[0], days_of(store)[-1]) for store in stores}
+        touched = ((store.store_id, days_of(store)) for store in stores)
+        days = {store_id: (of[0], of[-1]) for store_id, of in touched}
         for family in metric.families:
             for one in (
                 await self._views.currencies(family, [*days]) if CURRENCY in family.axes else ()
@@ -129,7 +131,7 @@ class QueryEngine:
             ],
         }
 
-    async def _consistent_pointers(self, asked: Query) -> tuple[list[Pointers], dict[str, int]]:
+    async def _consistent_pointers(self, asked: Query) -> tuple[list[Pointers], Generations]:
         """The pointers, and the highest generation by family over all pages.
 
         It is read before them: what flips in between shows in the pointers, or makes the next page
@@ -239,16 +241,18 @@ class QueryEngine:
         if not asked.metric.is_money or CURRENCY in asked.by:
             return None
         found = (cell for store in stores for cell in store.found)
-        seen = cells.values_seen(found, asked.metric.families, CURRENCY).union(
-            *asked.currencies.values()
-        )
+        seen = cells.values_seen(found, asked.metric.families, CURRENCY)
+        seen = seen.union(*asked.currencies.values())
         if len(seen) > 1:
             detail = (
                 f"by: the answer holds {', '.join(sorted(seen))}, which do not add up;"
                 " ask with by=currency"
             )
             raise BadQuery("by", detail, (CURRENCY,))
-        return seen.pop() if seen else self._registry.store(asked.stores[0].store_id).currency
+        return seen.pop() if seen else self._own_currency(asked.stores[0])
+
+    def _own_currency(self, store: StoreSlots) -> str:
+        return self._registry.store(store.store_id).currency
 
     def _rows(self, asked: Query, store: StoreAnswer) -> list[dict[str, Any]]:
         # Whoever names one twice asks for it once.
@@ -263,10 +267,8 @@ class QueryEngine:
         seen = cells.values_seen(store.found, asked.metric.families, dimension)
         if dimension != CURRENCY:
             return sorted(seen) or [None]
-        store_id = store.asked.store_id
-        return sorted(seen | asked.currencies.get(store_id, frozenset())) or [
-            self._registry.store(store_id).currency
-        ]
+        named = seen | asked.currencies.get(store.asked.store_id, frozenset())
+        return sorted(named) or [self._own_currency(store.asked)]
 
 
 def days_of(store: StoreSlots) -> list[date]:
@@ -292,7 +294,7 @@ def _cells(
 
 def one_or_series(answer: Mapping[str, Any], is_single: bool) -> dict[str, Any]:
     """The answer's fields, `rows` in place of `series` where one store was named."""
-    if not is_single:
-        return dict(answer)
-    rows = answer["series"][0]["rows"]
-    return {**{name: value for name, value in answer.items() if name != "series"}, "rows": rows}
+    fields = dict(answer)
+    if is_single:
+        fields["rows"] = fields.pop("series")[0]["rows"]
+    return fields

@@ -27,7 +27,8 @@ class WeightedSum:
 
     def total(self, parts: Parts) -> Value:
         """The value of summed parts; an absent part is 0."""
-        total = sum(weight * parts.get(part, 0) for part, weight in self.weights.items())
+        weights = self.weights.items()
+        total = sum(weight * parts.get(part, 0) for part, weight in weights)
         return total if self.divide_by == 1 else _divided(total, self.divide_by)
 
 

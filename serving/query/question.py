@@ -18,7 +18,8 @@ from tally.instants import parse_instant
 LONGEST_DAYS = {"15m": 400, "1h": 1_600, "1d": 10_000, "1w": 10_000}
 MOST_STORES = 1_000
 STORE_ZONE = "store"
-EARLIEST, LATEST = datetime(1971, 1, 2, tzinfo=UTC), datetime(2169, 11, 13, tzinfo=UTC)
+EARLIEST = datetime(1971, 1, 2, tzinfo=UTC)
+LATEST = datetime(2169, 11, 13, tzinfo=UTC)
 # \Z and not $, which lets an end of line pass; ASCII, for \d knows the digits of all scripts.
 _DATE = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 # An offset's + that was not escaped in the address arrives as a space.

@@ -8,6 +8,9 @@ from serving.query import cells
 from serving.query.catalogue import Metric
 from serving.query.instants import format_instant
 
+# What a cell's sum is worth: its sources and its statuses.
+Quality = tuple[frozenset[str], ...]
+
 
 def rows_of(
     metric: Metric, found: Sequence[cells.Cell], zone: ZoneInfo, splits: Sequence[cells.Split]
@@ -21,7 +24,7 @@ def rows_of(
         instant: format_instant(instant, zone)
         for instant in {one for cell in found for one in cell.slot}
     }
-    empty: dict[tuple[frozenset[str], ...], list[dict[str, Any]]] = {}
+    empty: dict[Quality, list[dict[str, Any]]] = {}
     rows: list[dict[str, Any]] = []
     for cell in found:
         start, end = texts[cell.slot[0]], texts[cell.slot[1]]
