@@ -39,9 +39,9 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> QueueIn
         read.required(tree, "interval_seconds"), "/interval_seconds", 1, 900
     )
     read.refuse_crossing(happened_at, seconds)
-    counts = {
-        name: read.whole_number(read.required(tree, name), f"/{name}", 0, MOST) for name in COUNTS
-    }
+    arrived, waited_seconds, longest_wait, queue_length = (
+        read.whole_number(read.required(tree, name), f"/{name}", 0, MOST) for name in COUNTS
+    )
     instant = instant_text(happened_at)
     event_id = interval_id("queues", store_id, device_id, instant)
     return QueueInterval(
@@ -50,13 +50,18 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> QueueIn
         store_id=store_id,
         happened_at=instant,
         received_at=arrival.received_text,
-        fingerprint=fingerprint([event_id, queue, seconds, counts]),
+        fingerprint=fingerprint(
+            [event_id, queue, seconds, arrived, waited_seconds, longest_wait, queue_length]
+        ),
         raw_partition=arrival.partition,
         raw_offset=arrival.offset,
         device_id=device_id,
         queue=queue,
         interval_seconds=seconds,
+        arrived=arrived,
+        waited_seconds=waited_seconds,
+        longest_wait=longest_wait,
+        queue_length=queue_length,
         camera=digest_number(device_id),
-        **counts,
         extra=kept_extra(unknown_fields(tree, KNOWN)),
     )
