@@ -5,6 +5,8 @@ from hashlib import blake2b
 
 import msgspec
 
+from tally.algebra.parts import MOST_PART
+
 # `.` and `..` are no ids: as names of folders they would lead elsewhere.
 IDENTIFIER = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._:-]{1,64}", re.ASCII)
 _ORDERED = msgspec.json.Encoder(order="deterministic")
@@ -35,6 +37,18 @@ def fingerprint(source_fields: object) -> str:
     An honest resend has the same fingerprint whatever its arrival time, white space or field order.
     """
     return blake2b(_ORDERED.encode(source_fields), digest_size=16).hexdigest()
+
+
+def digest_number(text: str) -> int:
+    """A subject's number, 0 to MOST_PART and evenly spread: what a `uniques` part counts it by.
+
+    No key is in it: of what few could have been, like a phone's address, the number is the text.
+
+    >>> digest_number("camera-1") == digest_number("camera-1") != digest_number("camera-2")
+    True
+    """
+    digest = blake2b(text.encode(), digest_size=16).digest()
+    return int.from_bytes(digest, "big") % (MOST_PART + 1)
 
 
 def _part(text: str) -> str:

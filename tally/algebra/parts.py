@@ -57,6 +57,9 @@ class Part(ABC):
 
     def read(self, column: Any) -> Value:
         """The value of a column as Cassandra's driver has read it; null is none."""
+        if self.json == "array":
+            # The driver has tuples where a value has lists.
+            return [[*one] if isinstance(one, tuple) else one for one in column or ()]
         return self.zero if column is None else column
 
     def minus(self, whole: Value, taken: Value) -> Value:
@@ -170,10 +173,6 @@ class Uniques(Part):
         """The smallest of both."""
         return self.of((), [*one, *other])
 
-    def read(self, column: Any) -> Value:
-        """The digests as a list of their own."""
-        return [*(column or ())]
-
     def estimate(self, value: Value) -> float:
         """How many different subjects there were.
 
@@ -210,13 +209,8 @@ class Histogram(Part):
 
     def minus(self, whole: Value, taken: Value) -> Value:
         """The counts less those that were added."""
-        return self._counted(
-            [*whole, *([bucket, -count] for bucket, count in taken)],
-        )
-
-    def read(self, column: Any) -> Value:
-        """The pairs as lists: the driver has tuples."""
-        return _pairs(column)
+        less = ([bucket, -count] for bucket, count in taken)
+        return self._counted([*whole, *less])
 
     @classmethod
     def bucket(cls, number: int) -> int:
@@ -287,10 +281,6 @@ class Level(Part):
         """Both, from the last count on."""
         return self._from_last_count(list(merge(one, other, key=_in_time)))
 
-    def read(self, column: Any) -> Value:
-        """The pairs as lists: the driver has tuples."""
-        return _pairs(column)
-
     def at_end(self, value: Value) -> int | None:
         """The last count and what moved since; None while nobody has counted."""
         if not value or _is_movement(value[0]):
@@ -301,10 +291,6 @@ class Level(Part):
     def _from_last_count(events: Sequence[Sequence[int]]) -> list[list[int]]:
         counts = (place for place, one in enumerate(events) if not _is_movement(one))
         return [[*one] for one in events[max(counts, default=0) :]]
-
-
-def _pairs(column: Any) -> list[list[int]]:
-    return [[*pair] for pair in column or ()]
 
 
 def _within(total: int) -> int:

@@ -5,11 +5,12 @@ from ingest.contract.arrival import Arrival, Rules
 from ingest.contract.extras import kept_extra, unknown_fields
 from ingest.contract.wire import parsed
 from tally.events import SCHEMA_VERSION, CanonicalEvent
-from tally.identity import fingerprint, interval_id
+from tally.identity import digest_number, fingerprint, interval_id
 from tally.instants import instant_text
 
 MOST = 1_000_000
-TEXTS, COUNTS = ("store_id", "device_id", "queue"), ("arrived", "waited_seconds")
+TEXTS = ("store_id", "device_id", "queue")
+COUNTS = ("arrived", "waited_seconds", "longest_wait", "queue_length")
 KNOWN = frozenset(("schema_version", "happened_at", "interval_seconds", *TEXTS, *COUNTS))
 
 
@@ -21,6 +22,9 @@ class QueueInterval(CanonicalEvent, frozen=True, omit_defaults=True, kw_only=Tru
     interval_seconds: int
     arrived: int
     waited_seconds: int
+    longest_wait: int
+    queue_length: int
+    camera: int
 
 
 def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> QueueInterval:
@@ -35,7 +39,7 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> QueueIn
         read.required(tree, "interval_seconds"), "/interval_seconds", 1, 900
     )
     read.refuse_crossing(happened_at, seconds)
-    arrived, waited_seconds = (
+    arrived, waited_seconds, longest_wait, queue_length = (
         read.whole_number(read.required(tree, name), f"/{name}", 0, MOST) for name in COUNTS
     )
     instant = instant_text(happened_at)
@@ -46,7 +50,9 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> QueueIn
         store_id=store_id,
         happened_at=instant,
         received_at=arrival.received_text,
-        fingerprint=fingerprint([event_id, queue, seconds, arrived, waited_seconds]),
+        fingerprint=fingerprint(
+            [event_id, queue, seconds, arrived, waited_seconds, longest_wait, queue_length]
+        ),
         raw_partition=arrival.partition,
         raw_offset=arrival.offset,
         device_id=device_id,
@@ -54,5 +60,8 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> QueueIn
         interval_seconds=seconds,
         arrived=arrived,
         waited_seconds=waited_seconds,
+        longest_wait=longest_wait,
+        queue_length=queue_length,
+        camera=digest_number(device_id),
         extra=kept_extra(unknown_fields(tree, KNOWN)),
     )

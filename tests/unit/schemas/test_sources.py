@@ -189,7 +189,7 @@ from schemas import loader
 from serving.query.catalogue import metric
 from tally.settings import Settings
 assert [*FAMILIES] == ["sales", "traffic", "queues"] and FAMILIES["sales"] is SALES
-assert FAMILIES["queues"].part_names == ("arrived", "waited_seconds")
+assert FAMILIES["queues"].sums == ("arrived", "waited_seconds")
 assert FAMILIES["queues"].lateness_seconds == 3600
 assert loader.topics()["queues"]["raw"] == "raw-queues" and raw_topics()["raw-queues"] == "queues"
 names = {loader.table_name(one) for one in loader.table_statements()}
