@@ -1,11 +1,11 @@
 """The page of metrics, from the catalogue in schemas/metrics."""
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from ops.docs.markdown import codes, table
 from schemas import loader
+from schemas.metric import MetricShape
 
 HEADING = """# Metrics
 
@@ -33,15 +33,13 @@ def metrics_page() -> str:
     )
 
 
-def _section(
-    title: str, names: tuple[str, ...], entries: Iterable[Mapping[str, Any]]
-) -> tuple[str, str]:
-    rows = (tuple(_shown(name, entry[name]) for name in names) for entry in entries)
+def _section(title: str, names: tuple[str, ...], entries: Iterable[MetricShape]) -> tuple[str, str]:
+    rows = (tuple(_shown(name, getattr(entry, name)) for name in names) for entry in entries)
     return f"## {title}\n", table(names, rows)
 
 
-def _shown(name: str, value: str | list[str]) -> str:
-    if isinstance(value, list):
+def _shown(name: str, value: str | tuple[str, ...]) -> str:
+    if isinstance(value, tuple):
         return codes(value)
     return f"`{value}`" if name in ("id", "unit") else value
 

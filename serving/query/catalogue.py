@@ -7,6 +7,7 @@ from typing import Any
 
 from runtime.sources import FAMILIES
 from schemas import loader
+from schemas.metric import AdditiveShape, AnyMetric, MetricShape
 from tally.algebra.merge import Parts
 from tally.errors import UnknownName
 from tally.families import Family
@@ -35,14 +36,14 @@ class WeightedSum:
 class Metric:
     """A metric: a sum, or the ratio of two sums when `denominator` is there."""
 
-    entry: Mapping[str, Any]
+    entry: MetricShape
     numerator: WeightedSum
     denominator: WeightedSum | None = None
 
     @property
     def is_money(self) -> bool:
         """Whether the value is in minor units of a currency."""
-        return bool(self.entry["unit"] == "minor")
+        return bool(self.entry.unit == "minor")
 
     @property
     def families(self) -> tuple[Family, ...]:
@@ -68,8 +69,7 @@ def entries() -> list[dict[str, Any]]:
     """What /v1/metrics lists of each metric by field, ordered by id."""
     shown = ("id", "name", "unit", "kind", "families", "formula", "variants", "by", "grains")
     return [
-        {**{name: entry[name] for name in shown}, "meaning": entry["meaning"]}
-        for entry in loader.metrics()
+        {name: getattr(entry, name) for name in (*shown, "meaning")} for entry in loader.metrics()
     ]
 
 
@@ -86,31 +86,25 @@ def ratio(numerator: Value, denominator: Value) -> float | None:
 
 @cache
 def _metrics() -> dict[str, Metric]:
-    by_id = {entry["id"]: entry for entry in loader.metrics()}
+    by_id = {entry.id: entry for entry in loader.metrics()}
     return {metric_id: _metric(entry, by_id) for metric_id, entry in by_id.items()}
 
 
-def _metric(
-    entry: Mapping[str, Any],
-    by_id: Mapping[str, Mapping[str, Any]],
-) -> Metric:
-    value = entry["value"]
-    if "sum" in value:
+def _metric(entry: AnyMetric, by_id: Mapping[str, AnyMetric]) -> Metric:
+    if isinstance(entry, AdditiveShape):
         return Metric(entry, _sum(entry))
     return Metric(
         entry,
-        _sum(by_id[value["numerator"]]),
-        _sum(by_id[value["denominator"]]),
+        _sum(by_id[entry.value.numerator]),
+        _sum(by_id[entry.value.denominator]),
     )
 
 
-def _sum(entry: Mapping[str, Any]) -> WeightedSum:
-    return WeightedSum(
-        # A sum is of one family; of a ratio each side is a metric of its own, with its own.
-        FAMILIES[entry["families"][0]],
-        entry["value"]["sum"],
-        entry["value"].get("divide_by", 1),
-    )
+def _sum(entry: AnyMetric) -> WeightedSum:
+    # A sum is of one family, and the sides of a ratio are sums: the loader has looked.
+    assert isinstance(entry, AdditiveShape)
+    (family,) = entry.families
+    return WeightedSum(FAMILIES[family], entry.value.sum, entry.value.divide_by)
 
 
 def _divided(total: int, divisor: int) -> int | float:
