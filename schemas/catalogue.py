@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from schemas.metric import AdditiveShape, AnyMetric, RatioShape
+from schemas.metric import READABLE, AdditiveShape, AnyMetric, RatioShape, parts_of
 from schemas.source import BadSource, Source, read_yaml
 
 # Field and what is wrong with it.
@@ -69,16 +69,19 @@ def _wrong_names(
             yield "variants", f"there is no metric {variant!r}"
 
 
-def _wrong_parts(entry: AdditiveShape, sources: Mapping[str, Source]) -> Wrong:
+def _wrong_parts(entry: AnyMetric, sources: Mapping[str, Source]) -> Wrong:
     if len(entry.families) > 1:
-        # The rows of one family are added up: parts of another would be 0 in silence.
-        yield "families", f"a sum is of one family, not of {', '.join(entry.families)}"
+        # The rows of one family are joined: parts of another would be 0 in silence.
+        yield "families", f"its parts are of one family, not of {', '.join(entry.families)}"
         return
     (family,) = entry.families
-    known = {part.name for part in sources[family].family.parts}
-    for name in entry.value.sum:
-        if name not in known:
-            yield "value.sum", f"{name!r} is no part of {family}"
+    kinds = {part.name: part.kind for part in sources[family].family.parts}
+    for name, field in parts_of(entry).items():
+        if name not in kinds:
+            yield field, f"{name!r} is no part of {family}"
+        elif kinds[name] not in READABLE[entry.kind]:
+            readable = " or ".join(READABLE[entry.kind])
+            yield field, f"{name!r} is a {kinds[name]}, and {entry.kind} is of a {readable}"
 
 
 def _wrong_sides(entry: RatioShape, entries: Mapping[str, AnyMetric]) -> Wrong:

@@ -1,44 +1,36 @@
-"""The metric catalogue as formulas over additive parts."""
+"""The metric catalogue as formulas over the parts of families."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from runtime.sources import FAMILIES
 from schemas import loader
-from schemas.metric import AdditiveShape, AnyMetric, MetricShape
-from tally.algebra.merge import Parts
+from schemas.metric import (
+    AdditiveShape,
+    AnyMetric,
+    MetricShape,
+    PercentileShape,
+    RatioShape,
+    UniquesShape,
+    parts_of,
+)
+from serving.query.formulas import Extreme, Formula, Percentile, UniquesEstimate, Value, WeightedSum
+from tally.algebra.parts import Histogram, Part, Uniques
 from tally.errors import UnknownName
 from tally.families import Family
 
-Value = int | float | None
-
-
-@dataclass(frozen=True)
-class WeightedSum:
-    """A weighted sum of the parts of one family, divided at the end.
-
-    Units are kept in thousandths.
-    """
-
-    family: Family
-    weights: Mapping[str, int]
-    divide_by: int = 1
-
-    def total(self, parts: Parts) -> Value:
-        """The value of summed parts; an absent part is 0."""
-        total = sum(weight * parts.get(part, 0) for part, weight in self.weights.items())
-        return total if self.divide_by == 1 else _divided(total, self.divide_by)
+_Kind = TypeVar("_Kind", bound=Part)
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric: a sum, or the ratio of two sums when `denominator` is there."""
+    """A metric: one formula, or the ratio of two sums when `denominator` is there."""
 
     entry: MetricShape
-    numerator: WeightedSum
-    denominator: WeightedSum | None = None
+    numerator: Formula
+    denominator: Formula | None = None
 
     @property
     def is_money(self) -> bool:
@@ -69,7 +61,11 @@ def entries() -> list[dict[str, Any]]:
     """What /v1/metrics lists of each metric by field, ordered by id."""
     shown = ("id", "name", "unit", "kind", "families", "formula", "variants", "by", "grains")
     return [
-        {name: getattr(entry, name) for name in (*shown, "meaning")} for entry in loader.metrics()
+        {
+            **{name: getattr(one.entry, name) for name in (*shown, "meaning")},
+            "error": one.numerator.stated_error,
+        }
+        for one in _metrics().values()
     ]
 
 
@@ -91,22 +87,29 @@ def _metrics() -> dict[str, Metric]:
 
 
 def _metric(entry: AnyMetric, by_id: Mapping[str, AnyMetric]) -> Metric:
-    if isinstance(entry, AdditiveShape):
-        return Metric(entry, _sum(entry))
-    return Metric(
-        entry,
-        _sum(by_id[entry.value.numerator]),
-        _sum(by_id[entry.value.denominator]),
-    )
+    if isinstance(entry, RatioShape):
+        sides = (by_id[entry.value.numerator], by_id[entry.value.denominator])
+        return Metric(entry, *map(_formula, sides))
+    return Metric(entry, _formula(entry))
 
 
-def _sum(entry: AnyMetric) -> WeightedSum:
-    # A sum is of one family, and the sides of a ratio are sums: the loader has looked.
-    assert isinstance(entry, AdditiveShape)
-    (family,) = entry.families
-    return WeightedSum(FAMILIES[family], entry.value.sum, entry.value.divide_by)
+def _formula(entry: AnyMetric) -> Formula:
+    # Parts are of one family, and of a kind that the metric can read: the loader has looked.
+    family = FAMILIES[entry.families[0]]
+    match entry:
+        case AdditiveShape():
+            return WeightedSum(family, entry.value.sum, entry.value.divide_by)
+        case UniquesShape():
+            return UniquesEstimate(family, _part(family, entry.value.uniques, Uniques))
+        case PercentileShape():
+            part = _part(family, entry.value.percentile.part, Histogram)
+            return Percentile(family, part, entry.value.percentile.share)
+    # What is left names one part, whose value is the metric's.
+    (name,) = parts_of(entry)
+    return Extreme(family, name)
 
 
-def _divided(total: int, divisor: int) -> int | float:
-    # What divides stays an integer, and exact; only the rest becomes a float.
-    return total // divisor if total % divisor == 0 else total / divisor
+def _part(family: Family, name: str, kind: type[_Kind]) -> _Kind:
+    (part,) = (one for one in family.parts if one.name == name)
+    assert isinstance(part, kind)
+    return part

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from schemas.metric import RatioShape, RatioValue
 from serving.merge.served import ServedWindow
-from serving.query.catalogue import Metric, WeightedSum, ratio
+from serving.query.catalogue import Metric, ratio
 from serving.query.cells import WHOLE, Cell, Window, cells, values_of, values_seen
+from serving.query.formulas import WeightedSum
 from tally.algebra.merge import Axes, MergedWindow, Parts
 from tally.algebra.parts import Sum
 from tally.families import Family

@@ -3,14 +3,15 @@
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import msgspec
 import pytest
 import yaml
 
 from schemas.catalogue import metrics_of
 from schemas.loader import FOLDER, own_sources, read_sources
-from schemas.source import BadSource
+from schemas.source import BadSource, PartShape, Source
 from tests.support.sources import ELEVENTH, run_with
 
 SOURCES = read_sources([*(source.folder for source in own_sources().values()), ELEVENTH])
@@ -94,7 +95,10 @@ def test_a_field_of_another_type_is_named(
         ({"unit": "hours"}, "unit: 'hours' is none of "),
         ({"families": ["zones"]}, "families: there is no source 'zones'"),
         ({"families": ["queues", "queues"]}, "families: 'queues' is there twice"),
-        ({"families": ["queues", "traffic"]}, "families: a sum is of one family, not of queues, "),
+        (
+            {"families": ["queues", "traffic"]},
+            "families: its parts are of one family, not of queues, ",
+        ),
         ({"value": {"sum": {"entries": 1}}}, "value.sum: 'entries' is no part of queues"),
         ({"by": ["currency"]}, "by: 'currency' is no axis of queues"),
         ({"by": ["queue", "queue"]}, "by: 'queue' is there twice"),
@@ -123,7 +127,7 @@ def test_a_part_of_another_family_that_the_metric_names_too_is_none_of_the_sum(
     # It loaded, and answered 0 for ever: the sum was taken from the first family alone.
     told = {**ADDITIVE, "families": ["sales", "traffic"], "value": {"sum": {"entries": 1}}}
 
-    assert said(tmp_path, told).startswith("families: a sum is of one family")
+    assert said(tmp_path, told).startswith("families: its parts are of one family")
 
 
 def sides(numerator: str, denominator: str) -> dict[str, Any]:
@@ -152,6 +156,95 @@ def test_what_no_type_can_say_of_a_ratio_is_looked_at(
     tmp_path: Path, changed: dict[str, Any], told: str
 ) -> None:
     assert said(tmp_path, {**RATIO, "id": "planted", **changed}).startswith(told)
+
+
+def phones() -> dict[str, Source]:
+    """The sources, of which one has a part of every kind."""
+    # Made here: which kinds a descriptor may name is another question.
+    parts = tuple(
+        PartShape(name=f"a_{kind}", kind=cast(Any, kind), unit="persons", meaning="a part")
+        for kind in ("sum", "count", "min", "max", "uniques", "histogram", "level")
+    )
+    queues = SOURCES["queues"]
+    family = msgspec.structs.replace(queues.family, parts=parts)
+    return {**SOURCES, "queues": msgspec.structs.replace(queues, family=family)}
+
+
+def of_kind(kind: str, part: str) -> dict[str, Any]:
+    """A metric of the kind over one part."""
+    values: dict[str, dict[str, Any]] = {
+        "additive": {"sum": {part: 1}},
+        "minimum": {"min": part},
+        "maximum": {"max": part},
+        "uniques": {"uniques": part},
+        "percentile": {"percentile": {"part": part, "share": 0.5}},
+    }
+    return {**ADDITIVE, "kind": kind, "value": values[kind]}
+
+
+FITTING = {
+    ("additive", "a_sum"),
+    ("additive", "a_count"),
+    ("minimum", "a_min"),
+    ("maximum", "a_max"),
+    ("uniques", "a_uniques"),
+    ("percentile", "a_histogram"),
+}
+PLACES = {
+    "additive": "value.sum",
+    "minimum": "value.min",
+    "maximum": "value.max",
+    "uniques": "value.uniques",
+    "percentile": "value.percentile.part",
+}
+
+
+@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("part", [part.name for part in phones()["queues"].family.parts])
+def test_a_metric_is_made_of_parts_that_its_kind_can_read(
+    tmp_path: Path, kind: str, part: str
+) -> None:
+    file = written(tmp_path, of_kind(kind, part))
+    if (kind, part) in FITTING:
+        assert len(metrics_of([file], phones(), UNITS)) == 1
+        return
+
+    with pytest.raises(BadSource) as wrong:
+        metrics_of([file], phones(), UNITS)
+
+    assert str(wrong.value).startswith(f"{file}: {PLACES[kind]}: '{part}' is a {part[2:]}, ")
+
+
+@pytest.mark.parametrize("kind", PLACES)
+def test_a_part_that_is_not_there_is_named_whatever_the_kind(tmp_path: Path, kind: str) -> None:
+    assert (
+        said(tmp_path, of_kind(kind, "a_mean")) == f"{PLACES[kind]}: 'a_mean' is no part of queues"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ({"percentile": "waits"}, "value.percentile: Expected `object`"),
+        ({"percentile": {"part": "waits"}}, "value.percentile.share: the field is missing"),
+        ({"percentile": {"part": "waits", "share": 0}}, "value.percentile.share: Expected `float`"),
+        ({"percentile": {"part": "waits", "share": 50}}, "value.percentile.share: Expected `flo"),
+        ({"min": "waits"}, "value"),
+    ],
+)
+def test_a_percentile_has_a_part_and_a_share(
+    tmp_path: Path, value: dict[str, Any], told: str
+) -> None:
+    assert said(tmp_path, {**ADDITIVE, "kind": "percentile", "value": value}).startswith(told)
+
+
+def test_a_side_of_a_ratio_is_a_sum_and_nothing_else(tmp_path: Path) -> None:
+    least = written(tmp_path, {**of_kind("minimum", "a_min"), "id": "least"})
+    ratio = {**ADDITIVE, **sides("least", "least"), "id": "planted", "kind": "ratio"}
+    planted = written(tmp_path, ratio)
+
+    with pytest.raises(BadSource, match=r"numerator: 'least' is no sum, but of kind minimum"):
+        metrics_of([least, planted], phones(), UNITS)
 
 
 @pytest.mark.parametrize("text", ["", "[1, 2]", "id: [", "5", "\x00", "{1: 2}"])

@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 from runtime.sources import FAMILIES
 from schemas.loader import FOLDER, metrics
 from schemas.metric import AnyMetric, RatioShape
+from schemas.metric import parts_of as parts_named
 from tests.support.sources import ELEVENTH
 
 SHAPE = json.loads((FOLDER / "metrics.schema.json").read_text("utf-8"))
@@ -131,11 +132,11 @@ def test_variants_are_metrics(metric: AnyMetric) -> None:
 
 
 def parts_of(metric: AnyMetric) -> set[str]:
-    """Additive parts that a metric is made of, those of a ratio's two sides together."""
+    """Parts that a metric is made of, those of a ratio's two sides together."""
     if isinstance(metric, RatioShape):
         sides = (metric.value.numerator, metric.value.denominator)
         return {part for side in sides for part in parts_of(BY_ID[side])}
-    return set(metric.value.sum)
+    return {*parts_named(metric)}
 
 
 def wrong(told: Any) -> list[str]:
@@ -146,10 +147,17 @@ def wrong(told: Any) -> list[str]:
 def schema_of_the_type() -> dict[str, Any]:
     """By kind the JSON Schema that the type makes of its metrics, with that of `value` in it."""
     (union,), named = msgspec.json.schema_components([AnyMetric], ref_template="{name}")
-    found = {kind: named[name] for kind, name in union["discriminator"]["mapping"].items()}
-    for told in found.values():
-        told["properties"]["value"] = named[told["properties"]["value"]["$ref"]]
-    return found
+    found = union["discriminator"]["mapping"].items()
+    return {kind: resolved(named[name], named) for kind, name in found}
+
+
+def resolved(schema: Any, named: dict[str, Any]) -> Any:
+    """A schema with each shape that it refers to in the place of the reference."""
+    if isinstance(schema, dict):
+        if "$ref" in schema:
+            return resolved(named[schema["$ref"]], named)
+        return {name: resolved(one, named) for name, one in schema.items()}
+    return schema
 
 
 def plain(schema: Any) -> Any:
