@@ -1,60 +1,102 @@
-"""The metric catalogue's files, read, and checked against the sources that they speak of."""
+"""The metric catalogue's files, read, and checked against the sources and each other."""
 
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
-import yaml
+from schemas.metric import READABLE, AdditiveShape, AnyMetric, RatioShape, parts_of
+from schemas.source import BadSource, Source, read_yaml
 
-from schemas.source import BadSource, Source
+# Field and what is wrong with it.
+Wrong = Iterable[tuple[str, str]]
 
 
 def metrics_of(
     files: Iterable[Path], sources: Mapping[str, Source], units: Collection[str]
-) -> tuple[dict[str, Any], ...]:
+) -> tuple[AnyMetric, ...]:
     """One entry a file, ordered by id. Raises BadSource that names file and field."""
     # The file's name is the id: what is read by it needs no look into the others.
-    by_id: dict[str, tuple[Path, dict[str, Any]]] = {}
+    by_id: dict[str, tuple[Path, AnyMetric]] = {}
     for file in files:
-        entry = _read(file)
         if file.stem in by_id:
             raise BadSource(f"{file}: id: {file.stem!r} is the metric of {by_id[file.stem][0]}")
-        for field, wrong in _wrong(file, entry, sources, units):
+        by_id[file.stem] = file, read_yaml(file, AnyMetric)
+    entries = {metric_id: entry for metric_id, (_, entry) in sorted(by_id.items())}
+    # All are read by now: a ratio may lie in another folder than its sides.
+    for file, entry in by_id.values():
+        for field, wrong in (
+            *_wrong(file, entry, units),
+            *_wrong_names(entry, sources, entries),
+        ):
             raise BadSource(f"{file}: {field}: {wrong}")
-        by_id[file.stem] = (file, entry)
-    return tuple(entry for _, (_, entry) in sorted(by_id.items()))
+    return tuple(entries.values())
 
 
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        entry = yaml.safe_load(file.read_text("utf-8"))
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadSource(f"{file}: is no YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(entry, dict):
-        raise BadSource(f"{file}: is no YAML object")
-    return entry
+def _wrong(file: Path, entry: AnyMetric, units: Collection[str]) -> Wrong:
+    if entry.id != file.stem:
+        yield "id", f"{entry.id!r} is not the name of the file"
+    if entry.unit not in units:
+        yield "unit", f"{entry.unit!r} is none of {', '.join(sorted(units))}"
+    for field, names in (
+        ("families", entry.families),
+        ("variants", entry.variants),
+        ("by", entry.by),
+        ("grains", entry.grains),
+    ):
+        for name in names:
+            if names.count(name) > 1:
+                yield field, f"{name!r} is there twice"
 
 
-def _wrong(
-    file: Path,
-    entry: Mapping[str, Any],
-    sources: Mapping[str, Source],
-    units: Collection[str],
-) -> Iterable[tuple[str, str]]:
-    if missing := [name for name in ("id", "unit", "families", "value") if name not in entry]:
-        yield missing[0], "the field is missing"
-        return
-    if entry["id"] != file.stem:
-        yield "id", f"{entry['id']!r} is not the name of the file"
-    if entry["unit"] not in units:
-        yield "unit", f"{entry['unit']!r} is none of {', '.join(sorted(units))}"
+def _wrong_names(
+    entry: AnyMetric, sources: Mapping[str, Source], entries: Mapping[str, AnyMetric]
+) -> Wrong:
+    """Names of what is not there, or is not what the metric takes it for."""
     # A family that nobody has would only be found by the first question for the metric.
-    if unknown := [name for name in entry["families"] if name not in sources]:
+    if unknown := [name for name in entry.families if name not in sources]:
         yield "families", f"there is no source {unknown[0]!r}"
         return
-    shapes = [sources[name].family for name in entry["families"]]
-    parts = {part.name for shape in shapes for part in shape.parts}
-    # A ratio is made of two other metrics, which are looked at by themselves.
-    for name in entry["value"].get("sum", ()):
-        if name not in parts:
-            yield "value.sum", f"{name!r} is no part of {', '.join(entry['families'])}"
+    if isinstance(entry, RatioShape):
+        yield from _wrong_sides(entry, entries)
+    else:
+        yield from _wrong_parts(entry, sources)
+    for family in entry.families:
+        for axis in entry.by:
+            # By an axis that one side lacks a ratio would be of a part over the whole.
+            if axis not in sources[family].family.axes:
+                yield "by", f"{axis!r} is no axis of {family}"
+    for variant in entry.variants:
+        if variant not in entries:
+            yield "variants", f"there is no metric {variant!r}"
+
+
+def _wrong_parts(entry: AnyMetric, sources: Mapping[str, Source]) -> Wrong:
+    if len(entry.families) > 1:
+        # The rows of one family are joined: parts of another would be 0 in silence.
+        yield "families", f"its parts are of one family, not of {', '.join(entry.families)}"
+        return
+    (family,) = entry.families
+    kinds = {part.name: part.kind for part in sources[family].family.parts}
+    for name, field in parts_of(entry).items():
+        if name not in kinds:
+            yield field, f"{name!r} is no part of {family}"
+        elif kinds[name] not in READABLE[entry.kind]:
+            readable = " or ".join(READABLE[entry.kind])
+            yield field, f"{name!r} is a {kinds[name]}, and {entry.kind} is of a {readable}"
+
+
+def _wrong_sides(entry: RatioShape, entries: Mapping[str, AnyMetric]) -> Wrong:
+    found: list[AdditiveShape] = []
+    for field, name in (
+        ("value.numerator", entry.value.numerator),
+        ("value.denominator", entry.value.denominator),
+    ):
+        side = entries.get(name)
+        if side is None:
+            yield field, f"there is no metric {name!r}"
+        elif not isinstance(side, AdditiveShape):
+            yield field, f"{name!r} is no sum, but of kind {side.kind}"
+        else:
+            found.append(side)
+    families = tuple(dict.fromkeys(family for side in found for family in side.families))
+    if entry.families != families:
+        yield "families", f"its sides are of {', '.join(families)}, in this order"

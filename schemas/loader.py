@@ -12,6 +12,7 @@ import yaml
 
 from schemas.catalogue import metrics_of
 from schemas.generated import event_schema_of, topics_of, views_of
+from schemas.metric import AnyMetric
 from schemas.source import DESCRIPTOR, BadSource, Source, by_name, json_of, read_source
 
 FOLDER = Path(__file__).parent
@@ -101,7 +102,7 @@ def _topics_file() -> dict[str, Any]:
 
 
 @cache
-def metrics() -> tuple[dict[str, Any], ...]:
+def metrics() -> tuple[AnyMetric, ...]:
     """The metric catalogue, one entry a file, ordered by id.
 
     The files are those of schemas/metrics, and those of a source's own folder `metrics`. Raises

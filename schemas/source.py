@@ -33,6 +33,7 @@ HttpPath = Annotated[str, msgspec.Meta(pattern="^/v1/events/[a-z0-9][a-z0-9_-]{0
 Words = Annotated[str, msgspec.Meta(min_length=1)]
 Seconds = Annotated[int, msgspec.Meta(ge=1)]
 Epoch = Annotated[int, msgspec.Meta(ge=1)]
+_MISSING = re.compile("Object missing required field `([^`]+)`")
 
 
 class BadSource(ValueError):
@@ -132,15 +133,7 @@ class Source(Descriptor, frozen=True, kw_only=True):
 def read_source(folder: Path) -> Source:
     """The source of a folder. Raises BadSource."""
     file = folder / DESCRIPTOR
-    try:
-        # Strict: `1h` is no number of seconds, and a field that nobody reads is a mistake.
-        told = msgspec.convert(yaml.safe_load(file.read_text("utf-8")), Descriptor)
-    except OSError as error:
-        raise BadSource(f"{file}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadSource(f"{file}: is no YAML: {' '.join(str(error).split())}") from error
-    except msgspec.ValidationError as error:
-        raise BadSource(f"{file}: {_located(str(error))}") from error
+    told: Descriptor = read_yaml(file, Descriptor)
     source = Source(**msgspec.structs.asdict(told), folder=folder)
     for field, wrong in _wrong(source):
         raise BadSource(f"{file}: {field}: {wrong}")
@@ -222,10 +215,33 @@ def _wrong(source: Source) -> Iterable[tuple[str, str]]:
             yield "fields", f"{name!r} is to be one of them, of type {wanted} and not optional"
 
 
+def read_yaml(file: Path, shape: Any) -> Any:
+    """What the file says, as a value of the shape: a type that msgspec knows.
+
+    Raises BadSource.
+    """
+    try:
+        # Strict: `1h` is no number of seconds, and a field that nobody reads is a mistake.
+        return msgspec.convert(yaml.safe_load(file.read_text("utf-8")), shape)
+    except OSError as error:
+        raise BadSource(f"{file}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadSource(f"{file}: is no YAML: {' '.join(str(error).split())}") from error
+    except msgspec.ValidationError as error:
+        raise BadSource(f"{file}: {_located(str(error))}") from error
+
+
 def _located(message: str) -> str:
-    """`$.family.parts[0].kind` of msgspec's message in front, as a person would name it."""
+    """`$.family.parts[0].kind` of msgspec's message in front, as a person would name it.
+
+    >>> _located("Object missing required field `sum` - at `$.value`")
+    'value.sum: the field is missing'
+    """
     reason, _, place = message.partition(" - at `$")
-    return f"{place.rstrip('`').lstrip('.')}: {reason}" if place else reason
+    place = place.rstrip("`").lstrip(".")
+    if missing := _MISSING.fullmatch(reason):
+        place, reason = f"{place}.{missing[1]}".lstrip("."), "the field is missing"
+    return f"{place}: {reason}" if place else reason
 
 
 def json_of(source: Source, name: str) -> dict[str, Any]:

@@ -1,19 +1,25 @@
 """The page of metrics, from the catalogue in schemas/metrics."""
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from ops.docs.markdown import codes, table
 from schemas import loader
+from schemas.metric import MetricShape
+from tally.algebra.parts import Histogram, Uniques
 
-HEADING = """# Metrics
+HEADING = f"""# Metrics
 
 Made from `schemas/metrics/` by `python -m ops.docs`; do not edit.
 
-`GET /v1/metrics` lists the same, `GET /v1/metrics/{metric_id}` answers
+`GET /v1/metrics` lists the same, `GET /v1/metrics/{{metric_id}}` answers
 ([the HTTP API](api.md)). A ratio is computed from the sums of the whole stretch of time, never as
-a mean of ratios; where its denominator is 0 it has no value.
+a mean of ratios; where its denominator is 0 it has no value. A minimum, a maximum or a percentile
+of no events has none either, and no events are 0 uniques.
+
+Uniques are exact below {Uniques.KEPT:,} and an estimate above; a percentile is the lower end of a
+bucket, which is exact below {2**Histogram.STEPS}. `error` says how far a value may be off, beside
+each metric in words and beside each value of one of these two kinds as a share of it.
 """
 _SAID = ("id", "name", "unit", "formula", "meaning")
 _ASKED = ("id", "kind", "families", "by", "grains", "variants")
@@ -33,15 +39,13 @@ def metrics_page() -> str:
     )
 
 
-def _section(
-    title: str, names: tuple[str, ...], entries: Iterable[Mapping[str, Any]]
-) -> tuple[str, str]:
-    rows = (tuple(_shown(name, entry[name]) for name in names) for entry in entries)
+def _section(title: str, names: tuple[str, ...], entries: Iterable[MetricShape]) -> tuple[str, str]:
+    rows = (tuple(_shown(name, getattr(entry, name)) for name in names) for entry in entries)
     return f"## {title}\n", table(names, rows)
 
 
-def _shown(name: str, value: str | list[str]) -> str:
-    if isinstance(value, list):
+def _shown(name: str, value: str | tuple[str, ...]) -> str:
+    if isinstance(value, tuple):
         return codes(value)
     return f"`{value}`" if name in ("id", "unit") else value
 

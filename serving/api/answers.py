@@ -26,8 +26,9 @@ Next = Annotated[
 Instant = Annotated[datetime, Meta(tz=True)]
 # Sums are exact as integers, ratios are not; JSON has one kind of number for both.
 Number = int | float | None
-# Sums of a window's row by part, and what the row is of by axis: each family has names of its own.
-Parts = dict[str, int | str]
+# What a window's row holds by part, and what the row is of by axis: each family has names of its
+# own. Digests are a list, buckets and movements a list of pairs, an extreme of nothing is null.
+Parts = dict[str, int | str | list[int | list[int]] | None]
 
 
 class ListedStore(Shape):
@@ -55,7 +56,8 @@ class MetricEntry(Shape):
     name: Annotated[str, Meta(description="name for people")]
     unit: Annotated[str, Meta(description="unit of a value; `minor` is of the answer's currency")]
     kind: Annotated[
-        Literal["additive", "ratio"], Meta(description="whether values of two windows add up")
+        Literal["additive", "ratio", "minimum", "maximum", "uniques", "percentile"],
+        Meta(description="how a value is made; only additive ones of two windows add up"),
     ]
     families: Annotated[list[str], Meta(description="view families that it is computed from")]
     formula: Annotated[str, Meta(description="for people")]
@@ -63,6 +65,9 @@ class MetricEntry(Shape):
     by: Annotated[list[str], Meta(description="dimensions that it may be split by")]
     grains: Annotated[list[str], Meta(description="lengths of time that it is answered for")]
     meaning: Annotated[str, Meta(description="what it says, with its variant named")]
+    error: Annotated[
+        str | None, Meta(description="how far an estimate may be off; null: values are exact")
+    ]
 
 
 class MetricList(Shape):
@@ -78,7 +83,8 @@ class Row(Shape):
     start: Annotated[Instant, Meta(description="inclusive, in the asked zone")]
     end: Annotated[Instant, Meta(description="exclusive, in the asked zone")]
     value: Annotated[
-        Number, Meta(description="in the answer's unit; null: missing, or divided by 0")
+        Number,
+        Meta(description="in the answer's unit; null: missing, divided by 0, or of no events"),
     ]
     events: Annotated[
         int | None, Meta(description="distinct events of all its windows; null: missing")
@@ -91,6 +97,13 @@ class Row(Shape):
     ] = UNSET
     denominator: Annotated[
         Number | UnsetType, Meta(description="of a ratio, in the unit of its metric")
+    ] = UNSET
+    error: Annotated[
+        Number | UnsetType,
+        Meta(
+            description="of uniques and percentiles, as a share of the value: the standard error,"
+            " or by how much the true one may be larger; 0: exact; null: missing"
+        ),
     ] = UNSET
     by: Annotated[
         dict[str, str | None] | UnsetType, Meta(description="dimension to its value, where asked")

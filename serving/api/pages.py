@@ -50,7 +50,7 @@ class Pages:
         metric = catalogue.metric(metric_id)
         named, by, as_of = (
             store_ids(query),
-            dimensions(query, metric.entry["by"]),
+            dimensions(query, metric.entry.by),
             as_of_instant(query),
         )
         place = cursor.cursor_of(query.after, cursor.PagePlace)
@@ -84,8 +84,8 @@ class Pages:
         is_single = named is not None and len(named) == 1
         return {
             "metric": metric_id,
-            "name": metric.entry["name"],
-            "unit": metric.entry["unit"],
+            "name": metric.entry.name,
+            "unit": metric.entry.unit,
             **_span(query, whole),
             "grain": query.grain,
             "tz": query.tz,

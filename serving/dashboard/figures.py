@@ -12,7 +12,7 @@ from typing import Literal
 from zoneinfo import ZoneInfo
 
 from serving.query import catalogue, cells
-from serving.query.catalogue import Value
+from serving.query.formulas import Value
 from tally.families import CURRENCY
 
 HOURS, WEEKDAYS = 24, 7

@@ -178,16 +178,21 @@ def _has_changed(reading: FamilyReading, start: datetime) -> bool:
     if first is None:
         return False
     before = batch_side(first, reading.first.get(first.generation, {}), start)
-    return _counted(before) != _counted(batch_side(reading.published[day], reading.batch, start))
+    now = batch_side(reading.published[day], reading.batch, start)
+    return _counted(reading.family, before) != _counted(reading.family, now)
 
 
-def _counted(state: WindowState | None) -> dict[tuple[str, ...], Parts]:
+def _counted(family: Family, state: WindowState | None) -> dict[tuple[str, ...], Parts]:
     """Values without the rows that count nothing."""
     # A row of zeros says what no row does: a number that turns from one to the other has not
-    # changed.
+    # changed. Zero is each part's own: a minimum of 0 is a number.
+    zeros = {part.name: part.zero for part in family.parts}
     values = state.values if state is not None else {}
-    rows = values.items()
-    return {axes: dict(parts) for axes, parts in rows if any(parts.values())}
+    return {
+        axes: dict(parts)
+        for axes, parts in values.items()
+        if any(value != zeros[name] for name, value in parts.items())
+    }
 
 
 def through_of(reading: FamilyReading, days: Iterable[date]) -> datetime | None:

@@ -1,49 +1,41 @@
-"""The metric catalogue as formulas over additive parts."""
+"""The metric catalogue as formulas over the parts of families."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from runtime.sources import FAMILIES
 from schemas import loader
-from tally.algebra.merge import Parts
+from schemas.metric import (
+    AdditiveShape,
+    AnyMetric,
+    MetricShape,
+    PercentileShape,
+    RatioShape,
+    UniquesShape,
+    parts_of,
+)
+from serving.query.formulas import Extreme, Formula, Percentile, UniquesEstimate, Value, WeightedSum
+from tally.algebra.parts import Histogram, Part, Uniques
 from tally.errors import UnknownName
 from tally.families import Family
 
-Value = int | float | None
-
-
-@dataclass(frozen=True)
-class WeightedSum:
-    """A weighted sum of the parts of one family, divided at the end.
-
-    Units are kept in thousandths.
-    """
-
-    family: Family
-    weights: Mapping[str, int]
-    divide_by: int = 1
-
-    def total(self, parts: Parts) -> Value:
-        """The value of summed parts; an absent part is 0."""
-        weights = self.weights.items()
-        total = sum(weight * parts.get(part, 0) for part, weight in weights)
-        return total if self.divide_by == 1 else _divided(total, self.divide_by)
+_Kind = TypeVar("_Kind", bound=Part)
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric: a sum, or the ratio of two sums when `denominator` is there."""
+    """A metric: one formula, or the ratio of two sums when `denominator` is there."""
 
-    entry: Mapping[str, Any]
-    numerator: WeightedSum
-    denominator: WeightedSum | None = None
+    entry: MetricShape
+    numerator: Formula
+    denominator: Formula | None = None
 
     @property
     def is_money(self) -> bool:
         """Whether the value is in minor units of a currency."""
-        return bool(self.entry["unit"] == "minor")
+        return bool(self.entry.unit == "minor")
 
     @property
     def families(self) -> tuple[Family, ...]:
@@ -69,8 +61,11 @@ def entries() -> list[dict[str, Any]]:
     """What /v1/metrics lists of each metric by field, ordered by id."""
     shown = ("id", "name", "unit", "kind", "families", "formula", "variants", "by", "grains")
     return [
-        {**{name: entry[name] for name in shown}, "meaning": entry["meaning"]}
-        for entry in loader.metrics()
+        {
+            **{name: getattr(one.entry, name) for name in (*shown, "meaning")},
+            "error": one.numerator.stated_error,
+        }
+        for one in _metrics().values()
     ]
 
 
@@ -87,33 +82,34 @@ def ratio(numerator: Value, denominator: Value) -> float | None:
 
 @cache
 def _metrics() -> dict[str, Metric]:
-    by_id = {entry["id"]: entry for entry in loader.metrics()}
+    by_id = {entry.id: entry for entry in loader.metrics()}
     return {metric_id: _metric(entry, by_id) for metric_id, entry in by_id.items()}
 
 
-def _metric(
-    entry: Mapping[str, Any],
-    by_id: Mapping[str, Mapping[str, Any]],
-) -> Metric:
-    value = entry["value"]
-    if "sum" in value:
-        return Metric(entry, _sum(entry))
-    return Metric(
-        entry,
-        _sum(by_id[value["numerator"]]),
-        _sum(by_id[value["denominator"]]),
-    )
+def _metric(entry: AnyMetric, by_id: Mapping[str, AnyMetric]) -> Metric:
+    if isinstance(entry, RatioShape):
+        sides = (by_id[entry.value.numerator], by_id[entry.value.denominator])
+        return Metric(entry, *map(_formula, sides))
+    return Metric(entry, _formula(entry))
 
 
-def _sum(entry: Mapping[str, Any]) -> WeightedSum:
-    return WeightedSum(
-        # A sum is of one family; of a ratio each side is a metric of its own, with its own.
-        FAMILIES[entry["families"][0]],
-        entry["value"]["sum"],
-        entry["value"].get("divide_by", 1),
-    )
+def _formula(entry: AnyMetric) -> Formula:
+    # Parts are of one family, and of a kind that the metric can read: the loader has looked.
+    family = FAMILIES[entry.families[0]]
+    match entry:
+        case AdditiveShape():
+            return WeightedSum(family, entry.value.sum, entry.value.divide_by)
+        case UniquesShape():
+            return UniquesEstimate(family, _part(family, entry.value.uniques, Uniques))
+        case PercentileShape():
+            part = _part(family, entry.value.percentile.part, Histogram)
+            return Percentile(family, part, entry.value.percentile.share)
+    # What is left names one part, whose value is the metric's.
+    (name,) = parts_of(entry)
+    return Extreme(family, name)
 
 
-def _divided(total: int, divisor: int) -> int | float:
-    # What divides stays an integer, and exact; only the rest becomes a float.
-    return total // divisor if total % divisor == 0 else total / divisor
+def _part(family: Family, name: str, kind: type[_Kind]) -> _Kind:
+    (part,) = (one for one in family.parts if one.name == name)
+    assert isinstance(part, kind)
+    return part

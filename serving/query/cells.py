@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from serving.merge.served import ServedWindow
-from serving.query.catalogue import Metric, Value, WeightedSum, ratio
+from serving.query.catalogue import Metric, ratio
+from serving.query.formulas import Formula, Value
 from serving.query.grains import Slot
 from tally.algebra.merge import Axes, Parts
 from tally.families import Family
@@ -105,29 +106,30 @@ def values_seen(
 
 
 def values_of(metric: Metric, cell: Cell, split: Split = WHOLE) -> dict[str, Value]:
-    """`value`, and of a ratio `numerator` and `denominator`; None when missing.
+    """`value`, of a ratio `numerator` and `denominator`, of an estimate `error`.
 
-    They are of one split, or of everything together, in the metric's unit.
+    They are of one split, or of everything together, in the metric's unit; None when missing.
     """
     # A ratio of sums and no mean of ratios: a quiet quarter hour would weigh as much as a busy one.
     numerator = _total(metric.numerator, cell, split)
     if metric.denominator is None:
-        return {"value": numerator}
+        return numerator
     denominator = _total(metric.denominator, cell, split)
     return {
-        "value": ratio(numerator, denominator),
-        "numerator": numerator,
-        "denominator": denominator,
+        "value": ratio(numerator["value"], denominator["value"]),
+        "numerator": numerator["value"],
+        "denominator": denominator["value"],
     }
 
 
-def _total(of: WeightedSum, cell: Cell, split: Split) -> Value:
-    """The sum over the family's rows of the split.
+def _total(of: Formula, cell: Cell, split: Split) -> dict[str, Value]:
+    """The value over the family's rows of the split, and how far it may be off.
 
     A dimension that the family does not have splits nothing of it.
     """
+    stated = {} if of.stated_error is None else {"error": None}
     if cell.is_missing:
-        return None
+        return {"value": None, **stated}
     total: Parts = {}
     for axes, parts in cell.parts.get(of.family.name, {}).items():
         if all(
@@ -135,7 +137,7 @@ def _total(of: WeightedSum, cell: Cell, split: Split) -> Value:
             for axis, value in zip(of.family.axes, axes, strict=True)
         ):
             total = of.family.over_time(total, parts)
-    return of.total(total)
+    return {"value": of.total(total), **{name: of.error(total) for name in stated}}
 
 
 def row_of(

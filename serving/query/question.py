@@ -95,7 +95,7 @@ def store_ids(query: MetricQuery) -> list[str] | None:
     return None if asked == ["all"] else asked
 
 
-def dimensions(query: MetricQuery, allowed: list[str]) -> list[str]:
+def dimensions(query: MetricQuery, allowed: Sequence[str]) -> list[str]:
     """The dimensions asked for. Raises BadQuery for one that the metric does not have."""
     asked = [part for text in query.by for part in text.split(",") if part]
     for name in asked:

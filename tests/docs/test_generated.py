@@ -26,8 +26,8 @@ def test_the_page_of_metrics_has_each_metric_once_in_each_table() -> None:
     text = PAGES["metrics.md"]()
 
     assert {
-        metric["id"]: text.count(f"\n| `{metric['id']}` |") for metric in loader.metrics()
-    } == dict.fromkeys((metric["id"] for metric in loader.metrics()), 2)
+        metric.id: text.count(f"\n| `{metric.id}` |") for metric in loader.metrics()
+    } == dict.fromkeys((metric.id for metric in loader.metrics()), 2)
 
 
 def document(**changed: Any) -> dict[str, Any]:

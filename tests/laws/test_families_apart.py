@@ -6,9 +6,11 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.metric import RatioShape, RatioValue
 from serving.merge.served import ServedWindow
-from serving.query.catalogue import Metric, WeightedSum, ratio
+from serving.query.catalogue import Metric, ratio
 from serving.query.cells import WHOLE, Cell, Window, cells, values_of, values_seen
+from serving.query.formulas import WeightedSum
 from tally.algebra.merge import Axes, MergedWindow, Parts
 from tally.algebra.parts import Sum
 from tally.families import Family
@@ -18,7 +20,18 @@ from tests.support.serving_world import at
 START = at("2026-11-23T10:00")
 PHONES = Family("phones", axes=("zone", "kind"), parts=(Sum("visits"), Sum("seconds")), epoch=1)
 DOORS = Family("doors", axes=("zone",), parts=(Sum("visits"), Sum("passers_by")), epoch=1)
-ENTRY = {"id": "capture", "unit": "fraction", "families": ["phones", "doors"], "by": ["zone"]}
+ENTRY = RatioShape(
+    id="capture",
+    name="Capture",
+    unit="fraction",
+    families=("phones", "doors"),
+    formula="visits / visits",
+    value=RatioValue(numerator="phones", denominator="doors"),
+    meaning="Of those who pass, those who come in.",
+    variants=(),
+    by=("zone",),
+    grains=("15m",),
+)
 SHARE = Metric(ENTRY, WeightedSum(PHONES, {"visits": 1}), WeightedSum(DOORS, {"visits": 1}))
 
 zones, kinds, counts = st.sampled_from("abc"), st.sampled_from("xy"), st.integers(-9, 9)

@@ -1,9 +1,6 @@
 """A source is a folder: what follows from it, and how a folder that is wrong is told."""
 
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,10 +10,9 @@ from schemas.catalogue import metrics_of
 from schemas.generated import views_of
 from schemas.loader import own_sources, read_sources
 from schemas.source import BadSource, read_source
-from tests.unit.architecture.sources import ROOT
+from tests.support.sources import ELEVENTH, run_with
 from tests.unit.schemas.cql import table_of
 
-ELEVENTH = ROOT / "tests" / "e2e" / "eleventh"
 OWN = [source.folder for source in own_sources().values()]
 Write = Callable[..., Path]
 
@@ -58,7 +54,8 @@ def queues(tmp_path: Path) -> Write:
         ("name: queues", "name: batch_sales", "name: Expected `str` matching regex"),
         ("path: /v1/events/queues", "path: /v2/queues", "path: Expected `str` matching regex"),
         ("lateness_seconds: 3600", "lateness_seconds: 1h", "lateness_seconds: Expected `int`"),
-        ("lateness_seconds: 3600", "", "missing required field `lateness_seconds`"),
+        ("lateness_seconds: 3600", "", "lateness_seconds: the field is missing"),
+        ("kind: sum, unit: persons,  ", "unit: persons,  ", "family.parts[0].kind: the field is "),
         ("axes: [queue]", "axes: [day]", "family: 'day' is a name that every family has already"),
         ("axes: [queue]", "axes: [zone]", "fields: 'zone' is to be one of them, of type string"),
         (
@@ -144,30 +141,6 @@ def test_a_meaning_of_several_lines_stays_a_remark(queues: Write) -> None:
     assert len(_statements(views_of(source))) == 2
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "told"),
-    [
-        ("id: waiting_time", "id: waiting", "id: 'waiting' is not the name of the file"),
-        ("unit: person-seconds", "unit: hours", "unit: 'hours' is none of "),
-        ("families: [queues]", "families: [zones]", "families: there is no source 'zones'"),
-        ("sum: {waited", "sum: {stood", "value.sum: 'stood_seconds' is no part of queues"),
-        ("unit: person-seconds\n", "", "unit: the field is missing"),
-    ],
-)
-def test_a_wrong_metric_of_a_source_is_told_with_file_and_field(
-    queues: Write, before: str, after: str, told: str
-) -> None:
-    folder = queues()
-    file = folder / "metrics" / "waiting_time.yaml"
-    file.write_text(file.read_text("utf-8").replace(before, after), "utf-8")
-    source = read_source(folder)
-
-    with pytest.raises(BadSource) as wrong:
-        metrics_of([file], {source.name: source}, source.units)
-
-    assert str(wrong.value).startswith(f"{file}: {told}")
-
-
 def test_two_metrics_of_one_id_are_refused(queues: Write) -> None:
     one, other = queues(), queues(name="other")
     files = [folder / "metrics" / "waiting_time.yaml" for folder in (one, other)]
@@ -201,18 +174,6 @@ sent = Input("raw-queues", 1, 7, 1782900000000, None, message)
 (record,) = Normaliser(Rules.of(Settings.load({})), 4, raw_topics()).process(sent)
 assert (record.topic, record.key) == ("queues", b"367"), record
 """
-
-
-def run_with(sources: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """A Python of its own with TALLY_SOURCES set: the sources are read once a process."""
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=ROOT,
-        env={**os.environ, "TALLY_SOURCES": sources},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def test_a_folder_that_the_environment_names_is_a_source_everywhere() -> None:

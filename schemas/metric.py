@@ -1,0 +1,142 @@
+"""A metric of the catalogue as its file describes it: what a type can say of it.
+
+What no type can say (a part of another family, an unknown id) is in schemas/catalogue.py.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta, Struct, structs
+
+from schemas.source import Words
+
+MetricId = Annotated[str, Meta(pattern="^[a-z][a-z0-9_]*$")]
+Grain = Literal["15m", "1h", "1d", "1w"]
+
+
+class SumValue(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Parts of one family with their signs, added up and divided at the end."""
+
+    sum: Annotated[dict[str, Literal[1, -1]], Meta(min_length=1)]
+    divide_by: Annotated[int, Meta(ge=1)] = 1
+
+
+class RatioValue(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The ids of two sums."""
+
+    numerator: str
+    denominator: str
+
+
+class MinimumValue(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The part that holds the least."""
+
+    min: str
+
+
+class MaximumValue(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The part that holds the most."""
+
+    max: str
+
+
+class UniquesValue(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The part that holds the digests of different subjects."""
+
+    uniques: str
+
+
+class SharedPart(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A part, and the share of its numbers that lie at or below the value: 0.5 is the median."""
+
+    part: str
+    share: Annotated[float, Meta(gt=0, le=1)]
+
+
+class PercentileValue(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The part that holds how often which size came, and the share."""
+
+    percentile: SharedPart
+
+
+class MetricShape(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind"):
+    """What the file of a metric says, whatever its kind; the kind decides what `value` is."""
+
+    id: MetricId
+    name: Words
+    unit: Words
+    families: Annotated[tuple[str, ...], Meta(min_length=1)]
+    formula: Words
+    meaning: Words
+    variants: tuple[str, ...]
+    by: tuple[str, ...]
+    grains: Annotated[tuple[Grain, ...], Meta(min_length=1)]
+
+    @property
+    def kind(self) -> str:
+        """The word in the file that says what the value is made of."""
+        return str(self.__struct_config__.tag)
+
+
+class AdditiveShape(MetricShape, frozen=True, kw_only=True, tag="additive"):
+    """A metric whose values of two windows add up."""
+
+    value: SumValue
+
+
+class RatioShape(MetricShape, frozen=True, kw_only=True, tag="ratio"):
+    """A metric that is one sum over another."""
+
+    value: RatioValue
+
+
+class MinimumShape(MetricShape, frozen=True, kw_only=True, tag="minimum"):
+    """A metric that is the least of what the events brought."""
+
+    value: MinimumValue
+
+
+class MaximumShape(MetricShape, frozen=True, kw_only=True, tag="maximum"):
+    """A metric that is the most of what the events brought."""
+
+    value: MaximumValue
+
+
+class UniquesShape(MetricShape, frozen=True, kw_only=True, tag="uniques"):
+    """A metric that is an estimate of how many different subjects there were."""
+
+    value: UniquesValue
+
+
+class PercentileShape(MetricShape, frozen=True, kw_only=True, tag="percentile"):
+    """A metric that is the size which a share of what was brought does not exceed."""
+
+    value: PercentileValue
+
+
+# By the word of `kind` msgspec chooses the shape.
+AnyMetric: TypeAlias = (
+    AdditiveShape | RatioShape | MinimumShape | MaximumShape | UniquesShape | PercentileShape
+)
+# Kinds of parts that a metric of each kind can read; a ratio is made of two sums instead.
+READABLE: Mapping[str, tuple[str, ...]] = {
+    "additive": ("sum", "count"),
+    "minimum": ("min",),
+    "maximum": ("max",),
+    "uniques": ("uniques",),
+    "percentile": ("histogram",),
+}
+
+
+def parts_of(entry: AnyMetric) -> dict[str, str]:
+    """The parts that the value is made of, each with the field of the file that names it."""
+    match entry:
+        case RatioShape():
+            return {}
+        case AdditiveShape():
+            return dict.fromkeys(entry.value.sum, "value.sum")
+        case PercentileShape():
+            return {entry.value.percentile.part: "value.percentile.part"}
+    # The others have one field, which names one part.
+    ((field, part),) = structs.asdict(entry.value).items()
+    return {part: f"value.{field}"}
