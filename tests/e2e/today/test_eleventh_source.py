@@ -7,7 +7,7 @@ The tests of the class follow one another: each fixture is one step of the story
 import json
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,6 +22,8 @@ from tests.support.gateway_client import GatewayClient
 from tests.support.loop import Loop, wait_until
 
 PATH, METRIC = "/v1/events/queues", "waiting_time"
+# Of what is no sum: the greatest, the median and the number of different ones.
+EXTREMES = ("longest_wait", "median_queue", "cameras")
 STORES = ("367", "406")
 # Far beyond the hour that the source's descriptor keeps a window open.
 LATE = timedelta(hours=7)
@@ -41,6 +43,16 @@ class Interval(NamedTuple):
     waited_seconds: int
 
     @property
+    def longest_wait(self) -> int:
+        """Seconds."""
+        return self.waited_seconds // 2 + self.arrived
+
+    @property
+    def queue_length(self) -> int:
+        """Persons."""
+        return self.arrived % 7
+
+    @property
     def message(self) -> bytes:
         """As the camera sends it."""
         named = {
@@ -51,6 +63,8 @@ class Interval(NamedTuple):
             "interval_seconds": 300,
             "arrived": self.arrived,
             "waited_seconds": self.waited_seconds,
+            "longest_wait": self.longest_wait,
+            "queue_length": self.queue_length,
         }
         return json.dumps(named).encode()
 
@@ -65,6 +79,16 @@ class Story(NamedTuple):
     def span(self) -> tuple[datetime, datetime]:
         """Whole windows that hold all of them."""
         return window_start(self.late.start), window_start(self.on_time[-1].start) + WINDOW
+
+
+def visitors(told: Story) -> list[bytes]:
+    """Who came through the first store's door in each window of the intervals on time."""
+    starts = sorted({window_start(one.start) for one in told.on_time})
+    named = {"store_id": "367", "device_id": "door-1", "interval_seconds": 900, "out": 0}
+    return [
+        json.dumps({**named, "happened_at": instant_text(start), "in": 10 + number}).encode()
+        for number, start in enumerate(starts)
+    ]
 
 
 def story(now: datetime) -> Story:
@@ -89,15 +113,31 @@ def waiting(intervals: Iterable[Interval]) -> dict[Cell, int]:
     return dict(sums)
 
 
+def extremes(intervals: Iterable[Interval]) -> dict[Cell, tuple[int, int, int]]:
+    """By store, window and queue the longest wait, the median queue and the cameras, by hand."""
+    by_cell = defaultdict[Cell, list[Interval]](list)
+    for one in intervals:
+        by_cell[one.store, window_start(one.start), one.queue].append(one)
+    return {
+        cell: (
+            max(one.longest_wait for one in some),
+            sorted(one.queue_length for one in some)[(len(some) - 1) // 2],
+            len({one.camera for one in some}),
+        )
+        for cell, some in by_cell.items()
+    }
+
+
 class TestEleventhSource:
     @pytest.fixture(scope="class")
     @classmethod
     def sent(cls, loop: Loop, gateway: GatewayClient) -> Story:
-        """Everything on time, each tenth twice, until it is served."""
+        """Everything on time, each tenth twice, and visitors, until the intervals are served."""
         told = story(datetime.now(UTC))
         messages = [one.message for one in told.on_time]
         gateway.post(PATH, messages)
         gateway.post(PATH, messages[::10])
+        gateway.post("/v1/events/traffic", visitors(told))
         wait_until(
             lambda: values(rows(loop, told)) == waiting(told.on_time),
             180,
@@ -121,6 +161,9 @@ class TestEleventhSource:
         assert values(served) == waiting(sent.on_time)
         assert {row["source"] for row in served.values() if row["value"]} == {"speed"}
         assert {row["status"] for row in served.values()} == {"provisional"}
+
+    def test_the_speed_layer_serves_what_is_no_sum(self, loop: Loop, sent: Story) -> None:
+        assert served_extremes(loop, sent) == extremes(sent.on_time)
 
     def test_a_bad_example_is_refused_at_its_own_path(
         self, gateway: GatewayClient, sent: Story
@@ -151,6 +194,27 @@ class TestEleventhSource:
 
         assert values(served) == waiting([*sent.on_time, sent.late])
         assert {row["source"] for row in served.values() if row["value"]} == {"batch"}
+
+    def test_the_rebuild_serves_what_is_no_sum(
+        self, loop: Loop, sent: Story, rebuilt: dict[str, Any]
+    ) -> None:
+        assert served_extremes(loop, sent) == extremes([*sent.on_time, sent.late])
+
+    def test_a_ratio_to_a_family_of_the_product_has_the_sides_of_both(
+        self, loop: Loop, sent: Story, rebuilt: dict[str, Any]
+    ) -> None:
+        sides = [
+            {row["start"]: row["value"] for row in ask(loop, sent, "367", metric, grain="15m")}
+            for metric in ("waiting_time", "visitors_in")
+        ]
+
+        asked = ask(loop, sent, "367", "waiting_time_per_visitor", grain="15m")
+
+        known = [row for row in asked if row["source"] != "missing"]
+        assert sum(row["denominator"] for row in known) == sum(range(10, 10 + len(visitors(sent))))
+        for row in known:
+            start = row["start"]
+            assert (row["numerator"], row["denominator"]) == (sides[0][start], sides[1][start])
 
     def test_the_whole_of_its_queues_is_their_sum(
         self, loop: Loop, sent: Story, rebuilt: dict[str, Any]
@@ -186,24 +250,33 @@ class TestEleventhSource:
         subprocess.run(command, env=loop.environment, check=True)
 
         page = (tmp_path / "docs" / "generated" / "sources.md").read_text("utf-8")
-        assert "| `waited_seconds` | person-seconds |" in page and "## sales" in page
+        assert "| `waited_seconds` | sum | person-seconds |" in page and "## sales" in page
 
 
-def rows(loop: Loop, told: Story) -> dict[Cell, dict[str, Any]]:
+def rows(loop: Loop, told: Story, metric: str = METRIC) -> dict[Cell, dict[str, Any]]:
     """The metric's rows by quarter hour and queue, of every store that the API knows by now."""
     return {
         (store, datetime.fromisoformat(row["start"]).astimezone(UTC), row["by"]["queue"]): row
         for store in STORES
-        for row in ask(loop, told, store, grain="15m", by="queue")
+        for row in ask(loop, told, store, metric, grain="15m", by="queue")
     }
 
 
-def ask(loop: Loop, told: Story, store: str, **asked: str) -> list[dict[str, Any]]:
+def served_extremes(loop: Loop, told: Story) -> dict[Cell, tuple[Any, ...]]:
+    """The values of EXTREMES by cell, of the cells in which a camera has told."""
+    by_metric = [rows(loop, told, metric) for metric in EXTREMES]
+    seen = [cell for cell, row in by_metric[-1].items() if row["value"]]
+    return {cell: tuple(found[cell]["value"] for found in by_metric) for cell in seen}
+
+
+def ask(
+    loop: Loop, told: Story, store: str, metric: str = METRIC, **asked: str
+) -> list[dict[str, Any]]:
     """Rows of the API's answer; none as long as it knows nothing of the store."""
     start, end = told.span
     span = {"from": instant_text(start), "to": instant_text(end)}
     answer = httpx.get(
-        f"http://{loop.settings.api}/v1/metrics/{METRIC}",
+        f"http://{loop.settings.api}/v1/metrics/{metric}",
         params={"store": store, "limit": "10000", **span, **asked},
         timeout=30,
     )
