@@ -59,7 +59,7 @@ def past_gaps(until: TopicOffsets, gaps: Iterable[AcceptedGap]) -> dict[str, dic
     One that lies in a gap is moved to the gap's end.
 
     >>> before, after = datetime(2017, 1, 1), datetime(2017, 1, 2)
-    >>> gap = Gap("sales", 0, 5, 9, before, after, after, "")
+    >>> gap = AcceptedGap("sales", 0, 5, 9, before, after, after, "")
     >>> past_gaps({"sales": {0: 5, 1: 5}}, [gap]), past_gaps({"sales": {0: 4}}, [gap])
     ({'sales': {0: 9, 1: 5}}, {'sales': {0: 4}})
     """
