@@ -11,6 +11,7 @@ from cassandra.cluster import Session
 
 from runtime.offsets import TopicOffsets
 
+# All of them: each was accepted by somebody by hand, so there are few.
 _ALL = (
     "SELECT topic, partition, from_offset, until_offset, first_arrival, last_arrival,"
     " noted_at, reason FROM gap"

@@ -82,6 +82,7 @@ class Pages:
         answer, generations = await self.answerer.answer(
             Query(metric, page, by, as_of, currencies, pages, seen)
         )
+        # By what was named: `all` is a series, though there be one store today.
         is_single = named is not None and len(named) == 1
         return {
             "metric": metric_id,

@@ -11,6 +11,8 @@ from serving.query.question import MetricQuestion
 class PageQuery(BaseModel):
     """Parameters of a list."""
 
+    # A parameter that is misspelt is refused: passed over, its default would answer another
+    # question than was asked.
     model_config = ConfigDict(extra="forbid")
     limit: Annotated[int, Field(1_000, ge=1, le=10_000, description="most entries of one answer")]
     after: Annotated[

@@ -43,6 +43,7 @@ async def explanation(
     """
     family = FAMILIES.get(question.family)
     if family is None:
+        # Cut, for whatever was sent has to fit into one line.
         raise UnknownName(
             "family",
             f"there is no view family {question.family[:64]!r}; there are {', '.join(FAMILIES)}",

@@ -12,6 +12,8 @@ from serving.query.stores import StoreRegistry
 from tally.errors import BadQuery, RejectedEvent
 from tally.instants import parse_instant
 
+# All of a question is cut into stretches before a page of it is read: these are 38,400 at most, of
+# one store.
 LONGEST_DAYS = {"15m": 400, "1h": 1_600, "1d": 10_000, "1w": 10_000}
 MOST_STORES = 1_000
 STORE_ZONE = "store"
@@ -22,6 +24,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 _UNESCAPED_OFFSET = re.compile(r"(?<=\d) (\d\d:\d\d)\Z", re.ASCII)
 
 
+# Texts and no values: who is refused is told of the very text that he wrote.
 @dataclass(frozen=True)
 class MetricQuestion:
     """What is asked of a metric, each part as the text that somebody wrote.
