@@ -42,9 +42,10 @@ def main(argv: Sequence[str]) -> int:
     stopped = Event()
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     signal.signal(signal.SIGTERM, lambda _number, _frame: stopped.set())
-    moments = Crash.of(argv[4]) if len(argv) > 4 else Moments()
+    settings = Settings.load()
+    moments = Crash.of(argv[4], settings) if len(argv) > 4 else Moments()
     job = copy_job(argv[0], argv[1], argv[2], int(argv[3]) if len(argv) > 3 else 0)
-    processor, consumer = build_processor(Settings.load(), job, moments)
+    processor, consumer = build_processor(settings, job, moments)
     try:
         processor.run(stopped, Announced(lambda: print("ready", flush=True)), moments)
     except TallyError as error:
