@@ -11,6 +11,7 @@ from cassandra.cluster import Session
 
 from runtime.offsets import TopicOffsets
 
+# All of them: each was accepted by somebody by hand, so there are few.
 _ALL = (
     "SELECT topic, partition, from_offset, until_offset, first_arrival, last_arrival,"
     " noted_at, reason FROM gap"
@@ -62,7 +63,7 @@ def past_gaps(
     One that lies in a gap is moved to the gap's end.
 
     >>> before, after = datetime(2017, 1, 1), datetime(2017, 1, 2)
-    >>> gap = Gap("sales", 0, 5, 9, before, after, after, "")
+    >>> gap = AcceptedGap("sales", 0, 5, 9, before, after, after, "")
     >>> past_gaps({"sales": {0: 5, 1: 5}}, [gap]), past_gaps({"sales": {0: 4}}, [gap])
     ({'sales': {0: 9, 1: 5}}, {'sales': {0: 4}})
     """

@@ -47,6 +47,7 @@ def run(settings: Settings, moments: Moments, stopped: Event, ready: Event) -> N
         anchor=NORMALISER_ANCHOR,
     )
     processor, consumer = build_processor(settings, job, moments)
+    # A daemon: a sweep may wait half a minute for the brokers, and the end of the process must not.
     Thread(
         target=Janitor(settings, job.group, job.topics).run,
         args=(stopped,),

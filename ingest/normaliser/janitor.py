@@ -44,6 +44,7 @@ class Janitor:
 
         A sweep that fails is logged and made again: it never ends the process.
         """
+        # By a tenth of the retention, about: so much longer a message may lie there.
         interval = max(
             _LEAST_SECONDS, min(_MOST_SECONDS, self._settings.raw_retention_seconds / 10)
         )

@@ -17,14 +17,14 @@ from runtime.openapi import DescribedApp
 from runtime.sources import FAMILIES
 from serving.api import cursor, described, problems
 from serving.api.pages import Pages
+from serving.api.parameters import ExplainQuery, MetricQuery, PageQuery
 from serving.api.telemetry import RequestCounts, Telemetry
 from serving.merge.views import ViewReader
 from serving.query import catalogue
 from serving.query.answer import QueryEngine
-from serving.query.explain import ExplainQuery, explanation
+from serving.query.explain import explanation
 from serving.query.instants import format_instant
 from serving.query.known_stores import KnownStores
-from serving.query.question import MetricQuery, PageQuery
 from serving.query.stores import StoreRegistry
 from tally.errors import ViewsUnreachable
 from tally.settings import Settings
@@ -49,7 +49,7 @@ class Api:
         """
         # First: an unknown store is 404, and no window of it is looked for.
         await self.stores.check([query.store])
-        return await explanation(self.views, query, self.settings)
+        return await explanation(self.views, query.question, self.settings)
 
     async def ready(self) -> dict[str, Any]:
         """`ready`, and each check by name with what it found.

@@ -12,13 +12,14 @@ from fastapi import Request
 
 from serving.api import cursor
 from serving.api.paging import End, page_of
+from serving.api.parameters import MetricQuery
 from serving.query import catalogue
 from serving.query.answer import Currencies, Query, QueryEngine, days_of, one_or_series
 from serving.query.catalogue import Metric
 from serving.query.instants import format_instant
 from serving.query.known_stores import KnownStores
 from serving.query.question import (
-    MetricQuery,
+    MetricQuestion,
     StoreSlots,
     all_stretches,
     as_of_instant,
@@ -47,14 +48,14 @@ class Pages:
 
         Raises BadQuery, UnknownName, AnswerMoved, ViewsUnreachable.
         """
-        metric = catalogue.metric(metric_id)
+        metric, question = catalogue.metric(metric_id), query.question
         named, by, as_of = (
-            store_ids(query),
-            dimensions(query, metric.entry.by),
-            as_of_instant(query),
+            store_ids(question),
+            dimensions(question, metric.entry.by),
+            as_of_instant(question),
         )
         place = cursor.cursor_of(query.after, cursor.PagePlace)
-        whole = await self._whole(query, named)
+        whole = await self._whole(question, named)
         # Of the whole question and not of this page: euros of a second page have been added up
         # under the dollars of the first (seen).
         currencies = await self._currencies(metric, whole, by)
@@ -81,12 +82,13 @@ class Pages:
         answer, generations = await self.answerer.answer(
             Query(metric, page, by, as_of, currencies, pages, seen)
         )
+        # By what was named: `all` is a series, though there be one store today.
         is_single = named is not None and len(named) == 1
         return {
             "metric": metric_id,
             "name": metric.entry.name,
             "unit": metric.entry.unit,
-            **_span(query, whole),
+            **_span(question, whole),
             "grain": query.grain,
             "tz": query.tz,
             "by": by,
@@ -96,19 +98,19 @@ class Pages:
             "next": _next(request, end, generations),
         }
 
-    async def _whole(self, query: MetricQuery, named: list[str] | None) -> list[StoreSlots]:
+    async def _whole(self, question: MetricQuestion, named: list[str] | None) -> list[StoreSlots]:
         """Every stretch of the question, cut in a thread.
 
         A zone's calendar over many years takes its time.
         """
         # For its errors alone, by a store that there is not: a question that nobody can answer is
         # refused before any store is looked up.
-        await asyncio.to_thread(all_stretches, query, [""], self.registry)
+        await asyncio.to_thread(all_stretches, question, [""], self.registry)
         ids = named if named is not None else await self.stores.all_ids()
         await self.stores.check(ids)
         if not ids:
             raise BadQuery("store", "store: all, but there is no store yet; send receipts first")
-        return await asyncio.to_thread(all_stretches, query, ids, self.registry)
+        return await asyncio.to_thread(all_stretches, question, ids, self.registry)
 
     async def _currencies(
         self, metric: Metric, whole: Sequence[StoreSlots], by: Sequence[str]
@@ -117,13 +119,13 @@ class Pages:
         return await self.answerer.currencies(metric, whole) if metric.is_money or by else {}
 
 
-def _span(query: MetricQuery, asked: Sequence[StoreSlots]) -> dict[str, str]:
+def _span(question: MetricQuestion, asked: Sequence[StoreSlots]) -> dict[str, str]:
     """`from` and `to` as instants of the zone.
 
     They are as they were asked where each store has a zone of its own.
     """
     if len({store.zone.key for store in asked}) > 1:
-        return {"from": query.from_, "to": query.to}
+        return {"from": question.from_, "to": question.to}
     zone, slots = asked[0].zone, asked[0].slots
     return {
         "from": format_instant(slots[0][0], zone),

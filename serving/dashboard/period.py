@@ -9,6 +9,7 @@ from serving.query.question import StoreSlots
 
 LENGTHS = (7, 28, 91)
 DEFAULT_LENGTH = 28
+# Within the years that can be asked for (question.py), with room for the period before.
 EARLIEST, LATEST = date(1972, 1, 1), date(2168, 1, 1)
 
 

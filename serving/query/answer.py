@@ -34,6 +34,7 @@ from tally.partitions import partition_of
 from tally.settings import Settings
 from tally.windows import utc_days, window_starts
 
+# Before any pin: where no generation has taken a record in, every late one is counted.
 _EPOCH_START = datetime.fromtimestamp(0, UTC)
 Currencies = Mapping[str, frozenset[str]]
 Generations = dict[str, int]

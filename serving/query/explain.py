@@ -4,10 +4,9 @@ It says what each layer holds of it, which generation serves the day, and which 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Any
 
 from runtime.sources import FAMILIES
 from serving.merge.gaps import topics_of, touching
@@ -25,42 +24,43 @@ from tally.settings import Settings
 from tally.windows import WINDOW, window_start
 
 
-class ExplainQuery(BaseModel):
-    """Parameters of an explanation."""
+@dataclass(frozen=True)
+class WindowQuestion:
+    """Which window is to be explained, by any instant in it; each part as somebody wrote it."""
 
-    model_config = ConfigDict(extra="forbid")
-    store: Annotated[str, Field(max_length=1_000, description="one store id")]
-    window: Annotated[
-        str, Field(max_length=1_000, description="any instant in the window, with offset")
-    ]
-    family: Annotated[str, Field("sales", description="view family")]
+    store: str
+    window: str
+    family: str
 
 
-async def explanation(views: ViewReader, query: ExplainQuery, settings: Settings) -> dict[str, Any]:
+async def explanation(
+    views: ViewReader, question: WindowQuestion, settings: Settings
+) -> dict[str, Any]:
     """The served window, both layers' rows, and the generation with its pins, by field.
 
     Also one sentence why, and what keeps it from being final. Raises BadQuery, UnknownName,
     ViewsUnreachable.
     """
-    family = FAMILIES.get(query.family)
+    family = FAMILIES.get(question.family)
     if family is None:
+        # Cut, for whatever was sent has to fit into one line.
         raise UnknownName(
             "family",
-            f"there is no view family {query.family[:64]!r}; there are {', '.join(FAMILIES)}",
+            f"there is no view family {question.family[:64]!r}; there are {', '.join(FAMILIES)}",
         )
-    if len(query.window) <= len("2017-09-19"):
+    if len(question.window) <= len("2017-09-19"):
         # A date alone names a day of some zone, not a window.
         raise BadQuery(
-            "window", f"window: {query.window!r}: expected an instant as 2017-09-19T22:45:00Z"
+            "window", f"window: {question.window!r}: expected an instant as 2017-09-19T22:45:00Z"
         )
-    asked = instant(query.window, "window", UTC_ZONE)
+    asked = instant(question.window, "window", UTC_ZONE)
     check_years("window", asked)
-    start, partition = window_start(asked), partition_of(query.store, settings.partitions)
+    start, partition = window_start(asked), partition_of(question.store, settings.partitions)
     pointers = await read_pointers(views, family, [start.date()], settings.final_patience_seconds)
     reading = await read_store(
         views,
         pointers,
-        StoreDays(query.store, partition, [start.date()]),
+        StoreDays(question.store, partition, [start.date()]),
     )
     gaps = touching(
         await views.gaps(topics_of(family)),
@@ -70,7 +70,7 @@ async def explanation(views: ViewReader, query: ExplainQuery, settings: Settings
     )
     return {
         "family": family.name,
-        "store": query.store,
+        "store": question.store,
         "window": {"start": format_instant(start), "end": format_instant(start + WINDOW)},
         **_sides(reading, start),
         "speed_offsets": await views.speed_until(family),

@@ -1,13 +1,10 @@
-"""A question to the API, checked: what is asked of which stores, over which stretches of time."""
+"""A question, checked: what is asked of which stores, over which stretches of time."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-from pydantic import BaseModel, ConfigDict, Field
 
 from serving.query import grains
 from serving.query.instants import format_instant
@@ -15,6 +12,8 @@ from serving.query.stores import StoreRegistry
 from tally.errors import BadQuery, RejectedEvent
 from tally.instants import parse_instant
 
+# All of a question is cut into stretches before a page of it is read: these are 38,400 at most, of
+# one store.
 LONGEST_DAYS = {"15m": 400, "1h": 1_600, "1d": 10_000, "1w": 10_000}
 MOST_STORES = 1_000
 STORE_ZONE = "store"
@@ -26,45 +25,21 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 _UNESCAPED_OFFSET = re.compile(r"(?<=\d) (\d\d:\d\d)\Z", re.ASCII)
 
 
-class PageQuery(BaseModel):
-    """Parameters of a list."""
+# Texts and no values: who is refused is told of the very text that he wrote.
+@dataclass(frozen=True)
+class MetricQuestion:
+    """What is asked of a metric, each part as the text that somebody wrote.
 
-    model_config = ConfigDict(extra="forbid")
-    limit: Annotated[int, Field(1_000, ge=1, le=10_000, description="most entries of one answer")]
-    after: Annotated[
-        str,
-        Field(
-            "",
-            max_length=1_000,
-            description="cursor of a page; taken from `next`, and nothing else is one",
-        ),
-    ]
+    `store` and `by` may hold several with commas; `store` may be `all`, `tz` STORE_ZONE.
+    """
 
-
-class MetricQuery(PageQuery):
-    """Parameters of a metric's values; any other is refused."""
-
-    store: Annotated[list[str], Field(description="store ids, repeated or with commas, or `all`")]
-    from_: Annotated[
-        str,
-        Field(
-            alias="from",
-            description="inclusive: instant with offset, or YYYY-MM-DD for midnight in tz",
-        ),
-    ]
-    to: Annotated[str, Field(description="exclusive, as `from`")]
-    grain: Annotated[
-        Literal["15m", "1h", "1d", "1w"],
-        Field("15m", description="length of a row's stretch; weeks begin on Monday"),
-    ]
-    tz: Annotated[
-        str,
-        Field("UTC", max_length=64, description="IANA time zone, or `store` for each store's own"),
-    ]
-    by: Annotated[list[str], Field([], description="dimensions, comma between; see /v1/metrics")]
-    as_of: Annotated[
-        str | None, Field(None, description="instant with offset: what was published then")
-    ]
+    store: Sequence[str]
+    from_: str
+    to: str
+    grain: str
+    tz: str
+    by: Sequence[str]
+    as_of: str | None
 
 
 @dataclass(frozen=True)
@@ -80,13 +55,13 @@ class StoreSlots:
     rows_each: int = 1
 
 
-def store_ids(query: MetricQuery) -> list[str] | None:
+def store_ids(question: MetricQuestion) -> list[str] | None:
     """The stores asked for, in their order and once each; None for all.
 
     Raises BadQuery for none, or more than MOST_STORES.
     """
     asked = list(
-        dict.fromkeys(part for text in query.store for part in text.split(",") if part),
+        dict.fromkeys(part for text in question.store for part in text.split(",") if part),
     )
     if not asked or len(asked) > MOST_STORES:
         raise BadQuery(
@@ -95,9 +70,9 @@ def store_ids(query: MetricQuery) -> list[str] | None:
     return None if asked == ["all"] else asked
 
 
-def dimensions(query: MetricQuery, allowed: Sequence[str]) -> list[str]:
+def dimensions(question: MetricQuestion, allowed: Sequence[str]) -> list[str]:
     """The dimensions asked for. Raises BadQuery for one that the metric does not have."""
-    asked = [part for text in query.by for part in text.split(",") if part]
+    asked = [part for text in question.by for part in text.split(",") if part]
     for name in asked:
         if name not in allowed:
             raise BadQuery(
@@ -110,43 +85,43 @@ def dimensions(query: MetricQuery, allowed: Sequence[str]) -> list[str]:
 
 
 def all_stretches(
-    query: MetricQuery, store_ids: Sequence[str], registry: StoreRegistry
+    question: MetricQuestion, store_ids: Sequence[str], registry: StoreRegistry
 ) -> list[StoreSlots]:
     """The stretches of each store; of every zone once. Raises BadQuery as `stretches`."""
     by_zone: dict[str, StoreSlots] = {}
     found = []
     for store_id in store_ids:
-        key = registry.store(store_id).tz if query.tz == STORE_ZONE else query.tz
+        key = registry.store(store_id).tz if question.tz == STORE_ZONE else question.tz
         # A thousand stores are of few zones, and a calendar of ten years costs the same for each.
         if key not in by_zone:
-            by_zone[key] = stretches(query, store_id, registry)
+            by_zone[key] = stretches(question, store_id, registry)
         found.append(replace(by_zone[key], store_id=store_id))
     return found
 
 
-def stretches(query: MetricQuery, store_id: str, registry: StoreRegistry) -> StoreSlots:
+def stretches(question: MetricQuestion, store_id: str, registry: StoreRegistry) -> StoreSlots:
     """The stretches of one store.
 
     Raises BadQuery: unknown zone, unreadable or off-grid instant, from not before to, too long.
     """
-    zone = _zone(registry.store(store_id).tz if query.tz == STORE_ZONE else query.tz)
-    start, end = check_span(query, zone)
-    return StoreSlots(store_id, zone, grains.slots(start, end, query.grain, zone))
+    zone = _zone(registry.store(store_id).tz if question.tz == STORE_ZONE else question.tz)
+    start, end = check_span(question, zone)
+    return StoreSlots(store_id, zone, grains.slots(start, end, question.grain, zone))
 
 
-def check_span(query: MetricQuery, zone: ZoneInfo) -> grains.Slot:
+def check_span(question: MetricQuestion, zone: ZoneInfo) -> grains.Slot:
     """From and to in UTC, on the grain's grid. Raises BadQuery."""
-    start, end = instant(query.from_, "from", zone), instant(query.to, "to", zone)
+    start, end = instant(question.from_, "from", zone), instant(question.to, "to", zone)
     if start >= end:
-        raise BadQuery("from", f"from: {query.from_} is not before to: {query.to}")
-    if end - start > timedelta(days=LONGEST_DAYS[query.grain]):
+        raise BadQuery("from", f"from: {question.from_} is not before to: {question.to}")
+    if end - start > timedelta(days=LONGEST_DAYS[question.grain]):
         raise BadQuery(
             "to",
-            f"to: at most {LONGEST_DAYS[query.grain]} days of {query.grain};"
+            f"to: at most {LONGEST_DAYS[question.grain]} days of {question.grain};"
             " ask for less, or for a coarser grain",
         )
     for field, value in (("from", start), ("to", end)):
-        _check_grid(field, value, query.grain, zone)
+        _check_grid(field, value, question.grain, zone)
     return start, end
 
 
@@ -168,18 +143,18 @@ def instant(text: str, field: str, zone: ZoneInfo) -> datetime:
         ) from error
 
 
-def as_of_instant(query: MetricQuery) -> datetime | None:
+def as_of_instant(question: MetricQuestion) -> datetime | None:
     """The instant whose answer is wanted, None for now.
 
     Raises BadQuery, also for one that has not come: its answer is not known.
     """
-    if query.as_of is None:
+    if question.as_of is None:
         return None
-    asked = instant(query.as_of, "as_of", ZoneInfo("UTC"))
+    asked = instant(question.as_of, "as_of", ZoneInfo("UTC"))
     if asked > datetime.now(UTC):
         raise BadQuery(
             "as_of",
-            f"as_of: {query.as_of[:40]} has not come yet; leave it out for the answer of now",
+            f"as_of: {question.as_of[:40]} has not come yet; leave it out for the answer of now",
         )
     return asked
 

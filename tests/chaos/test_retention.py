@@ -53,6 +53,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Site"]:
     variables = {
         "TALLY_RAW_RETENTION_SECONDS": str(RETENTION_SECONDS),
         "TALLY_RAW_BACKLOG_SECONDS": str(LIMIT_SECONDS),
+        "TALLY_KEYSPACE": "test_retention",
     }
     made = make_site(tmp_path_factory.mktemp("retention"), **variables)
     control.up(made, catalogue.named(["kafka"]), print)

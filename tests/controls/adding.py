@@ -24,6 +24,7 @@ class AddingSink(RowSink):
     before a restart, have added."""
 
     def __init__(self, settings: Settings) -> None:
+        refuse_outside_tests(settings)
         super().__init__(settings)
         self._last: dict[tuple[object, ...], list[int]] = {}
 
@@ -72,7 +73,8 @@ class Adding:
 
 
 if __name__ == "__main__":
-    refuse_outside_tests()
+    # Before Spark is started: the workers, who make the sink, come long after it.
+    refuse_outside_tests(Settings.load())
     # By its full name, for the workers have to find it.
     from tests.controls.adding import Adding as Shipped
 

@@ -1,15 +1,29 @@
 """Wrong on purpose: deletes raw messages by the clock, read or not, as a topic's own retention
 does."""
 
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ingest.normaliser.janitor import Janitor
 from runtime.connect import kafka_consumer
 from runtime.topics import ends
+from tally.settings import Settings
+from tests.controls.guard import refuse_outside_tests
 
 
 class ClockJanitor(Janitor):
     """A janitor that believes that everything is read."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        group: str,
+        topics: Sequence[str],
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        refuse_outside_tests(settings)
+        super().__init__(settings, group, topics, now)
 
     def _committed(self, admin: Any) -> dict[tuple[str, int], int]:
         with kafka_consumer(self._settings, "clock-janitor") as consumer:

@@ -8,10 +8,11 @@ The moments are those of runtime/processor/moments.py.
 import os
 import signal
 import sys
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 
 from ingest.normaliser.__main__ import main
 from runtime.processor.moments import NAMES, Moments
+from tally.settings import Settings
 from tests.controls.guard import refuse_outside_tests
 
 SIGNALS = {"": signal.SIGKILL, "SIGSTOP": signal.SIGSTOP}
@@ -21,18 +22,22 @@ SIGNALS = {"": signal.SIGKILL, "SIGSTOP": signal.SIGSTOP}
 class Crash(Moments):
     """Sends this process the signal when the named moment comes for the nth time."""
 
+    settings: InitVar[Settings]
     name: str
     nth: int = 1
     sent: signal.Signals = signal.SIGKILL
     _seen: int = field(default=0, init=False)
 
+    def __post_init__(self, settings: Settings) -> None:
+        refuse_outside_tests(settings)
+
     @classmethod
-    def of(cls, text: str) -> "Crash":
+    def of(cls, text: str, settings: Settings) -> "Crash":
         """From `name:nth` or `name:nth:SIGSTOP`. Raises ValueError."""
         name, nth, sent, *more = (*text.split(":"), "", "")
         if name not in NAMES or not nth.isdigit() or sent not in SIGNALS or any(more):
             raise ValueError(f"{text}: write name:nth[:SIGSTOP] with a name of {', '.join(NAMES)}")
-        return cls(name, int(nth), SIGNALS[sent])
+        return cls(settings, name, int(nth), SIGNALS[sent])
 
     def reach(self, name: str) -> None:
         """The moment has come."""
@@ -44,5 +49,4 @@ class Crash(Moments):
 
 
 if __name__ == "__main__":
-    refuse_outside_tests()
-    sys.exit(main(Crash.of(sys.argv[1])))
+    sys.exit(main(Crash.of(sys.argv[1], Settings.load())))

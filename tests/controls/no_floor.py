@@ -3,9 +3,19 @@ anew without a floor."""
 
 import sys
 
+from runtime.offsets import Offsets
+from speed_layer.handover import Driver
 from speed_layer.job import main
+from tally.families import Family
+from tally.settings import Settings
 from tests.controls.guard import refuse_outside_tests
 
+
+def no_floor(driver: Driver, family: Family, starting: Offsets) -> None:
+    """Of every window, wherever the query begins."""
+    refuse_outside_tests(driver.settings)
+
+
 if __name__ == "__main__":
-    refuse_outside_tests()
-    sys.exit(main(find_floor=lambda driver, family, starting: None))
+    refuse_outside_tests(Settings.load())
+    sys.exit(main(find_floor=no_floor))

@@ -10,11 +10,16 @@ import time
 from speed_layer.job import main
 from speed_layer.sink.rows import Row, RowSink
 from tally.families import Family
+from tally.settings import Settings
 from tests.controls.guard import refuse_outside_tests
 
 
 class WallClockSink(RowSink):
     """The last to write wins, whatever it has seen."""
+
+    def __init__(self, settings: Settings) -> None:
+        refuse_outside_tests(settings)
+        super().__init__(settings)
 
     def timestamp(self, family: Family, row: Row) -> int:
         """Microseconds since 1970."""
@@ -22,7 +27,8 @@ class WallClockSink(RowSink):
 
 
 if __name__ == "__main__":
-    refuse_outside_tests()
+    # Before Spark is started: the workers, who make the sink, come long after it.
+    refuse_outside_tests(Settings.load())
     # By its full name, for the workers have to find it.
     from tests.controls.wall_clock import WallClockSink as Shipped
 

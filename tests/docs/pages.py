@@ -8,13 +8,17 @@ import typer
 from typer.main import get_command
 
 from ops.cli.app import build_app
+from tests.unit.architecture.sources import PACKAGES
 
 ROOT = Path(__file__).parents[2]
+FOLDERS = (*PACKAGES, "docs")
 _FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _SHOWN = re.compile(r"^`([\w./-]+)`:\n\n```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)|(?:src|href|srcset)=\"([^\"]+)\"")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+# A row of the code map: its folder, which a row that goes on with it leaves out, and what is there.
+_FOLDER_ROW = re.compile(r"^\| (?:`([\w/]+/)`)? ?\| (.+) \|$", re.MULTILINE)
 
 
 @cache
@@ -46,6 +50,22 @@ def anchors_of(text: str) -> set[str]:
         re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
         for heading in _HEADING.findall(_FENCE.sub("", text))
     }
+
+
+def folder_rows(text: str) -> list[tuple[str, str]]:
+    """What each row of a table of folders says, with its folder."""
+    found: list[tuple[str, str]] = []
+    for folder, told in _FOLDER_ROW.findall(text):
+        if folder or found:
+            found.append((folder or found[-1][0], told))
+    return found
+
+
+@cache
+def file_names() -> frozenset[str]:
+    """The name of every file, whatever its folder; of caches and environments none."""
+    inside = (file for folder in FOLDERS for file in (ROOT / folder).rglob("*.*"))
+    return frozenset(file.name for file in (*ROOT.glob("*.*"), *inside) if file.is_file())
 
 
 @cache

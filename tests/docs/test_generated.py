@@ -1,11 +1,9 @@
 """The pages of docs/generated are those that the code makes."""
 
-import doctest
 from typing import Any
 
 import pytest
 
-from ops.docs import shapes
 from ops.docs.api import api_page
 from ops.docs.markdown import codes, table
 from ops.docs.pages import FOLDER, PAGES
@@ -95,12 +93,6 @@ def test_two_shapes_of_one_name_are_refused() -> None:
 )
 def test_schemas_are_told_in_words(schema: dict[str, Any], words: str) -> None:
     assert type_of(schema) + limits_of(schema) == words
-
-
-def test_the_examples_in_the_code_are_true() -> None:
-    tried = doctest.testmod(shapes)
-
-    assert (tried.failed, tried.attempted) == (0, 3)
 
 
 def test_a_bar_or_a_line_break_does_not_end_a_cell() -> None:

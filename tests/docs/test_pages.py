@@ -1,14 +1,17 @@
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from ops.docs.settings import variables
 from tests.docs.pages import (
+    FOLDERS,
     ROOT,
     anchors_of,
     code_of,
+    file_names,
     files_shown,
+    folder_rows,
     links_of,
     make_targets,
     pages,
@@ -54,10 +57,26 @@ def test_every_setting_that_a_page_names_is_there(page: str) -> None:
 
 @BY_PAGE
 def test_every_file_that_code_names_by_its_folder_is_there(page: str) -> None:
-    folders = "tally|schemas|ingest|speed_layer|batch_layer|serving|dags|ops|bench|tests|docs"
-    named = names_in(page, rf"^((?:{folders})/[\w./-]*\w/?)$")
+    named = names_in(page, rf"^((?:{'|'.join(FOLDERS)})/(?:[\w./-]*\w/?)?)$")
 
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+@BY_PAGE
+def test_every_file_that_code_names_without_its_folder_is_there(page: str) -> None:
+    named = names_in(page, r"^([\w-][\w.-]*\.(?:py|yaml|yml|json|cql|toml|lock|xml|sh|svg))$")
+
+    assert named - file_names() == set()
+
+
+def test_what_the_code_map_names_lies_in_the_folder_of_its_row() -> None:
+    assert [*misplaced(pages()["ARCHITECTURE.md"])] == []
+
+
+@pytest.mark.parametrize("name", ["image/", "walls.py"])
+@pytest.mark.parametrize("row", ["| `ops/` | {} | `x` |", "| `ops/` | a | b |\n| | {} | b |"])
+def test_a_planted_name_that_lies_elsewhere_is_found(row: str, name: str) -> None:
+    assert [*misplaced(row.format(f"`cli/` and `{name}`"))] == [f"ops/{name}"]
 
 
 @BY_PAGE
@@ -130,6 +149,14 @@ def leads_somewhere(page: str, link: str) -> bool:
     path, _, anchor = link.partition("#")
     target = (ROOT / page).parent / path if path else ROOT / page
     return target.exists() and (not anchor or anchor in anchors_of(target.read_text("utf-8")))
+
+
+def misplaced(text: str) -> Iterator[str]:
+    """What rows of a table of folders name by itself and is not in their folder."""
+    for folder, told in folder_rows(text):
+        for name in re.findall(r"`(\w+/|\w+\.py)`", told):
+            if not (ROOT / folder / name).exists():
+                yield f"{folder}{name}"
 
 
 def names_in(page: str, pattern: str) -> set[str]:

@@ -53,8 +53,9 @@ def run_job(job: ProcessorJob, crash: str = "") -> int:
     stopped = Event()
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     signal.signal(signal.SIGTERM, lambda _number, _frame: stopped.set())
-    moments = Crash.of(crash) if crash else Moments()
-    processor, consumer = build_processor(Settings.load(), job, moments)
+    settings = Settings.load()
+    moments = Crash.of(crash, settings) if crash else Moments()
+    processor, consumer = build_processor(settings, job, moments)
     try:
         processor.run(stopped, Announced(lambda: print("ready", flush=True)), moments)
     except TallyError as error:

@@ -61,7 +61,8 @@ def copies(inputs: dict[Case, str], settings: Settings) -> dict[Case, Counter[st
     def arguments(case: Case) -> tuple[str, ...]:
         return COPIER, inputs[case], inputs[case], f"{inputs[case]}-copy"
 
-    with starter({"TALLY_KAFKA": settings.kafka}) as start:
+    variables = {"TALLY_KAFKA": settings.kafka, "TALLY_KEYSPACE": "test_delivery"}
+    with starter(variables) as start:
         crashing = [
             start(*arguments(case), "0", f"{case[0]}:1", TALLY_DELIVERY=case[1]) for case in CASES
         ]

@@ -24,8 +24,8 @@ def admin(kafka: str, settings: Settings) -> AdminClient:
 
 @pytest.fixture
 def short(settings: Settings) -> Settings:
-    """Settings with a retention of a minute."""
-    return settings.model_copy(update={"raw_retention_seconds": 60})
+    """Settings with a retention of a minute, by their keyspace those of a test."""
+    return settings.model_copy(update={"raw_retention_seconds": 60, "keyspace": "test_janitor"})
 
 
 def read_up_to(settings: Settings, topic: str, share: float) -> list[int]:

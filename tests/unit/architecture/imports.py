@@ -2,17 +2,20 @@
 
 import ast
 import sys
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
+from functools import cache
 
-from tests.unit.architecture.sources import PACKAGES, ROOT
+from tests.unit.architecture.sources import PACKAGES, ROOT, module_name, parsed, python_files
 
+# What every layer stands on.
+BELOW = ("tally", "schemas", "runtime")
 # The longest prefix of a module's name decides which of our packages it may import, beside its own
 # folder.
 OURS: dict[str, tuple[str, ...]] = {
     "tally": (),
     "schemas": (),
     "runtime": ("tally", "schemas"),
-    "ingest": ("tally", "schemas", "runtime"),
+    "ingest": BELOW,
     "ingest.contract": ("tally", "runtime"),
     "ingest.sources": ("tally", "schemas", "ingest.contract"),
     # A source knows no other one, and nothing of who calls it.
@@ -20,12 +23,40 @@ OURS: dict[str, tuple[str, ...]] = {
         f"ingest.sources.{file.parent.name}": ("tally", "ingest.contract")
         for file in (ROOT / "ingest" / "sources").glob("*/source.yaml")
     },
-    "speed_layer": ("tally", "schemas", "runtime"),
-    "batch_layer": ("tally", "schemas", "runtime"),
-    "serving": ("tally", "schemas", "runtime"),
+    "speed_layer": BELOW,
+    "batch_layer": BELOW,
+    # Here only what puts the process together: each folder of it has a row of its own.
+    "serving": BELOW,
+    "serving.merge": BELOW,
+    "serving.query": (*BELOW, "serving.merge"),
+    # What is asked is asked of serving.query; of the merge they know what they hand it.
+    "serving.api": (*BELOW, "serving.query", "serving.merge.views"),
+    "serving.dashboard": (
+        *BELOW,
+        "serving.query",
+        "serving.merge.views",
+        "serving.merge.offload",
+    ),
     "dags": (),
-    "ops": ("tally", "schemas", "runtime"),
-    "ops.oracle": ("schemas",),  # the independent computation shares no code with the pipeline
+    "ops": (),
+    "ops.dead_letters": BELOW,
+    "ops.gaps": BELOW,
+    "ops.lag": BELOW,
+    "ops.provision": BELOW,
+    "ops.docs": BELOW,
+    # What is of one machine is known to the verbs alone: all else works on a server too.
+    "ops.local": (*BELOW, "ops.lag", "ops.provision"),
+    "ops.cli": (
+        *BELOW,
+        "ops.audit",
+        "ops.dead_letters",
+        "ops.gaps",
+        "ops.local",
+        "ops.oracle",
+    ),
+    "ops.audit": (*BELOW, "ops.oracle"),
+    # The independent computation shares no code with the pipeline: of schemas it has the files.
+    "ops.oracle": ("schemas.loader",),
     "bench": PACKAGES,
     "tests": PACKAGES,
 }
@@ -60,19 +91,23 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "runtime.protocol": ("uvicorn",),
     "runtime.web": ("starlette", "uvicorn"),
     "schemas": ("yaml", "msgspec"),
+    # HTTP is of the API, the page's server of the dashboard: a question is one without both.
+    "serving.query": (),
+    "serving.merge": ("cassandra",),
+    "serving.api": ("fastapi", "starlette", "pydantic", "msgspec", "structlog"),
+    "serving.dashboard": ("nicegui", "fastapi", "starlette", "structlog"),
+    "ops.oracle": ("duckdb",),
     "dags": ("airflow",),
 }
-# These bring PySpark along.
-BRING_SPARK = ("tally.frames", "tally.part_columns", "runtime.spark", "runtime.kafka_source")
-NEVER: dict[str, tuple[str, ...]] = {
-    "serving": ("pyspark", "delta", *BRING_SPARK),
-    "dags": ("pyspark", "delta"),
-}
+SPARK = ("pyspark", "delta")
+# Where Spark is not imported, and nothing that brings it along, however far.
+WITHOUT_SPARK = ("serving", "dags")
+Graph = Mapping[str, set[str]]
 
 
 def forbidden_imports(module: str, tree: ast.Module) -> list[str]:
     """Names that the module imports and may not, in the order of the file."""
-    return [name for name in imported(module, tree) if not _may_import(module, name)]
+    return [name for name in imported(module, tree) if not may_import(module, name)]
 
 
 def imported(module: str, tree: ast.Module) -> Iterator[str]:
@@ -101,21 +136,50 @@ def imported_modules(module: str, tree: ast.Module, modules: Container[str]) -> 
     return {name for name in found if name in modules}
 
 
+def bringing(graph: Graph, wanted: Container[str]) -> frozenset[str]:
+    """The modules of a graph of imports that come to one of `wanted`, by whatever way."""
+    found: set[str] = set()
+    more = {module for module, to in graph.items() if any(name in wanted for name in to)}
+    while more:
+        found |= more
+        more = {module for module, to in graph.items() if to & more} - found
+    return frozenset(found)
+
+
+@cache
+def bring_spark() -> frozenset[str]:
+    """Our modules that bring PySpark along, by what they import today."""
+    files = {module_name(file): parsed(file) for file in python_files()}
+    return bringing(
+        {
+            module: imported_modules(module, tree, files)
+            | {name.split(".")[0] for name in imported(module, tree)}
+            for module, tree in files.items()
+        },
+        SPARK,
+    )
+
+
 def _called(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
-def _may_import(module: str, name: str) -> bool:
+def may_import(module: str, name: str) -> bool:
+    """Whether the table lets the module import what has this full name."""
     top = name.split(".")[0]
     if top in sys.stdlib_module_names:
         return True
     folder = _longest(module, OURS)
-    if any(_lies_in(name, refused) for refused in NEVER.get(folder, ())):
+    if any(_lies_in(module, layer) for layer in WITHOUT_SPARK) and _brings_spark(name):
         return False
     if top in PACKAGES:
         return any(_lies_in(name, allowed) for allowed in (folder, *OURS[folder]))
     rules = [prefix for prefix in OTHERS if _lies_in(module, prefix)]
     return not rules or any(top in OTHERS[prefix] for prefix in rules)
+
+
+def _brings_spark(name: str) -> bool:
+    return name.split(".")[0] in SPARK or any(_lies_in(name, one) for one in bring_spark())
 
 
 def _longest(module: str, table: dict[str, tuple[str, ...]]) -> str:

@@ -20,7 +20,7 @@ MAY = {
     "ingest/replay/__main__.py": "the real data are receipts",
     "ops/audit/report.py": "the real data are receipts",
     "ops/local/demo/live.py": "the demo sells",
-    "serving/query/explain.py": "the family of a question that names none, as it always was",
+    "serving/api/parameters.py": "the family of a question that names none, as it always was",
     "serving/dashboard/labels.py": "a word of a sentence",
 }
 NAMES = [

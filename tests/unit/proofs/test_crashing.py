@@ -6,8 +6,11 @@ import signal
 import pytest
 
 from runtime.processor.moments import AFTER_POLL, BEFORE_COMMIT, NAMES, Moments
+from tally.settings import Settings
 from tests.controls.crashing import Crash
 from tests.unit.architecture.sources import ROOT, python_files
+
+TEST = Settings(keyspace="test_crashing")
 
 
 @pytest.fixture
@@ -26,7 +29,7 @@ def test_nothing_happens_at_a_moment_of_the_product(sent: list[tuple[int, int]])
 
 
 def test_crash_comes_when_its_moment_has_come_so_many_times(sent: list[tuple[int, int]]) -> None:
-    crash, counts = Crash.of("before_commit:2"), []
+    crash, counts = Crash.of("before_commit:2", TEST), []
     for name in (BEFORE_COMMIT, AFTER_POLL, BEFORE_COMMIT, BEFORE_COMMIT):
         crash.reach(name)
         counts.append(len(sent))
@@ -35,7 +38,9 @@ def test_crash_comes_when_its_moment_has_come_so_many_times(sent: list[tuple[int
 
 
 def test_crash_may_freeze() -> None:
-    assert Crash.of("before_commit:3:SIGSTOP") == Crash(BEFORE_COMMIT, 3, signal.SIGSTOP)
+    assert Crash.of("before_commit:3:SIGSTOP", TEST) == Crash(
+        TEST, BEFORE_COMMIT, 3, signal.SIGSTOP
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,7 +56,7 @@ def test_crash_may_freeze() -> None:
 )
 def test_crash_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=f"^{text}: write name:nth"):
-        Crash.of(text)
+        Crash.of(text, TEST)
 
 
 def test_no_file_of_the_product_takes_a_crash_from_its_environment() -> None:

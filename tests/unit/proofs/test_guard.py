@@ -1,13 +1,48 @@
-"""A control started by accident, on a keyspace that is no test's, ends before it does anything."""
+"""What is wrong on purpose refuses settings that are no test's, started as a process or used in
+one: before it does anything."""
 
+import ast
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from tests.unit.architecture.sources import ROOT
+from runtime.sources import SALES
+from speed_layer.handover import Driver
+from tally.settings import Settings
+from tests.controls.adding import Adding, AddingSink
+from tests.controls.clock_janitor import ClockJanitor
+from tests.controls.crashing import Crash
+from tests.controls.guard import NotATest
+from tests.controls.no_floor import no_floor
+from tests.controls.no_member import no_member
+from tests.controls.uncommitted import uncommitted_stream
+from tests.controls.wall_clock import WallClockSink
+from tests.unit.architecture.sources import ROOT, parsed, python_files
 
-STARTED = ("adding", "wall_clock", "no_floor", "crashing")
+STARTED = ("adding", "wall_clock", "no_floor", "crashing", "uncommitted")
+NOTHING = cast(Any, None)
+# How each is made, or called where it is a function.
+WRONG: dict[str, Callable[[Settings], object]] = {
+    "AddingSink": AddingSink,
+    "Adding": lambda settings: Adding()(settings),
+    "WallClockSink": WallClockSink,
+    "no_floor": lambda settings: no_floor(Driver(NOTHING, NOTHING, settings), SALES, {}),
+    "uncommitted_stream": lambda settings: uncommitted_stream(NOTHING, settings, {}, 1),
+    "ClockJanitor": lambda settings: ClockJanitor(settings, "normaliser", ["sales"]),
+    "Crash": lambda settings: Crash.of("after_poll:1", settings),
+    "no_member": lambda settings: no_member(settings, "normaliser").__enter__(),
+}
+# What has no settings, for it reaches nothing outside of its memory.
+PURE = {"PoorKey", "WithoutStore", "WithoutWindow"}
+CONTROLS = [
+    file
+    for file in python_files()
+    if file.parent == Path("tests/controls") and file.stem not in ("__init__", "guard")
+]
 
 
 @pytest.mark.parametrize("name", STARTED)
@@ -16,7 +51,7 @@ def test_control_refuses_the_keyspace_of_the_product(name: str) -> None:
         [sys.executable, "-m", f"tests.controls.{name}", "after_poll:1"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
 
@@ -25,6 +60,24 @@ def test_control_refuses_the_keyspace_of_the_product(name: str) -> None:
 
 
 def test_every_control_that_can_be_started_is_among_them() -> None:
-    files = (ROOT / "tests/controls").glob("*.py")
+    started = {file.stem for file in CONTROLS if "__main__" in (ROOT / file).read_text("utf-8")}
 
-    assert {file.stem for file in files if "__main__" in file.read_text("utf-8")} == set(STARTED)
+    assert started == set(STARTED)
+
+
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("keyspace", ["tally", "latest_"])
+def test_control_in_a_process_refuses_the_keyspace_of_the_product(name: str, keyspace: str) -> None:
+    with pytest.raises(NotATest, match=f"TALLY_KEYSPACE is '{keyspace}' and has to begin"):
+        WRONG[name](Settings(keyspace=keyspace))
+
+
+def test_every_control_is_among_them() -> None:
+    public = {
+        node.name
+        for file in CONTROLS
+        for node in parsed(file).body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_")
+    }
+
+    assert public == {*WRONG} | PURE

@@ -1,0 +1,80 @@
+"""The parameters of each address, as OpenAPI publishes them, and the questions that they are."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from serving.query.explain import WindowQuestion
+from serving.query.question import MetricQuestion
+
+
+class PageQuery(BaseModel):
+    """Parameters of a list."""
+
+    # A parameter that is misspelt is refused: passed over, its default would answer another
+    # question than was asked.
+    model_config = ConfigDict(extra="forbid")
+    limit: Annotated[int, Field(1_000, ge=1, le=10_000, description="most entries of one answer")]
+    after: Annotated[
+        str,
+        Field(
+            "",
+            max_length=1_000,
+            description="cursor of a page; taken from `next`, and nothing else is one",
+        ),
+    ]
+
+
+class MetricQuery(PageQuery):
+    """Parameters of a metric's values; any other is refused."""
+
+    store: Annotated[list[str], Field(description="store ids, repeated or with commas, or `all`")]
+    from_: Annotated[
+        str,
+        Field(
+            alias="from",
+            description="inclusive: instant with offset, or YYYY-MM-DD for midnight in tz",
+        ),
+    ]
+    to: Annotated[str, Field(description="exclusive, as `from`")]
+    grain: Annotated[
+        Literal["15m", "1h", "1d", "1w"],
+        Field("15m", description="length of a row's stretch; weeks begin on Monday"),
+    ]
+    tz: Annotated[
+        str,
+        Field("UTC", max_length=64, description="IANA time zone, or `store` for each store's own"),
+    ]
+    by: Annotated[list[str], Field([], description="dimensions, comma between; see /v1/metrics")]
+    as_of: Annotated[
+        str | None, Field(None, description="instant with offset: what was published then")
+    ]
+
+    @property
+    def question(self) -> MetricQuestion:
+        """What is asked, whatever the page."""
+        return MetricQuestion(
+            self.store,
+            self.from_,
+            self.to,
+            grain=self.grain,
+            tz=self.tz,
+            by=self.by,
+            as_of=self.as_of,
+        )
+
+
+class ExplainQuery(BaseModel):
+    """Parameters of an explanation."""
+
+    model_config = ConfigDict(extra="forbid")
+    store: Annotated[str, Field(max_length=1_000, description="one store id")]
+    window: Annotated[
+        str, Field(max_length=1_000, description="any instant in the window, with offset")
+    ]
+    family: Annotated[str, Field("sales", description="view family")]
+
+    @property
+    def question(self) -> WindowQuestion:
+        """What is asked."""
+        return WindowQuestion(self.store, self.window, self.family)
