@@ -287,7 +287,7 @@ def _view_rows(family: Family, rows: Iterable[tuple[Any, ...]]) -> list[ViewRow]
             row[last],
             row[first - 1],
             tuple(row[first:last]),
-            tuple(value or 0 for value in row[last + 1 :]),
+            tuple(row[last + 1 :]),
         )
         for row in rows
         if row[dim] == TOTAL_DIM
