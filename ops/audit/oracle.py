@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from ops.audit.served import Key, totals
+from ops.audit.served import Key, is_covered, totals
 from ops.oracle.complete_journey import Totals, stores_in
 from tally.algebra.merge import MergedWindow
 from tally.errors import TallyError
@@ -154,11 +154,10 @@ def is_honest(
 
     It is complete only if covered, and then never missing.
     """
-    claim = claims.get(start.date())
-    is_covered = claim is not None and claim.covers(start)
+    covered = is_covered(claims, start)
     if row["complete"] or row["status"] in ("final", "restated"):
-        return is_covered and row["source"] == "batch"
-    return not (is_covered and row["source"] == "missing")
+        return covered and bool(row["source"] == "batch")
+    return not (covered and row["source"] == "missing")
 
 
 def _random_windows(

@@ -22,18 +22,29 @@ _FETCH = 10_000
 
 def merged_windows(session: Session, scope: Scope, family: Family) -> dict[Key, MergedWindow]:
     """Every (store, window start in UTC) that either layer holds, merged as readers see it."""
-    speed, batch = speed_windows(session, scope, family), batch_windows(session, scope, family)
-    return {
-        # Only windows with a row are looked at: what is covered without one is a zero, and compares
-        # as none.
-        key: family.kind.merge(
+    published = published_claims(session, family)
+    speed = speed_windows(session, scope, family)
+    batch = batch_windows(session, scope, family, published)
+    merged = {}
+    # Only windows with a row are looked at: what is covered without one is a zero, and compares as
+    # none.
+    for key in speed.keys() | batch.keys():
+        start, held = key[1], batch.get(key)
+        claim = published.get(start.date())
+        merged[key] = family.kind.merge(
             family.parts,
             speed.get(key),
-            batch.get(key),
-            covered=False,
+            # What a reader believes of a covered window without a row is a state too.
+            held if claim is None else claim.state_of(start, held),
+            is_covered(published, start),
         )
-        for key in speed.keys() | batch.keys()
-    }
+    return merged
+
+
+def is_covered(published: Mapping[date, Generation], start: datetime) -> bool:
+    """Whether the generation of the window's day (UTC) covers the window."""
+    claim = published.get(start.date())
+    return claim is not None and claim.covers(start)
 
 
 def speed_windows(session: Session, scope: Scope, family: Family) -> dict[Key, WindowState]:

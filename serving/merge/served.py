@@ -63,14 +63,9 @@ def window_states(family: Family, rows: Iterable[ViewRow]) -> dict[datetime, Win
 
 
 def batch_side(published: Covering | None, states: Windows, start: datetime) -> WindowState | None:
-    """A generation's state of one window.
-
-    A covered window without a row is an empty one, of the generation's epoch.
-    """
-    state = states.get(start)
-    if state is None and published is not None and published.covers(start):
-        return WindowState(published.epoch, 0, {})
-    return state
+    """The state of one window in the generation that is published, None without either."""
+    held = states.get(start)
+    return held if published is None else published.state_of(start, held)
 
 
 def is_dirty(reading: FamilyReading, day: date) -> bool:

@@ -1,23 +1,27 @@
 """What the audit makes of the rows of the serving tables: the very windows that a reader is
 served."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from ops.audit.served import batch_windows
+from ops.audit.served import batch_windows, merged_windows
 from ops.oracle.complete_journey import WHOLE
 from serving.merge.served import window_states
 from serving.merge.views import ViewRow
 from tally.algebra.merge import WindowState
 from tally.algebra.parts import Min, Sum
 from tally.families import Family
-from tests.support.stored_rows import StoredSession, claim_of, view_row
+from tally.kinds.derived import DERIVED
+from tests.support.stored_rows import StoredSession, claim_of, pointer_row, view_row
 
 TEN = datetime(2026, 3, 2, 10, tzinfo=UTC)
 WINDOW = ("367", TEN)
 QUEUES = Family("queues", axes=("queue",), parts=(Sum("arrived"), Min("wait_seconds")), epoch=1)
+VISITS = Family("visits", axes=(), parts=(Sum("visits"),), epoch=1, kind=DERIVED)
+MINUTES = ("10:15", "10:30", "11:00", "11:15")
 CLAIM = claim_of(TEN, TEN + timedelta(hours=1))
 
 
@@ -76,6 +80,44 @@ def test_an_excluded_column_that_the_row_does_not_have_is_the_zero_of_its_part(s
     rows = [row("tills", 2, arrived=None, wait_seconds=4), row("returns", 2, arrived=None)]
 
     assert state(*rows).excluded == {("tills",): {"arrived": 0, "wait_seconds": 4}}
+
+
+@pytest.mark.parametrize(
+    ("start", "source", "visits"),
+    # Claimed from ten to eleven: of half past the generation has a row, of a quarter past none.
+    [("10:30", "batch", 7), ("10:15", "batch", None), ("11:00", "speed", 9), ("11:15", None, None)],
+)
+def test_a_derived_family_is_served_from_batch_where_the_day_s_generation_covers_the_window(
+    start: str, source: str | None, visits: int | None
+) -> None:
+    at = {name: TEN.replace(hour=int(name[:2]), minute=int(name[3:])) for name in MINUTES}
+    batch = [
+        view_row(VISITS, ("367", at[name]), 4, visits=7, generation=generation)
+        for name, generation in (("10:30", 1), ("11:00", 1), ("11:15", 2))
+    ]
+    speed = [
+        view_row(VISITS, ("367", at[name]), 90, visits=9) for name in ("10:15", "10:30", "11:00")
+    ]
+    tables = {VISITS.batch_table: batch, VISITS.speed_table: speed}
+    session: Any = StoredSession({**tables, "batch_pointer": [pointer_row(CLAIM)]})
+
+    found = merged_windows(session, WHOLE, VISITS).get(("367", at[start]))
+
+    assert (found and found.source) == source
+    assert found is None or found.values == ({(): {"visits": visits}} if visits else {})
+
+
+@pytest.mark.parametrize(("epoch", "source"), [(1, "batch"), (2, "speed")])
+def test_a_covered_window_without_a_row_is_a_zero_of_its_generation_s_epoch(
+    epoch: int, source: str
+) -> None:
+    claim = replace(CLAIM, epoch=2)
+    speed = view_row(QUEUES, WINDOW, 3, epoch=epoch, queue="tills", arrived=3, wait_seconds=5)
+    session: Any = StoredSession(
+        {QUEUES.speed_table: [speed], "batch_pointer": [pointer_row(claim)]}
+    )
+
+    assert merged_windows(session, WHOLE, QUEUES)[WINDOW].source == source
 
 
 def _columns(one: ViewRow) -> dict[str, Any]:
