@@ -39,6 +39,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "runtime.connect": ("cassandra", "confluent_kafka"),
     "runtime.backfill": ("cassandra",),
     "runtime.day_spans": ("cassandra",),
+    "runtime.dead_letter": ("confluent_kafka",),
     "runtime.binding": ("cassandra",),
     "runtime.gaps": ("cassandra",),
     "runtime.writes": ("cassandra",),
