@@ -10,6 +10,7 @@ from datetime import datetime
 from cassandra.cluster import Session
 
 from runtime.offsets import TopicOffsets
+from runtime.writes import write_rows
 
 _ALL = (
     "SELECT topic, partition, from_offset, until_offset, first_arrival, last_arrival,"
@@ -18,7 +19,7 @@ _ALL = (
 _NOTE = """
     INSERT INTO gap (topic, partition, from_offset, until_offset,
                      first_arrival, last_arrival, noted_at, reason)
-    VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 
@@ -49,8 +50,12 @@ def read_gaps(session: Session) -> list[AcceptedGap]:
 
 
 def note_gap(session: Session, gap: AcceptedGap) -> None:
-    """Keep the gap; noted again it is the same row."""
-    session.execute(_NOTE, [getattr(gap, name) for name in AcceptedGap.__dataclass_fields__])
+    """Keep the gap; noted again it is the same row.
+
+    Raises Unacknowledged when Cassandra does not take it in time.
+    """
+    row = [getattr(gap, name) for name in AcceptedGap.__dataclass_fields__]
+    write_rows(session, _NOTE, [row])
 
 
 def past_gaps(until: TopicOffsets, gaps: Iterable[AcceptedGap]) -> dict[str, dict[int, int]]:

@@ -42,6 +42,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "runtime.dead_letter": ("confluent_kafka",),
     "runtime.binding": ("cassandra",),
     "runtime.gaps": ("cassandra",),
+    "runtime.reads": ("cassandra",),
     "runtime.writes": ("cassandra",),
     "runtime.stores": ("yaml",),
     "runtime.workers": ("pyspark",),
