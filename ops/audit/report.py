@@ -48,14 +48,16 @@ class Audit:
 
     @property
     def ok(self) -> bool:
-        """Whether each half that was asked for holds."""
+        """Whether each half that was asked for holds, and compared something."""
         # A family of which nothing was ever sent has no windows, which is no failure of it.
-        compared = [
-            self.rows,
-            self.http,
-            *(one for one in self.families.values() if one.windows),
-        ]
-        return all(part.ok for part in (self.ledgers, *compared) if part is not None)
+        families = [one for one in self.families.values() if one.windows]
+        parts = (self.ledgers, self.rows, self.http, *families)
+        return not self.is_empty and all(part.ok for part in parts if part is not None)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether families were to be compared and none of them has a window in the scope."""
+        return bool(self.families) and not any(one.windows for one in self.families.values())
 
 
 def run_audit(settings: Settings, wanted: WantedProof, say: Callable[[str], None]) -> Audit:
@@ -135,6 +137,8 @@ def show(audit: Audit, console: Console) -> None:
     for family, compared in audit.families.items():
         totals = (f"{part} {total:,}" for part, total in compared.totals.items())
         _show_comparison(f"master, {family}", compared, ", ".join(totals), console)
+    if audit.is_empty:
+        console.print("master: no window of any family in this scope; widen --days or --store")
     console.print(f"audit {'holds' if audit.ok else 'FAILED'} after {audit.seconds} s")
 
 
