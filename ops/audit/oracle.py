@@ -12,6 +12,7 @@ import httpx
 from ops.audit.served import Key, is_covered, totals
 from ops.oracle.complete_journey import Totals, stores_in
 from tally.algebra.merge import MergedWindow
+from tally.algebra.parts import Value
 from tally.errors import TallyError
 from tally.generation import Generation
 from tally.instants import instant_text
@@ -32,13 +33,16 @@ class Sample:
 
 @dataclass(frozen=True)
 class Difference:
-    """One cell that is not what the oracle says; money in minor units."""
+    """One cell that is not what the oracle says.
+
+    Money is in minor units, a part as its kind has it.
+    """
 
     store: str
     start: str
     metric: str
-    expected: int
-    got: int | None
+    expected: Value
+    got: Value
 
 
 @dataclass(frozen=True)
