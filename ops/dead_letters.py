@@ -1,45 +1,22 @@
 """Dead letters as the topic holds them, and the way back of an original into its raw topic."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from confluent_kafka import Message
 
 from runtime.connect import kafka_producer
+from runtime.dead_letter import DeadLetter, read_letters
 from runtime.producer import AwaitedProducer
-from runtime.reading import first_records, read_to_end
+from runtime.reading import first_records
 from schemas import loader
 from tally.errors import TallyError
-from tally.instants import from_millis, instant_text
+from tally.instants import instant_text
 from tally.keys import digest_key, keyed_digest
 from tally.settings import Settings
 
-TOPIC = "dead-letters"
 _SECONDS = 30.0
-
-
-@dataclass(frozen=True)
-class DeadLetter:
-    """One dead letter, at the time (UTC) at which it became one.
-
-    Its value is the redacted original as text.
-    """
-
-    id: str
-    reason: str
-    field: str
-    message: str
-    attempts: int
-    first_seen: str
-    at: str
-    sha256: str
-    key: str | None
-    value: str
-
-    def as_json(self) -> dict[str, Any]:
-        """Its fields by name, instants as text in UTC."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -52,7 +29,7 @@ class WantedLetters:
 
     def matches(self, letter: DeadLetter) -> bool:
         """Whether the letter is wanted."""
-        topic = letter.id.rsplit(":", 2)[0]
+        topic = letter.place[0]
         # Texts of one form, in UTC: they are ordered as the instants are.
         recent = self.since is None or letter.at >= instant_text(self.since)
         return recent and self.reason in ("", letter.reason) and self.topic in ("", topic)
@@ -60,13 +37,9 @@ class WantedLetters:
 
 def dead_letters(settings: Settings) -> dict[str, DeadLetter]:
     """Every dead letter by id, in order of arrival; a repeat has replaced the one before."""
-    letters: dict[str, DeadLetter] = {}
-    messages = read_to_end(settings, [TOPIC])
     # By the brokers' stamps: offsets of different partitions have no order.
-    for message in sorted(messages, key=lambda message: message.timestamp()[1]):
-        letter = _letter(message)
-        letters[letter.id] = letter
-    return letters
+    ordered = sorted(read_letters(settings), key=lambda letter: letter.at)
+    return {letter.id: letter for letter in ordered}
 
 
 def dead_letter(settings: Settings, letter_id: str) -> DeadLetter:
@@ -87,7 +60,7 @@ def replay(settings: Settings, letter: DeadLetter, fixed: bytes | None) -> str:
     Raises TallyError when the original is gone, or is a canonical record, which only the normaliser
     may write.
     """
-    topic = letter.id.rsplit(":", 2)[0]
+    topic = letter.place[0]
     key: str | bytes | None = letter.key
     if fixed is None:
         original = _original(settings, letter)
@@ -106,15 +79,14 @@ def replay(settings: Settings, letter: DeadLetter, fixed: bytes | None) -> str:
 
 
 def _original(settings: Settings, letter: DeadLetter) -> Message:
-    topic, partition, offset = letter.id.rsplit(":", 2)
-    if loader.topics()[topic]["kind"] != "raw":
+    if loader.topics()[letter.place[0]]["kind"] != "raw":
         raise TallyError(
             f"{letter.id}: a {letter.reason} lies in a canonical topic;"
             " give its corrected message with --fix FILE"
         )
-    place = topic, int(partition), int(offset)
     # reset: what is gone is answered by none, and not by the next record that there is.
-    message = first_records(settings, [place], _SECONDS, {"auto.offset.reset": "error"})[place]
+    options = {"auto.offset.reset": "error"}
+    message = first_records(settings, [letter.place], _SECONDS, options)[letter.place]
     if message is None or not _is_original(settings, letter, message):
         kept = f"kept {settings.raw_retention_seconds} s"
         raise TallyError(
@@ -143,29 +115,3 @@ def _send(
     sender.settle(f"Kafka at {settings.kafka}", "`tally status` shows whether it runs")
     [message] = stored
     return f"{message.topic()}:{message.partition()}:{message.offset()}"
-
-
-def _letter(message: Message) -> DeadLetter:
-    received = dict(message.headers() or ())
-    headers = {
-        name: value.decode("utf-8", "replace")
-        for name, value in received.items()
-        if isinstance(value, bytes)
-    }
-    key = message.key()
-    return DeadLetter(
-        id=f"{headers['topic']}:{headers['partition']}:{headers['offset']}",
-        reason=headers["reason"],
-        field=headers["field"],
-        message=headers["message"],
-        attempts=int(headers["attempts"]),
-        first_seen=headers["first_seen"],
-        at=instant_text(from_millis(message.timestamp()[1])),
-        sha256=headers["sha256"],
-        key=None if key is None else _text(key),
-        value=_text(message.value() or b""),
-    )
-
-
-def _text(content: bytes | str) -> str:
-    return content.decode("utf-8", "backslashreplace") if isinstance(content, bytes) else content

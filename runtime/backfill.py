@@ -9,6 +9,8 @@ from datetime import UTC, date, datetime
 
 from cassandra.cluster import Session
 
+from runtime.writes import write_rows
+
 
 @dataclass(frozen=True)
 class Backfill:
@@ -24,16 +26,18 @@ class Backfill:
 def declare_backfill(
     session: Session, family: str, days: tuple[date, date], source: str
 ) -> Backfill:
-    """The declaration, stored. Again it changes only its source and time."""
+    """The declaration, stored. Again it changes only its source and time.
+
+    Raises Unacknowledged when Cassandra does not take it in time.
+    """
     declared = Backfill(family, *days, source, datetime.now(UTC))
     # Prepared: as text the driver writes no date before the year 1000.
-    statement = session.prepare(
+    insert = (
         "INSERT INTO backfill (family, first_day, last_day, declared_at, source)"
         " VALUES (?, ?, ?, ?, ?)"
     )
-    session.execute(
-        statement, [family, declared.first, declared.last, declared.declared_at, source]
-    )
+    row = (family, declared.first, declared.last, declared.declared_at, source)
+    write_rows(session, insert, [row])
     return declared
 
 

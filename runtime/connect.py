@@ -6,7 +6,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cassandra import ConsistencyLevel, DriverException
+from cassandra import (
+    ConsistencyLevel,
+    DriverException,
+    OperationTimedOut,
+    RequestExecutionException,
+    protocol,
+)
 from cassandra.cluster import (
     EXEC_PROFILE_DEFAULT,
     Cluster,
@@ -25,6 +31,15 @@ from tally.settings import Settings
 REQUEST_TIMEOUT_SECONDS = 30.0
 # What the driver raises when nodes do not answer: two of these are no DriverException.
 CASSANDRA_AWAY = (DriverException, NoHostAvailable, ConnectionException)
+# Of these what says that no node, too few or none in time has done what it was asked, and nothing
+# against the question; what an overloaded node answers is told by the protocol's class.
+CASSANDRA_SILENT = (
+    OperationTimedOut,
+    RequestExecutionException,
+    protocol.RequestExecutionException,
+    NoHostAvailable,
+    ConnectionException,
+)
 # CQL's date on the wire: days, with 1970-01-01 in the middle of 32 bits.
 CQL_DATE_ZERO = 1 << 31
 # The consumer group of the normaliser: its committed positions say which raw records have become
@@ -39,15 +54,17 @@ _SYSLOG_ERROR = 3
 def cassandra_session(settings: Settings, keyspace: str | None = None) -> Iterator[Session]:
     """A session on the keyspace ("" for none), closed at the end.
 
-    LOCAL_QUORUM, SERIAL for lightweight transactions. Raises StackError when no node answers, also
-    later, to what is asked in the session.
+    LOCAL_QUORUM, SERIAL for lightweight transactions. Raises StackError when no node answers, or
+    not in time, also later, to what is asked in the session.
     """
     cluster = cassandra_cluster(settings)
     try:
         yield cluster.connect(settings.keyspace if keyspace is None else keyspace or None)
-    except NoHostAvailable as error:
+    except CASSANDRA_SILENT as error:
+        # Of the nodes that were tried one by one the driver tells on many lines.
+        told = error.args[0] if isinstance(error, NoHostAvailable) else error
         raise StackError(
-            f"cassandra at {settings.cassandra}: {error.args[0]};"
+            f"cassandra at {settings.cassandra}: {' '.join(str(told).split())};"
             " `tally doctor` looks for the cause"
         ) from error
     finally:

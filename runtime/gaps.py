@@ -10,6 +10,7 @@ from datetime import datetime
 from cassandra.cluster import Session
 
 from runtime.offsets import TopicOffsets
+from runtime.writes import write_rows
 
 # All of them: each was accepted by somebody by hand, so there are few.
 _ALL = (
@@ -19,7 +20,7 @@ _ALL = (
 _NOTE = """
     INSERT INTO gap (topic, partition, from_offset, until_offset,
                      first_arrival, last_arrival, noted_at, reason)
-    VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 
@@ -50,8 +51,12 @@ def read_gaps(session: Session) -> list[AcceptedGap]:
 
 
 def note_gap(session: Session, gap: AcceptedGap) -> None:
-    """Keep the gap; noted again it is the same row."""
-    session.execute(_NOTE, [getattr(gap, name) for name in AcceptedGap.__dataclass_fields__])
+    """Keep the gap; noted again it is the same row.
+
+    Raises Unacknowledged when Cassandra does not take it in time.
+    """
+    row = [getattr(gap, name) for name in AcceptedGap.__dataclass_fields__]
+    write_rows(session, _NOTE, [row])
 
 
 def past_gaps(

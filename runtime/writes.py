@@ -1,15 +1,16 @@
 """Statements written to Cassandra until each is acknowledged: the one way to write rows.
 
-They are put together into few batches.
+They are put together into few batches. What has no answer is tried again by one rule, which reads
+go by too (runtime/reads.py).
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from cassandra import OperationTimedOut, Timeout, Unavailable
 from cassandra.cluster import NoHostAvailable, Session
-from cassandra.concurrent import execute_concurrent
+from cassandra.concurrent import ExecutionResult, execute_concurrent
 from cassandra.connection import ConnectionException
 from cassandra.metadata import Metadata
 from cassandra.query import (
@@ -40,14 +41,29 @@ TRANSIENT = (OperationTimedOut, Timeout, Unavailable, NoHostAvailable, Connectio
 
 Statements: TypeAlias = Sequence[Statement]
 Group: TypeAlias = Sequence[BoundStatement]
+# A statement, and the values for its marks.
+Try: TypeAlias = tuple[Statement, Sequence[object]]
 Item = TypeVar("Item")
 
 
-class Unacknowledged(TallyError):
+class Unanswered(TallyError):
+    """Raised when Cassandra did not answer in time; asked again it may."""
+
+
+class Unacknowledged(Unanswered):
     """Raised when Cassandra did not acknowledge a write in time.
 
     Written again later it changes nothing.
     """
+
+
+@dataclass(frozen=True)
+class RetryLimit:
+    """How long statements are tried again, and the error after that: `what` they were not."""
+
+    seconds: float
+    error: type[Unanswered]
+    what: str
 
 
 def write_all(
@@ -59,23 +75,35 @@ def write_all(
     error is raised as it is. Statements must be idempotent: the same key, values and write
     timestamp each time.
     """
-    waiting = list(statements)
-    patience = Retrying(
-        retry=retry_if_exception_type(Unacknowledged),
-        stop=stop_after_delay(seconds),
+    # What has no answer may be applied all the same; the same values written again change nothing.
+    limit = RetryLimit(seconds, Unacknowledged, "writes were not acknowledged")
+    until_answered(session, [(one, ()) for one in statements], lambda _: None, limit)
+
+
+def until_answered(
+    session: Session, tries: Sequence[Try], take: Callable[[Any], Item], limit: RetryLimit
+) -> list[Item]:
+    """What `take` makes of each statement's answer, in their order: the one retry rule.
+
+    Repeats those whose fate is unknown after a time-out, also one within `take`; raises the error
+    of the limit, and any other as it is.
+    """
+    found: dict[int, Item] = {}
+    repeated = Retrying(
+        retry=retry_if_exception_type(Unanswered),
+        stop=stop_after_delay(limit.seconds),
         wait=wait_random_exponential(multiplier=0.2, max=5),
         reraise=True,
     )
-    for attempt in patience:
+    for attempt in repeated:
         with attempt:
-            # What has no answer may be applied all the same; the same values written again change
-            # nothing.
-            waiting, reason = _without_answer(session, waiting)
-            if waiting:
-                raise Unacknowledged(
-                    f"Cassandra: {len(waiting)} writes were not acknowledged ({reason});"
-                    " look into its log"
-                )
+            waiting = {place: one for place, one in enumerate(tries) if place not in found}
+            answers, reason = _answers(session, waiting, take)
+            found.update(answers)
+            if left := len(tries) - len(found):
+                why = " ".join(str(reason).split())
+                raise limit.error(f"Cassandra: {left} {limit.what} ({why}); look into its log")
+    return [found[place] for place in range(len(tries))]
 
 
 def prepared(session: Session, text: str) -> PreparedStatement:
@@ -201,21 +229,28 @@ def unlogged(statements: Statements) -> BatchStatement:
     return batch
 
 
-def _without_answer(session: Session, statements: Statements) -> tuple[list[Statement], object]:
-    """The statements whose fate is unknown after one try, and why of the first."""
-    tries = [(statement, ()) for statement in statements]
+def _answers(
+    session: Session, tries: Mapping[int, Try], take: Callable[[Any], Item]
+) -> tuple[dict[int, Item], object]:
+    """What was answered to one try of each, and why the first of the others was not."""
     results = execute_concurrent(
         # Every answer is waited for: the error of one says nothing of the others.
         session,
-        tries,
+        [*tries.values()],
         concurrency=_CONCURRENCY,
         raise_on_first_error=False,
     )
-    outcomes = zip(statements, results, strict=True)
-    failed = [
-        (statement, result.result_or_exc) for statement, result in outcomes if not result.success
-    ]
-    for _, error in failed:
-        if not isinstance(error, TRANSIENT):
-            raise error
-    return [statement for statement, _ in failed], failed[0][1] if failed else None
+    found: dict[int, Item] = {}
+    reasons: list[object] = []
+    for place, result in zip(tries, results, strict=True):
+        try:
+            found[place] = take(_answer(result))
+        except TRANSIENT as error:
+            reasons.append(error)
+    return found, next(iter(reasons), None)
+
+
+def _answer(result: ExecutionResult) -> Any:
+    if not result.success:
+        raise result.result_or_exc
+    return result.result_or_exc

@@ -88,6 +88,16 @@ def topics() -> dict[str, dict[str, str]]:
 
 
 @cache
+def record_schema(topic: str) -> dict[str, Any]:
+    """JSON Schema of a record (key, value, headers) of a topic that is nobody's source.
+
+    Raises FileNotFoundError for a topic without one.
+    """
+    text = (FOLDER / "topics" / f"{topic}.schema.json").read_text("utf-8")
+    return cast(dict[str, Any], json.loads(text))
+
+
+@cache
 def dead_letter_reasons() -> tuple[str, ...]:
     """Every reason that a dead letter may carry."""
     return tuple(_topics_file()["dead_letter_reasons"])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from typing import Any
 
+from tally.algebra.merge import WindowState
 from tally.windows import WINDOW
 
 COVERING_COLUMNS = "day, generation, epoch, covered_from, covered_until"
@@ -35,6 +36,15 @@ class Covering:
         """Whether it holds everything committed for the window when it was made."""
         # Wholly: of a window in which the border lies some records may not have arrived.
         return self.covered_from <= start and start + WINDOW <= self.covered_until
+
+    def state_of(self, start: datetime, held: WindowState | None) -> WindowState | None:
+        """Its state of the window, of which its rows are `held`.
+
+        A covered window without a row is an empty one, of the generation's epoch.
+        """
+        if held is None and self.covers(start):
+            return WindowState(self.epoch, 0, {})
+        return held
 
 
 @dataclass(frozen=True)

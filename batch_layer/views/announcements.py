@@ -12,18 +12,25 @@ import msgspec
 from confluent_kafka import Producer
 
 from batch_layer.views.fates import CONFLICT
+from runtime.dead_letter import (
+    MOST_BYTES,
+    TOPIC,
+    Cause,
+    UncountedRecord,
+    shown,
+    written_letter,
+)
 from runtime.producer import AwaitedProducer
 from tally.families import Family
 from tally.instants import instant_text
-from tally.keys import keyed_digest
 from tally.partitions import partition_of
-from tally.redact import redacted
 
-DEAD_LETTERS, RESTATEMENTS = "dead-letters", "restatements"
-# What is kept of a record that cannot be read: it may be larger than the topic takes. Headers and
-# key come on top.
-_MOST_BYTES = 1_000_000
-MOST_MESSAGE_BYTES = 2 * _MOST_BYTES
+RESTATEMENTS = "restatements"
+# A record that cannot be read may be larger than the topic takes; headers and key come on top of
+# what is kept of it.
+MOST_MESSAGE_BYTES = 2 * MOST_BYTES
+# Of an identity, so that the sentence about it is told to its end.
+_MOST_IDENTITY = 400
 _FLUSH_SECONDS = 60.0
 
 
@@ -67,25 +74,17 @@ class Announcements:
         """
         sent = 0
         for record in found:
-            value = str(record["value"] or "").encode()
             store_id = record["store_id"]
+            letter = written_letter(_uncounted(family, record), _cause(record), self._digest_key)
             # What cannot be read has no store: its letter goes by the partition that it came from.
             partition = (
                 record["partition"]
                 if store_id is None
                 else partition_of(store_id, self._partitions)
             )
-            self._sender.send(
-                DEAD_LETTERS,
-                # Blacked out before it is cut: half a card number has no check digit to be known
-                # by.
-                redacted(value)[:_MOST_BYTES],
-                store_id,
-                partition,
-                self._headers(family, record, value),
-            )
+            self._sender.send(TOPIC, letter.value, letter.key, partition, letter.headers)
             sent += 1
-        self._flush(DEAD_LETTERS)
+        self._flush(TOPIC)
         return sent
 
     def restate(self, changed: Iterable[Restatement]) -> None:
@@ -102,27 +101,30 @@ class Announcements:
     def _flush(self, topic: str) -> None:
         self._sender.settle(f"topic {topic}", "look into the broker's log and rebuild again")
 
-    def _headers(
-        self, family: Family, record: Mapping[str, Any], value: bytes
-    ) -> list[tuple[str, bytes]]:
-        is_conflict = record["fate"] == CONFLICT
-        message = (
-            f"{record['event_id']} came before with another content; the first by offset counts"
-            if is_conflict
-            else (
-                "the canonical record cannot be read, or a count in it is out of bounds; only the"
-                " normaliser may write this topic"
-            )
+
+def _uncounted(family: Family, record: Mapping[str, Any]) -> UncountedRecord:
+    key, value = (record[name] and str(record[name]) for name in ("store_id", "value"))
+    return UncountedRecord(
+        family.topic,
+        record["partition"],
+        record["offset"],
+        None if key is None else _bytes(key),
+        _bytes(value or ""),
+    )
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _cause(record: Mapping[str, Any]) -> Cause:
+    message = (
+        f"{shown(str(record['event_id']), _MOST_IDENTITY)} came before with another content;"
+        " the first by offset counts"
+        if record["fate"] == CONFLICT
+        else (
+            "the canonical record cannot be read, or a count in it is out of bounds; only the"
+            " normaliser may write this topic"
         )
-        texts = {
-            "reason": record["fate"],
-            "field": "",
-            "message": message,
-            "topic": family.topic,
-            "partition": str(record["partition"]),
-            "offset": str(record["offset"]),
-            "attempts": "1",
-            "first_seen": instant_text(record["committed_at"].astimezone(UTC)),
-            "sha256": keyed_digest(self._digest_key, value),
-        }
-        return [(name, text.encode()) for name, text in texts.items()]
+    )
+    return Cause(record["fate"], message, instant_text(record["committed_at"].astimezone(UTC)))

@@ -8,18 +8,17 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC
 from typing import Any, NamedTuple
 
-from cassandra.concurrent import execute_concurrent_with_args
-
 from batch_layer.views.outbox import KEEP_WINDOW, bucket_of
 from batch_layer.views.rows import columns_of
 from runtime.chunks import chunks
 from runtime.connect import CQL_DATE_ZERO, worker_session
+from runtime.reads import read_many
 from runtime.writes import prepared, write_groups
 from tally.families import Family
 from tally.settings import Settings
 
 # Of one store in one question: each costs the client as much as the answer does.
-_DAYS_AT_ONCE, _CONCURRENCY = 20, 32
+_DAYS_AT_ONCE = 20
 
 Row = tuple[Any, ...]
 # Store, day in days since 1970, generation.
@@ -130,12 +129,10 @@ class HeldReader:
             for (store_id, generation), of_store in days.items()
             for some in chunks(of_store, _DAYS_AT_ONCE)
         ]
-        answers = execute_concurrent_with_args(
-            self._session, self._select, asked, concurrency=_CONCURRENCY, raise_on_first_error=True
-        )
+        answers = read_many(self._session, self._select, asked)
         rows: dict[_Key, list[Row]] = {key: [] for key in keys}
         for (store_id, _, generation), answer in zip(asked, answers, strict=True):
-            for day, *row in answer.result_or_exc:
+            for day, *row in answer:
                 rows[store_id, day.days_from_epoch, generation].append(_in_millis(row))
         return rows
 

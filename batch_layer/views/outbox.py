@@ -84,12 +84,16 @@ class Outbox:
                 )
 
     def _forget(self, generation: int) -> None:
-        for bucket in range(_BUCKETS):
-            delete = (
-                "DELETE FROM restated_window WHERE family = %s AND generation = %s AND bucket = %s"
-            )
-            self._session.execute(delete, [self._family, generation, bucket])
-        self._session.execute(
-            "DELETE FROM restatement_run WHERE family = %s AND generation = %s",
-            [self._family, generation],
+        # Nobody writes there any more: a delete that is tried again, of a later instant then, hides
+        # nothing but what is told.
+        write_rows(
+            self._session,
+            "DELETE FROM restated_window WHERE family = ? AND generation = ? AND bucket = ?",
+            [(self._family, generation, bucket) for bucket in range(_BUCKETS)],
+        )
+        # Last: as long as the run is there, the next rebuild comes back to its windows.
+        write_rows(
+            self._session,
+            "DELETE FROM restatement_run WHERE family = ? AND generation = ?",
+            [(self._family, generation)],
         )

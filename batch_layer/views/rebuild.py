@@ -10,12 +10,16 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from uuid import uuid4
 
+from pyspark.errors import PythonException
+
 from batch_layer.views.publication import RebuildJob, publish
 from batch_layer.views.scope import WantedDays
+from runtime.causes import root_cause
 from runtime.connect import cassandra_session
 from runtime.definitions import refuse_changed
 from runtime.job import run_job
@@ -23,9 +27,17 @@ from runtime.sources import FAMILIES
 from runtime.spark import build_session
 from runtime.sparkconf import SHORT_RUN_JAVA
 from schemas.source import BadSource
+from tally.errors import StackError
 from tally.families import Family
 from tally.settings import Settings
 from tally.windows import parse_days
+
+# What executors raise when Cassandra does not answer, or not in time; anything else is a fault of
+# ours.
+_SILENCE = (
+    *("Unacknowledged", "Unanswered", "OperationTimedOut", "NoHostAvailable", "Unavailable"),
+    *("ReadTimeout", "WriteTimeout", "ReadFailure", "WriteFailure", "ConnectionShutdown"),
+)
 
 
 @dataclass(frozen=True)
@@ -81,7 +93,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings = _with_first_compiler(Settings.load())
         with cassandra_session(settings) as session:
             spark = build_session(settings, "tally-rebuild")
-            report = rebuild(RebuildJob(spark, session, settings, wanted, given.dry_run, families))
+            job = RebuildJob(spark, session, settings, wanted, given.dry_run, families)
+            with _executors_in_one_line():
+                report = rebuild(job)
         print(
             json.dumps(asdict(report)) if given.json else f"rebuild {report.run}: {asdict(report)}"
         )
@@ -117,6 +131,21 @@ def rebuild(job: RebuildJob) -> Report:
         # Each family counts its own: it says that something was published, and finds the highest.
         generation=max(one.generation for one in published),
     )
+
+
+@contextmanager
+def _executors_in_one_line() -> Iterator[None]:
+    """Cassandra's silence towards an executor becomes a StackError, as that towards the driver."""
+    try:
+        yield
+    except PythonException as error:
+        # Of an executor's error only the text arrives: `runtime.writes.Unanswered: Cassandra: …`.
+        cause = root_cause(str(error))
+        if cause.partition(":")[0].rpartition(".")[2] not in _SILENCE:
+            raise
+        raise StackError(
+            f"an executor ended: {cause}; `tally doctor` looks for the cause"
+        ) from error
 
 
 def _with_first_compiler(settings: Settings) -> Settings:

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable
 from datetime import date
 
 from cassandra.cluster import Session
-from cassandra.concurrent import execute_concurrent_with_args
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from batch_layer.views.fates import CONFLICT
+from runtime.reads import read_many
 from runtime.writes import prepared, write_rows
 from tally.families import Family
 
@@ -103,13 +103,10 @@ def _noted(
         session,
         "SELECT day, store_id, till_id, conflicts FROM till_finding WHERE family = ? AND day = ?",
     )
-    keys = [(family.name, day) for day in days]
-    answers = execute_concurrent_with_args(
-        session, select, keys, concurrency=32, raise_on_first_error=True
-    )
+    answers = read_many(session, select, [(family.name, day) for day in days])
     return {
         (row.day.date(), row.store_id, row.till_id)
         for answer in answers
-        for row in answer.result_or_exc
+        for row in answer
         if row.conflicts
     }

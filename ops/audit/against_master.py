@@ -11,10 +11,11 @@ from cassandra.cluster import Session
 
 from ops.audit.master import Key, Master
 from ops.audit.oracle import Difference
-from ops.audit.served import batch_windows, merged_windows, speed_windows
+from ops.audit.served import batch_windows, merged_windows
 from ops.oracle.complete_journey import WHOLE, Scope
 from runtime.sources import FAMILIES
 from tally.algebra.merge import Axes, Parts
+from tally.algebra.parts import Value
 from tally.families import Family
 from tally.generation import Generation
 from tally.instants import instant_text
@@ -57,18 +58,6 @@ def compare_with_master(
     return compared
 
 
-def compare_speed_with_master(
-    session: Session, master: Master, family: Family, scope: Scope = WHOLE
-) -> FamilyComparison:
-    """The speed layer's rows alone, as they are before any rebuild.
-
-    What was late there is a difference.
-    """
-    windows = speed_windows(session, scope, family)
-    speed = {key: state.values for key, state in windows.items()}
-    return compare_values(family, _in_scope(master.window_values(family), scope), speed)
-
-
 def generation_differences(
     session: Session, master: Master, family: Family, claims: Mapping[date, Generation]
 ) -> list[Difference]:
@@ -104,7 +93,7 @@ def generation_differences(
 def compare_values(
     family: Family, expected: Mapping[Key, Values], served: Mapping[Key, Values]
 ) -> FamilyComparison:
-    """All windows that either side holds, part by part; a part that a side lacks is 0 there."""
+    """All windows that either side holds, part by part; one that a side lacks is its zero there."""
     keys = sorted(expected.keys() | served.keys())
     wrong = {
         key: _differences(
@@ -131,20 +120,26 @@ def compare_values(
 def _differences(family: Family, key: Key, expected: Values, got: Values) -> list[Difference]:
     found = []
     for axes in sorted(expected.keys() | got.keys()):
-        for part in family.part_names:
-            should = expected.get(axes, {}).get(part, 0)
-            does = got.get(axes, {}).get(part, 0)
+        for part in family.parts:
+            should, does = (
+                _plain(side.get(axes, {}).get(part.name, part.zero)) for side in (expected, got)
+            )
             if should != does:
                 found.append(
                     Difference(
                         key[0],
                         instant_text(key[1]),
-                        " ".join((part, *axes)),
+                        " ".join((part.name, *axes)),
                         should,
                         does,
                     )
                 )
     return found
+
+
+def _plain(value: Value) -> Value:
+    """The value with lists for the tuples that Cassandra's driver makes of pairs."""
+    return [*map(_plain, value)] if isinstance(value, list | tuple) else value
 
 
 def _in_scope(windows: Mapping[Key, Values], scope: Scope) -> dict[Key, Values]:

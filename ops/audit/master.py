@@ -9,6 +9,7 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from ops.audit.part_queries import query_of
 from ops.audit.topics import OffsetSpan
 from tally.algebra.merge import Axes, Parts
 from tally.errors import TallyError
@@ -149,7 +150,8 @@ class Master:
     ) -> dict[Key, dict[Axes, Parts]]:
         """Parts (family's units) by axes of the first copies, by (store, window start in UTC).
 
-        This is what must be served of these records.
+        This is what must be served of these records. Raises TallyError for a part of a kind that
+        no query computes.
         """
         self._fill(
             "pin",
@@ -158,13 +160,15 @@ class Master:
         rows = self._database.execute(
             _values_query(family), [family.name, pins is not None]
         ).fetchall()
+        queries = {part.name: query_of(family.name, part) for part in family.parts}
         found: dict[Key, dict[Axes, Parts]] = {}
         for store, start, *cells in rows:
             axes, parts = cells[: len(family.axes)], cells[len(family.axes) :]
             window = found.setdefault((store, _EPOCH + timedelta(seconds=start)), {})
-            window[tuple(axes)] = dict(
-                zip(family.part_names, map(int, parts), strict=True),
-            )
+            window[tuple(axes)] = {
+                name: query.value(part)
+                for (name, query), part in zip(queries.items(), parts, strict=True)
+            }
         return found
 
     def _of_spans(
@@ -186,8 +190,10 @@ class Master:
 def _values_query(family: Family) -> str:
     # The names come from a source's descriptor, which takes nothing but letters and digits.
     axes = [f"json_extract_string(value, '$.{axis}') AS {axis}" for axis in family.axes]
-    # 128 bits: the audit must not meet the bound that it is to find.
-    parts = [f"sum(CAST(json_extract(value, '$.{part}') AS HUGEINT))" for part in family.part_names]
+    parts = [
+        query_of(family.name, part).sql(f"json_extract(value, '$.{part.name}')")
+        for part in family.parts
+    ]
     return f"""{_COPIES}
         SELECT {", ".join(["store_id", f"{_WINDOW} AS window_epoch", *axes, *parts])}
         FROM copies LEFT JOIN pin USING (event_date, "partition")

@@ -9,9 +9,10 @@ from typing import Any
 
 import httpx
 
-from ops.audit.served import Key, totals
+from ops.audit.served import Key, is_covered, totals
 from ops.oracle.complete_journey import Totals, stores_in
 from tally.algebra.merge import MergedWindow
+from tally.algebra.parts import Value
 from tally.errors import TallyError
 from tally.generation import Generation
 from tally.instants import instant_text
@@ -32,13 +33,16 @@ class Sample:
 
 @dataclass(frozen=True)
 class Difference:
-    """One cell that is not what the oracle says; money in minor units."""
+    """One cell that is not what the oracle says.
+
+    Money is in minor units, a part as its kind has it.
+    """
 
     store: str
     start: str
     metric: str
-    expected: int
-    got: int | None
+    expected: Value
+    got: Value
 
 
 @dataclass(frozen=True)
@@ -154,11 +158,10 @@ def is_honest(
 
     It is complete only if covered, and then never missing.
     """
-    claim = claims.get(start.date())
-    is_covered = claim is not None and claim.covers(start)
+    covered = is_covered(claims, start)
     if row["complete"] or row["status"] in ("final", "restated"):
-        return is_covered and row["source"] == "batch"
-    return not (is_covered and row["source"] == "missing")
+        return covered and bool(row["source"] == "batch")
+    return not (covered and row["source"] == "missing")
 
 
 def _random_windows(

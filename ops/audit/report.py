@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from ops.audit.against_master import FamilyComparison, compare_with_master
 from ops.audit.ledgers import Ledgers, read_ledgers
@@ -16,9 +17,12 @@ from ops.audit.served import merged_windows, published_claims
 from ops.oracle.complete_journey import Scope, window_totals
 from runtime.connect import cassandra_session
 from runtime.sources import SALES
+from tally.algebra.parts import Value
 from tally.settings import Settings
 
-_SHOWN = 20  # of each comparison; --json has them all
+# Differences of each comparison, and of a list the values where they begin to differ: --json has
+# them all.
+_SHOWN, _VALUES = 20, 3
 
 
 @dataclass(frozen=True)
@@ -48,14 +52,16 @@ class Audit:
 
     @property
     def ok(self) -> bool:
-        """Whether each half that was asked for holds."""
+        """Whether each half that was asked for holds, and compared something."""
         # A family of which nothing was ever sent has no windows, which is no failure of it.
-        compared = [
-            self.rows,
-            self.http,
-            *(one for one in self.families.values() if one.windows),
-        ]
-        return all(part.ok for part in (self.ledgers, *compared) if part is not None)
+        families = [one for one in self.families.values() if one.windows]
+        parts = (self.ledgers, self.rows, self.http, *families)
+        return not self.is_empty and all(part.ok for part in parts if part is not None)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether families were to be compared and none of them has a window in the scope."""
+        return bool(self.families) and not any(one.windows for one in self.families.values())
 
 
 def run_audit(settings: Settings, wanted: WantedProof, say: Callable[[str], None]) -> Audit:
@@ -135,7 +141,26 @@ def show(audit: Audit, console: Console) -> None:
     for family, compared in audit.families.items():
         totals = (f"{part} {total:,}" for part, total in compared.totals.items())
         _show_comparison(f"master, {family}", compared, ", ".join(totals), console)
+    if audit.is_empty:
+        console.print("master: no window of any family in this scope; widen --days or --store")
     console.print(f"audit {'holds' if audit.ok else 'FAILED'} after {audit.seconds} s")
+
+
+def shown_apart(expected: Value, got: Value) -> tuple[str, str]:
+    """Both values as a person is shown them: of lists how long they are, and where they part."""
+    if not isinstance(expected, list) or not isinstance(got, list):
+        return str(expected), str(got)
+    pairs = enumerate(zip(expected, got, strict=False))
+    place = next((at for at, (one, other) in pairs if one != other), min(len(expected), len(got)))
+    return _from(expected, place), _from(got, place)
+
+
+def _from(values: list[Any], place: int) -> str:
+    some = [*map(str, values[place : place + _VALUES])]
+    more = ["…"] if len(values) > place + _VALUES else []
+    return f"{len(values):,} values" + (
+        f", from number {place} [{', '.join(some + more)}]" if some else ""
+    )
 
 
 def _show_ledgers(ledgers: Ledgers, console: Console) -> None:
@@ -191,6 +216,7 @@ def _show_comparison(
     console.print(f"{name}: {comparison.equal:,} of {comparison.windows:,} windows equal; {sums}")
     for difference in comparison.differences[:_SHOWN]:
         where = f"store {difference.store} {difference.start} {difference.metric}"
-        console.print(f"  {where}: expected {difference.expected}, got {difference.got}")
+        expected, got = shown_apart(difference.expected, difference.got)
+        console.print(Text(f"  {where}: expected {expected}, got {got}"))
     if len(comparison.differences) > _SHOWN:
         console.print(f"  … and {len(comparison.differences) - _SHOWN:,} more")

@@ -6,12 +6,13 @@ All rows of both layers are merged by the rule of tally/algebra/merge.py.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from cassandra.cluster import Session
 
 from ops.oracle.complete_journey import Scope, Totals
-from tally.algebra.merge import Axes, MergedWindow, Parts, WindowState
+from tally.algebra.merge import Axes, MergedWindow, WindowState, window_state
+from tally.algebra.parts import Value
 from tally.families import Family
 from tally.generation import GENERATION_COLUMNS, Generation, generation_of
 
@@ -21,18 +22,29 @@ _FETCH = 10_000
 
 def merged_windows(session: Session, scope: Scope, family: Family) -> dict[Key, MergedWindow]:
     """Every (store, window start in UTC) that either layer holds, merged as readers see it."""
-    speed, batch = speed_windows(session, scope, family), batch_windows(session, scope, family)
-    return {
-        # Only windows with a row are looked at: what is covered without one is a zero, and compares
-        # as none.
-        key: family.kind.merge(
+    published = published_claims(session, family)
+    speed = speed_windows(session, scope, family)
+    batch = batch_windows(session, scope, family, published)
+    merged = {}
+    # Only windows with a row are looked at: what is covered without one is a zero, and compares as
+    # none.
+    for key in speed.keys() | batch.keys():
+        start, held = key[1], batch.get(key)
+        claim = published.get(start.date())
+        merged[key] = family.kind.merge(
             family.parts,
             speed.get(key),
-            batch.get(key),
-            covered=False,
+            # What a reader believes of a covered window without a row is a state too.
+            held if claim is None else claim.state_of(start, held),
+            is_covered(published, start),
         )
-        for key in speed.keys() | batch.keys()
-    }
+    return merged
+
+
+def is_covered(published: Mapping[date, Generation], start: datetime) -> bool:
+    """Whether the generation of the window's day (UTC) covers the window."""
+    claim = published.get(start.date())
+    return claim is not None and claim.covers(start)
 
 
 def speed_windows(session: Session, scope: Scope, family: Family) -> dict[Key, WindowState]:
@@ -102,26 +114,28 @@ def _states(
     scope: Scope,
     family: Family,
 ) -> dict[Key, WindowState]:
-    by_window: dict[Key, list[Any]] = defaultdict(list)
+    by_window: dict[Key, list[_Row]] = defaultdict(list)
     for row in rows:
         key = (row.store_id, row.window_start.replace(tzinfo=UTC))
         if scope.holds(*key):
-            by_window[key].append(row)
-    excluded = list(zip(family.part_names, family.excluded_parts, strict=True))
-    return {key: _state(window, family, excluded) for key, window in by_window.items()}
+            by_window[key].append(_row(row, family))
+    return {key: window_state(family.parts, window) for key, window in by_window.items()}
 
 
-def _state(
-    rows: list[Any], family: Family, excluded_parts: Iterable[tuple[str, str]]
-) -> WindowState:
-    """The rows of one window (one for each axes value) as one state.
+class _Row(NamedTuple):
+    """A row of either layer, as the merge rule wants it."""
 
-    Speed rows have no excluded columns.
-    """
-    values: dict[Axes, Parts] = {}
-    excluded: dict[Axes, Parts] = {}
-    for row in rows:
-        axes = tuple(getattr(row, axis) for axis in family.axes)
-        values[axes] = {part: getattr(row, part) for part in family.part_names}
-        excluded[axes] = {part: getattr(row, name, 0) for part, name in excluded_parts}
-    return WindowState(rows[0].epoch, rows[0].events, values, excluded)
+    axes: Axes
+    epoch: int
+    events: int
+    parts: tuple[Value, ...]
+    excluded: tuple[Value, ...]
+
+
+def _row(row: Any, family: Family) -> _Row:
+    axes, parts = (
+        tuple(getattr(row, name) for name in names) for names in (family.axes, family.part_names)
+    )
+    # Speed rows have no such columns.
+    excluded = tuple(getattr(row, name, None) for name in family.excluded_parts)
+    return _Row(axes, row.epoch, row.events, parts, excluded)

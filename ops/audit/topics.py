@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from confluent_kafka import Message
-
+from runtime.dead_letter import read_letters
 from runtime.reading import read_to_end
 from tally.settings import Settings
 
@@ -53,14 +52,8 @@ def committed_spans(
 
 def dead_letters(settings: Settings) -> set[DeadLetterOrigin]:
     """Every dead letter once: a repeat has the same coordinates and reason."""
-    return {_dead_letter(message) for message in read_to_end(settings, ["dead-letters"])}
-
-
-def _dead_letter(message: Message) -> DeadLetterOrigin:
-    headers = {
-        name: value.decode() if isinstance(value, bytes) else str(value)
-        for name, value in dict(message.headers() or ()).items()
+    return {
+        DeadLetterOrigin(letter.reason, *letter.place)
+        # One after the other: what was kept of the originals need not lie in memory together.
+        for letter in read_letters(settings)
     }
-    return DeadLetterOrigin(
-        headers["reason"], headers["topic"], int(headers["partition"]), int(headers["offset"])
-    )

@@ -1,6 +1,7 @@
 """`tally dead-letters`: what broke its contract, why, and the way back."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -10,8 +11,9 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from ops.dead_letters import DeadLetter, WantedLetters, dead_letter, dead_letters
+from ops.dead_letters import WantedLetters, dead_letter, dead_letters
 from ops.dead_letters import replay as replay_letter
+from runtime.dead_letter import DeadLetter
 from runtime.output import print_json
 from schemas import loader
 from tally.settings import Settings
@@ -51,7 +53,7 @@ def list_letters(
         letter for letter in dead_letters(Settings.load()).values() if wanted.matches(letter)
     ]
     if json:
-        print_json({"dead_letters": [letter.as_json() for letter in letters]})
+        print_json({"dead_letters": [asdict(letter) for letter in letters]})
     else:
         _print_table(letters)
 
@@ -61,7 +63,7 @@ def show(
     json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """One dead letter with the redacted bytes of its original."""
-    letter = dead_letter(Settings.load(), letter_id).as_json()
+    letter = asdict(dead_letter(Settings.load(), letter_id))
     if json:
         print_json(letter)
         return

@@ -11,7 +11,7 @@ from typing import Literal
 
 from serving.merge.firsts import First
 from serving.merge.views import Finding, ViewRow
-from tally.algebra.merge import MISSING, MergedWindow, Parts, WindowState
+from tally.algebra.merge import MISSING, MergedWindow, Parts, WindowState, window_state
 from tally.families import Family
 from tally.generation import Covering, Generation
 
@@ -59,35 +59,13 @@ def window_states(family: Family, rows: Iterable[ViewRow]) -> dict[datetime, Win
     grouped: dict[datetime, list[ViewRow]] = defaultdict(list)
     for row in rows:
         grouped[row.window_start].append(row)
-    return {start: _window_state(family, window) for start, window in grouped.items()}
-
-
-def _window_state(family: Family, rows: Sequence[ViewRow]) -> WindowState:
-    values = {
-        row.axes: dict(
-            zip(family.part_names, row.parts, strict=True),
-        )
-        for row in rows
-    }
-    excluded = {
-        row.axes: dict(zip(family.part_names, row.excluded, strict=True))
-        for row in rows
-        if any(row.excluded)
-    }
-    # A read that met rows of two writes shows the window's register as the richest row has it.
-    epoch, events = max((row.epoch, row.events) for row in rows)
-    return WindowState(epoch, events, values, excluded)
+    return {start: window_state(family.parts, window) for start, window in grouped.items()}
 
 
 def batch_side(published: Covering | None, states: Windows, start: datetime) -> WindowState | None:
-    """A generation's state of one window.
-
-    A covered window without a row is an empty one, of the generation's epoch.
-    """
-    state = states.get(start)
-    if state is None and published is not None and published.covers(start):
-        return WindowState(published.epoch, 0, {})
-    return state
+    """The state of one window in the generation that is published, None without either."""
+    held = states.get(start)
+    return held if published is None else published.state_of(start, held)
 
 
 def is_dirty(reading: FamilyReading, day: date) -> bool:

@@ -4,11 +4,11 @@ The rule is the family's kind's (tally/kinds). Whatever it is, the side is chose
 all its rows come from it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
-from tally.algebra.parts import Value
+from tally.algebra.parts import Part, Value
 from tally.algebra.register import register
 
 Axes = tuple[str, ...]
@@ -29,6 +29,63 @@ class WindowState:
     events: int
     values: Mapping[Axes, Parts]
     excluded: Mapping[Axes, Parts] = field(default_factory=dict)
+
+
+class LayerRow(Protocol):
+    """One row of a window as a layer's table has it, whoever reads it; None is an empty column."""
+
+    @property
+    def axes(self) -> Axes:
+        """Values of the family's axes."""
+
+    @property
+    def epoch(self) -> int:
+        """Epoch of the definition that it was computed by."""
+
+    @property
+    def events(self) -> int:
+        """Events that the window had when it was written."""
+
+    @property
+    def parts(self) -> Sequence[Value]:
+        """Values of the family's parts, in their order."""
+
+    @property
+    def excluded(self) -> Sequence[Value]:
+        """What of them was excluded; () in the speed layer."""
+
+
+def window_state(parts: Sequence[Part], rows: Sequence[LayerRow]) -> WindowState:
+    """The rows of one window, at least one, as one state; `parts` are those of the family.
+
+    `excluded` has only rows of which something was.
+    """
+    zeros = tuple([part.zero for part in parts])
+    # Of most windows nothing was: that is told by one look at their rows.
+    told = [row for row in rows if row.excluded and row.excluded != zeros]
+    taken = {row.axes: _named(parts, row.excluded) for row in told}
+    # A read that met rows of two writes shows the window's register as the richest row has it.
+    epoch, events = max((row.epoch, row.events) for row in rows)
+    return WindowState(
+        epoch,
+        events,
+        values={row.axes: _named(parts, row.parts) for row in rows},
+        excluded={axes: some for axes, some in taken.items() if _is_something(parts, some)},
+    )
+
+
+def _is_something(parts: Sequence[Part], values: Parts) -> bool:
+    # A least waiting time of 0 is something: the zero of a minimum is None.
+    return any(values[part.name] != part.zero for part in parts)
+
+
+def _named(parts: Sequence[Part], values: Sequence[Value]) -> Parts:
+    named = {part.name: value for part, value in zip(parts, values, strict=True)}
+    if None in values:
+        # A column is empty in a row that was written before its table had it.
+        empty = {part.name: part.zero for part in parts if named[part.name] is None}
+        return {**named, **empty}
+    return named
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 Report = Callable[[Any, Any], None]
-Sent = tuple[str, str | None, int, bytes, dict[str, bytes]]
+Sent = tuple[str, str | bytes | None, int, bytes, dict[str, bytes]]
 
 
 class FullProducer:

@@ -1,7 +1,9 @@
 """What DuckDB makes of a master dataset, unreadable rows, odd years and repeated coordinates
 among it."""
 
-from datetime import UTC, date, datetime
+import json
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -13,7 +15,19 @@ from ops.audit.against_master import compare_values
 from ops.audit.master import Fates, Master
 from ops.audit.topics import OffsetSpan
 from runtime.sources import SALES, TRAFFIC
-from tally.algebra.parts import Sum
+from tally.algebra.merge import Axes, Parts
+from tally.algebra.parts import (
+    MOST_PART,
+    Count,
+    Histogram,
+    Level,
+    Max,
+    Min,
+    Part,
+    Sum,
+    Uniques,
+)
+from tally.errors import TallyError
 from tally.families import Family
 from tally.settings import Settings
 from tests.support.canonical import Canonical, interval, receipt
@@ -146,6 +160,103 @@ def test_values_of_a_family_of_its_own_are_read_by_its_axes_and_parts(tmp_path: 
     found = opened(tmp_path, [record]).window_values(family)
 
     assert found == {("1", MONDAY): {("till 4",): {"waited_seconds": 90}}}
+
+
+EVERY = (
+    Sum("waited_seconds"),
+    Count("waits"),
+    Min("shortest"),
+    Max("longest"),
+    Uniques("persons"),
+    Histogram("lengths"),
+)
+# Each side of a bucket's border, what counts as zero, and the most that a record may hold.
+BORDERS = (0, 31, 32, 33, 63, 64, 65, 66, 127, 128, 1023, 1024, 10**12 - 1, MOST_PART, -1, -40)
+
+
+def brought(numbers: Sequence[int], start: datetime = MONDAY, first: int = 0) -> list[Row]:
+    """Records that bring these numbers to every part, one of each second copy ahead of it."""
+    rows = []
+    for place, number in enumerate(numbers):
+        event = f"q:{start.isoformat()}:{place}"
+        named = {"event_id": event, "store_id": "1", "fingerprint": event, "happened_at": start}
+        value = json.dumps({"queue": "tills", **{part.name: number for part in EVERY}})
+        other = json.dumps({"queue": "tills", **{part.name: 7 for part in EVERY}})
+        rows += [
+            {**row(first + 2 * place, None, value, source="queues"), **named},
+            {**row(first + 2 * place + 1, None, other, source="queues"), **named},
+        ]
+    return rows
+
+
+def valued(home: Path, rows: list[Row], parts: tuple[Part, ...] = EVERY) -> dict[str, Parts]:
+    """The parts of the one axes value, by the text of the window's start."""
+    family = Family("queues", axes=("queue",), parts=parts, epoch=1)
+    found = opened(home, rows).window_values(family)
+    return {start.isoformat(): values[("tills",)] for (_, start), values in found.items()}
+
+
+@pytest.mark.parametrize("numbers", [BORDERS, (5,), (3, 3, 3), tuple(range(70, 30, -1))])
+def test_each_part_is_what_its_kind_makes_of_the_first_copies(
+    tmp_path: Path, numbers: Sequence[int]
+) -> None:
+    [found] = valued(tmp_path, brought(numbers)).values()
+
+    assert found == {part.name: part.of([0] * len(numbers), numbers) for part in EVERY}
+
+
+def test_parts_of_two_windows_are_apart(tmp_path: Path) -> None:
+    later = MONDAY + timedelta(minutes=15)
+
+    found = valued(tmp_path, [*brought((5, 9)), *brought((40,), later, first=100)])
+
+    assert found[MONDAY.isoformat()]["persons"] == [5, 9]
+    assert found[later.isoformat()] == {part.name: part.of([0], [40]) for part in EVERY}
+
+
+def test_of_more_different_ones_than_are_kept_the_smallest_are_kept(tmp_path: Path) -> None:
+    numbers = [37 * place % 4099 for place in range(Uniques.KEPT + 100)]
+
+    [found] = valued(tmp_path, brought(numbers)).values()
+
+    assert found["persons"] == sorted(numbers)[: Uniques.KEPT]
+
+
+def test_a_sum_beyond_the_bound_of_the_pipeline_is_told_as_it_is(tmp_path: Path) -> None:
+    rows = brought([2**62, 2**62, 2**62])
+
+    [found] = valued(tmp_path, rows, (Sum("waited_seconds"),)).values()
+
+    assert found == {"waited_seconds": 3 * 2**62}
+
+
+def test_a_level_is_left_out_with_an_error_that_names_it(tmp_path: Path) -> None:
+    with pytest.raises(TallyError, match=r"audit: queues\.pieces: .* Level"):
+        valued(tmp_path, brought((1,)), (*EVERY, Level("pieces")))
+
+
+def test_values_of_lists_are_compared_whatever_the_driver_makes_their_pairs_of() -> None:
+    family = Family("queues", axes=(), parts=EVERY[3:], epoch=1)
+    parts: Parts = {"longest": 0, "persons": [1, 2], "lengths": [[5, 2], [64, 1]]}
+    equal: Parts = {**parts, "lengths": [(5, 2), (64, 1)]}
+    other: Parts = {"persons": [1, 3], "lengths": [(5, 2), (64, 2)]}
+    expected: dict[tuple[str, datetime], dict[Axes, Parts]] = {("1", MONDAY): {(): parts}}
+
+    assert compare_values(family, expected, {("1", MONDAY): {(): equal}}).ok
+
+    found = compare_values(family, expected, {("1", MONDAY): {(): other}}).differences
+    assert [(one.metric, one.expected, one.got) for one in found] == [
+        ("longest", 0, None),
+        ("persons", [1, 2], [1, 3]),
+        ("lengths", [[5, 2], [64, 1]], [[5, 2], [64, 2]]),
+    ]
+
+
+def test_a_part_that_a_side_lacks_is_the_zero_of_its_kind_there() -> None:
+    family = Family("queues", axes=(), parts=EVERY, epoch=1)
+    zeros = {part.name: part.zero for part in EVERY}
+
+    assert compare_values(family, {("1", MONDAY): {(): zeros}}, {("1", MONDAY): {}}).ok
 
 
 def test_pins_leave_out_what_a_generation_does_not_include(master: Master) -> None:

@@ -86,3 +86,56 @@ def test_unreadable_record_of_any_size_is_a_dead_letter_with_its_coordinates(
         b"3",
         b"7",
     ]
+
+
+def told(value: str, **more: Any) -> tuple[Any, bytes, dict[str, bytes]]:
+    """Key, value and headers of the letter of a conflict."""
+    producer = FullProducer()
+    record = {
+        "partition": 3,
+        "offset": 7,
+        "store_id": "367",
+        "event_id": "pos:367:1:0:42",
+        "fate": "conflict",
+        "committed_at": datetime(2026, 11, 22, tzinfo=UTC),
+        "value": value,
+        **more,
+    }
+    announcements(producer).uncounted(SALES, iter([record]))
+    [(_, key, _, sent, headers)] = producer.sent
+    return key, sent, headers
+
+
+def test_conflict_names_its_event_and_lies_under_the_key_of_its_store() -> None:
+    key, _, headers = told("{}")
+
+    assert (key, headers["message"]) == (
+        b"367",
+        b"pos:367:1:0:42 came before with another content; the first by offset counts",
+    )
+
+
+@pytest.mark.parametrize(
+    "event_id",
+    [
+        f"pos:367:ann@example.org:0:{'7' * 5_000}",
+        f"pos:367:1:{'x' * 380}:4111 1111 1111 1111",
+        f"wifi:367:{'x' * 5_000}:aa:bb:cc:dd:ee:ff",
+        "pos:367:ann@example.org:0:\ud800",
+    ],
+)
+def test_long_and_personal_identity_of_a_conflict_is_blacked_out_and_then_cut(
+    event_id: str,
+) -> None:
+    _, _, headers = told("{}", event_id=event_id)
+
+    message = headers["message"].decode()
+    assert len(message) <= 500 and message.endswith(" the first by offset counts")
+    assert not [part for part in ("ann@", "4111", "aa:bb") if part in message]
+
+
+def test_key_of_a_letter_is_blacked_out_and_cut_as_its_value_is() -> None:
+    key, value, _ = told("ann@example.org", store_id="ann@example.org " + "x" * 5_000)
+
+    assert key is not None and len(key) <= 1_000 and key.startswith(b"[redacted] xxx")
+    assert value == b"[redacted]"

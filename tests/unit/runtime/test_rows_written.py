@@ -3,6 +3,7 @@ and last day are two registers."""
 
 import struct
 from collections.abc import Callable
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
@@ -11,9 +12,11 @@ from cassandra import OperationTimedOut, cqltypes
 from batch_layer.views.check import CheckedGeneration
 from batch_layer.views.registers import note_days
 from runtime import connect, writes
+from runtime.backfill import declare_backfill
 from runtime.chunks import chunks
 from runtime.connect import CQL_DATE_ZERO, worker_session
 from runtime.day_spans import DaySpan, SpanTable
+from runtime.gaps import AcceptedGap, note_gap
 from runtime.sources import SALES
 from runtime.writes import BATCH_STATEMENTS, Unacknowledged, write_rows
 from tally.settings import Settings
@@ -151,3 +154,32 @@ def test_worker_that_outlives_a_job_serves_the_next_with_one_session(
 )
 def test_sequence_is_cut_in_its_order_and_no_piece_is_empty(items: str, pieces: list[str]) -> None:
     assert ["".join(piece) for piece in chunks(items, 2)] == pieces
+
+
+GAP = (
+    cqltypes.UTF8Type,
+    cqltypes.Int32Type,
+    *(cqltypes.LongType,) * 2,
+    *(cqltypes.DateType,) * 3,
+    cqltypes.UTF8Type,
+)
+BACKFILL = (cqltypes.UTF8Type, *(cqltypes.SimpleDateType,) * 2, cqltypes.DateType, GAP[0])
+
+
+def test_what_somebody_has_accepted_or_declared_is_written_until_it_is_acknowledged(
+    session: Make,
+) -> None:
+    at = datetime(2026, 3, 2, tzinfo=UTC)
+    made = session(GAP, 2, OperationTimedOut())
+
+    note_gap(made, AcceptedGap("sales", 3, 5, 9, at, at, at, "the disk"))
+
+    [(text, values)] = made.written
+    assert "INSERT INTO gap" in text and values[0] == b"sales" and values[-1] == b"the disk"
+
+    made = session(BACKFILL, 2, OperationTimedOut())
+    declared = declare_backfill(made, "sales", (date(1, 1, 1), date(2017, 1, 2)), "the archive")
+
+    [(text, values)] = made.written
+    assert "INSERT INTO backfill" in text and values[-1] == b"the archive"
+    assert declared.last == date(2017, 1, 2)

@@ -1,0 +1,74 @@
+"""What each kind of part is of a window's events, in DuckDB's SQL.
+
+Written from what the part means (docs/adr/014-parts-and-kinds.md), and by no code of the pipeline:
+of tally/algebra/parts.py only the names and the two limits are taken.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from tally.algebra.parts import Count, Histogram, Max, Min, Part, Sum, Uniques, Value
+from tally.errors import TallyError
+
+
+class PartQuery(NamedTuple):
+    """An aggregate over the events of a group, and what is stored of its answer.
+
+    `sql` is told what an event brings to the part, as SQL.
+    """
+
+    sql: Callable[[str], str]
+    value: Callable[[Any], Value]
+
+
+def query_of(family: str, part: Part) -> PartQuery:
+    """The query of a family's part.
+
+    Raises TallyError, which names the part, for a kind that has none: a level hangs on the instants
+    of its events too.
+    """
+    found = QUERIES.get(type(part))
+    if found is None:
+        raise TallyError(
+            f"audit: {family}.{part.name}: no query computes a {type(part).__name__} from the"
+            " master, so that the family cannot be audited"
+        )
+    return found
+
+
+# 128 bits: the audit must not meet the bound that it is to find.
+def _number(brought: str) -> str:
+    return f"CAST({brought} AS HUGEINT)"
+
+
+def _bucket(brought: str) -> str:
+    """The number with all bits behind its five highest set to 0; of a negative one 0.
+
+    By the remainder and the digits of base two, where the pipeline shifts.
+    """
+    size = f"greatest(CAST({brought} AS BIGINT), 0)"
+    rest = f"greatest(length(bin({size})) - {Histogram.STEPS}, 0)"
+    return f"({size} - {size} % (CAST(1 AS BIGINT) << {rest}))"
+
+
+def _whole(found: Any) -> Value:
+    return None if found is None else int(found)
+
+
+def _pairs(found: Any) -> Value:
+    return [[end, count] for end, count in sorted(found.items())]
+
+
+QUERIES: Mapping[type[Part], PartQuery] = {
+    Sum: PartQuery(lambda brought: f"sum({_number(brought)})", _whole),
+    Count: PartQuery(lambda _: "count(*)", _whole),
+    Min: PartQuery(lambda brought: f"min({_number(brought)})", _whole),
+    Max: PartQuery(lambda brought: f"max({_number(brought)})", _whole),
+    Uniques: PartQuery(
+        lambda brought: (
+            f"list_slice(list_sort(list(DISTINCT CAST({brought} AS BIGINT))), 1, {Uniques.KEPT})"
+        ),
+        list,
+    ),
+    Histogram: PartQuery(lambda brought: f"histogram({_bucket(brought)})", _pairs),
+}

@@ -1,0 +1,140 @@
+"""The topics that are nobody's source: what is written there is what schemas/topics says."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from batch_layer.views.announcements import Announcements, Restatement
+from ingest.normaliser.normalise import Normaliser
+from runtime.processor.record import Input
+from runtime.sources import SALES
+from schemas.loader import FOLDER, dead_letter_reasons, record_schema, sources, topics
+from speed_layer.sink import updates
+from speed_layer.sink.updates import ViewUpdates
+from tally.settings import Settings
+from tests.support.full_producer import FullProducer
+from tests.unit.ingest.messages import ARRIVED, RULES
+from tests.unit.schemas.test_events import fields_of
+
+OF_SOURCES = {name for one in sources().values() for name in (one.name, one.raw_topic)}
+DESCRIBED = sorted(
+    name for name, told in topics().items() if name not in OF_SOURCES and told["kind"] != "clock"
+)
+BY_TOPIC = pytest.mark.parametrize("topic", DESCRIBED)
+START = "2026-03-02T10:00:00.000Z"
+UNCOUNTED = {
+    "partition": 3,
+    "offset": 7,
+    "store_id": "367",
+    "event_id": "pos:367:ann@example.org:0:" + "7" * 5_000,
+    "fate": "conflict",
+    "committed_at": datetime(2026, 11, 22, tzinfo=UTC),
+    "value": "x" * 3_000_000,
+}
+
+
+def text_of(content: bytes | str | None) -> str | None:
+    return content.decode("utf-8", "backslashreplace") if isinstance(content, bytes) else content
+
+
+def as_record(
+    topic: str, key: bytes | str | None, value: bytes, headers: Mapping[str, bytes]
+) -> dict[str, Any]:
+    """The record as its schema speaks of it: values in JSON but those of dead letters."""
+    told = text_of(value) if topic == "dead-letters" else json.loads(value)
+    named = {name: text_of(content) for name, content in headers.items()}
+    return {"key": text_of(key), "value": told, "headers": named}
+
+
+def wrong_in(topic: str, record: Mapping[str, Any]) -> list[str]:
+    """What of the record is not as its schema says."""
+    return [
+        error.message for error in Draft202012Validator(record_schema(topic)).iter_errors(record)
+    ]
+
+
+def sent_by(producer: FullProducer) -> list[tuple[str, dict[str, Any]]]:
+    """Topic and record of everything that was given to the producer."""
+    return [
+        (topic, as_record(topic, key, value, headers))
+        for topic, key, _, value, headers in producer.sent
+    ]
+
+
+def test_each_topic_that_is_nobody_s_source_has_a_schema() -> None:
+    assert [
+        file.name.removesuffix(".schema.json") for file in sorted((FOLDER / "topics").iterdir())
+    ] == DESCRIBED
+
+
+@BY_TOPIC
+def test_each_field_of_a_record_has_a_meaning_and_each_number_a_unit(topic: str) -> None:
+    schema = record_schema(topic)
+    Draft202012Validator.check_schema(schema)
+    fields = [
+        (name, told) for name, told in fields_of(schema) if name not in ("key", "value", "headers")
+    ]
+
+    assert [name for name, told in fields if not told.get("x-meaning")] == []
+    assert [
+        name for name, told in fields if told["type"] == "integer" and "x-unit" not in told
+    ] == []
+
+
+@pytest.mark.parametrize("message", [b"{no json, \xff ann@example.org", b"[" * 3_000_000, None])
+def test_dead_letter_of_the_normaliser_is_as_its_schema_says(message: bytes | None) -> None:
+    given = Input("raw-traffic", 2, 9, int(ARRIVED.timestamp() * 1000), b"\xff" * 5_000, message)
+    (letter,) = Normaliser(RULES, 4, {"raw-traffic": "traffic"}).process(given)
+
+    record = as_record(letter.topic, letter.key, letter.value or b"", dict(letter.headers))
+
+    assert (letter.topic, wrong_in("dead-letters", record)) == ("dead-letters", [])
+    assert len(letter.key or b"") == 1_000 and len(letter.value or b"") <= 1_000_000
+    assert record["headers"]["reason"] in dead_letter_reasons()
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"fate": "unreadable", "store_id": None, "event_id": None, "value": None}]
+)
+def test_dead_letter_of_a_rebuild_is_as_its_schema_says(more: dict[str, Any]) -> None:
+    producer = FullProducer()
+    rebuild: Any = producer
+
+    Announcements(rebuild, 4, b"key").uncounted(SALES, [{**UNCOUNTED, **more}])
+
+    [(topic, record)] = sent_by(producer)
+    assert (topic, wrong_in(topic, record)) == ("dead-letters", [])
+    assert record["headers"]["reason"] in dead_letter_reasons()
+
+
+def test_restatement_is_as_its_schema_says() -> None:
+    producer = FullProducer()
+    rebuild: Any = producer
+
+    Announcements(rebuild, 4, b"key").restate([Restatement.of("sales", "367", START, 3, 4)])
+
+    [(topic, record)] = sent_by(producer)
+    assert (topic, wrong_in(topic, record)) == ("restatements", [])
+
+
+def test_view_update_is_as_its_schema_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    producer = FullProducer()
+    monkeypatch.setattr(updates, "kafka_producer", lambda *_: producer)
+
+    ViewUpdates(Settings()).announce("sales", "367", 1772445600000, events=2, epoch=1)
+
+    [(topic, record)] = sent_by(producer)
+    assert (topic, wrong_in(topic, record)) == ("view-updates", [])
+    assert record["value"]["window_start"] == START
+
+
+@BY_TOPIC
+def test_a_record_that_lacks_a_field_or_has_another_is_found(topic: str) -> None:
+    whole = {"key": "367", "value": "", "headers": {}}
+
+    assert wrong_in(topic, {name: whole[name] for name in ("key", "value")}) != []
+    assert wrong_in(topic, {**whole, "more": 1}) != []
