@@ -21,7 +21,7 @@ from cassandra.query import (
 )
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
-from tally.errors import TallyError
+from tally.errors import Unacknowledged
 
 _CONCURRENCY = 32
 # Of one batch. Cassandra refuses one over several partitions above 50 KiB as it counts, about twice
@@ -41,13 +41,6 @@ TRANSIENT = (OperationTimedOut, Timeout, Unavailable, NoHostAvailable, Connectio
 Statements: TypeAlias = Sequence[Statement]
 Group: TypeAlias = Sequence[BoundStatement]
 Item = TypeVar("Item")
-
-
-class Unacknowledged(TallyError):
-    """Raised when Cassandra did not acknowledge a write in time.
-
-    Written again later it changes nothing.
-    """
 
 
 def write_all(

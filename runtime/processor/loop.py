@@ -14,8 +14,7 @@ from runtime.processor.delivery import Delivery
 from runtime.processor.intake import Intake
 from runtime.processor.moments import AFTER_POLL, Moments
 from runtime.processor.record import Process
-from runtime.processor.transaction import Aborted
-from tally.errors import OutcomeUnknown
+from tally.errors import Aborted, OutcomeUnknown
 
 _LOG_EVERY_SECONDS = 10.0
 

@@ -16,9 +16,8 @@ from runtime.processor.intake import Intake, Reading, generation_of
 from runtime.processor.loop import BatchLimits, Processor, Step
 from runtime.processor.moments import Moments
 from runtime.processor.record import Input, Output
-from runtime.processor.transaction import Aborted
 from runtime.topics import Lane
-from tally.errors import OutcomeUnknown
+from tally.errors import Aborted, OutcomeUnknown
 
 HOUR = 3600.0
 

@@ -15,7 +15,8 @@ from runtime.chunks import chunks
 from runtime.connect import CQL_DATE_ZERO, worker_session
 from runtime.day_spans import DaySpan, SpanTable
 from runtime.sources import SALES
-from runtime.writes import BATCH_STATEMENTS, Unacknowledged, write_rows
+from runtime.writes import BATCH_STATEMENTS, write_rows
+from tally.errors import Unacknowledged
 from tally.settings import Settings
 from tests.support.unplugged_session import UnpluggedSession
 

@@ -14,7 +14,7 @@ def test_failure_names_the_workers_error_on_one_line() -> None:
         " raise"
     )
     text = (
-        f"[STREAM_FAILED] Query\n terminated\n {traceback}\nruntime.writes.Unacknowledged:"
+        f"[STREAM_FAILED] Query\n terminated\n {traceback}\ntally.errors.Unacknowledged:"
         " Cassandra: 3 writes\nSQLSTATE: 1"
     )
 
@@ -22,7 +22,7 @@ def test_failure_names_the_workers_error_on_one_line() -> None:
 
     assert "\n" not in failure
     assert failure.startswith(
-        "query sales failed: runtime.writes.Unacknowledged: Cassandra: 3 writes; start again"
+        "query sales failed: tally.errors.Unacknowledged: Cassandra: 3 writes; start again"
     )
 
 

@@ -16,7 +16,7 @@ from speed_layer.keeper import TRIES, Keeper, Planned
 from speed_layer.progress import Progress
 from tally.errors import DataLoss, TallyError
 
-FAILURE = "runtime.writes.Unacknowledged: Cassandra: 3 writes"
+FAILURE = "tally.errors.Unacknowledged: Cassandra: 3 writes"
 LOSS = "Some data may have been lost because they are not available in Kafka any more"
 
 
