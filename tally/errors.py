@@ -1,5 +1,7 @@
 """The errors of Tally: each says what is wrong, where, and what to do about it."""
 
+from typing import Literal
+
 
 class TallyError(Exception):
     """Raised when Tally cannot go on; the message is one line: what, where, the fix."""
@@ -14,6 +16,14 @@ class Refused(TallyError):
 
 class BadSettings(Refused):
     """Raised when a setting of the environment does not fit; the message names each variable."""
+
+
+class BadInstant(TallyError):
+    """Raised when a text is no instant; `kind` says what is wrong with it."""
+
+    def __init__(self, kind: Literal["not_rfc3339", "without_zone"], message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class RejectedEvent(TallyError):

@@ -4,7 +4,7 @@ A dead letter that names it and can be stored safely.
 """
 
 from runtime.processor.record import Input, Output
-from tally.errors import RejectedEvent
+from tally.errors import BadInstant, RejectedEvent
 from tally.instants import from_millis, instant_text, parse_instant
 from tally.keys import keyed_digest
 from tally.redact import redacted, redacted_text
@@ -56,5 +56,5 @@ def _first_seen(before: bytes | None, record: Input) -> str:
         return instant_text(
             parse_instant((before or b"")[:40].decode("ascii", "replace"), "first_seen")
         )
-    except RejectedEvent:
+    except BadInstant:
         return instant_text(from_millis(record.timestamp_ms))

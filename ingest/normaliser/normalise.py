@@ -13,7 +13,7 @@ from ingest.normaliser.dead_letter import dead_letter
 from ingest.normaliser.repeats import Repeats
 from ingest.sources.registry import Conversion, conversions
 from runtime.processor.record import Input, Output
-from tally.errors import RejectedEvent
+from tally.errors import BadInstant, RejectedEvent
 from tally.instants import from_millis, parse_instant
 from tally.partitions import partition_of
 
@@ -68,7 +68,7 @@ class Normaliser:
         try:
             stamp = _STAMP.decode(record.value or b"")
             instant = parse_instant(stamp.happened_at, "/happened_at")
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, RejectedEvent):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, BadInstant):
             return None
         # By its own arrival, never by the clock of now: a replay must order alike.
         if instant - from_millis(record.timestamp_ms) > self.rules.future_tolerance:

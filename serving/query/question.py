@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from serving.query import grains
 from serving.query.instants import format_instant
 from serving.query.stores import StoreRegistry
-from tally.errors import BadQuery, RejectedEvent
+from tally.errors import BadInstant, BadQuery
 from tally.instants import parse_instant
 
 LONGEST_DAYS = {"15m": 400, "1h": 1_600, "1d": 10_000, "1w": 10_000}
@@ -159,7 +159,7 @@ def instant(text: str, field: str, zone: ZoneInfo) -> datetime:
             return grains.midnight(datetime.fromisoformat(text), zone)
         return parse_instant(_UNESCAPED_OFFSET.sub(r"+\1", text), field)
     # OverflowError: the midnight of a zone that lies before the year 1, or after 9999.
-    except (RejectedEvent, ValueError, OverflowError) as error:
+    except (BadInstant, ValueError, OverflowError) as error:
         raise BadQuery(
             field,
             f"{field}: {text[:40]!r}:"
