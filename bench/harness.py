@@ -38,6 +38,7 @@ from runtime.sources import SALES
 from speed_layer.source import retained
 from tally.partitions import partition_of
 from tally.settings import Settings
+from tally.windows import WINDOW_SECONDS
 from tests.support.canonical import receipt
 
 ROOT = Path(__file__).parents[1]
@@ -138,7 +139,7 @@ def counted(
     for one in records:
         # Summed up here and not by what is measured: a fault of that would else be in both.
         at = int(datetime.fromisoformat(one.happened_at).timestamp())
-        key = one.store_id, (at - at % 900) * 1000
+        key = one.store_id, (at - at % WINDOW_SECONDS) * 1000
         count, cents = expected.get(key, (0, 0))
         expected[key] = count + 1, cents + one.gross_minor
         yield one

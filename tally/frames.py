@@ -15,8 +15,7 @@ from pyspark.sql import types as T
 from tally.algebra.parts import MOST_PART
 from tally.families import MOST_TEXT_BYTES, TOTAL_DIM, TOTAL_DIM_VALUE, Family
 from tally.part_columns import fold_of
-
-WINDOW = "15 minutes"
+from tally.windows import WINDOW_SECONDS
 
 
 def canonical_records(kafka: DataFrame) -> DataFrame:
@@ -154,9 +153,8 @@ def members_per_window(events: DataFrame, family: Family) -> DataFrame:
     # Only parts that ask for instants pay for them.
     timed = (F.unix_millis("happened_at").alias("at"),) if _is_timed(family) else ()
     member = F.struct("event_id", "offset", excluded.alias("excluded"), *brought, *timed)
-    return events.groupBy("store_id", F.window("happened_at", WINDOW).alias("window")).agg(
-        F.collect_list(member).alias("members")
-    )
+    window = F.window("happened_at", f"{WINDOW_SECONDS} seconds").alias("window")
+    return events.groupBy("store_id", window).agg(F.collect_list(member).alias("members"))
 
 
 def _is_timed(family: Family) -> bool:
