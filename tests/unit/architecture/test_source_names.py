@@ -15,7 +15,7 @@ MAY = {
     "runtime/sources.py": "the names of the two for what is about receipts alone, and for tests",
     "speed_layer/receipts.py": "the table of raw receipts holds receipts",
     "speed_layer/receipts_job.py": "the table of raw receipts holds receipts",
-    "speed_layer/floor.py": "an example in an error",
+    "speed_layer/job.py": "an example in an error",
     "speed_layer/job.py": "an example in a help text",
     "ingest/replay/__main__.py": "the real data are receipts",
     "ops/audit/report.py": "the real data are receipts",
