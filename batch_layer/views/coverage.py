@@ -125,9 +125,9 @@ def read_gaps(session: Session, family: Family) -> list[ArrivalGap]:
         for row in session.execute(
             "SELECT partition, first_arrival, last_arrival FROM gap WHERE topic = %s", [topic]
         ):
-            first, last = (instant.replace(tzinfo=UTC) for instant in row[1:])
+            first, last = (at.replace(tzinfo=UTC) for at in (row.first_arrival, row.last_arrival))
             # A raw record may be of any store: its partition says nothing of the canonical one.
-            found.append(ArrivalGap(None if is_raw else row[0], first, last))
+            found.append(ArrivalGap(None if is_raw else row.partition, first, last))
     return found
 
 

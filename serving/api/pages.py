@@ -126,8 +126,8 @@ def _span(query: MetricQuery, asked: Sequence[StoreSlots]) -> dict[str, str]:
         return {"from": query.from_, "to": query.to}
     zone, slots = asked[0].zone, asked[0].slots
     return {
-        "from": format_instant(slots[0][0], zone),
-        "to": format_instant(slots[-1][1], zone),
+        "from": format_instant(slots[0].start, zone),
+        "to": format_instant(slots[-1].end, zone),
     }
 
 
@@ -138,5 +138,5 @@ def _next(
 ) -> str | None:
     if end is None:
         return None
-    place = cursor.PagePlace(end[0], int(end[1].timestamp()), generations)
+    place = cursor.PagePlace(end.store, int(end.instant.timestamp()), generations)
     return cursor.address(request.url.path, request.query_params.multi_items(), place)

@@ -146,7 +146,7 @@ def check_span(query: MetricQuery, zone: ZoneInfo) -> grains.Slot:
         )
     for field, value in (("from", start), ("to", end)):
         _check_grid(field, value, query.grain, zone)
-    return start, end
+    return grains.Slot(start, end)
 
 
 def instant(text: str, field: str, zone: ZoneInfo) -> datetime:
