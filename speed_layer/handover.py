@@ -10,8 +10,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from runtime.checkpoint import has_begun, keep_whole
+from runtime.checkpoint import has_begun
 from runtime.offsets import TopicOffsets, offsets_by_topic
+from runtime.whole_file import keep_whole
 from speed_layer.floor import Floors
 from speed_layer.session import Driver
 from tally.errors import Refused
@@ -54,10 +55,10 @@ def keep_handover(checkpoint: Path, handover: Handover) -> None:
     floors = {
         family: instant_text(floor) if floor else None for family, floor in handover.floors.items()
     }
-    keep_whole(
-        checkpoint / FILE,
-        json.dumps({"starting": {**handover.starting}, "floors": floors}),
-    )
+    text = json.dumps({"starting": {**handover.starting}, "floors": floors})
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    # Durable: a checkpoint that has begun and lost it refuses to go on.
+    keep_whole(checkpoint / FILE, text, is_durable=True)
 
 
 def settle_handover(
