@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from schemas import loader
-from schemas.source import PartShape, Source
+from schemas.source import PartShape, RaisedDays, Source
 from tally.algebra.parts import Count, Histogram, Max, Min, Part, Sum, Uniques
 from tally.epochs import Raised
 from tally.families import Family
@@ -34,9 +34,13 @@ def family_of(source: Source) -> Family:
         parts=tuple(map(_part, shape.parts)),
         epoch=shape.epoch,
         kind=KINDS[shape.kind],
-        raised=tuple(Raised(one.first, one.last, one.epoch) for one in shape.raised),
+        raised=tuple(map(_raised, shape.raised)),
         lateness_seconds=source.lateness_seconds,
     )
+
+
+def _raised(shape: RaisedDays) -> Raised:
+    return Raised(shape.first, shape.last, shape.epoch)
 
 
 def _part(shape: PartShape) -> Part:

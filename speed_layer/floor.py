@@ -52,7 +52,8 @@ def floor_above(master: DataFrame, family: str, starting: Offsets) -> datetime |
         in_partition = F.col("partition") == partition
         below = below | (in_partition & (F.col("offset") < offset))
     of_family = master.where((F.col("source") == family) & below)
-    (found,) = of_family.agg(F.max(F.unix_millis("happened_at")).alias("latest")).collect()
+    latest = F.max(F.unix_millis("happened_at")).alias("latest")
+    (found,) = of_family.agg(latest).collect()
     if found.latest is None:
         return None
     return window_start(datetime.fromtimestamp(found.latest / 1000, UTC)) + WINDOW

@@ -85,12 +85,13 @@ def covering_of(row: Sequence[Any]) -> Covering:
 def generation_of(row: Sequence[Any]) -> Generation:
     """A row in the columns GENERATION_COLUMNS, as Cassandra's driver gives it."""
     covering, rest = _CoveringRow(*row[:_COVERING]), _PinnedRow(*row[_COVERING:])
+    through = rest.through or {}
     return Generation(
         *_coverage(covering),
         rest.table_version,
         utc(rest.flipped_at),
         dict(rest.pinned or {}),
-        {partition: utc(instant) for partition, instant in (rest.through or {}).items()},
+        {partition: utc(instant) for partition, instant in through.items()},
     )
 
 

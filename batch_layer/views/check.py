@@ -108,7 +108,8 @@ def check_generation(
             for batch in batches
             for store, start, touched, *values in rows_of(batch)
         )
-        by_day = ((day, list(some)) for day, some in groupby(owed, key=lambda row: row.store_day))
+        grouped = groupby(owed, key=lambda row: row.store_day)
+        by_day = ((day, list(some)) for day, some in grouped)
         # Lots of whole days, never of rows: a window is compared with all of its rows.
         while some := list(islice(by_day, _PARTITIONS_AT_ONCE)):
             found = msgspec.msgpack.encode(_checked(some, reader, family))
@@ -137,8 +138,10 @@ def _checked(
 ) -> CheckedGeneration:
     # A day without a record beyond what is served has the same rows as there: it need not be read
     # to be compared.
-    held = reader.rows([StoreDay(*day, any(row.touched for row in rows)) for day, rows in days])
-    owed = {(row.store, row.start): row.values for _, rows in days for row in rows}
+    asked = [_store_day(*day, rows) for day, rows in days]
+    held = reader.rows(asked)
+    rows_owed = (row for _, rows in days for row in rows)
+    owed = {(row.store, row.start): row.values for row in rows_owed}
     found = CheckedGeneration(
         windows=len(owed),
         unequal=unequal_windows(held, owed)[:SHOWN],
@@ -155,6 +158,10 @@ def _checked(
                 DaySpan(row.day, row.day),
             )
     return found
+
+
+def _store_day(store: str, day: int, rows: Iterable[OwedRow]) -> StoreDay:
+    return StoreDay(store, day, any(row.touched for row in rows))
 
 
 def unequal_windows(held: Iterable[HeldRow], owed: Mapping[Window, Values]) -> list[Unequal]:
@@ -188,4 +195,7 @@ def _sums(rows: Sequence[HeldRow]) -> Values:
 
 def _widen(spans: dict[str, DaySpan], key: str, span: DaySpan) -> None:
     known = spans.get(key, span)
-    spans[key] = DaySpan(min(known.first, span.first), max(known.last, span.last))
+    spans[key] = DaySpan(
+        min(known.first, span.first),
+        max(known.last, span.last),
+    )

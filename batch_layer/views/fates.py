@@ -162,7 +162,8 @@ def expected_windows(
     parts = once.join(counted, on=["partition", "offset"]).groupBy("store_id", "window_start")
     totals = [_total(part) for part in family.parts if part.name in family.sums]
     # One more, which nobody asks for: a family may have no sum, and no aggregate is an error.
-    sums = parts.agg(*totals, F.count(F.lit(1)).alias("first_copies"))
+    first_copies = F.count(F.lit(1)).alias("first_copies")
+    sums = parts.agg(*totals, first_copies)
     rows = considered.join(sums, on=["store_id", "window_start"], how="left")
     return rows.select(
         "store_id",

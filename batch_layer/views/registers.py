@@ -21,9 +21,8 @@ def note_days(session: Session, family: Family, checked: CheckedGeneration) -> N
     """
     stores = SpanTable(session, "store_activity", family.name, ("store_id",))
     currencies = SpanTable(session, "store_currency", family.name, ("store_id", "currency"))
-    of_stores = (
-        write for store, span in checked.stores.items() for write in stores.writes((store,), span)
-    )
+    days = checked.stores.items()
+    of_stores = (write for store, span in days for write in stores.writes((store,), span))
     of_currencies = (
         write
         for store, spans in checked.currencies.items()

@@ -41,7 +41,8 @@ def page_of(
         if some:
             page.append(replace(store, slots=some))
         if first + len(some) < len(store.slots):
-            return page, End(page[-1].store_id, page[-1].slots[-1].end)
+            last = page[-1]
+            return page, End(last.store_id, last.slots[-1].end)
         room -= len(some) * store.rows_each
         windows -= sum((end - start) // WINDOW for start, end in some)
         first = 0
