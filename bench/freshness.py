@@ -24,8 +24,9 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.compared import say
-from bench.harness import ROOT, Contender, arguments, own_environment
+from bench.harness import Contender, arguments, own_environment
 from runtime.connect import kafka_consumer
+from runtime.repository import REPOSITORY
 from runtime.topics import ends
 from tally.instants import instant_text
 from tally.settings import Settings
@@ -266,7 +267,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=30.0, help="of probing at each rate")
     options = parser.parse_args()
     contenders = [
-        Contender("now", "", ROOT),
+        Contender("now", "", REPOSITORY),
         *(
             Contender(
                 path.name,

@@ -34,13 +34,14 @@ from ops.local.stack.service import Site
 from ops.local.stack.supervisor import at_work
 from runtime.connect import cassandra_session, kafka_admin, kafka_producer
 from runtime.producer import hand_over
+from runtime.repository import REPOSITORY
 from runtime.sources import SALES
 from speed_layer.source import retained
 from tally.partitions import partition_of
 from tally.settings import Settings
+from tally.windows import WINDOW_SECONDS
 from tests.support.canonical import receipt
 
-ROOT = Path(__file__).parents[1]
 READY_SECONDS, LOOK_SECONDS = 180, 0.1
 WARM_DAY, WARM_RECORDS, DELETED_SECONDS = datetime(2015, 1, 1, tzinfo=UTC), 20_000, 2.0
 Load: TypeAlias = Callable[[], Iterable[CanonicalReceipt]]
@@ -52,7 +53,7 @@ class Contender:
 
     name: str
     module: str
-    folder: Path = ROOT
+    folder: Path = REPOSITORY
 
     @property
     def command(self) -> list[str]:
@@ -138,7 +139,7 @@ def counted(
     for one in records:
         # Summed up here and not by what is measured: a fault of that would else be in both.
         at = int(datetime.fromisoformat(one.happened_at).timestamp())
-        key = one.store_id, (at - at % 900) * 1000
+        key = one.store_id, (at - at % WINDOW_SECONDS) * 1000
         count, cents = expected.get(key, (0, 0))
         expected[key] = count + 1, cents + one.gross_minor
         yield one

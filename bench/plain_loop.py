@@ -30,9 +30,10 @@ from speed_layer.sink.rows import insert_statement, seconds_to_live
 from tally.algebra.register import register
 from tally.families import TOTAL_DIM, TOTAL_DIM_VALUE
 from tally.settings import Settings
+from tally.windows import WINDOW_MILLIS
 
 GROUP, AT_ONCE, WAIT_SECONDS = "plain-loop", 10_000, 0.2
-DAY, WINDOW = 86_400_000, 900_000
+DAY = 86_400_000
 _STATE = (
     "CREATE TABLE IF NOT EXISTS plain_state (store_id text, start bigint, ids blob, sums blob,"
     " PRIMARY KEY (store_id, start))"
@@ -178,7 +179,7 @@ def _until(message: Message) -> int:
 
 def _start(sale: Sale) -> int:
     at = int(datetime.fromisoformat(sale.happened_at).timestamp() * 1000)
-    return at - at % WINDOW
+    return at - at % WINDOW_MILLIS
 
 
 def main() -> int:

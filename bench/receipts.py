@@ -17,9 +17,10 @@ from rich.table import Table
 
 from bench.compared import say
 from bench.freshness import WARM_SECONDS, measured, show
-from bench.harness import ROOT, Contender, arguments, own_environment, running
+from bench.harness import Contender, arguments, own_environment, running
 from bench.processes import job_cpu, memory_of
 from bench.shown import interval
+from runtime.repository import REPOSITORY
 from tally.settings import Settings
 
 RATE = 500
@@ -44,7 +45,7 @@ def one_way(name: str, seconds: float) -> Numbers:
     modules, variables = WAYS[name]
     with own_environment() as inherited, ExitStack() as held:
         environment = {**inherited, **variables}
-        tally = str(ROOT / ".venv" / "bin" / "tally")
+        tally = str(REPOSITORY / ".venv" / "bin" / "tally")
         # Ahead of `up`: what has come up is taken down also when something has not.
         held.callback(
             subprocess.run, [tally, "down"], env=environment, check=False, stdout=subprocess.DEVNULL

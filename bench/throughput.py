@@ -8,17 +8,17 @@ for each receipt. They become visible all at once, to a contender that is warm.
 import random
 import sys
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 
 from bench.compared import say
 from bench.harness import arguments, contenders, own_stack
 from bench.shown import show
 from ingest.sources.sales.record import CanonicalReceipt
+from tally.windows import WINDOW
 from tests.support.canonical import receipt
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
-WINDOW = timedelta(minutes=15)
 Shape = Callable[[int], Iterator[CanonicalReceipt]]
 
 

@@ -49,10 +49,10 @@ def declared_backfills(session: Session, family: str) -> Sequence[Backfill]:
     return [
         Backfill(
             family,
-            row[0].date(),
-            row[1].date(),
-            row[2],
-            row[3].replace(tzinfo=UTC),
+            row.first_day.date(),
+            row.last_day.date(),
+            row.source,
+            row.declared_at.replace(tzinfo=UTC),
         )
         for row in rows
     ]

@@ -4,7 +4,6 @@ Whether it has begun, and which offsets its micro-batches have.
 """
 
 import json
-import os
 from pathlib import Path
 
 from runtime.offsets import TopicOffsets, offsets_by_topic
@@ -58,22 +57,6 @@ def _offsets_in(checkpoint: Path, file: Path, lines: int) -> TopicOffsets:
             f"checkpoint {checkpoint}: {file.relative_to(checkpoint)} is damaged or missing"
             f" ({error}); restore the whole folder, or move it away to begin anew"
         ) from error
-
-
-def keep_whole(file: Path, text: str) -> None:
-    """The file has this text, on the disk and not in a cache.
-
-    Who reads meanwhile finds the old one.
-    """
-    file.parent.mkdir(parents=True, exist_ok=True)
-    arriving = file.with_name(f"{file.name}.arriving")
-    with arriving.open("w", encoding="utf-8") as opened:
-        opened.write(text)
-        # Before the rename: the name may reach the disk ahead of the text, and a loss of power then
-        # leaves an empty file.
-        opened.flush()
-        os.fsync(opened.fileno())
-    arriving.rename(file)
 
 
 def _numbers(folder: Path) -> list[int]:

@@ -10,6 +10,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from runtime.whole_file import keep_whole
+
 _EVERY_SECONDS = 1.0
 
 
@@ -43,9 +45,7 @@ class Heartbeat:
             return
         self._written = now
         # Whole or the one before: somebody may read it at any moment.
-        arriving = self._file.with_name(f"{self._file.name}.arriving")
-        arriving.write_text(json.dumps({"at": now, "moved_at": self._moved_at}), "utf-8")
-        arriving.rename(self._file)
+        keep_whole(self._file, json.dumps({"at": now, "moved_at": self._moved_at}))
 
 
 def stall(

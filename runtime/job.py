@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import structlog
 from confluent_kafka import KafkaException
 
+from runtime.whole_file import keep_whole
 from schemas.source import BadSource
 from tally.errors import Refused, TallyError
 from tally.settings import Settings
@@ -128,7 +129,5 @@ def _stderr_logger(*_names: Any) -> structlog.PrintLogger:
 def _ended(name: str, code: int, reason: str) -> int:
     print(f"{name}: {reason}", file=sys.stderr, flush=True)
     if file := os.environ.get(EXIT_FILE):
-        arriving = Path(f"{file}.arriving")
-        arriving.write_text(json.dumps({"code": code, "reason": reason}), "utf-8")
-        arriving.rename(file)
+        keep_whole(Path(file), json.dumps({"code": code, "reason": reason}))
     return code

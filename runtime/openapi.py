@@ -11,7 +11,9 @@ import msgspec
 from fastapi import FastAPI
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-JSON, PROBLEM = "application/json", "application/problem+json"
+from runtime.problem import MEDIA_TYPE
+
+JSON = "application/json"
 _REFERENCE = "#/components/schemas/{name}"
 # What a route answers, by status: the `responses` of FastAPI.
 Responses = dict[int | str, dict[str, Any]]
@@ -93,4 +95,4 @@ def answer(
 
 def problem(meaning: str, shape: type[Problem] = Problem) -> dict[str, Any]:
     """One of a route's `responses` that is a problem document."""
-    return answer(meaning, shape, media_type=PROBLEM)
+    return answer(meaning, shape, media_type=MEDIA_TYPE)

@@ -5,17 +5,10 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Message
 
-from tally.errors import TallyError
+from tally.errors import NotSent
 
 # So long a full queue is waited for at a time.
 _ROOM_SECONDS = 0.1
-
-
-class NotSent(TallyError):
-    """Raised when Kafka did not acknowledge everything that it was given.
-
-    Sent again, some of it may be there twice.
-    """
 
 
 class AwaitedProducer:

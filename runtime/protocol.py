@@ -9,6 +9,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from tally.errors import TooManyInARow
+
 MOST_HEADER_BYTES = 64 * 1024
 # Requests of one connection that wait for the answer of the one before; nobody but an attacker has
 # more than a few.
@@ -31,10 +33,6 @@ class ConnectionLimits:
     connections: int = 4096
     bytes_in_flight: int = 64 * 1024 * 1024
     shutdown_seconds: int = 10
-
-
-class TooManyInARow(Exception):
-    """Raised into the parser, which ends the connection with 400."""
 
 
 class BoundedProtocol(HttpToolsProtocol):

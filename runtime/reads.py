@@ -6,7 +6,8 @@ from typing import Any
 from cassandra.cluster import Session
 from cassandra.query import PreparedStatement
 
-from runtime.writes import RETRY_SECONDS, RetryLimit, Unanswered, until_answered
+from runtime.writes import RETRY_SECONDS, RetryLimit, until_answered
+from tally.errors import Unanswered
 
 
 def read_many(

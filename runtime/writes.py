@@ -22,7 +22,7 @@ from cassandra.query import (
 )
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
-from tally.errors import TallyError
+from tally.errors import Unacknowledged, Unanswered
 
 _CONCURRENCY = 32
 # Of one batch. Cassandra refuses one over several partitions above 50 KiB as it counts, about twice
@@ -44,17 +44,6 @@ Group: TypeAlias = Sequence[BoundStatement]
 # A statement, and the values for its marks.
 Try: TypeAlias = tuple[Statement, Sequence[object]]
 Item = TypeVar("Item")
-
-
-class Unanswered(TallyError):
-    """Raised when Cassandra did not answer in time; asked again it may."""
-
-
-class Unacknowledged(Unanswered):
-    """Raised when Cassandra did not acknowledge a write in time.
-
-    Written again later it changes nothing.
-    """
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from runtime.definitions import refuse_changed
 from runtime.job import run_until_stopped, say_ready
 from runtime.jvm_lock import exclusive_in_jvm
 from runtime.lock import exclusive
-from speed_layer.handover import Begin, Driver
+from speed_layer.floor import floor_of
 from speed_layer.keeper import JVM_GONE, Keeper, Planned
 from speed_layer.liveness import Liveness
-from speed_layer.session import build_streaming_session
+from speed_layer.session import Begin, Driver, build_streaming_session
 from tally.errors import TallyError
 from tally.settings import Settings
 
@@ -29,7 +29,7 @@ log = structlog.get_logger()
 def main(
     title: str,
     planned: Callable[[], Sequence[Planned]],
-    begin: Begin = Begin(),
+    begin: Begin = Begin(floor_of),
     adapted: Callable[[Settings], Settings] = lambda own: own,
 ) -> int:
     """Exit code of a job that keeps these queries running until SIGTERM or SIGINT (runtime/job.py).

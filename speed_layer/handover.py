@@ -3,72 +3,62 @@
 A new one is looked up in the master dataset.
 """
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
-
-from cassandra.cluster import Session
-from pyspark.sql import SparkSession
+from pathlib import Path
+from typing import Any
 
 from runtime.checkpoint import has_begun
-from runtime.offsets import Offsets, TopicOffsets
-from speed_layer.floor import (
-    FILE,
-    Handover,
-    floor_above,
-    given_offsets,
-    keep_handover,
-    kept_handover,
-    refuse_unknown_past,
-)
-from speed_layer.source import ReadStream, canonical_stream
+from runtime.offsets import TopicOffsets, offsets_by_topic
+from runtime.whole_file import keep_whole
+from speed_layer.floor import Floors
+from speed_layer.session import Driver
 from tally.errors import Refused
 from tally.families import Family
-from tally.settings import Settings
+from tally.instants import instant_text
 
-FindFloor: TypeAlias = "Callable[[Driver, Family, Offsets], datetime | None]"
+# Among Spark's own files in the checkpoint: who restores or moves the folder takes it along.
+FILE = "tally-handover.json"
 
 
-def floor_of(driver: "Driver", family: Family, starting: Offsets) -> datetime | None:
-    """The floor of a family's view for a query that begins there.
+@dataclass(frozen=True)
+class Handover:
+    """Starting offset by topic and partition, and the floors of the query's families.
 
-    Raises TallyError when the master cannot tell it yet.
+    These are the families whose views it keeps.
     """
-    # From the very first records on every window is seen whole.
-    if not any(starting.values()):
+
+    starting: TopicOffsets
+    floors: Floors
+
+
+def kept_handover(checkpoint: Path, topics: Sequence[str]) -> Handover | None:
+    """The record that this checkpoint's query of the topics began with; None if there is none."""
+    file = checkpoint / FILE
+    if not file.is_file():
         return None
-    # As the ingest notes it, and not where the table ends: behind its last record may lie markers
-    # of transactions, which are no rows.
-    rows = driver.session.execute(
-        "SELECT partition, until FROM master_position WHERE family = %s", [family.name]
-    )
-    refuse_unknown_past(family.name, starting, {row.partition: row.until for row in rows})
-    master = driver.spark.read.format("delta").load(str(driver.settings.master_path))
-    return floor_above(master, family.name, starting)
+    kept = _as_now(json.loads(file.read_text("utf-8")), topics)
+    floors = {
+        family: datetime.fromisoformat(floor) if floor else None
+        for family, floor in kept["floors"].items()
+    }
+    return Handover(offsets_by_topic(kept["starting"]), floors)
 
 
-@dataclass(frozen=True)
-class Begin:
-    """How queries without a checkpoint begin, and how any query reads.
+def keep_handover(checkpoint: Path, handover: Handover) -> None:
+    """The record kept with the checkpoint, before the query's first micro-batch.
 
-    `given` is the text of --starting-offsets.
+    Whole or not at all.
     """
-
-    given: str = "{}"
-    find_floor: FindFloor = floor_of
-    # With a checkpoint too: Spark goes on at its offsets, but the source is made at each start.
-    read: ReadStream = canonical_stream
-
-
-@dataclass(frozen=True)
-class Driver:
-    """What one speed driver works with."""
-
-    spark: SparkSession
-    session: Session
-    settings: Settings
-    begin: Begin = Begin()
+    floors = {
+        family: instant_text(floor) if floor else None for family, floor in handover.floors.items()
+    }
+    text = json.dumps({"starting": {**handover.starting}, "floors": floors})
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    # Durable: a checkpoint that has begun and lost it refuses to go on.
+    keep_whole(checkpoint / FILE, text, is_durable=True)
 
 
 def settle_handover(
@@ -98,10 +88,7 @@ def settle_handover(
     given = (
         {}
         if begun
-        else {
-            topic: given_offsets(driver.begin.given, topic, driver.settings.partitions)
-            for topic in added
-        }
+        else {topic: driver.begin.given(topic, driver.settings.partitions) for topic in added}
     )
     starting = {topic: given.get(topic) or first for topic, first in added.items()}
     floors = {
@@ -114,3 +101,18 @@ def settle_handover(
     # retention, and the floor must not.
     keep_handover(checkpoint, settled)
     return settled
+
+
+def _as_now(
+    kept: dict[str, Any],
+    topics: Sequence[str],
+) -> dict[str, Any]:
+    # An earlier version had a query for each topic, and wrote "floor", and offsets without topic.
+    return (
+        kept
+        if "floors" in kept
+        else {
+            "starting": {topics[0]: kept["starting"]},
+            "floors": {},
+        }
+    )

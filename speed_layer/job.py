@@ -1,16 +1,21 @@
 """`python -m speed_layer.job`: one Spark application with one query for all families' views."""
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
+from functools import partial
 
+from runtime.offsets import Offsets
 from runtime.sources import FAMILIES
 from speed_layer import driver
-from speed_layer.handover import Begin, FindFloor, floor_of
+from speed_layer.floor import floor_of
 from speed_layer.keeper import Planned
+from speed_layer.session import Begin, FindFloor
 from speed_layer.sink.rows import MakeSink, RowSink
 from speed_layer.source import ReadStream, canonical_stream
 from speed_layer.views import QUERY, start_views
+from tally.errors import BadSettings
 
 
 def main(
@@ -33,10 +38,39 @@ def main(
             " earliest records kept"
         ),
     )
+    given = partial(given_offsets, parser.parse_args(argv).starting_offsets)
     # By arguments and by no setting: nothing that is wrong on purpose can be switched on where it
     # runs in earnest (tests/controls).
-    begin = Begin(parser.parse_args(argv).starting_offsets, find_floor, read)
+    begin = Begin(find_floor, given, read)
     return driver.main("speed layer", lambda: [planned_views(sink)], begin)
+
+
+def given_offsets(text: str, topic: str, partitions: int) -> Offsets | None:
+    """Starting offsets of one topic out of --starting-offsets '{"sales": {"0": 12}}', by partition.
+
+    None if it is not named there; a partition that is not named begins at 0. Raises BadSettings for
+    another text, or a partition that the topic has not.
+    """
+    try:
+        offsets = json.loads(text).get(topic)
+        given = (
+            None
+            if offsets is None
+            else {int(partition): int(offset) for partition, offset in offsets.items()}
+        )
+    except (ValueError, AttributeError, TypeError) as error:
+        raise BadSettings(
+            f'--starting-offsets: {error}; give JSON such as {{"sales": {{"0": 12}}}}'
+        ) from error
+    if given is not None and not set(given) <= set(range(partitions)):
+        raise BadSettings(
+            f"--starting-offsets: {topic} has partitions 0 to {partitions - 1}, got {sorted(given)}"
+        )
+    return (
+        None
+        if given is None
+        else {partition: given.get(partition, 0) for partition in range(partitions)}
+    )
 
 
 def planned_views(sink: MakeSink = RowSink) -> Planned:

@@ -19,10 +19,10 @@ from runtime.checkpoint import committed_position
 from runtime.job import reason_of
 from runtime.offsets import TopicOffsets
 from runtime.writes import TRANSIENT
-from speed_layer.floor import Handover
-from speed_layer.handover import Driver, settle_handover
+from speed_layer.handover import Handover, settle_handover
 from speed_layer.lastread import checked_memory
 from speed_layer.progress import Progress
+from speed_layer.session import Driver
 from speed_layer.source import refuse_data_loss, retained
 from tally.errors import DataLoss, Refused, TallyError
 from tally.families import Family

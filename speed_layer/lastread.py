@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from runtime.checkpoint import keep_whole
 from runtime.marks import topic_ids
 from runtime.offsets import numbered
 from runtime.reading import Place, first_records
+from runtime.whole_file import keep_whole
 from speed_layer.acks import NO_CRC, Ack
 from speed_layer.source import TIMEOUT_SECONDS, Retained
 from tally.errors import DataLoss
@@ -65,7 +65,8 @@ def keep_memory(checkpoint: Path, memories: Memories) -> None:
         }
         for topic, one in memories.items()
     }
-    keep_whole(checkpoint / FILE, json.dumps(kept))
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    keep_whole(checkpoint / FILE, json.dumps(kept), is_durable=True)
 
 
 class Memory:

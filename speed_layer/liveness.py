@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from runtime.heartbeat import Heartbeat
 from runtime.offsets import TopicOffsets
-from speed_layer.handover import Driver
 from speed_layer.keeper import Keeper
+from speed_layer.session import Driver
 from speed_layer.source import ends_in_haste
 
 # A look is a question to the brokers for each partition, a beat a small file.

@@ -17,8 +17,8 @@ import numpy as np
 from speed_layer.records import Axes, Ints, Records, runs_of
 from speed_layer.window import Page, Window, page_of, value_of
 from tally.algebra.parts import Value
+from tally.windows import WINDOW_MILLIS
 
-WINDOW_MILLIS = 900_000
 # Pages of one instant: who sells in few of many stores reads and writes little of the state.
 PAGES = 16
 NEVER = -(2**62)  # before any instant; a lateness less is still a number of 64 bits

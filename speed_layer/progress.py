@@ -16,10 +16,11 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from runtime.offsets import TopicOffsets, offsets_by_topic
-from runtime.writes import Unacknowledged, prepared, write_all
+from runtime.writes import prepared, write_all
 from speed_layer.acks import LEFT_OUT, Ack, acks_of
-from speed_layer.handover import Driver
 from speed_layer.lastread import Memory
+from speed_layer.session import Driver
+from tally.errors import Unacknowledged
 from tally.families import Family
 
 # Some hours of micro-batches; with the file before it twice as much.

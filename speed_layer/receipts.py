@@ -16,8 +16,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.streaming.query import StreamingQuery
 
+from runtime.arrow import rows_of
 from runtime.binding import binder
-from runtime.connect import for_workers, worker_session
+from runtime.connect import worker_session
 from runtime.sources import SALES
 from runtime.writes import prepared, write_groups
 from speed_layer import acks
@@ -146,12 +147,8 @@ def written(rows: DataFrame, settings: Settings) -> DataFrame:
     Out: acks.SCHEMA; all that a partition brought is acknowledged by Cassandra.
     """
 
-    # The settings without folders: with them each query would be another key of the worker's cache,
-    # and have a session of its own.
-    known = for_workers(settings)
-
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        sink = ReceiptSink(worker_session(known))
+        sink = ReceiptSink(worker_session(settings))
         tables = (pa.Table.from_batches([batch]) for batch in batches if batch.num_rows)
         yield acks.batch_of([ack for table in tables for ack in sink.write(table)])
 
@@ -171,11 +168,7 @@ class ReceiptSink:
         kept = rows.filter(rows["is_kept"]).select(COLUMNS)
         # Those of a partition of the table follow each other.
         ordered = kept.sort_by([("operation_id", "ascending"), ("year_day", "ascending")])
-        columns = (column.to_pylist() for column in ordered.columns)
-        write_groups(
-            self._session,
-            ([self._bound(row)] for row in zip(*columns, strict=True)),
-        )
+        write_groups(self._session, ([self._bound(row)] for row in rows_of(ordered)))
         for partition in pc.unique(rows["partition"]).to_pylist():
             own = rows.filter(pc.equal(rows["partition"], partition))
             count = pc.sum(own["is_kept"]).as_py()

@@ -20,11 +20,12 @@ TRANSFORMS = (
     "speed_layer/window.py",
 )
 PARTS, FOLDS = "tally/algebra/parts.py", "tally/part_columns.py"
-# Of these files only what decides a stored number: what a record is known by, which are left out,
-# which copy is the first.
+# Of these files only what decides a stored number: what a record is known by, how long a window is,
+# which records are left out, which copy is the first.
 DECIDE = {
     "tally/families.py": {"MOST_TEXT_BYTES"},
     "speed_layer/views.py": {"told", "_left_out", "MOST_AHEAD"},
+    "tally/windows.py": {"WINDOW_SECONDS", "WINDOW_MILLIS"},
     "batch_layer/views/fates.py": {"record_fates", "window_members"},
 }
 Sources = Mapping[str, str]

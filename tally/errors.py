@@ -1,5 +1,7 @@
 """The errors of Tally: each says what is wrong, where, and what to do about it."""
 
+from typing import Literal
+
 
 class TallyError(Exception):
     """Raised when Tally cannot go on; the message is one line: what, where, the fix."""
@@ -14,6 +16,14 @@ class Refused(TallyError):
 
 class BadSettings(Refused):
     """Raised when a setting of the environment does not fit; the message names each variable."""
+
+
+class BadInstant(TallyError):
+    """Raised when a text is no instant; `kind` says what is wrong with it."""
+
+    def __init__(self, kind: Literal["not_rfc3339", "without_zone"], message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class RejectedEvent(TallyError):
@@ -48,6 +58,31 @@ class OutcomeUnknown(TallyError):
     """
 
 
+class Aborted(TallyError):
+    """Raised when a transaction was aborted.
+
+    Memory must be forgotten and positions read again from the brokers.
+    """
+
+
+class NotSent(TallyError):
+    """Raised when Kafka did not acknowledge everything that it was given.
+
+    Sent again, some of it may be there twice.
+    """
+
+
+class Unanswered(TallyError):
+    """Raised when Cassandra did not answer in time; asked again it may."""
+
+
+class Unacknowledged(Unanswered):
+    """Raised when Cassandra did not acknowledge a write in time.
+
+    Written again later it changes nothing.
+    """
+
+
 class DataLoss(Refused):
     """Raised when promised records are no longer in Kafka (retention, or a topic created anew)."""
 
@@ -60,6 +95,13 @@ class FlipRefused(TallyError):
     """Raised when a rebuild may not publish.
 
     A newer token is there, or its pinned offsets are behind.
+    """
+
+
+class FlipRaced(FlipRefused):
+    """Raised when a write to the pointers was not applied, or nobody knows.
+
+    What stands is read again, with SERIAL consistency.
     """
 
 
@@ -103,3 +145,22 @@ class UnknownName(TallyError):
 
 class ViewsUnreachable(TallyError):
     """Raised when the serving tables cannot be read; the answer would have a silent hole."""
+
+
+class Busy(TallyError):
+    """Raised when too much is under way; nothing of the request was stored."""
+
+
+class NotStored(TallyError):
+    """Raised when the brokers did not acknowledge everything.
+
+    An unknown part of the request was stored.
+    """
+
+
+class TooMuch(TallyError):
+    """Raised when a body is beyond a limit; nothing of it was stored."""
+
+
+class TooManyInARow(TallyError):
+    """Raised into the parser of HTTP, which ends the connection with 400."""

@@ -15,8 +15,7 @@ from pyspark.sql import types as T
 from tally.algebra.parts import MOST_PART
 from tally.families import MOST_TEXT_BYTES, TOTAL_DIM, TOTAL_DIM_VALUE, Family
 from tally.part_columns import fold_of
-
-WINDOW = "15 minutes"
+from tally.windows import WINDOW_SECONDS
 
 
 def canonical_records(kafka: DataFrame) -> DataFrame:
@@ -154,9 +153,8 @@ def members_per_window(events: DataFrame, family: Family) -> DataFrame:
     # Only parts that ask for instants pay for them.
     timed = (F.unix_millis("happened_at").alias("at"),) if _is_timed(family) else ()
     member = F.struct("event_id", "offset", excluded.alias("excluded"), *brought, *timed)
-    return events.groupBy("store_id", F.window("happened_at", WINDOW).alias("window")).agg(
-        F.collect_list(member).alias("members")
-    )
+    window = F.window("happened_at", f"{WINDOW_SECONDS} seconds").alias("window")
+    return events.groupBy("store_id", window).agg(F.collect_list(member).alias("members"))
 
 
 def _is_timed(family: Family) -> bool:
@@ -240,7 +238,16 @@ def _sums(family: Family, axes: Column) -> Column:
     """Fold over the members, sorted by (event_id, offset).
 
     Only the first copy of each event adds, to value or excluded. A sum stays within MOST_SUM: an
-    overflow would end the query, and each of its restarts.
+    overflow would end the query, and each of its restarts. With `axes` EUR:
+
+    event_id  offset  currency  gross_minor  excluded    adds
+    a              3  EUR               500  false       500 to gross_minor
+    a              7  EUR               900  false       nothing: a copy, whatever it says
+    b              4  EUR               200  true        200 to excluded_gross_minor
+    c              5  USD               100  false       nothing: of other axes
+    c              8  EUR               100  false       nothing: its first copy was of other axes
+
+    makes first_copies 2, gross_minor 500, excluded_gross_minor 200.
     """
     folds = {
         **{part.name: (part.name, fold_of(part)) for part in family.parts},

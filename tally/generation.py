@@ -7,13 +7,34 @@ tables batch_pointer and batch_pointer_history (schemas/views/control.cql).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
-from typing import Any
+from typing import Any, NamedTuple
 
 from tally.algebra.merge import WindowState
 from tally.windows import WINDOW
 
-COVERING_COLUMNS = "day, generation, epoch, covered_from, covered_until"
-GENERATION_COLUMNS = f"{COVERING_COLUMNS}, table_version, flipped_at, pinned, through"
+
+class _CoveringRow(NamedTuple):
+    """The columns that a Covering is made of, as Cassandra's driver gives them: UTC unsaid."""
+
+    day: Any
+    generation: int
+    epoch: int
+    covered_from: datetime | None
+    covered_until: datetime
+
+
+class _PinnedRow(NamedTuple):
+    """The further columns of a Generation; a map without entries is none."""
+
+    table_version: int
+    flipped_at: datetime
+    pinned: Mapping[int, int] | None
+    through: Mapping[int, datetime] | None
+
+
+COVERING_COLUMNS = ", ".join(_CoveringRow._fields)
+GENERATION_COLUMNS = ", ".join((*_CoveringRow._fields, *_PinnedRow._fields))
+_COVERING = len(_CoveringRow._fields)
 
 
 # Two classes: the maps of the second are long, and of all generations that ever were an answer of
@@ -69,28 +90,27 @@ class Generation(Covering):
 
 def covering_of(row: Sequence[Any]) -> Covering:
     """A row in the columns COVERING_COLUMNS, as Cassandra's driver gives it."""
-    return Covering(*_coverage(row))
+    return Covering(*_coverage(_CoveringRow(*row)))
 
 
 def generation_of(row: Sequence[Any]) -> Generation:
     """A row in the columns GENERATION_COLUMNS, as Cassandra's driver gives it."""
-    version, flipped_at, pinned, through = row[5:9]
-    instants = {partition: utc(instant) for partition, instant in (through or {}).items()}
+    covering, rest = _CoveringRow(*row[:_COVERING]), _PinnedRow(*row[_COVERING:])
+    through = rest.through or {}
     return Generation(
-        *_coverage(row),
-        version,
-        utc(flipped_at),
-        dict(pinned or {}),
-        instants,
+        *_coverage(covering),
+        rest.table_version,
+        utc(rest.flipped_at),
+        dict(rest.pinned or {}),
+        {partition: utc(instant) for partition, instant in through.items()},
     )
 
 
-def _coverage(row: Sequence[Any]) -> tuple[date, int, int, datetime, datetime]:
-    day = row[0].date()
-    generation, epoch, covered_from, covered_until = row[1:5]
+def _coverage(row: _CoveringRow) -> tuple[date, int, int, datetime, datetime]:
+    day = row.day.date()
     # A row of before the column was there covers its day from the start.
-    start = utc(covered_from) if covered_from else datetime.combine(day, time.min, UTC)
-    return day, generation, epoch, start, utc(covered_until)
+    start = utc(row.covered_from) if row.covered_from else datetime.combine(day, time.min, UTC)
+    return day, row.generation, row.epoch, start, utc(row.covered_until)
 
 
 def utc(instant: datetime) -> datetime:

@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, datetime
 
-from tally.errors import RejectedEvent
+from tally.errors import BadInstant
 
 _RFC3339 = re.compile(
     r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)?\Z", re.ASCII
@@ -11,27 +11,19 @@ _RFC3339 = re.compile(
 
 
 def parse_instant(text: str, field: str) -> datetime:
-    """The instant in UTC, cut to milliseconds.
-
-    Raises RejectedEvent: timestamp_without_zone, timestamp_not_rfc3339.
-    """
+    """The instant in UTC, cut to milliseconds; `field` names it in messages. Raises BadInstant."""
     match = _RFC3339.match(text)
     if match is None:
-        raise RejectedEvent(
-            "timestamp_not_rfc3339",
-            field,
+        raise BadInstant(
+            "not_rfc3339",
             f"{field}: {text[:40]!r} is not RFC 3339, e.g. 2017-09-19T22:48:03+00:00",
         )
     if match[2] is None:
-        raise RejectedEvent(
-            "timestamp_without_zone", field, f"{field}: {text!r} has no offset; add Z or +hh:mm"
-        )
+        raise BadInstant("without_zone", f"{field}: {text!r} has no offset; add Z or +hh:mm")
     try:
         instant = datetime.fromisoformat(text.upper()).astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise RejectedEvent(
-            "timestamp_not_rfc3339", field, f"{field}: {text!r}: {error}"
-        ) from error
+        raise BadInstant("not_rfc3339", f"{field}: {text!r}: {error}") from error
     # Milliseconds, as Kafka and Cassandra keep them: read back it is the same instant.
     return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
 

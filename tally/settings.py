@@ -1,7 +1,8 @@
 """All settings of Tally in one frozen object, built once from the environment in each `main`.
 
 Precedence: environment variable TALLY_<NAME>, then TALLY_HOME/addresses.env (written by `tally
-up`), then the default. `docs/generated/settings.md` is made from this file.
+up`), then the default. `docs/generated/settings.md` is made from this file; it names too what is
+read of the environment and is no setting.
 """
 
 import os
@@ -103,9 +104,6 @@ class Settings(BaseModel):
     heartbeat_file: Path | None = Field(
         None, description="file for the heartbeat of a job without HTTP; set by whoever starts it"
     )
-    exit_file: Path | None = Field(
-        None, description="file that takes why a job has ended by itself; set by whoever starts it"
-    )
     stalled_after_seconds: float = Field(
         60.0,
         gt=0,
@@ -175,9 +173,6 @@ class Settings(BaseModel):
         2000, ge=1, description="most input records in one normaliser transaction"
     )
 
-    sources: str = Field(
-        "", description="folders of further sources, each with a source.yaml; `:` between several"
-    )
     # By family, each from a variable of its own; what none names is the source's own default.
     lateness: tuple[Lateness, ...] = ()
     trigger_seconds: float = Field(

@@ -2,7 +2,11 @@
 
 from datetime import UTC, date, datetime, timedelta
 
+# The one length; how the others say it follows from it.
 WINDOW = timedelta(minutes=15)
+WINDOW_SECONDS = WINDOW // timedelta(seconds=1)
+WINDOW_MILLIS = WINDOW // timedelta(milliseconds=1)
+_MINUTES = WINDOW // timedelta(minutes=1)
 # The pointers of a rebuild move in one conditional write, which has an upper limit.
 MOST_DAYS = 10_000
 
@@ -14,7 +18,8 @@ def window_start(instant: datetime) -> datetime:
     '2017-09-19T22:45:00+00:00'
     """
     instant = instant.astimezone(UTC)
-    return instant.replace(minute=instant.minute - instant.minute % 15, second=0, microsecond=0)
+    minute = instant.minute - instant.minute % _MINUTES
+    return instant.replace(minute=minute, second=0, microsecond=0)
 
 
 def window_starts(start: datetime, end: datetime) -> list[datetime]:

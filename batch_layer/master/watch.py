@@ -21,8 +21,7 @@ from runtime.connect import CASSANDRA_AWAY
 from runtime.heartbeat import Heartbeat
 from runtime.offsets import TopicOffsets
 from runtime.sources import FAMILIES
-from runtime.writes import Unacknowledged
-from tally.errors import TallyError
+from tally.errors import TallyError, Unacknowledged
 from tally.settings import Settings
 
 WATCH_SECONDS = 0.5

@@ -7,13 +7,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from itertools import groupby, islice, zip_longest
-from typing import Any, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from batch_layer.views.held import HeldReader, HeldRow, StoreDay
+from runtime.arrow import rows_of
+from runtime.day_spans import DaySpan
 from tally.families import CURRENCY, Family
 from tally.settings import Settings
 
@@ -25,8 +27,24 @@ _BEGINNING = date(1970, 1, 1)
 # Store and start in milliseconds since 1970; events and parts.
 Window: TypeAlias = tuple[str, int]
 Values: TypeAlias = tuple[int, ...]
-# First and last day (since 1970).
-Span: TypeAlias = tuple[int, int]
+
+
+class OwedRow(NamedTuple):
+    """What the records say of one window.
+
+    Start in milliseconds since 1970; touched: there are records beyond what is served now; events,
+    then the sums of the parts.
+    """
+
+    store: str
+    start: int
+    touched: bool
+    values: Values
+
+    @property
+    def store_day(self) -> tuple[str, int]:
+        """Its store, and its day in days since 1970."""
+        return self.store, self.start // _DAY_MILLIS
 
 
 class Unequal(msgspec.Struct, array_like=True):
@@ -51,8 +69,8 @@ class CheckedGeneration(msgspec.Struct, array_like=True):
     windows: int = 0
     unequal: list[Unequal] = []
     changed: int = 0
-    stores: dict[str, Span] = {}
-    currencies: dict[str, dict[str, Span]] = {}
+    stores: dict[str, DaySpan] = {}
+    currencies: dict[str, dict[str, DaySpan]] = {}
 
     def add(self, other: "CheckedGeneration") -> None:
         """The other one, of other windows, is part of this."""
@@ -85,12 +103,13 @@ def check_generation(
 
     def check(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         reader = HeldReader(settings, family, generation, days)
-        rows = (
-            row
+        owed = (
+            OwedRow(store, start, touched, tuple(map(int, values)))
             for batch in batches
-            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+            for store, start, touched, *values in rows_of(batch)
         )
-        by_day = ((day, list(some)) for day, some in groupby(rows, key=_store_day))
+        grouped = groupby(owed, key=lambda row: row.store_day)
+        by_day = ((day, list(some)) for day, some in grouped)
         # Lots of whole days, never of rows: a window is compared with all of its rows.
         while some := list(islice(by_day, _PARTITIONS_AT_ONCE)):
             found = msgspec.msgpack.encode(_checked(some, reader, family))
@@ -112,47 +131,37 @@ def check_generation(
     return whole
 
 
-def _store_day(row: Sequence[Any]) -> tuple[str, int]:
-    return row[0], row[1] // _DAY_MILLIS
-
-
 def _checked(
-    days: Sequence[tuple[tuple[str, int], Sequence[Any]]],
+    days: Sequence[tuple[tuple[str, int], Sequence[OwedRow]]],
     reader: HeldReader,
     family: Family,
 ) -> CheckedGeneration:
     # A day without a record beyond what is served has the same rows as there: it need not be read
     # to be compared.
-    held = reader.rows(
-        [
-            StoreDay(
-                *day,
-                any(row[2] for row in rows),
-            )
-            for day, rows in days
-        ]
-    )
-    owed = {
-        (store, start): tuple(int(value) for value in values)
-        for _, rows in days
-        for store, start, _, *values in rows
-    }
+    asked = [_store_day(*day, rows) for day, rows in days]
+    held = reader.rows(asked)
+    rows_owed = (row for _, rows in days for row in rows)
+    owed = {(row.store, row.start): row.values for row in rows_owed}
     found = CheckedGeneration(
         windows=len(owed),
         unequal=unequal_windows(held, owed)[:SHOWN],
         changed=len({row.window for row in held if row.changed}),
     )
     for (store, day), _ in days:
-        _widen(found.stores, store, (day, day))
+        _widen(found.stores, store, DaySpan(day, day))
     if CURRENCY in family.axes:
         place = family.axes.index(CURRENCY)
         for row in held:
             _widen(
                 found.currencies.setdefault(row.store, {}),
                 row.axes[place],
-                (row.day, row.day),
+                DaySpan(row.day, row.day),
             )
     return found
+
+
+def _store_day(store: str, day: int, rows: Iterable[OwedRow]) -> StoreDay:
+    return StoreDay(store, day, any(row.touched for row in rows))
 
 
 def unequal_windows(held: Iterable[HeldRow], owed: Mapping[Window, Values]) -> list[Unequal]:
@@ -184,6 +193,9 @@ def _sums(rows: Sequence[HeldRow]) -> Values:
     )
 
 
-def _widen(spans: dict[str, Span], key: str, span: Span) -> None:
-    first, last = spans.get(key, span)
-    spans[key] = min(first, span[0]), max(last, span[1])
+def _widen(spans: dict[str, DaySpan], key: str, span: DaySpan) -> None:
+    known = spans.get(key, span)
+    spans[key] = DaySpan(
+        min(known.first, span.first),
+        max(known.last, span.last),
+    )

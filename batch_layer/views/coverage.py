@@ -9,6 +9,7 @@ from cassandra.cluster import Session
 from runtime.backfill import declared_backfills
 from schemas.loader import topics
 from tally.families import Family
+from tally.generation import utc
 from tally.windows import MOST_DAYS, WINDOW, window_start
 
 NO_LIMIT = datetime.max.replace(tzinfo=UTC)
@@ -125,9 +126,13 @@ def read_gaps(session: Session, family: Family) -> list[ArrivalGap]:
         for row in session.execute(
             "SELECT partition, first_arrival, last_arrival FROM gap WHERE topic = %s", [topic]
         ):
-            first, last = (instant.replace(tzinfo=UTC) for instant in row[1:])
-            # A raw record may be of any store: its partition says nothing of the canonical one.
-            found.append(ArrivalGap(None if is_raw else row[0], first, last))
+            gap = ArrivalGap(
+                # A raw record may be of any store: its partition says nothing of the canonical one.
+                None if is_raw else row.partition,
+                utc(row.first_arrival),
+                utc(row.last_arrival),
+            )
+            found.append(gap)
     return found
 
 

@@ -19,7 +19,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 from batch_layer.views.coverage import Claim
 from runtime.writes import write_rows
 from tally.epochs import Epochs
-from tally.errors import FlipRefused
+from tally.errors import FlipRaced, FlipRefused
 from tally.generation import GENERATION_COLUMNS, Generation, generation_of
 
 Offsets = Mapping[int, int]
@@ -29,13 +29,6 @@ _CAS_WRITE_UNKNOWN = 0x1700
 # In the order of _row().
 _COLUMNS = f"family, {GENERATION_COLUMNS}"
 _MARKS = ", ".join("?" * len(_COLUMNS.split(", ")))
-
-
-class _Raced(FlipRefused):
-    """Raised when a write was not applied, or nobody knows.
-
-    What stands is read again, with SERIAL consistency.
-    """
 
 
 @dataclass(frozen=True)
@@ -62,7 +55,7 @@ class PointerTable:
         self._session = session
 
     @retry(
-        retry=retry_if_exception_type(_Raced),
+        retry=retry_if_exception_type(FlipRaced),
         stop=stop_after_attempt(20),
         wait=wait_random(0, 0.2),
         reraise=True,
@@ -79,7 +72,7 @@ class PointerTable:
         )
         # A token that was taken by an attempt of unknown outcome is left out.
         if not self._applied(update, [token, self.family, last]):
-            raise _Raced(
+            raise FlipRaced(
                 f"rebuild of {self.family}: no token in 20 attempts, others take theirs;"
                 " run it again"
             )
@@ -90,7 +83,7 @@ class PointerTable:
         return {row.day.date(): _generation(row) for row in self._published()}
 
     @retry(
-        retry=retry_if_exception_type(_Raced),
+        retry=retry_if_exception_type(FlipRaced),
         stop=stop_after_attempt(20),
         wait=wait_random(0, 0.2),
         reraise=True,
@@ -109,7 +102,7 @@ class PointerTable:
             # What this flip replaces: its own run may have died before it came to that.
             self._insert_history(served)
             if not self._flip(claims, generation, flipped):
-                raise _Raced(
+                raise FlipRaced(
                     f"rebuild {generation.token} of {self.family}:"
                     " not published in 20 attempts; run it again"
                 )

@@ -9,7 +9,7 @@ from itertools import chain
 from cassandra.cluster import Session
 
 from batch_layer.views.check import CheckedGeneration
-from runtime.day_spans import DaySpan, SpanTable
+from runtime.day_spans import SpanTable
 from runtime.writes import write_groups, write_rows
 from tally.families import Family
 
@@ -21,16 +21,13 @@ def note_days(session: Session, family: Family, checked: CheckedGeneration) -> N
     """
     stores = SpanTable(session, "store_activity", family.name, ("store_id",))
     currencies = SpanTable(session, "store_currency", family.name, ("store_id", "currency"))
-    of_stores = (
-        write
-        for store, span in checked.stores.items()
-        for write in stores.writes((store,), DaySpan(*span))
-    )
+    days = checked.stores.items()
+    of_stores = (write for store, span in days for write in stores.writes((store,), span))
     of_currencies = (
         write
         for store, spans in checked.currencies.items()
         for name, span in spans.items()
-        for write in currencies.writes((store, name), DaySpan(*span))
+        for write in currencies.writes((store, name), span)
     )
     # Over those of the speed layer too: the registers decide, not who came last.
     write_groups(session, ([write] for write in chain(of_stores, of_currencies)))

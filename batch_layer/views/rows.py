@@ -8,6 +8,7 @@ from cassandra.query import BoundStatement
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from runtime.arrow import rows_of
 from runtime.binding import binder
 from runtime.connect import CQL_DATE_ZERO, worker_session
 from runtime.writes import prepared, write_groups
@@ -42,11 +43,7 @@ def write_generation(rows: DataFrame, settings: Settings, family: Family, genera
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         writer = GenerationWriter(settings, family, generation)
-        written = writer.write(
-            row
-            for batch in batches
-            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
-        )
+        written = writer.write(row for batch in batches for row in rows_of(batch))
         yield pa.RecordBatch.from_pydict({"rows": [written]})
 
     plain = {

@@ -11,7 +11,7 @@ from typing import Any
 
 from ingest.contract.arrival import Arrival, Rules
 from ingest.contract.wire import pointer
-from tally.errors import RejectedEvent
+from tally.errors import BadInstant, RejectedEvent
 from tally.identity import IDENTIFIER
 from tally.instants import instant_text, parse_instant
 from tally.money import CURRENCIES, EXACT, thousandths
@@ -27,6 +27,11 @@ _MAX_DIGITS = 34
 _BOUNDED = Context(prec=_MAX_DIGITS, traps=[Inexact])
 _DECIMAL_TEXT = re.compile(r"-?[0-9]{1,9}(\.[0-9]{1,10})?", re.ASCII)
 _ZERO = Decimal(0)
+# The dead letter's word for each kind of BadInstant.
+_REASONS = {
+    "not_rfc3339": "timestamp_not_rfc3339",
+    "without_zone": "timestamp_without_zone",
+}
 
 Fields = Mapping[str, Any]
 
@@ -50,7 +55,10 @@ def happened(fields: Fields, arrival: Arrival, rules: Rules) -> datetime:
             "/happened_at",
             "/happened_at: an RFC 3339 text like 2017-09-19T22:48:03+00:00 is wanted",
         )
-    instant = parse_instant(value, "/happened_at")
+    try:
+        instant = parse_instant(value, "/happened_at")
+    except BadInstant as error:
+        raise RejectedEvent(_REASONS[error.kind], "/happened_at", str(error)) from error
     # By the record's own arrival, not by the clock of this run: a replay must decide alike.
     if instant - arrival.received_at > rules.future_tolerance:
         arrived = instant_text(arrival.received_at)

@@ -96,6 +96,8 @@ def _keys(tree: Any, depth: int) -> int:
 
 def _refuse_duplicate_fields(message: bytes) -> None:
     def check(pairs: list[tuple[str, Any]]) -> None:
+        """The fields of one object, inner ones first. Raises RejectedEvent for a name that is there
+        twice."""
         seen: set[str] = set()
         for name, _ in pairs:
             if name in seen:

@@ -14,20 +14,13 @@ from starlette.exceptions import HTTPException
 
 from ingest.contract.arrival import Arrival, Rules
 from ingest.gateway import described
-from ingest.gateway.async_producer import AsyncProducer, Busy, NotStored
+from ingest.gateway.async_producer import AsyncProducer
 from ingest.gateway.backlog import BacklogWatch
-from ingest.gateway.submission import (
-    MOST_BYTES,
-    CheckedLines,
-    Endpoint,
-    TooMuch,
-    checked,
-    endpoints,
-)
+from ingest.gateway.submission import MOST_BYTES, CheckedLines, Endpoint, checked, endpoints
 from ingest.gateway.telemetry import LoopLag
 from runtime.openapi import DescribedApp
 from runtime.problem import problem
-from tally.errors import RejectedEvent
+from tally.errors import Busy, NotStored, RejectedEvent, TooMuch
 
 _JSON, _NDJSON = "application/json", "application/x-ndjson"
 _RETRY_AFTER = {"Retry-After": "1"}

@@ -8,24 +8,13 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from tally.errors import TallyError
+from tally.errors import Busy, NotStored
 
 _POLL_SECONDS = 0.1
 # Messages handed over before the event loop has its turn: a few milliseconds.
 _AT_ONCE = 500
 # Before anything was sent, a message counts as large as an ordinary receipt.
 _ORDINARY_BYTES = 1000
-
-
-class Busy(TallyError):
-    """Raised when too much is under way; nothing of the request was stored."""
-
-
-class NotStored(TallyError):
-    """Raised when the brokers did not acknowledge everything.
-
-    An unknown part of the request was stored.
-    """
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from ingest.sources.registry import (
 )
 from schemas import loader
 from schemas.source import Source, json_of
-from tally.errors import RejectedEvent, TallyError
+from tally.errors import RejectedEvent, TooMuch
 
 MOST_LINES = 10_000
 MOST_BYTES = 5 * 1024 * 1024
@@ -26,10 +26,6 @@ MOST_STORES = MOST_DAYS = 64
 # for any body.
 MOST_SHOWN = 100
 _MOST_TEXT = 250
-
-
-class TooMuch(TallyError):
-    """Raised when a body is beyond a limit; nothing of it was stored."""
 
 
 @dataclass(frozen=True)

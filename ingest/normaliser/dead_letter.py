@@ -2,7 +2,7 @@
 
 from runtime.dead_letter import TOPIC, Cause, UncountedRecord, written_letter
 from runtime.processor.record import Input, Output
-from tally.errors import RejectedEvent
+from tally.errors import BadInstant, RejectedEvent
 from tally.instants import from_millis, instant_text, parse_instant
 
 
@@ -30,5 +30,5 @@ def _first_seen(before: bytes | None, record: Input) -> str:
         return instant_text(
             parse_instant((before or b"")[:40].decode("ascii", "replace"), "first_seen")
         )
-    except RejectedEvent:
+    except BadInstant:
         return instant_text(from_millis(record.timestamp_ms))

@@ -14,7 +14,7 @@ from ingest.normaliser.repeats import Repeats
 from ingest.sources.registry import Conversion, conversions
 from runtime.processor.record import Input, Output
 from runtime.processor.step import Step
-from tally.errors import RejectedEvent
+from tally.errors import BadInstant, RejectedEvent
 from tally.instants import from_millis, parse_instant
 from tally.partitions import partition_of
 
@@ -72,7 +72,7 @@ class Normaliser(Step):
         try:
             stamp = _STAMP.decode(record.value or b"")
             instant = parse_instant(stamp.happened_at, "/happened_at")
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, RejectedEvent):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, BadInstant):
             return None
         # By its own arrival, never by the clock of now: a replay must order alike.
         if instant - from_millis(record.timestamp_ms) > self.rules.future_tolerance:

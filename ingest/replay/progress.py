@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
+from runtime.whole_file import keep_whole
+
 
 @dataclass(frozen=True)
 class ProgressRecord:
@@ -27,6 +29,4 @@ class ProgressRecord:
     def save(self, acknowledged: int) -> None:
         """Replace the record in one step, so that a kill leaves the old one or the new one."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        beside = self.file.with_suffix(".new")
-        beside.write_text(json.dumps({"acknowledged": acknowledged}), "utf-8")
-        beside.replace(self.file)
+        keep_whole(self.file, json.dumps({"acknowledged": acknowledged}))

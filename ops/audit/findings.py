@@ -49,15 +49,18 @@ def read_gaps(session: Session) -> Sequence[GapFinding]:
         "SELECT topic, partition, from_offset, until_offset, first_arrival, last_arrival, reason"
         " FROM gap"
     )
-    texts = [
-        (
-            *row[:4],
-            *(instant_text(instant.replace(tzinfo=UTC)) for instant in row[4:6]),
-            row[6],
+    return [
+        GapFinding(
+            row.topic,
+            row.partition,
+            row.from_offset,
+            row.until_offset,
+            instant_text(row.first_arrival.replace(tzinfo=UTC)),
+            instant_text(row.last_arrival.replace(tzinfo=UTC)),
+            row.reason,
         )
         for row in rows
     ]
-    return [GapFinding(*text) for text in texts]
 
 
 def read_tills(session: Session) -> Sequence[TillFinding]:

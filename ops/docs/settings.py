@@ -6,7 +6,8 @@ from typing import Any, get_args
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from schemas.loader import own_sources
+from runtime.job import EXIT_FILE
+from schemas.loader import FURTHER, own_sources
 from tally.lateness import lateness_variable
 from tally.settings import Settings
 
@@ -27,17 +28,32 @@ RULES = {
     "checkpoints": "`data/checkpoints` in `TALLY_HOME`",
 }
 
+ALONE_HEADING = """
+## Of the environment alone
 
+These are no settings: `addresses.env` is not looked into for them, a process is started with them.
+
+| variable | meaning |
+|---|---|
+"""
+ALONE = {
+    # Not a setting: Spark's Python workers ask for the sources, and no settings reach them.
+    FURTHER: "folders of further sources, each with a source.yaml; `:` between several",
+    # Not a setting: that the settings do not fit is told there too.
+    EXIT_FILE: "file that takes why a job has ended by itself; set by whoever starts it",
+}
 # The field whose variables are named by family.
 LATENESS = "lateness"
 
 
 def settings_page() -> str:
     """The page as Markdown, one row a setting, in the order of the class."""
-    return HEADING + "".join(
+    rows = (
         _lateness() if name == LATENESS else _row(name, field)
         for name, field in Settings.model_fields.items()
     )
+    alone = (f"| `{name}` | {meaning} |\n" for name, meaning in ALONE.items())
+    return "".join([HEADING, *rows, ALONE_HEADING, *alone])
 
 
 def variables() -> set[str]:

@@ -32,8 +32,9 @@ from confluent_kafka import KafkaException, TopicPartition
 
 from runtime.processor.moments import AFTER_COMMIT, BEFORE_COMMIT, BETWEEN, Moments
 from runtime.processor.record import Output
-from runtime.processor.transaction import Aborted, TransactionalProducer
+from runtime.processor.transaction import TransactionalProducer
 from runtime.producer import AwaitedProducer
+from tally.errors import Aborted
 
 _FLUSH_SECONDS = 30.0
 # Offsets to read next, each with the bookmark beside it.

@@ -41,8 +41,7 @@ from runtime.bookmarks import way_out
 from runtime.processor.alignment import Alignment, AlignmentLimits
 from runtime.processor.bookmarks import Bookmarks
 from runtime.processor.record import EventTime, Input
-from runtime.processor.transaction import Aborted
-from tally.errors import DataLoss, TallyError
+from tally.errors import Aborted, DataLoss, TallyError
 
 _METADATA_PREFIX = b"CGMDv2:"
 _NO_GENERATION = -1

@@ -16,8 +16,7 @@ from runtime.processor.intake import Intake
 from runtime.processor.moments import AFTER_POLL, Moments
 from runtime.processor.state import State, no_state
 from runtime.processor.step import Step
-from runtime.processor.transaction import Aborted
-from tally.errors import OutcomeUnknown
+from tally.errors import Aborted, OutcomeUnknown
 
 _LOG_EVERY_SECONDS = 10.0
 

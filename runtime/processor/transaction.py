@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from runtime.processor.moments import AFTER_OFFSETS, BEFORE_COMMIT, BEFORE_OFFSETS, BETWEEN, Moments
 from runtime.processor.record import Output
 from runtime.producer import hand_over
-from tally.errors import Fenced, OutcomeUnknown, TallyError
+from tally.errors import Aborted, Fenced, OutcomeUnknown, TallyError
 
 # Below the transaction time-out, so that a message is given up before the broker gives up the
 # transaction.
@@ -25,13 +25,6 @@ CALL_SECONDS = 5.0
 HANG_SECONDS = 2 * CALL_SECONDS
 
 Verdict = Literal["fenced", "fatal", "abort", "retry"]
-
-
-class Aborted(TallyError):
-    """Raised when a transaction was aborted.
-
-    Memory must be forgotten and positions read again from the brokers.
-    """
 
 
 def verdict(error: KafkaError) -> Verdict:

@@ -128,8 +128,8 @@ def _span(question: MetricQuestion, asked: Sequence[StoreSlots]) -> dict[str, st
         return {"from": question.from_, "to": question.to}
     zone, slots = asked[0].zone, asked[0].slots
     return {
-        "from": format_instant(slots[0][0], zone),
-        "to": format_instant(slots[-1][1], zone),
+        "from": format_instant(slots[0].start, zone),
+        "to": format_instant(slots[-1].end, zone),
     }
 
 
@@ -140,5 +140,5 @@ def _next(
 ) -> str | None:
     if end is None:
         return None
-    place = cursor.PagePlace(end[0], int(end[1].timestamp()), generations)
+    place = cursor.PagePlace(end.store, int(end.instant.timestamp()), generations)
     return cursor.address(request.url.path, request.query_params.multi_items(), place)

@@ -4,6 +4,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import NamedTuple
 
 from serving.api.cursor import PagePlace, not_of_this
 from serving.query.grains import Slot
@@ -13,7 +14,13 @@ from tally.windows import WINDOW
 # Each window of an answer is read and merged, however long its rows are: this bounds what one
 # question costs.
 MOST_WINDOWS = 40_000
-End = tuple[str, datetime]
+
+
+class End(NamedTuple):
+    """Where a page ends: its last store, and the end of the last stretch of it, UTC."""
+
+    store: str
+    instant: datetime
 
 
 def page_of(
@@ -34,10 +41,8 @@ def page_of(
         if some:
             page.append(replace(store, slots=some))
         if first + len(some) < len(store.slots):
-            return page, (
-                page[-1].store_id,
-                page[-1].slots[-1][1],
-            )
+            last = page[-1]
+            return page, End(last.store_id, last.slots[-1].end)
         room -= len(some) * store.rows_each
         windows -= sum((end - start) // WINDOW for start, end in some)
         first = 0
@@ -58,8 +63,8 @@ def _located(asked: Sequence[StoreSlots], place: PagePlace | None) -> tuple[int,
     # had rows of others told twice (seen).
     for number, store in enumerate(asked):
         if store.store_id == place.store:
-            before = bisect_left(store.slots, place.instant, key=lambda slot: slot[1])
-            if before < len(store.slots) and store.slots[before][1] == place.instant:
+            before = bisect_left(store.slots, place.instant, key=lambda slot: slot.end)
+            if before < len(store.slots) and store.slots[before].end == place.instant:
                 following = before + 1
                 return (number, following) if following < len(store.slots) else (number + 1, 0)
     raise not_of_this()

@@ -150,7 +150,7 @@ def _complete_places(stretch: Stretch, zone: ZoneInfo) -> dict[PeriodPlace, cell
     local = [
         (
             cell,
-            cell.slot[0].astimezone(zone),
+            cell.slot.start.astimezone(zone),
         )
         for cell in stretch.found
         if _is_complete(cell)
@@ -220,7 +220,7 @@ def _days(stretch: Stretch, zone: ZoneInfo, currency: str) -> tuple[Day, ...]:
         if not cell.is_missing:
             # By the layer that answered: a reader sees which part of a day may still change.
             source = cells.source_of(cell.sources)
-            by_day[cell.slot[0].astimezone(zone).date()][source] += int(
+            by_day[cell.slot.start.astimezone(zone).date()][source] += int(
                 cells.values_of(revenue, cell, {CURRENCY: currency})["value"] or 0
             )
     return tuple(
@@ -246,7 +246,7 @@ def _heat(
     hours: dict[tuple[int, int], set[date]] = defaultdict(set)
     for cell in found:
         if not cell.is_missing:
-            local = cell.slot[0].astimezone(zone)
+            local = cell.slot.start.astimezone(zone)
             hour_of_week = local.weekday(), local.hour
             sums[hour_of_week] += cells.values_of(receipts, cell)["value"] or 0
             # By date: an hour counts once in the mean, however many of its quarters are known.
@@ -270,7 +270,7 @@ def _coverage(stretch: Stretch) -> CoveredShare:
     complete = sum(_is_complete(cell) for cell in stretch.found)
     # Up to the first that may still change: a final one behind it settles nothing.
     settled = list(takewhile(_is_complete, stretch.found))
-    until = settled[-1].slot[1] if settled else None
+    until = settled[-1].slot.end if settled else None
     return CoveredShare(
         complete, len(stretch.found) - missing - complete, missing, stretch.through, until
     )

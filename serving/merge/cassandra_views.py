@@ -68,7 +68,7 @@ class CassandraViews:
         rows = await self._connection.rows(
             statements.NEWEST, (family.name, first, last), is_serial=True
         )
-        return max((row[0] for row in rows), default=0)
+        return max((generation for (generation,) in rows), default=0)
 
     async def coverings(
         self,
@@ -169,31 +169,27 @@ class CassandraViews:
     async def master_current(self, family: Family) -> datetime | None:
         """The max-register of the ingest."""
         rows = await self._connection.rows(statements.MASTER_CURRENT, (family.name,))
-        return utc(rows[0][0]) if rows and rows[0][0] else None
+        return next((utc(current_at) for (current_at,) in rows if current_at), None)
 
     async def gaps(self, topics: Sequence[str]) -> list[Gap]:
         """All rows of the topics: somebody has typed each of them."""
         rows = await self._connection.rows(statements.GAPS, ([*topics],))
         return [
-            Gap(
-                *row[:4],
-                *(utc(instant) for instant in row[4:6]),
-                *row[6:],
-            )
-            for row in rows
+            gap._replace(first_arrival=utc(gap.first_arrival), last_arrival=utc(gap.last_arrival))
+            for gap in map(Gap._make, rows)
         ]
 
     async def speed_until(self, family: Family) -> dict[int, int]:
         """Offsets by partition."""
         rows: list[Row] = await self._connection.rows(statements.SPEED_UNTIL, (family.name,))
-        return {row[0]: row[1] for row in rows}
+        return dict(rows)
 
     async def late_since(self, family: Family, since: datetime) -> int | None:
         """Sum of the micro-batches' counters; a cross-check, not a ledger."""
         rows = await self._connection.rows(statements.LATE, (family.name, since, MOST_LATE_ROWS))
         # Cut off at the bound the sum would be too low, and too low a number of late records is a
         # false comfort.
-        return None if len(rows) == MOST_LATE_ROWS else sum(row[0] for row in rows)
+        return None if len(rows) == MOST_LATE_ROWS else sum(dropped for (dropped,) in rows)
 
     async def activity(self) -> list[Activity]:
         """Stores of all families together."""
@@ -201,13 +197,9 @@ class CassandraViews:
         spans: dict[str, Activity] = {}
         # The two days are two writes: a store of which one has not arrived yet is not known yet.
         for store_id, first, last in (
-            (
-                row[0],
-                row[1].date(),
-                row[2].date(),
-            )
-            for row in rows
-            if row[1] and row[2]
+            (store_id, first_day.date(), last_day.date())
+            for store_id, first_day, last_day in rows
+            if first_day and last_day
         ):
             known = spans.get(store_id, Activity(store_id, first, last))
             spans[store_id] = Activity(
@@ -231,15 +223,10 @@ class CassandraViews:
             statements.CURRENCIES, ((family.name, some) for some in chunks(stores, STORES_AT_ONCE))
         )
         return [
-            CurrencySpan(
-                row[0],
-                row[1],
-                row[2].date(),
-                row[3].date(),
-            )
-            for row in rows
+            CurrencySpan(store_id, currency, first_day.date(), last_day.date())
+            for store_id, currency, first_day, last_day in rows
             # The two days are two writes: a span of which one has not arrived is not known yet.
-            if row[2] and row[3]
+            if first_day and last_day
         ]
 
     async def check(self) -> None:

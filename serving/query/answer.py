@@ -171,7 +171,7 @@ class QueryEngine:
     async def _store(self, store: StoreSlots, pointers: Sequence[Pointers]) -> StoreAnswer:
         wanted = StoreDays(store.store_id, self._partition(store.store_id), days_of(store))
         readings = await asyncio.gather(*(read_store(self._views, one, wanted) for one in pointers))
-        starts = window_starts(store.slots[0][0], store.slots[-1][1])
+        starts = window_starts(store.slots[0].start, store.slots[-1].end)
         return StoreAnswer(
             store, await computed(len(starts), _cells, store, readings, starts), readings
         )
@@ -183,8 +183,8 @@ class QueryEngine:
         """The gaps that the asked stores' numbers of the asked span lack."""
         topics = [topic for family in asked.metric.families for topic in topics_of(family)]
         span = (
-            min(store.slots[0][0] for store in asked.stores),
-            max(store.slots[-1][1] for store in asked.stores),
+            min(store.slots[0].start for store in asked.stores),
+            max(store.slots[-1].end for store in asked.stores),
         )
         partitions = {self._partition(store.store_id) for store in asked.stores}
         found = touching(
@@ -274,7 +274,7 @@ class QueryEngine:
 
 def days_of(store: StoreSlots) -> list[date]:
     """The UTC days that a store's stretches touch."""
-    return utc_days(store.slots[0][0], store.slots[-1][1])
+    return utc_days(store.slots[0].start, store.slots[-1].end)
 
 
 def gap_shown(gap: Gap) -> dict[str, Any]:

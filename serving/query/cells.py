@@ -67,9 +67,9 @@ def cells(
     The windows ascend and fill the slots exactly.
     """
     found, stream = [], iter(windows)
-    for start, end in slots:
-        cell = Cell((start, end))
-        for _ in range((end - start) // WINDOW):
+    for slot in slots:
+        cell = Cell(slot)
+        for _ in range((slot.end - slot.start) // WINDOW):
             cell.add(families, next(stream))
         found.append(cell)
     return found

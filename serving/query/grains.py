@@ -6,6 +6,7 @@ They are quarter hours, hours, days and weeks of a time zone.
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from tally.errors import BadQuery
@@ -16,7 +17,13 @@ HOUR = timedelta(hours=1)
 # Quarter hours that are looked at for a full local hour; no change of clocks moves it by more.
 MOST_QUARTERS = 8
 _DAYS = {"1d": 1, "1w": 7}
-Slot = tuple[datetime, datetime]
+
+
+class Slot(NamedTuple):
+    """One stretch of an answer, UTC, half-open."""
+
+    start: datetime
+    end: datetime
 
 
 def on_grid(instant: datetime, grain: str, zone: ZoneInfo) -> bool:
@@ -46,7 +53,7 @@ def nearest(instant: datetime, grain: str, zone: ZoneInfo) -> Slot:
     )
     if start is None:
         raise _no_grid(instant, grain, zone)
-    return start, _next(start, grain, zone)
+    return Slot(start, _next(start, grain, zone))
 
 
 def _candidates(instant: datetime, grain: str, zone: ZoneInfo) -> Iterator[datetime]:
@@ -92,7 +99,7 @@ def midnight(text_date: datetime, zone: ZoneInfo) -> datetime:
 def _walk(start: datetime, end: datetime, grain: str, zone: ZoneInfo) -> Iterator[Slot]:
     while start < end:
         following = _next(start, grain, zone)
-        yield start, following
+        yield Slot(start, following)
         start = following
 
 

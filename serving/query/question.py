@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from serving.query import grains
 from serving.query.instants import format_instant
 from serving.query.stores import StoreRegistry
-from tally.errors import BadQuery, RejectedEvent
+from tally.errors import BadInstant, BadQuery
 from tally.instants import parse_instant
 
 # All of a question is cut into stretches before a page of it is read: these are 38,400 at most, of
@@ -122,7 +122,7 @@ def check_span(question: MetricQuestion, zone: ZoneInfo) -> grains.Slot:
         )
     for field, value in (("from", start), ("to", end)):
         _check_grid(field, value, question.grain, zone)
-    return start, end
+    return grains.Slot(start, end)
 
 
 def instant(text: str, field: str, zone: ZoneInfo) -> datetime:
@@ -135,7 +135,7 @@ def instant(text: str, field: str, zone: ZoneInfo) -> datetime:
             return grains.midnight(datetime.fromisoformat(text), zone)
         return parse_instant(_UNESCAPED_OFFSET.sub(r"+\1", text), field)
     # OverflowError: the midnight of a zone that lies before the year 1, or after 9999.
-    except (RejectedEvent, ValueError, OverflowError) as error:
+    except (BadInstant, ValueError, OverflowError) as error:
         raise BadQuery(
             field,
             f"{field}: {text[:40]!r}:"

@@ -27,7 +27,7 @@ def rows_of(
     empty: dict[Quality, list[dict[str, Any]]] = {}
     rows: list[dict[str, Any]] = []
     for cell in found:
-        start, end = texts[cell.slot[0]], texts[cell.slot[1]]
+        start, end = texts[cell.slot.start], texts[cell.slot.end]
         if cell.parts or cell.events:
             rows += _cell_rows(metric, cell, splits, (start, end))
             continue

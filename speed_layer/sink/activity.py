@@ -70,7 +70,7 @@ class DaySpans:
         """
         for key, day in days:
             span = self._seen.get(key)
-            if span is None or not span[0] <= day <= span[1]:
+            if span is None or not span.first <= day <= span.last:
                 first, last = span or (day, day)
                 self._seen[key] = self._changed[key] = DaySpan(
                     min(first, day),

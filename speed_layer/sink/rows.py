@@ -18,8 +18,8 @@ from speed_layer.sink.activity import StoreActivity
 from speed_layer.sink.updates import ViewUpdates
 from tally.families import Family
 from tally.settings import Settings
+from tally.windows import WINDOW_SECONDS
 
-WINDOW_SECONDS = 900
 DAY_SECONDS = 86_400
 # Cassandra refuses a longer time to live, 20 years, and one that ends after 2038-01-19 (31 bits); a
 # day is left for clocks that differ.

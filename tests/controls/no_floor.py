@@ -4,8 +4,8 @@ anew without a floor."""
 import sys
 
 from runtime.offsets import Offsets
-from speed_layer.handover import Driver
 from speed_layer.job import main
+from speed_layer.session import Driver
 from tally.families import Family
 from tally.settings import Settings
 from tests.controls.guard import refuse_outside_tests

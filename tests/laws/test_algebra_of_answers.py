@@ -13,6 +13,7 @@ from runtime.sources import SALES
 from serving.merge.served import UNKNOWN, ServedWindow
 from serving.query import catalogue
 from serving.query.cells import Cell, cells, values_of
+from serving.query.grains import Slot
 from tally.algebra.merge import MergedWindow
 from tally.windows import WINDOW
 from tests.support.serving_world import at
@@ -31,7 +32,7 @@ days = st.lists(st.one_of(known, st.just(UNKNOWN)), min_size=1, max_size=24)
 def cut(windows: Sequence[ServedWindow], ends: Sequence[int]) -> list[Cell]:
     """The windows in stretches that end before the numbered ones."""
     edges = sorted({0, len(windows), *(end for end in ends if end < len(windows))})
-    slots = [(START + first * WINDOW, START + last * WINDOW) for first, last in pairwise(edges)]
+    slots = [Slot(START + first * WINDOW, START + last * WINDOW) for first, last in pairwise(edges)]
     return cells([SALES], slots, [(window,) for window in windows])
 
 

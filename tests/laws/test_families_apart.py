@@ -11,6 +11,7 @@ from serving.merge.served import ServedWindow
 from serving.query.catalogue import Metric, ratio
 from serving.query.cells import WHOLE, Cell, Window, cells, values_of, values_seen
 from serving.query.formulas import WeightedSum
+from serving.query.grains import Slot
 from tally.algebra.merge import Axes, MergedWindow, Parts
 from tally.algebra.parts import Sum
 from tally.families import Family
@@ -53,7 +54,7 @@ windows = st.lists(
 
 
 def whole(of: list[Window]) -> Cell:
-    (cell,) = cells(SHARE.families, [(START, START + len(of) * WINDOW)], of)
+    (cell,) = cells(SHARE.families, [Slot(START, START + len(of) * WINDOW)], of)
     return cell
 
 

@@ -9,9 +9,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed_layer.prefix import NEVER, WINDOW_MILLIS, Prefix, WindowRow
+from speed_layer.prefix import NEVER, Prefix, WindowRow
 from speed_layer.records import ID_TYPE, Records
 from tally.algebra.parts import Sum
+from tally.windows import WINDOW_MILLIS
 
 LATENESS = 2 * WINDOW_MILLIS
 Key = tuple[str, int, str]

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import best_match
 
-from runtime.openapi import PROBLEM
+from runtime.problem import MEDIA_TYPE
 
 # Rows of one answer have one shape: of a long list its beginning is looked at.
 _MOST_ENTRIES = 50
@@ -63,7 +63,7 @@ def _responses(document: dict[str, Any], method: str, path: str) -> dict[str, An
         if method in operations and re.fullmatch(pattern, path):
             return dict(operations[method]["responses"])
     schema = {"$ref": "#/components/schemas/Problem"}
-    return {status: {"content": {PROBLEM: {"schema": schema}}} for status in ("404", "405")}
+    return {status: {"content": {MEDIA_TYPE: {"schema": schema}}} for status in ("404", "405")}
 
 
 def _validator(app: FastAPI, schema: dict[str, Any]) -> Draft202012Validator:

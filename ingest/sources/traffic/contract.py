@@ -7,6 +7,7 @@ from ingest.contract.wire import parsed
 from tally.events import SCHEMA_VERSION, CanonicalEvent
 from tally.identity import fingerprint, interval_id
 from tally.instants import instant_text
+from tally.windows import WINDOW_SECONDS
 
 MAX_PERSONS = 1_000_000
 _FIELDS = frozenset(
@@ -45,7 +46,7 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     store_id = read.identifier(read.required(tree, "store_id"), "/store_id")
     device_id = read.identifier(read.required(tree, "device_id"), "/device_id")
     seconds = read.whole_number(
-        read.required(tree, "interval_seconds"), "/interval_seconds", 1, 900
+        read.required(tree, "interval_seconds"), "/interval_seconds", 1, WINDOW_SECONDS
     )
     read.refuse_crossing(happened_at, seconds)
     entries = read.whole_number(read.required(tree, "in"), "/in", 0, MAX_PERSONS)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ops.local.stack.machine import port_is_free
 from ops.local.stack.private import make_private
+from runtime.whole_file import keep_whole
 from tally.errors import StackError
 from tally.settings import ADDRESSES_FILE, Settings, kept_addresses
 
@@ -78,14 +79,12 @@ def _free_address(taken: set[str]) -> str:
 
 
 def _keep(home: Path, chosen: Mapping[str, str]) -> None:
-    file = home / ADDRESSES_FILE
-    arriving = file.with_suffix(".arriving")
     lines = "".join(f"{name}={address}\n" for name, address in chosen.items())
     try:
-        arriving.write_text(
-            "# Written by `tally up`; an environment variable of the same name wins.\n" + lines
+        keep_whole(
+            home / ADDRESSES_FILE,
+            "# Written by `tally up`; an environment variable of the same name wins.\n" + lines,
         )
-        arriving.rename(file)
     except OSError as error:
         raise StackError(
             f"folder {home}: cannot be written ({error.strerror});"

@@ -6,6 +6,7 @@ import msgspec
 
 from ops.local.stack import supervisor
 from ops.local.stack.service import Service, Site
+from runtime.whole_file import keep_whole
 
 _WAITS = "; waits for "
 
@@ -90,6 +91,4 @@ def read_failing(site: Site, service: Service) -> Failing | None:
 def write_failing(site: Site, service: Service, failing: Failing) -> None:
     """Kept, at once or not at all."""
     file = site.trace(service.name, supervisor.FAILING)
-    arriving = file.with_name(f"{file.name}.arriving")
-    arriving.write_bytes(msgspec.json.encode(failing))
-    arriving.rename(file)
+    keep_whole(file, msgspec.json.encode(failing))

@@ -15,6 +15,7 @@ import msgspec
 import psutil
 
 from ops.local.stack.private import owner_only
+from runtime.whole_file import keep_whole
 
 MARK = "TALLY_SERVICE"
 SAME_START_SECONDS = 2.0
@@ -41,9 +42,7 @@ def read_record(file: Path) -> Record | None:
 
 def write_record(file: Path, record: Record) -> None:
     """The record in the file, at once or not at all."""
-    arriving = file.with_name(f"{file.name}.arriving")
-    arriving.write_bytes(msgspec.json.encode(record))
-    arriving.rename(file)
+    keep_whole(file, msgspec.json.encode(record))
 
 
 def start_detached(

@@ -7,6 +7,7 @@ from ingest.contract.wire import parsed
 from tally.events import SCHEMA_VERSION, CanonicalEvent
 from tally.identity import digest_number, fingerprint, interval_id
 from tally.instants import instant_text
+from tally.windows import WINDOW_SECONDS
 
 MOST = 1_000_000
 TEXTS = ("store_id", "device_id", "queue")
@@ -36,7 +37,7 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> QueueIn
         read.identifier(read.required(tree, name), f"/{name}") for name in TEXTS
     )
     seconds = read.whole_number(
-        read.required(tree, "interval_seconds"), "/interval_seconds", 1, 900
+        read.required(tree, "interval_seconds"), "/interval_seconds", 1, WINDOW_SECONDS
     )
     read.refuse_crossing(happened_at, seconds)
     arrived, waited_seconds, longest_wait, queue_length = (

@@ -20,8 +20,8 @@ from runtime.processor.intake import Intake, Reading
 from runtime.processor.moments import Moments
 from runtime.processor.record import Output
 from runtime.processor.rivals import fenced_or_late
-from runtime.processor.transaction import Aborted, TransactionalProducer
-from tally.errors import Fenced, TallyError
+from runtime.processor.transaction import TransactionalProducer
+from tally.errors import Aborted, Fenced, TallyError
 from tally.settings import Settings
 from tests.controls.no_member import no_member
 from tests.integration.ingest.conftest import (

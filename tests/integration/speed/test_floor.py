@@ -2,6 +2,7 @@
 which it sees only the tail."""
 
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from runtime.sources import SALES, TRAFFIC
 from speed_layer.acks import acks_of
-from speed_layer.floor import Handover, floor_above, kept_handover
-from speed_layer.handover import Begin, Driver, settle_handover
+from speed_layer.floor import floor_above, floor_of
+from speed_layer.handover import Handover, kept_handover, settle_handover
+from speed_layer.job import given_offsets
+from speed_layer.session import Begin, Driver
 from speed_layer.views import QUERY
 from tally.errors import TallyError
 from tally.families import Family
@@ -93,10 +96,8 @@ def test_nothing_below_the_starting_offsets_means_no_floor(speed_spark: SparkSes
 def settled(query: SpeedQuery, given: str, earliest: dict[int, int], *families: Family) -> Handover:
     """The handover that the job settles for the query of these families, of sales alone if none
     is named."""
-    driver, named = (
-        Driver(query.spark, query.session, query.settings, Begin(given)),
-        families or (SALES,),
-    )
+    begin = Begin(floor_of, partial(given_offsets, given))
+    driver, named = Driver(query.spark, query.session, query.settings, begin), families or (SALES,)
     return settle_handover(driver, QUERY, named, {family.topic: earliest for family in named})
 
 

@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from speed_layer.acks import acks_of
-from speed_layer.handover import Driver
+from speed_layer.floor import floor_of
 from speed_layer.lastread import Memory, Remembered
 from speed_layer.progress import Progress, progress_file
+from speed_layer.session import Begin, Driver
 from tally.partitions import partition_of
 from tests.integration.speed.query import NOON, OnTopic, Report, SpeedQuery
 from tests.support.canonical import receipt
@@ -108,7 +109,7 @@ def test_late_records_and_the_reached_offsets_are_kept_for_readers(query: SpeedQ
     with query.running() as running:
         memory = Memory(query.checkpoint, {query.topic: Remembered("", {})})
         progress = Progress(
-            Driver(query.spark, query.session, settings),
+            Driver(query.spark, query.session, settings, Begin(floor_of)),
             running,
             [OnTopic.of(query.family, query.topic)],
             memory,

@@ -67,6 +67,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "tally.part_columns": ("pyspark",),
     # Mechanics: a driver, Spark or a web server in the files that are about it, and in no other.
     "runtime": ("msgspec", "structlog", "tenacity", "rich"),
+    "runtime.arrow": ("pyarrow",),
     "runtime.connect": ("cassandra", "confluent_kafka"),
     "runtime.backfill": ("cassandra",),
     "runtime.day_spans": ("cassandra",),

@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from tests.unit.architecture import measure
-from tests.unit.architecture.measure import Number, circles, numbers, silent_raisers
+from tests.unit.architecture.measure import (
+    MAY_BE_DENSE,
+    Number,
+    circles,
+    dense_lines,
+    numbers,
+    silent_raisers,
+)
 from tests.unit.architecture.sources import ROOT, python_files
 
 
@@ -37,6 +44,29 @@ def test_function_that_raises_and_does_not_say_so_is_found(monkeypatch: pytest.M
     monkeypatch.setattr(measure, "parsed", lambda file: tree)
 
     assert [line.split(": ")[1] for line in silent_raisers([Path("x.py")])] == ["silent", "inner"]
+
+
+def test_a_line_of_too_many_tokens_is_found_and_comments_and_names_do_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    most = "x = [" + "1," * 10 + "1]"
+    over = "x = [" + "1," * 11 + "]"
+    remarked = most + "  # " + "a, " * 30
+    text = "\n".join([most, over, remarked, "x = '" + "a " * 30 + "'"])
+    monkeypatch.setattr(measure, "_text", lambda file: text)
+
+    assert dense_lines([Path("x.py")], {}) == ["x.py:2: 26 tokens"]
+    assert dense_lines([Path("data/x.py")], {"data": "a table"}) == []
+    assert dense_lines([Path("data/x.py")], {"data/x.py": "a table"}) == []
+
+
+def test_what_may_be_dense_is() -> None:
+    product = [file for file in python_files() if file.parts[0] != "tests"]
+    dense = [Path(line.split(":")[0]) for line in dense_lines(product, {})]
+
+    assert [
+        place for place in MAY_BE_DENSE if not any(file.is_relative_to(place) for file in dense)
+    ] == []
 
 
 def test_those_that_do_not_say_so_are_named_when_asked_for(

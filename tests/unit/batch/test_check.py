@@ -4,6 +4,7 @@ import pytest
 
 from batch_layer.views.check import SHOWN, CheckedGeneration, Unequal, unequal_windows
 from batch_layer.views.held import HeldRow
+from runtime.day_spans import DaySpan
 
 MONDAY, WEDNESDAY, QUARTER = 17_231 * 86_400_000, 17_233 * 86_400_000, 900_000
 OWED = {("1", MONDAY): (2, 2, 300), ("1", WEDNESDAY): (2, 1, 300), ("2", MONDAY): (1, 1, 100)}
@@ -53,9 +54,13 @@ def test_balance_of_a_window_beyond_64_bits_is_a_number_and_no_error() -> None:
 @pytest.mark.parametrize("turned", [False, True])
 def test_what_the_executors_saw_adds_up_in_any_order(turned: bool) -> None:
     wrong = [Unequal("1", number, ["+1"]) for number in range(SHOWN)]
-    one = CheckedGeneration(5, [*wrong], 1, {"1": (3, 9)}, {"1": {"EUR": (3, 4)}})
+    one = CheckedGeneration(5, [*wrong], 1, {"1": DaySpan(3, 9)}, {"1": {"EUR": DaySpan(3, 4)}})
     other = CheckedGeneration(
-        7, [*wrong], 2, {"1": (1, 4), "2": (5, 5)}, {"1": {"EUR": (2, 3), "USD": (9, 9)}}
+        7,
+        [*wrong],
+        2,
+        {"1": DaySpan(1, 4), "2": DaySpan(5, 5)},
+        {"1": {"EUR": DaySpan(2, 3), "USD": DaySpan(9, 9)}},
     )
     whole = CheckedGeneration()
 

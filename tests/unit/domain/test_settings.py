@@ -1,6 +1,8 @@
 """Settings that cannot be kept are refused where they are read, with the variable and what to
 do."""
 
+import ast
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,9 @@ from tally.algebra.parts import Sum
 from tally.errors import BadSettings
 from tally.families import Family
 from tally.settings import Settings
+from tests.unit.architecture.sources import parsed, python_files
+
+HOME = Path("tally/settings.py")
 
 
 @pytest.mark.parametrize("sign", ["%", "[", "]"])
@@ -50,3 +55,39 @@ def test_settings_can_name_what_is_kept_for_them() -> None:
 
     # A worker of Spark keeps one session for each.
     assert {one: "session"}[other] == "session"
+
+
+def reads(trees: Iterable[ast.Module]) -> set[str]:
+    """What is taken of a settings object in these modules: `settings.x`, `self._settings.x`."""
+    found = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+    return {node.attr for node in found if ast.unparse(node.value).lower().endswith("settings")}
+
+
+def through(method: str) -> set[str]:
+    """The settings that a method of Settings reads."""
+    bodies = [
+        node
+        for node in ast.walk(parsed(HOME))
+        if isinstance(node, ast.FunctionDef) and node.name == method
+    ]
+    return {
+        node.attr
+        for body in bodies
+        for node in ast.walk(body)
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self"
+    }
+
+
+def test_each_setting_is_read_by_code_of_the_product() -> None:
+    beside = [file for file in python_files() if file.parts[0] not in ("tests", "bench")]
+    read = reads(parsed(file) for file in beside if file != HOME)
+    read |= {name for method in read for name in through(method)}
+
+    assert set(Settings.model_fields) - read == set()
+
+
+def test_a_setting_that_is_only_named_or_set_elsewhere_is_not_read() -> None:
+    text = "x = Settings(home=1).cache\nother.kafka = self._settings.api\nsite.settings.airflow"
+
+    assert reads([ast.parse(text)]) == {"api", "airflow"}
+    assert through("checkpoint") == {"checkpoints", "home"}

@@ -15,9 +15,8 @@ from runtime.processor.loop import BatchLimits, Processor
 from runtime.processor.moments import Moments
 from runtime.processor.record import Input, Output
 from runtime.processor.step import Step
-from runtime.processor.transaction import Aborted
 from runtime.topics import Lane
-from tally.errors import OutcomeUnknown
+from tally.errors import Aborted, OutcomeUnknown
 
 STATE = "counts"
 Outcome = Literal["committed", "aborted", "lost", "applied"]

@@ -20,8 +20,7 @@ from tests.unit.ingest.messages import (
 
 GOOD = encoded(POS)
 DEEP = encoded(pos(note="")).replace(b'""', b"[" * 40 + b"]" * 40)
-# What other tests show, or other parts write: the batch layer conflicts, the ledger wrong keys, a
-# gateway open circuits.
+# Of the contract, and written by nobody yet (schemas/topics.yaml).
 NOT_HERE = {"unreadable", "wrong_key", "conflict", "circuit_open"}
 
 BAD_RECEIPTS: list[tuple[Any, str, str]] = [

@@ -12,9 +12,8 @@ from runtime.processor import state
 from runtime.processor.loop import BatchLimits
 from runtime.processor.record import Input, Output
 from runtime.processor.state import kept_state
-from runtime.processor.transaction import Aborted
 from runtime.topics import Lane
-from tally.errors import TallyError
+from tally.errors import Aborted, TallyError
 from tally.settings import Settings
 from tests.support.key_counts import KeyCounts
 from tests.unit.ingest.brokers import STATE, Brokers, Outcome

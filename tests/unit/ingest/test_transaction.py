@@ -12,8 +12,8 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from runtime.processor.moments import Moments
 from runtime.processor.record import Output
-from runtime.processor.transaction import Aborted, TransactionalProducer, verdict
-from tally.errors import Fenced, OutcomeUnknown, TallyError
+from runtime.processor.transaction import TransactionalProducer, verdict
+from tally.errors import Aborted, Fenced, OutcomeUnknown, TallyError
 
 FENCED = KafkaError(KafkaError._FENCED, "fenced", True)
 FATAL = KafkaError(KafkaError.INVALID_TXN_STATE, "state", True)

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from runtime.sources import SALES
-from speed_layer.handover import Driver
+from speed_layer.session import Driver
 from tally.settings import Settings
 from tests.controls.adding import Adding, AddingSink
 from tests.controls.clock_janitor import ClockJanitor
@@ -30,7 +30,7 @@ WRONG: dict[str, Callable[[Settings], object]] = {
     "AddingSink": AddingSink,
     "Adding": lambda settings: Adding()(settings),
     "WallClockSink": WallClockSink,
-    "no_floor": lambda settings: no_floor(Driver(NOTHING, NOTHING, settings), SALES, {}),
+    "no_floor": lambda settings: no_floor(Driver(NOTHING, NOTHING, settings, NOTHING), SALES, {}),
     "uncommitted_stream": lambda settings: uncommitted_stream(NOTHING, settings, {}, 1),
     "ClockJanitor": lambda settings: ClockJanitor(settings, "normaliser", ["sales"]),
     "Crash": lambda settings: Crash.of("after_poll:1", settings),

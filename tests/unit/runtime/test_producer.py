@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from runtime.producer import AwaitedProducer, NotSent
+from runtime.producer import AwaitedProducer
+from tally.errors import NotSent
 from tests.support.full_producer import FullProducer
 
 LOST = KafkaError(KafkaError._MSG_TIMED_OUT)

@@ -10,7 +10,7 @@ from cassandra.concurrent import ExecutionResult
 
 from runtime import writes
 from runtime.reads import read_many
-from runtime.writes import Unanswered
+from tally.errors import Unanswered
 
 QUESTIONS = [("367", 1), ("406", 1), ("500", 2)]
 

@@ -18,7 +18,8 @@ from runtime.connect import CQL_DATE_ZERO, worker_session
 from runtime.day_spans import DaySpan, SpanTable
 from runtime.gaps import AcceptedGap, note_gap
 from runtime.sources import SALES
-from runtime.writes import BATCH_STATEMENTS, Unacknowledged, write_rows
+from runtime.writes import BATCH_STATEMENTS, write_rows
+from tally.errors import Unacknowledged
 from tally.settings import Settings
 from tests.support.unplugged_session import UnpluggedSession
 
@@ -123,7 +124,7 @@ def test_day_that_is_there_already_is_not_written_again(
 def test_rebuild_notes_the_days_of_its_stores_in_the_same_registers(session: Make) -> None:
     made = session(DAYS)
 
-    note_days(made, SALES, CheckedGeneration(stores={"7": (1, 5), "8": (2, 2)}))
+    note_days(made, SALES, CheckedGeneration(stores={"7": DaySpan(1, 5), "8": DaySpan(2, 2)}))
 
     assert registers(made) == [
         ("first", "7", 1, -1),

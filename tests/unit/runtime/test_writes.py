@@ -8,7 +8,8 @@ from cassandra.cluster import Session
 from cassandra.concurrent import ExecutionResult
 
 from runtime import writes
-from runtime.writes import Unacknowledged, write_all
+from runtime.writes import write_all
+from tally.errors import Unacknowledged
 
 PATIENCE = 5.0
 

@@ -7,6 +7,7 @@ from runtime.sources import SALES, TRAFFIC
 from serving.merge.served import UNKNOWN, ServedWindow, Status
 from serving.query import catalogue
 from serving.query.cells import Cell, cells, row_of, source_of, status_of, values_of
+from serving.query.grains import Slot
 from tally.algebra.merge import MergedWindow, Source
 from tally.windows import WINDOW
 from tests.support.serving_world import at
@@ -27,7 +28,7 @@ def window(gross: int, source: Source = "batch", status: Status = "final") -> Se
 
 
 def hour(*windows: ServedWindow) -> Cell:
-    (cell,) = cells([SALES], [(START, START + timedelta(hours=1))], [(one,) for one in windows])
+    (cell,) = cells([SALES], [Slot(START, START + timedelta(hours=1))], [(one,) for one in windows])
     return cell
 
 
@@ -74,7 +75,7 @@ def test_ratio_of_a_stretch_is_sum_by_sum_and_no_average_of_ratios() -> None:
 
 def test_window_that_one_family_misses_counts_for_neither_side_of_a_ratio() -> None:
     traffic = ServedWindow(MergedWindow("batch", 1, {(): {"entries": 10}}), "final", True)
-    cell = Cell((START, START + 2 * WINDOW))
+    cell = Cell(Slot(START, START + 2 * WINDOW))
     cell.add((SALES, TRAFFIC), (window(100), traffic))
     cell.add((SALES, TRAFFIC), (window(100), UNKNOWN))
     assert values_of(catalogue.metric("conversion"), cell) == {
@@ -92,8 +93,8 @@ def test_units_keep_their_thousandths() -> None:
 @given(st.lists(st.integers(0, 10**9), min_size=96, max_size=96))
 def test_day_is_the_sum_of_its_hours(amounts: list[int]) -> None:
     windows = [(window(amount),) for amount in amounts]
-    hours = [(START + timedelta(hours=n), START + timedelta(hours=n + 1)) for n in range(24)]
-    (day,) = cells([SALES], [(START, START + timedelta(days=1))], windows)
+    hours = [Slot(START + timedelta(hours=n), START + timedelta(hours=n + 1)) for n in range(24)]
+    (day,) = cells([SALES], [Slot(START, START + timedelta(days=1))], windows)
     parts = [values_of(REVENUE, cell)["value"] for cell in cells([SALES], hours, windows)]
     assert (
         values_of(REVENUE, day)["value"]

@@ -17,6 +17,7 @@ from serving.dashboard.figures import (
 from serving.dashboard.period import Period, period_of
 from serving.merge.served import UNKNOWN, ServedWindow, Status
 from serving.query.cells import Cell, cells
+from serving.query.grains import Slot
 from tally.algebra.merge import MergedWindow, Source
 from tests.support.serving_world import at
 
@@ -45,7 +46,7 @@ SPEED = sold(70, "speed", "provisional")
 
 
 def quarter(start: str, window: ServedWindow) -> Cell:
-    (cell,) = cells([SALES], [(at(start), at(start) + timedelta(minutes=15))], [(window,)])
+    (cell,) = cells([SALES], [Slot(at(start), at(start) + timedelta(minutes=15))], [(window,)])
     return cell
 
 

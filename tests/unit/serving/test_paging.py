@@ -27,7 +27,7 @@ def flat(page: list[StoreSlots]) -> list[tuple[str, object]]:
 
 
 def place(end: paging.End) -> PagePlace:
-    return PagePlace(end[0], int(end[1].timestamp()), {})
+    return PagePlace(end.store, int(end.instant.timestamp()), {})
 
 
 @given(st.integers(1, 4), st.integers(1, 9), st.integers(1, 40), st.integers(1, 3))
@@ -48,7 +48,7 @@ def test_page_of_long_rows_ends_where_it_would_cost_too_much() -> None:
     weeks = paging.MOST_WINDOWS // (7 * 96)
     whole = [StoreSlots("1", UTC, slots(at("2010-01-04"), at("2018-01-01"), "1w", UTC))]
     page, end = paging.page_of(whole, None, 10_000)
-    assert (len(flat(page)), end) == (weeks, ("1", whole[0].slots[weeks - 1][1]))
+    assert (len(flat(page)), end) == (weeks, ("1", whole[0].slots[weeks - 1].end))
 
 
 @pytest.mark.parametrize(

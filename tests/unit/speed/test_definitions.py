@@ -116,6 +116,8 @@ def test_job_ends_as_refused_with_one_line_before_it_asks_for_anything(
         ("tally/frames.py", 'F.sort_array("members")', 'F.col("members")', EACH),
         ("tally/families.py", "MOST_TEXT_BYTES = 4096", "MOST_TEXT_BYTES = 4095", EACH),
         ("tally/families.py", 'TOTAL_DIM = "*"', 'TOTAL_DIM = "+"', set()),
+        ("tally/windows.py", "timedelta(minutes=15)", "timedelta(minutes=5)", EACH),
+        ("tally/windows.py", "MOST_DAYS = 10_000", "MOST_DAYS = 9_000", set()),
         ("speed_layer/views.py", "timedelta(days=1)", "timedelta(days=2)", EACH),
         ("speed_layer/views.py", 'F.sha2("event_id", 256)', 'F.sha2("event_id", 512)', EACH),
         ("speed_layer/views.py", 'outputMode("update")', 'outputMode("append")', set()),

@@ -3,14 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from speed_layer.floor import (
-    FILE,
-    Handover,
-    given_offsets,
-    keep_handover,
-    kept_handover,
-    refuse_unknown_past,
-)
+from speed_layer.floor import refuse_unknown_past
+from speed_layer.handover import FILE, Handover, keep_handover, kept_handover
+from speed_layer.job import given_offsets
 from tally.errors import BadSettings, TallyError
 
 FLOOR = datetime(2017, 9, 19, 22, 45, tzinfo=UTC)

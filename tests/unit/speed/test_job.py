@@ -7,8 +7,10 @@ import pytest
 
 from runtime.lock import exclusive
 from speed_layer import driver, job
-from speed_layer.handover import Begin
+from speed_layer.floor import floor_of
 from speed_layer.keeper import failure as failed
+from speed_layer.session import Begin
+from speed_layer.source import canonical_stream
 from tally.errors import DataLoss
 from tally.settings import Settings
 
@@ -19,7 +21,7 @@ def test_failure_names_the_workers_error_on_one_line() -> None:
         " raise"
     )
     text = (
-        f"[STREAM_FAILED] Query\n terminated\n {traceback}\nruntime.writes.Unacknowledged:"
+        f"[STREAM_FAILED] Query\n terminated\n {traceback}\ntally.errors.Unacknowledged:"
         " Cassandra: 3 writes\nSQLSTATE: 1"
     )
 
@@ -27,7 +29,7 @@ def test_failure_names_the_workers_error_on_one_line() -> None:
 
     assert "\n" not in failure
     assert failure.startswith(
-        "query sales failed: runtime.writes.Unacknowledged: Cassandra: 3 writes; start again"
+        "query sales failed: tally.errors.Unacknowledged: Cassandra: 3 writes; start again"
     )
 
 
@@ -73,4 +75,7 @@ def test_what_is_put_in_at_the_seams_of_the_job_is_what_its_driver_has(
     job.main([], find_floor=find_floor, read=read)
     job.main([])
 
-    assert given == [Begin("{}", find_floor, read), Begin()]
+    assert [(begin.find_floor, begin.read) for begin in given] == [
+        (find_floor, read),
+        (floor_of, canonical_stream),
+    ]

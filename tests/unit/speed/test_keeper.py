@@ -11,12 +11,12 @@ from confluent_kafka import KafkaError, KafkaException
 
 from runtime.sources import SALES
 from speed_layer import driver, keeper
-from speed_layer.handover import Driver
 from speed_layer.keeper import TRIES, Keeper, Planned
 from speed_layer.progress import Progress
+from speed_layer.session import Driver
 from tally.errors import DataLoss, TallyError
 
-FAILURE = "runtime.writes.Unacknowledged: Cassandra: 3 writes"
+FAILURE = "tally.errors.Unacknowledged: Cassandra: 3 writes"
 LOSS = "Some data may have been lost because they are not available in Kafka any more"
 
 
