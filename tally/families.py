@@ -3,11 +3,13 @@
 Which families there are, the sources say (runtime/sources.py).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from tally.algebra.across import across
 from tally.algebra.merge import Parts
-from tally.algebra.parts import Part, Sum
+from tally.algebra.parts import Part, Sum, Value
 from tally.epochs import Epochs, Raised
 from tally.kinds.additive import ADDITIVE
 from tally.kinds.kind import Kind
@@ -52,8 +54,19 @@ class Family:
         return tuple(part.name for part in self.parts)
 
     def over_time(self, earlier: Parts, later: Parts) -> Parts:
-        """Two stretches of the family as one, or the rows of two values of an axis."""
+        """Two stretches of the family as one, of the same values of its axes."""
         return self.kind.over_time(self.parts, earlier, later)
+
+    def across(self, rows: Sequence[Parts]) -> Parts:
+        """Rows of different values of the axes as one, of the same stretch; part by part.
+
+        A level is read then: it is a number, or None. A part that no row has is left out.
+        """
+        joined: dict[str, Value] = {}
+        for part in self.parts:
+            if held := [row[part.name] for row in rows if part.name in row]:
+                joined[part.name] = across(part, held)
+        return joined
 
     @cached_property
     def sums(self) -> tuple[str, ...]:
