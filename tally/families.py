@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from tally.algebra.across import across
 from tally.algebra.merge import Parts
 from tally.algebra.parts import Part, Sum, Value
 from tally.epochs import Epochs, Raised
@@ -54,8 +55,19 @@ class Family:
         return tuple(part.name for part in self.parts)
 
     def over_time(self, earlier: Parts, later: Parts) -> Parts:
-        """Two stretches of the family as one, or the rows of two values of an axis."""
+        """Two stretches of the family as one, of the same values of its axes."""
         return self.kind.over_time(self.parts, earlier, later)
+
+    def across(self, rows: Sequence[Parts]) -> Parts:
+        """Rows of different values of the axes as one, of the same stretch; part by part.
+
+        A level is read then: it is a number, or None. A part that no row has is left out.
+        """
+        joined: dict[str, Value] = {}
+        for part in self.parts:
+            if held := [row[part.name] for row in rows if part.name in row]:
+                joined[part.name] = across(part, held)
+        return joined
 
     @cached_property
     def sums(self) -> tuple[str, ...]:

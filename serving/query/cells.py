@@ -130,13 +130,17 @@ def _total(of: Formula, cell: Cell, split: Split) -> dict[str, Value]:
     stated = {} if of.stated_error is None else {"error": None}
     if cell.is_missing:
         return {"value": None, **stated}
-    total: Parts = {}
-    for axes, parts in cell.parts.get(of.family.name, {}).items():
-        if all(
-            split.get(axis, value) == value
-            for axis, value in zip(of.family.axes, axes, strict=True)
-        ):
-            total = of.family.over_time(total, parts)
+    # Never as over time: the rows are of one stretch, and none of them forgets another.
+    total = of.family.across(
+        [
+            parts
+            for axes, parts in cell.parts.get(of.family.name, {}).items()
+            if all(
+                split.get(axis, value) == value
+                for axis, value in zip(of.family.axes, axes, strict=True)
+            )
+        ]
+    )
     return {"value": of.total(total), **{name: of.error(total) for name in stated}}
 
 
