@@ -1,6 +1,4 @@
-"""What every benchmark stands on: services of its own, jobs as processes, numbers, the oracle.
-
-The services are a broker and a Cassandra.
+"""What every benchmark stands on: broker, Cassandra, jobs as processes, numbers, the oracle.
 
 A contender is a job that reads the canonical topic `sales` and writes the table of the speed rows:
 Tally's own, that of another checkout (`--against`), or a peer. Contenders read the same records in

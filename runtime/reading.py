@@ -59,7 +59,11 @@ def read_written(settings: Settings, lanes: Collection[Lane]) -> Iterator[Messag
         yield from _records(consumer, settings, written)
 
 
-def _records(consumer: Any, settings: Settings, waiting: dict[Lane, int]) -> Iterator[Message]:
+def _records(
+    consumer: Any,
+    settings: Settings,
+    waiting: dict[Lane, int],
+) -> Iterator[Message]:
     """The records of the partitions, until each has ended at its offset or behind it."""
     consumer.assign([TopicPartition(*lane, 0) for lane in waiting])
     heard = time.monotonic()

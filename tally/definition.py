@@ -19,7 +19,8 @@ TRANSFORMS = (
     "speed_layer/prefix.py",
     "speed_layer/window.py",
 )
-PARTS, FOLDS = "tally/algebra/parts.py", "tally/part_columns.py"
+PARTS = ("tally/algebra/parts.py", "tally/algebra/level.py")
+FOLDS = "tally/part_columns.py"
 # Of these files only what decides a stored number: what a record is known by, how long a window is,
 # which records are left out, which copy is the first.
 DECIDE = {
@@ -35,7 +36,7 @@ def sources(root: Path) -> dict[str, str]:
     """Text by path of all that a definition hangs on, under the root of the project."""
     modules = (root / "tally/kinds").glob("*.py")
     kinds = (file.relative_to(root).as_posix() for file in modules)
-    names = (*TRANSFORMS, PARTS, FOLDS, *DECIDE, *kinds)
+    names = (*TRANSFORMS, *PARTS, FOLDS, *DECIDE, *kinds)
     return {name: (root / name).read_text("utf-8") for name in names}
 
 
@@ -49,15 +50,15 @@ def definition_digest(family: Family, code: Sources, tables: Iterable[str]) -> s
     shape = repr((family.name, family.axes, parts, family.kind.name))
     classes = {name for name, _ in parts}
     whole = (*TRANSFORMS, *_kind_files(family))
-    deciding = (_needed(code[file], names) for file, names in DECIDE.items())
+    deciding = (_needed(names, code[file]) for file, names in DECIDE.items())
     # What is not the family's own (another kind, another part) is left out: its change is no change
     # of these rows.
     told = [
         shape,
         *(_code(ast.parse(code[name])) for name in whole),
         *(text for texts in deciding for text in texts),
-        *_needed(code[PARTS], classes),
-        *_needed(code[FOLDS], {"Fold", *_folds(code[FOLDS], classes)}),
+        *_needed(classes, *(code[file] for file in PARTS)),
+        *_needed({"Fold", *_folds(code[FOLDS], classes)}, code[FOLDS]),
         *(" ".join(statement.split()) for statement in tables),
     ]
     return blake2b("\0".join(told).encode(), digest_size=16).hexdigest()
@@ -80,9 +81,10 @@ def _folds(source: str, classes: set[str]) -> Iterator[str]:
                     yield ast.unparse(value)
 
 
-def _needed(source: str, names: set[str]) -> list[str]:
-    """The code of these top-level names of a module, and of all that they use of it."""
-    defined = {name: node for node in ast.parse(source).body for name in _defines(node)}
+def _needed(names: set[str], *modules: str) -> list[str]:
+    """The code of these top-level names of the modules, and of all that they use of them."""
+    statements = (node for source in modules for node in ast.parse(source).body)
+    defined = {name: node for node in statements for name in _defines(node)}
     found: dict[str, ast.stmt] = {}
     waiting = sorted(names)
     while waiting:

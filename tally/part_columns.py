@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tally.algebra.parts import MOST_SUM, Count, Histogram, Level, Max, Min, Part, Sum, Uniques
+from tally.algebra.level import Level
+from tally.algebra.parts import MOST_SUM, Count, Histogram, Max, Min, Part, Sum, Uniques
 
 # What the fold has so far, the event, and the name of the field that holds what it brings.
 Add = Callable[[Column, Column, str], Column]

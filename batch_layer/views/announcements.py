@@ -103,7 +103,8 @@ class Announcements:
 
 
 def _uncounted(family: Family, record: Mapping[str, Any]) -> UncountedRecord:
-    key, value = (record[name] and str(record[name]) for name in ("store_id", "value"))
+    columns = record["store_id"], record["value"]
+    key, value = (column and str(column) for column in columns)
     return UncountedRecord(
         family.topic,
         record["partition"],

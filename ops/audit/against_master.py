@@ -121,9 +121,8 @@ def _differences(family: Family, key: Key, expected: Values, got: Values) -> lis
     found = []
     for axes in sorted(expected.keys() | got.keys()):
         for part in family.parts:
-            should, does = (
-                _plain(side.get(axes, {}).get(part.name, part.zero)) for side in (expected, got)
-            )
+            sides = (side.get(axes, {}) for side in (expected, got))
+            should, does = (_plain(side.get(part.name, part.zero)) for side in sides)
             if should != does:
                 found.append(
                     Difference(

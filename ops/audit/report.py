@@ -151,7 +151,9 @@ def shown_apart(expected: Value, got: Value) -> tuple[str, str]:
     if not isinstance(expected, list) or not isinstance(got, list):
         return str(expected), str(got)
     pairs = enumerate(zip(expected, got, strict=False))
-    place = next((at for at, (one, other) in pairs if one != other), min(len(expected), len(got)))
+    # Of two lists of which one goes on, where the other ends.
+    end = min(len(expected), len(got))
+    place = next((at for at, (one, other) in pairs if one != other), end)
     return _from(expected, place), _from(got, place)
 
 

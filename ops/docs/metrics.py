@@ -39,9 +39,17 @@ def metrics_page() -> str:
     )
 
 
-def _section(title: str, names: tuple[str, ...], entries: Iterable[MetricShape]) -> tuple[str, str]:
-    rows = (tuple(_shown(name, getattr(entry, name)) for name in names) for entry in entries)
+def _section(
+    title: str,
+    names: tuple[str, ...],
+    entries: Iterable[MetricShape],
+) -> tuple[str, str]:
+    rows = (_row(entry, names) for entry in entries)
     return f"## {title}\n", table(names, rows)
+
+
+def _row(entry: MetricShape, names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(_shown(name, getattr(entry, name)) for name in names)
 
 
 def _shown(name: str, value: str | tuple[str, ...]) -> str:

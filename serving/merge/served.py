@@ -11,7 +11,7 @@ from typing import Literal
 
 from serving.merge.firsts import First
 from serving.merge.views import Finding, ViewRow
-from tally.algebra.merge import MISSING, MergedWindow, Parts, WindowState, window_state
+from tally.algebra.merge import MISSING, Axes, MergedWindow, Parts, WindowState, window_state
 from tally.families import Family
 from tally.generation import Covering, Generation
 
@@ -160,7 +160,7 @@ def _has_changed(reading: FamilyReading, start: datetime) -> bool:
     return _counted(reading.family, before) != _counted(reading.family, now)
 
 
-def _counted(family: Family, state: WindowState | None) -> dict[tuple[str, ...], Parts]:
+def _counted(family: Family, state: WindowState | None) -> dict[Axes, Parts]:
     """Values without the rows that count nothing."""
     # A row of zeros says what no row does: a number that turns from one to the other has not
     # changed. Zero is each part's own: a minimum of 0 is a number.

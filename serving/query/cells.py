@@ -127,7 +127,7 @@ def _total(of: Formula, cell: Cell, split: Split) -> dict[str, Value]:
 
     A dimension that the family does not have splits nothing of it.
     """
-    stated = {} if of.stated_error is None else {"error": None}
+    stated: dict[str, Value] = {} if of.stated_error is None else {"error": None}
     if cell.is_missing:
         return {"value": None, **stated}
     # Never as over time: the rows are of one stretch, and none of them forgets another.
@@ -141,7 +141,9 @@ def _total(of: Formula, cell: Cell, split: Split) -> dict[str, Value]:
             )
         ]
     )
-    return {"value": of.total(total), **{name: of.error(total) for name in stated}}
+    if stated:
+        stated["error"] = of.error(total)
+    return {"value": of.total(total), **stated}
 
 
 def row_of(

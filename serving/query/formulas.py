@@ -50,7 +50,8 @@ class WeightedSum(Formula):
 
     def total(self, parts: Parts) -> Value:
         """The value of summed parts; an absent part is 0."""
-        total = sum(weight * parts.get(part, 0) for part, weight in self.weights.items())
+        weights = self.weights.items()
+        total = sum(weight * parts.get(part, 0) for part, weight in weights)
         return total if self.divide_by == 1 else _divided(total, self.divide_by)
 
 
@@ -106,7 +107,8 @@ class Percentile(Formula):
 
     def total(self, parts: Parts) -> Value:
         """Lower end of the bucket; None of nothing."""
-        return self.part.percentile(parts.get(self.part.name, self.part.zero), self.share)
+        buckets = parts.get(self.part.name, self.part.zero)
+        return self.part.percentile(buckets, self.share)
 
     def error(self, parts: Parts) -> float | None:
         """By how much the true one may be larger; 0 where each number has its own bucket."""

@@ -8,7 +8,8 @@ is stored hangs on this, so no definition of rows does (tally/definition.py).
 from collections.abc import Sequence
 from functools import reduce
 
-from tally.algebra.parts import Level, Part, Value
+from tally.algebra.level import Level
+from tally.algebra.parts import Part, Value
 
 
 def across(part: Part, rows: Sequence[Value]) -> Value:

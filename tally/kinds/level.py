@@ -1,7 +1,7 @@
 """Families that say how much there is: stock on a shelf, people in a shop.
 
 Their events are counts and movements. A window holds its last count and what moved after it
-(tally.algebra.parts.Level); the events of two writers are nested as in an additive family, so a
+(tally.algebra.level.Level); the events of two writers are nested as in an additive family, so a
 window is merged over the layers as there. Over time it is not: what there is at the end of a
 stretch is the last count in it and the movements since, never the sum of its windows. Of several
 items it is the sum of what there is of each (tally/algebra/across.py).

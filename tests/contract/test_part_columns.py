@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tally.algebra.parts import MOST_PART, Count, Histogram, Level, Max, Min, Sum, Uniques
+from tally.algebra.level import Level
+from tally.algebra.parts import MOST_PART, Count, Histogram, Max, Min, Sum, Uniques
 from tally.epochs import Raised
 from tally.families import Family
 

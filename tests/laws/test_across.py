@@ -13,9 +13,11 @@ from serving.merge.served import ServedWindow
 from serving.query.catalogue import Metric
 from serving.query.cells import WHOLE, Cell, Split, cells, values_of
 from serving.query.formulas import Extreme
+from serving.query.grains import Slot
 from tally.algebra.across import across
+from tally.algebra.level import Level
 from tally.algebra.merge import Axes, MergedWindow, Parts
-from tally.algebra.parts import Level, Part, Sum, Value
+from tally.algebra.parts import Part, Sum, Value
 from tally.families import Family
 from tally.kinds.level import LEVEL
 from tally.windows import WINDOW
@@ -72,7 +74,7 @@ def cell_of(stored: Stored) -> Cell:
                 pieces = level.of([when for when, *_ in here], brought)
                 rows[item, "left"] = {"pieces": pieces, "sold": len(here)}
         windows.append((ServedWindow(MergedWindow("batch", 1, rows), "final", True),))
-    (cell,) = cells([STOCK], [(START, START + WINDOWS * WINDOW)], windows)
+    (cell,) = cells([STOCK], [Slot(START, START + WINDOWS * WINDOW)], windows)
     return cell
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from tally.algebra.parts import Histogram, Level, Part, Sum, Uniques, Value
+from tally.algebra.level import Level
+from tally.algebra.parts import Histogram, Part, Sum, Uniques, Value
 from tests.laws.test_parts import brought, value
 
 SEARCH = settings(

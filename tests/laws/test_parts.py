@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tally.algebra.level import Level
 from tally.algebra.parts import (
     MOST_PART,
     MOST_SUM,
     Count,
     Histogram,
-    Level,
     Max,
     Min,
     Part,

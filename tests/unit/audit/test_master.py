@@ -15,18 +15,9 @@ from ops.audit.against_master import compare_values
 from ops.audit.master import Fates, Master
 from ops.audit.topics import OffsetSpan
 from runtime.sources import SALES, TRAFFIC
+from tally.algebra.level import Level
 from tally.algebra.merge import Axes, Parts
-from tally.algebra.parts import (
-    MOST_PART,
-    Count,
-    Histogram,
-    Level,
-    Max,
-    Min,
-    Part,
-    Sum,
-    Uniques,
-)
+from tally.algebra.parts import MOST_PART, Count, Histogram, Max, Min, Part, Sum, Uniques
 from tally.errors import TallyError
 from tally.families import Family
 from tally.settings import Settings

@@ -187,7 +187,7 @@ def airflow_options() -> set[str]:
 
 
 def test_every_image_that_rebuilds_holds_what_a_definition_is_computed_of() -> None:
-    folders = {name.partition("/")[0] for name in (*TRANSFORMS, PARTS, FOLDS, *DECIDE)}
+    folders = {name.partition("/")[0] for name in (*TRANSFORMS, *PARTS, FOLDS, *DECIDE)}
 
     rebuilding = [copied for copied in copied_by_image() if "batch_layer" in copied]
 

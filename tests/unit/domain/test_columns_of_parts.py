@@ -8,7 +8,8 @@ from runtime.sources import PARTS, family_of
 from schemas.generated import views_of
 from schemas.loader import own_sources
 from schemas.source import COLUMN_TYPES, PartShape
-from tally.algebra.parts import Count, Histogram, Level, Max, Min, Part, Sum, Uniques
+from tally.algebra.level import Level
+from tally.algebra.parts import Count, Histogram, Max, Min, Part, Sum, Uniques
 from tally.families import Family
 
 EVERY = (Sum("total"), Count("count"), Min("least"), Max("most"), Uniques("seen"), Histogram("by"))

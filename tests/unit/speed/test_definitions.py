@@ -17,14 +17,17 @@ from runtime.definitions import RECORDED, digest_of, refuse_changed, tables_of
 from runtime.repository import REPOSITORY
 from runtime.sources import FAMILIES, SALES, TRAFFIC
 from schemas.loader import own_sources
-from tally.algebra.parts import Histogram, Level, Max, Min, Sum, Uniques
-from tally.definition import DECIDE, FOLDS, PARTS, TRANSFORMS, definition_digest, sources
+from tally.algebra.level import Level
+from tally.algebra.parts import Histogram, Max, Min, Sum, Uniques
+from tally.definition import DECIDE, FOLDS, TRANSFORMS, definition_digest, sources
+from tally.definition import PARTS as ALL_PARTS
 from tally.errors import DefinitionChanged
 from tally.families import Family
 from tally.kinds.derived import DERIVED
 from tally.kinds.level import LEVEL
 
 CODE = sources(REPOSITORY)
+PARTS, LEVELS = ALL_PARTS
 PHONES = Family("phones", ("zone",), (Uniques("visitors"),), epoch=1)
 QUEUES = Family("queues", (), (Max("longest"), Min("shortest"), Histogram("waits")), epoch=1)
 STOCK = Family("stock", ("item",), (Level("pieces"),), epoch=1, kind=LEVEL)
@@ -102,7 +105,7 @@ def test_job_ends_as_refused_with_one_line_before_it_asks_for_anything(
         (PARTS, "min(brought, default=None)", "min(brought, default=0)", {"queues"}),
         (FOLDS, "F.greatest(so_far, event[name])", "event[name]", {"queues"}),
         (PARTS, "STEPS: ClassVar[int] = 5", "STEPS: ClassVar[int] = 6", {"queues"}),
-        (PARTS, "events[max(counts, default=0) :]", "events", {"stock"}),
+        (LEVELS, "events[max(counts, default=0) :]", "events", {"stock"}),
         (FOLDS, "place + 1", "place", {"stock"}),
         (PARTS, "whole - taken", "taken - whole", {"sales", "traffic", "visits"}),
         ("tally/kinds/level.py", "class LevelKind(", "class Level(", {"stock"}),
@@ -164,7 +167,7 @@ def test_digest_is_the_same_for_a_python_whose_trees_have_more_fields(
     assert _digest(SALES, CODE) == before
 
 
-@pytest.mark.parametrize("file", [*TRANSFORMS, PARTS, FOLDS, *DECIDE])
+@pytest.mark.parametrize("file", [*TRANSFORMS, *ALL_PARTS, FOLDS, *DECIDE])
 def test_comment_and_docstrings_do_not_change_the_definition(file: str) -> None:
     remarked = '# A remark.\n"""Other words, ' + CODE[file].removeprefix('"""')
     inside = remarked.replace('    """The ', '    """In other words, the ')
