@@ -22,6 +22,7 @@ from speed_layer.floor import (
     kept_handover,
     refuse_unknown_past,
 )
+from speed_layer.source import ReadStream, canonical_stream
 from tally.errors import Refused
 from tally.families import Family
 from tally.settings import Settings
@@ -49,10 +50,15 @@ def floor_of(driver: "Driver", family: Family, starting: Offsets) -> datetime | 
 
 @dataclass(frozen=True)
 class Begin:
-    """How queries without a checkpoint begin; `given` is the text of --starting-offsets."""
+    """How queries without a checkpoint begin, and how any query reads.
+
+    `given` is the text of --starting-offsets.
+    """
 
     given: str = "{}"
     find_floor: FindFloor = floor_of
+    # With a checkpoint too: Spark goes on at its offsets, but the source is made at each start.
+    read: ReadStream = canonical_stream
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,19 @@ from speed_layer import driver
 from speed_layer.handover import Begin, FindFloor, floor_of
 from speed_layer.keeper import Planned
 from speed_layer.sink.rows import MakeSink, RowSink
+from speed_layer.source import ReadStream, canonical_stream
 from speed_layer.views import QUERY, start_views
 
 
 def main(
-    argv: Sequence[str] | None = None, sink: MakeSink = RowSink, find_floor: FindFloor = floor_of
+    argv: Sequence[str] | None = None,
+    sink: MakeSink = RowSink,
+    find_floor: FindFloor = floor_of,
+    read: ReadStream = canonical_stream,
 ) -> int:
     """Exit code of the job (runtime/job.py).
 
-    `sink` and `find_floor` are the seams at which tests put in what is wrong.
+    `sink`, `find_floor` and `read` are the seams at which tests put in what is wrong.
     """
     parser = argparse.ArgumentParser(prog="python -m speed_layer.job", description=__doc__)
     parser.add_argument(
@@ -29,7 +33,9 @@ def main(
             " earliest records kept"
         ),
     )
-    begin = Begin(parser.parse_args(argv).starting_offsets, find_floor)
+    # By arguments and by no setting: nothing that is wrong on purpose can be switched on where it
+    # runs in earnest (tests/controls).
+    begin = Begin(parser.parse_args(argv).starting_offsets, find_floor, read)
     return driver.main("speed layer", lambda: [planned_views(sink)], begin)
 
 

@@ -23,7 +23,7 @@ from speed_layer.floor import Handover
 from speed_layer.handover import Driver, settle_handover
 from speed_layer.lastread import checked_memory
 from speed_layer.progress import Progress
-from speed_layer.source import canonical_stream, refuse_data_loss, retained
+from speed_layer.source import refuse_data_loss, retained
 from tally.errors import DataLoss, Refused, TallyError
 from tally.families import Family
 from tally.settings import Settings
@@ -86,7 +86,7 @@ class Keeper:
         # grown beyond them.
         memory = checked_memory(settings, checkpoint, held)
         log.info("query", name=planned.name, floors=begins.floors, from_offsets=position)
-        records = canonical_stream(
+        records = driver.begin.read(
             driver.spark, settings, begins.starting, planned.most_records(settings)
         )
         self._query = planned.start(driver, records, begins)

@@ -3,8 +3,9 @@
 It stops when records are gone.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -21,6 +22,10 @@ TIMEOUT_SECONDS, HASTE_SECONDS = 30.0, 5.0
 # A fetch left open at the end of one micro-batch holds up the next one for as long; Kafka's default
 # is half a second.
 FETCH_WAIT_MILLIS = 20
+
+
+# Gives what canonical_stream() gives of the same arguments.
+ReadStream: TypeAlias = Callable[[SparkSession, Settings, TopicOffsets, int], DataFrame]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What is counted of a partition is a function of its records in their order: of no cut into
 micro-batches, of no restart."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -85,15 +85,17 @@ def by_the_rule(log: Sequence[Sold]) -> tuple[Rows, int]:
     return rows, late
 
 
-def taken(log: Sequence[Sold], cuts: Sequence[int]) -> tuple[Rows, int, Prefix, list[WindowRow]]:
+def taken(
+    log: Sequence[Sold], cuts: Sequence[int], make: Callable[..., Prefix] = Prefix
+) -> tuple[Rows, int, Prefix, list[WindowRow]]:
     """What the state makes of the log in these micro-batches, begun again from what is kept
     after each; all rows as they came."""
     pages: dict[tuple[int, int], bytes] = {}
-    prefix, late = Prefix(LATENESS, pages), 0
+    prefix, late = make(LATENESS, pages), 0
     told: list[WindowRow] = []
     bounds = sorted({0, len(log), *(cut for cut in cuts if cut < len(log))})
     for begin, end in pairwise(bounds):
-        prefix = Prefix(LATENESS, dict(prefix.pages), prefix.frontier, set(prefix.held))
+        prefix = make(LATENESS, dict(prefix.pages), prefix.frontier, set(prefix.held))
         told += prefix.take(records_of(log[begin:end]))
         late += prefix.late
     return (
@@ -141,14 +143,22 @@ def test_rows_of_a_window_follow_each_other_with_one_count_of_events(
             assert before.events <= row.events
 
 
+def behind_a_floor(
+    log: Sequence[Sold], position: int, cuts: Sequence[int], make: Callable[..., Prefix] = Prefix
+) -> tuple[Rows, Rows]:
+    """Rows of a state that begins at the position behind the floor, and of the first state those
+    from there on."""
+    below = log[:position]
+    floor = max((one.start for one in below), default=NEVER) + WINDOW_MILLIS
+    above = [one for one in log[position:] if one.start >= floor]
+    anew, whole = taken(above, cuts, make)[0], taken(log, [], make)[0]
+    return anew, {key: row for key, row in whole.items() if key[1] >= floor}
+
+
 @given(logs, st.integers(0, 40), st.lists(st.integers(0, 40), max_size=5))
 def test_state_behind_a_floor_counts_what_the_first_one_does(
     log: list[Sold], position: int, cuts: list[int]
 ) -> None:
-    below = log[:position]
-    floor = max((one.start for one in below), default=NEVER) + WINDOW_MILLIS
-    above = [one for one in log[position:] if one.start >= floor]
+    anew, whole = behind_a_floor(log, position, cuts)
 
-    anew, whole = taken(above, cuts)[0], taken(log, [])[0]
-
-    assert anew == {key: row for key, row in whole.items() if key[1] >= floor}
+    assert anew == whole

@@ -23,6 +23,7 @@ from runtime.processor.rivals import fenced_or_late
 from runtime.processor.transaction import Aborted, TransactionalProducer
 from tally.errors import Fenced, TallyError
 from tally.settings import Settings
+from tests.controls.no_member import no_member
 from tests.integration.ingest.conftest import (
     Start,
     committed_values,
@@ -192,6 +193,18 @@ def test_member_that_was_kicked_out_stores_nothing(
         old.deliver(lambda: stale)
 
     assert committed_values(settings, topics[1]) == VALUES
+
+
+def test_negative_control_positions_of_no_member_are_taken_from_who_was_kicked_out(
+    rivals: tuple[Member, Member], settings: Settings, topics: tuple[str, str]
+) -> None:
+    old, _ = rivals
+    of_a_test = settings.model_copy(update={"keyspace": "test_rivals"})
+
+    with no_member(of_a_test, topics[0]) as metadata:
+        old.deliver(metadata)
+
+    assert Counter(committed_values(settings, topics[1])) == Counter(2 * VALUES)
 
 
 def test_member_that_joins_again_has_forgotten_what_it_took(

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from runtime.offsets import Offsets
 from runtime.sources import SALES
 from speed_layer.sink.rows import MakeSink, RowSink, row_columns
-from speed_layer.source import canonical_stream
+from speed_layer.source import ReadStream, canonical_stream
 from speed_layer.views import QUERY, start_views
 from tally.families import Family
 from tally.frames import canonical_records, contributions, members_per_window, window_rows
@@ -73,6 +73,7 @@ class SpeedQuery:
     beside: tuple["OnTopic", ...] = ()
     # Called at each start.
     sink: Callable[[], MakeSink] = lambda: RowSink
+    read: ReadStream = canonical_stream
 
     @property
     def store(self) -> str:
@@ -119,9 +120,7 @@ class SpeedQuery:
             self.topic: self.starting or first,
             **{family.topic: first for family in self.beside},
         }
-        records = canonical_stream(
-            self.spark, self.settings, starting, self.settings.micro_batch_records
-        )
+        records = self.read(self.spark, self.settings, starting, self.settings.micro_batch_records)
         query = start_views(
             records, families, {self.family.name: self.floor}, self.settings, self.sink()
         )

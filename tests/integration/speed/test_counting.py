@@ -7,6 +7,7 @@ import pytest
 from runtime.connect import kafka_producer
 from runtime.sources import TRAFFIC
 from tally.partitions import partition_of
+from tests.controls.uncommitted import uncommitted_stream
 from tests.integration.speed.query import NOON, SpeedQuery
 from tests.support.canonical import interval
 
@@ -33,7 +34,8 @@ def test_receipt_of_a_till_with_a_reset_clock_stops_nobody(query: SpeedQuery) ->
     assert query.rows() == [(NOON, "USD", 1, 1, 100)]
 
 
-def test_record_of_an_aborted_transaction_is_not_counted(query: SpeedQuery) -> None:
+def one_aborted_and_one_committed(query: SpeedQuery) -> None:
+    """A receipt of 100 cents whose transaction was aborted, and one of 7 cents."""
     producer = kafka_producer(query.settings, {"transactional.id": query.topic})
     producer.init_transactions(30)
     producer.begin_transaction()
@@ -47,9 +49,22 @@ def test_record_of_an_aborted_transaction_is_not_counted(query: SpeedQuery) -> N
     producer.abort_transaction(30)
     query.send(query.sale(2, cents=7))
 
+
+def test_record_of_an_aborted_transaction_is_not_counted(query: SpeedQuery) -> None:
+    one_aborted_and_one_committed(query)
+
     query.run()
 
     assert query.rows() == [(NOON, "USD", 1, 1, 7)]
+
+
+def test_negative_control_who_reads_uncommitted_counts_what_was_aborted(query: SpeedQuery) -> None:
+    query = replace(query, read=uncommitted_stream)
+    one_aborted_and_one_committed(query)
+
+    query.run()
+
+    assert query.rows() == [(NOON, "USD", 2, 2, 107)]
 
 
 def test_each_currency_has_its_row_and_all_rows_carry_the_windows_events(query: SpeedQuery) -> None:

@@ -1,8 +1,13 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
+
+import pytest
 
 from runtime.lock import exclusive
+from speed_layer import driver, job
+from speed_layer.handover import Begin
 from speed_layer.keeper import failure as failed
 from tally.errors import DataLoss
 from tally.settings import Settings
@@ -51,3 +56,16 @@ def test_second_driver_on_the_same_checkpoint_is_refused_before_anything_starts(
 
     assert second.returncode == 1
     assert second.stderr.startswith("speed layer:") and "held by process" in second.stderr
+
+
+def test_what_is_put_in_at_the_seams_of_the_job_is_what_its_driver_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: list[Begin] = []
+    monkeypatch.setattr(driver, "main", lambda title, planned, begin: given.append(begin))
+    find_floor, read = cast(Any, object()), cast(Any, object())
+
+    job.main([], find_floor=find_floor, read=read)
+    job.main([])
+
+    assert given == [Begin("{}", find_floor, read), Begin()]

@@ -1,0 +1,28 @@
+"""Wrong on purpose: `python -m tests.controls.uncommitted` is the shipped job that reads what no
+transaction has committed, as a Kafka source of Spark's does that is told nothing."""
+
+import sys
+
+from pyspark.sql import DataFrame, SparkSession
+
+from runtime.offsets import TopicOffsets, text_of
+from speed_layer.job import main
+from tally.frames import canonical_records
+from tally.settings import Settings
+from tests.controls.guard import refuse_outside_tests
+
+
+def uncommitted_stream(
+    spark: SparkSession, settings: Settings, starting: TopicOffsets, most_records: int
+) -> DataFrame:
+    """As speed_layer.source.canonical_stream(), but of all that was ever sent."""
+    refuse_outside_tests(settings)
+    reader = spark.readStream.format("kafka").option("subscribe", ",".join(starting))
+    reader = reader.option("kafka.bootstrap.servers", settings.kafka)
+    reader = reader.option("startingOffsets", text_of(starting))
+    return canonical_records(reader.option("maxOffsetsPerTrigger", str(most_records)).load())
+
+
+if __name__ == "__main__":
+    refuse_outside_tests(Settings.load())
+    sys.exit(main(read=uncommitted_stream))
