@@ -41,20 +41,25 @@ class FamilyComparison:
         return self.windows > 0 and self.windows == self.equal
 
 
+def expected_windows(master: Master, scope: Scope = WHOLE) -> dict[str, dict[Key, Values]]:
+    """By family's name what must be served of the first copies by offset, by window."""
+    return {
+        name: {key: of for key, of in master.window_values(family).items() if scope.holds(*key)}
+        for name, family in FAMILIES.items()
+    }
+
+
 def compare_with_master(
-    session: Session, master: Master, scope: Scope = WHOLE
+    session: Session, expected: Mapping[str, Mapping[Key, Values]], scope: Scope = WHOLE
 ) -> dict[str, FamilyComparison]:
-    """By family's name every window that is served now, against the master's first copies by
-    offset."""
+    """By family's name every window that is served now, against the expected_windows()."""
     compared = {}
     for name, family in FAMILIES.items():
         served = {
             key: window.values or {}
             for key, window in merged_windows(session, scope, family).items()
         }
-        compared[name] = compare_values(
-            family, _in_scope(master.window_values(family), scope), served
-        )
+        compared[name] = compare_values(family, expected[name], served)
     return compared
 
 
@@ -139,7 +144,3 @@ def _differences(family: Family, key: Key, expected: Values, got: Values) -> lis
 def _plain(value: Value) -> Value:
     """The value with lists for the tuples that Cassandra's driver makes of pairs."""
     return [*map(_plain, value)] if isinstance(value, list | tuple) else value
-
-
-def _in_scope(windows: Mapping[Key, Values], scope: Scope) -> dict[Key, Values]:
-    return {key: values for key, values in windows.items() if scope.holds(*key)}

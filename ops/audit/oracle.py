@@ -1,14 +1,13 @@
 """Served values against the oracle, cell by cell."""
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
-import httpx
-
+from ops.audit.asking import READERS, asking, question_of
 from ops.audit.served import Key, is_covered, totals
 from ops.oracle.complete_journey import Totals, stores_in
 from tally.algebra.merge import MergedWindow
@@ -20,7 +19,6 @@ from tally.windows import WINDOW
 
 # Asked for by HTTP; units are compared in the rows alone.
 METRICS = {"transactions": "receipts", "revenue": "minor"}
-_READERS = 4
 
 
 @dataclass(frozen=True)
@@ -103,18 +101,17 @@ def compare_http(
     """Random windows asked of the API: half of them with receipts, half anywhere in the same days.
 
     Beside the value: what the answer calls complete is covered by a generation, and what one covers
-    is not missing.
+    is not missing. Raises TallyError where nothing is expected, or the API gives no answer.
     """
-    keys = _random_windows(
-        expected, sample.count, random.Random(sample.seed)
-    )  # a sample, not a secret
-    with (
-        httpx.Client(base_url=f"http://{api}", timeout=30) as client,
-        ThreadPoolExecutor(_READERS) as readers,
-    ):
+    if not expected:
+        raise TallyError("audit: the oracle has no receipts in this scope; widen --days or --store")
+    # A sample, not a secret.
+    keys = random_windows(expected, sample.count, random.Random(sample.seed))
+    with asking(api) as ask, ThreadPoolExecutor(READERS) as readers:
         answers = list(
             readers.map(
-                lambda key: {metric: _ask(client, metric, key) for metric in METRICS}, keys
+                lambda key: {metric: ask(metric, question_of(key), ())[0] for metric in METRICS},
+                keys,
             ),
         )
     wrong: list[Difference] = []
@@ -164,15 +161,13 @@ def is_honest(
     return not (covered and row["source"] == "missing")
 
 
-def _random_windows(
-    expected: Mapping[Key, Totals],
-    count: int,
-    chance: random.Random,
-) -> list[Key]:
-    filled, stores = sorted(expected), stores_in(expected)
-    if not filled:
-        raise TallyError("audit: the oracle has no receipts in this scope; widen --days or --store")
-    first, last = min(start for _, start in filled), max(start for _, start in filled)
+def random_windows(filled: Collection[Key], count: int, chance: random.Random) -> list[Key]:
+    """So many windows of the stores and days of those that are filled, of which there is one.
+
+    Half of them are filled, a window may come twice.
+    """
+    known, stores = sorted(filled), stores_in(filled)
+    first, last = min(start for _, start in known), max(start for _, start in known)
     # Half of them anywhere: most quarter hours are empty, and a zero is an answer too.
     grid = (last - first) // WINDOW + 1
     anywhere = [
@@ -182,22 +177,4 @@ def _random_windows(
         )
         for _ in range(count // 2)
     ]
-    return anywhere + [chance.choice(filled) for _ in range(count - len(anywhere))]
-
-
-def _ask(client: httpx.Client, metric: str, key: Key) -> dict[str, Any]:
-    """The API's row of one window. Raises TallyError on any other answer than 200."""
-    store, start = key
-    asked = {
-        "store": store,
-        "from": instant_text(start),
-        "to": instant_text(start + WINDOW),
-        "grain": "15m",
-    }
-    answer = client.get(f"/v1/metrics/{metric}", params=asked)
-    if answer.status_code != httpx.codes.OK:
-        raise TallyError(
-            f"audit: {answer.request.url} answered {answer.status_code}: {answer.text[:200]}"
-        )
-    row: dict[str, Any] = answer.json()["rows"][0]
-    return row
+    return anywhere + [chance.choice(known) for _ in range(count - len(anywhere))]

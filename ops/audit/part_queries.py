@@ -56,6 +56,7 @@ def _whole(found: Any) -> Value:
 
 
 def _pairs(found: Any) -> Value:
+    # Ascending, as a value is stored: equal counts are equal lists.
     return [[end, count] for end, count in sorted(found.items())]
 
 

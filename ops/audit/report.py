@@ -5,18 +5,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from cassandra.cluster import Session
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ops.audit.against_master import FamilyComparison, compare_with_master
+from ops.audit.against_master import FamilyComparison, compare_with_master, expected_windows
+from ops.audit.asking import asking
+from ops.audit.by_catalogue import ApiComparison, AskedFamily, compare_answers
 from ops.audit.ledgers import Ledgers, read_ledgers
 from ops.audit.master import Master
 from ops.audit.oracle import Comparison, Sample, compare_http, compare_rows
 from ops.audit.served import merged_windows, published_claims
 from ops.oracle.complete_journey import Scope, window_totals
 from runtime.connect import cassandra_session
-from runtime.sources import SALES
+from runtime.sources import FAMILIES, SALES
 from tally.algebra.parts import Value
 from tally.settings import Settings
 
@@ -46,7 +49,7 @@ class Audit:
 
     ledgers: Ledgers | None
     rows: Comparison | None
-    http: Comparison | None
+    http: Comparison | ApiComparison | None
     seconds: float
     families: Mapping[str, FamilyComparison] = field(default_factory=dict)
 
@@ -67,32 +70,65 @@ class Audit:
 def run_audit(settings: Settings, wanted: WantedProof, say: Callable[[str], None]) -> Audit:
     """Audit what is served now; `say` gets one line before each step that takes seconds."""
     started = time.monotonic()
-    ledgers = rows = http = None
+    ledgers = rows = None
+    http: Comparison | ApiComparison | None = None
+    families: Mapping[str, FamilyComparison] = {}
     with cassandra_session(settings) as session:
         if wanted.ledger:
             say("audit: reading every committed record of Kafka and the master dataset")
             ledgers = read_ledgers(settings, session)
-        families = (
-            compare_with_master(session, Master(settings), wanted.scope)
-            if wanted.against_master
-            else {}
-        )
+        proof = _Proof(settings, session, wanted, say)
         # The oracle knows the receipts of the package alone: whatever else was sent would be a
         # difference.
-        if wanted.oracle and not wanted.against_master:
-            say("audit: comparing every served window with the oracle")
-            expected = window_totals(wanted.scope)
-            rows = compare_rows(expected, merged_windows(session, wanted.scope, SALES))
-            if wanted.http:
-                say(f"audit: asking the API for {wanted.http:,} random windows")
-                http = compare_http(
-                    settings.api,
-                    expected,
-                    # By seed: a sample that has found something can be drawn again.
-                    Sample(wanted.http, wanted.seed),
-                    published_claims(session, SALES),
-                )
+        if wanted.against_master:
+            families, http = proof.by_master()
+        elif wanted.oracle:
+            rows, http = proof.by_oracle()
     return Audit(ledgers, rows, http, round(time.monotonic() - started, 1), families)
+
+
+@dataclass(frozen=True)
+class _Proof:
+    """What served values are compared with, and by what means."""
+
+    settings: Settings
+    session: Session
+    wanted: WantedProof
+    say: Callable[[str], None]
+
+    def by_oracle(self) -> tuple[Comparison, Comparison | None]:
+        """The real receipts: every window's rows, and random ones by HTTP."""
+        self.say("audit: comparing every served window with the oracle")
+        expected = window_totals(self.wanted.scope)
+        rows = compare_rows(expected, merged_windows(self.session, self.wanted.scope, SALES))
+        if not self.wanted.http:
+            return rows, None
+        self._say_sample()
+        claims = published_claims(self.session, SALES)
+        return rows, compare_http(self.settings.api, expected, self._sample, claims)
+
+    def by_master(self) -> tuple[dict[str, FamilyComparison], ApiComparison | None]:
+        """Whatever was sent, of all families: every window's rows, and random ones by HTTP."""
+        self.say("audit: comparing every served window with the master dataset")
+        expected = expected_windows(Master(self.settings), self.wanted.scope)
+        compared = compare_with_master(self.session, expected, self.wanted.scope)
+        if not self.wanted.http:
+            return compared, None
+        self._say_sample()
+        asked = [
+            AskedFamily(family, expected[name], published_claims(self.session, family))
+            for name, family in FAMILIES.items()
+        ]
+        with asking(self.settings.api) as ask:
+            return compared, compare_answers(ask, asked, self._sample)
+
+    @property
+    def _sample(self) -> Sample:
+        # By seed: a sample that has found something can be drawn again.
+        return Sample(self.wanted.http, self.wanted.seed)
+
+    def _say_sample(self) -> None:
+        self.say(f"audit: asking the API for {self.wanted.http:,} random windows")
 
 
 def as_json(audit: Audit) -> dict[str, Any]:
@@ -131,16 +167,15 @@ def show(audit: Audit, console: Console) -> None:
     """Print the ledgers, the comparisons with how many cells they compared, and the verdict."""
     if audit.ledgers is not None:
         _show_ledgers(audit.ledgers, console)
-    for name, comparison in (
-        ("oracle, merge over all rows", audit.rows),
-        ("oracle, random windows by HTTP", audit.http),
-    ):
-        if comparison is not None:
-            sums = f"{comparison.receipts:,} receipts, {comparison.minor:,} cents"
-            _show_comparison(name, comparison, sums, console)
+    if audit.rows is not None:
+        _show_comparison("oracle, merge over all rows", audit.rows, _sums(audit.rows), console)
     for family, compared in audit.families.items():
         totals = (f"{part} {total:,}" for part, total in compared.totals.items())
         _show_comparison(f"master, {family}", compared, ", ".join(totals), console)
+    if audit.http is not None:
+        against = "oracle" if isinstance(audit.http, Comparison) else "master"
+        name = f"{against}, random windows by HTTP"
+        _show_comparison(name, audit.http, _sums(audit.http), console)
     if audit.is_empty:
         console.print("master: no window of any family in this scope; widen --days or --store")
     console.print(f"audit {'holds' if audit.ok else 'FAILED'} after {audit.seconds} s")
@@ -212,8 +247,17 @@ def _numbers(*values: int) -> list[str]:
     return [f"{value:,}" for value in values]
 
 
+def _sums(comparison: Comparison | ApiComparison) -> str:
+    if isinstance(comparison, Comparison):
+        return f"{comparison.receipts:,} receipts, {comparison.minor:,} cents"
+    return f"{comparison.rows:,} rows of the catalogue's sums"
+
+
 def _show_comparison(
-    name: str, comparison: Comparison | FamilyComparison, sums: str, console: Console
+    name: str,
+    comparison: Comparison | FamilyComparison | ApiComparison,
+    sums: str,
+    console: Console,
 ) -> None:
     console.print(f"{name}: {comparison.equal:,} of {comparison.windows:,} windows equal; {sums}")
     for difference in comparison.differences[:_SHOWN]:

@@ -22,7 +22,9 @@ def register(app: typer.Typer) -> None:
 def audit(
     store: Annotated[str, typer.Option(help="store ids, comma between; default all")] = "",
     days: Annotated[str, typer.Option(help="UTC days A..B, both inclusive; default all")] = "",
-    http: Annotated[int, typer.Option(min=0, help="random windows to ask of the API")] = 1000,
+    http: Annotated[
+        int, typer.Option(min=0, help="random windows to ask of the API, 0 for none")
+    ] = 1000,
     seed: Annotated[int, typer.Option(help="seed of the random windows")] = 1,
     only: Annotated[str, typer.Option(help="ledger or oracle; default both")] = "",
     against: Annotated[

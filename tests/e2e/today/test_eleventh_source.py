@@ -223,6 +223,7 @@ class TestEleventhSource:
             "arrived": sum(one.arrived for one in everything),
             "waited_seconds": sum(one.waited_seconds for one in everything),
         }
+        assert found["http"]["windows"] == found["http"]["equal"] >= 1000
 
     def test_its_documents_are_written_with_those_of_the_product(
         self, loop: Loop, tmp_path: Path

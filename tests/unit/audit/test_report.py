@@ -1,13 +1,23 @@
 """What an audit says of itself: whether it holds, and what it shows of a difference."""
 
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
+from ops.audit import report
 from ops.audit.against_master import FamilyComparison
+from ops.audit.by_catalogue import ApiComparison
 from ops.audit.oracle import Difference
-from ops.audit.report import Audit, show
+from ops.audit.report import Audit, WantedProof, as_json, run_audit, show
+from ops.oracle.complete_journey import WHOLE
+from tally.settings import Settings
+from tests.support.stored_rows import StoredSession
+from tests.unit.audit.test_master import ROWS, opened
 
 EQUAL = FamilyComparison(windows=2, equal=2, totals={}, differences=[])
 NONE = FamilyComparison(windows=0, equal=0, totals={}, differences=[])
@@ -58,3 +68,69 @@ def test_differences_of_long_lists_are_shown_from_where_they_differ() -> None:
     ) in told
     assert "persons: expected 2 values, from number 0 [1, 2], got 0 values" in told
     assert "shortest: expected 4, got None" in told
+
+
+class Api:
+    """In the place of the API: notes what it is asked, and knows of no window."""
+
+    def __init__(self) -> None:
+        self.asked: set[tuple[str, tuple[str, ...]]] = set()
+
+    @contextmanager
+    def asking(self, _api: str) -> Iterator[Any]:
+        yield self._rows
+
+    def _rows(self, metric: str, _window: Mapping[str, str], by: Sequence[str]) -> Any:
+        self.asked.add((metric, tuple(by)))
+        row = {"value": None, "source": "missing", "status": "provisional", "complete": False}
+        return [{**row, "by": dict.fromkeys(by)}]
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Api:
+    """Beside it a Cassandra without rows."""
+    made, session = Api(), StoredSession({})
+    monkeypatch.setattr(report, "asking", made.asking)
+    monkeypatch.setattr(report, "cassandra_session", lambda _settings: nullcontext(session))
+    return made
+
+
+def audited(home: Path, http: int) -> Audit:
+    """An audit of what is served against a small master, with so many windows by HTTP."""
+    opened(home, ROWS)
+    wanted = WantedProof(WHOLE, http, seed=1, ledger=False, oracle=True, against_master=True)
+    return run_audit(Settings(home=home), wanted, lambda _: None)
+
+
+def test_audit_against_the_master_asks_the_api_for_each_sum_of_every_family(
+    tmp_path: Path, api: Api
+) -> None:
+    found = audited(tmp_path, http=20)
+
+    sums = ("transactions", "revenue", "gross_revenue", "units")
+    assert api.asked == {(name, by) for name in sums for by in ((), ("currency",))} | {
+        ("visitors_in", ())
+    }
+    assert isinstance(found.http, ApiComparison) and found.http.windows == 20
+    assert not found.http.ok and not found.ok
+    told = as_json(found)
+    assert told["http"]["windows"] == 20 and told["oracle"] is None
+    assert told["master"]["traffic"]["windows"] == 1
+
+
+def test_no_window_by_http_is_none(tmp_path: Path, api: Api) -> None:
+    found = audited(tmp_path, http=0)
+
+    assert (found.http, as_json(found)["http"], api.asked) == (None, None, set())
+
+
+def test_what_the_api_answered_is_shown_beside_the_rows() -> None:
+    http = ApiComparison(2, 1, 9, [Difference("1", "2026-03-02T10:00", "units", 2.5, 2)])
+    console = Console(record=True, width=200)
+
+    show(Audit(None, None, http, 1.0, {"sales": EQUAL}), console)
+
+    told = console.export_text()
+    assert "master, random windows by HTTP: 1 of 2 windows equal; 9 rows of the catalogue" in told
+    assert "store 1 2026-03-02T10:00 units: expected 2.5, got 2" in told
+    assert "audit FAILED" in told

@@ -1,0 +1,69 @@
+"""Windows asked of the API by HTTP, each by itself."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import httpx
+
+from ops.audit.served import Key
+from tally.errors import StackError, TallyError
+from tally.instants import instant_text
+from tally.windows import WINDOW
+
+# Questions at once.
+READERS = 4
+# The most that the API gives in one answer.
+_MOST_ROWS = "10000"
+_SECONDS = 30
+
+
+def question_of(key: Key) -> dict[str, str]:
+    """The parameters by which the API is asked for one window."""
+    store, start = key
+    return {
+        "store": store,
+        "from": instant_text(start),
+        "to": instant_text(start + WINDOW),
+        "grain": "15m",
+    }
+
+
+@contextmanager
+def asking(api: str) -> Iterator[Callable[..., list[dict[str, Any]]]]:
+    """A function that asks the API: ask(metric, question_of(key), dimensions) are all its rows.
+
+    It raises TallyError on any other answer than 200, StackError without one.
+    """
+    with httpx.Client(base_url=f"http://{api}", timeout=_SECONDS) as client:
+        yield partial(_rows, client)
+
+
+def _rows(
+    client: httpx.Client, metric: str, asked: Mapping[str, str], by: Sequence[str]
+) -> list[dict[str, Any]]:
+    more = {"by": ",".join(by), "limit": _MOST_ROWS} if by else {}
+    page, parameters = f"/v1/metrics/{metric}", {**asked, **more}
+    rows: list[dict[str, Any]] = []
+    while page:
+        answer = _answer(client, page, parameters)
+        rows += answer["rows"]
+        # The address of the next page has all of the question.
+        page, parameters = answer.get("next"), {}
+    return rows
+
+
+def _answer(client: httpx.Client, path: str, parameters: Mapping[str, str]) -> Any:
+    try:
+        answer = client.get(path, params=parameters or None)
+    except httpx.TransportError as error:
+        raise StackError(
+            f"audit: the API at {client.base_url} does not answer ({error!r});"
+            " `tally up api` starts it, --http 0 leaves it out"
+        ) from error
+    if answer.status_code != httpx.codes.OK:
+        raise TallyError(
+            f"audit: {answer.request.url} answered {answer.status_code}: {answer.text[:200]}"
+        )
+    return answer.json()

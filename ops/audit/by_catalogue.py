@@ -1,0 +1,201 @@
+"""Answers of the API against the master, by the metric catalogue.
+
+In each family each metric that is a sum of its parts is asked, whole and by each of its dimensions.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import date
+from fractions import Fraction
+from functools import partial
+from typing import Any, TypeAlias
+
+from ops.audit.asking import READERS, question_of
+from ops.audit.oracle import Difference, Sample, is_honest, random_windows
+from ops.audit.served import Key
+from schemas import loader
+from tally.algebra.merge import Axes, Parts
+from tally.algebra.parts import Sum
+from tally.families import CURRENCY, Family
+from tally.generation import Generation
+
+Row: TypeAlias = Mapping[str, Any]
+# The rows of a metric of one window (as question_of() names it), by the dimensions.
+Ask: TypeAlias = Callable[[str, Mapping[str, str], Sequence[str]], Iterable[Row]]
+Values: TypeAlias = Mapping[Axes, Parts]
+# Values of the dimensions of a question, in their order; () is the whole.
+Split: TypeAlias = tuple[str | None, ...]
+# The API answers for 1971 to 2169 (serving/query/question.py): a till's clock may say another year.
+_FIRST_YEAR, _LAST_YEAR = 1972, 2168
+
+
+@dataclass(frozen=True)
+class SumMetric:
+    """A metric that is a weighted sum of one family's parts, and the dimensions that it has."""
+
+    id: str
+    weights: Mapping[str, int]
+    divide_by: int
+    by: tuple[str, ...]
+    is_money: bool = False
+
+    def value(self, rows: Iterable[Parts]) -> int | float:
+        """The metric of these rows together, in its unit."""
+        total = sum(weight * row[part] for row in rows for part, weight in self.weights.items())
+        # Exact up to the one rounding of a float: the API must not be right by the audit's mistake.
+        value = Fraction(total, self.divide_by)
+        return int(value) if value.denominator == 1 else float(value)
+
+    @property
+    def questions(self) -> Sequence[tuple[str, ...]]:
+        """The dimensions of each question: each alone and all of them together, then none.
+
+        The currency is the first.
+        """
+        each = sorted((name,) for name in self.by)
+        together = [self.by] if len(self.by) > 1 else []
+        return [*sorted(each, key=lambda by: by != (CURRENCY,)), *together, ()]
+
+
+@dataclass(frozen=True)
+class AskedFamily:
+    """A family, what it must show, and what is published of its days.
+
+    `values`: parts by axes of each (store, window start in UTC) with records.
+    """
+
+    family: Family
+    values: Mapping[Key, Values]
+    claims: Mapping[date, Generation]
+
+
+@dataclass(frozen=True)
+class ApiComparison:
+    """How many windows were asked and equal, in how many rows, and each row that differs."""
+
+    windows: int
+    equal: int
+    rows: int
+    differences: list[Difference]
+
+    @property
+    def ok(self) -> bool:
+        """Whether something was compared and everything is equal."""
+        return self.windows > 0 and self.windows == self.equal
+
+
+def sum_metrics(family: Family) -> list[SumMetric]:
+    """The metrics of the catalogue that are sums of this family's parts alone, by id."""
+    parts = {part.name for part in family.parts if isinstance(part, Sum)}
+    return [
+        SumMetric(
+            entry["id"],
+            entry["value"]["sum"],
+            entry["value"].get("divide_by", 1),
+            tuple(dimension for dimension in entry["by"] if dimension in family.axes),
+            is_money=entry["unit"] == "minor",
+        )
+        for entry in loader.metrics()
+        # The same name may be a part of two families.
+        if entry["families"] == [family.name] and parts.issuperset(entry["value"].get("sum", [""]))
+    ]
+
+
+def compare_answers(
+    ask: Ask, families: Sequence[AskedFamily], sample: Sample, readers: int = READERS
+) -> ApiComparison | None:
+    """Random windows of the families, asked of the API: half of them with records.
+
+    Each metric's value is compared, whole and by its dimensions, and beside it what the answer
+    claims of itself. None where there is nothing to ask: no family has both windows and a metric
+    that is a sum.
+    """
+    drawn = [*_drawn(families, sample)]
+    with ThreadPoolExecutor(readers) as pool:
+        found = list(pool.map(lambda one: _compared(ask, *one), drawn))
+    if not found:
+        return None
+    return ApiComparison(
+        windows=len(found),
+        equal=sum(not wrong for _, wrong in found),
+        rows=sum(rows for rows, _ in found),
+        differences=[difference for _, wrong in found for difference in wrong],
+    )
+
+
+def _drawn(families: Sequence[AskedFamily], sample: Sample) -> Iterator[tuple[AskedFamily, Key]]:
+    """The windows, shared among the families: at least one of each that can be asked."""
+    chance = random.Random(sample.seed)  # a sample, not a secret
+    there = [(asked, _askable(asked)) for asked in families if sum_metrics(asked.family)]
+    filled = [(asked, keys) for asked, keys in there if keys]
+    for place, (asked, keys) in enumerate(filled):
+        share = sample.count // len(filled) + (place < sample.count % len(filled))
+        # Also where fewer are wanted than there are families: none is proved by another's windows.
+        for key in random_windows(keys, max(1, share), chance):
+            yield asked, key
+
+
+def _askable(asked: AskedFamily) -> list[Key]:
+    return [key for key in asked.values if _FIRST_YEAR <= key[1].year <= _LAST_YEAR]
+
+
+def _compared(ask: Ask, asked: AskedFamily, key: Key) -> tuple[int, list[Difference]]:
+    """How many rows were answered about the window, and what of them differs."""
+    count, wrong = 0, list[Difference]()
+    for metric in sum_metrics(asked.family):
+        currencies = 1
+        for by in metric.questions:
+            # What does not add up is refused, and asked by currency: that question came first.
+            if metric.is_money and currencies > 1 and CURRENCY not in by:
+                continue
+            rows = [*ask(metric.id, question_of(key), by)]
+            if by == (CURRENCY,):
+                currencies = len(rows)
+            count += len(rows)
+            answered = {tuple(row["by"][name] for name in by): row for row in rows}
+            wrong += _differences(asked, key, _Question(metric, by), answered)
+    return count, wrong
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A metric by some dimensions."""
+
+    metric: SumMetric
+    by: tuple[str, ...]
+
+    def expected(self, family: Family, values: Values) -> dict[Split, int | float]:
+        """The metric's value by split, of the splits that have records; the whole always has."""
+        places = [family.axes.index(name) for name in self.by]
+        rows: dict[Split, list[Parts]] = {} if self.by else {(): []}
+        for axes, parts in values.items():
+            rows.setdefault(tuple(axes[place] for place in places), []).append(parts)
+        return {split: self.metric.value(some) for split, some in rows.items()}
+
+    def name(self, split: Split) -> str:
+        """How a difference names it: `revenue currency=USD`."""
+        named = zip(self.by, split, strict=True)
+        return " ".join((self.metric.id, *(f"{name}={value}" for name, value in named)))
+
+
+def _differences(
+    asked: AskedFamily, key: Key, question: _Question, answered: Mapping[Split, Row]
+) -> Iterator[Difference]:
+    where = partial(Difference, key[0], question_of(key)["from"])
+    expected = question.expected(asked.family, asked.values.get(key, {}))
+    # Of a window without records nobody may know even that: is_honest() says where one must.
+    is_empty = key not in asked.values
+    for split, row in answered.items():
+        name, should, got = question.name(split), expected.get(split, 0), row["value"]
+        is_unknown = got is None and row["source"] == "missing"
+        if got != should and not (is_unknown and is_empty):
+            yield where(name, should, got)
+        # Values alone would let pass an API that calls everything final.
+        if not is_honest(row, key[1], asked.claims):
+            yield where(f"{name}: {row['source']}, {row['status']}", should, got)
+    for split in expected.keys() - answered.keys():
+        # A row of nothing may be there or not; the whole is always answered.
+        if expected[split] or not split:
+            yield where(question.name(split), expected[split], None)
