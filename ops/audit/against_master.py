@@ -41,12 +41,17 @@ class FamilyComparison:
         return self.windows > 0 and self.windows == self.equal
 
 
-def expected_windows(master: Master, scope: Scope = WHOLE) -> dict[str, dict[Key, Values]]:
+def expected_windows(
+    master: Master,
+    scope: Scope = WHOLE,
+) -> dict[str, dict[Key, Values]]:
     """By family's name what must be served of the first copies by offset, by window."""
-    return {
-        name: {key: of for key, of in master.window_values(family).items() if scope.holds(*key)}
-        for name, family in FAMILIES.items()
-    }
+
+    def in_scope(family: Family) -> dict[Key, Values]:
+        windows = master.window_values(family).items()
+        return {key: of for key, of in windows if scope.holds(*key)}
+
+    return {name: in_scope(family) for name, family in FAMILIES.items()}
 
 
 def compare_with_master(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import httpx
 
@@ -30,8 +30,11 @@ def question_of(key: Key) -> dict[str, str]:
     }
 
 
+Row: TypeAlias = dict[str, Any]
+
+
 @contextmanager
-def asking(api: str) -> Iterator[Callable[..., list[dict[str, Any]]]]:
+def asking(api: str) -> Iterator[Callable[..., list[Row]]]:
     """A function that asks the API: ask(metric, question_of(key), dimensions) are all its rows.
 
     It raises TallyError on any other answer than 200, StackError without one.
@@ -42,10 +45,10 @@ def asking(api: str) -> Iterator[Callable[..., list[dict[str, Any]]]]:
 
 def _rows(
     client: httpx.Client, metric: str, asked: Mapping[str, str], by: Sequence[str]
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     more = {"by": ",".join(by), "limit": _MOST_ROWS} if by else {}
     page, parameters = f"/v1/metrics/{metric}", {**asked, **more}
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     while page:
         answer = _answer(client, page, parameters)
         rows += answer["rows"]

@@ -16,6 +16,7 @@ from ops.audit.asking import READERS, question_of
 from ops.audit.oracle import Difference, Sample, is_honest, random_windows
 from ops.audit.served import Key
 from schemas import loader
+from schemas.metric import AdditiveShape
 from tally.algebra.merge import Axes, Parts
 from tally.algebra.parts import Sum
 from tally.families import CURRENCY, Family
@@ -23,7 +24,8 @@ from tally.generation import Generation
 
 Row: TypeAlias = Mapping[str, Any]
 # The rows of a metric of one window (as question_of() names it), by the dimensions.
-Ask: TypeAlias = Callable[[str, Mapping[str, str], Sequence[str]], Iterable[Row]]
+Asked: TypeAlias = Mapping[str, str]
+Ask: TypeAlias = Callable[[str, Asked, Sequence[str]], Iterable[Row]]
 Values: TypeAlias = Mapping[Axes, Parts]
 # Values of the dimensions of a question, in their order; () is the whole.
 Split: TypeAlias = tuple[str | None, ...]
@@ -43,7 +45,8 @@ class SumMetric:
 
     def value(self, rows: Iterable[Parts]) -> int | float:
         """The metric of these rows together, in its unit."""
-        total = sum(weight * row[part] for row in rows for part, weight in self.weights.items())
+        weights = self.weights.items()
+        total = sum(weight * row[part] for row in rows for part, weight in weights)
         # Exact up to the one rounding of a float: the API must not be right by the audit's mistake.
         value = Fraction(total, self.divide_by)
         return int(value) if value.denominator == 1 else float(value)
@@ -56,7 +59,8 @@ class SumMetric:
         """
         each = sorted((name,) for name in self.by)
         together = [self.by] if len(self.by) > 1 else []
-        return [*sorted(each, key=lambda by: by != (CURRENCY,)), *together, ()]
+        currency_first = sorted(each, key=lambda by: by != (CURRENCY,))
+        return [*currency_first, *together, ()]
 
 
 @dataclass(frozen=True)
@@ -89,17 +93,18 @@ class ApiComparison:
 def sum_metrics(family: Family) -> list[SumMetric]:
     """The metrics of the catalogue that are sums of this family's parts alone, by id."""
     parts = {part.name for part in family.parts if isinstance(part, Sum)}
+    sums = (entry for entry in loader.metrics() if isinstance(entry, AdditiveShape))
     return [
         SumMetric(
-            entry["id"],
-            entry["value"]["sum"],
-            entry["value"].get("divide_by", 1),
-            tuple(dimension for dimension in entry["by"] if dimension in family.axes),
-            is_money=entry["unit"] == "minor",
+            entry.id,
+            entry.value.sum,
+            entry.value.divide_by,
+            entry.by,
+            is_money=entry.unit == "minor",
         )
-        for entry in loader.metrics()
+        for entry in sums
         # The same name may be a part of two families.
-        if entry["families"] == [family.name] and parts.issuperset(entry["value"].get("sum", [""]))
+        if entry.families == (family.name,) and parts.issuperset(entry.value.sum)
     ]
 
 
@@ -141,7 +146,11 @@ def _askable(asked: AskedFamily) -> list[Key]:
     return [key for key in asked.values if _FIRST_YEAR <= key[1].year <= _LAST_YEAR]
 
 
-def _compared(ask: Ask, asked: AskedFamily, key: Key) -> tuple[int, list[Difference]]:
+def _compared(
+    ask: Ask,
+    asked: AskedFamily,
+    key: Key,
+) -> tuple[int, list[Difference]]:
     """How many rows were answered about the window, and what of them differs."""
     count, wrong = 0, list[Difference]()
     for metric in sum_metrics(asked.family):
@@ -169,7 +178,9 @@ class _Question:
     def expected(self, family: Family, values: Values) -> dict[Split, int | float]:
         """The metric's value by split, of the splits that have records; the whole always has."""
         places = [family.axes.index(name) for name in self.by]
-        rows: dict[Split, list[Parts]] = {} if self.by else {(): []}
+        rows: dict[Split, list[Parts]] = {}
+        if not self.by:
+            rows[()] = []
         for axes, parts in values.items():
             rows.setdefault(tuple(axes[place] for place in places), []).append(parts)
         return {split: self.metric.value(some) for split, some in rows.items()}
@@ -188,7 +199,8 @@ def _differences(
     # Of a window without records nobody may know even that: is_honest() says where one must.
     is_empty = key not in asked.values
     for split, row in answered.items():
-        name, should, got = question.name(split), expected.get(split, 0), row["value"]
+        name = question.name(split)
+        should, got = expected.get(split, 0), row["value"]
         is_unknown = got is None and row["source"] == "missing"
         if got != should and not (is_unknown and is_empty):
             yield where(name, should, got)

@@ -108,12 +108,12 @@ def compare_http(
     # A sample, not a secret.
     keys = random_windows(expected, sample.count, random.Random(sample.seed))
     with asking(api) as ask, ThreadPoolExecutor(READERS) as readers:
-        answers = list(
-            readers.map(
-                lambda key: {metric: ask(metric, question_of(key), ())[0] for metric in METRICS},
-                keys,
-            ),
-        )
+
+        def answers_of(key: Key) -> dict[str, Any]:
+            question = question_of(key)
+            return {metric: ask(metric, question, ())[0] for metric in METRICS}
+
+        answers = list(readers.map(answers_of, keys))
     wrong: list[Difference] = []
     for (store, start), answer in zip(keys, answers, strict=True):
         where = store, instant_text(start)
@@ -161,7 +161,11 @@ def is_honest(
     return not (covered and row["source"] == "missing")
 
 
-def random_windows(filled: Collection[Key], count: int, chance: random.Random) -> list[Key]:
+def random_windows(
+    filled: Collection[Key],
+    count: int,
+    chance: random.Random,
+) -> list[Key]:
     """So many windows of the stores and days of those that are filled, of which there is one.
 
     Half of them are filled, a window may come twice.
