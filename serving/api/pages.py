@@ -4,7 +4,7 @@ The question is checked, cut into pages and answered.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from serving.api import cursor
 from serving.api.paging import End, page_of
 from serving.api.parameters import MetricQuery
 from serving.query import catalogue
-from serving.query.answer import Currencies, Query, QueryEngine, days_of, one_or_series
+from serving.query.answer import Currencies, Query, QueryEngine, days_of
 from serving.query.catalogue import Metric
 from serving.query.instants import format_instant
 from serving.query.known_stores import KnownStores
@@ -94,7 +94,7 @@ class Pages:
             "by": by,
             "as_of": query.as_of,
             "store": whole[0].store_id if is_single else None,
-            **one_or_series(answer, is_single),
+            **_one_or_series(answer, is_single),
             "next": _next(request, end, generations),
         }
 
@@ -142,3 +142,11 @@ def _next(
         return None
     place = cursor.PagePlace(end.store, int(end.instant.timestamp()), generations)
     return cursor.address(request.url.path, request.query_params.multi_items(), place)
+
+
+def _one_or_series(answer: Mapping[str, Any], is_single: bool) -> dict[str, Any]:
+    """The answer's fields, `rows` in place of `series` where one store was named."""
+    fields = dict(answer)
+    if is_single:
+        fields["rows"] = fields.pop("series")[0]["rows"]
+    return fields

@@ -291,11 +291,3 @@ def _cells(
 ) -> list[cells.Cell]:
     windows = zip(*(serve_windows(reading, starts) for reading in readings), strict=True)
     return cells.cells([reading.family for reading in readings], store.slots, windows)
-
-
-def one_or_series(answer: Mapping[str, Any], is_single: bool) -> dict[str, Any]:
-    """The answer's fields, `rows` in place of `series` where one store was named."""
-    fields = dict(answer)
-    if is_single:
-        fields["rows"] = fields.pop("series")[0]["rows"]
-    return fields
