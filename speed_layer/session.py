@@ -38,6 +38,7 @@ def build_streaming_session(settings: Settings) -> SparkSession:
 class Begin:
     """How queries without a checkpoint begin."""
 
+    # A seam: tests put in one that finds none, and see what the floor is for.
     find_floor: FindFloor
     given: GivenOffsets = lambda topic, partitions: None
 

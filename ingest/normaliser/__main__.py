@@ -49,6 +49,7 @@ def run(settings: Settings, moments: Moments, stopped: Event, ready: Event) -> N
         anchor=NORMALISER_ANCHOR,
     )
     processor, consumer = build_processor(settings, job, moments)
+    # A thread of its own: brokers may take seconds to delete, and no record is to wait for that.
     Thread(
         target=Janitor(settings, job.group, job.topics).run,
         args=(stopped,),
@@ -60,6 +61,7 @@ def run(settings: Settings, moments: Moments, stopped: Event, ready: Event) -> N
     try:
         with closing(consumer):
             processor.run(stopped, ready, moments, heartbeat)
+    # In the same words brokers end a transaction that took too long: no reason to stay away.
     except Fenced as error:
         raise fenced_or_late(settings, job, error) from error
 
