@@ -9,7 +9,7 @@ from datetime import date
 
 from cassandra.cluster import Session
 
-from ops.audit.master import Key, Master
+from ops.audit.master import Master, WindowKey
 from ops.audit.oracle import Difference
 from ops.audit.served import batch_windows, merged_windows, speed_windows
 from ops.oracle.complete_journey import WHOLE, Scope
@@ -102,7 +102,7 @@ def generation_differences(
 
 
 def compare_values(
-    family: Family, expected: Mapping[Key, Values], served: Mapping[Key, Values]
+    family: Family, expected: Mapping[WindowKey, Values], served: Mapping[WindowKey, Values]
 ) -> FamilyComparison:
     """All windows that either side holds, part by part; a part that a side lacks is 0 there."""
     keys = sorted(expected.keys() | served.keys())
@@ -128,7 +128,7 @@ def compare_values(
     )
 
 
-def _differences(family: Family, key: Key, expected: Values, got: Values) -> list[Difference]:
+def _differences(family: Family, key: WindowKey, expected: Values, got: Values) -> list[Difference]:
     found = []
     for axes in sorted(expected.keys() | got.keys()):
         for part in family.part_names:
@@ -147,5 +147,5 @@ def _differences(family: Family, key: Key, expected: Values, got: Values) -> lis
     return found
 
 
-def _in_scope(windows: Mapping[Key, Values], scope: Scope) -> dict[Key, Values]:
+def _in_scope(windows: Mapping[WindowKey, Values], scope: Scope) -> dict[WindowKey, Values]:
     return {key: values for key, values in windows.items() if scope.holds(*key)}

@@ -16,7 +16,7 @@ from tally.families import Family
 from tally.settings import Settings
 from tally.windows import WINDOW
 
-Key = tuple[str, datetime]
+WindowKey = tuple[str, datetime]
 # By (day, partition): first offset that is left out.
 Pins = Mapping[tuple[date, int], int]
 
@@ -132,7 +132,7 @@ class Master:
         """Canonical records by partition of the raw record; the spans are of the raw topic."""
         return {row[0]: row[1] for row in self._of_spans(_CANONICAL_OF_RAW, family, spans)}
 
-    def window_events(self, family: str, pins: Pins | None = None) -> dict[Key, int]:
+    def window_events(self, family: str, pins: Pins | None = None) -> dict[WindowKey, int]:
         """Distinct events by (store, window start in UTC): what a rebuild of them considers.
 
         Without pins, of all records.
@@ -146,7 +146,7 @@ class Master:
 
     def window_values(
         self, family: Family, pins: Pins | None = None
-    ) -> dict[Key, dict[Axes, Parts]]:
+    ) -> dict[WindowKey, dict[Axes, Parts]]:
         """Parts (family's units) by axes of the first copies, by (store, window start in UTC).
 
         This is what must be served of these records.
@@ -158,7 +158,7 @@ class Master:
         rows = self._database.execute(
             _values_query(family), [family.name, pins is not None]
         ).fetchall()
-        found: dict[Key, dict[Axes, Parts]] = {}
+        found: dict[WindowKey, dict[Axes, Parts]] = {}
         for store, start, *cells in rows:
             axes, parts = cells[: len(family.axes)], cells[len(family.axes) :]
             window = found.setdefault((store, _EPOCH + timedelta(seconds=start)), {})

@@ -9,7 +9,8 @@ from typing import Any
 
 import httpx
 
-from ops.audit.served import Key, totals
+from ops.audit.master import WindowKey
+from ops.audit.served import totals
 from ops.oracle.complete_journey import Totals, stores_in
 from tally.algebra.merge import MergedWindow
 from tally.errors import TallyError
@@ -57,7 +58,9 @@ class Comparison:
         return self.windows > 0 and self.windows == self.equal
 
 
-def compare_rows(expected: Mapping[Key, Totals], served: Mapping[Key, MergedWindow]) -> Comparison:
+def compare_rows(
+    expected: Mapping[WindowKey, Totals], served: Mapping[WindowKey, MergedWindow]
+) -> Comparison:
     """All windows that the oracle or the tables hold, each of their three values."""
     got = {key: totals(window) for key, window in served.items()}
     keys = sorted(expected.keys() | got.keys())
@@ -81,7 +84,7 @@ def compare_rows(expected: Mapping[Key, Totals], served: Mapping[Key, MergedWind
     )
 
 
-def _differences(key: Key, expected: Totals, got: Totals) -> Iterator[Difference]:
+def _differences(key: WindowKey, expected: Totals, got: Totals) -> Iterator[Difference]:
     for metric, name in {**METRICS, "units": "units_milli"}.items():
         if getattr(expected, name) != getattr(got, name):
             yield Difference(
@@ -94,7 +97,10 @@ def _differences(key: Key, expected: Totals, got: Totals) -> Iterator[Difference
 
 
 def compare_http(
-    api: str, expected: Mapping[Key, Totals], sample: Sample, claims: Mapping[date, Generation]
+    api: str,
+    expected: Mapping[WindowKey, Totals],
+    sample: Sample,
+    claims: Mapping[date, Generation],
 ) -> Comparison:
     """Random windows asked of the API: half of them with receipts, half anywhere in the same days.
 
@@ -162,10 +168,10 @@ def is_honest(
 
 
 def _random_windows(
-    expected: Mapping[Key, Totals],
+    expected: Mapping[WindowKey, Totals],
     count: int,
     chance: random.Random,
-) -> list[Key]:
+) -> list[WindowKey]:
     filled, stores = sorted(expected), stores_in(expected)
     if not filled:
         raise TallyError("audit: the oracle has no receipts in this scope; widen --days or --store")
@@ -182,7 +188,7 @@ def _random_windows(
     return anywhere + [chance.choice(filled) for _ in range(count - len(anywhere))]
 
 
-def _ask(client: httpx.Client, metric: str, key: Key) -> dict[str, Any]:
+def _ask(client: httpx.Client, metric: str, key: WindowKey) -> dict[str, Any]:
     """The API's row of one window. Raises TallyError on any other answer than 200."""
     store, start = key
     asked = {

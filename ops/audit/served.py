@@ -5,21 +5,21 @@ All rows of both layers are merged by the rule of tally/algebra/merge.py.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, date
 from typing import Any
 
 from cassandra.cluster import Session
 
+from ops.audit.master import WindowKey
 from ops.oracle.complete_journey import Scope, Totals
 from tally.algebra.merge import Axes, MergedWindow, Parts, WindowState
 from tally.families import Family
 from tally.generation import GENERATION_COLUMNS, Generation, generation_of
 
-Key = tuple[str, datetime]
 _FETCH = 10_000
 
 
-def merged_windows(session: Session, scope: Scope, family: Family) -> dict[Key, MergedWindow]:
+def merged_windows(session: Session, scope: Scope, family: Family) -> dict[WindowKey, MergedWindow]:
     """Every (store, window start in UTC) that either layer holds, merged as readers see it."""
     speed, batch = speed_windows(session, scope, family), batch_windows(session, scope, family)
     return {
@@ -35,7 +35,7 @@ def merged_windows(session: Session, scope: Scope, family: Family) -> dict[Key, 
     }
 
 
-def speed_windows(session: Session, scope: Scope, family: Family) -> dict[Key, WindowState]:
+def speed_windows(session: Session, scope: Scope, family: Family) -> dict[WindowKey, WindowState]:
     """The speed layer's rows by (store, window start in UTC)."""
     return _states(_all_rows(session, family.speed_table), scope, family)
 
@@ -45,7 +45,7 @@ def batch_windows(
     scope: Scope,
     family: Family,
     claims: Mapping[date, Generation] | None = None,
-) -> dict[Key, WindowState]:
+) -> dict[WindowKey, WindowState]:
     """The published generations' rows by (store, window start in UTC), by the claims if given.
 
     Rows of other generations are not served.
@@ -101,8 +101,8 @@ def _states(
     rows: Iterable[Any],
     scope: Scope,
     family: Family,
-) -> dict[Key, WindowState]:
-    by_window: dict[Key, list[Any]] = defaultdict(list)
+) -> dict[WindowKey, WindowState]:
+    by_window: dict[WindowKey, list[Any]] = defaultdict(list)
     for row in rows:
         key = (row.store_id, row.window_start.replace(tzinfo=UTC))
         if scope.holds(*key):

@@ -11,7 +11,7 @@ from tally.algebra.merge import Parts
 from tally.errors import UnknownName
 from tally.families import Family
 
-Value = int | float | None
+MetricValue = int | float | None
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class WeightedSum:
     weights: Mapping[str, int]
     divide_by: int = 1
 
-    def total(self, parts: Parts) -> Value:
+    def total(self, parts: Parts) -> MetricValue:
         """The value of summed parts; an absent part is 0."""
         total = sum(weight * parts.get(part, 0) for part, weight in self.weights.items())
         return total if self.divide_by == 1 else _divided(total, self.divide_by)
@@ -73,7 +73,7 @@ def entries() -> list[dict[str, Any]]:
     ]
 
 
-def ratio(numerator: Value, denominator: Value) -> float | None:
+def ratio(numerator: MetricValue, denominator: MetricValue) -> float | None:
     """Numerator / denominator with 6 decimals.
 
     None when the denominator is 0 or a side is not known.

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from serving.merge.served import ServedWindow
-from serving.query.catalogue import Metric, Value, WeightedSum, ratio
+from serving.query.catalogue import Metric, MetricValue, WeightedSum, ratio
 from serving.query.grains import Slot
 from tally.algebra.merge import Axes, Parts
 from tally.families import Family
 from tally.windows import WINDOW
 
 # One window as each of the metric's families has it, in their order.
-Window: TypeAlias = tuple[ServedWindow, ...]
+FamilyWindows: TypeAlias = tuple[ServedWindow, ...]
 # The dimensions that a row is of, each with its value; what it does not name is summed up.
 Split: TypeAlias = Mapping[str, str | None]
 WHOLE: Split = {}
@@ -32,7 +32,7 @@ class Cell:
     sources: set[str] = field(default_factory=set)
     statuses: set[str] = field(default_factory=set)
 
-    def add(self, families: Sequence[Family], window: Window) -> None:
+    def add(self, families: Sequence[Family], window: FamilyWindows) -> None:
         """One more window.
 
         A window that any family misses adds nothing: a ratio of unlike stretches would mislead.
@@ -59,7 +59,7 @@ class Cell:
 
 
 def cells(
-    families: Sequence[Family], slots: Sequence[Slot], windows: Iterable[Window]
+    families: Sequence[Family], slots: Sequence[Slot], windows: Iterable[FamilyWindows]
 ) -> list[Cell]:
     """A cell for each slot, which takes its quarter hours.
 
@@ -104,7 +104,7 @@ def values_seen(
     }
 
 
-def values_of(metric: Metric, cell: Cell, split: Split = WHOLE) -> dict[str, Value]:
+def values_of(metric: Metric, cell: Cell, split: Split = WHOLE) -> dict[str, MetricValue]:
     """`value`, and of a ratio `numerator` and `denominator`; None when missing.
 
     They are of one split, or of everything together, in the metric's unit.
@@ -121,7 +121,7 @@ def values_of(metric: Metric, cell: Cell, split: Split = WHOLE) -> dict[str, Val
     }
 
 
-def _total(of: WeightedSum, cell: Cell, split: Split) -> Value:
+def _total(of: WeightedSum, cell: Cell, split: Split) -> MetricValue:
     """The sum over the family's rows of the split.
 
     A dimension that the family does not have splits nothing of it.
@@ -140,7 +140,7 @@ def _total(of: WeightedSum, cell: Cell, split: Split) -> Value:
 
 def row_of(
     cell: Cell,
-    values: Mapping[str, Value],
+    values: Mapping[str, MetricValue],
     instants: tuple[str, str],
 ) -> dict[str, Any]:
     """One row as it is answered, by field; `instants` are its start and end as text."""

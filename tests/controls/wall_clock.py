@@ -8,7 +8,7 @@ import sys
 import time
 
 from speed_layer.job import main
-from speed_layer.sink.rows import Row, RowSink
+from speed_layer.sink.rows import RowSink, SpeedRow
 from tally.families import Family
 from tests.controls.guard import refuse_outside_tests
 
@@ -16,7 +16,7 @@ from tests.controls.guard import refuse_outside_tests
 class WallClockSink(RowSink):
     """The last to write wins, whatever it has seen."""
 
-    def timestamp(self, family: Family, row: Row) -> int:
+    def timestamp(self, family: Family, row: SpeedRow) -> int:
         """Microseconds since 1970."""
         return int(time.time() * 1_000_000)
 

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from runtime import reading
-from runtime.reading import Place, first_records, read_to_end
+from runtime.reading import RecordPlace, first_records, read_to_end
 from tally.errors import StackError
 from tally.settings import Settings
 from tests.support.scripted_consumer import AWAY, BEYOND, END, ScriptedConsumer, Told
@@ -88,7 +88,7 @@ def test_silence_counts_from_the_last_record_on(consumer: ScriptedConsumer) -> N
     assert offsets() == [(0, 0), (0, 1)]
 
 
-def firsts(*places: Place) -> dict[Place, int | None]:
+def firsts(*places: RecordPlace) -> dict[RecordPlace, int | None]:
     """Offset of the first record at or after each place."""
     found = first_records(Settings(), places, 60.0)
     return {place: None if first is None else first.offset() for place, first in found.items()}
