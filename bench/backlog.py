@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cassandra.cluster import Session
 
-from bench.compared import Key, Sold, refuse_wrong_rows, rows_of, say
+from bench.compared import Sold, SoldKey, refuse_wrong_rows, rows_of, say
 from bench.harness import (
     Bench,
     Contender,
@@ -39,9 +39,9 @@ KILLED_AT = (0.2, 0.5, 0.8)
 HEAP = "1g"
 
 
-def fill(bench: Bench, count: int) -> dict[Key, Sold]:
+def fill(bench: Bench, count: int) -> dict[SoldKey, Sold]:
     """The receipts on the topic; by store and window what the rows have to be, money in cents."""
-    expected: dict[Key, Sold] = {}
+    expected: dict[SoldKey, Sold] = {}
     records, sent = counted(dense(count), expected), 0
     while some := publish(bench.settings, islice(records, AT_ONCE))():
         sent += some

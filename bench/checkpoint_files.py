@@ -26,7 +26,7 @@ from tests.integration.speed.test_forks import STOCK, faults_of_ended_children
 
 WARM_FROM, SECONDS = 5, 120
 STEPS = ("walCommit", "commitOffsets", "addBatch", "triggerExecution")
-Numbers = Mapping[str, float]
+FileNumbers = Mapping[str, float]
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def counting(spark: SparkSession, checkpoint: str) -> Iterator[StreamingQuery]:
         query.stop()
 
 
-def measured(spark: SparkSession, micro_batches: int) -> Numbers:
+def measured(spark: SparkSession, micro_batches: int) -> FileNumbers:
     """Median milliseconds of each step, and page faults of child processes a micro-batch.
 
     The first micro-batches are left out.
@@ -92,7 +92,7 @@ def main() -> int:
         stock = own.newSession()
         for name, value in STOCK.items():
             stock.conf.set(name, value)
-        runs: dict[str, list[Numbers]] = {"Hadoop's": [], "Tally's": []}
+        runs: dict[str, list[FileNumbers]] = {"Hadoop's": [], "Tally's": []}
         # In turn and in one JVM: whatever else the machine does meets both alike.
         for _ in range(options.runs):
             for name, spark in (("Hadoop's", stock), ("Tally's", own)):
@@ -108,7 +108,7 @@ def main() -> int:
     return 0
 
 
-def show(found: Mapping[str, Numbers], as_json: bool) -> None:
+def show(found: Mapping[str, FileNumbers], as_json: bool) -> None:
     """The medians, as a table or as JSON."""
     if as_json:
         print(json.dumps(found))

@@ -7,14 +7,14 @@ from typing import TypeAlias
 from cassandra.cluster import Session
 
 # Store and start of the window (milliseconds since 1970); receipts and cents.
-Key: TypeAlias = tuple[str, int]
+SoldKey: TypeAlias = tuple[str, int]
 Sold: TypeAlias = tuple[int, int]
-Totals: TypeAlias = Mapping[Key, Sold]
+SoldTotals: TypeAlias = Mapping[SoldKey, Sold]
 
 
-def rows_of(session: Session, rows: str = "sales_15min") -> dict[Key, Sold]:
+def rows_of(session: Session, rows: str = "sales_15min") -> dict[SoldKey, Sold]:
     """By store and window start (ms since 1970) receipts and cents, over all currencies."""
-    found: dict[Key, Sold] = {}
+    found: dict[SoldKey, Sold] = {}
     for row in session.execute(f"SELECT store_id, window_start, receipts, gross_minor FROM {rows}"):
         key = row.store_id, int(row.window_start.timestamp() * 1000)
         receipts, cents = found.get(key, (0, 0))
@@ -22,7 +22,7 @@ def rows_of(session: Session, rows: str = "sales_15min") -> dict[Key, Sold]:
     return found
 
 
-def refuse_wrong_rows(name: str, found: Totals, expected: Totals) -> None:
+def refuse_wrong_rows(name: str, found: SoldTotals, expected: SoldTotals) -> None:
     """Raise SystemExit unless every window is as expected; say how many were compared."""
     # Windows of either side: one too many is as wrong as one that lacks.
     windows = found.keys() | expected.keys()

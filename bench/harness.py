@@ -21,7 +21,7 @@ import msgspec
 import psutil
 from cassandra.cluster import Session
 
-from bench.compared import Key, Sold, refuse_wrong_rows, rows_of, say
+from bench.compared import Sold, SoldKey, refuse_wrong_rows, rows_of, say
 from bench.processes import cpu_of, job_cpu, memory_of
 from bench.shown import MeasuredRun
 from ingest.sources.sales.record import CanonicalReceipt
@@ -87,7 +87,7 @@ class Bench:
                 "TALLY_CHECKPOINTS": f"{folder}/checkpoints",
                 "TALLY_READY_FILE": f"{folder}/ready",
             }
-            expected: dict[Key, Sold] = {}
+            expected: dict[SoldKey, Sold] = {}
             publish(settings, counted(warm_up(), expected))()
             with running(
                 contender, {**self.environment, **variables, **overrides}, Path(folder)
@@ -131,7 +131,7 @@ class Bench:
 
 
 def counted(
-    records: Iterable[CanonicalReceipt], expected: dict[Key, Sold]
+    records: Iterable[CanonicalReceipt], expected: dict[SoldKey, Sold]
 ) -> Iterator[CanonicalReceipt]:
     """The records, each once; what the rows have to be grows meanwhile."""
     for one in records:
@@ -144,10 +144,7 @@ def counted(
 
 
 def publish(settings: Settings, records: Iterable[CanonicalReceipt]) -> Callable[[], int]:
-    """What makes the records visible, all at once, and says how many they are.
-
-    They lie in Kafka in an open transaction.
-    """
+    """Makes the records, kept in an open transaction, visible all at once; says how many."""
     producer = kafka_producer(
         # The longest that the brokers allow: a load is sent for longer than a transaction of Tally
         # lasts.

@@ -38,7 +38,7 @@ _STATE = (
     "CREATE TABLE IF NOT EXISTS plain_state (store_id text, start bigint, ids blob, sums blob,"
     " PRIMARY KEY (store_id, start))"
 )
-Key = tuple[str, int]
+LoopKey = tuple[str, int]
 
 
 class Sale(msgspec.Struct):
@@ -88,7 +88,7 @@ class PlainLoop:
             [TopicPartition(SALES.topic, number) for number in range(settings.partitions)]
         )
         self._decoder = msgspec.json.Decoder(Sale)
-        self._windows: dict[Key, LoopWindow] = {}
+        self._windows: dict[LoopKey, LoopWindow] = {}
         self._insert = binder(prepared(session, insert_statement(SALES, settings.keyspace)))
         self._keep = binder(
             prepared(
@@ -130,14 +130,14 @@ class PlainLoop:
             ),
         )
 
-    def _count(self, messages: Sequence[Message]) -> set[Key]:
+    def _count(self, messages: Sequence[Message]) -> set[LoopKey]:
         sales = [self._decoder.decode(message.value() or b"") for message in messages]
         keys = [(sale.store_id, _start(sale)) for sale in sales]
         self._load({key for key in keys if key not in self._windows})
         sold = zip(keys, sales, strict=True)
         return {key for key, sale in sold if self._windows[key].add(sale)}
 
-    def _load(self, keys: set[Key]) -> None:
+    def _load(self, keys: set[LoopKey]) -> None:
         asked = sorted(keys)
         for key, (_, found) in zip(
             asked, execute_concurrent_with_args(self._session, self._find, asked), strict=True
@@ -145,7 +145,7 @@ class PlainLoop:
             row = found.one()
             self._windows[key] = LoopWindow(row.ids, row.sums) if row else LoopWindow()
 
-    def _rows(self, changed: set[Key]) -> Iterator[list[BoundStatement]]:
+    def _rows(self, changed: set[LoopKey]) -> Iterator[list[BoundStatement]]:
         now = time.time()
         for store, start in sorted(changed):
             window = self._windows[store, start]
@@ -165,7 +165,7 @@ class PlainLoop:
                 for row in rows
             ]
 
-    def _states(self, changed: set[Key]) -> Iterator[list[BoundStatement]]:
+    def _states(self, changed: set[LoopKey]) -> Iterator[list[BoundStatement]]:
         for store, start in sorted(changed):
             window = self._windows[store, start]
             kept = b"".join(window.ids), msgspec.msgpack.encode(window.sums)

@@ -17,7 +17,7 @@ from cassandra.cluster import Session
 from rich.console import Console
 from rich.table import Table
 
-from bench.compared import Totals, refuse_wrong_rows, rows_of, say
+from bench.compared import SoldTotals, refuse_wrong_rows, rows_of, say
 from bench.harness import (
     Bench,
     Contender,
@@ -44,10 +44,10 @@ PARTS = {
     "windows read back": "check",
     "published": "flip and tell",
 }
-Parts = dict[str, float]
+PartSeconds = dict[str, float]
 
 
-def fill(bench: Bench, session: Session, shape: str, share: float) -> Totals:
+def fill(bench: Bench, session: Session, shape: str, share: float) -> SoldTotals:
     """The shape's receipts in the master dataset; what the rows of a generation have to be.
 
     That is receipts and cents by store and window.
@@ -70,7 +70,7 @@ def _held(session: Session) -> dict[int, int]:
     return {row.partition: row.until for row in rows}
 
 
-def rebuilt(contender: Contender, environment: Mapping[str, str]) -> tuple[int, Parts]:
+def rebuilt(contender: Contender, environment: Mapping[str, str]) -> tuple[int, PartSeconds]:
     """The generation, and seconds by part, of a process from its start to its end.
 
     Raises SystemExit when it fails.
@@ -78,7 +78,7 @@ def rebuilt(contender: Contender, environment: Mapping[str, str]) -> tuple[int, 
     command = [*contender.command, "--full", "--family", "sales", "--json"]
     # From the start of the process: a rebuild of a dirty day is mostly a session that begins.
     since = began = time.monotonic()
-    parts, lines = Parts(), list[str]()
+    parts, lines = PartSeconds(), list[str]()
     with subprocess.Popen(
         command,
         env={**environment},
@@ -103,7 +103,7 @@ def rebuilt(contender: Contender, environment: Mapping[str, str]) -> tuple[int, 
     }
 
 
-def show(runs: Mapping[str, list[Parts]], title: str) -> None:
+def show(runs: Mapping[str, list[PartSeconds]], title: str) -> None:
     """Medians by part, lowest and highest of the whole beside them."""
     names = [*PARTS.values(), "end", "all"]
     table = Table("contender", *names, "lowest to highest", title=title)
@@ -125,7 +125,7 @@ def main() -> int:
     others = [
         Contender(f"rebuild of {path.name}", REBUILD, path.resolve()) for path in options.against
     ]
-    runs: dict[str, list[Parts]] = {}
+    runs: dict[str, list[PartSeconds]] = {}
     with own_stack() as bench, cassandra_session(bench.settings) as session:
         provision.create_tables(bench.settings)
         expected = fill(bench, session, "sparse", options.share)

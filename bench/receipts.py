@@ -34,10 +34,10 @@ WAYS: dict[str, tuple[tuple[str, ...], Mapping[str, str]]] = {
 }
 # Columns of the table, with their digits.
 WANTED = {"p50": 2, "p99": 2, "cpu": 0, "mib": 0}
-Numbers = dict[str, float]
+ReceiptNumbers = dict[str, float]
 
 
-def one_way(name: str, seconds: float) -> Numbers:
+def one_way(name: str, seconds: float) -> ReceiptNumbers:
     """The numbers of one way, on a stack of its own.
 
     p50 and p99 in seconds; of the speed layer processor seconds for a million receipts, and MiB.
@@ -86,7 +86,7 @@ def main() -> int:
     parser = arguments(__doc__, runs=3)
     parser.add_argument("--seconds", type=float, default=30.0, help="of probing, each run")
     options = parser.parse_args()
-    runs: dict[str, list[Numbers]] = {name: [] for name in WAYS}
+    runs: dict[str, list[ReceiptNumbers]] = {name: [] for name in WAYS}
     for number in range(options.runs):
         for name in WAYS:
             say(f"run {number + 1}: {name}")

@@ -41,8 +41,8 @@ WARM_FROM = 1  # the first micro-batch of a run opens its state and consumers
 START = datetime(2017, 9, 19, tzinfo=UTC)
 MINUTES = 15
 
-Key = tuple[str, datetime]
-Totals = Mapping[Key, tuple[int, int]]
+StateKey = tuple[str, datetime]
+StateTotals = Mapping[StateKey, tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class ShapeRun:
     state_bytes: int
 
 
-def fill_topic(settings: Settings, records: int) -> Totals:
+def fill_topic(settings: Settings, records: int) -> StateTotals:
     """The topic filled in order of event time; (receipts, cents) by store and window start (UTC).
 
     Copies of recent receipts are among them.
@@ -67,7 +67,7 @@ def fill_topic(settings: Settings, records: int) -> Totals:
     chance = random.Random(1)
     originals = int(records / (1 + DUPLICATES))
     step = timedelta(hours=HOURS) / originals
-    totals: dict[Key, tuple[int, int]] = {}
+    totals: dict[StateKey, tuple[int, int]] = {}
 
     def receipts() -> Iterator[Any]:
         """Each once, and some of the latest again."""
@@ -99,7 +99,7 @@ def fill_topic(settings: Settings, records: int) -> Totals:
 
 
 def measure(
-    spark: SparkSession, settings: Settings, shape: StateShape, expected: Totals
+    spark: SparkSession, settings: Settings, shape: StateShape, expected: StateTotals
 ) -> ShapeRun:
     """One run of one shape from the beginning of the topic.
 
@@ -165,7 +165,7 @@ def _summary(reports: list[dict[str, Any]], cpu: float) -> ShapeRun:
     return ShapeRun(median(rates), cpu, rows, sum(state["memoryUsedBytes"] for state in states))
 
 
-def refuse_wrong_totals(shape: StateShape, kept: list[pa.Table], expected: Totals) -> None:
+def refuse_wrong_totals(shape: StateShape, kept: list[pa.Table], expected: StateTotals) -> None:
     """Raise SystemExit unless the last row of every window has the expected receipts and cents."""
     found = {
         (row["store_id"], row["window_start"].replace(tzinfo=UTC)): (

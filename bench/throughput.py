@@ -19,7 +19,7 @@ from tally.windows import WINDOW
 from tests.support.canonical import receipt
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
-Shape = Callable[[int], Iterator[CanonicalReceipt]]
+LoadShape = Callable[[int], Iterator[CanonicalReceipt]]
 
 
 def dense(count: int) -> Iterator[CanonicalReceipt]:
@@ -53,7 +53,7 @@ def sparse(count: int) -> Iterator[CanonicalReceipt]:
         )
 
 
-SHAPES: dict[str, tuple[Shape, int]] = {
+SHAPES: dict[str, tuple[LoadShape, int]] = {
     "dense": (dense, 1_000_000),
     "sparse": (sparse, 155_848),
     "demo": (demo, 120_000),

@@ -16,7 +16,7 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
-from bench.compared import Key, Sold, refuse_wrong_rows, rows_of
+from bench.compared import Sold, SoldKey, refuse_wrong_rows, rows_of
 from bench.harness import (
     Bench,
     Contender,
@@ -58,7 +58,7 @@ def grown(of: Sequence[int], place: int) -> float:
 def grow(bench: Bench, contender: Contender, batches: int, events: int) -> list[int]:
     """What each micro-batch took, in milliseconds. Raises SystemExit when the rows are wrong."""
     provision.create_tables(bench.settings)
-    expected: dict[Key, Sold] = {}
+    expected: dict[SoldKey, Sold] = {}
     with (
         tempfile.TemporaryDirectory(prefix="bench-checkpoints-") as folder,
         cassandra_session(bench.settings) as session,

@@ -20,7 +20,7 @@ from tally.settings import Settings
 _TIMEOUT_SECONDS = 15.0
 
 # First offset that is not read yet, or that is not written yet, by (topic, partition).
-Offsets = Mapping[Lane, int]
+LaneOffsets = Mapping[Lane, int]
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,14 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class _Reach:
+class _ReadSoFar:
     """Ends of the topics, and where each reader is."""
 
-    raw_ends: Offsets
-    ends: Offsets
-    normaliser: Offsets
-    speed: Offsets
-    master: Offsets
+    raw_ends: LaneOffsets
+    ends: LaneOffsets
+    normaliser: LaneOffsets
+    speed: LaneOffsets
+    master: LaneOffsets
 
 
 def read_lag(settings: Settings, session: Session) -> Lag:
@@ -85,7 +85,7 @@ def read_waiting(settings: Settings, session: Session) -> Waiting:
     )
 
 
-def _reach(settings: Settings, session: Session) -> _Reach:
+def _reach(settings: Settings, session: Session) -> _ReadSoFar:
     raw = [entry["raw"] for name, entry in topics().items() if name in FAMILIES]
     with kafka_consumer(settings, NORMALISER_GROUP) as consumer:
         raw_ends, canonical_ends = _ends(consumer, raw), _ends(consumer, FAMILIES)
@@ -93,7 +93,7 @@ def _reach(settings: Settings, session: Session) -> _Reach:
     positions = {(part.topic, part.partition): part.offset for part in committed}
     # A group without a position (-1001) has read nothing.
     done = {lane: max(0, position) for lane, position in positions.items()}
-    return _Reach(
+    return _ReadSoFar(
         raw_ends,
         canonical_ends,
         done,
@@ -102,7 +102,7 @@ def _reach(settings: Settings, session: Session) -> _Reach:
     )
 
 
-def _ends(consumer: Consumer, names: Iterable[str]) -> Offsets:
+def _ends(consumer: Consumer, names: Iterable[str]) -> LaneOffsets:
     """End offset by (topic, partition).
 
     It is the last stable offset, since the consumer reads committed records only.
@@ -114,12 +114,12 @@ def _ends(consumer: Consumer, names: Iterable[str]) -> Offsets:
     }
 
 
-def _reached(session: Session, table: str) -> Offsets:
+def _reached(session: Session, table: str) -> LaneOffsets:
     rows = session.execute(f"SELECT family, partition, until FROM {table}")
     return {(row.family, row.partition): row.until for row in rows}
 
 
-def _records(reached: Offsets, ends: Offsets) -> int:
+def _records(reached: LaneOffsets, ends: LaneOffsets) -> int:
     # In offsets, not records: markers of transactions are among them.
     return sum(
         max(
@@ -130,14 +130,14 @@ def _records(reached: Offsets, ends: Offsets) -> int:
     )
 
 
-def _seconds(settings: Settings, reached: Offsets, ends: Offsets) -> float:
+def _seconds(settings: Settings, reached: LaneOffsets, ends: LaneOffsets) -> float:
     read = {key: reached.get(key, 0) for key in ends}
     unread = {key: offset for key, offset in read.items() if offset < ends[key]}
     arrivals = _first_arrivals(settings, unread) if unread else []
     return max(0.0, time.time() - min(arrivals)) if arrivals else 0.0
 
 
-def _first_arrivals(settings: Settings, unread: Offsets) -> list[float]:
+def _first_arrivals(settings: Settings, unread: LaneOffsets) -> list[float]:
     """Arrival (seconds since 1970) of the first record at or after each position.
 
     None of a partition where only markers of transactions follow.

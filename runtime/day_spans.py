@@ -9,7 +9,7 @@ from cassandra.query import BoundStatement
 from runtime.connect import CQL_DATE_ZERO
 from runtime.writes import prepared
 
-Key = tuple[str, ...]
+SpanKey = tuple[str, ...]
 
 
 class DaySpan(NamedTuple):
@@ -45,7 +45,7 @@ class SpanTable:
         )
 
     def writes(
-        self, key: Key, span: DaySpan, known: DaySpan | None = None
+        self, key: SpanKey, span: DaySpan, known: DaySpan | None = None
     ) -> Iterator[BoundStatement]:
         """The writes that make the span of the key at least this one; `known` is there already."""
         first, last = span

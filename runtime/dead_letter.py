@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from confluent_kafka import Message
 
-from runtime.reading import Place, read_to_end
+from runtime.reading import RecordPlace, read_to_end
 from tally.errors import TallyError
 from tally.instants import from_millis, instant_text
 from tally.keys import keyed_digest
@@ -113,7 +113,7 @@ class DeadLetter:
     value: str
 
     @property
-    def place(self) -> Place:
+    def place(self) -> RecordPlace:
         """Topic, partition and offset of the record that is not counted."""
         topic, partition, offset = self.id.rsplit(":", 2)
         return topic, int(partition), int(offset)

@@ -12,7 +12,7 @@ import msgspec
 from confluent_kafka import Message, TopicCollection
 
 from runtime.connect import kafka_admin
-from runtime.reading import Place, first_records
+from runtime.reading import RecordPlace, first_records
 from tally.errors import StackError
 from tally.settings import Settings
 
@@ -56,7 +56,7 @@ def topic_ids(settings: Settings, topics: Iterable[str]) -> dict[str, str]:
         ) from error
 
 
-def read_marks(settings: Settings, places: Iterable[Place]) -> dict[Place, Mark | None]:
+def read_marks(settings: Settings, places: Iterable[RecordPlace]) -> dict[RecordPlace, Mark | None]:
     """The record at each place as it is in Kafka now; None where there is none.
 
     It was deleted or cut off then, or a transaction's marker lies there. Raises StackError when the
@@ -68,7 +68,7 @@ def read_marks(settings: Settings, places: Iterable[Place]) -> dict[Place, Mark 
     return {place: _mark_at(place, first) for place, first in found.items()}
 
 
-def _mark_at(place: Place, first: Message | None) -> Mark | None:
+def _mark_at(place: RecordPlace, first: Message | None) -> Mark | None:
     # Where a marker lies, or a record was cut off, the next record answers for the place.
     if first is None or first.offset() != place[2]:
         return None

@@ -55,6 +55,7 @@ def _plain_lines(title: str, total: int) -> Advance:
     done, last, lock = 0, time.monotonic(), threading.Lock()
 
     def advance(steps: int) -> None:
+        # Called from several threads; two lines at once would be written into each other.
         nonlocal done, last
         with lock:
             done += steps

@@ -15,7 +15,7 @@ from tally.settings import Settings
 SILENCE_SECONDS = 30.0
 _AT_ONCE, _POLL_SECONDS = 10_000, 0.2
 # Topic, partition, offset.
-Place = tuple[str, int, int]
+RecordPlace = tuple[str, int, int]
 
 
 def read_to_end(
@@ -88,10 +88,10 @@ def _records(
 
 def first_records(
     settings: Settings,
-    places: Iterable[Place],
+    places: Iterable[RecordPlace],
     seconds: float,
     overrides: Mapping[str, Any] | None = None,
-) -> dict[Place, Message | None]:
+) -> dict[RecordPlace, Message | None]:
     """The first record at or after each place, of different partitions; None where none follows.
 
     Only markers of transactions may follow; with `auto.offset.reset` at "error", an offset that
@@ -107,9 +107,9 @@ def first_records(
 
 
 def _answers(
-    consumer: Any, waiting: dict[Lane, Place], settings: Settings, seconds: float
-) -> dict[Place, Message | None]:
-    found: dict[Place, Message | None] = {}
+    consumer: Any, waiting: dict[Lane, RecordPlace], settings: Settings, seconds: float
+) -> dict[RecordPlace, Message | None]:
+    found: dict[RecordPlace, Message | None] = {}
     deadline = time.monotonic() + seconds
     while waiting:
         if time.monotonic() > deadline:

@@ -49,6 +49,7 @@ def bounds_of(consumer: Any, lane: Lane, seconds: float) -> Bounds:
         retry=retry_if_exception(_is_not_led_yet),
         stop=stop_after_delay(seconds),
         wait=wait_fixed(_AGAIN_SECONDS),
+        # It is this question that makes the client forget what it was told before.
         before_sleep=lambda _state: consumer.list_topics(topic, seconds),
         reraise=True,
     )

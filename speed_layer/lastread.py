@@ -12,7 +12,7 @@ from typing import Any
 
 from runtime.marks import topic_ids
 from runtime.offsets import numbered
-from runtime.reading import Place, first_records
+from runtime.reading import RecordPlace, first_records
 from runtime.whole_file import keep_whole
 from speed_layer.acks import NO_CRC, Ack
 from speed_layer.source import TIMEOUT_SECONDS, Retained
@@ -20,7 +20,7 @@ from tally.errors import DataLoss
 from tally.settings import Settings
 
 FILE = "tally-topic.json"
-Mark = tuple[int, int]
+LastMark = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Remembered:
     """
 
     topic_id: str
-    last: Mapping[int, Mark]
+    last: Mapping[int, LastMark]
 
 
 # By topic.
@@ -128,7 +128,7 @@ _WAY_OUT = (
 )
 
 
-def _crc_at(settings: Settings, place: Place) -> int | None:
+def _crc_at(settings: Settings, place: RecordPlace) -> int | None:
     """CRC-32 of the committed record at this very offset; None if there is none."""
     first = first_records(settings, [place], TIMEOUT_SECONDS)[place]
     # Where a marker of a transaction lies, or nothing any more, the record behind it comes.

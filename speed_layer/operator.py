@@ -25,7 +25,7 @@ from runtime.connect import for_workers
 from speed_layer.acks import LEFT_OUT, Ack, batch_of, last_read
 from speed_layer.prefix import NEVER, PageKey, Prefix, WindowRow
 from speed_layer.records import columns_of, unpacked
-from speed_layer.sink.rows import MakeSink, Row, Sink, WindowRows, worker_sink
+from speed_layer.sink.rows import MakeSink, Sink, SpeedRow, WindowRows, worker_sink
 from tally.families import TOTAL_DIM, TOTAL_DIM_VALUE, Family
 from tally.settings import Settings
 
@@ -75,7 +75,7 @@ class WindowOperator(StatefulProcessor):
         # Here and not in __init__: what is made there is written down once, and travels to every
         # task.
         self._kept = handle.getValueState("partition", BYTES)
-        self._pages = _Pages(handle.getMapState("pages", PAGE_KEY, BYTES))
+        self._pages = _StatePages(handle.getMapState("pages", PAGE_KEY, BYTES))
         self._waiting: list[WindowRows] = []
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
@@ -156,7 +156,7 @@ class WindowOperator(StatefulProcessor):
             raise
 
 
-class _Pages(MutableMapping[PageKey, bytes]):
+class _StatePages(MutableMapping[PageKey, bytes]):
     """The pages as the state keeps them."""
 
     def __init__(self, state: MapState) -> None:
@@ -181,7 +181,7 @@ class _Pages(MutableMapping[PageKey, bytes]):
         return sum(1 for _ in self)
 
 
-def _columns(family: Family, row: WindowRow) -> Row:
+def _columns(family: Family, row: WindowRow) -> SpeedRow:
     """The row in the columns of the family's speed table.
 
     Day in days and start in milliseconds since 1970.

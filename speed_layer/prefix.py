@@ -14,8 +14,9 @@ from zlib import crc32
 
 import numpy as np
 
-from speed_layer.records import Axes, Ints, Records, runs_of
+from speed_layer.records import Ints, Records, runs_of
 from speed_layer.window import Page, Window, page_of, value_of
+from tally.algebra.merge import Axes
 from tally.algebra.parts import Value
 from tally.windows import WINDOW_MILLIS
 

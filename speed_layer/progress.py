@@ -28,7 +28,7 @@ MOST_LINES_BYTES = 16 << 20
 WRITE_AGAIN_SECONDS = 5.0
 BEGINNING = datetime.fromtimestamp(0, UTC)
 log = structlog.get_logger()
-Report = Mapping[str, Any]
+BatchReport = Mapping[str, Any]
 
 
 class Progress:
@@ -97,7 +97,7 @@ class Progress:
                 self._keep(json.loads(report.json))
         self._seen = last["timestamp"]
 
-    def _keep(self, report: Report) -> None:
+    def _keep(self, report: BatchReport) -> None:
         if "addBatch" not in report["durationMs"]:
             # A report of an idle query: no micro-batch ran.
             return
@@ -115,7 +115,7 @@ class Progress:
         self._note_late(acks, line)
         append_line(self._file, json.dumps(line))
 
-    def _note_late(self, acks: Sequence[Ack], line: Report) -> None:
+    def _note_late(self, acks: Sequence[Ack], line: BatchReport) -> None:
         recorded_at = datetime.fromisoformat(line["timestamp"])
         for topic, family in self._families.items():
             # By topic alone: of a record that is dropped no store and window is left to be told.
@@ -155,7 +155,7 @@ def progress_file(home: Path, query: str) -> Path:
     return home / "logs" / f"speed-progress-{query}.jsonl"
 
 
-def progress_line(report: Report) -> dict[str, Any]:
+def progress_line(report: BatchReport) -> dict[str, Any]:
     """One report as it is kept, by field.
 
     Micro-batch, records read, milliseconds by step (duration_ms), how many records were late or

@@ -53,7 +53,7 @@ KEYS = (
     "numbering_epoch",
 )
 
-Row = tuple[Any, ...]
+ReceiptRow = tuple[Any, ...]
 
 
 def receipts(records: DataFrame) -> DataFrame:
@@ -180,7 +180,7 @@ class ReceiptSink:
                 unreadable=own.num_rows - count,
             )
 
-    def _bound(self, row: Row) -> BoundStatement:
+    def _bound(self, row: ReceiptRow) -> BoundStatement:
         # A min-register: the lower the offset, the higher the write timestamp.
         return self._insert((*row, -row[-1]))
 

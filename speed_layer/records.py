@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from tally.algebra.merge import Axes
 from tally.algebra.parts import Part, Sum, Value
 from tally.families import Family
 
@@ -21,7 +22,6 @@ ID_BYTES = 16
 ID_TYPE = np.dtype(f"S{ID_BYTES}")
 PACKED = "topic string, partition int, records binary"
 Ints: TypeAlias = npt.NDArray[np.int64]
-Axes: TypeAlias = tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ def build_streaming_session(settings: Settings) -> SparkSession:
 class Begin:
     """How queries without a checkpoint begin, and how any query reads."""
 
+    # A seam: tests put in one that finds none, and see what the floor is for.
     find_floor: FindFloor
     given: GivenOffsets = lambda topic, partitions: None
     # With a checkpoint too: Spark goes on at its offsets, but the source is made at each start.

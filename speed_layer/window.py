@@ -10,7 +10,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from speed_layer.records import ID_BYTES, ID_TYPE, Axes, Ints, Records
+from speed_layer.records import ID_BYTES, ID_TYPE, Ints, Records
+from tally.algebra.merge import Axes
 from tally.algebra.parts import Part, Value
 
 

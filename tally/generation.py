@@ -23,6 +23,7 @@ class _CoveringRow(NamedTuple):
     covered_until: datetime
 
 
+# Apart from those of a Covering, whose columns come first: a history is often read without these.
 class _PinnedRow(NamedTuple):
     """The further columns of a Generation; a map without entries is none."""
 

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from runtime.connect import kafka_consumer
 from runtime.marks import Mark
 from runtime.offsets import TopicOffsets, offsets_by_topic
-from runtime.reading import Place
+from runtime.reading import RecordPlace
 from runtime.topics import Bounds, bounds, ends
 from tally.errors import DataLoss
 from tally.settings import Settings
@@ -25,7 +25,7 @@ _BEGIN_ANEW = (
     " begin a new master dataset in another TALLY_HOME"
 )
 Marks = Mapping[str, Mapping[int, Mark]]
-Kept = Mapping[str, Mapping[int, Bounds]]
+BoundsByTopic = Mapping[str, Mapping[int, Bounds]]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class HeldOffsets:
             {"topic_ids": self.topic_ids, "until": self.until, "marks": self.marks}
         ).decode()
 
-    def last_places(self) -> list[Place]:
+    def last_places(self) -> list[RecordPlace]:
         """Where in Kafka the last record of each partition lay."""
         return [
             (topic, number, mark.offset)
@@ -132,7 +132,7 @@ def stable_ends(settings: Settings, topics: Iterable[str]) -> TopicOffsets:
 
 
 def starting_offsets(
-    held: HeldOffsets, ids: Mapping[str, str], kept: Kept
+    held: HeldOffsets, ids: Mapping[str, str], kept: BoundsByTopic
 ) -> dict[str, dict[int, int]]:
     """First offset to append next, by topic and partition; 0 where nothing is held.
 
@@ -164,7 +164,9 @@ def starting_offsets(
     return starting
 
 
-def refuse_other_log(held: HeldOffsets, kept: Kept, found: Mapping[Place, Mark | None]) -> None:
+def refuse_other_log(
+    held: HeldOffsets, kept: BoundsByTopic, found: Mapping[RecordPlace, Mark | None]
+) -> None:
     """Raise DataLoss unless the last record held of each partition is the one in Kafka.
 
     Else the log was cut and has grown again. One that Kafka no longer keeps tells nothing.

@@ -22,7 +22,7 @@ from tally.frames import canonical_records
 from tally.instants import from_millis
 from tally.settings import Settings
 
-Kept = Mapping[int, Bounds]
+BoundsByPartition = Mapping[int, Bounds]
 # Longer than the normaliser's transactions may last.
 TIMEOUT_SECONDS = 30.0
 LOOK_EVERY_SECONDS = 0.1
@@ -56,7 +56,7 @@ def oldest_raw(settings: Settings, topic: str) -> datetime | None:
     return min(arrivals, default=None)
 
 
-def stable_offsets(settings: Settings, topic: str) -> tuple[Kept, set[int]]:
+def stable_offsets(settings: Settings, topic: str) -> tuple[BoundsByPartition, set[int]]:
     """First offset kept and last stable offset by partition, and the partitions still open.
 
     Read when every transaction that the topic held at the call has ended. Open are partitions in
@@ -85,7 +85,11 @@ def stable_offsets(settings: Settings, topic: str) -> tuple[Kept, set[int]]:
 
 
 def oldest_canonical(
-    spark: SparkSession, settings: Settings, topic: str, held: Mapping[int, int], kept: Kept
+    spark: SparkSession,
+    settings: Settings,
+    topic: str,
+    held: Mapping[int, int],
+    kept: BoundsByPartition,
 ) -> dict[int, datetime]:
     """By partition of a canonical topic the earliest arrival (UTC) of records beyond those held.
 

@@ -25,8 +25,8 @@ _DAY_MILLIS = 86_400_000
 _BEGINNING = date(1970, 1, 1)
 
 # Store and start in milliseconds since 1970; events and parts.
-Window: TypeAlias = tuple[str, int]
-Values: TypeAlias = tuple[int, ...]
+StoreStart: TypeAlias = tuple[str, int]
+OwedValues: TypeAlias = tuple[int, ...]
 
 
 class OwedRow(NamedTuple):
@@ -39,7 +39,7 @@ class OwedRow(NamedTuple):
     store: str
     start: int
     touched: bool
-    values: Values
+    values: OwedValues
 
     @property
     def store_day(self) -> tuple[str, int]:
@@ -164,9 +164,11 @@ def _store_day(store: str, day: int, rows: Iterable[OwedRow]) -> StoreDay:
     return StoreDay(store, day, any(row.touched for row in rows))
 
 
-def unequal_windows(held: Iterable[HeldRow], owed: Mapping[Window, Values]) -> list[Unequal]:
+def unequal_windows(
+    held: Iterable[HeldRow], owed: Mapping[StoreStart, OwedValues]
+) -> list[Unequal]:
     """The windows in which both differ, ascending; a window that one of them lacks is 0 there."""
-    there: dict[Window, list[HeldRow]] = defaultdict(list)
+    there: dict[StoreStart, list[HeldRow]] = defaultdict(list)
     for row in held:
         there[row.window].append(row)
     # Window by window: in a grand total a row in the wrong window or store makes no difference.
@@ -185,7 +187,7 @@ def unequal_windows(held: Iterable[HeldRow], owed: Mapping[Window, Values]) -> l
     return unequal
 
 
-def _sums(rows: Sequence[HeldRow]) -> Values:
+def _sums(rows: Sequence[HeldRow]) -> OwedValues:
     """Of the rows of a window: its events, which stand in each of them, and the parts' sums."""
     # Each row of a window carries the events of the whole window: they are no summands.
     return max((row.events for row in rows), default=0), *map(

@@ -20,9 +20,9 @@ from tally.settings import Settings
 # Of one store in one question: each costs the client as much as the answer does.
 _DAYS_AT_ONCE = 20
 
-Row = tuple[Any, ...]
+HeldColumns = tuple[Any, ...]
 # Store, day in days since 1970, generation.
-_Key = tuple[str, int, int]
+_PartitionKey = tuple[str, int, int]
 
 
 class StoreDay(NamedTuple):
@@ -93,7 +93,7 @@ class HeldReader:
             if touched and day in self._earlier
         ]
         before = {key: set(rows) for key, rows in self._read(compared).items()}
-        found, changed = [], set[_Key]()
+        found, changed = [], set[_PartitionKey]()
         for store, day, _ in days:
             earlier = self._earlier.get(day, 0)
             served = before.get((store, day, earlier))
@@ -119,7 +119,7 @@ class HeldReader:
         self._keep_windows(changed)
         return found
 
-    def _read(self, keys: list[_Key]) -> dict[_Key, list[Row]]:
+    def _read(self, keys: list[_PartitionKey]) -> dict[_PartitionKey, list[HeldColumns]]:
         """The rows of each partition, ascending."""
         days: dict[tuple[str, int], list[int]] = defaultdict(list)
         for store_id, day, generation in keys:
@@ -130,7 +130,7 @@ class HeldReader:
             for some in chunks(of_store, _DAYS_AT_ONCE)
         ]
         answers = read_many(self._session, self._select, asked)
-        rows: dict[_Key, list[Row]] = {key: [] for key in keys}
+        rows: dict[_PartitionKey, list[HeldColumns]] = {key: [] for key in keys}
         for (store_id, _, generation), answer in zip(asked, answers, strict=True):
             for day, *row in answer:
                 rows[store_id, day.days_from_epoch, generation].append(_in_millis(row))
@@ -145,7 +145,7 @@ class HeldReader:
         write_groups(self._session, ([self._keep.bind(row)] for row in rows))
 
 
-def _in_millis(row: Sequence[Any]) -> Row:
+def _in_millis(row: Sequence[Any]) -> HeldColumns:
     start, *values = row
     # Rows are looked for in a set, and a part may be a list.
     return (

@@ -17,12 +17,12 @@ from cassandra.query import BatchStatement, BatchType, SimpleStatement, Statemen
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
 from batch_layer.views.coverage import Claim
+from runtime.offsets import Offsets
 from runtime.writes import write_rows
 from tally.epochs import Epochs
 from tally.errors import FlipRaced, FlipRefused
 from tally.generation import GENERATION_COLUMNS, Generation, generation_of
 
-Offsets = Mapping[int, int]
 # A server's answer to a lightweight transaction that it could not bring to an end; the driver has
 # no class for it.
 _CAS_WRITE_UNKNOWN = 0x1700

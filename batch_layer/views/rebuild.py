@@ -89,6 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def work() -> None:
         families = [given.family] if given.family else [*FAMILIES.values()]
+        # Before anything is opened: a computation that its epoch does not stand for writes no row.
         refuse_changed(families)
         settings = _with_first_compiler(Settings.load())
         with cassandra_session(settings) as session:

@@ -15,7 +15,7 @@ from runtime.writes import prepared, write_groups
 from tally.families import Family
 from tally.settings import Settings
 
-Row = tuple[Any, ...]
+BatchRow = tuple[Any, ...]
 
 
 def columns_of(family: Family) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ class GenerationWriter:
             f" VALUES ({', '.join('?' * (len(columns) + 1))})",
         )
 
-    def write(self, rows: Iterator[Row]) -> int:
+    def write(self, rows: Iterator[BatchRow]) -> int:
         """How many rows, all acknowledged.
 
         Day in days and window_start in milliseconds since 1970.

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from batch_layer.views.fates import CONFLICT, FATES, UNREADABLE
 from tally.instants import from_millis
 
-Line = Mapping[str, Any]
+LedgerLine = Mapping[str, Any]
 
 
 def surveyed(fates: DataFrame) -> DataFrame:
@@ -49,7 +49,7 @@ def surveyed(fates: DataFrame) -> DataFrame:
 class Survey:
     """The rows of surveyed()."""
 
-    lines: Sequence[Line]
+    lines: Sequence[LedgerLine]
 
     @classmethod
     def of(cls, fates: DataFrame) -> Self:

@@ -59,6 +59,7 @@ def run(settings: Settings, moments: Moments, stopped: Event, ready: Event) -> N
     try:
         with closing(consumer):
             processor.run(stopped, ready, moments, heartbeat)
+    # In the same words brokers end a transaction that took too long: no reason to stay away.
     except Fenced as error:
         raise fenced_or_late(settings, job, error) from error
 

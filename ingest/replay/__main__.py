@@ -105,6 +105,7 @@ class _Paced:
     def settle(self, number: int) -> None:
         """Wait for the acknowledgements of everything up to this number, and record it."""
         self._channel.settle()
+        # Behind it: after a crash between the two some are sent twice, and none never.
         self._record.save(number)
         self._settled_at = time.monotonic()
 
@@ -113,6 +114,7 @@ def _pace(speed: float) -> Callable[[float], None]:
     """A function that returns when the event time is due."""
     if speed == 0:
         return lambda _send_at: None
+    # By the beginning and not by the message before: what one is late the next ones make up for.
     begun, first = time.monotonic(), None
 
     def wait(send_at: float) -> None:
@@ -221,6 +223,7 @@ def replay(  # noqa: PLR0913  # the options of the command line
         bad,
         there.receipts,
     )
+    # By its options: a run of others would go on at a number that means another message.
     record = ProgressRecord.of(settings.home, repr((source, scope, plan, via)))
     channel = _channel(settings, via)
     begun = datetime.now(UTC)

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from ingest.replay.bad import bad_message
 
-Kind = Literal["original", "late", "duplicate", "conflict", "bad"]
+MessageKind = Literal["original", "late", "duplicate", "conflict", "bad"]
 
 _DAY_SECONDS = 86_400.0
 # A soon duplicate or conflict comes within this time, while the speed layer keeps the window open.
@@ -37,7 +37,7 @@ class SentMessage(NamedTuple):
     `late` is a first copy that is sent late.
     """
 
-    kind: Kind
+    kind: MessageKind
     send_at: float
     key: str
     value: bytes

@@ -9,7 +9,7 @@ from datetime import date
 
 from cassandra.cluster import Session
 
-from ops.audit.master import Key, Master
+from ops.audit.master import Master, WindowKey
 from ops.audit.oracle import Difference
 from ops.audit.served import batch_windows, merged_windows
 from ops.oracle.complete_journey import WHOLE, Scope
@@ -44,10 +44,10 @@ class FamilyComparison:
 def expected_windows(
     master: Master,
     scope: Scope = WHOLE,
-) -> dict[str, dict[Key, Values]]:
+) -> dict[str, dict[WindowKey, Values]]:
     """By family's name what must be served of the first copies by offset, by window."""
 
-    def in_scope(family: Family) -> dict[Key, Values]:
+    def in_scope(family: Family) -> dict[WindowKey, Values]:
         windows = master.window_values(family).items()
         return {key: of for key, of in windows if scope.holds(*key)}
 
@@ -55,7 +55,7 @@ def expected_windows(
 
 
 def compare_with_master(
-    session: Session, expected: Mapping[str, Mapping[Key, Values]], scope: Scope = WHOLE
+    session: Session, expected: Mapping[str, Mapping[WindowKey, Values]], scope: Scope = WHOLE
 ) -> dict[str, FamilyComparison]:
     """By family's name every window that is served now, against the expected_windows()."""
     compared = {}
@@ -101,7 +101,7 @@ def generation_differences(
 
 
 def compare_values(
-    family: Family, expected: Mapping[Key, Values], served: Mapping[Key, Values]
+    family: Family, expected: Mapping[WindowKey, Values], served: Mapping[WindowKey, Values]
 ) -> FamilyComparison:
     """All windows that either side holds, part by part; one that a side lacks is its zero there."""
     keys = sorted(expected.keys() | served.keys())
@@ -127,7 +127,7 @@ def compare_values(
     )
 
 
-def _differences(family: Family, key: Key, expected: Values, got: Values) -> list[Difference]:
+def _differences(family: Family, key: WindowKey, expected: Values, got: Values) -> list[Difference]:
     found = []
     for axes in sorted(expected.keys() | got.keys()):
         for part in family.parts:

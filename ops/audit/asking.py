@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import httpx
 
-from ops.audit.served import Key
+from ops.audit.master import WindowKey
 from tally.errors import StackError, TallyError
 from tally.instants import instant_text
 from tally.windows import WINDOW
@@ -19,7 +19,7 @@ _MOST_ROWS = "10000"
 _SECONDS = 30
 
 
-def question_of(key: Key) -> dict[str, str]:
+def question_of(key: WindowKey) -> dict[str, str]:
     """The parameters by which the API is asked for one window."""
     store, start = key
     return {

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from ops.audit.asking import READERS, question_of
+from ops.audit.master import WindowKey
 from ops.audit.oracle import Difference, Sample, is_honest, random_windows
-from ops.audit.served import Key
 from schemas import loader
 from schemas.metric import AdditiveShape
 from tally.algebra.merge import Axes, Parts
@@ -71,7 +71,7 @@ class AskedFamily:
     """
 
     family: Family
-    values: Mapping[Key, Values]
+    values: Mapping[WindowKey, Values]
     claims: Mapping[date, Generation]
 
 
@@ -130,7 +130,9 @@ def compare_answers(
     )
 
 
-def _drawn(families: Sequence[AskedFamily], sample: Sample) -> Iterator[tuple[AskedFamily, Key]]:
+def _drawn(
+    families: Sequence[AskedFamily], sample: Sample
+) -> Iterator[tuple[AskedFamily, WindowKey]]:
     """The windows, shared among the families: at least one of each that can be asked."""
     chance = random.Random(sample.seed)  # a sample, not a secret
     there = [(asked, _askable(asked)) for asked in families if sum_metrics(asked.family)]
@@ -142,14 +144,14 @@ def _drawn(families: Sequence[AskedFamily], sample: Sample) -> Iterator[tuple[As
             yield asked, key
 
 
-def _askable(asked: AskedFamily) -> list[Key]:
+def _askable(asked: AskedFamily) -> list[WindowKey]:
     return [key for key in asked.values if _FIRST_YEAR <= key[1].year <= _LAST_YEAR]
 
 
 def _compared(
     ask: Ask,
     asked: AskedFamily,
-    key: Key,
+    key: WindowKey,
 ) -> tuple[int, list[Difference]]:
     """How many rows were answered about the window, and what of them differs."""
     count, wrong = 0, list[Difference]()
@@ -192,7 +194,7 @@ class _Question:
 
 
 def _differences(
-    asked: AskedFamily, key: Key, question: _Question, answered: Mapping[Split, Row]
+    asked: AskedFamily, key: WindowKey, question: _Question, answered: Mapping[Split, Row]
 ) -> Iterator[Difference]:
     where = partial(Difference, key[0], question_of(key)["from"])
     expected = question.expected(asked.family, asked.values.get(key, {}))

@@ -9,8 +9,8 @@ from cassandra.cluster import Session
 from ops.audit.against_master import generation_differences
 from ops.audit.cut import Cut, settled_cut
 from ops.audit.findings import GapFinding, TillFinding, read_gaps, read_tills
-from ops.audit.master import Fates, Master
-from ops.audit.served import Key, published_claims, speed_windows
+from ops.audit.master import Fates, Master, WindowKey
+from ops.audit.served import published_claims, speed_windows
 from ops.audit.topics import DeadLetterOrigin, committed_spans, dead_letters
 from ops.oracle.complete_journey import Scope
 from runtime.sources import FAMILIES
@@ -127,7 +127,7 @@ def _canonical_ledgers(settings: Settings, master: Master, cut: Cut) -> list[Can
     return lines
 
 
-def _late_pending(session: Session, family: Family, considered: Mapping[Key, int]) -> int:
+def _late_pending(session: Session, family: Family, considered: Mapping[WindowKey, int]) -> int:
     speed = speed_windows(session, Scope(), family)
     return sum(
         late_pending(events, speed[key].events if key in speed else 0)

@@ -17,7 +17,7 @@ from tally.families import Family
 from tally.settings import Settings
 from tally.windows import WINDOW
 
-Key = tuple[str, datetime]
+WindowKey = tuple[str, datetime]
 # By (day, partition): first offset that is left out.
 Pins = Mapping[tuple[date, int], int]
 
@@ -133,7 +133,7 @@ class Master:
         """Canonical records by partition of the raw record; the spans are of the raw topic."""
         return {row[0]: row[1] for row in self._of_spans(_CANONICAL_OF_RAW, family, spans)}
 
-    def window_events(self, family: str, pins: Pins | None = None) -> dict[Key, int]:
+    def window_events(self, family: str, pins: Pins | None = None) -> dict[WindowKey, int]:
         """Distinct events by (store, window start in UTC): what a rebuild of them considers.
 
         Without pins, of all records.
@@ -147,7 +147,7 @@ class Master:
 
     def window_values(
         self, family: Family, pins: Pins | None = None
-    ) -> dict[Key, dict[Axes, Parts]]:
+    ) -> dict[WindowKey, dict[Axes, Parts]]:
         """Parts (family's units) by axes of the first copies, by (store, window start in UTC).
 
         This is what must be served of these records. Raises TallyError for a part of a kind that
@@ -161,7 +161,7 @@ class Master:
             _values_query(family), [family.name, pins is not None]
         ).fetchall()
         queries = {part.name: query_of(family.name, part) for part in family.parts}
-        found: dict[Key, dict[Axes, Parts]] = {}
+        found: dict[WindowKey, dict[Axes, Parts]] = {}
         for store, start, *cells in rows:
             axes, parts = cells[: len(family.axes)], cells[len(family.axes) :]
             window = found.setdefault((store, _EPOCH + timedelta(seconds=start)), {})

@@ -8,7 +8,8 @@ from datetime import date, datetime
 from typing import Any
 
 from ops.audit.asking import READERS, asking, question_of
-from ops.audit.served import Key, is_covered, totals
+from ops.audit.master import WindowKey
+from ops.audit.served import is_covered, totals
 from ops.oracle.complete_journey import Totals, stores_in
 from tally.algebra.merge import MergedWindow
 from tally.algebra.parts import Value
@@ -59,7 +60,9 @@ class Comparison:
         return self.windows > 0 and self.windows == self.equal
 
 
-def compare_rows(expected: Mapping[Key, Totals], served: Mapping[Key, MergedWindow]) -> Comparison:
+def compare_rows(
+    expected: Mapping[WindowKey, Totals], served: Mapping[WindowKey, MergedWindow]
+) -> Comparison:
     """All windows that the oracle or the tables hold, each of their three values."""
     got = {key: totals(window) for key, window in served.items()}
     keys = sorted(expected.keys() | got.keys())
@@ -83,7 +86,7 @@ def compare_rows(expected: Mapping[Key, Totals], served: Mapping[Key, MergedWind
     )
 
 
-def _differences(key: Key, expected: Totals, got: Totals) -> Iterator[Difference]:
+def _differences(key: WindowKey, expected: Totals, got: Totals) -> Iterator[Difference]:
     for metric, name in {**METRICS, "units": "units_milli"}.items():
         if getattr(expected, name) != getattr(got, name):
             yield Difference(
@@ -96,7 +99,10 @@ def _differences(key: Key, expected: Totals, got: Totals) -> Iterator[Difference
 
 
 def compare_http(
-    api: str, expected: Mapping[Key, Totals], sample: Sample, claims: Mapping[date, Generation]
+    api: str,
+    expected: Mapping[WindowKey, Totals],
+    sample: Sample,
+    claims: Mapping[date, Generation],
 ) -> Comparison:
     """Random windows asked of the API: half of them with receipts, half anywhere in the same days.
 
@@ -109,7 +115,7 @@ def compare_http(
     keys = random_windows(expected, sample.count, random.Random(sample.seed))
     with asking(api) as ask, ThreadPoolExecutor(READERS) as readers:
 
-        def answers_of(key: Key) -> dict[str, Any]:
+        def answers_of(key: WindowKey) -> dict[str, Any]:
             question = question_of(key)
             return {metric: ask(metric, question, ())[0] for metric in METRICS}
 
@@ -162,10 +168,10 @@ def is_honest(
 
 
 def random_windows(
-    filled: Collection[Key],
+    filled: Collection[WindowKey],
     count: int,
     chance: random.Random,
-) -> list[Key]:
+) -> list[WindowKey]:
     """So many windows of the stores and days of those that are filled, of which there is one.
 
     Half of them are filled, a window may come twice.

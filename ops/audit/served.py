@@ -10,17 +10,17 @@ from typing import Any, NamedTuple
 
 from cassandra.cluster import Session
 
+from ops.audit.master import WindowKey
 from ops.oracle.complete_journey import Scope, Totals
 from tally.algebra.merge import Axes, MergedWindow, WindowState, window_state
 from tally.algebra.parts import Value
 from tally.families import Family
 from tally.generation import GENERATION_COLUMNS, Generation, generation_of
 
-Key = tuple[str, datetime]
 _FETCH = 10_000
 
 
-def merged_windows(session: Session, scope: Scope, family: Family) -> dict[Key, MergedWindow]:
+def merged_windows(session: Session, scope: Scope, family: Family) -> dict[WindowKey, MergedWindow]:
     """Every (store, window start in UTC) that either layer holds, merged as readers see it."""
     published = published_claims(session, family)
     speed = speed_windows(session, scope, family)
@@ -47,7 +47,7 @@ def is_covered(published: Mapping[date, Generation], start: datetime) -> bool:
     return claim is not None and claim.covers(start)
 
 
-def speed_windows(session: Session, scope: Scope, family: Family) -> dict[Key, WindowState]:
+def speed_windows(session: Session, scope: Scope, family: Family) -> dict[WindowKey, WindowState]:
     """The speed layer's rows by (store, window start in UTC)."""
     return _states(_all_rows(session, family.speed_table), scope, family)
 
@@ -57,7 +57,7 @@ def batch_windows(
     scope: Scope,
     family: Family,
     claims: Mapping[date, Generation] | None = None,
-) -> dict[Key, WindowState]:
+) -> dict[WindowKey, WindowState]:
     """The published generations' rows by (store, window start in UTC), by the claims if given.
 
     Rows of other generations are not served.
@@ -113,8 +113,8 @@ def _states(
     rows: Iterable[Any],
     scope: Scope,
     family: Family,
-) -> dict[Key, WindowState]:
-    by_window: dict[Key, list[_Row]] = defaultdict(list)
+) -> dict[WindowKey, WindowState]:
+    by_window: dict[WindowKey, list[_Row]] = defaultdict(list)
     for row in rows:
         key = (row.store_id, row.window_start.replace(tzinfo=UTC))
         if scope.holds(*key):

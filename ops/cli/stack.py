@@ -9,7 +9,7 @@ from runtime.output import note, print_json
 
 if TYPE_CHECKING:
     from ops.local.stack.service import Site
-    from ops.local.stack.states import Status
+    from ops.local.stack.states import ServiceStatus
 
 Names = Annotated[
     list[str] | None, typer.Argument(metavar="[NAME]…", help="services; all if none is named")
@@ -106,7 +106,7 @@ def doctor(as_json: AsJson = False) -> None:
         raise typer.Exit(1)
 
 
-def _trouble(name: str, state: "Status") -> str:
+def _trouble(name: str, state: "ServiceStatus") -> str:
     """A second line for what does no work: why, since when, and what comes next."""
     if not state.reason:
         return ""

@@ -51,7 +51,7 @@ class AlignmentLimits:
 
 
 @dataclass
-class Lane:
+class LanePace:
     """The buffered records of one partition, first in first out."""
 
     partition: int
@@ -91,11 +91,11 @@ class Alignment:
 
     def __init__(self, limits: AlignmentLimits) -> None:
         self._limits = limits
-        self._lanes: dict[int, Lane] = {}
+        self._lanes: dict[int, LanePace] = {}
 
     def assign(self, partitions: Iterable[int], now: float) -> None:
         """Begin anew with these partitions, nothing buffered."""
-        self._lanes = {partition: Lane(partition, now) for partition in partitions}
+        self._lanes = {partition: LanePace(partition, now) for partition in partitions}
 
     def add(self, record: Input, event_time: float | None) -> None:
         """Buffer a record of an assigned partition; of others nothing is kept."""
@@ -111,7 +111,7 @@ class Alignment:
         if partition in self._lanes:
             self._lanes[partition].ended = True
 
-    def ready(self, now: float) -> Lane | None:
+    def ready(self, now: float) -> LanePace | None:
         """The partition to take the next record of now; None if there is none or it must wait."""
         best, best_time, bound = None, float("inf"), float("inf")
         for lane in self._lanes.values():
@@ -151,7 +151,7 @@ class Alignment:
             lane.paused = False
         return [lane.partition for lane in low]
 
-    def _is_above(self, lane: Lane, share: float) -> bool:
+    def _is_above(self, lane: LanePace, share: float) -> bool:
         return (
             len(lane.records) > share * self._limits.most_records
             or lane.bytes > share * self._limits.most_bytes

@@ -7,11 +7,11 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from runtime.openapi import Problem, Shape
 
-Status = Annotated[
+StatusShown = Annotated[
     Literal["final", "restated", "provisional"],
     Meta(description="how sure the number is; of several windows the weakest"),
 ]
-Source = Annotated[
+SourceShown = Annotated[
     Literal["batch", "speed", "mixed", "missing"],
     Meta(description="the layer that it is from; `missing`: neither has it, and it is no zero"),
 ]
@@ -28,7 +28,7 @@ Instant = Annotated[datetime, Meta(tz=True)]
 Number = int | float | None
 # What a window's row holds by part, and what the row is of by axis: each family has names of its
 # own. Digests are a list, buckets and movements a list of pairs, an extreme of nothing is null.
-Parts = dict[str, int | str | list[int | list[int]] | None]
+PartsShown = dict[str, int | str | list[int | list[int]] | None]
 
 
 class ListedStore(Shape):
@@ -89,8 +89,8 @@ class Row(Shape):
     events: Annotated[
         int | None, Meta(description="distinct events of all its windows; null: missing")
     ]
-    source: Source
-    status: Status
+    source: SourceShown
+    status: StatusShown
     complete: Complete
     numerator: Annotated[
         Number | UnsetType, Meta(description="of a ratio, in the unit of its metric")
@@ -175,8 +175,8 @@ class _Envelope(Shape):
     currency: Annotated[
         str | None, Meta(description="ISO 4217, of money that is not split by currency")
     ]
-    source: Source
-    status: Status
+    source: SourceShown
+    status: StatusShown
     complete: Complete
     through: Annotated[
         Instant | None,
@@ -221,12 +221,12 @@ class WindowAnswer(Shape):
 class ServedWindowAnswer(Shape):
     """What is answered of the window."""
 
-    source: Source
+    source: SourceShown
     events: Annotated[int | None, Meta(description="distinct events; null: missing")]
-    status: Status
+    status: StatusShown
     complete: Complete
     rows: Annotated[
-        list[Parts] | None, Meta(description="parts and axes of each row; null: missing")
+        list[PartsShown] | None, Meta(description="parts and axes of each row; null: missing")
     ]
 
 
@@ -235,9 +235,9 @@ class LayerRows(Shape):
 
     epoch: Annotated[int, Meta(description="definition that they were computed with")]
     events: Annotated[int, Meta(description="distinct events that they were computed from")]
-    rows: Annotated[list[Parts], Meta(description="parts and axes of each row")]
+    rows: Annotated[list[PartsShown], Meta(description="parts and axes of each row")]
     excluded: Annotated[
-        list[Parts], Meta(description="of conflicts in other windows, taken back by batch")
+        list[PartsShown], Meta(description="of conflicts in other windows, taken back by batch")
     ]
 
 

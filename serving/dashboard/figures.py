@@ -12,12 +12,12 @@ from typing import Literal
 from zoneinfo import ZoneInfo
 
 from serving.query import catalogue, cells
-from serving.query.formulas import Value
+from serving.query.formulas import MetricValue
 from tally.families import CURRENCY
 
 HOURS, WEEKDAYS = 24, 7
 METRICS = ("revenue", "transactions", "average_basket", "units")
-State = Literal["complete", "provisional", "missing"]
+FigureState = Literal["complete", "provisional", "missing"]
 # Of a quarter hour in its period: the number of the day, the local time, the fold.
 PeriodPlace = tuple[int, time, int]
 
@@ -54,7 +54,7 @@ class CoveredShare:
     settled_until: datetime | None
 
     @property
-    def state(self) -> State:
+    def state(self) -> FigureState:
         """One word: complete only if every quarter hour is."""
         if self.complete + self.provisional == 0:
             return "missing"
@@ -69,7 +69,7 @@ class Card:
     """
 
     metric: str
-    value: Value
+    value: MetricValue
     change_percent: float | None
 
 
@@ -180,7 +180,7 @@ def _currencies(found: Sequence[cells.Cell]) -> set[str]:
     return cells.values_seen(found, catalogue.metric("revenue").families, CURRENCY)
 
 
-def change_percent(value: Value, previous: Value) -> float | None:
+def change_percent(value: MetricValue, previous: MetricValue) -> float | None:
     """100 (value - previous) / previous, 1 decimal.
 
     None if previous is 0 or either is not known.
@@ -197,7 +197,7 @@ def _card(metric_id: str, now: Stretch, compared: Compared, currency: str) -> Ca
     return Card(metric_id, _total(metric_id, now.found, currency), change_percent(part, previous))
 
 
-def _total(metric_id: str, found: Sequence[cells.Cell], currency: str) -> Value:
+def _total(metric_id: str, found: Sequence[cells.Cell], currency: str) -> MetricValue:
     metric = catalogue.metric(metric_id)
     only = {CURRENCY: currency} if metric.is_money else cells.WHOLE
     # What is missing is left out and not a 0: with nothing known there is no sum.

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from runtime.chunks import chunks
 from runtime.sources import FAMILIES
 from serving.merge import statements
-from serving.merge.connection import Connection, Row
+from serving.merge.connection import Connection, CqlRow
 from serving.merge.offload import computed
 from serving.merge.views import (
     Activity,
@@ -181,7 +181,7 @@ class CassandraViews:
 
     async def speed_until(self, family: Family) -> dict[int, int]:
         """Offsets by partition."""
-        rows: list[Row] = await self._connection.rows(statements.SPEED_UNTIL, (family.name,))
+        rows: list[CqlRow] = await self._connection.rows(statements.SPEED_UNTIL, (family.name,))
         return dict(rows)
 
     async def late_since(self, family: Family, since: datetime) -> int | None:
@@ -245,7 +245,7 @@ class CassandraViews:
         self,
         statement: str,
         asked: Iterable[tuple[object, ...]],
-    ) -> list[Row]:
+    ) -> list[CqlRow]:
         answers = await asyncio.gather(
             *(self._connection.rows(statement, values) for values in asked)
         )

@@ -19,7 +19,7 @@ from runtime.writes import prepared
 from tally.errors import ViewsUnreachable
 from tally.settings import Settings
 
-Row = tuple[Any, ...]
+CqlRow = tuple[Any, ...]
 TIMEOUT_SECONDS = 10.0
 RECONNECT_SECONDS = 1.0
 # Requests on their way at once: a long question does not flood the node, nor the driver's 32,768
@@ -51,7 +51,7 @@ class Connection:
 
     async def rows(
         self, statement: str, values: tuple[object, ...], is_serial: bool = False
-    ) -> list[Row]:
+    ) -> list[CqlRow]:
         """Every row of the statement's answer as a tuple.
 
         Raises ViewsUnreachable: no node, no quorum, no table, or no time.
@@ -71,12 +71,12 @@ class Connection:
 
     async def _execute(
         self, statement: PreparedStatement, values: tuple[object, ...], profile: str
-    ) -> list[Row]:
+    ) -> list[CqlRow]:
         assert self._session is not None
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[list[Row]] = loop.create_future()
+        answer: asyncio.Future[list[CqlRow]] = loop.create_future()
 
-        def settle(rows: list[Row] | None, error: Exception | None) -> None:
+        def settle(rows: list[CqlRow] | None, error: Exception | None) -> None:
             # Nobody waits any more for the answer to a cancelled request.
             if not answer.done():
                 answer.set_exception(error) if error else answer.set_result(rows or [])

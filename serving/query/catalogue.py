@@ -16,7 +16,14 @@ from schemas.metric import (
     UniquesShape,
     parts_of,
 )
-from serving.query.formulas import Extreme, Formula, Percentile, UniquesEstimate, Value, WeightedSum
+from serving.query.formulas import (
+    Extreme,
+    Formula,
+    MetricValue,
+    Percentile,
+    UniquesEstimate,
+    WeightedSum,
+)
 from tally.algebra.parts import Histogram, Part, Uniques
 from tally.errors import UnknownName
 from tally.families import Family
@@ -69,7 +76,7 @@ def entries() -> list[dict[str, Any]]:
     ]
 
 
-def ratio(numerator: Value, denominator: Value) -> float | None:
+def ratio(numerator: MetricValue, denominator: MetricValue) -> float | None:
     """Numerator / denominator with 6 decimals.
 
     None when the denominator is 0 or a side is not known.

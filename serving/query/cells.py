@@ -6,14 +6,14 @@ from typing import Any, TypeAlias
 
 from serving.merge.served import ServedWindow
 from serving.query.catalogue import Metric, ratio
-from serving.query.formulas import Formula, Value
+from serving.query.formulas import Formula, MetricValue
 from serving.query.grains import Slot
 from tally.algebra.merge import Axes, Parts
 from tally.families import Family
 from tally.windows import WINDOW
 
 # One window as each of the metric's families has it, in their order.
-Window: TypeAlias = tuple[ServedWindow, ...]
+FamilyWindows: TypeAlias = tuple[ServedWindow, ...]
 # The dimensions that a row is of, each with its value; what it does not name is summed up.
 Split: TypeAlias = Mapping[str, str | None]
 WHOLE: Split = {}
@@ -33,7 +33,7 @@ class Cell:
     sources: set[str] = field(default_factory=set)
     statuses: set[str] = field(default_factory=set)
 
-    def add(self, families: Sequence[Family], window: Window) -> None:
+    def add(self, families: Sequence[Family], window: FamilyWindows) -> None:
         """One more window.
 
         A window that any family misses adds nothing: a ratio of unlike stretches would mislead.
@@ -60,7 +60,7 @@ class Cell:
 
 
 def cells(
-    families: Sequence[Family], slots: Sequence[Slot], windows: Iterable[Window]
+    families: Sequence[Family], slots: Sequence[Slot], windows: Iterable[FamilyWindows]
 ) -> list[Cell]:
     """A cell for each slot, which takes its quarter hours.
 
@@ -105,7 +105,7 @@ def values_seen(
     }
 
 
-def values_of(metric: Metric, cell: Cell, split: Split = WHOLE) -> dict[str, Value]:
+def values_of(metric: Metric, cell: Cell, split: Split = WHOLE) -> dict[str, MetricValue]:
     """`value`, of a ratio `numerator` and `denominator`, of an estimate `error`.
 
     They are of one split, or of everything together, in the metric's unit; None when missing.
@@ -122,12 +122,12 @@ def values_of(metric: Metric, cell: Cell, split: Split = WHOLE) -> dict[str, Val
     }
 
 
-def _total(of: Formula, cell: Cell, split: Split) -> dict[str, Value]:
+def _total(of: Formula, cell: Cell, split: Split) -> dict[str, MetricValue]:
     """The value over the family's rows of the split, and how far it may be off.
 
     A dimension that the family does not have splits nothing of it.
     """
-    stated: dict[str, Value] = {} if of.stated_error is None else {"error": None}
+    stated: dict[str, MetricValue] = {} if of.stated_error is None else {"error": None}
     if cell.is_missing:
         return {"value": None, **stated}
     # Never as over time: the rows are of one stretch, and none of them forgets another.
@@ -148,7 +148,7 @@ def _total(of: Formula, cell: Cell, split: Split) -> dict[str, Value]:
 
 def row_of(
     cell: Cell,
-    values: Mapping[str, Value],
+    values: Mapping[str, MetricValue],
     instants: tuple[str, str],
 ) -> dict[str, Any]:
     """One row as it is answered, by field; `instants` are its start and end as text."""

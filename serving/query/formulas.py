@@ -9,7 +9,7 @@ from tally.algebra.merge import Parts
 from tally.algebra.parts import Histogram, Uniques
 from tally.families import Family
 
-Value = int | float | None
+MetricValue = int | float | None
 # Of an estimate, as a share of it (Bar-Yossef et al. 2002).
 STANDARD_ERROR = round(1 / sqrt(Uniques.KEPT - 2), 4)
 # What a bucket's lower end may be short of the numbers in it.
@@ -30,7 +30,7 @@ class Formula(ABC):
         return None
 
     @abstractmethod
-    def total(self, parts: Parts) -> Value:
+    def total(self, parts: Parts) -> MetricValue:
         """The value of joined parts; None where nothing was brought that it could be of."""
 
     def error(self, parts: Parts) -> float | None:
@@ -48,7 +48,7 @@ class WeightedSum(Formula):
     weights: Mapping[str, int]
     divide_by: int = 1
 
-    def total(self, parts: Parts) -> Value:
+    def total(self, parts: Parts) -> MetricValue:
         """The value of summed parts; an absent part is 0."""
         weights = self.weights.items()
         total = sum(weight * parts.get(part, 0) for part, weight in weights)
@@ -61,9 +61,9 @@ class Extreme(Formula):
 
     part: str
 
-    def total(self, parts: Parts) -> Value:
+    def total(self, parts: Parts) -> MetricValue:
         """What the part holds; None of nothing, which no number would be."""
-        found: Value = parts.get(self.part)
+        found: MetricValue = parts.get(self.part)
         return found
 
 
@@ -79,7 +79,7 @@ class UniquesEstimate(Formula):
         percent = f"{100 * STANDARD_ERROR:.1f} %"
         return f"standard error {percent} of the value; exact below {Uniques.KEPT:,}"
 
-    def total(self, parts: Parts) -> Value:
+    def total(self, parts: Parts) -> MetricValue:
         """The estimate as a whole number, for it is of persons or of things; 0 of nothing."""
         return round(self.part.estimate(self._digests(parts)))
 
@@ -105,7 +105,7 @@ class Percentile(Formula):
         percent = f"{100 * BUCKET_ERROR:.2f} %"
         return f"the true one is at most {percent} larger; exact below {EXACT_SIZES}"
 
-    def total(self, parts: Parts) -> Value:
+    def total(self, parts: Parts) -> MetricValue:
         """Lower end of the bucket; None of nothing."""
         buckets = parts.get(self.part.name, self.part.zero)
         return self.part.percentile(buckets, self.share)

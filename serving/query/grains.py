@@ -19,6 +19,7 @@ MOST_QUARTERS = 8
 _DAYS = {"1d": 1, "1w": 7}
 
 
+# A tuple by name and no dataclass: an answer has tens of thousands, and most are only taken apart.
 class Slot(NamedTuple):
     """One stretch of an answer, UTC, half-open."""
 

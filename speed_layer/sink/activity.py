@@ -8,7 +8,7 @@ from typing import Any
 
 from cassandra.cluster import Session
 
-from runtime.day_spans import DaySpan, Key, SpanTable
+from runtime.day_spans import DaySpan, SpanKey, SpanTable
 from runtime.writes import write_groups
 from tally.families import CURRENCY, Family
 
@@ -55,15 +55,15 @@ class StoreActivity:
 class DaySpans:
     """First and last day by key, in one table; a key is written again only when its span grows."""
 
-    def __init__(self, session: Session, table: str, family: Family, keys: Key) -> None:
+    def __init__(self, session: Session, table: str, family: Family, keys: SpanKey) -> None:
         self._session = session
         self._table = SpanTable(session, table, family.name, keys)
         # What was seen, of that what is not written yet, and what Cassandra has acknowledged.
-        self._seen: dict[Key, DaySpan] = {}
-        self._changed: dict[Key, DaySpan] = {}
-        self._written: dict[Key, DaySpan] = {}
+        self._seen: dict[SpanKey, DaySpan] = {}
+        self._changed: dict[SpanKey, DaySpan] = {}
+        self._written: dict[SpanKey, DaySpan] = {}
 
-    def note(self, days: Iterable[tuple[Key, int]]) -> None:
+    def note(self, days: Iterable[tuple[SpanKey, int]]) -> None:
         """Keys seen on days (days since 1970).
 
         Written by flush(), however many lots of rows there were before it.

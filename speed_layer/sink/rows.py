@@ -27,8 +27,8 @@ LONGEST_TTL_SECONDS = 630_720_000
 LAST_EXPIRY = 2_147_483_646 - DAY_SECONDS
 
 # In the columns of row_columns(); the rows of one window.
-Row: TypeAlias = tuple[Any, ...]
-WindowRows: TypeAlias = tuple[Family, Sequence[Row]]
+SpeedRow: TypeAlias = tuple[Any, ...]
+WindowRows: TypeAlias = tuple[Family, Sequence[SpeedRow]]
 
 
 def row_columns(family: Family) -> tuple[str, ...]:
@@ -127,14 +127,14 @@ class RowSink:
             table.activity.flush()
         self._updates.flush()
 
-    def timestamp(self, family: Family, row: Row) -> int:
+    def timestamp(self, family: Family, row: SpeedRow) -> int:
         """The write timestamp of a row."""
         return family.kind.register(row[-1], row[self._table(family).events])
 
     def _bound(
         self,
         family: Family,
-        rows: Sequence[Row],
+        rows: Sequence[SpeedRow],
         now: float,
     ) -> list[BoundStatement]:
         """The statements of a window's rows."""

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from runtime.connect import CQL_DATE_ZERO
 from speed_layer.job import main
-from speed_layer.sink.rows import Row, RowSink, WindowRows, row_columns
+from speed_layer.sink.rows import RowSink, SpeedRow, WindowRows, row_columns
 from tally.families import Family
 from tally.settings import Settings
 from tests.controls.guard import refuse_outside_tests
@@ -34,11 +34,11 @@ class AddingSink(RowSink):
             [(family, [self._added(family, row) for row in rows]) for family, rows in windows]
         )
 
-    def timestamp(self, family: Family, row: Row) -> int:
+    def timestamp(self, family: Family, row: SpeedRow) -> int:
         """Microseconds since 1970: the last to write wins."""
         return int(time.time() * 1_000_000)
 
-    def _added(self, family: Family, row: Row) -> Row:
+    def _added(self, family: Family, row: SpeedRow) -> SpeedRow:
         columns = row_columns(family)
         first = columns.index("events")
         key, totals = row[:first], list(row[first:-1])

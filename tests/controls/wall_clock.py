@@ -8,7 +8,7 @@ import sys
 import time
 
 from speed_layer.job import main
-from speed_layer.sink.rows import Row, RowSink
+from speed_layer.sink.rows import RowSink, SpeedRow
 from tally.families import Family
 from tally.settings import Settings
 from tests.controls.guard import refuse_outside_tests
@@ -21,7 +21,7 @@ class WallClockSink(RowSink):
         refuse_outside_tests(settings)
         super().__init__(settings)
 
-    def timestamp(self, family: Family, row: Row) -> int:
+    def timestamp(self, family: Family, row: SpeedRow) -> int:
         """Microseconds since 1970."""
         return int(time.time() * 1_000_000)
 

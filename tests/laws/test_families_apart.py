@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from schemas.metric import RatioShape, RatioValue
 from serving.merge.served import ServedWindow
 from serving.query.catalogue import Metric, ratio
-from serving.query.cells import WHOLE, Cell, Window, cells, values_of, values_seen
+from serving.query.cells import WHOLE, Cell, FamilyWindows, cells, values_of, values_seen
 from serving.query.formulas import WeightedSum
 from serving.query.grains import Slot
 from tally.algebra.merge import Axes, MergedWindow, Parts
@@ -53,12 +53,12 @@ windows = st.lists(
 )
 
 
-def whole(of: list[Window]) -> Cell:
+def whole(of: list[FamilyWindows]) -> Cell:
     (cell,) = cells(SHARE.families, [Slot(START, START + len(of) * WINDOW)], of)
     return cell
 
 
-def summed(of: list[Window], side: int) -> Counter[str]:
+def summed(of: list[FamilyWindows], side: int) -> Counter[str]:
     """Visits by zone of one side, added up one by one."""
     found: Counter[str] = Counter()
     for window in of:
@@ -68,7 +68,7 @@ def summed(of: list[Window], side: int) -> Counter[str]:
 
 
 @given(windows)
-def test_ratio_of_parts_of_one_name_takes_each_from_its_own_family(of: list[Window]) -> None:
+def test_ratio_of_parts_of_one_name_takes_each_from_its_own_family(of: list[FamilyWindows]) -> None:
     above, below = (summed(of, side).total() for side in (0, 1))
 
     assert values_of(SHARE, whole(of)) == {
@@ -79,7 +79,9 @@ def test_ratio_of_parts_of_one_name_takes_each_from_its_own_family(of: list[Wind
 
 
 @given(windows)
-def test_split_by_a_shared_dimension_splits_each_family_by_its_own_values(of: list[Window]) -> None:
+def test_split_by_a_shared_dimension_splits_each_family_by_its_own_values(
+    of: list[FamilyWindows],
+) -> None:
     above, below, cell = summed(of, 0), summed(of, 1), whole(of)
 
     assert values_seen([cell], SHARE.families, "zone") == {*above, *below}
@@ -89,7 +91,7 @@ def test_split_by_a_shared_dimension_splits_each_family_by_its_own_values(of: li
 
 
 @given(windows)
-def test_dimension_that_one_side_lacks_leaves_that_side_whole(of: list[Window]) -> None:
+def test_dimension_that_one_side_lacks_leaves_that_side_whole(of: list[FamilyWindows]) -> None:
     cell = whole(of)
 
     split, all_of_it = values_of(SHARE, cell, {"kind": "x"}), values_of(SHARE, cell, WHOLE)

@@ -47,7 +47,7 @@ class _SourceLine(msgspec.Struct, frozen=True, array_like=True):
     total: Decimal
 
 
-class _Parts(NamedTuple):
+class _ReceiptParts(NamedTuple):
     """Additive parts of the sales family: money in minor units, units in thousandths."""
 
     receipts: int
@@ -216,7 +216,7 @@ def _impersonal(name: str, text: str) -> str:
     return redacted_value(name, text)[: read.MAX_TEXT]
 
 
-def _parts(kind: str, lines: Sequence[Line]) -> _Parts:
+def _parts(kind: str, lines: Sequence[Line]) -> _ReceiptParts:
     """What the receipt adds to its window. Raises RejectedEvent out_of_range."""
     parts = _signed_parts(kind, lines)
     if max(map(abs, parts)) > MOST_PART:
@@ -229,24 +229,24 @@ def _parts(kind: str, lines: Sequence[Line]) -> _Parts:
     return parts
 
 
-def _signed_parts(kind: str, lines: Sequence[Line]) -> _Parts:
+def _signed_parts(kind: str, lines: Sequence[Line]) -> _ReceiptParts:
     if kind == "sale":
         # A line of less than nothing is something that came back with a purchase.
         sold = [line for line in lines if line.amount_milli >= 0 and line.total_minor >= 0]
         gross = sum([line.total_minor for line in sold])
         everything = sum([abs(line.total_minor) for line in lines])
         units = sum([line.amount_milli for line in lines])
-        return _Parts(1, gross, everything - gross, 0, units)
+        return _ReceiptParts(1, gross, everything - gross, 0, units)
     taken_back = sum([abs(line.total_minor) for line in lines])
     if kind == "return":
-        return _Parts(
+        return _ReceiptParts(
             0,
             0,
             taken_back,
             0,
             -sum([abs(line.amount_milli) for line in lines]),
         )
-    return _Parts(0, 0, 0, taken_back, 0)
+    return _ReceiptParts(0, 0, 0, taken_back, 0)
 
 
 def _extra(tree: JsonObject) -> dict[str, Any] | None:

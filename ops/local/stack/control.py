@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ops.local.stack import states, supervisor, watching
 from ops.local.stack.private import make_private
 from ops.local.stack.service import Service, Site
-from ops.local.stack.states import Status
+from ops.local.stack.states import ServiceStatus
 from tally.errors import StackError, TallyError
 
 LOOK_EVERY_SECONDS = 0.1
@@ -79,7 +79,7 @@ def watch(site: Site) -> None:
         watching.ensure(site)
 
 
-def status(site: Site, services: Sequence[Service]) -> dict[str, Status]:
+def status(site: Site, services: Sequence[Service]) -> dict[str, ServiceStatus]:
     """By service's name its state, in start order."""
     return {service.name: states.status_of(site, service) for service in services}
 

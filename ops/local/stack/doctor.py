@@ -20,7 +20,7 @@ from ops.local.stack import (
 )
 from ops.local.stack.addresses import variable
 from ops.local.stack.service import Service, Site
-from ops.local.stack.states import Status
+from ops.local.stack.states import ServiceStatus
 from runtime.connect import cassandra_session, kafka_admin
 from runtime.forkless import classes_jar
 from schemas import loader
@@ -122,7 +122,7 @@ def _service(site: Site, service: Service) -> Check:
     )
 
 
-def _cure(service: Service, status: Status) -> str:
+def _cure(service: Service, status: ServiceStatus) -> str:
     if status.state == "stalled":
         return (
             f"look into its log; if that does not help, tally down {service.name};"

@@ -62,6 +62,7 @@ def _table(
             f"kafka: {TRANSACTIONS} {arguments[0]}: {reason[-1]}; look into the broker's log"
         )
     lines = answer.stdout.splitlines()
+    # The tool has no other form; what it remarks beside its table has no tab.
     header, *rows = [line.split("\t") for line in lines if "\t" in line]
     return [
         dict(

@@ -16,11 +16,11 @@ from ops.local.stack.service import Service, Site
 from runtime import heartbeat
 from runtime.job import REFUSED
 
-State = Literal["running", "starting", "stalled", "failing", "failed", "stopped"]
+ServiceState = Literal["running", "starting", "stalled", "failing", "failed", "stopped"]
 
 
 @dataclass(frozen=True)
-class Status:
+class ServiceStatus:
     """One line of `tally status`.
 
     `pid` is a process whose SIGKILL ends the service, None when it does not run. `since`: when it
@@ -28,7 +28,7 @@ class Status:
     itself, None if never. Instants are RFC 3339 in UTC.
     """
 
-    state: State
+    state: ServiceState
     pid: int | None
     address: str | None
     log: str
@@ -37,7 +37,7 @@ class Status:
     next_try: str | None = None
 
 
-def status_of(site: Site, service: Service) -> Status:
+def status_of(site: Site, service: Service) -> ServiceStatus:
     """The state now.
 
     `failing`: it ended by itself and the watcher has it in hand; `failed`: nobody has.
@@ -64,7 +64,7 @@ def status_of(site: Site, service: Service) -> Status:
     return _status(site, service, "running", process, _text(record.create_time))
 
 
-def _ended(site: Site, service: Service) -> Status:
+def _ended(site: Site, service: Service) -> ServiceStatus:
     code, reason = supervisor.why_ended(site, service)
     kept = read_failing(site, service)
     since = _text(kept.since) if kept else None
@@ -97,12 +97,12 @@ def _stalled(site: Site, service: Service) -> tuple[float, str] | None:
 def _status(
     site: Site,
     service: Service,
-    state: State,
+    state: ServiceState,
     process: psutil.Process | None = None,
     *told: str | None,
-) -> Status:
+) -> ServiceStatus:
     pid = process.pid if process else None
-    return Status(
+    return ServiceStatus(
         state,
         pid,
         service.address(site.settings),

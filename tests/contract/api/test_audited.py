@@ -14,8 +14,8 @@ from ops.audit.by_catalogue import (
     compare_answers,
     sum_metrics,
 )
+from ops.audit.master import WindowKey
 from ops.audit.oracle import Sample
-from ops.audit.served import Key
 from runtime.sources import SALES, TRAFFIC
 from tally.algebra.merge import Axes, Parts
 from tally.algebra.parts import Max, Sum
@@ -25,7 +25,7 @@ from tests.support.api_suite import Ask
 from tests.support.serving_example import DIRTY, NEW, SETTLED
 from tests.support.serving_world import MemoryViews, at
 
-Values = dict[Key, dict[Axes, Parts]]
+Values = dict[WindowKey, dict[Axes, Parts]]
 
 
 def sold(receipts: int, gross: int, returns: int = 0) -> Parts:
@@ -92,7 +92,9 @@ def told(found: ApiComparison) -> set[tuple[str, str, Any, Any]]:
     return {(one.store, one.metric, one.expected, one.got) for one in found.differences}
 
 
-def only(family: AskedFamily, window: Key, values: dict[Axes, Parts] | None = None) -> AskedFamily:
+def only(
+    family: AskedFamily, window: WindowKey, values: dict[Axes, Parts] | None = None
+) -> AskedFamily:
     """The family with one window, of these values if they are given."""
     return replace(family, values={window: values or dict(family.values[window])})
 

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from runtime import reading
-from runtime.reading import Place, first_records, read_to_end, read_written
+from runtime.reading import RecordPlace, first_records, read_to_end, read_written
 from tally.errors import StackError
 from tally.settings import Settings
 from tests.support.scripted_consumer import AWAY, BEYOND, END, ScriptedConsumer, Told
@@ -129,7 +129,7 @@ def test_no_partition_needs_no_consumer(consumer: ScriptedConsumer) -> None:
     assert (written(), consumer.isolations) == ([], [])
 
 
-def firsts(*places: Place) -> dict[Place, int | None]:
+def firsts(*places: RecordPlace) -> dict[RecordPlace, int | None]:
     """Offset of the first record at or after each place."""
     found = first_records(Settings(), places, 60.0)
     return {place: None if first is None else first.offset() for place, first in found.items()}

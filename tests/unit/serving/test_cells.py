@@ -8,7 +8,7 @@ from serving.merge.served import UNKNOWN, ServedWindow, Status
 from serving.query import catalogue
 from serving.query.cells import Cell, cells, row_of, source_of, status_of, values_of
 from serving.query.grains import Slot
-from tally.algebra.merge import MergedWindow, Source
+from tally.algebra.merge import Believed, MergedWindow
 from tally.windows import WINDOW
 from tests.support.serving_world import at
 
@@ -16,7 +16,7 @@ START = at("2017-09-19T10:00")
 REVENUE, BASKET, UNITS = (catalogue.metric(name) for name in ("revenue", "average_basket", "units"))
 
 
-def window(gross: int, source: Source = "batch", status: Status = "final") -> ServedWindow:
+def window(gross: int, source: Believed = "batch", status: Status = "final") -> ServedWindow:
     parts = {
         "receipts": 1,
         "gross_minor": gross,

@@ -18,7 +18,7 @@ from serving.dashboard.period import Period, period_of
 from serving.merge.served import UNKNOWN, ServedWindow, Status
 from serving.query.cells import Cell, cells
 from serving.query.grains import Slot
-from tally.algebra.merge import MergedWindow, Source
+from tally.algebra.merge import Believed, MergedWindow
 from tests.support.serving_world import at
 
 ROME = ZoneInfo("Europe/Rome")
@@ -27,7 +27,7 @@ NEWEST = date(2017, 11, 12)
 
 
 def sold(
-    gross: int, source: Source = "batch", status: Status = "final", currency: str = "USD"
+    gross: int, source: Believed = "batch", status: Status = "final", currency: str = "USD"
 ) -> ServedWindow:
     parts = {
         "receipts": 2,

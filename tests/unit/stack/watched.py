@@ -5,7 +5,7 @@ import signal
 from ops.local.stack import processes, states, supervisor, watching
 from ops.local.stack.failing import Patience
 from ops.local.stack.service import Service, Site
-from ops.local.stack.states import Status
+from ops.local.stack.states import ServiceStatus
 
 SOON = Patience(first_seconds=0.05, most_seconds=0.2, tries=3, steady_seconds=0.3)
 REFUSES = """printf '{"code": 78, "reason": "sales-0 has a hole"}' > $TALLY_EXIT_FILE; exit 78"""
@@ -26,5 +26,5 @@ def as_if_watched(site: Site) -> None:
     processes.write_record(watching.record_file(site), idle)
 
 
-def status(site: Site, service: Service) -> Status:
+def status(site: Site, service: Service) -> ServiceStatus:
     return states.status_of(site, service)
