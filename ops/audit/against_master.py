@@ -9,18 +9,15 @@ from datetime import date
 
 from cassandra.cluster import Session
 
-from ops.audit.master import Master, WindowKey
+from ops.audit.master import Master, WindowKey, WindowValues
 from ops.audit.oracle import Difference
 from ops.audit.served import batch_windows, merged_windows
 from ops.oracle.complete_journey import WHOLE, Scope
 from runtime.sources import FAMILIES
-from tally.algebra.merge import Axes, Parts
 from tally.algebra.parts import Value
 from tally.families import Family
 from tally.generation import Generation
 from tally.instants import instant_text
-
-Values = Mapping[Axes, Parts]
 
 
 @dataclass(frozen=True)
@@ -44,10 +41,10 @@ class FamilyComparison:
 def expected_windows(
     master: Master,
     scope: Scope = WHOLE,
-) -> dict[str, dict[WindowKey, Values]]:
+) -> dict[str, dict[WindowKey, WindowValues]]:
     """By family's name what must be served of the first copies by offset, by window."""
 
-    def in_scope(family: Family) -> dict[WindowKey, Values]:
+    def in_scope(family: Family) -> dict[WindowKey, WindowValues]:
         windows = master.window_values(family).items()
         return {key: of for key, of in windows if scope.holds(*key)}
 
@@ -55,7 +52,7 @@ def expected_windows(
 
 
 def compare_with_master(
-    session: Session, expected: Mapping[str, Mapping[WindowKey, Values]], scope: Scope = WHOLE
+    session: Session, expected: Mapping[str, Mapping[WindowKey, WindowValues]], scope: Scope = WHOLE
 ) -> dict[str, FamilyComparison]:
     """By family's name every window that is served now, against the expected_windows()."""
     compared = {}
@@ -101,7 +98,9 @@ def generation_differences(
 
 
 def compare_values(
-    family: Family, expected: Mapping[WindowKey, Values], served: Mapping[WindowKey, Values]
+    family: Family,
+    expected: Mapping[WindowKey, WindowValues],
+    served: Mapping[WindowKey, WindowValues],
 ) -> FamilyComparison:
     """All windows that either side holds, part by part; one that a side lacks is its zero there."""
     keys = sorted(expected.keys() | served.keys())
@@ -127,7 +126,9 @@ def compare_values(
     )
 
 
-def _differences(family: Family, key: WindowKey, expected: Values, got: Values) -> list[Difference]:
+def _differences(
+    family: Family, key: WindowKey, expected: WindowValues, got: WindowValues
+) -> list[Difference]:
     found = []
     for axes in sorted(expected.keys() | got.keys()):
         for part in family.parts:

@@ -30,11 +30,11 @@ def question_of(key: WindowKey) -> dict[str, str]:
     }
 
 
-Row: TypeAlias = dict[str, Any]
+AnsweredRow: TypeAlias = dict[str, Any]
 
 
 @contextmanager
-def asking(api: str) -> Iterator[Callable[..., list[Row]]]:
+def asking(api: str) -> Iterator[Callable[..., list[AnsweredRow]]]:
     """A function that asks the API: ask(metric, question_of(key), dimensions) are all its rows.
 
     It raises TallyError on any other answer than 200, StackError without one.
@@ -45,10 +45,10 @@ def asking(api: str) -> Iterator[Callable[..., list[Row]]]:
 
 def _rows(
     client: httpx.Client, metric: str, asked: Mapping[str, str], by: Sequence[str]
-) -> list[Row]:
+) -> list[AnsweredRow]:
     more = {"by": ",".join(by), "limit": _MOST_ROWS} if by else {}
     page, parameters = f"/v1/metrics/{metric}", {**asked, **more}
-    rows: list[Row] = []
+    rows: list[AnsweredRow] = []
     while page:
         answer = _answer(client, page, parameters)
         rows += answer["rows"]

@@ -10,25 +10,23 @@ from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from ops.audit.asking import READERS, question_of
-from ops.audit.master import WindowKey
+from ops.audit.asking import READERS, AnsweredRow, question_of
+from ops.audit.master import WindowKey, WindowValues
 from ops.audit.oracle import Difference, Sample, is_honest, random_windows
 from schemas import loader
 from schemas.metric import AdditiveShape
-from tally.algebra.merge import Axes, Parts
+from tally.algebra.merge import Parts
 from tally.algebra.parts import Sum
 from tally.families import CURRENCY, Family
 from tally.generation import Generation
 
-Row: TypeAlias = Mapping[str, Any]
-# The rows of a metric of one window (as question_of() names it), by the dimensions.
+# A question as question_of() has it, and who answers it: the rows of a metric by the dimensions.
 Asked: TypeAlias = Mapping[str, str]
-Ask: TypeAlias = Callable[[str, Asked, Sequence[str]], Iterable[Row]]
-Values: TypeAlias = Mapping[Axes, Parts]
+Ask: TypeAlias = Callable[[str, Asked, Sequence[str]], Iterable[AnsweredRow]]
 # Values of the dimensions of a question, in their order; () is the whole.
-Split: TypeAlias = tuple[str | None, ...]
+DimensionValues: TypeAlias = tuple[str | None, ...]
 # The API answers for 1971 to 2169 (serving/query/question.py): a till's clock may say another year.
 _FIRST_YEAR, _LAST_YEAR = 1972, 2168
 
@@ -71,7 +69,7 @@ class AskedFamily:
     """
 
     family: Family
-    values: Mapping[WindowKey, Values]
+    values: Mapping[WindowKey, WindowValues]
     claims: Mapping[date, Generation]
 
 
@@ -166,35 +164,38 @@ def _compared(
                 currencies = len(rows)
             count += len(rows)
             answered = {tuple(row["by"][name] for name in by): row for row in rows}
-            wrong += _differences(asked, key, _Question(metric, by), answered)
+            wrong += _differences(asked, key, _SplitMetric(metric, by), answered)
     return count, wrong
 
 
 @dataclass(frozen=True)
-class _Question:
+class _SplitMetric:
     """A metric by some dimensions."""
 
     metric: SumMetric
     by: tuple[str, ...]
 
-    def expected(self, family: Family, values: Values) -> dict[Split, int | float]:
+    def expected(self, family: Family, values: WindowValues) -> dict[DimensionValues, int | float]:
         """The metric's value by split, of the splits that have records; the whole always has."""
         places = [family.axes.index(name) for name in self.by]
-        rows: dict[Split, list[Parts]] = {}
+        rows: dict[DimensionValues, list[Parts]] = {}
         if not self.by:
             rows[()] = []
         for axes, parts in values.items():
             rows.setdefault(tuple(axes[place] for place in places), []).append(parts)
         return {split: self.metric.value(some) for split, some in rows.items()}
 
-    def name(self, split: Split) -> str:
+    def name(self, split: DimensionValues) -> str:
         """How a difference names it: `revenue currency=USD`."""
         named = zip(self.by, split, strict=True)
         return " ".join((self.metric.id, *(f"{name}={value}" for name, value in named)))
 
 
 def _differences(
-    asked: AskedFamily, key: WindowKey, question: _Question, answered: Mapping[Split, Row]
+    asked: AskedFamily,
+    key: WindowKey,
+    question: _SplitMetric,
+    answered: Mapping[DimensionValues, AnsweredRow],
 ) -> Iterator[Difference]:
     where = partial(Difference, key[0], question_of(key)["from"])
     expected = question.expected(asked.family, asked.values.get(key, {}))

@@ -18,6 +18,7 @@ from tally.settings import Settings
 from tally.windows import WINDOW
 
 WindowKey = tuple[str, datetime]
+WindowValues = Mapping[Axes, Parts]
 # By (day, partition): first offset that is left out.
 Pins = Mapping[tuple[date, int], int]
 

@@ -114,7 +114,7 @@ def _states(
     scope: Scope,
     family: Family,
 ) -> dict[WindowKey, WindowState]:
-    by_window: dict[WindowKey, list[_Row]] = defaultdict(list)
+    by_window: dict[WindowKey, list[_AuditedRow]] = defaultdict(list)
     for row in rows:
         key = (row.store_id, row.window_start.replace(tzinfo=UTC))
         if scope.holds(*key):
@@ -122,7 +122,7 @@ def _states(
     return {key: window_state(family.parts, window) for key, window in by_window.items()}
 
 
-class _Row(NamedTuple):
+class _AuditedRow(NamedTuple):
     """A row of either layer, as the merge rule wants it."""
 
     axes: Axes
@@ -132,10 +132,10 @@ class _Row(NamedTuple):
     excluded: tuple[Value, ...]
 
 
-def _row(row: Any, family: Family) -> _Row:
+def _row(row: Any, family: Family) -> _AuditedRow:
     axes, parts = (
         tuple(getattr(row, name) for name in names) for names in (family.axes, family.part_names)
     )
     # Speed rows have no such columns.
     excluded = tuple(getattr(row, name, None) for name in family.excluded_parts)
-    return _Row(axes, row.epoch, row.events, parts, excluded)
+    return _AuditedRow(axes, row.epoch, row.events, parts, excluded)
