@@ -97,9 +97,14 @@ def each_once(rounds: int) -> tuple[Counter[str], dict[str, int]]:
 def after_kills(kafka: str, settings: Settings) -> Iterator[dict[str, Names]]:
     """By moment what a process that was killed there and its successor have counted; all of them
     side by side."""
+    variables = {
+        "TALLY_KAFKA": settings.kafka,
+        "TALLY_KEYSPACE": "test_state",
+        "TALLY_TRANSACTION_RECORDS": str(INPUTS),
+    }
     with (
         new_topics(settings, len(moments.NAMES)) as found,
-        starter({"TALLY_KAFKA": settings.kafka, "TALLY_TRANSACTION_RECORDS": str(INPUTS)}) as start,
+        starter(variables) as start,
     ):
         cases = dict(zip(moments.NAMES, found, strict=True))
         for names in found:
