@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -14,9 +14,12 @@ from serving.query.instants import format_instant
 from serving.query.stores import StoreRegistry
 from tally.errors import BadQuery, RejectedEvent
 from tally.instants import parse_instant
+from tally.windows import utc_days
 
 LONGEST_DAYS = {"15m": 400, "1h": 1_600, "1d": 10_000, "1w": 10_000}
 MOST_STORES = 1_000
+# Stores, metrics or rows of one page.
+MOST_ENTRIES = 10_000
 STORE_ZONE = "store"
 EARLIEST, LATEST = datetime(1971, 1, 2, tzinfo=UTC), datetime(2169, 11, 13, tzinfo=UTC)
 # \Z and not $, which lets an end of line pass; ASCII, for \d knows the digits of all scripts.
@@ -29,7 +32,9 @@ class PageQuery(BaseModel):
     """Parameters of a list."""
 
     model_config = ConfigDict(extra="forbid")
-    limit: Annotated[int, Field(1_000, ge=1, le=10_000, description="most entries of one answer")]
+    limit: Annotated[
+        int, Field(1_000, ge=1, le=MOST_ENTRIES, description="most entries of one answer")
+    ]
     after: Annotated[
         str,
         Field(
@@ -79,6 +84,11 @@ class StoreSlots:
     rows_each: int = 1
 
 
+def days_of(store: StoreSlots) -> list[date]:
+    """The UTC days that a store's stretches touch."""
+    return utc_days(store.slots[0][0], store.slots[-1][1])
+
+
 def store_ids(query: MetricQuery) -> list[str] | None:
     """The stores asked for, in their order and once each; None for all.
 
@@ -95,7 +105,10 @@ def store_ids(query: MetricQuery) -> list[str] | None:
 
 
 def dimensions(query: MetricQuery, allowed: Sequence[str]) -> list[str]:
-    """The dimensions asked for. Raises BadQuery for one that the metric does not have."""
+    """The dimensions asked for, as they were named.
+
+    Raises BadQuery for one that the metric does not have.
+    """
     asked = [part for text in query.by for part in text.split(",") if part]
     for name in asked:
         if name not in allowed:
