@@ -1,6 +1,6 @@
 """First and last day of each key, in one table of two registers by day number."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from cassandra.cluster import Session
@@ -20,26 +20,28 @@ class DaySpan(NamedTuple):
 
 
 class SpanTable:
-    """Writes spans of one family, whatever was written before and by whom.
+    """Writes spans of keys, whatever was written before and by whom.
 
-    The earlier first day has the higher write timestamp and wins; so has the later last day.
+    The earlier first day has the higher write timestamp and wins; so has the later last day. What
+    all keys have in common is `fixed`: value by column.
     """
 
     def __init__(
         self,
         session: Session,
         table: str,
-        family: str,
+        fixed: Mapping[str, str],
         keys: Sequence[str],
     ) -> None:
-        self._family = family
-        names, marks = ", ".join(keys), "?, " * len(keys)
+        self._fixed = tuple(fixed.values())
+        columns = (*fixed, *keys)
+        names, marks = ", ".join(columns), "?, " * len(columns)
         # Two statements: one timestamp cannot let the lower first day and the higher last day win.
         self._first, self._last = (
             prepared(
                 session,
-                f"INSERT INTO {session.keyspace}.{table} (family, {names}, {column})"
-                f" VALUES (?, {marks}?) USING TIMESTAMP ?",
+                f"INSERT INTO {session.keyspace}.{table} ({names}, {column})"
+                f" VALUES ({marks}?) USING TIMESTAMP ?",
             )
             for column in ("first_day", "last_day")
         )
@@ -52,6 +54,17 @@ class SpanTable:
         # Only the side that has moved: with both, a store's new days took longer than its rows (14
         # of 18 s in a profile).
         if known is None or first != known.first:
-            yield self._first.bind((self._family, *key, first + CQL_DATE_ZERO, -first))
+            yield self._first.bind((*self._fixed, *key, first + CQL_DATE_ZERO, -first))
         if known is None or last != known.last:
-            yield self._last.bind((self._family, *key, last + CQL_DATE_ZERO, last))
+            yield self._last.bind((*self._fixed, *key, last + CQL_DATE_ZERO, last))
+
+
+def activity_table(session: Session, family: str) -> SpanTable:
+    """That of a family's stores; a key is (store_id,)."""
+    return SpanTable(session, "store_activity", {"family": family}, ("store_id",))
+
+
+def axis_table(session: Session, family: str, axis: str) -> SpanTable:
+    """That of the values which an axis of a family has; a key is (store_id, value)."""
+    fixed = {"family": family, "axis": axis}
+    return SpanTable(session, "store_axis", fixed, ("store_id", "value"))

@@ -97,6 +97,7 @@ def _wrong_sides(entry: RatioShape, entries: Mapping[str, AnyMetric]) -> Wrong:
             yield field, f"{name!r} is no sum, but of kind {side.kind}"
         else:
             found.append(side)
+    # In order: by them an answer names what was read, and the first is the numerator's.
     families = tuple(dict.fromkeys(family for side in found for family in side.families))
     if entry.families != families:
         yield "families", f"its sides are of {', '.join(families)}, in this order"

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from batch_layer.views.held import HeldReader, HeldRow, StoreDay
 from runtime.arrow import rows_of
 from runtime.day_spans import DaySpan
-from tally.families import CURRENCY, Family
+from tally.families import Family
 from tally.settings import Settings
 
 SHOWN = 3
@@ -63,14 +63,15 @@ class CheckedGeneration(msgspec.Struct, array_like=True):
     """What was seen of a generation.
 
     Windows compared, the first that differ, how many are not as they were served before; of each
-    store, and of each currency of a store, the first and the last day.
+    store, and by axis of each value in a store, the first and the last day.
     """
 
     windows: int = 0
     unequal: list[Unequal] = []
     changed: int = 0
     stores: dict[str, DaySpan] = {}
-    currencies: dict[str, dict[str, DaySpan]] = {}
+    # By axis, then by store and value.
+    axes: dict[str, dict[str, dict[str, DaySpan]]] = {}
 
     def add(self, other: "CheckedGeneration") -> None:
         """The other one, of other windows, is part of this."""
@@ -79,10 +80,15 @@ class CheckedGeneration(msgspec.Struct, array_like=True):
         self.unequal = [*self.unequal, *other.unequal][:SHOWN]
         for store, span in other.stores.items():
             _widen(self.stores, store, span)
-        for store, spans in other.currencies.items():
-            known = self.currencies.setdefault(store, {})
-            for currency, span in spans.items():
-                _widen(known, currency, span)
+        for axis, of_stores in other.axes.items():
+            for store, spans in of_stores.items():
+                for value, span in spans.items():
+                    self.saw(axis, store, value, span)
+
+    def saw(self, axis: str, store: str, value: str, span: DaySpan) -> None:
+        """The store's events of these days name the value of the axis."""
+        of_store = self.axes.setdefault(axis, {}).setdefault(store, {})
+        _widen(of_store, value, span)
 
 
 def check_generation(
@@ -96,7 +102,7 @@ def check_generation(
 
     In:  expected: expected_windows(); earlier: generation that serves a day now; a day without one
          changes nothing.
-    Out: counts, and first and last days (since 1970) of stores and of their currencies.
+    Out: counts, and first and last days (since 1970) of stores and of the values of axes.
     """
     days = {(day - _BEGINNING).days: number for day, number in earlier.items()}
     names = ("store_id", "window_start", "touched", "events", *family.sums)
@@ -149,14 +155,9 @@ def _checked(
     )
     for (store, day), _ in days:
         _widen(found.stores, store, DaySpan(day, day))
-    if CURRENCY in family.axes:
-        place = family.axes.index(CURRENCY)
-        for row in held:
-            _widen(
-                found.currencies.setdefault(row.store, {}),
-                row.axes[place],
-                DaySpan(row.day, row.day),
-            )
+    for row in held:
+        for axis, value in zip(family.axes, row.axes, strict=True):
+            found.saw(axis, row.store, value, DaySpan(row.day, row.day))
     return found
 
 

@@ -1,36 +1,39 @@
 """What a rebuild notes beside the rows, in registers that every run may write again.
 
-Stores' days, currencies, tills, the ledger.
+Stores' days, the values of axes, the ledger.
 """
 
-from collections.abc import Iterable, Mapping
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping
 
 from cassandra.cluster import Session
+from cassandra.query import BoundStatement
 
 from batch_layer.views.check import CheckedGeneration
-from runtime.day_spans import SpanTable
+from runtime.day_spans import activity_table, axis_table
 from runtime.writes import write_groups, write_rows
 from tally.families import Family
 
 
 def note_days(session: Session, family: Family, checked: CheckedGeneration) -> None:
-    """First and last day of each store, and of each of its currencies.
+    """First and last day of each store, and of each value that an axis has in it.
 
     Two registers by day number (the earlier first day and the later last day win).
     """
-    stores = SpanTable(session, "store_activity", family.name, ("store_id",))
-    currencies = SpanTable(session, "store_currency", family.name, ("store_id", "currency"))
-    days = checked.stores.items()
-    of_stores = (write for store, span in days for write in stores.writes((store,), span))
-    of_currencies = (
-        write
-        for store, spans in checked.currencies.items()
-        for name, span in spans.items()
-        for write in currencies.writes((store, name), span)
-    )
     # Over those of the speed layer too: the registers decide, not who came last.
-    write_groups(session, ([write] for write in chain(of_stores, of_currencies)))
+    write_groups(session, ([write] for write in _spans(session, family, checked)))
+
+
+def _spans(
+    session: Session, family: Family, checked: CheckedGeneration
+) -> Iterator[BoundStatement]:
+    stores = activity_table(session, family.name)
+    for store, span in checked.stores.items():
+        yield from stores.writes((store,), span)
+    for axis, of_stores in checked.axes.items():
+        values = axis_table(session, family.name, axis)
+        for store, spans in of_stores.items():
+            for value, span in spans.items():
+                yield from values.writes((store, value), span)
 
 
 def note_ledger(

@@ -5,7 +5,7 @@ The question is checked, cut into pages and answered.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import Request
@@ -14,8 +14,8 @@ from serving.api import cursor
 from serving.api.paging import End, page_of
 from serving.api.parameters import MetricQuery
 from serving.query import catalogue
-from serving.query.answer import Currencies, Query, QueryEngine, days_of
-from serving.query.catalogue import Metric
+from serving.query.answer import Query, QueryEngine
+from serving.query.dimensions import with_rows_each
 from serving.query.instants import format_instant
 from serving.query.known_stores import KnownStores
 from serving.query.question import (
@@ -23,6 +23,7 @@ from serving.query.question import (
     StoreSlots,
     all_stretches,
     as_of_instant,
+    days_of,
     dimensions,
     store_ids,
 )
@@ -57,16 +58,10 @@ class Pages:
         place = cursor.cursor_of(query.after, cursor.PagePlace)
         whole = await self._whole(question, named)
         # Of the whole question and not of this page: euros of a second page have been added up
-        # under the dollars of the first (seen).
-        currencies = await self._currencies(metric, whole, by)
-        if by:
-            whole = [
-                replace(
-                    store,
-                    rows_each=max(1, len(currencies.get(store.store_id, ()))),
-                )
-                for store in whole
-            ]
+        # under the dollars of the first (seen). One more than a page has rows says that they are
+        # too many.
+        values = await self.answerer.values(metric, whole, by, query.limit + 1)
+        whole = with_rows_each(whole, by, values, query.limit)
         # Cut before anything is read: a page reads the windows of its own stretches alone.
         page, end = page_of(whole, place, query.limit)
         seen = place.generations if place else None
@@ -80,7 +75,7 @@ class Pages:
             else None
         )
         answer, generations = await self.answerer.answer(
-            Query(metric, page, by, as_of, currencies, pages, seen)
+            Query(metric, page, by, as_of, values, pages, seen)
         )
         # By what was named: `all` is a series, though there be one store today.
         is_single = named is not None and len(named) == 1
@@ -111,12 +106,6 @@ class Pages:
         if not ids:
             raise BadQuery("store", "store: all, but there is no store yet; send receipts first")
         return await asyncio.to_thread(all_stretches, question, ids, self.registry)
-
-    async def _currencies(
-        self, metric: Metric, whole: Sequence[StoreSlots], by: Sequence[str]
-    ) -> Currencies:
-        """The currencies by store, where they matter."""
-        return await self.answerer.currencies(metric, whole) if metric.is_money or by else {}
 
 
 def _span(question: MetricQuestion, asked: Sequence[StoreSlots]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from serving.query.explain import WindowQuestion
-from serving.query.question import MetricQuestion
+from serving.query.question import MOST_ENTRIES, MetricQuestion
 
 
 class PageQuery(BaseModel):
@@ -14,7 +14,9 @@ class PageQuery(BaseModel):
     # A parameter that is misspelt is refused: passed over, its default would answer another
     # question than was asked.
     model_config = ConfigDict(extra="forbid")
-    limit: Annotated[int, Field(1_000, ge=1, le=10_000, description="most entries of one answer")]
+    limit: Annotated[
+        int, Field(1_000, ge=1, le=MOST_ENTRIES, description="most entries of one answer")
+    ]
     after: Annotated[
         str,
         Field(

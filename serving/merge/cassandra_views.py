@@ -16,7 +16,7 @@ from serving.merge.connection import Connection, CqlRow
 from serving.merge.offload import computed
 from serving.merge.views import (
     Activity,
-    CurrencySpan,
+    Days,
     Finding,
     Gap,
     GenerationSpan,
@@ -29,7 +29,7 @@ from tally.settings import Settings
 # Partitions that one SELECT names with IN: few requests for a long span, and none that one
 # coordinator has to gather for long.
 DAYS_AT_ONCE = 16
-# Rows of one partition that one SELECT names.
+# Partitions of stores, or rows of one partition, that one SELECT names.
 STORES_AT_ONCE = 200
 # What the speed layer dropped is counted over at most so many of its micro-batches: the oldest
 # question must not read years of them.
@@ -214,20 +214,29 @@ class CassandraViews:
         )
         return any(first and last for first, last in rows)
 
-    async def currencies(self, family: Family, stores: Sequence[str]) -> list[CurrencySpan]:
-        """Rows of the family's partition, one for each store and currency.
-
-        With thousands of stores it may have as many.
-        """
+    async def axis_values(
+        self,
+        family: Family,
+        axis: str,
+        days: Mapping[str, Days],
+        most: int,
+    ) -> dict[str, list[str]]:
+        """A partition for each store; those of the same days travel in one IN."""
+        stores: dict[Days, list[str]] = defaultdict(list)
+        for store_id, span in days.items():
+            stores[span].append(store_id)
         rows = await self._gather(
-            statements.CURRENCIES, ((family.name, some) for some in chunks(stores, STORES_AT_ONCE))
+            statements.AXIS_VALUES,
+            (
+                (family.name, axis, some, last, first, most)
+                for (first, last), of_span in stores.items()
+                for some in chunks(of_span, STORES_AT_ONCE)
+            ),
         )
-        return [
-            CurrencySpan(store_id, currency, first_day.date(), last_day.date())
-            for store_id, currency, first_day, last_day in rows
-            # The two days are two writes: a span of which one has not arrived is not known yet.
-            if first_day and last_day
-        ]
+        found: dict[str, list[str]] = defaultdict(list)
+        for store_id, value in rows:
+            found[store_id].append(value)
+        return dict(found)
 
     async def check(self) -> None:
         """One read of each kind."""

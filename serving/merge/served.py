@@ -38,6 +38,13 @@ class FamilyReading:
     findings: Sequence[Finding] = ()
     is_master_behind: bool = False
 
+    @property
+    def rows(self) -> int:
+        """How many rows both layers have of its windows."""
+        # A window of few queues and one of thousands are not the same work.
+        states = (*self.batch.values(), *self.speed.values())
+        return sum(len(state.values) for state in states)
+
 
 @dataclass(frozen=True)
 class ServedWindow:

@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from tally.algebra.merge import Axes
 from tally.algebra.parts import Value
 from tally.families import Family
 from tally.generation import Covering, Generation
+
+# First and last UTC day, both inclusive.
+Days: TypeAlias = tuple[date, date]
 
 
 class ViewRow(NamedTuple):
@@ -40,15 +43,6 @@ class Activity(NamedTuple):
     """First and last UTC day on which a store had events in any family."""
 
     store_id: str
-    first_day: date
-    last_day: date
-
-
-class CurrencySpan(NamedTuple):
-    """First and last UTC day of which a store's events name a currency."""
-
-    store_id: str
-    currency: str
     first_day: date
     last_day: date
 
@@ -176,8 +170,17 @@ class ViewReader(Protocol):
         """Whether the store ever had an event of any family."""
         ...
 
-    async def currencies(self, family: Family, stores: Sequence[str]) -> list[CurrencySpan]:
-        """The currencies that the events of each of these stores name, in no order."""
+    async def axis_values(
+        self,
+        family: Family,
+        axis: str,
+        days: Mapping[str, Days],
+        most: int,
+    ) -> dict[str, list[str]]:
+        """By store the values of the axis that its events of its days name, ascending.
+
+        The first `most` of them; a store without any is absent.
+        """
         ...
 
     async def check(self) -> None:

@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
-from itertools import product
 from typing import Any
 
 from serving.merge.gaps import topics_of, touching
@@ -23,20 +22,20 @@ from serving.merge.served import FamilyReading, serve_windows
 from serving.merge.views import Gap, ViewReader
 from serving.query import cells
 from serving.query.catalogue import Metric
+from serving.query.dimensions import Values, read_values, splits_of
 from serving.query.instants import format_instant
 from serving.query.quality import caveats, quality_of, through_of_all
-from serving.query.question import StoreSlots
+from serving.query.question import StoreSlots, days_of
 from serving.query.rows import rows_of
 from serving.query.stores import StoreRegistry
 from tally.errors import AnswerMoved, BadQuery
 from tally.families import CURRENCY, Family
 from tally.partitions import partition_of
 from tally.settings import Settings
-from tally.windows import utc_days, window_starts
+from tally.windows import window_starts
 
 # Before any pin: where no generation has taken a record in, every late one is counted.
 _EPOCH_START = datetime.fromtimestamp(0, UTC)
-Currencies = Mapping[str, frozenset[str]]
 Generations = dict[str, int]
 
 
@@ -44,15 +43,15 @@ Generations = dict[str, int]
 class Query:
     """One page of a question: the metric, its stretches by store, its dimensions.
 
-    It also has the instant whose answer is wanted, the currencies of the whole question by store,
-    and where that has several pages its UTC days and what the earlier pages saw.
+    It also has the instant whose answer is wanted, the values that the dimensions have in the whole
+    question, and where that has several pages its UTC days and what the earlier pages saw.
     """
 
     metric: Metric
     stores: Sequence[StoreSlots]
     by: Sequence[str]
     as_of: datetime | None
-    currencies: Currencies = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
     pages: tuple[date, date] | None = None
     seen: Mapping[str, int] | None = None
 
@@ -89,7 +88,8 @@ class QueryEngine:
             self._speed(pointers, asked.as_of),
             *(self._store(store, pointers) for store in asked.stores),
         )
-        rows = sum(len(store.found) for store in stores)
+        # Rows and not stretches: one stretch of a thousand queues is as much work as many of one.
+        rows = sum(len(store.found) * store.asked.rows_each for store in stores)
         body = await computed(rows, self._body, asked, pointers, stores)
         return {**body, "gaps": gaps, "speed": speed, "series": body.pop("series")}, generations
 
@@ -101,20 +101,15 @@ class QueryEngine:
         pointers = [replace(one, firsts={}) for one in await self._all_pointers(asked)]
         return await asyncio.gather(*(self._store(store, pointers) for store in asked.stores))
 
-    async def currencies(self, metric: Metric, stores: Sequence[StoreSlots]) -> Currencies:
-        """By store the currencies that its events of the asked days name, absent without any."""
-        # By registers, which may lag behind a row: `_currency` looks at the page's own rows too.
-        found: dict[str, set[str]] = {}
-        touched = ((store.store_id, days_of(store)) for store in stores)
-        days = {store_id: (of[0], of[-1]) for store_id, of in touched}
-        for family in metric.families:
-            for one in (
-                await self._views.currencies(family, [*days]) if CURRENCY in family.axes else ()
-            ):
-                first, last = days[one.store_id]
-                if one.first_day <= last and one.last_day >= first:
-                    found.setdefault(one.store_id, set()).add(one.currency)
-        return {store_id: frozenset(names) for store_id, names in found.items()}
+    async def values(
+        self, metric: Metric, stores: Sequence[StoreSlots], by: Sequence[str], most: int
+    ) -> Values:
+        """The values of the dimensions, and of money its currencies: at most `most` for each store.
+
+        Raises ViewsUnreachable.
+        """
+        wanted = [*by, CURRENCY] if metric.is_money else by
+        return await read_values(self._views, metric.families, wanted, stores, most)
 
     def _body(
         self, asked: Query, pointers: Sequence[Pointers], stores: Sequence[StoreAnswer]
@@ -172,9 +167,8 @@ class QueryEngine:
         wanted = StoreDays(store.store_id, self._partition(store.store_id), days_of(store))
         readings = await asyncio.gather(*(read_store(self._views, one, wanted) for one in pointers))
         starts = window_starts(store.slots[0].start, store.slots[-1].end)
-        return StoreAnswer(
-            store, await computed(len(starts), _cells, store, readings, starts), readings
-        )
+        size = len(starts) + sum(reading.rows for reading in readings)
+        return StoreAnswer(store, await computed(size, _cells, store, readings, starts), readings)
 
     def _partition(self, store_id: str) -> int:
         return partition_of(store_id, self._settings.partitions)
@@ -243,7 +237,7 @@ class QueryEngine:
             return None
         found = (cell for store in stores for cell in store.found)
         seen = cells.values_seen(found, asked.metric.families, CURRENCY)
-        seen = seen.union(*asked.currencies.values())
+        seen = seen.union(*asked.values.get(CURRENCY, {}).values())
         if len(seen) > 1:
             detail = (
                 f"by: the answer holds {', '.join(sorted(seen))}, which do not add up;"
@@ -256,25 +250,18 @@ class QueryEngine:
         return self._registry.store(store.store_id).currency
 
     def _rows(self, asked: Query, store: StoreAnswer) -> list[dict[str, Any]]:
-        # Whoever names one twice asks for it once.
-        by = [*dict.fromkeys(asked.by)]
-        values = [self._values(asked, store, dimension) for dimension in by]
-        # Without dimensions there is one empty product: the whole.
-        splits = [dict(zip(by, some, strict=True)) for some in product(*values)]
+        store_id = store.asked.store_id
+        seen = {
+            dimension: cells.values_seen(store.found, asked.metric.families, dimension)
+            for dimension in asked.by
+        }
+        if CURRENCY in seen and not (
+            seen[CURRENCY] or asked.values.get(CURRENCY, {}).get(store_id)
+        ):
+            # Where nothing was sold, the row is of the money that would be taken.
+            seen[CURRENCY] = {self._own_currency(store.asked)}
+        splits = splits_of(asked.by, store_id, asked.values, seen)
         return rows_of(asked.metric, store.found, store.asked.zone, splits)
-
-    def _values(self, asked: Query, store: StoreAnswer, dimension: str) -> Sequence[str | None]:
-        """One value or more of the dimension that the store's answer has rows of, ascending."""
-        seen = cells.values_seen(store.found, asked.metric.families, dimension)
-        if dimension != CURRENCY:
-            return sorted(seen) or [None]
-        named = seen | asked.currencies.get(store.asked.store_id, frozenset())
-        return sorted(named) or [self._own_currency(store.asked)]
-
-
-def days_of(store: StoreSlots) -> list[date]:
-    """The UTC days that a store's stretches touch."""
-    return utc_days(store.slots[0].start, store.slots[-1].end)
 
 
 def gap_shown(gap: Gap) -> dict[str, Any]:

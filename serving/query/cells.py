@@ -1,5 +1,6 @@
 """Rows of an answer: the windows of each stretch summed up, with what the sum is worth."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -110,40 +111,58 @@ def values_of(metric: Metric, cell: Cell, split: Split = WHOLE) -> dict[str, Met
 
     They are of one split, or of everything together, in the metric's unit; None when missing.
     """
+    (found,) = values_by(metric, cell, [split])
+    return found
+
+
+def values_by(
+    metric: Metric,
+    cell: Cell,
+    splits: Sequence[Split],
+) -> list[dict[str, MetricValue]]:
+    """The same of each split, in their order; all of them name the same dimensions."""
     # A ratio of sums and no mean of ratios: a quiet quarter hour would weigh as much as a busy one.
-    numerator = _total(metric.numerator, cell, split)
+    numerators = _totals(metric.numerator, cell, splits)
     if metric.denominator is None:
-        return numerator
-    denominator = _total(metric.denominator, cell, split)
-    return {
-        "value": ratio(numerator["value"], denominator["value"]),
-        "numerator": numerator["value"],
-        "denominator": denominator["value"],
-    }
+        return numerators
+    sides = zip(numerators, _totals(metric.denominator, cell, splits), strict=True)
+    return [
+        {
+            "value": ratio(above["value"], below["value"]),
+            "numerator": above["value"],
+            "denominator": below["value"],
+        }
+        for above, below in sides
+    ]
 
 
-def _total(of: Formula, cell: Cell, split: Split) -> dict[str, MetricValue]:
-    """The value over the family's rows of the split, and how far it may be off.
+def _totals(
+    of: Formula,
+    cell: Cell,
+    splits: Sequence[Split],
+) -> list[dict[str, MetricValue]]:
+    """Of each split the value over the family's rows, and how far it may be off.
 
     A dimension that the family does not have splits nothing of it.
     """
     stated: dict[str, MetricValue] = {} if of.stated_error is None else {"error": None}
     if cell.is_missing:
-        return {"value": None, **stated}
-    # Never as over time: the rows are of one stretch, and none of them forgets another.
-    total = of.family.across(
-        [
-            parts
-            for axes, parts in cell.parts.get(of.family.name, {}).items()
-            if all(
-                split.get(axis, value) == value
-                for axis, value in zip(of.family.axes, axes, strict=True)
-            )
-        ]
-    )
-    if stated:
-        stated["error"] = of.error(total)
-    return {"value": of.total(total), **stated}
+        return [{"value": None, **stated} for _ in splits]
+    # Looked through once: of ten thousand queues each would look at the rows of all the others.
+    dimensions = [axis for axis in of.family.axes if axis in splits[0]]
+    rows: dict[tuple[str | None, ...], list[Parts]] = defaultdict(list)
+    for axes, parts in cell.parts.get(of.family.name, {}).items():
+        named = zip(of.family.axes, axes, strict=True)
+        rows[tuple(value for axis, value in named if axis in splits[0])].append(parts)
+    found = []
+    for split in splits:
+        # Never as over time: the rows are of one stretch, and none of them forgets another.
+        place = tuple(split[one] for one in dimensions)
+        joined = of.family.across(rows.get(place, ()))
+        if stated:
+            stated = {"error": of.error(joined)}
+        found.append({"value": of.total(joined), **stated})
+    return found
 
 
 def row_of(

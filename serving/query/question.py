@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from serving.query import grains
@@ -11,11 +11,14 @@ from serving.query.instants import format_instant
 from serving.query.stores import StoreRegistry
 from tally.errors import BadInstant, BadQuery
 from tally.instants import parse_instant
+from tally.windows import utc_days
 
 # All of a question is cut into stretches before a page of it is read: these are 38,400 at most, of
 # one store.
 LONGEST_DAYS = {"15m": 400, "1h": 1_600, "1d": 10_000, "1w": 10_000}
 MOST_STORES = 1_000
+# Stores, metrics or rows of one page.
+MOST_ENTRIES = 10_000
 STORE_ZONE = "store"
 EARLIEST = datetime(1971, 1, 2, tzinfo=UTC)
 LATEST = datetime(2169, 11, 13, tzinfo=UTC)
@@ -55,6 +58,11 @@ class StoreSlots:
     rows_each: int = 1
 
 
+def days_of(store: StoreSlots) -> list[date]:
+    """The UTC days that a store's stretches touch."""
+    return utc_days(store.slots[0].start, store.slots[-1].end)
+
+
 def store_ids(question: MetricQuestion) -> list[str] | None:
     """The stores asked for, in their order and once each; None for all.
 
@@ -71,7 +79,10 @@ def store_ids(question: MetricQuestion) -> list[str] | None:
 
 
 def dimensions(question: MetricQuestion, allowed: Sequence[str]) -> list[str]:
-    """The dimensions asked for. Raises BadQuery for one that the metric does not have."""
+    """The dimensions asked for, as they were named.
+
+    Raises BadQuery for one that the metric does not have.
+    """
     asked = [part for text in question.by for part in text.split(",") if part]
     for name in asked:
         if name not in allowed:

@@ -45,15 +45,6 @@ def _cell_rows(
     splits: Sequence[cells.Split],
     instants: tuple[str, str],
 ) -> list[dict[str, Any]]:
-    rows = [
-        cells.row_of(
-            cell,
-            cells.values_of(metric, cell, split),
-            instants,
-        )
-        for split in splits
-    ]
-    return [
-        {**row, "by": dict(split)} if split else row
-        for row, split in zip(rows, splits, strict=True)
-    ]
+    found = zip(splits, cells.values_by(metric, cell, splits), strict=True)
+    rows = ((split, cells.row_of(cell, values, instants)) for split, values in found)
+    return [{**row, "by": dict(split)} if split else row for split, row in rows]

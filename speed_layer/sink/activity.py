@@ -1,4 +1,4 @@
-"""First and last day of each store's events, and of each currency of a store.
+"""First and last day of each store's events, and of each value that an axis has in a store.
 
 Two registers by day number each.
 """
@@ -8,56 +8,49 @@ from typing import Any
 
 from cassandra.cluster import Session
 
-from runtime.day_spans import DaySpan, SpanKey, SpanTable
+from runtime.day_spans import DaySpan, SpanKey, SpanTable, activity_table, axis_table
 from runtime.writes import write_groups
-from tally.families import CURRENCY, Family
+from tally.families import Family
+
+# Keys that a worker remembers of one table: half a kilobyte each, and items may be very many.
+MOST_REMEMBERED = 100_000
+# Behind store, day and start of the window (rows.py) a row has its axes.
+_FIRST_AXIS = 3
 
 
 class StoreActivity:
-    """What one Python worker has noted of the stores of a family.
-
-    Also of their currencies, if the family has that axis.
-    """
+    """What one Python worker has noted of the stores of a family, and of the values of its axes."""
 
     def __init__(self, family: Family, session: Session) -> None:
-        self._stores = DaySpans(session, "store_activity", family, ("store_id",))
-        has_currency = CURRENCY in family.axes
-        self._currencies = (
-            DaySpans(session, "store_currency", family, ("store_id", CURRENCY))
-            if has_currency
-            else None
-        )
-        # In a row behind store, day and start of the window (rows.py).
-        self._currency = 3 + family.axes.index(CURRENCY) if has_currency else 0
+        self._stores = DaySpans(session, activity_table(session, family.name))
+        # By the axis's place in a row.
+        self._axes = [
+            (place, DaySpans(session, axis_table(session, family.name, axis)))
+            for place, axis in enumerate(family.axes, _FIRST_AXIS)
+        ]
 
     def note(self, rows: Sequence[Sequence[Any]]) -> None:
-        """The stores, days and currencies of rows in the columns of the family's speed table.
+        """The stores, days and axes of rows in the columns of the family's speed table.
 
         Day as days since 1970.
         """
         self._stores.note(((row[0],), row[1]) for row in rows)
-        if self._currencies:
-            self._currencies.note(
-                (
-                    (row[0], row[self._currency]),
-                    row[1],
-                )
-                for row in rows
-            )
+        for place, spans in self._axes:
+            values = (((row[0], row[place]), row[1]) for row in rows)
+            spans.note(values)
 
     def flush(self) -> None:
         """Block until all that was noted is acknowledged. Raises Unacknowledged."""
         self._stores.flush()
-        if self._currencies:
-            self._currencies.flush()
+        for _, spans in self._axes:
+            spans.flush()
 
 
 class DaySpans:
     """First and last day by key, in one table; a key is written again only when its span grows."""
 
-    def __init__(self, session: Session, table: str, family: Family, keys: SpanKey) -> None:
-        self._session = session
-        self._table = SpanTable(session, table, family.name, keys)
+    def __init__(self, session: Session, table: SpanTable) -> None:
+        self._session, self._table = session, table
         # What was seen, of that what is not written yet, and what Cassandra has acknowledged.
         self._seen: dict[SpanKey, DaySpan] = {}
         self._changed: dict[SpanKey, DaySpan] = {}
@@ -89,3 +82,7 @@ class DaySpans:
         )
         self._written.update(self._changed)
         self._changed.clear()
+        # Forgotten all at once: what comes again is written once more, and the registers decide.
+        if len(self._seen) > MOST_REMEMBERED:
+            self._seen.clear()
+            self._written.clear()

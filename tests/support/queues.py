@@ -1,7 +1,7 @@
 """A family of two dimensions with a part of every kind, and metrics of it: for tests of what the
 product's own sources do not have yet."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -49,15 +49,19 @@ def entry(metric_id: str) -> AnyMetric:
     return made
 
 
-def know_queues(patched: pytest.MonkeyPatch, family: Family = QUEUES) -> None:
-    """This process has the family and its metrics, beside those of the product."""
+def know_queues(
+    patched: pytest.MonkeyPatch,
+    family: Family = QUEUES,
+    entries: Sequence[AnyMetric] = (),
+) -> None:
+    """This process has the family and metrics of it, beside those of the product."""
     known = {**loader.topics(), "queues": {"kind": "canonical", "raw": "raw-queues"}}
-    metrics = (*loader.metrics(), *map(entry, VALUES))
+    metrics = (*loader.metrics(), *(entries or map(entry, VALUES)))
     families = {**FAMILIES, "queues": family}
     patched.setattr(loader, "topics", lambda: known)
     patched.setattr(loader, "metrics", lambda: metrics)
-    for module in ("serving.query.catalogue", "serving.query.explain"):
-        patched.setattr(f"{module}.FAMILIES", families)
+    for module in ("query.catalogue", "query.explain", "merge.cassandra_views"):
+        patched.setattr(f"serving.{module}.FAMILIES", families)
     patched.setattr(catalogue, "_metrics", catalogue._metrics.__wrapped__)
 
 

@@ -60,9 +60,11 @@ def _insert_speed(session: Session, world: World) -> None:
 
 
 def _insert_state(session: Session, world: World) -> None:
-    for family in FAMILIES.values():
-        for span in world.currencies(family):
-            _insert(session, "store_currency", {"family": family.name, **span._asdict()})
+    for family in {*FAMILIES.values(), *(stored.family for stored in world.rows)}:
+        for key, days in world.axis_values(family).items():
+            named = _named(("axis", "store_id", "value"), key)
+            spans = _named(("first_day", "last_day"), days)
+            _insert(session, "store_axis", {"family": family.name, **named, **spans})
         if world.master_current:
             _insert(
                 session,

@@ -13,7 +13,7 @@ from typing import Any
 from runtime.sources import SALES, TRAFFIC
 from serving.merge.views import (
     Activity,
-    CurrencySpan,
+    Days,
     Finding,
     Gap,
     GenerationSpan,
@@ -24,6 +24,8 @@ from tally.families import Family
 from tally.generation import Covering, Generation
 
 PARTITIONS = 4
+# Axis, store, value.
+AxisValue = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -54,13 +56,14 @@ class World:
     # None: it never said; the default is a master that keeps up.
     master_current: datetime | None = field(default_factory=lambda: datetime.now(UTC))
 
-    def currencies(self, family: Family) -> list[CurrencySpan]:
-        """What the layers note of the rows that they write."""
-        days: dict[tuple[str, str], list[date]] = defaultdict(list)
+    def axis_values(self, family: Family) -> dict[AxisValue, Days]:
+        """What the layers note of the rows that they write: first and last day of each value."""
+        days: dict[AxisValue, list[date]] = defaultdict(list)
         for one in self.rows:
-            if one.family is family and family.axes:
-                days[one.store_id, one.row.axes[0]].append(one.row.window_start.date())
-        return [CurrencySpan(*key, min(found), max(found)) for key, found in days.items()]
+            if one.family is family:
+                for axis, value in zip(family.axes, one.row.axes, strict=True):
+                    days[axis, one.store_id, value].append(one.row.window_start.date())
+        return {key: (min(found), max(found)) for key, found in days.items()}
 
 
 def at(text: str) -> datetime:
@@ -221,9 +224,17 @@ class MemoryViews:
     async def has_events(self, store_id: str) -> bool:
         return any(activity.store_id == store_id for activity in await self.activity())
 
-    async def currencies(self, family: Family, stores: Sequence[str]) -> list[CurrencySpan]:
+    async def axis_values(
+        self, family: Family, axis: str, days: Mapping[str, Days], most: int
+    ) -> dict[str, list[str]]:
         await self.check()
-        return [span for span in self.world.currencies(family) if span.store_id in stores]
+        found: dict[str, list[str]] = defaultdict(list)
+        for (of, store_id, value), (first, last) in sorted(self.world.axis_values(family).items()):
+            if of == axis and store_id in days:
+                asked_first, asked_last = days[store_id]
+                if first <= asked_last and last >= asked_first and len(found[store_id]) < most:
+                    found[store_id].append(value)
+        return {store_id: values for store_id, values in found.items() if values}
 
     async def check(self) -> None:
         if self.is_down:

@@ -132,8 +132,8 @@ def test_tills_numbers_that_begin_again_are_noted_until_the_share_of_conflicts_i
 
 def test_currencies_of_a_store_are_noted_with_their_days(parts: Parts) -> None:
     rows = parts.session.execute(
-        "SELECT currency, first_day, last_day FROM store_currency WHERE family = 'sales' AND"
-        " store_id = '1'"
+        "SELECT value, first_day, last_day FROM store_axis WHERE family = 'sales' AND"
+        " axis = 'currency' AND store_id = '1'"
     )
 
     assert {tuple(map(str, row)) for row in rows} == {

@@ -11,7 +11,7 @@ from serving.api.app import create_app
 from serving.merge.cassandra_views import CassandraViews
 from tally.settings import Settings
 from tests.support.api_suite import asking, window
-from tests.support.serving_example import SETTLED, example
+from tests.support.serving_example import DIRTY, SETTLED, example
 from tests.support.serving_tables import insert_world
 
 PAGE = Path(__file__).parents[3] / "docs" / "reading-with-cql.md"
@@ -67,6 +67,12 @@ def test_page_gives_the_apis_number(module_settings: Settings, at: str) -> None:
         row = window(ask, "revenue", f"{SETTLED}T{at}")
         assert by_hand(session, at) == (row["value"], row["source"])
     views.close()
+
+
+def test_page_tells_which_currencies_a_store_has_taken(module_settings: Settings) -> None:
+    with cassandra_session(module_settings) as session:
+        found = [tuple(map(str, row)) for row in session.execute(statement("axis"))]
+    assert found == [("USD", SETTLED, DIRTY)]
 
 
 def test_page_tells_a_dirty_day(module_settings: Settings) -> None:

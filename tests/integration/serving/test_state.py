@@ -2,7 +2,7 @@
 tills, how current the master is."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -15,7 +15,8 @@ from tally.settings import Settings
 from tests.support.serving_tables import insert_world
 from tests.support.serving_world import MemoryViews, World, at, flip, sale
 
-DAY, OTHER = date(2026, 11, 21), date(2026, 11, 22)
+DAY, OTHER, ONE = date(2026, 11, 21), date(2026, 11, 22), timedelta(days=1)
+STORES = [f"store {number}" for number in range(STORES_AT_ONCE)]
 WORLD = World(
     rows=[
         sale("367", "2026-11-21T10:00", 1, 5, generation=1),
@@ -67,12 +68,22 @@ READS: list[Callable[[ViewReader], Awaitable[object]]] = [
     lambda views: views.findings(SALES, "367", [DAY, OTHER]),
     lambda views: views.gaps(["posTransactionTopic", "sales"]),
     lambda views: views.master_current(SALES),
-    lambda views: views.currencies(SALES, ["367", "nobody"]),
-    lambda views: views.currencies(
-        SALES, [f"store {number}" for number in range(STORES_AT_ONCE)] + ["367"]
-    ),
-    lambda views: views.currencies(SALES, []),
+    lambda views: currencies(views, (DAY, OTHER), ["367", "nobody"]),
+    lambda views: currencies(views, (DAY, DAY), ["367"]),
+    lambda views: currencies(views, (OTHER, OTHER), ["367"]),
+    lambda views: currencies(views, (OTHER + ONE, OTHER + ONE), ["367"]),
+    lambda views: currencies(views, (DAY, OTHER), ["367"], most=1),
+    lambda views: currencies(views, (DAY, OTHER), [*STORES, "367"]),
+    lambda views: currencies(views, (DAY, OTHER), []),
+    lambda views: views.axis_values(SALES, "currency", {"367": (DAY, DAY), "406": (OTHER, DAY)}, 9),
+    lambda views: views.axis_values(SALES, "queue", {"367": (DAY, OTHER)}, 9),
 ]
+
+
+def currencies(
+    views: ViewReader, days: tuple[date, date], stores: Sequence[str], most: int = 9
+) -> Awaitable[object]:
+    return views.axis_values(SALES, "currency", dict.fromkeys(stores, days), most)
 
 
 @pytest.fixture(scope="module")

@@ -50,11 +50,11 @@ def test_first_and_last_day_of_each_currency_of_a_store(query: SpeedQuery) -> No
     )
 
     text = (
-        "SELECT currency, first_day, last_day FROM store_currency WHERE family = 'sales' AND"
-        " store_id = %s"
+        "SELECT value, first_day, last_day FROM store_axis WHERE family = 'sales' AND"
+        " axis = 'currency' AND store_id = %s"
     )
     found = [
-        (row.currency, row.first_day.date(), row.last_day.date())
+        (row.value, row.first_day.date(), row.last_day.date())
         for row in query.session.execute(text, [query.store])
     ]
     assert found == [

@@ -1,10 +1,22 @@
 """What a rebuild finds when it compares what Cassandra holds with what the records say."""
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
-from batch_layer.views.check import SHOWN, CheckedGeneration, Unequal, unequal_windows
-from batch_layer.views.held import HeldRow
+from batch_layer.views.check import (
+    SHOWN,
+    CheckedGeneration,
+    OwedRow,
+    Unequal,
+    _checked,
+    unequal_windows,
+)
+from batch_layer.views.held import HeldReader, HeldRow
 from runtime.day_spans import DaySpan
+from tally.algebra.parts import Sum
+from tally.families import Family
 
 MONDAY, WEDNESDAY, QUARTER = 17_231 * 86_400_000, 17_233 * 86_400_000, 900_000
 OWED = {("1", MONDAY): (2, 2, 300), ("1", WEDNESDAY): (2, 1, 300), ("2", MONDAY): (1, 1, 100)}
@@ -54,13 +66,14 @@ def test_balance_of_a_window_beyond_64_bits_is_a_number_and_no_error() -> None:
 @pytest.mark.parametrize("turned", [False, True])
 def test_what_the_executors_saw_adds_up_in_any_order(turned: bool) -> None:
     wrong = [Unequal("1", number, ["+1"]) for number in range(SHOWN)]
-    one = CheckedGeneration(5, [*wrong], 1, {"1": DaySpan(3, 9)}, {"1": {"EUR": DaySpan(3, 4)}})
+    axes = {"currency": {"1": {"EUR": DaySpan(3, 4)}}}
+    one = CheckedGeneration(5, [*wrong], 1, {"1": DaySpan(3, 9)}, axes)
     other = CheckedGeneration(
         7,
         [*wrong],
         2,
         {"1": DaySpan(1, 4), "2": DaySpan(5, 5)},
-        {"1": {"EUR": DaySpan(2, 3), "USD": DaySpan(9, 9)}},
+        {"currency": {"1": {"EUR": DaySpan(2, 3), "USD": DaySpan(9, 9)}}},
     )
     whole = CheckedGeneration()
 
@@ -69,4 +82,22 @@ def test_what_the_executors_saw_adds_up_in_any_order(turned: bool) -> None:
 
     assert (whole.windows, len(whole.unequal), whole.changed) == (12, SHOWN, 3)
     assert whole.stores == {"1": (1, 9), "2": (5, 5)}
-    assert whole.currencies == {"1": {"EUR": (2, 4), "USD": (9, 9)}}
+    assert whole.axes == {"currency": {"1": {"EUR": (2, 4), "USD": (9, 9)}}}
+
+
+def test_values_of_each_axis_are_seen_with_their_days() -> None:
+    queues = Family("queues", ("queue", "desk"), (Sum("arrived"),), epoch=1)
+    rows = [
+        HeldRow("1", day, day * 86_400_000, place, 1, (1,), False)
+        for day, place in ((17_231, ("tills", "a")), (17_233, ("tills", "b")))
+    ]
+    reader = SimpleNamespace(rows=lambda _days: rows)
+    owed = [(("1", row.day), [OwedRow("1", row.start, False, (1, 1))]) for row in rows]
+
+    found = _checked(owed, cast(HeldReader, reader), queues)
+
+    assert (found.unequal, found.stores) == ([], {"1": (17_231, 17_233)})
+    assert found.axes == {
+        "queue": {"1": {"tills": (17_231, 17_233)}},
+        "desk": {"1": {"a": (17_231, 17_231), "b": (17_233, 17_233)}},
+    }

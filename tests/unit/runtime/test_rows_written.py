@@ -3,6 +3,7 @@ and last day are two registers."""
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -15,7 +16,7 @@ from runtime import connect, writes
 from runtime.backfill import declare_backfill
 from runtime.chunks import chunks
 from runtime.connect import CQL_DATE_ZERO, worker_session
-from runtime.day_spans import DaySpan, SpanTable
+from runtime.day_spans import DaySpan, activity_table
 from runtime.gaps import AcceptedGap, note_gap
 from runtime.sources import SALES
 from runtime.writes import BATCH_STATEMENTS, write_rows
@@ -90,7 +91,7 @@ def registers(made: UnpluggedSession) -> list[tuple[str, str, int, int]]:
 
 
 def write_span(made: UnpluggedSession, *spans: DaySpan) -> None:
-    table = SpanTable(made, "store_activity", "sales", ("store_id",))
+    table = activity_table(made, "sales")
     writes.write_groups(made, ([write] for write in table.writes(("7",), *spans)))
 
 
@@ -131,6 +132,24 @@ def test_rebuild_notes_the_days_of_its_stores_in_the_same_registers(session: Mak
         ("last", "7", 5, 5),
         ("first", "8", 2, -2),
         ("last", "8", 2, 2),
+    ]
+
+
+def test_rebuild_notes_the_values_of_each_axis_in_registers_of_their_own(session: Make) -> None:
+    text, day = cqltypes.UTF8Type, cqltypes.SimpleDateType
+    made = session((text, text, text, text, day, cqltypes.LongType))
+    spans = {"queue": {"7": {"tills": DaySpan(1, 5)}}, "desk": {"7": {"a": DaySpan(2, 2)}}}
+
+    note_days(made, replace(SALES, name="queues"), CheckedGeneration(axes=spans))
+
+    assert {"store_axis" in statement for statement, _ in made.written} == {True}
+    assert [
+        tuple((value or b"").decode() for value in values[:4]) for _, values in made.written
+    ] == [
+        ("queues", "queue", "7", "tills"),
+        ("queues", "queue", "7", "tills"),
+        ("queues", "desk", "7", "a"),
+        ("queues", "desk", "7", "a"),
     ]
 
 

@@ -1,0 +1,96 @@
+"""Answers by a dimension that is no currency, over rows in memory; and very many values of one."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from serving.api.app import create_app
+from tally.settings import Settings
+from tests.support.api_suite import Ask, asking
+from tests.support.dimension_suite import (
+    BOTH_DAYS,
+    DAY,
+    NEXT,
+    PATH,
+    DimensionSuite,
+    know_dimensions,
+    of_dimensions,
+    pages,
+    waited,
+)
+from tests.support.serving_world import MemoryViews
+
+MANY = 10_000
+ONE_DAY = {**BOTH_DAYS, "to": NEXT}
+
+
+@pytest.fixture
+def views() -> MemoryViews:
+    return MemoryViews(of_dimensions())
+
+
+@pytest.fixture
+def ask(views: MemoryViews, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ask]:
+    know_dimensions(monkeypatch)
+    with asking(create_app(Settings(), views)) as function:
+        yield function
+
+
+class TestInMemory(DimensionSuite):
+    """Every test of the suite, over rows in memory."""
+
+
+def have_queues(views: MemoryViews, count: int) -> None:
+    views.world.rows = [
+        waited("367", f"{DAY}T10:00", (f"queue-{number:05}", "a"), number)
+        for number in range(count)
+    ]
+
+
+def test_ten_thousand_queues_are_refused_by_an_ordinary_page_and_answered_by_the_largest(
+    ask: Ask, views: MemoryViews
+) -> None:
+    have_queues(views, MANY)
+    started = time.process_time()
+    refused = ask(PATH, **ONE_DAY, by="queue")
+    (rows,) = pages(ask, **ONE_DAY, by="queue", limit=str(MANY))
+
+    seconds = time.process_time() - started
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "by")
+    assert [row["value"] for row in rows] == [*range(MANY)]
+    # One look at each row of the cell, and not one for each row of the answer.
+    assert seconds < 5, seconds
+
+
+def test_more_queues_than_any_page_has_rows_are_refused(ask: Ask, views: MemoryViews) -> None:
+    have_queues(views, MANY + 1)
+
+    answer = ask(PATH, **ONE_DAY, by="queue", limit=str(MANY))
+
+    (error,) = answer.json()["errors"]
+    assert (answer.status_code, error["field"]) == (422, "by")
+    # There is no higher limit to ask with.
+    assert error["message"].endswith("; ask by fewer dimensions, or for fewer days")
+    assert ask(PATH, **ONE_DAY).json()["rows"][0]["value"] == sum(range(MANY + 1))
+
+
+def test_queue_that_no_register_knows_yet_is_shown_where_it_has_rows(
+    ask: Ask, views: MemoryViews, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views.world, "axis_values", lambda *_: {})
+
+    rows = [row for page in pages(ask, **BOTH_DAYS, by="queue", limit="1") for row in page]
+
+    assert [(row["start"][:10], row["by"]["queue"]) for row in rows] == [
+        (DAY, "returns"),
+        (DAY, "tills"),
+        (NEXT, "hall"),
+        (NEXT, "tills"),
+    ]
+
+
+def test_store_without_events_has_one_row_of_no_queue(ask: Ask) -> None:
+    (page,) = pages(ask, **{**ONE_DAY, "from": "2026-10-01", "to": "2026-10-02"}, by="queue")
+
+    assert [(row["by"], row["source"]) for row in page] == [({"queue": None}, "missing")]
