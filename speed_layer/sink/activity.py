@@ -35,9 +35,10 @@ class StoreActivity:
         Day as days since 1970.
         """
         self._stores.note(((row[0],), row[1]) for row in rows)
+        days = [row[1] for row in rows]
         for place, spans in self._axes:
-            values = (((row[0], row[place]), row[1]) for row in rows)
-            spans.note(values)
+            keys = ((row[0], row[place]) for row in rows)
+            spans.note(zip(keys, days, strict=True))
 
     def flush(self) -> None:
         """Block until all that was noted is acknowledged. Raises Unacknowledged."""
