@@ -63,7 +63,10 @@ def _is_not_led_yet(error: BaseException) -> bool:
 
 
 def bounds(consumer: Any, topic: str, seconds: float) -> dict[int, Bounds]:
-    """Bounds of every partition of the topic, by number. Raises KafkaException."""
+    """Offsets at both ends of every partition of the topic, by its number.
+
+    Raises KafkaException.
+    """
     return {
         number: bounds_of(consumer, (topic, number), seconds)
         for number in partition_numbers(consumer, topic, seconds)
@@ -75,7 +78,10 @@ def ends(
     topics: Iterable[str],
     seconds: float,
 ) -> dict[str, dict[int, int]]:
-    """End of every partition, by topic and number. Raises KafkaException."""
+    """End of every partition, the next offset to be written, by topic and by number.
+
+    Raises KafkaException.
+    """
     found = {topic: bounds(consumer, topic, seconds) for topic in topics}
     return {
         topic: {number: at.end for number, at in by_number.items()}

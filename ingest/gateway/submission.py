@@ -48,7 +48,10 @@ class Endpoint:
         return frozenset(_number_fields(self.schema))
 
     def lines(self, body: bytes, is_ndjson: bool) -> Iterator[tuple[int, bytes]]:
-        """Number and message of each event of a body. Raises TooMuch, RejectedEvent."""
+        """Line number, or place from 1, and message of each event of a body.
+
+        Raises TooMuch, RejectedEvent.
+        """
         if self.messages is None:
             return lines_of(body, is_ndjson)
         return messages_of(body, self.messages)
@@ -114,7 +117,10 @@ class CheckedLines:
 
 
 def messages_of(body: bytes, messages: Messages) -> Iterator[tuple[int, bytes]]:
-    """Number and message of each event of a vendor's body. Raises TooMuch, RejectedEvent."""
+    """Place, from 1, and message of each event of a vendor's body.
+
+    Raises TooMuch, RejectedEvent.
+    """
     # Counted as they come: a vendor's body of a few bytes may be made into any number.
     for number, message in enumerate(messages(body), start=1):
         if number > MOST_LINES:

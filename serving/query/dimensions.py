@@ -19,7 +19,7 @@ from tally.families import Family
 
 # By dimension, then by store; a store without any is absent.
 Values: TypeAlias = Mapping[str, Mapping[str, frozenset[str]]]
-Seen: TypeAlias = Mapping[str, Iterable[str]]
+ValuesSeen: TypeAlias = Mapping[str, Iterable[str]]
 
 
 async def read_values(
@@ -90,7 +90,7 @@ def splits_of(
     by: Sequence[str],
     store_id: str,
     values: Values,
-    seen: Seen,
+    seen: ValuesSeen,
 ) -> list[Split]:
     """What each row of a stretch is of: one value of each dimension, ascending.
 

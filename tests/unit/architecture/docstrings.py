@@ -1,4 +1,5 @@
-"""What docstrings owe their readers: the shapes of frames, and what a call waits for."""
+"""What docstrings owe their readers: the shapes of frames, the units of numbers in tuples and
+dicts, and what a call waits for."""
 
 import ast
 import re
@@ -8,6 +9,13 @@ from pathlib import Path
 from tests.unit.architecture.limits import Function, public_functions
 
 FRAMES = {"Column", "DataFrame"}
+TABLES = {"tuple", "dict", "list", "Mapping", "Sequence", "Iterator", "Iterable"}
+NUMBERS = {"int", "float"}
+# What a number in the result may be; a name such as `seconds` alone is a hint and no promise.
+UNITS = re.compile(
+    r"(?i)\b(offsets?|counts?|how many|distinct|seconds|milliseconds|days?|bytes|MiB|records|rows"
+    r"|cents|line number|number of|by its number|code|status|port|places?|value|tasks|CRC-32)\b"
+)
 # "Nothing, once all is written": the value of a call that has none.
 _NOTHING = re.compile(r"Nothing(,| if\b| when\b| for\b)")
 
@@ -25,6 +33,21 @@ def without_shapes(file: Path, tree: ast.Module) -> list[str]:
         for one in public_functions(tree)
         if names & set(_annotated(one)) and not _has_shapes(one)
     ]
+
+
+def without_units(file: Path, tree: ast.Module) -> list[str]:
+    """Public functions whose tuples, dicts or rows hold numbers of which the docstring names no
+    unit, one line each."""
+    return [
+        f"{file}:{one.lineno}: {one.name}"
+        for one in public_functions(tree)
+        if _holds_numbers(one.returns) and not UNITS.search(ast.get_docstring(one) or "")
+    ]
+
+
+def _holds_numbers(returns: ast.expr | None) -> bool:
+    names = {node.id for node in ast.walk(returns) if isinstance(node, ast.Name)} if returns else ()
+    return bool(NUMBERS.intersection(names) and TABLES.intersection(names))
 
 
 def that_begin_with_nothing(file: Path, tree: ast.Module) -> list[str]:

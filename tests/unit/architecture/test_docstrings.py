@@ -3,7 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.architecture.docstrings import that_begin_with_nothing, without_shapes
+from tests.unit.architecture.docstrings import (
+    that_begin_with_nothing,
+    without_shapes,
+    without_units,
+)
 from tests.unit.architecture.sources import parsed, python_files
 
 # Columns to columns inside one select; frames.py is being divided, and they with it.
@@ -61,3 +65,16 @@ def test_a_planted_docstring_that_tells_of_nothing_is_found(text: str) -> None:
     tree = ast.parse(f"def f():\n    '''{text}'''\n")
 
     assert that_begin_with_nothing(Path("x.py"), tree) == ["x.py:1: f"]
+
+
+def test_numbers_in_tuples_and_dicts_have_units() -> None:
+    assert [line for file in PRODUCT for line in without_units(file, parsed(file))] == []
+
+
+@pytest.mark.parametrize("returns", ["tuple[int, str]", "dict[str, float]", "list[dict[str, int]]"])
+def test_a_planted_number_without_a_unit_is_found(returns: str) -> None:
+    bare = f"def f() -> {returns}:\n    '''The last ones.'''\n"
+    told = f"def f() -> {returns}:\n    '''Seconds waited, and for whom.'''\n"
+
+    assert without_units(Path("x.py"), ast.parse(bare)) == ["x.py:1: f"]
+    assert without_units(Path("x.py"), ast.parse(told)) == []
