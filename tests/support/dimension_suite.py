@@ -46,7 +46,11 @@ def know_dimensions(patched: pytest.MonkeyPatch) -> None:
 
 def waited(store: str, start: str, place: tuple[str, str], seconds: int) -> Stored:
     """A row of a queue and a camera, of generation 1."""
-    row = ViewRow(at(start), place, FAMILY.epoch, 1, (1, seconds), (0, 0))
+    # One interval that brought its seconds, and one to each other part.
+    brought = {"waited_seconds": seconds}
+    parts = tuple(part.of([0], [brought.get(part.name, 1)]) for part in FAMILY.parts)
+    excluded = tuple(part.zero for part in FAMILY.parts)
+    row = ViewRow(at(start), place, FAMILY.epoch, 1, parts, excluded)
     return Stored(FAMILY, store, row, 1)
 
 
