@@ -66,8 +66,9 @@ class MetricEntry(Shape):
     grains: Annotated[list[str], Meta(description="lengths of time that it is answered for")]
     meaning: Annotated[str, Meta(description="what it says, with its variant named")]
     error: Annotated[
-        str | None, Meta(description="how far an estimate may be off; null: values are exact")
-    ]
+        str | UnsetType,
+        Meta(description="how far an estimate may be off; not there: values are exact"),
+    ] = UNSET
 
 
 class MetricList(Shape):

@@ -65,12 +65,12 @@ def metric(metric_id: str) -> Metric:
 
 
 def entries() -> list[dict[str, Any]]:
-    """What /v1/metrics lists of each metric by field, ordered by id."""
+    """What /v1/metrics lists of each metric by field, ordered by id; `error` of estimates alone."""
     shown = ("id", "name", "unit", "kind", "families", "formula", "variants", "by", "grains")
     return [
         {
             **{name: getattr(one.entry, name) for name in (*shown, "meaning")},
-            "error": one.numerator.stated_error,
+            **({"error": stated} if (stated := one.numerator.stated_error) else {}),
         }
         for one in _metrics().values()
     ]
