@@ -28,7 +28,7 @@ check: setup ## lint, format, types, lock file, the house in numbers
 test: setup ## every tier but chaos: unit, laws, contract, integration, DAGs, end to end, docs
 	$(PYTEST) --tiers unit,laws,docs,contract,integration,dags,e2e $(SIDE_BY_SIDE) $(ARGS)
 
-test-fast: setup ## unit, laws and docs: no JVM, under a minute
+test-fast: setup ## unit, laws and docs: no JVM, a minute and a half on two cores
 	$(PYTEST) --tiers unit,laws,docs $(SIDE_BY_SIDE) $(ARGS)
 
 coverage: setup ## which lines of the product the fast tests run, and which they miss

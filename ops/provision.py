@@ -5,7 +5,7 @@ service starts.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from cassandra import DriverException
 from cassandra.cluster import Session
@@ -21,14 +21,19 @@ from confluent_kafka.admin import (
 )
 
 from runtime.connect import cassandra_session, kafka_admin
+from runtime.day_spans import DaySpan, SpanTable, axis_table
+from runtime.writes import write_groups
 from schemas import loader
 from schemas.source import BadSource
 from tally.errors import StackError, TallyError
+from tally.families import CURRENCY
 from tally.settings import Settings
 
 TIMEOUT_SECONDS = 30.0
 HOUR_MILLISECONDS = 3_600_000
 _LEAST_SEGMENT = 60_000
+# Of the version before `store_axis`; it is read here alone, and may be dropped.
+_CURRENCIES = "store_currency"
 # Above the largest body the gateway takes: what is too large for Tally becomes a dead letter, not
 # an error of the sender's.
 MAX_MESSAGE_BYTES = 6_291_456
@@ -111,7 +116,8 @@ def _raw_segment(settings: Settings) -> int:
 def create_tables(settings: Settings) -> None:
     """The settings' keyspace with every table of schemas/views.
 
-    Raises StackError when Cassandra does not answer, or refuses a table.
+    Raises StackError when Cassandra does not answer, or refuses a table; Unacknowledged when it
+    does not take what an earlier version's table holds.
     """
     copies = (
         f"{{'class': 'NetworkTopologyStrategy', '{settings.cassandra_datacenter}':"
@@ -123,15 +129,19 @@ def create_tables(settings: Settings) -> None:
                 f"CREATE KEYSPACE IF NOT EXISTS {settings.keyspace} WITH replication = {copies}"
             )
             session.set_keyspace(settings.keyspace)
-            _create_missing(session, settings)
+            if _CURRENCIES in _create_missing(session, settings):
+                _bring_currencies(session)
     except DriverException as error:
         raise StackError(
             f"cassandra at {settings.cassandra}: {error}; look into its log"
         ) from error
 
 
-def _create_missing(session: Session, settings: Settings) -> None:
-    """Tables that are not there, and columns that a table of an earlier version lacks."""
+def _create_missing(session: Session, settings: Settings) -> Collection[str]:
+    """Tables that are not there, and columns that a table of an earlier version lacks.
+
+    Returns the names of the tables that were there.
+    """
     # Asked first: each change of the schema, also one that changes nothing, is agreed upon by all
     # nodes.
     rows = session.execute(
@@ -152,6 +162,32 @@ def _create_missing(session: Session, settings: Settings) -> None:
                     session.execute(f'ALTER TABLE {name} ADD "{column}" {kind}')
         except (DriverException, ErrorMessage) as error:
             raise StackError(f"table {name}: {error}; correct its file in schemas/views") from error
+    return present
+
+
+def _bring_currencies(session: Session) -> None:
+    """The days of each store's currencies, out of an earlier version's table.
+
+    Without them each page of a question over euros and dollars would be answered by itself, in its
+    own money.
+    """
+    rows = session.execute(f"SELECT * FROM {_CURRENCIES}")
+    tables: dict[str, SpanTable] = {}
+    # Registers: brought over again, or beside a writer of now, they change nothing that is wider.
+    write_groups(
+        session,
+        (
+            [write]
+            for row in rows
+            if row.first_day and row.last_day
+            for write in tables.setdefault(
+                row.family, axis_table(session, row.family, CURRENCY)
+            ).writes(
+                (row.store_id, row.currency),
+                DaySpan(row.first_day.days_from_epoch, row.last_day.days_from_epoch),
+            )
+        ),
+    )
 
 
 def _check_partitions(topic: str, partitions: int, settings: Settings) -> None:

@@ -77,6 +77,7 @@ class WindowOperator(StatefulProcessor):
         self._kept = handle.getValueState("partition", BYTES)
         self._pages = _StatePages(handle.getMapState("pages", PAGE_KEY, BYTES))
         self._waiting: list[WindowRows] = []
+        self._is_flushed = True
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
         """One ack (speed_layer/acks.py) of the partition `key`, (topic, partition).
@@ -116,8 +117,11 @@ class WindowOperator(StatefulProcessor):
         # Once Spark has kept the state nobody would write again what is still on its way.
         if self._waiting:
             self._write_out()
+        # Also where none waits: the last lot may have been a full one.
+        if not self._is_flushed:
             with self._sink() as sink:
                 sink.flush()
+            self._is_flushed = True
 
     def _prefix(self, topic: str) -> Prefix:
         value = self._kept.get()
@@ -141,6 +145,7 @@ class WindowOperator(StatefulProcessor):
         return count
 
     def _write_out(self) -> None:
+        self._is_flushed = False
         with self._sink() as sink:
             sink.write(self._waiting)
         self._waiting = []

@@ -15,7 +15,7 @@ from serving.api.paging import End, page_of
 from serving.api.parameters import MetricQuery
 from serving.query import catalogue
 from serving.query.answer import Query, QueryEngine
-from serving.query.dimensions import with_rows_each
+from serving.query.dimensions import of_one_stretch, with_rows_each
 from serving.query.instants import format_instant
 from serving.query.known_stores import KnownStores
 from serving.query.question import (
@@ -23,8 +23,8 @@ from serving.query.question import (
     StoreSlots,
     all_stretches,
     as_of_instant,
-    days_of,
     dimensions,
+    first_and_last_day,
     store_ids,
 )
 from serving.query.stores import StoreRegistry
@@ -60,7 +60,8 @@ class Pages:
         # Of the whole question and not of this page: euros of a second page have been added up
         # under the dollars of the first (seen). One more than a page has rows says that they are
         # too many.
-        values = await self.answerer.values(metric, whole, by, query.limit + 1)
+        noted = await self.answerer.values(metric, whole, by, query.limit + 1)
+        values = of_one_stretch(whole, by, noted, query.limit)
         whole = with_rows_each(whole, by, values, query.limit)
         # Cut before anything is read: a page reads the windows of its own stretches alone.
         page, end = page_of(whole, place, query.limit)
@@ -68,14 +69,14 @@ class Pages:
         # Of one page alone nobody has to know which generations the other days are of.
         pages = (
             (
-                min(days_of(one)[0] for one in whole),
-                max(days_of(one)[-1] for one in whole),
+                min(first_and_last_day(one)[0] for one in whole),
+                max(first_and_last_day(one)[1] for one in whole),
             )
             if end or place
             else None
         )
         answer, generations = await self.answerer.answer(
-            Query(metric, page, by, as_of, values, pages, seen)
+            Query(metric, page, by, as_of, values, pages, seen, query.limit)
         )
         # By what was named: `all` is a series, though there be one store today.
         is_single = named is not None and len(named) == 1

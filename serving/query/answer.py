@@ -19,13 +19,20 @@ from serving.merge.reading import (
     read_store,
 )
 from serving.merge.served import FamilyReading, serve_windows
-from serving.merge.views import Gap, ViewReader
+from serving.merge.views import ViewReader
 from serving.query import cells
 from serving.query.catalogue import Metric
-from serving.query.dimensions import Values, read_values, splits_of
+from serving.query.cells import Split
+from serving.query.dimensions import (
+    Values,
+    read_values,
+    refuse_too_many,
+    refuse_unnoted,
+    splits_of,
+)
 from serving.query.instants import format_instant
-from serving.query.quality import caveats, quality_of, through_of_all
-from serving.query.question import StoreSlots, days_of
+from serving.query.quality import caveats, gap_shown, quality_of, through_of_all
+from serving.query.question import MOST_ENTRIES, StoreSlots, days_of
 from serving.query.rows import rows_of
 from serving.query.stores import StoreRegistry
 from tally.errors import AnswerMoved, BadQuery
@@ -44,7 +51,8 @@ class Query:
     """One page of a question: the metric, its stretches by store, its dimensions.
 
     It also has the instant whose answer is wanted, the values that the dimensions have in the whole
-    question, and where that has several pages its UTC days and what the earlier pages saw.
+    question, where that has several pages its UTC days and what the earlier pages saw, and the most
+    rows of a page.
     """
 
     metric: Metric
@@ -54,6 +62,7 @@ class Query:
     values: Values = field(default_factory=dict)
     pages: tuple[date, date] | None = None
     seen: Mapping[str, int] | None = None
+    limit: int = MOST_ENTRIES
 
 
 @dataclass(frozen=True)
@@ -79,8 +88,8 @@ class QueryEngine:
     async def answer(self, asked: Query) -> tuple[dict[str, Any], Generations]:
         """The answer with `series`, and for the page after it the generation seen by family.
 
-        Raises ViewsUnreachable; BadQuery for several currencies; AnswerMoved when a page before it
-        saw another generation.
+        Raises ViewsUnreachable; BadQuery for several currencies, or too many rows; AnswerMoved when
+        a page before it saw another generation.
         """
         pointers, generations = await self._consistent_pointers(asked)
         gaps, speed, *stores = await asyncio.gather(
@@ -106,8 +115,11 @@ class QueryEngine:
     ) -> Values:
         """The values of the dimensions, and of money its currencies: at most `most` for each store.
 
-        Raises ViewsUnreachable.
+        Raises ViewsUnreachable; BadQuery for more than one question may list.
         """
+        if metric.is_money and not by:
+            # Two of them are one too many.
+            by, most = [CURRENCY], 2
         wanted = [*by, CURRENCY] if metric.is_money else by
         return await read_values(self._views, metric.families, wanted, stores, most)
 
@@ -116,14 +128,24 @@ class QueryEngine:
     ) -> dict[str, Any]:
         through = [store.through for store in stores]
         known = [instant for instant in through if instant is not None]
+        splits = [self._splits(asked, store) for store in stores]
+        each = zip(stores, splits, strict=True)
+        rows = sum(len(store.found) * len(of_store) for store, of_store in each)
+        # A question of one stretch alone may be asked without what is noted (of_one_stretch()).
+        if asked.pages is None and len(stores) == len(stores[0].found) == 1:
+            refuse_too_many(rows, stores[0].asked.store_id, asked.by, asked.limit)
+        refuse_unnoted(rows, asked.limit)
         return {
             "currency": self._currency(asked, stores),
             **quality_of([cell for store in stores for cell in store.found]),
             "through": format_instant(min(known)) if known and len(known) == len(through) else None,
             **caveats(pointers, [(store.asked.store_id, store.readings) for store in stores]),
             "series": [
-                {"store": store.asked.store_id, "rows": self._rows(asked, store)}
-                for store in stores
+                {
+                    "store": store.asked.store_id,
+                    "rows": rows_of(asked.metric, store.found, store.asked.zone, of_store),
+                }
+                for store, of_store in zip(stores, splits, strict=True)
             ],
         }
 
@@ -249,7 +271,7 @@ class QueryEngine:
     def _own_currency(self, store: StoreSlots) -> str:
         return self._registry.store(store.store_id).currency
 
-    def _rows(self, asked: Query, store: StoreAnswer) -> list[dict[str, Any]]:
+    def _splits(self, asked: Query, store: StoreAnswer) -> list[Split]:
         store_id = store.asked.store_id
         seen = {
             dimension: cells.values_seen(store.found, asked.metric.families, dimension)
@@ -260,17 +282,7 @@ class QueryEngine:
         ):
             # Where nothing was sold, the row is of the money that would be taken.
             seen[CURRENCY] = {self._own_currency(store.asked)}
-        splits = splits_of(asked.by, store_id, asked.values, seen)
-        return rows_of(asked.metric, store.found, store.asked.zone, splits)
-
-
-def gap_shown(gap: Gap) -> dict[str, Any]:
-    """A gap as it is answered: its fields by name, instants as text in UTC."""
-    return {
-        **gap._asdict(),
-        "first_arrival": format_instant(gap.first_arrival),
-        "last_arrival": format_instant(gap.last_arrival),
-    }
+        return splits_of(asked.by, store_id, asked.values, seen)
 
 
 def _cells(

@@ -11,11 +11,17 @@ from itertools import product
 from math import prod
 from typing import TypeAlias
 
+from runtime.chunks import chunks
 from serving.merge.views import ViewReader
 from serving.query.cells import Split
-from serving.query.question import MOST_ENTRIES, StoreSlots, days_of
+from serving.query.question import MOST_ENTRIES, StoreSlots, first_and_last_day
 from tally.errors import BadQuery
 from tally.families import Family
+
+# What one question may have to list, of all its stores.
+MOST_VALUES = 200_000
+# Rows of a page beyond its limit: of values that no register had noted when it was cut.
+MOST_UNNOTED = 100_000
 
 # By dimension, then by store; a store without any is absent.
 Values: TypeAlias = Mapping[str, Mapping[str, frozenset[str]]]
@@ -31,27 +37,60 @@ async def read_values(
 ) -> Values:
     """The values that the stores' events of the asked days name, in whichever family has them.
 
-    Of one family at most `most` for each store. Raises ViewsUnreachable.
+    Of one family at most `most` for each store. Raises ViewsUnreachable; BadQuery for more than
+    MOST_VALUES.
     """
     # By registers, which may lag behind a row: who lists values looks at the page's own rows too.
-    touched = ((store.store_id, days_of(store)) for store in stores)
-    days = {store_id: (of[0], of[-1]) for store_id, of in touched}
     asked = [
         (dimension, family)
         for dimension in dict.fromkeys(dimensions)
         for family in families
         if dimension in family.axes
     ]
-    answers = await asyncio.gather(
-        *(views.axis_values(family, dimension, days, most) for dimension, family in asked)
-    )
     found: dict[str, dict[str, frozenset[str]]] = {}
-    for (dimension, _), by_store in zip(asked, answers, strict=True):
-        # Of a ratio either side may have a value that the other lacks: that is a row too.
-        held = found.setdefault(dimension, {})
-        for store_id, values in by_store.items():
-            held[store_id] = held.get(store_id, frozenset()) | {*values}
+    for dimension, _ in asked:
+        found[dimension] = {}
+    count = 0
+    # In lots: of thousands of stores with thousands of values each the first lots are enough to
+    # refuse, and all of them would not fit into memory.
+    for some in chunks(stores, max(1, MOST_VALUES // most)) if asked else ():
+        days = {store.store_id: first_and_last_day(store) for store in some}
+        answers = await asyncio.gather(
+            *(views.axis_values(family, dimension, days, most) for dimension, family in asked)
+        )
+        for (dimension, _), by_store in zip(asked, answers, strict=True):
+            # Of a ratio either side may have a value that the other lacks: that is a row too.
+            held = found[dimension]
+            for store_id, values in by_store.items():
+                held[store_id] = held.get(store_id, frozenset()) | {*values}
+                count += len(values)
+        if count > MOST_VALUES:
+            raise BadQuery(
+                "by",
+                f"by: the stores have more than {MOST_VALUES:,} values of"
+                f" {', '.join(found)}; ask for fewer stores, or by fewer dimensions",
+            )
     return found
+
+
+def of_one_stretch(
+    stores: Sequence[StoreSlots], by: Sequence[str], values: Values, limit: int
+) -> Values:
+    """The values without those that would be too many rows for a question of one stretch.
+
+    There is no other page that its rows have to agree with: those that it has itself are enough.
+    """
+    (first, *more) = stores
+    is_one = not more and len(first.slots) == 1
+    if not is_one or _rows_each(first, by, values) <= limit:
+        return values
+    return {name: by_store for name, by_store in values.items() if name not in by}
+
+
+def _rows_each(store: StoreSlots, by: Sequence[str], values: Values) -> int:
+    by_dimension = (values.get(name, {}) for name in {*by})
+    # A dimension without any value has one row: the value None.
+    return prod(len(of.get(store.store_id, ())) or 1 for of in by_dimension)
 
 
 def with_rows_each(
@@ -64,26 +103,33 @@ def with_rows_each(
     if not by:
         return [*stores]
 
-    def count(dimension: str, store: StoreSlots) -> int:
-        # A dimension without any value has one row: the value None.
-        return len(values.get(dimension, {}).get(store.store_id, ())) or 1
-
-    found = [
-        replace(store, rows_each=prod(count(dimension, store) for dimension in {*by}))
-        for store in stores
-    ]
+    found = [replace(store, rows_each=_rows_each(store, by, values)) for store in stores]
     for store in found:
         # Of any store and not of this page's: page seven would be too late to say so.
-        if store.rows_each > limit:
-            larger = (
-                f"with a higher limit (at most {MOST_ENTRIES}), " if limit < MOST_ENTRIES else ""
-            )
-            raise BadQuery(
-                "by",
-                f"by: each stretch of store {store.store_id} has more than {limit=} rows by"
-                f" {','.join(by)}; ask {larger}by fewer dimensions, or for fewer days",
-            )
+        refuse_too_many(store.rows_each, store.store_id, by, limit)
     return found
+
+
+def refuse_too_many(rows: int, store_id: str, by: Sequence[str], limit: int) -> None:
+    """Raise BadQuery where so many rows of one stretch are more than a page may have."""
+    if rows > limit:
+        larger = f"with a higher limit (at most {MOST_ENTRIES}), " if limit < MOST_ENTRIES else ""
+        raise BadQuery(
+            "by",
+            f"by: each stretch of store {store_id} has more than {limit=} rows by"
+            f" {','.join(by)}; ask {larger}by fewer dimensions, for fewer days, or for one stretch"
+            " at a time",
+        )
+
+
+def refuse_unnoted(rows: int, limit: int) -> None:
+    """Raise BadQuery where values that no register had noted make a page too large."""
+    if rows > limit + MOST_UNNOTED:
+        raise BadQuery(
+            "limit",
+            f"limit: the page would have {rows:,} rows, of values that are new to it; ask with a"
+            " lower limit, or by fewer dimensions",
+        )
 
 
 def splits_of(

@@ -9,6 +9,7 @@ from typing import Any
 
 from serving.merge.reading import Pointers
 from serving.merge.served import FamilyReading, through_of
+from serving.merge.views import Gap
 from serving.query import cells
 from serving.query.instants import format_instant
 
@@ -51,4 +52,13 @@ def caveats(
     return {
         "master_behind_since": format_instant(min(behind)) if behind else None,
         "numbering": numbering,
+    }
+
+
+def gap_shown(gap: Gap) -> dict[str, Any]:
+    """A gap as it is answered: its fields by name, instants as text in UTC."""
+    return {
+        **gap._asdict(),
+        "first_arrival": format_instant(gap.first_arrival),
+        "last_arrival": format_instant(gap.last_arrival),
     }

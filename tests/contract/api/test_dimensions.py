@@ -71,8 +71,47 @@ def test_more_queues_than_any_page_has_rows_are_refused(ask: Ask, views: MemoryV
     (error,) = answer.json()["errors"]
     assert (answer.status_code, error["field"]) == (422, "by")
     # There is no higher limit to ask with.
-    assert error["message"].endswith("; ask by fewer dimensions, or for fewer days")
+    assert error["message"].endswith(
+        "; ask by fewer dimensions, for fewer days, or for one stretch at a time"
+    )
     assert ask(PATH, **ONE_DAY).json()["rows"][0]["value"] == sum(range(MANY + 1))
+
+
+def test_one_stretch_of_very_many_queues_has_those_that_it_has_rows_of(
+    ask: Ask, views: MemoryViews
+) -> None:
+    have_queues(views, MANY + 1)
+    views.world.rows.append(waited("367", f"{DAY}T10:15", ("hall", "a"), 5))
+    quarter = {"from": f"{DAY}T10:15:00Z", "to": f"{DAY}T10:30:00Z", "grain": "15m"}
+
+    (rows,) = pages(ask, store="367", **quarter, by="queue")
+
+    assert [(row["by"]["queue"], row["value"]) for row in rows] == [("hall", 5)]
+
+
+def test_more_values_than_one_question_may_list_are_refused(
+    ask: Ask, views: MemoryViews, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    have_queues(views, 11)
+    monkeypatch.setattr("serving.query.dimensions.MOST_VALUES", 10)
+
+    (error,) = ask(PATH, **BOTH_DAYS, by="queue").json()["errors"]
+
+    assert error["message"].startswith("by: the stores have more than 10 values of queue; ask")
+
+
+def test_page_that_values_which_no_register_knows_make_too_large_is_refused(
+    ask: Ask, views: MemoryViews, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views.world, "axis_values", lambda *_: {})
+    monkeypatch.setattr("serving.query.dimensions.MOST_UNNOTED", 0)
+
+    (error,) = ask(PATH, **BOTH_DAYS, by="queue", limit="1").json()["errors"]
+
+    assert (error["field"], error["message"][:38]) == (
+        "limit",
+        "limit: the page would have 2 rows, of ",
+    )
 
 
 def test_queue_that_no_register_knows_yet_is_shown_where_it_has_rows(

@@ -73,6 +73,8 @@ READS: list[Callable[[ViewReader], Awaitable[object]]] = [
     lambda views: currencies(views, (OTHER, OTHER), ["367"]),
     lambda views: currencies(views, (OTHER + ONE, OTHER + ONE), ["367"]),
     lambda views: currencies(views, (DAY, OTHER), ["367"], most=1),
+    # Of the currencies of another day, which come first, none counts.
+    lambda views: currencies(views, (DAY, DAY), ["367"], most=1),
     lambda views: currencies(views, (DAY, OTHER), [*STORES, "367"]),
     lambda views: currencies(views, (DAY, OTHER), []),
     lambda views: views.axis_values(SALES, "currency", {"367": (DAY, DAY), "406": (OTHER, DAY)}, 9),

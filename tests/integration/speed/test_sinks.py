@@ -9,6 +9,7 @@ import pytest
 
 from runtime.reading import read_to_end
 from runtime.sources import SALES
+from speed_layer.operator import WINDOWS_AT_ONCE
 from speed_layer.sink.updates import TOPIC
 from tally.settings import Settings
 from tests.integration.speed.query import NOON, SpeedQuery
@@ -41,6 +42,18 @@ def test_first_and_last_day_of_a_store(query: SpeedQuery) -> None:
     text = "SELECT first_day, last_day FROM store_activity WHERE family = 'sales' AND store_id = %s"
     row = query.session.execute(text, [query.store]).one()
     assert (row.first_day.date(), row.last_day.date()) == (date(2017, 9, 18), date(2017, 9, 20))
+
+
+def test_days_of_a_store_whose_windows_fill_the_last_lot_exactly(query: SpeedQuery) -> None:
+    quarters = [number * timedelta(minutes=15) for number in range(WINDOWS_AT_ONCE)]
+    query.send(*(query.sale(number, NOON + after) for number, after in enumerate(quarters)))
+
+    query.run()
+
+    text = "SELECT first_day FROM store_activity WHERE family = 'sales' AND store_id = %s"
+    assert [row.first_day.date() for row in query.session.execute(text, [query.store])] == [
+        NOON.date()
+    ]
 
 
 def test_first_and_last_day_of_each_currency_of_a_store(query: SpeedQuery) -> None:
