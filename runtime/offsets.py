@@ -11,7 +11,7 @@ Value = TypeVar("Value")
 
 
 def numbered(kept: Mapping[str, Value]) -> dict[int, Value]:
-    """What JSON keeps by partition, by its number.
+    """What JSON keeps by partition, such as offsets, by the number of the partition.
 
     >>> numbered({"0": 5, "11": 7})
     {0: 5, 11: 7}

@@ -68,7 +68,9 @@ class Liveness:
 
 
 def work_done(spark: SparkSession) -> list[tuple[int, ...]]:
-    """Id, ended tasks, records read, taken from and given to a shuffle of each running stage.
+    """Of each running stage its id and counts.
+
+    Those of ended tasks, of records read, taken from a shuffle and given to one.
 
     It changes while a task works.
     """

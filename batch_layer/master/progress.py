@@ -45,7 +45,7 @@ def read_days(records: DataFrame) -> list[Row]:
 
 
 def last_marks(days: Iterable[Row]) -> dict[str, dict[int, Mark]]:
-    """By source and number of the partition the mark of the last record among read_days()."""
+    """By source and partition the mark of the last record (by offset) among read_days()."""
     marks: dict[str, dict[int, Mark]] = {}
     # A partition has a row for each day that it has records of: the one that reaches furthest
     # overwrites the others.

@@ -176,7 +176,7 @@ class _SplitMetric:
     by: tuple[str, ...]
 
     def expected(self, family: Family, values: WindowValues) -> dict[DimensionValues, int | float]:
-        """The metric's value by split, of the splits that have records; the whole always has."""
+        """The metric's value, in its unit, by split that has records; the whole always has."""
         places = [family.axes.index(name) for name in self.by]
         rows: dict[DimensionValues, list[Parts]] = {}
         if not self.by:

@@ -9,12 +9,12 @@ from pathlib import Path
 from tests.unit.architecture.limits import Function, public_functions
 
 FRAMES = {"Column", "DataFrame"}
-TABLES = {"tuple", "dict", "list", "Mapping", "Sequence", "Iterator", "Iterable"}
+TABLES = {"tuple", "dict", "Mapping"}
 NUMBERS = {"int", "float"}
 # What a number in the result may be; a name such as `seconds` alone is a hint and no promise.
 UNITS = re.compile(
-    r"(?i)\b(offsets?|counts?|how many|distinct|seconds|milliseconds|days?|bytes|MiB|records|rows"
-    r"|cents|line number|number of|by its number|code|status|port|places?|value|tasks|CRC-32)\b"
+    r"(?i)\b(offsets?|counts?|how many|distinct|seconds|milliseconds|days?|bytes|MiB|cents|places?"
+    r"|line number|exit code|status|port|CRC-32|in its unit|part numbers?)\b"
 )
 # "Nothing, once all is written": the value of a call that has none.
 _NOTHING = re.compile(r"Nothing(,| if\b| when\b| for\b)")
