@@ -131,7 +131,7 @@ class Master:
         family: str,
         spans: Mapping[int, OffsetSpan],
     ) -> dict[int, int]:
-        """How many canonical records, by partition of the raw record; the spans are of the raw topic."""
+        """How many canonical records, by partition of the raw ones; spans of the raw topic."""
         return {row[0]: row[1] for row in self._of_spans(_CANONICAL_OF_RAW, family, spans)}
 
     def window_events(self, family: str, pins: Pins | None = None) -> dict[WindowKey, int]:
