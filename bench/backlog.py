@@ -16,11 +16,10 @@ from pathlib import Path
 from cassandra.cluster import Session
 
 from bench.compared import Sold, SoldKey, refuse_wrong_rows, rows_of, say
+from bench.contenders import Contender, contenders
 from bench.harness import (
     Bench,
-    Contender,
     arguments,
-    contenders,
     counted,
     own_stack,
     peaks_until,

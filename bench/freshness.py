@@ -24,7 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.compared import say
-from bench.harness import Contender, arguments, own_environment
+from bench.contenders import Contender
+from bench.harness import arguments, own_environment
 from runtime.connect import kafka_consumer
 from runtime.repository import REPOSITORY
 from runtime.topics import ends

@@ -1,8 +1,7 @@
 """What every benchmark stands on: broker, Cassandra, jobs as processes, numbers, the oracle.
 
-A contender is a job that reads the canonical topic `sales` and writes the table of the speed rows:
-Tally's own, that of another checkout (`--against`), or a peer. Contenders read the same records in
-turn, each into a keyspace of its own; a run whose rows are not those of the oracle has no number.
+Contenders read the same records in turn, each into a keyspace of its own; a run whose rows are not
+those of the oracle has no number.
 """
 
 import argparse
@@ -10,7 +9,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -22,6 +21,7 @@ import psutil
 from cassandra.cluster import Session
 
 from bench.compared import Sold, SoldKey, refuse_wrong_rows, rows_of, say
+from bench.contenders import Contender
 from bench.processes import cpu_of, job_cpu, memory_of
 from bench.shown import MeasuredRun
 from ingest.sources.sales.record import CanonicalReceipt
@@ -32,7 +32,6 @@ from ops.local.stack.service import Site
 from ops.local.stack.supervisor import at_work
 from runtime.connect import cassandra_session, kafka_admin, kafka_producer
 from runtime.producer import hand_over
-from runtime.repository import REPOSITORY
 from runtime.sources import SALES
 from speed_layer.source import retained
 from tally.partitions import partition_of
@@ -43,20 +42,6 @@ from tests.support.canonical import receipt
 READY_SECONDS, LOOK_SECONDS = 180, 0.1
 WARM_DAY, WARM_RECORDS, DELETED_SECONDS = datetime(2015, 1, 1, tzinfo=UTC), 20_000, 2.0
 Load: TypeAlias = Callable[[], Iterable[CanonicalReceipt]]
-
-
-@dataclass(frozen=True)
-class Contender:
-    """A job: how it is started, from which checkout."""
-
-    name: str
-    module: str
-    folder: Path = REPOSITORY
-
-    @property
-    def command(self) -> list[str]:
-        """By the Python of its own checkout."""
-        return [str(self.folder / ".venv" / "bin" / "python"), "-m", self.module]
 
 
 @dataclass
@@ -87,6 +72,7 @@ class Bench:
                 "TALLY_CHECKPOINTS": f"{folder}/checkpoints",
                 "TALLY_READY_FILE": f"{folder}/ready",
             }
+            contender.make_tables({**self.environment, **variables})
             expected: dict[SoldKey, Sold] = {}
             publish(settings, counted(warm_up(), expected))()
             with running(
@@ -264,19 +250,6 @@ def reached(session: Session) -> dict[int, int]:
     """First offset not yet in the view, by partition."""
     rows = session.execute("SELECT partition, until FROM speed_progress WHERE family = 'sales'")
     return {row.partition: row.until for row in rows}
-
-
-def contenders(against: Sequence[Path]) -> list[Contender]:
-    """This checkout's speed layer, the plain loop, and the speed layers of other checkouts."""
-    others = [
-        Contender(f"speed layer of {path.name}", "speed_layer.job", path.resolve())
-        for path in against
-    ]
-    return [
-        Contender("speed layer", "speed_layer.job"),
-        Contender("plain loop", "bench.plain_loop"),
-        *others,
-    ]
 
 
 def arguments(description: str | None, runs: int) -> argparse.ArgumentParser:

@@ -18,9 +18,9 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.compared import SoldTotals, refuse_wrong_rows, rows_of, say
+from bench.contenders import Contender
 from bench.harness import (
     Bench,
-    Contender,
     arguments,
     counted,
     own_stack,
@@ -128,6 +128,8 @@ def main() -> int:
     runs: dict[str, list[PartSeconds]] = {}
     with own_stack() as bench, cassandra_session(bench.settings) as session:
         provision.create_tables(bench.settings)
+        for other in others:
+            other.make_tables(bench.environment)
         expected = fill(bench, session, "sparse", options.share)
         for _ in range(options.runs):
             for contender in [Contender("rebuild", REBUILD), *others]:

@@ -16,8 +16,9 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.compared import say
+from bench.contenders import Contender
 from bench.freshness import WARM_SECONDS, measured, show
-from bench.harness import Contender, arguments, own_environment, running
+from bench.harness import arguments, own_environment, running
 from bench.processes import job_cpu, memory_of
 from bench.shown import interval
 from runtime.repository import REPOSITORY

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from functools import partial
 
 from bench.compared import say
-from bench.harness import arguments, contenders, own_stack
+from bench.contenders import contenders
+from bench.harness import arguments, own_stack
 from bench.shown import show
 from ingest.sources.sales.record import CanonicalReceipt
 from tally.windows import WINDOW

@@ -17,11 +17,10 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.compared import Sold, SoldKey, refuse_wrong_rows, rows_of
+from bench.contenders import Contender, contenders
 from bench.harness import (
     Bench,
-    Contender,
     arguments,
-    contenders,
     counted,
     own_stack,
     publish,

@@ -1,0 +1,54 @@
+"""Who is measured: a job that reads the canonical topic `sales` and writes the table of the speed
+rows.
+
+Tally's own, that of another checkout (`--against`), or a peer.
+"""
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from runtime.repository import REPOSITORY
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A job: how it is started, from which checkout."""
+
+    name: str
+    module: str
+    folder: Path = REPOSITORY
+
+    @property
+    def command(self) -> list[str]:
+        """By the Python of its own checkout."""
+        return [*self._python, self.module]
+
+    @property
+    def _python(self) -> list[str]:
+        return [str(self.folder / ".venv" / "bin" / "python"), "-m"]
+
+    def make_tables(self, environment: Mapping[str, str]) -> None:
+        """Block until the tables of another checkout are there, beside those of this one.
+
+        An older job writes tables that are no more. Raises CalledProcessError.
+        """
+        if self.folder != REPOSITORY:
+            is_here = (self.folder / "ops" / "provision.py").exists()
+            module = "ops.provision" if is_here else "ops.stack.provision"
+            command = [*self._python, module]
+            subprocess.run(command, cwd=self.folder, env=environment, check=True)
+
+
+def contenders(against: Sequence[Path]) -> list[Contender]:
+    """This checkout's speed layer, the plain loop, and the speed layers of other checkouts."""
+    others = [
+        Contender(f"speed layer of {path.name}", "speed_layer.job", path.resolve())
+        for path in against
+    ]
+    return [
+        Contender("speed layer", "speed_layer.job"),
+        Contender("plain loop", "bench.plain_loop"),
+        *others,
+    ]
