@@ -5,11 +5,13 @@ service starts.
 """
 
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache, partial
 
 from cassandra import DriverException
 from cassandra.cluster import Session
 from cassandra.protocol import ErrorMessage
+from cassandra.query import BoundStatement
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (
     AdminClient,
@@ -21,7 +23,7 @@ from confluent_kafka.admin import (
 )
 
 from runtime.connect import cassandra_session, kafka_admin
-from runtime.day_spans import DaySpan, SpanTable, axis_table
+from runtime.day_spans import DaySpan, axis_table
 from runtime.writes import write_groups
 from schemas import loader
 from schemas.source import BadSource
@@ -130,7 +132,8 @@ def create_tables(settings: Settings) -> None:
             )
             session.set_keyspace(settings.keyspace)
             if _CURRENCIES in _create_missing(session, settings):
-                _bring_currencies(session)
+                # Registers: brought over again, they change nothing that is wider.
+                write_groups(session, ([write] for write in _currencies(session)))
     except DriverException as error:
         raise StackError(
             f"cassandra at {settings.cassandra}: {error}; look into its log"
@@ -165,29 +168,18 @@ def _create_missing(session: Session, settings: Settings) -> Collection[str]:
     return present
 
 
-def _bring_currencies(session: Session) -> None:
-    """The days of each store's currencies, out of an earlier version's table.
+def _currencies(session: Session) -> Iterator[BoundStatement]:
+    """Writes of the days of each store's currencies, out of an earlier version's table.
 
     Without them each page of a question over euros and dollars would be answered by itself, in its
     own money.
     """
-    rows = session.execute(f"SELECT * FROM {_CURRENCIES}")
-    tables: dict[str, SpanTable] = {}
-    # Registers: brought over again, or beside a writer of now, they change nothing that is wider.
-    write_groups(
-        session,
-        (
-            [write]
-            for row in rows
-            if row.first_day and row.last_day
-            for write in tables.setdefault(
-                row.family, axis_table(session, row.family, CURRENCY)
-            ).writes(
-                (row.store_id, row.currency),
-                DaySpan(row.first_day.days_from_epoch, row.last_day.days_from_epoch),
-            )
-        ),
-    )
+    table = cache(partial(axis_table, session, axis=CURRENCY))
+    for row in session.execute(f"SELECT * FROM {_CURRENCIES}"):
+        # One of the two writes of a span may never have come.
+        if row.first_day and row.last_day:
+            days = DaySpan(row.first_day.days_from_epoch, row.last_day.days_from_epoch)
+            yield from table(row.family).writes((row.store_id, row.currency), days)
 
 
 def _check_partitions(topic: str, partitions: int, settings: Settings) -> None:

@@ -77,7 +77,6 @@ class WindowOperator(StatefulProcessor):
         self._kept = handle.getValueState("partition", BYTES)
         self._pages = _StatePages(handle.getMapState("pages", PAGE_KEY, BYTES))
         self._waiting: list[WindowRows] = []
-        self._is_flushed = True
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
         """One ack (speed_layer/acks.py) of the partition `key`, (topic, partition).
@@ -117,11 +116,8 @@ class WindowOperator(StatefulProcessor):
         # Once Spark has kept the state nobody would write again what is still on its way.
         if self._waiting:
             self._write_out()
-        # Also where none waits: the last lot may have been a full one.
-        if not self._is_flushed:
             with self._sink() as sink:
                 sink.flush()
-            self._is_flushed = True
 
     def _prefix(self, topic: str) -> Prefix:
         value = self._kept.get()
@@ -138,14 +134,14 @@ class WindowOperator(StatefulProcessor):
         # A window's rows stay together: written apart, one of its currencies would carry an earlier
         # count of events than the others.
         for _, window in groupby(rows, key=lambda row: (row.store, row.start)):
-            self._waiting.append((family, [_columns(family, row) for row in window]))
-            count += len(self._waiting[-1][1])
+            # Before the next is there, so that the last one waits for close(), which flushes.
             if len(self._waiting) >= WINDOWS_AT_ONCE:
                 self._write_out()
+            self._waiting.append((family, [_columns(family, row) for row in window]))
+            count += len(self._waiting[-1][1])
         return count
 
     def _write_out(self) -> None:
-        self._is_flushed = False
         with self._sink() as sink:
             sink.write(self._waiting)
         self._waiting = []

@@ -7,6 +7,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
+from math import prod
+from operator import mul
 from typing import Any
 
 from serving.merge.gaps import topics_of, touching
@@ -22,13 +24,14 @@ from serving.merge.served import FamilyReading, serve_windows
 from serving.merge.views import ViewReader
 from serving.query import cells
 from serving.query.catalogue import Metric
-from serving.query.cells import Split
 from serving.query.dimensions import (
     Values,
+    ValuesEach,
     read_values,
     refuse_too_many,
     refuse_unnoted,
     splits_of,
+    values_each,
 )
 from serving.query.instants import format_instant
 from serving.query.quality import caveats, gap_shown, quality_of, through_of_all
@@ -74,6 +77,11 @@ class StoreAnswer:
     readings: Sequence[FamilyReading]
 
     @property
+    def rows_read(self) -> int:
+        """Of all its families."""
+        return sum(reading.rows for reading in self.readings)
+
+    @property
     def through(self) -> datetime | None:
         """How far its records are counted."""
         return through_of_all(self.readings, days_of(self.asked))
@@ -98,7 +106,7 @@ class QueryEngine:
             *(self._store(store, pointers) for store in asked.stores),
         )
         # Rows and not stretches: one stretch of a thousand queues is as much work as many of one.
-        rows = sum(len(store.found) * store.asked.rows_each for store in stores)
+        rows = sum(len(one.found) * one.asked.rows_each + one.rows_read for one in stores)
         body = await computed(rows, self._body, asked, pointers, stores)
         return {**body, "gaps": gaps, "speed": speed, "series": body.pop("series")}, generations
 
@@ -117,20 +125,19 @@ class QueryEngine:
 
         Raises ViewsUnreachable; BadQuery for more than one question may list.
         """
-        if metric.is_money and not by:
-            # Two of them are one too many.
-            by, most = [CURRENCY], 2
         wanted = [*by, CURRENCY] if metric.is_money else by
-        return await read_values(self._views, metric.families, wanted, stores, most)
+        # Of currencies alone two are one too many.
+        return await read_values(self._views, metric.families, wanted, stores, most if by else 2)
 
     def _body(
         self, asked: Query, pointers: Sequence[Pointers], stores: Sequence[StoreAnswer]
     ) -> dict[str, Any]:
         through = [store.through for store in stores]
         known = [instant for instant in through if instant is not None]
-        splits = [self._splits(asked, store) for store in stores]
-        each = zip(stores, splits, strict=True)
-        rows = sum(len(store.found) * len(of_store) for store, of_store in each)
+        each = [self._values_each(asked, store) for store in stores]
+        # Counted before they are made: two dimensions of thousands are millions of pairs.
+        splits = (prod(map(len, values.values())) for values in each)
+        rows = sum(map(mul, (len(store.found) for store in stores), splits))
         # A question of one stretch alone may be asked without what is noted (of_one_stretch()).
         if asked.pages is None and len(stores) == len(stores[0].found) == 1:
             refuse_too_many(rows, stores[0].asked.store_id, asked.by, asked.limit)
@@ -143,9 +150,9 @@ class QueryEngine:
             "series": [
                 {
                     "store": store.asked.store_id,
-                    "rows": rows_of(asked.metric, store.found, store.asked.zone, of_store),
+                    "rows": rows_of(asked.metric, store.found, store.asked.zone, splits_of(values)),
                 }
-                for store, of_store in zip(stores, splits, strict=True)
+                for store, values in zip(stores, each, strict=True)
             ],
         }
 
@@ -271,7 +278,7 @@ class QueryEngine:
     def _own_currency(self, store: StoreSlots) -> str:
         return self._registry.store(store.store_id).currency
 
-    def _splits(self, asked: Query, store: StoreAnswer) -> list[Split]:
+    def _values_each(self, asked: Query, store: StoreAnswer) -> ValuesEach:
         store_id = store.asked.store_id
         seen = {
             dimension: cells.values_seen(store.found, asked.metric.families, dimension)
@@ -282,7 +289,7 @@ class QueryEngine:
         ):
             # Where nothing was sold, the row is of the money that would be taken.
             seen[CURRENCY] = {self._own_currency(store.asked)}
-        return splits_of(asked.by, store_id, asked.values, seen)
+        return values_each(asked.by, store_id, asked.values, seen)
 
 
 def _cells(

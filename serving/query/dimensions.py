@@ -26,6 +26,7 @@ MOST_UNNOTED = 100_000
 # By dimension, then by store; a store without any is absent.
 Values: TypeAlias = Mapping[str, Mapping[str, frozenset[str]]]
 ValuesSeen: TypeAlias = Mapping[str, Iterable[str]]
+ValuesEach: TypeAlias = Mapping[str, Sequence[str | None]]
 
 
 async def read_values(
@@ -80,9 +81,8 @@ def of_one_stretch(
 
     There is no other page that its rows have to agree with: those that it has itself are enough.
     """
-    (first, *more) = stores
-    is_one = not more and len(first.slots) == 1
-    if not is_one or _rows_each(first, by, values) <= limit:
+    is_one = len(stores) == len(stores[0].slots) == 1
+    if not is_one or _rows_each(stores[0], by, values) <= limit:
         return values
     return {name: by_store for name, by_store in values.items() if name not in by}
 
@@ -132,21 +132,26 @@ def refuse_unnoted(rows: int, limit: int) -> None:
         )
 
 
-def splits_of(
+def values_each(
     by: Sequence[str],
     store_id: str,
     values: Values,
     seen: ValuesSeen,
-) -> list[Split]:
-    """What each row of a stretch is of: one value of each dimension, ascending.
+) -> ValuesEach:
+    """The values of each dimension that a stretch has rows of, ascending.
 
     A dimension without any value has the value None. `seen` are those that the page's rows have.
     """
+    each: dict[str, list[str | None]] = {}
     # Whoever names one twice asks for it once.
-    named = [*dict.fromkeys(by)]
-    each: list[list[str | None]] = []
-    for dimension in named:
+    for dimension in by:
         noted = values.get(dimension, {}).get(store_id, frozenset())
-        each.append([*sorted(noted.union(seen[dimension]))] or [None])
+        each[dimension] = [*sorted(noted.union(seen[dimension]))] or [None]
+    return each
+
+
+def splits_of(each: ValuesEach) -> list[Split]:
+    """What each row of a stretch is of: one value of each dimension."""
     # Without dimensions there is one empty product: the whole.
-    return [dict(zip(named, some, strict=True)) for some in product(*each)]
+    every = product(*each.values())
+    return [dict(zip(each, some, strict=True)) for some in every]
