@@ -57,6 +57,9 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         # In version 1 a task that comes late can write over its successor's state (SPARK-49883).
         "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
         "spark.python.daemon.module": "runtime.workers",
+        # A rebuild is some 250 generated classes: with Spark's default of 100 kept, the next one
+        # in the same session compiles each of them again, a sixth of its processor time.
+        "spark.sql.codegen.cache.maxEntries": "1000",
         # Two copies of one task would write its files, and its rows, side by side.
         "spark.speculation": "false",
         # Delta replays its log in that many tasks for each new version; the default of 50 is made

@@ -19,6 +19,8 @@ QUICK_START = (
     "-Dcassandra.skip_wait_for_gossip_to_settle=0",  # nobody to gossip with
     "-Dcassandra.ring_delay_ms=0",
     "-Dcassandra.superuser_setup_delay_ms=0",
+    # The clock of its time-outs, which are seconds: 2 ms, its default, cost 1.6 % of a core.
+    "-Dcassandra.approximate_time_precision_ms=50",
 )
 
 

@@ -30,11 +30,12 @@ def at(day: date, hour: int, minute: int = 0) -> datetime:
 
 @dataclass(frozen=True)
 class Stage:
-    """What stood after one rebuild."""
+    """What stood after one rebuild, and how many classes Spark generated and compiled for it."""
 
     report: Report
     days: dict[date, int]
     cells: Cells
+    compiled: int
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,10 @@ class Parts:
 
     def stage(self, mode: str = "dirty") -> Stage:
         """Rebuild, and look at what is served then."""
+        before = compiled_classes(self.spark)
         report = self.rebuild(mode, families=[*FAMILIES.values()])
         days = self.days()
-        return Stage(report, days, self.cells(days))
+        return Stage(report, days, self.cells(days), compiled_classes(self.spark) - before)
 
     def days(self, family: str = "sales") -> dict[date, int]:
         """The generation that serves each day."""
@@ -83,6 +85,13 @@ class Parts:
             )
             for row in served
         }
+
+
+def compiled_classes(spark: SparkSession) -> int:
+    """How many generated classes the session's JVM has compiled so far."""
+    assert spark._jvm is not None
+    metrics = getattr(spark._jvm, "org.apache.spark.metrics.source.CodegenMetrics")
+    return int(metrics.METRIC_COMPILATION_TIME().getCount())
 
 
 def last_token(session: Session) -> int:

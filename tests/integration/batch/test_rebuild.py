@@ -106,6 +106,12 @@ def test_full_rebuild_gives_the_rows_of_the_dirty_one_under_a_new_generation(
     assert (third.cells, third.report.changed_windows) == (second.cells, 0)
 
 
+def test_rebuild_finds_the_classes_that_an_earlier_one_has_compiled(third: Stage) -> None:
+    print(f"{third.compiled} classes compiled by the third rebuild of the session")
+    # With the size of cache that Spark has by itself they are 204.
+    assert third.compiled < 60
+
+
 def test_each_changed_window_is_restated_once(parts: Parts, third: Stage) -> None:
     told = [msgspec.json.decode(value) for value in topic_values(parts.settings, "restatements")]
 
