@@ -124,7 +124,7 @@ class TestLastNineDays:
         declared.later.append(late)
         gateway.post(PATHS["pos"], [late.message])
         loop.catch_up()
-        loop.json("rebuild", "--dirty")
+        loop.json("rebuild", "--dirty", "--family", "sales")
         return late
 
     @pytest.mark.parametrize("family", SOURCES)

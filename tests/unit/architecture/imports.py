@@ -113,8 +113,13 @@ def forbidden_imports(module: str, tree: ast.Module) -> list[str]:
     return [name for name in imported(module, tree) if not may_import(module, name)]
 
 
-def imported(module: str, tree: ast.Module) -> Iterator[str]:
+@cache
+def imported(module: str, tree: ast.Module) -> tuple[str, ...]:
     """Every imported name in full, imports inside functions and `import_module("literal")` too."""
+    return tuple(_imported(module, tree))
+
+
+def _imported(module: str, tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -55,6 +55,7 @@ class Number:
         )
 
 
+@cache
 def numbers() -> list[Number]:
     """Every number of the product's code, tests apart; bench counts as product."""
     files = _product()
