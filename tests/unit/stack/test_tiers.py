@@ -83,6 +83,21 @@ def test_files_of_a_folder_with_one_stack_go_to_one_worker(tmp_path: Path) -> No
     assert (len(workers["today"]), len(workers["other"])) == (1, 2)
 
 
+def test_files_of_the_real_parts_run_by_name_behind_those_that_take_longest(tmp_path: Path) -> None:
+    told = "def test_it(): print('ran', __file__)\n"
+    named = ("unit/test_a", "integration/x/test_c", "integration/y/test_b", "integration/x/test_a")
+    files = {f"{name}.py": told for name in (*named, "e2e/test_z")}
+
+    _, output = run_pytest(tmp_path, files, "-s", "--tiers", "unit,integration,e2e")
+
+    ran = [line.split("/tests/")[1] for line in output.splitlines() if "ran /" in line]
+    assert ran == [
+        "e2e/test_z.py",
+        *(f"integration/{name}.py" for name in ("x/test_a", "y/test_b", "x/test_c")),
+        "unit/test_a.py",
+    ]
+
+
 def test_empty_tier_fails_the_run(tmp_path: Path) -> None:
     code, output = run_pytest(
         tmp_path, {"unit/test_a.py": "def test_a(): pass\n"}, "--tiers", "unit,laws"
