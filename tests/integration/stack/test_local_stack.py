@@ -7,7 +7,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
+from threading import Timer
 from uuid import uuid4
 
 import psutil
@@ -17,6 +20,7 @@ from confluent_kafka import TopicPartition
 from ops.local.stack import catalogue, control, doctor, processes, supervisor
 from ops.local.stack.service import Site
 from runtime.connect import cassandra_session, kafka_consumer, kafka_producer
+from runtime.writes import TRANSIENT
 from tally.errors import StackError
 from tests.conftest import make_site
 
@@ -99,6 +103,33 @@ def test_killed_broker_is_named_by_the_doctor_and_comes_back_beside_the_same_nod
     assert (check.ok, check.fix) == (False, "tally up kafka")
     assert new_broker not in (broker, None) and same_node == node
     assert read_both(running)[0] == text
+
+
+def acknowledged_until_killed(site: Site) -> set[str]:
+    """Stores whose rows the node has acknowledged, one after the other, until it was killed."""
+    acknowledged: set[str] = set()
+    killer = Timer(0.7, kill, [pids(site)[1]])
+    with cassandra_session(site.settings) as session:
+        add = session.prepare("INSERT INTO store_activity (family, store_id) VALUES ('killed', ?)")
+        killer.start()
+        with suppress(*TRANSIENT):
+            for number in count():
+                session.execute(add, [str(number)])
+                acknowledged.add(str(number))
+    killer.join()
+    return acknowledged
+
+
+def test_killed_node_has_lost_nothing_that_it_has_acknowledged(running: Site) -> None:
+    acknowledged = acknowledged_until_killed(running)
+    control.up(running, SERVICES, print)
+
+    with cassandra_session(running.settings) as session:
+        rows = session.execute("SELECT store_id FROM store_activity WHERE family = 'killed'")
+        held = {row.store_id for row in rows}
+
+    print(f"{len(acknowledged):,} acknowledged writes looked for")
+    assert len(acknowledged) > 100 and acknowledged - held == set()
 
 
 def test_changed_partition_count_is_refused(running: Site) -> None:
