@@ -1,5 +1,5 @@
-"""Real parts for the integration tests: one Kafka, one Cassandra, one Spark for each run, names
-with a uuid for each test.
+"""Real parts for the integration tests: one Cassandra for each run, one Kafka and one Spark for
+each worker of it, names with a uuid for each test.
 
 TALLY_TEST_STACK_HOME=<a TALLY_HOME> takes a stack that runs already and leaves it running.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ops.local.stack.service import Site
 
-pytest_plugins = ("tests.tiers",)
+pytest_plugins = ("tests.tiers", "tests.node")
 
 # How long one example takes says something of the machine's other work, and nothing of the law.
 hypothesis.settings.register_profile("tally", deadline=None)
@@ -45,26 +45,45 @@ def make_site(home: Path, **variables: str) -> "Site":
     return Site.of(settings_with_addresses(environment), environment)
 
 
+def node_of(site: "Site") -> dict[str, str]:
+    """The variables by which another stack has the Cassandra node of this one."""
+    return {
+        "TALLY_CASSANDRA": site.settings.cassandra,
+        "TALLY_CASSANDRA_STORAGE": site.settings.cassandra_storage,
+    }
+
+
 @pytest.fixture(scope="session")
 def stack_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """TALLY_HOME of the run's shared stack."""
-    given = os.environ.get("TALLY_TEST_STACK_HOME")
+    """TALLY_HOME of the worker's stack."""
+    from tests.node import GIVEN
+
+    given = os.environ.get(GIVEN)
     return Path(given) if given else tmp_path_factory.mktemp("stack")
 
 
 @pytest.fixture(scope="session")
-def site(stack_home: Path) -> Iterator["Site"]:
-    """The run's shared stack; nothing of it runs until a test asks for `kafka` or `cassandra`,
-    nothing is left at the end."""
-    from ops.local.stack import catalogue, control
+def node_site(pytestconfig: pytest.Config) -> "Site":
+    """The stack of the run's one Cassandra node."""
+    from tests.node import home_of
 
-    site = make_site(stack_home)
+    return make_site(home_of(pytestconfig))
+
+
+@pytest.fixture(scope="session")
+def site(stack_home: Path, node_site: "Site") -> Iterator["Site"]:
+    """The worker's stack, with the run's node; nothing of it runs until a test asks for `kafka` or
+    `cassandra`, nothing is left at the end."""
+    from ops.local.stack import catalogue, control
+    from tests.node import GIVEN
+
+    site = make_site(stack_home, **node_of(node_site))
     yield site
     # Producers and consumers of failed transactions lie in reference cycles; they would call for
     # their broker after its end.
     gc.collect()
-    if "TALLY_TEST_STACK_HOME" not in os.environ:
-        control.down(site, catalogue.named(()), print)
+    if GIVEN not in os.environ:
+        control.down(site, catalogue.named(["kafka"]), print)
 
 
 @pytest.fixture(scope="session")
@@ -83,12 +102,12 @@ def kafka(site: "Site") -> str:
 
 
 @pytest.fixture(scope="session")
-def cassandra(site: "Site") -> str:
-    """Address of a running node whose keyspace `tally` has every table."""
+def cassandra(node_site: "Site") -> str:
+    """Address of the run's node, running, whose keyspace `tally` has every table."""
     from ops.local.stack import catalogue, control
 
-    control.up(site, catalogue.named(["cassandra"]), print)
-    return site.settings.cassandra
+    control.up(node_site, catalogue.named(["cassandra"]), print)
+    return node_site.settings.cassandra
 
 
 @pytest.fixture
@@ -187,7 +206,7 @@ def own_settings(settings: Settings, keyspace: str, tmp_path: Path) -> Settings:
 
 @pytest.fixture(scope="module")
 def own_site(
-    site: "Site", keyspace: str, tmp_path_factory: pytest.TempPathFactory
+    node_site: "Site", keyspace: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator["Site"]:
     """A stack of the module's own with empty topics: its own broker and home; the shared Cassandra
     with the module's keyspace.
@@ -196,11 +215,7 @@ def own_site(
     """
     from ops.local.stack import catalogue, control
 
-    shared = {
-        "TALLY_CASSANDRA": site.settings.cassandra,
-        "TALLY_CASSANDRA_STORAGE": site.settings.cassandra_storage,
-    }
-    own = make_site(tmp_path_factory.mktemp("own"), **shared, TALLY_KEYSPACE=keyspace)
+    own = make_site(tmp_path_factory.mktemp("own"), **node_of(node_site), TALLY_KEYSPACE=keyspace)
     control.up(own, catalogue.named(["kafka"]), print)
     yield own
     control.down(own, catalogue.named(()), print)
