@@ -2,14 +2,23 @@ import copy
 from typing import Any
 
 import pytest
+import yaml
 from jsonschema import Draft202012Validator
 
 from ops.docs.settings import variables
 from ops.local.stack.catalogue import SERVICES
 from tally.settings import Settings
-from tests.unit.compose.files import compose, compose_spec, environment, own_services, services
+from tests.unit.compose.files import (
+    ROOT,
+    compose,
+    compose_spec,
+    environment,
+    own_services,
+    services,
+)
 
 BY_SERVICE = pytest.mark.parametrize("name", services())
+SETTING = "-Dcassandra.settings."
 SECRET_WORDS = ("PASSWORD", "SECRET", "KEY", "TOKEN", "SQL_ALCHEMY_CONN")
 
 
@@ -24,6 +33,22 @@ def test_a_planted_misspelling_is_not_valid() -> None:
     planted["services"]["api"]["helthcheck"] = {}
 
     assert not Draft202012Validator(compose_spec()).is_valid(planted)
+
+
+def test_what_a_node_promises_is_the_same_on_a_server_and_on_a_laptop() -> None:
+    file = ROOT / "ops/local/stack/config/cassandra.yaml"
+    # Its placeholders are no YAML as they stand.
+    local = yaml.safe_load(file.read_text("utf-8").replace("{", "").replace("}", ""))
+
+    for name in ("cassandra-1", "cassandra-2", "cassandra-3"):
+        options = environment(services()[name])["JVM_EXTRA_OPTS"].split()
+        told = [one.removeprefix(SETTING) for one in options if one.startswith(SETTING)]
+        on_server = dict(one.split("=", 1) for one in told)
+
+        assert "-Dcassandra.config.allow_system_properties=true" in options
+        # The image's own file has a period, which a node refuses beside `batch`.
+        assert on_server.pop("commitlog_sync_period") == "0ms"
+        assert on_server == {one: local[one] for one in ("commitlog_sync", "paxos_variant")}
 
 
 def test_there_are_three_copies_of_what_kafka_and_cassandra_keep() -> None:
