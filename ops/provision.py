@@ -8,7 +8,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache, partial
 
-from cassandra import DriverException
+from cassandra import DriverException, InvalidRequest
 from cassandra.cluster import Session
 from cassandra.protocol import ErrorMessage
 from cassandra.query import BoundStatement
@@ -27,7 +27,7 @@ from runtime.day_spans import DaySpan, axis_table
 from runtime.writes import write_groups
 from schemas import loader
 from schemas.source import BadSource
-from tally.errors import StackError, TallyError
+from tally.errors import RestartNeeded, StackError, TallyError
 from tally.families import CURRENCY
 from tally.settings import Settings
 
@@ -118,8 +118,9 @@ def _raw_segment(settings: Settings) -> int:
 def create_tables(settings: Settings) -> None:
     """The settings' keyspace with every table of schemas/views.
 
-    Raises StackError when Cassandra does not answer, or refuses a table; Unacknowledged when it
-    does not take what an earlier version's table holds.
+    Raises StackError when Cassandra does not answer, or refuses a table; RestartNeeded when a node
+    does not know a table that it lists; Unacknowledged when it does not take what an earlier
+    version's table holds.
     """
     copies = (
         f"{{'class': 'NetworkTopologyStrategy', '{settings.cassandra_datacenter}':"
@@ -147,13 +148,9 @@ def _create_missing(session: Session, settings: Settings) -> Collection[str]:
     """
     # Asked first: each change of the schema, also one that changes nothing, is agreed upon by all
     # nodes.
-    rows = session.execute(
-        "SELECT table_name, column_name FROM system_schema.columns WHERE keyspace_name = %s",
-        [settings.keyspace],
-    )
-    present: dict[str, set[str]] = {}
-    for row in rows:
-        present.setdefault(row.table_name, set()).add(row.column_name)
+    present = _listed(session, settings.keyspace)
+    for name, columns in present.items():
+        _check_known(session, name, columns)
     for statement in loader.table_statements():
         name = loader.table_name(statement)
         try:
@@ -166,6 +163,35 @@ def _create_missing(session: Session, settings: Settings) -> Collection[str]:
         except (DriverException, ErrorMessage) as error:
             raise StackError(f"table {name}: {error}; correct its file in schemas/views") from error
     return present
+
+
+def _listed(session: Session, keyspace: str) -> dict[str, set[str]]:
+    """The columns of each table of the keyspace, by the table's name."""
+    rows = session.execute(
+        "SELECT table_name, column_name FROM system_schema.columns WHERE keyspace_name = %s",
+        [keyspace],
+    )
+    present: dict[str, set[str]] = {}
+    for row in rows:
+        present.setdefault(row.table_name, set()).add(row.column_name)
+    return present
+
+
+def _check_known(session: Session, table: str, columns: Collection[str]) -> None:
+    """Raise RestartNeeded if the node lists the table, or a column of it, and does not know it.
+
+    So is one that was killed while it made them: it reads its schema before its commit log, and
+    the change is in the log alone.
+    """
+    # Not made again here: other nodes may know the table, and hold rows of it.
+    names = ", ".join(f'"{column}"' for column in sorted(columns))
+    try:
+        session.prepare(f"SELECT {names} FROM {table} LIMIT 1")
+    except InvalidRequest as error:
+        raise RestartNeeded(
+            f"cassandra lists table {table} and does not know it as it is listed ({error});"
+            " it was killed while it made it: restart the node, then make the tables again"
+        ) from error
 
 
 def _currencies(session: Session) -> Iterator[BoundStatement]:

@@ -44,6 +44,10 @@ class StackError(TallyError):
     """Raised when a local service cannot be started, reached or stopped."""
 
 
+class RestartNeeded(StackError):
+    """Raised when a service runs with less than it has on disk; a restart brings the rest."""
+
+
 class Fenced(Refused):
     """Raised when a newer instance has taken over.
 

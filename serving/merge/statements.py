@@ -1,5 +1,9 @@
 """The CQL of the reads, by family; docs/reading-with-cql.md shows the same by hand."""
 
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+
+from runtime.sources import FAMILIES
 from tally.families import Family
 from tally.generation import COVERING_COLUMNS, GENERATION_COLUMNS
 
@@ -57,6 +61,24 @@ def batch_statement(family: Family) -> str:
 def span_statement(family: Family) -> str:
     """As batch_statement, of the windows that begin between two instants."""
     return f"{batch_statement(family)} AND window_start >= ? AND window_start < ?"
+
+
+def of_every_table() -> Iterator[tuple[str, tuple[object, ...]]]:
+    """A read of each table that answers come from, and values that no row of it has."""
+    nobody, day = "-", date(1970, 1, 1)
+    yield PUBLISHED, (nobody, day, day)
+    yield COVERINGS, (nobody, [day])
+    yield MASTER_UNTIL, (nobody, [day])
+    yield MASTER_CURRENT, (nobody,)
+    yield FINDINGS, (nobody, [day], nobody)
+    yield GAPS, ([nobody],)
+    yield SPEED_UNTIL, (nobody,)
+    yield LATE, (nobody, datetime.now(UTC), 1)
+    yield STORE_ACTIVITY, (nobody, nobody)
+    yield AXIS_VALUES, (nobody, nobody, [nobody], day, day, 1)
+    for family in FAMILIES.values():
+        yield speed_statement(family), (nobody, [day])
+        yield batch_statement(family), (nobody, [day], 0)
 
 
 def _columns(family: Family) -> str:

@@ -10,7 +10,7 @@ from ops.local.stack import states, supervisor, watching
 from ops.local.stack.private import make_private
 from ops.local.stack.service import Service, Site
 from ops.local.stack.states import ServiceStatus
-from tally.errors import StackError, TallyError
+from tally.errors import RestartNeeded, StackError, TallyError
 
 LOOK_EVERY_SECONDS = 0.1
 
@@ -21,12 +21,13 @@ Tell = Callable[[str], None]
 class _Bringing:
     """How far `up` is: what waits, what was started and when, what is ready, what failed and why.
 
-    It also knows what ran before.
+    It also knows what ran before, and what it had to restart.
     """
 
     waiting: list[Service]
     started: dict[str, tuple[Service, float]] = field(default_factory=dict)
     kept: set[str] = field(default_factory=set)
+    restarted: set[str] = field(default_factory=set)
     ready: set[str] = field(default_factory=set)
     failed: dict[str, str] = field(default_factory=dict)
 
@@ -121,9 +122,27 @@ def _look_at_started(site: Site, bringing: _Bringing, tell: Tell) -> None:
                 tell(f"{name}: {how}{_at(site, service)}")
             else:
                 continue
+        except RestartNeeded as error:
+            _restart(site, service, bringing, tell, error)
+            continue
         except TallyError as error:
             bringing.failed[name] = str(error).removeprefix(f"{name}: ")
         del bringing.started[name]
+
+
+def _restart(
+    site: Site, service: Service, bringing: _Bringing, tell: Tell, why: RestartNeeded
+) -> None:
+    """The service stopped and started once more; failed when that was done before."""
+    del bringing.started[service.name]
+    if service.name in bringing.restarted:
+        bringing.failed[service.name] = str(why)
+        return
+    tell(f"{service.name}: restarting ({why})")
+    bringing.restarted.add(service.name)
+    bringing.kept.discard(service.name)
+    supervisor.finish_stop(site, service, supervisor.ask_to_stop(site, service))
+    _start(site, service, bringing, tell)
 
 
 def _came_up(site: Site, service: Service, seconds: float) -> bool:

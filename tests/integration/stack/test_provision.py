@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import date
 
 import pytest
+from cassandra.cluster import Session
 from confluent_kafka.admin import ConfigResource, ResourceType
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
@@ -11,6 +12,7 @@ from ops import provision
 from runtime.connect import cassandra_session, kafka_admin
 from runtime.day_spans import DaySpan, axis_table
 from schemas import loader
+from tally.errors import RestartNeeded
 from tally.settings import Settings
 from tests.conftest import made_keyspace
 
@@ -122,6 +124,30 @@ def test_column_that_a_table_of_an_earlier_version_lacks_is_added(
             " '2017-03-06'"
         ).one()
         assert (row.generation, row.covered_from) == (7, None)
+
+
+@pytest.mark.parametrize(
+    ("table", "column"), [("never_made", "family"), ("store_activity", "never_made")]
+)
+def test_node_that_lists_what_it_does_not_know_is_to_be_restarted(
+    settings: Settings,
+    keyspace: str,
+    table: str,
+    column: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # What it lists after a kill, its schema of before and the change that its log alone had kept.
+    listed = provision._listed
+
+    def with_one_more(session: Session, keyspace: str) -> dict[str, set[str]]:
+        found = listed(session, keyspace)
+        found.setdefault(table, set()).add(column)
+        return found
+
+    monkeypatch.setattr(provision, "_listed", with_one_more)
+
+    with pytest.raises(RestartNeeded, match=f"lists table {table} and does not know it"):
+        provision.create_tables(settings.model_copy(update={"keyspace": keyspace}))
 
 
 def test_currencies_of_an_earlier_version_are_brought_over_and_nothing_wider_is_changed(

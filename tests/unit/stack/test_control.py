@@ -4,7 +4,7 @@ import pytest
 
 from ops.local.stack import catalogue, control
 from ops.local.stack.service import Site
-from tally.errors import StackError
+from tally.errors import RestartNeeded, StackError
 from tally.settings import Settings
 from tests.unit.stack.conftest import MakeService
 
@@ -78,6 +78,38 @@ def test_error_of_the_hook_is_the_services_failure(site: Site, service: MakeServ
 
     with pytest.raises(StackError, match="job: topic sales has 4 partitions"):
         control.up(site, [service(once_ready=refuse)], print)
+
+
+def test_service_that_runs_with_less_than_it_has_is_restarted_once(
+    site: Site, service: MakeService
+) -> None:
+    pids: list[int | None] = []
+
+    def knows_after_a_restart(site: Site) -> None:
+        pids.append(control.status(site, [job])["job"].pid)
+        if len(pids) == 1:
+            raise RestartNeeded("table sales_15min")
+
+    job = service(once_ready=knows_after_a_restart)
+    told: list[str] = []
+
+    control.up(site, [job], told.append)
+
+    assert [line.partition(" after")[0] for line in told] == [
+        "job: starting",
+        "job: restarting (table sales_15min)",
+        "job: starting",
+        "job: ready",
+    ]
+    assert len(set(pids)) == 2
+
+
+def test_service_that_a_restart_does_not_mend_has_failed(site: Site, service: MakeService) -> None:
+    def never_knows(site: Site) -> None:
+        raise RestartNeeded("table sales_15min")
+
+    with pytest.raises(StackError, match="job: table sales_15min"):
+        control.up(site, [service(once_ready=never_knows)], print)
 
 
 def test_needs_are_started_too_in_start_order() -> None:
