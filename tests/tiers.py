@@ -3,6 +3,7 @@
 Counts each, fails an empty one, a skip without reason, and a JVM in a fast one.
 """
 
+import gc
 import os
 import shutil
 import sys
@@ -67,6 +68,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: _rank(item.path))
 
 
+def pytest_collection_finish() -> None:
+    """What collecting has made lives as long as the run: the collector of garbage need not walk
+    through thousands of tests again and again."""
+    gc.freeze()
+
+
 def _rank(path: Path) -> tuple[int, str]:
     """Which files begin first.
 
@@ -112,6 +119,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """An empty tier that was asked for, or a bare skip, fails the run."""
+    gc.unfreeze()
     is_worker = hasattr(session.config, "workerinput")
     if (
         not is_worker
