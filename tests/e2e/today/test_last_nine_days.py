@@ -15,9 +15,7 @@ import httpx
 import pytest
 from cassandra.cluster import Session
 
-from runtime.sources import SALES, TRAFFIC
 from tally.instants import instant_text
-from tests.e2e.today.conftest import Rebuild
 from tests.support.answers import Span, asked_rows, expected_values, served, values
 from tests.support.gateway_client import GatewayClient
 from tests.support.generated import DAYS, PATHS, STORES, Load, Sending, hourly, load, of_this_second
@@ -84,7 +82,7 @@ class TestLastNineDays:
 
     @pytest.fixture(scope="class")
     @classmethod
-    def rebuilt(cls, loop: Loop, sent: Story, gateway: GatewayClient, rebuild: Rebuild) -> Story:
+    def rebuilt(cls, loop: Loop, sent: Story, gateway: GatewayClient) -> Story:
         """The late ones sent too, and a first generation.
 
         Nobody has said that these days were sent whole.
@@ -94,7 +92,7 @@ class TestLastNineDays:
                 PATHS[source], [late.message for late in sent.load.late if late.source == source]
             )
         loop.catch_up()
-        rebuild(SALES, TRAFFIC)
+        loop.json("rebuild", "--dirty")
         return sent
 
     @pytest.fixture(scope="class")
@@ -120,15 +118,13 @@ class TestLastNineDays:
 
     @pytest.fixture(scope="class")
     @classmethod
-    def changed(
-        cls, loop: Loop, declared: Story, gateway: GatewayClient, rebuild: Rebuild
-    ) -> Sending:
+    def changed(cls, loop: Loop, declared: Story, gateway: GatewayClient) -> Sending:
         """A receipt that came days late, counted in the third generation of its day."""
         (late,) = of_this_second(SEED + 1, declared.span[0] + timedelta(days=4, hours=3), count=1)
         declared.later.append(late)
         gateway.post(PATHS["pos"], [late.message])
         loop.catch_up()
-        rebuild(SALES)
+        loop.json("rebuild", "--dirty", "--family", "sales")
         return late
 
     @pytest.mark.parametrize("family", SOURCES)
