@@ -149,14 +149,13 @@ def _create_missing(session: Session, settings: Settings) -> Collection[str]:
     # Asked first: each change of the schema, also one that changes nothing, is agreed upon by all
     # nodes.
     present = _listed(session, settings.keyspace)
-    for name, columns in present.items():
-        _check_known(session, name, columns)
     for statement in loader.table_statements():
         name = loader.table_name(statement)
         try:
             if name not in present:
                 session.execute(statement)
                 continue
+            _check_known(session, name, present[name])
             for column, kind in loader.table_columns(statement).items():
                 if column not in present[name]:
                     session.execute(f'ALTER TABLE {name} ADD "{column}" {kind}')

@@ -127,7 +127,7 @@ def test_column_that_a_table_of_an_earlier_version_lacks_is_added(
 
 
 @pytest.mark.parametrize(
-    ("table", "column"), [("never_made", "family"), ("store_activity", "never_made")]
+    ("table", "column"), [("till_finding", "family"), ("store_activity", "never_made")]
 )
 def test_node_that_lists_what_it_does_not_know_is_to_be_restarted(
     settings: Settings,
@@ -137,17 +137,33 @@ def test_node_that_lists_what_it_does_not_know_is_to_be_restarted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # What it lists after a kill, its schema of before and the change that its log alone had kept.
-    listed = provision._listed
+    own, listed = settings.model_copy(update={"keyspace": keyspace}), provision._listed
+    if table == "till_finding":
+        with cassandra_session(own) as session:
+            session.execute(f"DROP TABLE {table}")
 
     def with_one_more(session: Session, keyspace: str) -> dict[str, set[str]]:
         found = listed(session, keyspace)
         found.setdefault(table, set()).add(column)
         return found
 
-    monkeypatch.setattr(provision, "_listed", with_one_more)
+    with monkeypatch.context() as lists:
+        lists.setattr(provision, "_listed", with_one_more)
+        with pytest.raises(RestartNeeded, match=f"lists table {table} and does not know it"):
+            provision.create_tables(own)
+    provision.create_tables(own)
 
-    with pytest.raises(RestartNeeded, match=f"lists table {table} and does not know it"):
-        provision.create_tables(settings.model_copy(update={"keyspace": keyspace}))
+
+def test_table_of_somebody_else_is_nobodys_concern(settings: Settings, keyspace: str) -> None:
+    own = settings.model_copy(update={"keyspace": keyspace})
+    with cassandra_session(own) as session:
+        # Without quotes its name is that of no table.
+        session.execute('CREATE TABLE "Others" (a int PRIMARY KEY)')
+
+    provision.create_tables(own)
+
+    with cassandra_session(own) as session:
+        session.execute('DROP TABLE "Others"')
 
 
 def test_currencies_of_an_earlier_version_are_brought_over_and_nothing_wider_is_changed(
