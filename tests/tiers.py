@@ -122,6 +122,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """An empty tier that was asked for, or a bare skip, fails the run."""
+    # What is frozen still as Python ends looks leaked to libraries that count what they have made.
     gc.unfreeze()
     is_worker = hasattr(session.config, "workerinput")
     if (
