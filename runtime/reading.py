@@ -13,7 +13,10 @@ from tally.errors import StackError
 from tally.settings import Settings
 
 SILENCE_SECONDS = 30.0
-_AT_ONCE, _POLL_SECONDS = 10_000, 0.2
+_AT_ONCE, _POLL_SECONDS = 10_000, 0.02
+# So long a broker keeps the answer back in which a partition's end is told. By itself it waits half
+# a second for records that nobody asks for here.
+_FETCH_WAIT_MILLIS = 10
 # Topic, partition, offset.
 RecordPlace = tuple[str, int, int]
 
@@ -140,9 +143,8 @@ def _lane(message: Message) -> Lane:
 
 def _consumer(settings: Settings, overrides: Mapping[str, Any] | None) -> Consumer:
     # Nobody joins the group and no position is kept in it: the client only wants a name.
-    return kafka_consumer(
-        settings, f"reading-{uuid4()}", {"enable.partition.eof": True, **(overrides or {})}
-    )
+    to_the_end = {"enable.partition.eof": True, "fetch.wait.max.ms": _FETCH_WAIT_MILLIS}
+    return kafka_consumer(settings, f"reading-{uuid4()}", {**to_the_end, **(overrides or {})})
 
 
 def _silence(settings: Settings, seconds: float, waiting: Iterable[Lane]) -> StackError:

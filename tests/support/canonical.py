@@ -10,13 +10,13 @@ from confluent_kafka import Message
 from ingest.sources.sales.contract import receipt_id
 from ingest.sources.sales.record import CanonicalReceipt, Line
 from ingest.sources.traffic.contract import CanonicalInterval
-from runtime.connect import kafka_producer
 from runtime.producer import AwaitedProducer
 from tally.events import SCHEMA_VERSION
 from tally.identity import fingerprint, interval_id
 from tally.instants import instant_text
 from tally.partitions import partition_of
 from tally.settings import Settings
+from tests.support.producers import connected_producer
 
 Canonical = CanonicalReceipt | CanonicalInterval
 Placed = tuple[int, int]
@@ -86,7 +86,7 @@ def send(settings: Settings, topic: str, records: Iterable[Canonical]) -> Sequen
         assert partition is not None and offset is not None
         placed.append((partition, offset))
 
-    sender = AwaitedProducer(kafka_producer(settings), 60, keep)
+    sender = AwaitedProducer(connected_producer(settings), 60, keep)
     for record in records:
         partition = partition_of(record.store_id, settings.partitions)
         sender.send(topic, msgspec.json.encode(record), record.store_id, partition)

@@ -15,7 +15,6 @@ import pytest
 from cassandra.cluster import Session
 
 from ops.audit.topics import dead_letters
-from runtime.connect import kafka_producer
 from runtime.producer import hand_over
 from tally.instants import instant_text
 from tests.support.gateway_client import GatewayClient
@@ -25,6 +24,7 @@ from tests.support.odd import Odd
 from tests.support.odd_messages import odd_messages
 from tests.support.odd_mutations import mutations
 from tests.support.plain_oracle import Parts
+from tests.support.producers import connected_producer
 from tests.support.tables import batch_rows, speed_rows
 from tests.support.unreadable import unreadable_records
 
@@ -62,7 +62,7 @@ class Odds:
 
     def __init__(self, loop: Loop, gateway: GatewayClient) -> None:
         self._gateway = gateway
-        self._producer = kafka_producer(loop.settings, {"message.max.bytes": 6_200_000})
+        self._producer = connected_producer(loop.settings, {"message.max.bytes": 6_200_000})
         self._chance = random.Random(SEED)
         self.now = datetime.now(UTC)
         self.sent = Sent()

@@ -12,7 +12,6 @@ import pytest
 from cassandra.cluster import Session
 from deltalake import DeltaTable
 
-from runtime.connect import kafka_producer
 from tests.support.barcodes import article_numbers
 from tests.support.gateway_client import GatewayClient
 from tests.support.generated import PATHS
@@ -26,6 +25,7 @@ from tests.support.personal_data import (
     good_messages,
     keys,
 )
+from tests.support.producers import connected_producer
 from tests.support.scanner import Scan, scan_files, scan_tables, scan_topics
 
 RAW = ("posTransactionTopic", "raw-traffic")
@@ -57,7 +57,7 @@ class TestPersonalData:
         answers = [
             gateway.offer(PATHS["pos"], body, "application/json") for body in broken_messages(at)
         ]
-        producer = kafka_producer(loop.settings)
+        producer = connected_producer(loop.settings)
         for body in broken_messages(at):
             producer.produce(RAW[0], body, chance.choice(keys()))
         assert producer.flush(30) == 0

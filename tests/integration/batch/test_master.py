@@ -19,12 +19,12 @@ from batch_layer.master.positions import HeldOffsets, Snapshot, held_by, kept_of
 from batch_layer.master.table import append
 from batch_layer.master.watch import IngestWatch
 from runtime import jvm_lock
-from runtime.connect import kafka_producer
 from runtime.reading import read_to_end
 from tally.errors import AlreadyRunning, DataLoss
 from tally.settings import Settings
 from tests.integration.batch.conftest import Ingest
 from tests.support.canonical import receipt, send
+from tests.support.producers import connected_producer
 
 NOON = datetime(2017, 3, 1, 12, tzinfo=UTC)
 
@@ -234,7 +234,7 @@ def test_ingest_started_again_behind_an_aborted_transaction_is_current_at_once(
 
 def abort_one(settings: Settings) -> None:
     """A transaction with one canonical record, aborted."""
-    producer = kafka_producer(
+    producer = connected_producer(
         settings,
         {
             "transactional.id": "aborting",

@@ -8,10 +8,10 @@ from cassandra.cluster import Session
 from deltalake import DeltaTable
 
 from batch_layer.master.positions import held_by
-from runtime.connect import kafka_producer
 from tally.settings import Settings
 from tests.integration.batch.conftest import Ingest
 from tests.support.canonical import interval, receipt, send
+from tests.support.producers import connected_producer
 
 NOON = datetime.now(UTC).replace(microsecond=0)
 GOOD = msgspec.json.encode(receipt("1", 1, NOON))
@@ -35,7 +35,7 @@ READABLE = ("year 0",)
 
 
 def send_raw(settings: Settings, values: list[bytes | None]) -> None:
-    producer = kafka_producer(settings, {"message.max.bytes": 6_200_000})
+    producer = connected_producer(settings, {"message.max.bytes": 6_200_000})
     for value in values:
         producer.produce(
             "sales", value, b"\xff any key", 0, headers=[("odd", None), ("odd", b"\xff")]

@@ -20,13 +20,14 @@ from batch_layer.views.publication import RebuildJob
 from batch_layer.views.rebuild import rebuild
 from batch_layer.views.scope import WantedDays
 from runtime.clock import brokers_now
-from runtime.connect import NORMALISER_GROUP, kafka_consumer, kafka_producer
+from runtime.connect import NORMALISER_GROUP, kafka_consumer
 from runtime.sources import SALES
 from runtime.topics import Bounds
 from tally.partitions import partition_of
 from tally.settings import Settings
 from tests.integration.batch.conftest import Ingest
 from tests.support.canonical import receipt, send
+from tests.support.producers import connected_producer
 
 RAW = "posTransactionTopic"
 MORNING = datetime(2017, 3, 6, 9, 20, tzinfo=UTC)
@@ -62,7 +63,7 @@ def send_raw(settings: Settings) -> datetime:
         assert error is None, error
         stamps.append(message.timestamp()[1])
 
-    producer = kafka_producer(settings)
+    producer = connected_producer(settings)
     producer.produce(RAW, b"{}", partition=2, on_delivery=keep)
     assert producer.flush(30) == 0
     return datetime.fromtimestamp(stamps[0] / 1000, UTC)
@@ -102,7 +103,7 @@ def test_record_of_an_open_transaction_is_waited_for_and_not_passed_over(
     spark: SparkSession, batch_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, now = partition_of(STORE, batch_settings.partitions), datetime.now(UTC)
-    producer = kafka_producer(batch_settings, {"transactional.id": "open"})
+    producer = connected_producer(batch_settings, {"transactional.id": "open"})
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce("sales", msgspec.json.encode(receipt(STORE, 4, MORNING)), STORE, own)
@@ -196,7 +197,7 @@ def test_garbage_before_the_master_holds_back_its_partition_from_when_it_came(
         b'{"received_at":7}',
         b'{"received_at":"9' + b"9" * 2000 + b'"}',
     ]
-    producer = kafka_producer(batch_settings)
+    producer = connected_producer(batch_settings)
     for number, value in enumerate(garbage):
         producer.produce("sales", value, partition=number % batch_settings.partitions)
     assert producer.flush(30) == 0

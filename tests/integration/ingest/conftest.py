@@ -14,11 +14,12 @@ from confluent_kafka import Message
 from confluent_kafka.admin import NewTopic
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
-from runtime.connect import kafka_admin, kafka_consumer, kafka_producer
+from runtime.connect import kafka_admin, kafka_consumer
 from runtime.reading import read_to_end
 from runtime.topics import bounds, bounds_of, committed_positions
 from tally.settings import Settings
 from tests.conftest import make_site
+from tests.support.producers import connected_producer
 
 if TYPE_CHECKING:
     from ops.local.stack.service import Site
@@ -83,7 +84,7 @@ def starter(variables: dict[str, str]) -> Iterator[Start]:
 
 def send_values(settings: Settings, topic: str, values: Sequence[str]) -> None:
     """Each value as key and value, all acknowledged."""
-    producer = kafka_producer(settings)
+    producer = connected_producer(settings)
     for value in values:
         producer.produce(topic, value.encode(), value.encode())
     assert producer.flush(30) == 0

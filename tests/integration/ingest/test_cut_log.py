@@ -8,7 +8,7 @@ from uuid import uuid4
 from confluent_kafka.admin import NewTopic
 
 from ops.local.stack import catalogue, control
-from runtime.connect import kafka_admin, kafka_producer
+from runtime.connect import kafka_admin
 from tally.settings import Settings
 from tests.integration.ingest.conftest import (
     committed_values,
@@ -18,6 +18,7 @@ from tests.integration.ingest.conftest import (
     wait_until_ready,
 )
 from tests.support.cut_log import cut
+from tests.support.producers import connected_producer
 
 if TYPE_CHECKING:
     from ops.local.stack.service import Site
@@ -27,7 +28,7 @@ COPIER = "tests.integration.ingest.copier"
 
 def send_one_by_one(settings: Settings, topic: str, values: Sequence[str]) -> None:
     """A batch for each value, all in partition 0."""
-    producer = kafka_producer(settings)
+    producer = connected_producer(settings)
     for value in values:
         producer.produce(topic, value.encode(), value.encode(), 0)
         assert producer.flush(30) == 0

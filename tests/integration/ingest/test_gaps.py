@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import TopicPartition
 
-from runtime.connect import kafka_admin, kafka_consumer, kafka_producer
+from runtime.connect import kafka_admin, kafka_consumer
 from tests.integration.ingest.conftest import (
     Start,
     committed_messages,
@@ -19,6 +19,7 @@ from tests.integration.ingest.conftest import (
     wait_until,
     wait_until_read,
 )
+from tests.support.producers import connected_producer
 from tests.unit.ingest.messages import TRAFFIC, encoded, pos
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def test_running_normaliser_deletes_what_it_has_read_and_what_is_old(
     begin: Start, own_site: "Site"
 ) -> None:
     settings = own_site.settings
-    producer = kafka_producer(settings)
+    producer = connected_producer(settings)
     for number in range(20):
         producer.produce(
             "raw-traffic", encoded({**TRAFFIC, "device_id": f"door-{number}"}), partition=1
@@ -70,7 +71,7 @@ def test_first_start_over_a_hole_is_refused_until_the_hole_is_accepted(
     begin: Start, own_site: "Site", tmp_path: Path
 ) -> None:
     settings = own_site.settings
-    producer = kafka_producer(settings)
+    producer = connected_producer(settings)
     for number in range(10):
         producer.produce(RAW, encoded(pos(transaction_id=number)), partition=2)
     assert producer.flush(30) == 0

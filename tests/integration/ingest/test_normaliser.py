@@ -12,7 +12,6 @@ import pytest
 
 from ingest.replay.bad import CORRUPTIONS
 from ingest.replay.complete_journey import ReplayScope, extent
-from runtime.connect import kafka_producer
 from tally.keys import digest_key, keyed_digest
 from tally.partitions import partition_of
 from tally.settings import Settings
@@ -25,6 +24,7 @@ from tests.integration.ingest.conftest import (
     wait_until,
     wait_until_read,
 )
+from tests.support.producers import connected_producer
 from tests.unit.ingest.messages import TRAFFIC, encoded, pos
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def test_every_raw_message_becomes_one_record_or_one_dead_letter(
         for reason, spoil in CORRUPTIONS.items()
         if reason != "too_deep"
     }
-    producer = kafka_producer(broker)
+    producer = connected_producer(broker)
     for value in (
         good,
         good,
@@ -187,7 +187,7 @@ def test_replay_that_goes_on_sends_nothing_that_is_acknowledged(
 def test_dead_letter_is_listed_shown_corrected_and_sent_again(
     begin: Start, broker: Settings, tmp_path: Path
 ) -> None:
-    producer = kafka_producer(broker)
+    producer = connected_producer(broker)
     producer.produce("posTransactionTopic", encoded(pos(operation_id="fixme", kind="gift")))
     assert producer.flush(30) == 0
     normalise_all(begin, broker)

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import NewTopic
 
-from runtime.connect import kafka_admin, kafka_producer
+from runtime.connect import kafka_admin
 from runtime.processor import moments
 from runtime.processor.alignment import AlignmentLimits
 from runtime.processor.bookmarks import KafkaBookmarks
@@ -37,6 +37,7 @@ from tests.integration.ingest.conftest import (
     wait_until_ready,
 )
 from tests.integration.ingest.counter import count_job
+from tests.support.producers import connected_producer
 
 COUNTER = "tests.integration.ingest.counter"
 KEYS, ROUNDS = ("a", "b", "c", "d", "e"), 12
@@ -212,7 +213,7 @@ def test_partitions_take_their_counts_along_when_they_move(
 @contextmanager
 def open_transaction(settings: Settings, topic: str, values: Sequence[str]) -> Iterator[Any]:
     """A producer with these values in a transaction that is still open."""
-    producer = kafka_producer(settings, {"transactional.id": f"test-{uuid4().hex}"})
+    producer = connected_producer(settings, {"transactional.id": f"test-{uuid4().hex}"})
     producer.init_transactions(10)
     producer.begin_transaction()
     for value in values:

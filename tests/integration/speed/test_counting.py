@@ -4,12 +4,12 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from runtime.connect import kafka_producer
 from runtime.sources import TRAFFIC
 from tally.partitions import partition_of
 from tests.controls.uncommitted import uncommitted_stream
 from tests.integration.speed.query import NOON, SpeedQuery
 from tests.support.canonical import interval
+from tests.support.producers import connected_producer
 
 QUARTER = timedelta(minutes=15)
 
@@ -36,7 +36,7 @@ def test_receipt_of_a_till_with_a_reset_clock_stops_nobody(query: SpeedQuery) ->
 
 def one_aborted_and_one_committed(query: SpeedQuery) -> None:
     """A receipt of 100 cents whose transaction was aborted, and one of 7 cents."""
-    producer = kafka_producer(query.settings, {"transactional.id": query.topic})
+    producer = connected_producer(query.settings, {"transactional.id": query.topic})
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce(

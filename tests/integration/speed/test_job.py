@@ -41,8 +41,9 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> None:
 @contextmanager
 def job(
     site: Site, module: str = "speed_layer.job", **variables: str
-) -> Iterator["subprocess.Popen[str]"]:
-    """The running, ready job; killed at the end if it still runs."""
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """The running, ready job; killed at the end if it still runs. What it tells goes to
+    `told_of(site)`: nobody reads a pipe here, and a job stands still whose pipe is full."""
     ready = site.home / f"ready-{uuid4()}"
     environment = {
         **site.environment,
@@ -50,9 +51,8 @@ def job(
         "PYTHONPATH": str(ROOT),
         **variables,
     }
-    process = subprocess.Popen(
-        [sys.executable, "-m", module], env=environment, stderr=subprocess.PIPE, text=True
-    )
+    with told_of(site).open("wb") as told:
+        process = subprocess.Popen([sys.executable, "-m", module], env=environment, stderr=told)
     try:
         wait_until(lambda: ready.exists() or process.poll() is not None, START_SECONDS)
         yield process
@@ -63,7 +63,12 @@ def job(
         process.kill()
         for child in children:
             child.kill()
-        process.communicate(timeout=STOP_SECONDS)
+        process.wait(STOP_SECONDS)
+
+
+def told_of(site: Site) -> Path:
+    """The file of what the last job has told on stderr."""
+    return site.home / "job.log"
 
 
 @pytest.fixture(scope="module")
@@ -113,10 +118,10 @@ def test_job_ends_with_one_line_when_its_jvm_is_killed(own_site: Site) -> None:
             for child in psutil.Process(process.pid).children(recursive=True)
             if child.name() == "java"
         ).kill()
-        _, told = process.communicate(timeout=STOP_SECONDS)
+        assert process.wait(STOP_SECONDS) == 1
 
-    assert process.returncode == 1
-    assert told.splitlines()[-1].startswith("speed layer: the JVM of the driver has ended")
+    *_, last = told_of(own_site).read_text("utf-8").splitlines()
+    assert last.startswith("speed layer: the JVM of the driver has ended")
 
 
 def test_job_refuses_a_topic_with_another_partition_count(own_site: Site) -> None:

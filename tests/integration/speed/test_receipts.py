@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from ingest.sources.sales.record import CanonicalReceipt
-from runtime.connect import kafka_producer
 from speed_layer.acks import acks_of
 from speed_layer.receipts import start_receipts
 from speed_layer.source import canonical_stream
@@ -16,6 +15,7 @@ from tally.partitions import partition_of
 from tests.integration.speed.query import NOON, Report, SpeedQuery, last_report
 from tests.integration.speed.test_unreadable import UNREADABLE
 from tests.support.canonical import receipt
+from tests.support.producers import connected_producer
 
 DAY = NOON.date().isoformat()
 LARGE = 800_000
@@ -29,7 +29,9 @@ def keep_receipts(query: SpeedQuery) -> Report:
         {query.topic: dict.fromkeys(range(query.settings.partitions), 0)},
         100_000,
     )
-    running = start_receipts(records, query.settings)
+    # Ten seconds lie between two of the product's: the second one says that nothing is left.
+    at_once = query.settings.model_copy(update={"receipts_trigger_seconds": 0.0})
+    running = start_receipts(records, at_once)
     try:
         running.processAllAvailable()
         return last_report(running)
@@ -47,7 +49,7 @@ def rows_of(query: SpeedQuery, columns: str = "*") -> list[Any]:
 
 def put(query: SpeedQuery, *values: bytes | None) -> None:
     """Anything onto the store's partition of the topic."""
-    producer = kafka_producer(query.settings, {"message.max.bytes": 7_000_000})
+    producer = connected_producer(query.settings, {"message.max.bytes": 7_000_000})
     for value in values:
         producer.produce(
             query.topic, value, query.store, partition_of(query.store, query.settings.partitions)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import msgspec
 
-from runtime.connect import kafka_producer
 from speed_layer.acks import acks_of
 from tally.partitions import partition_of
 from tests.integration.speed.query import SpeedQuery
+from tests.support.producers import connected_producer
 
 COPIES, CONTROL_RECEIPTS, BOUND_BYTES = 200_000, 20_000, 50_000
 
@@ -18,7 +18,7 @@ def storm(query: SpeedQuery, copies: int, marked: bool) -> None:
     """One receipt, and its copies right behind it."""
     first = msgspec.json.encode(query.sale(1))
     copy = json.dumps(json.loads(first) | {"repeat": True}).encode() if marked else first
-    producer = kafka_producer(query.settings, {"queue.buffering.max.messages": 1_000_000})
+    producer = connected_producer(query.settings, {"queue.buffering.max.messages": 1_000_000})
     for number in range(copies + 1):
         producer.produce(
             query.topic,

@@ -8,23 +8,27 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from threading import Timer
 from uuid import uuid4
 
+import httpx
 import psutil
 import pytest
 from confluent_kafka import TopicPartition
 
-from ops.local.stack import catalogue, control, doctor, processes, supervisor
+from ops.local.stack import catalogue, control, doctor, pipeline, processes, supervisor
 from ops.local.stack.service import Site
-from runtime.connect import cassandra_session, kafka_consumer, kafka_producer
+from runtime.connect import cassandra_session, kafka_consumer
 from runtime.writes import TRANSIENT
 from tally.errors import StackError
 from tests.conftest import make_site
+from tests.support.producers import connected_producer
 
-SERVICES = catalogue.named(["kafka", "cassandra"])
+NAMES = ("kafka", "cassandra")
+SERVICES = catalogue.named(NAMES)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +37,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     site = make_site(tmp_path_factory.mktemp("home"))
     control.up(site, SERVICES, print)
     yield site
-    control.down(site, SERVICES, print)
+    control.down(site, catalogue.named(()), print)
 
 
 def pids(site: Site) -> list[int | None]:
@@ -43,7 +47,7 @@ def pids(site: Site) -> list[int | None]:
 def write_both(site: Site) -> str:
     """The same new text as a record of topic sales and as a keyspace's table row."""
     text = uuid4().hex
-    producer = kafka_producer(site.settings)
+    producer = connected_producer(site.settings)
     producer.produce("sales", text.encode(), partition=0)
     producer.flush(30)
     with cassandra_session(site.settings) as session:
@@ -166,7 +170,7 @@ def test_doctor_of_a_healthy_stack_finds_nothing_wrong_but_that_nobody_watches(
 
 
 def test_doctor_sees_an_open_transaction(running: Site) -> None:
-    producer = kafka_producer(
+    producer = connected_producer(
         running.settings, {"transactional.id": "left-open", "transaction.timeout.ms": 60_000}
     )
     producer.init_transactions(30)
@@ -208,3 +212,36 @@ def test_record_is_ready_only_after_the_health_check(running: Site) -> None:
 
     assert [record.ready for record in records if record] == [True, True]
     assert all(supervisor.is_alive(running, service) for service in SERVICES)
+
+
+def test_doctor_tells_of_readers_that_are_behind_before_records_are_lost(running: Site) -> None:
+    control.up(running, catalogue.named([*NAMES, "normaliser", "gateway"]), print)
+    control.down(running, catalogue.named(["normaliser"]), print)
+    patient = pipeline.lag(running.settings)
+    httpx.post(
+        f"http://{running.settings.gateway}/v1/events/pos", json=receipt(), timeout=30
+    ).raise_for_status()
+    hasty = running.settings.model_copy(update={"raw_backlog_seconds": 0.001})
+
+    with pytest.raises(
+        StackError,
+        match=r"normaliser: a record has waited for 0\.0 h, at 0\.0 h the gateway refuses messages",
+    ):
+        pipeline.lag(hasty)
+
+    assert patient.startswith("no unread record has waited longer than")
+    found = dict(doctor.checks(running))
+    assert [found[name].ok for name in ("lag", "gaps", "tills")] == [True, True, True]
+
+
+def receipt() -> dict[str, object]:
+    """A receipt of now that nobody will read."""
+    line = {"item": "Milk 1l", "price": 0.99, "amount": 2}
+    now = datetime.now(UTC).isoformat()
+    return {
+        "happened_at": now,
+        "operation_id": "unread",
+        "vendor_fiscal_module": 1,
+        "transaction_id": 1,
+        "transactions": [line],
+    }

@@ -5,8 +5,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from ops.local.stack import artifacts
-from runtime.connect import kafka_producer
 from tally.settings import Settings
+from tests.support.producers import connected_producer
 
 
 def test_every_jar_has_the_recorded_hash(settings: Settings) -> None:
@@ -24,7 +24,7 @@ def test_session_writes_and_reads_a_delta_table(spark: SparkSession, tmp_path: P
 
 
 def test_session_reads_a_topic(spark: SparkSession, settings: Settings, topic: str) -> None:
-    producer = kafka_producer(settings)
+    producer = connected_producer(settings)
     producer.produce(topic, b"a receipt", partition=0)
     producer.flush(30)
 

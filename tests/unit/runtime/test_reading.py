@@ -62,6 +62,7 @@ def test_consumer_is_told_of_ends_and_reads_as_its_overrides_say(
 
     assert consumer.overrides == {
         "enable.partition.eof": True,
+        "fetch.wait.max.ms": 10,
         "isolation.level": "read_uncommitted",
     }
     assert consumer.is_closed
