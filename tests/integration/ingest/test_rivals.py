@@ -4,9 +4,8 @@ exits."""
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -24,7 +23,6 @@ from runtime.processor.rivals import fenced_or_late
 from runtime.processor.transaction import TransactionalProducer
 from tally.errors import Aborted, Fenced, TallyError
 from tally.settings import Settings
-from tests.conftest import made_topic
 from tests.controls.no_member import no_member
 from tests.integration.ingest.conftest import (
     Start,
@@ -39,8 +37,6 @@ from tests.integration.ingest.copier import copy_job
 
 COPIER = "tests.integration.ingest.copier"
 VALUES = [f"v{number:03d}" for number in range(40)]
-# Tests that take a pair of rivals.
-PAIRS = 3
 
 
 def test_frozen_instance_that_wakes_up_after_its_successor_exits(
@@ -167,53 +163,39 @@ class Member:
             batch.outputs, self.positions(batch), metadata_now or self.intake.metadata_now
         )
 
+    def close(self) -> None:
+        """Leave the group, and only then close.
+
+        A member that is given partitions while it closes waits for itself for ever, and the whole
+        process with it (librdkafka's issue 4884; seen here).
+        """
+        self.consumer.unsubscribe()
+        wait_until(lambda: self.consumer.poll(0.1) is None and not self.consumer.assignment())
+        self.consumer.close()
+
     def positions(self, batch: Batch) -> list[TopicPartition]:
         return self.intake.bookmarks.after(batch.last)
 
 
-class Rivals(NamedTuple):
-    """A member that took all records but did not poll for so long that another one has copied
-    them, and that other one; the topics of both."""
-
-    old: Member
-    new: Member
-    topics: tuple[str, str]
-
-
-@pytest.fixture(scope="module")
-def pairs(kafka: str, settings: Settings) -> Iterator[Iterator[Rivals]]:
-    """A pair for each test that takes one: they wait for the broker's patience side by side."""
-    with ExitStack() as made:
-        every = [
-            (made.enter_context(made_topic(settings)), made.enter_context(made_topic(settings)))
-            for _ in range(PAIRS)
-        ]
-        for topics in every:
-            send_values(settings, topics[0], VALUES)
-        olds = [Member(settings, topics, 0) for topics in every]
-        wait_until(lambda: all_taken(olds))
-        news = [Member(settings, topics, 1) for topics in every]
-        wait_until(lambda: all_taken(news))
-        for new in news:
-            new.deliver()
-        yield iter(map(Rivals, olds, news, every))
-        for member in (*olds, *news):
-            member.consumer.close()
-
-
-def all_taken(members: Sequence[Member]) -> bool:
-    """Whether each holds every record, after one more poll of each."""
-    return [member.take() for member in members] == [len(VALUES)] * len(members)
-
-
 @pytest.fixture
-def rivals(pairs: Iterator[Rivals]) -> Rivals:
-    """The test's own pair."""
-    return next(pairs)
+def rivals(settings: Settings, topics: tuple[str, str]) -> Iterator[tuple[Member, Member]]:
+    """A member that took all records but did not poll for so long that another one has copied
+    them, and that other one."""
+    send_values(settings, topics[0], VALUES)
+    old = Member(settings, topics, 0)
+    wait_until(lambda: old.take() == len(VALUES))
+    new = Member(settings, topics, 1)
+    wait_until(lambda: new.take() == len(VALUES))
+    new.deliver()
+    yield old, new
+    for member in (old, new):
+        member.close()
 
 
-def test_member_that_was_kicked_out_stores_nothing(rivals: Rivals, settings: Settings) -> None:
-    old, _, topics = rivals
+def test_member_that_was_kicked_out_stores_nothing(
+    rivals: tuple[Member, Member], settings: Settings, topics: tuple[str, str]
+) -> None:
+    old, _ = rivals
     with pytest.raises(Aborted):
         old.deliver()
     stale = old.intake._metadata
@@ -224,9 +206,9 @@ def test_member_that_was_kicked_out_stores_nothing(rivals: Rivals, settings: Set
 
 
 def test_negative_control_positions_of_no_member_are_taken_from_who_was_kicked_out(
-    rivals: Rivals, settings: Settings
+    rivals: tuple[Member, Member], settings: Settings, topics: tuple[str, str]
 ) -> None:
-    old, _, topics = rivals
+    old, _ = rivals
     of_a_test = settings.model_copy(update={"keyspace": "test_rivals"})
 
     with no_member(of_a_test, topics[0]) as metadata:
@@ -236,9 +218,9 @@ def test_negative_control_positions_of_no_member_are_taken_from_who_was_kicked_o
 
 
 def test_member_that_joins_again_has_forgotten_what_it_took(
-    rivals: Rivals, settings: Settings
+    rivals: tuple[Member, Member], settings: Settings, topics: tuple[str, str]
 ) -> None:
-    old, new, topics = rivals
+    old, new = rivals
     taken = old.batch
     wait_until(lambda: old.take() == 0 and new.take() is not None and old.consumer.assignment())
 
@@ -260,5 +242,5 @@ def test_delivery_of_an_unchanged_group_is_stored(
     ExactlyOnce(member.producer, Moments()).deliver(
         member.batch.outputs, positions, member.intake.metadata_now
     )
-    member.consumer.close()
+    member.close()
     assert committed_values(settings, topics[1]) == VALUES
