@@ -26,6 +26,7 @@ from runtime.writes import TRANSIENT
 from tally.errors import StackError
 from tests.conftest import make_site
 from tests.support.producers import connected_producer
+from tests.unit.ingest.messages import pos
 
 NAMES = ("kafka", "cassandra")
 SERVICES = catalogue.named(NAMES)
@@ -218,8 +219,9 @@ def test_doctor_tells_of_readers_that_are_behind_before_records_are_lost(running
     control.up(running, catalogue.named([*NAMES, "normaliser", "gateway"]), print)
     control.down(running, catalogue.named(["normaliser"]), print)
     patient = pipeline.lag(running.settings)
+    unread = pos(operation_id="unread", happened_at=datetime.now(UTC).isoformat())
     httpx.post(
-        f"http://{running.settings.gateway}/v1/events/pos", json=receipt(), timeout=30
+        f"http://{running.settings.gateway}/v1/events/pos", json=unread, timeout=30
     ).raise_for_status()
     hasty = running.settings.model_copy(update={"raw_backlog_seconds": 0.001})
 
@@ -232,16 +234,3 @@ def test_doctor_tells_of_readers_that_are_behind_before_records_are_lost(running
     assert patient.startswith("no unread record has waited longer than")
     found = dict(doctor.checks(running))
     assert [found[name].ok for name in ("lag", "gaps", "tills")] == [True, True, True]
-
-
-def receipt() -> dict[str, object]:
-    """A receipt of now that nobody will read."""
-    line = {"item": "Milk 1l", "price": 0.99, "amount": 2}
-    now = datetime.now(UTC).isoformat()
-    return {
-        "happened_at": now,
-        "operation_id": "unread",
-        "vendor_fiscal_module": 1,
-        "transaction_id": 1,
-        "transactions": [line],
-    }
