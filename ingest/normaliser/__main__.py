@@ -46,7 +46,7 @@ def run(settings: Settings, moments: Moments, stopped: Event, ready: Event) -> N
         slot=settings.normaliser_slot,
         anchor=NORMALISER_ANCHOR,
     )
-    processor, consumer = build_processor(settings, job, moments)
+    processor = build_processor(settings, job, moments)
     # A daemon: a sweep may wait half a minute for the brokers, and the end of the process must not.
     Thread(
         target=Janitor(settings, job.group, job.topics).run,
@@ -57,7 +57,7 @@ def run(settings: Settings, moments: Moments, stopped: Event, ready: Event) -> N
     heartbeat = Heartbeat(settings.heartbeat_file)
     Watchdog("normaliser", heartbeat).begin(stopped)
     try:
-        with closing(consumer):
+        with closing(processor):
             processor.run(stopped, ready, moments, heartbeat)
     # In the same words brokers end a transaction that took too long: no reason to stay away.
     except Fenced as error:

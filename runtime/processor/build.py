@@ -47,16 +47,14 @@ class ProcessorJob:
         return f"tally-{self.group}-{self.slot}"
 
 
-def build_processor(
-    settings: Settings, job: ProcessorJob, moments: Moments
-) -> tuple[Processor, Consumer]:
-    """The processor, and its consumer, which the caller closes after the last turn."""
+def build_processor(settings: Settings, job: ProcessorJob, moments: Moments) -> Processor:
+    """The processor, which the caller closes after the last turn."""
     consumer = job_consumer(settings, job)
     reading = Reading(job.topics, job.step.event_time, AlignmentLimits(settings.alignment_seconds))
     limits = BatchLimits(settings.transaction_records)
     intake = Intake(consumer, reading, KafkaBookmarks(settings, consumer, job.anchor))
     delivery = _delivery(settings, job, consumer, moments)
-    return Processor(intake, job.step, delivery, limits, job_state(settings, job)), consumer
+    return Processor(intake, job.step, delivery, limits, job_state(settings, job))
 
 
 def job_consumer(settings: Settings, job: ProcessorJob) -> Consumer:

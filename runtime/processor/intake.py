@@ -26,6 +26,7 @@ The life of the buffers:
     rewind()       as an assignment of what is ours        after Aborted, after a new producer
     _lose()        dropped, nothing is ours                by poll(); an assignment follows, or, if
                    the client library hangs, none, and after 75 s the process ends
+    close()        out of the group, then closed           at the end; what is given now is ignored
 """
 
 import struct
@@ -49,6 +50,7 @@ _NO_GENERATION = -1
 # member that has gone.
 MOST_SECONDS_WITHOUT = 75.0
 _ASK_SECONDS = 5.0
+_MOST_SECONDS_LEAVING = 5.0
 
 log = structlog.get_logger()
 
@@ -78,6 +80,7 @@ class Intake:
         self.restore: Callable[[Sequence[TopicPartition]], None] = lambda _assigned: None
         self._metadata: bytes | None = None
         self.assigned = False
+        self._is_leaving = False
         # Since when the group has said nothing of what is ours; a monotonic time.
         self._without_since: float | None = None
         self.alignments = {topic: Alignment(reading.limits) for topic in reading.topics}
@@ -139,7 +142,22 @@ class Intake:
         """Forget everything read and go back to what the brokers say is committed."""
         self._begin(self._consumer.assignment())
 
+    def close(self) -> None:
+        """Leave the group, and only then close the consumer."""
+        # Closed at once, the client library hands out in the middle of it what the group was just
+        # giving: to read positions then fails with what no `except` takes, holds up the process
+        # for half a minute, or for ever (seen; librdkafka's issue 4884).
+        self._is_leaving = True
+        self._consumer.unsubscribe()
+        until = time.monotonic() + _MOST_SECONDS_LEAVING
+        self._consumer.poll(0.1)
+        while self._consumer.assignment() and time.monotonic() < until:
+            self._consumer.poll(0.1)
+        self._consumer.close()
+
     def _assign(self, _consumer: Any, partitions: Sequence[TopicPartition]) -> None:
+        if self._is_leaving:
+            return
         self._begin(partitions)
         self._without_since = None
 

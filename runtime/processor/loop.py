@@ -83,6 +83,10 @@ class Processor:
             # still.
             self._heartbeat.beat(self._counts.transactions, self._intake.is_behind)
 
+    def close(self) -> None:
+        """Leave the group, after the last turn."""
+        self._intake.close()
+
     def _renew(self, stopped: Event) -> None:
         """A producer, however long the brokers take to answer."""
         while not stopped.is_set():

@@ -55,14 +55,14 @@ def run_job(job: ProcessorJob, crash: str = "") -> int:
     signal.signal(signal.SIGTERM, lambda _number, _frame: stopped.set())
     settings = Settings.load()
     moments = Crash.of(crash, settings) if crash else Moments()
-    processor, consumer = build_processor(settings, job, moments)
+    processor = build_processor(settings, job, moments)
     try:
         processor.run(stopped, Announced(lambda: print("ready", flush=True)), moments)
     except TallyError as error:
         print(f"copier: {type(error).__name__}: {error}", file=sys.stderr)
         return 1
     finally:
-        consumer.close()
+        processor.close()
     return 0
 
 

@@ -1,10 +1,11 @@
 """The consumer's side on the real broker: what a return to the committed positions does to
-partitions that were paused."""
+partitions that were paused, and its end while the group gives it partitions."""
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from runtime.connect import kafka_admin
 from runtime.processor.alignment import AlignmentLimits
 from runtime.processor.bookmarks import KafkaBookmarks
 from runtime.processor.build import job_consumer
@@ -30,7 +31,7 @@ def small_intake(settings: Settings, topics: tuple[str, str]) -> Iterator[Intake
     try:
         yield intake
     finally:
-        consumer.close()
+        intake.close()
 
 
 def taken(intake: Intake) -> list[str]:
@@ -62,3 +63,19 @@ def test_paused_partitions_are_read_again_after_a_rewind(
 
         wait_until(all_seen, 30)
     assert sorted(seen) == VALUES
+
+
+def test_intake_that_is_closed_while_the_group_gives_it_partitions_ends_at_once(
+    settings: Settings, topics: tuple[str, str]
+) -> None:
+    admin = kafka_admin(settings)
+
+    def given() -> bool:
+        group = admin.describe_consumer_groups([topics[0]])[topics[0]].result(30)
+        return any(member.assignment.topic_partitions for member in group.members)
+
+    with small_intake(settings, topics) as intake:
+        # The answer lies in the client library: nobody polls.
+        wait_until(given)
+        begun = time.monotonic()
+    assert (time.monotonic() - begun < 5, intake.assigned) == (True, False)

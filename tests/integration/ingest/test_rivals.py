@@ -163,16 +163,6 @@ class Member:
             batch.outputs, self.positions(batch), metadata_now or self.intake.metadata_now
         )
 
-    def close(self) -> None:
-        """Leave the group, and only then close.
-
-        A member that is given partitions while it closes waits for itself for ever, and the whole
-        process with it (librdkafka's issue 4884; seen here).
-        """
-        self.consumer.unsubscribe()
-        wait_until(lambda: self.consumer.poll(0.1) is None and not self.consumer.assignment())
-        self.consumer.close()
-
     def positions(self, batch: Batch) -> list[TopicPartition]:
         return self.intake.bookmarks.after(batch.last)
 
@@ -189,7 +179,7 @@ def rivals(settings: Settings, topics: tuple[str, str]) -> Iterator[tuple[Member
     new.deliver()
     yield old, new
     for member in (old, new):
-        member.close()
+        member.intake.close()
 
 
 def test_member_that_was_kicked_out_stores_nothing(
@@ -242,5 +232,5 @@ def test_delivery_of_an_unchanged_group_is_stored(
     ExactlyOnce(member.producer, Moments()).deliver(
         member.batch.outputs, positions, member.intake.metadata_now
     )
-    member.close()
+    member.intake.close()
     assert committed_values(settings, topics[1]) == VALUES

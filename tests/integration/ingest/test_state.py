@@ -184,7 +184,7 @@ def test_commit_that_fails_leaves_each_count_told_once(
     wait_until_read(settings, job.group, job.topics)
     stopped.set()
     worker.join(30)
-    consumer.close()
+    processor.close()
 
     assert (made[0].commits >= 3, len(made)) == (True, 1 if how == "aborted" else 2)
     assert told(settings, names) == each_once(ROUNDS)
