@@ -22,7 +22,7 @@ from cassandra.cluster import (
 )
 from cassandra.connection import ConnectionException
 from cassandra.policies import DCAwareRoundRobinPolicy, RetryPolicy, TokenAwarePolicy
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from tally.errors import StackError
@@ -48,6 +48,7 @@ NORMALISER_GROUP = "normaliser"
 # Beside the group's position in this topic, which nobody deletes, lie the ids of those it reads.
 NORMALISER_ANCHOR = "dead-letters"
 _SYSLOG_ERROR = 3
+_ASK_SECONDS = 5.0
 
 
 @contextmanager
@@ -143,6 +144,18 @@ def kafka_consumer(
             **(overrides or {}),
         }
     )
+
+
+def brokers_answer(settings: Settings) -> bool:
+    """Whether the brokers answer somebody who has just come, within seconds.
+
+    A client that has been told of no broker at all, as while a lone one is fenced after a pause,
+    never asks again, and so tells nothing (seen; librdkafka's issue 5301).
+    """
+    try:
+        return bool(kafka_admin(settings).list_topics(timeout=_ASK_SECONDS).brokers)
+    except KafkaException:
+        return False
 
 
 def kafka_admin(settings: Settings) -> AdminClient:

@@ -10,6 +10,7 @@ import structlog
 from confluent_kafka import KafkaException, TopicPartition
 
 from runtime.bookmarks import Bookmark, Log, TopicIds, way_out, what_is_lost
+from runtime.connect import brokers_answer
 from runtime.marks import mark, read_marks, topic_ids
 from runtime.processor.record import Input
 from runtime.topics import Lane, bounds_of, committed_positions
@@ -35,6 +36,9 @@ class Bookmarks(Protocol):
 
         The records are the last ones of their partitions.
         """
+
+    def brokers_answer(self) -> bool:
+        """Whether the brokers answer somebody who has just come."""
 
 
 class KafkaBookmarks:
@@ -101,6 +105,10 @@ class KafkaBookmarks:
             TopicPartition(*lane, record.offset + 1, metadata=self._bookmark(record).text)
             for lane, record in last.items()
         ]
+
+    def brokers_answer(self) -> bool:
+        """Asked by a client of its own."""
+        return brokers_answer(self._settings)
 
     def _bookmark(self, record: Input) -> Bookmark:
         return Bookmark(

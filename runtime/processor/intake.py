@@ -36,7 +36,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 from runtime.bookmarks import way_out
 from runtime.processor.alignment import Alignment, AlignmentLimits
@@ -49,7 +49,6 @@ _NO_GENERATION = -1
 # Longer than any rebalance takes: it waits for `max.poll.interval.ms` at most, a minute, for a
 # member that has gone.
 MOST_SECONDS_WITHOUT = 75.0
-_ASK_SECONDS = 5.0
 _MOST_SECONDS_LEAVING = 5.0
 
 log = structlog.get_logger()
@@ -190,13 +189,12 @@ class Intake:
     def _give_up_unless_kafka_is_away(self) -> None:
         """The client library can wait for ever for its turn (seen).
 
-        It does when the group's coordinator moves while it joins.
+        It does when the group's coordinator moves while it joins, and when it has lost all brokers:
+        so it is not the one to be asked.
         """
         self._without_since = time.monotonic()
-        try:
-            self._consumer.list_topics(self._reading.topics[0], _ASK_SECONDS)
-        except KafkaException as error:
-            log.warning("waiting for Kafka", reason=error.args[0].str())
+        if not self.bookmarks.brokers_answer():
+            log.warning("waiting for Kafka")
             return
         raise TallyError(
             f"no partitions for {MOST_SECONDS_WITHOUT:.0f} s though the brokers answer;"

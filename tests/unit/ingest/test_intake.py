@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import TopicPartition
 
 from runtime.processor.alignment import AlignmentLimits
 from runtime.processor.intake import MOST_SECONDS_WITHOUT, Intake, Reading
@@ -13,13 +13,11 @@ from tally.errors import TallyError
 
 
 class SilentGroup:
-    """A consumer that is given nothing, of brokers that answer or do not; a test calls what it
-    subscribed with."""
+    """A consumer that is given nothing; a test calls what it subscribed with."""
 
     def __init__(self) -> None:
         self.on_assign: Callable[..., None] = lambda *_: None
         self.on_lost: Callable[..., None] = lambda *_: None
-        self.is_away = False
 
     def subscribe(
         self,
@@ -33,10 +31,6 @@ class SilentGroup:
     def consume(self, _count: int, _timeout: float) -> list[Any]:
         return []
 
-    def list_topics(self, _topic: str, _timeout: float) -> None:
-        if self.is_away:
-            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
-
     def assignment(self) -> list[TopicPartition]:
         return []
 
@@ -46,13 +40,18 @@ class SilentGroup:
 
 
 class NoPositions:
-    """Bookmarks of nothing."""
+    """Bookmarks of nothing, beside brokers that answer unless they are away."""
+
+    is_away = False
 
     def starts(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         return list(partitions)
 
     def after(self, last: object) -> list[TopicPartition]:
         raise AssertionError(last)
+
+    def brokers_answer(self) -> bool:
+        return not self.is_away
 
 
 class Clock:
@@ -78,8 +77,13 @@ def group() -> SilentGroup:
 
 
 @pytest.fixture
-def intake(group: SilentGroup, clock: Clock) -> Intake:
-    made = Intake(group, Reading(("in",), lambda _record: 0.0, AlignmentLimits(600)), NoPositions())
+def positions() -> NoPositions:
+    return NoPositions()
+
+
+@pytest.fixture
+def intake(group: SilentGroup, positions: NoPositions, clock: Clock) -> Intake:
+    made = Intake(group, Reading(("in",), lambda _record: 0.0, AlignmentLimits(600)), positions)
     made.subscribe()
     return made
 
@@ -114,15 +118,19 @@ def test_going_back_to_what_is_committed_is_no_assignment(
 
 
 def test_brokers_that_are_away_are_waited_for(
-    intake: Intake, group: SilentGroup, clock: Clock
+    intake: Intake, positions: NoPositions, clock: Clock
 ) -> None:
-    group.is_away = True
+    positions.is_away = True
     for _ in range(20):
         clock.now += MOST_SECONDS_WITHOUT + 1
         assert intake.poll(0) == 0
 
-    group.is_away = False
+    positions.is_away = False
     assert intake.poll(0) == 0
+    # The client itself has lost them for good: a new process has another one.
+    clock.now += MOST_SECONDS_WITHOUT + 1
+    with pytest.raises(TallyError, match="though the brokers answer"):
+        intake.poll(0)
 
 
 def test_an_empty_share_is_an_answer(intake: Intake, group: SilentGroup, clock: Clock) -> None:

@@ -80,6 +80,9 @@ class Positions:
     def after(self, last: Mapping[Lane, Input]) -> list[TopicPartition]:
         return [TopicPartition(*lane, record.offset + 1) for lane, record in last.items()]
 
+    def brokers_answer(self) -> bool:
+        return True
+
 
 class Recorded:
     """A delivery that keeps batches, and raises the errors that it is given first."""
