@@ -1,13 +1,15 @@
 """`python -m ingest.gateway`: the HTTP endpoints on the settings' address."""
 
 import sys
+from threading import Event, Thread
 
 from ingest.contract.arrival import Rules
 from ingest.gateway.app import build_app
 from ingest.gateway.async_producer import AsyncProducer, Room
 from ingest.gateway.backlog import Backlog, BacklogBounds, BacklogWatch
+from ingest.gateway.cut_off import CutOff
 from ingest.gateway.submission import endpoints
-from runtime.connect import kafka_producer
+from runtime.connect import brokers_answer, kafka_producer
 from runtime.job import run_job
 from runtime.web import Place, serve
 from tally.errors import StackError
@@ -45,22 +47,28 @@ def run(settings: Settings) -> None:
         backlog.look, lambda waiting: bounds.refusal(waiting, async_producer.ordinary_bytes())
     )
     watch.begin()
+    reach = [async_producer.reaches_brokers, lambda: watch.kafka()[0]]
+    cut_off = CutOff(reach, lambda: brokers_answer(settings))
+    ended = Event()
+    # A daemon: it may wait for brokers that are away, and the end of the process must not.
+    looking = Thread(target=cut_off.go_on, args=(ended,), name="cut-off", daemon=True)
+    looking.start()
     try:
         app = build_app(async_producer, Rules.of(settings), watch, taken)
         serve(
             app,
             Place(settings.gateway, settings.allowed_hosts),
-            lambda: async_producer.fatal is not None,
+            lambda: async_producer.fatal is not None or cut_off.is_sure,
         )
     finally:
+        ended.set()
         left = async_producer.close(_DELIVERY_SECONDS)
         if watch.end():
             backlog.close()
-    if async_producer.fatal or left:
-        raise StackError(
-            f"{async_producer.fatal or f'{left} messages without acknowledgement'};"
-            " start the gateway again"
-        )
+    lost = "no broker answers this process, though they answer others" if cut_off.is_sure else None
+    unsent = f"{left} messages without acknowledgement" if left else None
+    if reason := async_producer.fatal or lost or unsent:
+        raise StackError(f"{reason}; start the gateway again")
 
 
 def _delivery(settings: Settings) -> dict[str, int]:

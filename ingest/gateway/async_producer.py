@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from tally.errors import Busy, NotStored
 
 _POLL_SECONDS = 0.1
+_ASK_SECONDS = 3.0
 # Messages handed over before the event loop has its turn: a few milliseconds.
 _AT_ONCE = 500
 # Before anything was sent, a message counts as large as an ordinary receipt.
@@ -92,6 +93,14 @@ class AsyncProducer:
         # A delivery report is made from the code alone: fatal() is then False.
         if error.fatal() or error.code() == KafkaError._FATAL:
             self.fatal = error.str()
+
+    def reaches_brokers(self) -> bool:
+        """Whether any broker answers the producer within seconds; for a thread that can wait."""
+        try:
+            self._producer.list_topics(timeout=_ASK_SECONDS)
+        except KafkaException:
+            return False
+        return True
 
     def ordinary_bytes(self) -> float:
         """Mean size of the messages sent so far."""
