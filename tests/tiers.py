@@ -20,8 +20,19 @@ FAST = ("unit", "laws", "docs")
 # With several workers the long files begin first, so that the short ones fill the end.
 BEGIN_WITH = ("e2e", "chaos", "dags", "integration", "contract")
 FOLDER = Path(__file__).parent
-# Folders whose files share a stack: for several workers each of them is as one file.
-TOGETHER = ("tests/e2e/today",)
+# What shares a stack, or a Spark session that is slow until it has done everything once: for
+# several workers each of these is as one file.
+TOGETHER = (
+    ("tests/e2e/today/",),
+    (
+        "tests/integration/batch/",
+        "tests/contract/test_part_columns.py",
+        "tests/contract/test_spark_schemas.py",
+    ),
+    ("tests/integration/speed/", "tests/integration/stack/test_parts.py"),
+)
+# Their Spark is that of processes of their own.
+APART = ("tests/integration/speed/test_cluster.py", "tests/integration/speed/test_job.py")
 NO_REASON = ("", "Skipped: ", "Skipped: unconditional skip")
 JVM_STARTERS = ("java", "spark-submit")
 
@@ -98,18 +109,18 @@ def no_jvm_in_fast_tiers(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With several workers each file goes to one of them, the files of a folder of TOGETHER to
-    the same."""
+    """With several workers each file goes to one of them, those of one line of TOGETHER to the
+    same."""
     scheduler = LoadFileScheduling(config, log)
-    scheduler._split_scope = _file_or_folder
+    scheduler._split_scope = _file_or_group
     return scheduler
 
 
-def _file_or_folder(nodeid: str) -> str:
-    return next(
-        (folder for folder in TOGETHER if nodeid.startswith(f"{folder}/")),
-        nodeid.partition("::")[0],
-    )
+def _file_or_group(nodeid: str) -> str:
+    file = nodeid.partition("::")[0]
+    if file in APART:
+        return file
+    return next((group[0] for group in TOGETHER if file.startswith(group)), file)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

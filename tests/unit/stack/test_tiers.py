@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests import tiers
+
 REPOSITORY = Path(__file__).parents[3]
 
 
@@ -129,3 +131,20 @@ def test_jvm_in_a_fast_tier_fails_where_it_starts(tmp_path: Path) -> None:
     code, output = run_pytest(tmp_path, {"unit/test_a.py": starts}, "--tiers", "unit")
 
     assert code == 1 and "a fast test started java" in output
+
+
+def test_files_of_one_warm_session_are_as_one_file_and_those_with_processes_are_not() -> None:
+    def unit(file: str) -> str:
+        return tiers._file_or_group(f"{file}::test_it")
+
+    assert unit("tests/integration/batch/test_told.py") == unit(
+        "tests/contract/test_part_columns.py"
+    )
+    assert unit("tests/integration/speed/test_job.py") == "tests/integration/speed/test_job.py"
+    assert unit("tests/unit/stack/test_tiers.py") == "tests/unit/stack/test_tiers.py"
+
+
+def test_what_is_kept_together_or_apart_is_there() -> None:
+    named = [*tiers.APART, *(path for group in tiers.TOGETHER for path in group)]
+
+    assert [path for path in named if not (REPOSITORY / path).exists()] == []
