@@ -1,31 +1,34 @@
 """The stores file: what is known of a store besides its events."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import yaml
 
+from runtime.sensors import SensorEntry, sensor_entries
 from tally.errors import BadSettings
-from tally.identity import IDENTIFIER
+from tally.identity import IDENTIFIER, bare_serial
 from tally.money import CURRENCIES
 
 NUMBERINGS = ("daily", "yearly")
-_FIELDS = ("name", "tz", "currency", "numbering")
+_TEXTS = ("name", "tz", "currency", "numbering")
+_FIELDS = (*_TEXTS, "sensors")
 
 
 @dataclass(frozen=True)
 class StoreEntry:
     """What the file says of one store; None where it says nothing.
 
-    `numbering`: how often the receipt numbers of its tills begin again.
+    `numbering`: how often the receipt numbers of its tills begin again; `sensors` by serial.
     """
 
     name: str | None = None
     tz: str | None = None
     currency: str | None = None
     numbering: str | None = None
+    sensors: Mapping[str, SensorEntry] = field(default_factory=dict)
 
 
 def store_entries(file: Path | None) -> dict[str, StoreEntry]:
@@ -47,10 +50,25 @@ def store_entries(file: Path | None) -> dict[str, StoreEntry]:
             f"TALLY_STORES_FILE: {file}: store ids with their fields are wanted,"
             " e.g. `367: {currency: EUR}`"
         )
-    return {
+    entries = {
         str(store_id): _entry(f"{file}: store {store_id}", store_id, fields)
         for store_id, fields in stores.items()
     }
+    _refuse_shared_sensors(file, entries)
+    return entries
+
+
+def _refuse_shared_sensors(file: Path, entries: Mapping[str, StoreEntry]) -> None:
+    owners: dict[str, str] = {}
+    for store_id, entry in entries.items():
+        for serial in entry.sensors:
+            bare = bare_serial(serial)
+            if bare in owners:
+                raise BadSettings(
+                    f"{file}: store {store_id}: sensor {serial} is that of store {owners[bare]}"
+                    " already; a sensor counts once, for one store"
+                )
+            owners[bare] = store_id
 
 
 def _entry(where: str, store_id: object, fields: object) -> StoreEntry:
@@ -61,14 +79,16 @@ def _entry(where: str, store_id: object, fields: object) -> StoreEntry:
         raise BadSettings(
             f"{where}: fields are wanted, e.g. `{{currency: EUR}}`; known are {', '.join(_FIELDS)}"
         )
-    for field, value in fields.items():
-        if field not in _FIELDS:
-            raise BadSettings(f"{where}: unknown field {field!r}; known are {', '.join(_FIELDS)}")
-        if not isinstance(value, str) or not value:
+    for name, value in fields.items():
+        if name not in _FIELDS:
+            raise BadSettings(f"{where}: unknown field {name!r}; known are {', '.join(_FIELDS)}")
+        if name in _TEXTS and (not isinstance(value, str) or not value):
             raise BadSettings(
-                f"{where}: {field}: a text is wanted; leave the field out for the default"
+                f"{where}: {name}: a text is wanted; leave the field out for the default"
             )
-    entry = StoreEntry(**fields)
+    texts = {name: value for name, value in fields.items() if name in _TEXTS}
+    sensors = sensor_entries(where, fields["sensors"]) if "sensors" in fields else {}
+    entry = StoreEntry(**texts, sensors=sensors)
     if entry.tz is not None:
         zone_of(entry.tz, f"{where}: tz")
     if entry.currency is not None and entry.currency not in CURRENCIES:

@@ -125,6 +125,13 @@ class Source(Descriptor, frozen=True, kw_only=True):
         return self.folder / DESCRIPTOR
 
     @property
+    def formats(self) -> dict[str, Path]:
+        """Vendors' own forms that it is taken in too: name, and the adapter's file."""
+        # Sorted, for the paths of the gateway are in this order on every machine.
+        files = sorted((self.folder / "vendors").glob("[a-z]*.py"))
+        return {file.stem: file for file in files}
+
+    @property
     def units(self) -> set[str]:
         """Units of its parts."""
         return {part.unit for part in self.family.parts}

@@ -9,6 +9,7 @@ from tally.algebra.parts import MOST_PART
 
 # `.` and `..` are no ids: as names of folders they would lead elsewhere.
 IDENTIFIER = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._:-]{1,64}", re.ASCII)
+_ADDRESS = re.compile(r"(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}", re.ASCII)
 _ORDERED = msgspec.json.Encoder(order="deterministic")
 
 
@@ -31,6 +32,18 @@ def interval_id(source: str, store_id: str, device_id: str, happened_at: str) ->
     return f"{event_id(source, store_id, device_id)}:{happened_at}"
 
 
+def bare_serial(serial: str) -> str:
+    """A device's serial in one spelling: small letters, of an address the bare digits.
+
+    Where it is written with colons a dead letter would black it out, as a phone's address, and
+    nobody could tell which device is meant.
+
+    >>> bare_serial("00:6E:02:00:00:01:1"), bare_serial("ACCC00000001")
+    ('006e02000001:1', 'accc00000001')
+    """
+    return _ADDRESS.sub(_bare, serial.casefold())
+
+
 def fingerprint(source_fields: object) -> str:
     """Digest (128 bits, hex) of the normalised source fields, before any enrichment.
 
@@ -49,6 +62,10 @@ def digest_number(text: str) -> int:
     """
     digest = blake2b(text.encode(), digest_size=16).digest()
     return int.from_bytes(digest, "big") % (MOST_PART + 1)
+
+
+def _bare(address: re.Match[str]) -> str:
+    return address[0].replace(":", "").replace("-", "")
 
 
 def _part(text: str) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 from tally.errors import BadInstant
 
@@ -38,6 +39,24 @@ def instant_text(instant: datetime) -> str:
     """
     # isoformat, not strftime: that writes the year 1 without its zeros on some systems.
     return instant.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
+def instants_showing(shown: datetime, zone: ZoneInfo) -> list[datetime]:
+    """The instants (UTC), ascending, at which clocks of the zone show this time, without an offset.
+
+    None in the hour that is left out in spring, two in the one that comes twice in autumn.
+
+    >>> [str(one) for one in instants_showing(datetime(2026, 10, 25, 2), ZoneInfo("Europe/Rome"))]
+    ['2026-10-25 00:00:00+00:00', '2026-10-25 01:00:00+00:00']
+    """
+    try:
+        readings = [shown.replace(tzinfo=zone, fold=fold) for fold in (0, 1)]
+        both = sorted({one.astimezone(UTC) for one in readings})
+        # Of a time that is left out clocks show another one then.
+        clocks = [one.astimezone(zone).replace(tzinfo=None) for one in both]
+        return [one for one, told in zip(both, clocks, strict=True) if told == shown]
+    except OverflowError:
+        return []
 
 
 def from_millis(millis: int) -> datetime:

@@ -11,8 +11,10 @@ from hashlib import blake2b
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from runtime.stores import store_entries, zone_of
+from runtime.sensors import SensorEntry
+from runtime.stores import StoreEntry, store_entries, zone_of
 from tally.errors import BadSettings
+from tally.identity import bare_serial
 from tally.instants import instant_text
 from tally.keys import digest_key
 from tally.money import CURRENCIES
@@ -41,6 +43,19 @@ class Numbering:
 
 
 @dataclass(frozen=True)
+class Sensor:
+    """A sensor of the stores file: its store, that store's zone, its name in records, the rest.
+
+    Of one that is in no store the first two are None, and its name is what it calls itself.
+    """
+
+    store_id: str | None
+    zone: ZoneInfo | None
+    device_id: object
+    entry: SensorEntry
+
+
+@dataclass(frozen=True)
 class Rules:
     """Settings that decide what a message becomes; the same for gateway and normaliser."""
 
@@ -51,6 +66,7 @@ class Rules:
     loyalty_key: bytes
     numberings: Mapping[str, Numbering] = field(default_factory=dict)
     home: Path = Path(".tally")
+    sensors: Mapping[str, Sensor] = field(default_factory=dict)
 
     @classmethod
     def of(cls, settings: Settings) -> "Rules":
@@ -81,6 +97,7 @@ class Rules:
                 if store.numbering
             },
             home=settings.home,
+            sensors=_sensors(stores, default_zone),
         )
 
     def currency_of(self, store_id: str) -> str:
@@ -91,6 +108,22 @@ class Rules:
         """Numbering epoch of a store's receipts that name none."""
         numbering = self.numberings.get(store_id)
         return numbering.epoch_at(happened_at) if numbering else FIRST_EPOCH
+
+    def sensor(self, serial: object) -> Sensor:
+        """The sensor of this serial, however it is spelled."""
+        listed = self.sensors.get(bare_serial(serial)) if isinstance(serial, str) else None
+        return listed or Sensor(None, None, serial, SensorEntry())
+
+    def interval_of(self, store_id: str, device_id: str) -> int | None:
+        """Seconds of each interval of a device, None where any length is taken."""
+        return self._intervals.get((store_id, device_id))
+
+    @cached_property
+    def _intervals(self) -> Mapping[tuple[object, object], int | None]:
+        return {
+            (sensor.store_id, sensor.device_id): sensor.entry.interval_seconds
+            for sensor in self.sensors.values()
+        }
 
     @cached_property
     def digest_key(self) -> bytes:
@@ -110,6 +143,20 @@ class Arrival:
     def received_text(self) -> str:
         """received_at as the canonical record carries it."""
         return instant_text(self.received_at)
+
+
+def _sensors(stores: Mapping[str, StoreEntry], default_zone: ZoneInfo) -> dict[str, Sensor]:
+    """By bare serial."""
+    return {
+        bare_serial(serial): Sensor(
+            store_id,
+            ZoneInfo(store.tz) if store.tz else default_zone,
+            entry.device_id or serial,
+            entry,
+        )
+        for store_id, store in stores.items()
+        for serial, entry in store.sensors.items()
+    }
 
 
 def _hash_key(secret: str) -> bytes:

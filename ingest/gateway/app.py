@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
 
 from ingest.contract.arrival import Arrival, Rules
+from ingest.contract.vendor import VendorBody
 from ingest.gateway import described
 from ingest.gateway.async_producer import AsyncProducer
 from ingest.gateway.backlog import BacklogWatch
@@ -56,7 +57,11 @@ class Gateway:
             )
         body = await _body(request)
         try:
-            found = await self._checked(body, is_ndjson, endpoint)
+            found = await self._checked(
+                VendorBody(body, datetime.now(UTC), self.rules, dict(request.query_params)),
+                is_ndjson,
+                endpoint,
+            )
         except TooMuch as error:
             raise HttpRefusal(413, str(error)) from error
         except RejectedEvent as error:
@@ -66,10 +71,10 @@ class Gateway:
             _refuse_unreadable(found)
         return found
 
-    async def _checked(self, body: bytes, is_ndjson: bool, endpoint: Endpoint) -> CheckedLines:
-        arrival = Arrival(datetime.now(UTC), 0, 0)
+    async def _checked(self, body: VendorBody, is_ndjson: bool, endpoint: Endpoint) -> CheckedLines:
+        arrival = Arrival(body.arrived_at, 0, 0)
         lines = endpoint.lines(body, is_ndjson)
-        if len(body) <= _SMALL_BYTES:
+        if len(body.content) <= _SMALL_BYTES:
             return checked(lines, endpoint, arrival, self.rules)
         return await asyncio.get_running_loop().run_in_executor(
             self.checks, checked, lines, endpoint, arrival, self.rules
@@ -103,7 +108,9 @@ def build_app(
             endpoint.path,
             status_code=202,
             summary=endpoint.schema.get("title", endpoint.path),
-            responses=described.RECEIVED,
+            responses=described.RECEIVED
+            if endpoint.messages is None
+            else described.RECEIVED_OF_DEVICES,
             openapi_extra=_documented(endpoint),
         )(_receiver(endpoint, gateway))
     app.add_exception_handler(HTTPException, _problem)
@@ -127,8 +134,8 @@ def _receiver(endpoint: Endpoint, gateway: Gateway) -> Callable[[Request], Await
     async def receive(request: Request) -> Response:
         """Take one JSON object, or NDJSON; answers once every good line is stored."""
         found = await gateway.checked(request, endpoint)
-        if found.good:
-            await _stored(gateway.async_producer, endpoint.topic, found.good)
+        if messages := [*found.good, *found.letters]:
+            await _stored(gateway.async_producer, endpoint.topic, messages)
         return _answer(request, found)
 
     tail = endpoint.path.removeprefix("/v1/events/")
@@ -196,8 +203,11 @@ async def _stored(
 
 
 def _answer(request: Request, found: CheckedLines) -> Response:
-    if found.good:
+    if found.good or found.letters:
         return JSONResponse(found.outcome(), 202)
+    if not found.rejected:
+        # A device that tries its connection, or had nothing to tell.
+        return JSONResponse(found.outcome(), 200)
     detail = "no line follows the contract; nothing was stored"
     return problem(request.url.path, 422, detail, **found.outcome())
 

@@ -18,7 +18,10 @@ class LineError(Shape):
 
 
 class RejectedLine(Shape):
-    """A message that was not stored."""
+    """A message that does not count.
+
+    It was not stored; but of a vendor's body, whose sender reads no answers, it is a dead letter.
+    """
 
     line: Annotated[int, Meta(description="its number in the body, from 1")]
     errors: Annotated[list[LineError], Meta(description="what is wrong with it")]
@@ -31,6 +34,10 @@ class Outcome(Shape):
     rejected: Annotated[list[RejectedLine], Meta(description="the first hundred of the others")]
     rejected_count: Annotated[
         int | UnsetType, Meta(description="all of the others, where they are more than a hundred")
+    ] = UNSET
+    skipped: Annotated[
+        dict[str, int] | UnsetType,
+        Meta(description="parts of a vendor's body that are no events, by reason"),
     ] = UNSET
 
 
@@ -59,6 +66,12 @@ RECEIVED: Responses = {
     503: problem(
         "nothing is taken now, or not all was stored: send it all again after `Retry-After`"
     ),
+}
+# A device reads none of it, and one that is refused sends the same for ever.
+RECEIVED_OF_DEVICES: Responses = {
+    **{status: told for status, told in RECEIVED.items() if status != 422},
+    200: answer("there is no event in the body, as when a device tries its connection", Outcome),
+    202: answer("what is right is stored, and what is wrong becomes a dead letter", Outcome),
 }
 HEALTH: Responses = {
     200: answer("the process answers and can send", Health),

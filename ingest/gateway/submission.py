@@ -1,22 +1,21 @@
 """The body of a request: its lines, checked one by one against the contract of their topic."""
 
 import io
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 from ingest.contract.arrival import Arrival, Rules
-from ingest.sources.registry import (
-    Conversion,
-    Messages,
-    conversion_of,
-    vendors_of,
-)
+from ingest.contract.vendor import Messages, Skipped, VendorBody
+from ingest.sources.registry import Conversion, conversion_of, vendors_of
 from schemas import loader
 from schemas.source import Source, json_of
 from tally.errors import RejectedEvent, TooMuch
 
+# Line number, or place from 1, and what is there.
+Numbered: TypeAlias = tuple[int, bytes | Skipped]
 MOST_LINES = 10_000
 MOST_BYTES = 5 * 1024 * 1024
 # Each store and day is work of its own further on (rows, files, rebuilds): a request may not make
@@ -47,13 +46,13 @@ class Endpoint:
         """Fields whose wrong type is best said as "not a number"."""
         return frozenset(_number_fields(self.schema))
 
-    def lines(self, body: bytes, is_ndjson: bool) -> Iterator[tuple[int, bytes]]:
-        """Line number, or place from 1, and message of each event of a body.
+    def lines(self, body: VendorBody, is_ndjson: bool) -> Iterator[Numbered]:
+        """The message of each event of a body.
 
         Raises TooMuch, RejectedEvent.
         """
         if self.messages is None:
-            return lines_of(body, is_ndjson)
+            return lines_of(body.content, is_ndjson)
         return messages_of(body, self.messages)
 
 
@@ -91,10 +90,13 @@ class CheckedLines:
     """The good messages of a body, and what was wrong with the others.
 
     Good ones as (store id, original bytes); of the others their number and what was wrong with the
-    first, by line from 1.
+    first, by line from 1. `letters` are those of them that are stored all the same, `skipped` how
+    many parts of a vendor's body are no events, by reason.
     """
 
     good: list[tuple[str, bytes]] = field(default_factory=list)
+    letters: list[tuple[str, bytes]] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
     rejected: list[tuple[int, RejectedEvent]] = field(default_factory=list)
     rejected_count: int = 0
     numbers: frozenset[str] = frozenset()
@@ -107,16 +109,20 @@ class CheckedLines:
             self.rejected.append((number, error.with_traceback(None)))
 
     def outcome(self) -> dict[str, Any]:
-        """`accepted`, `rejected` by line, and `rejected_count` where not every one is shown."""
+        """`accepted`, `rejected` by line; `rejected_count` where not every one is shown, `skipped`.
+
+        The last two only where there is something to say.
+        """
         shown = [
             {"line": line, "errors": [shown_error(error, self.numbers)]}
             for line, error in self.rejected
         ]
         count = {"rejected_count": self.rejected_count} if self.rejected_count > len(shown) else {}
-        return {"accepted": len(self.good), "rejected": shown, **count}
+        skipped = {"skipped": dict(self.skipped)} if self.skipped else {}
+        return {"accepted": len(self.good), "rejected": shown, **count, **skipped}
 
 
-def messages_of(body: bytes, messages: Messages) -> Iterator[tuple[int, bytes]]:
+def messages_of(body: VendorBody, messages: Messages) -> Iterator[Numbered]:
     """Place, from 1, and message of each event of a vendor's body.
 
     Raises TooMuch, RejectedEvent.
@@ -149,17 +155,27 @@ def lines_of(body: bytes, is_ndjson: bool) -> Iterator[tuple[int, bytes]]:
 
 
 def checked(
-    lines: Iterable[tuple[int, bytes]], endpoint: Endpoint, arrival: Arrival, rules: Rules
+    lines: Iterable[Numbered],
+    endpoint: Endpoint,
+    arrival: Arrival,
+    rules: Rules,
 ) -> CheckedLines:
     """Each line checked as the normaliser will check it on arrival. Raises TooMuch."""
     result = CheckedLines(numbers=endpoint.numbers)
     stores: set[str] = set()
     days: set[str] = set()
     for number, line in lines:
+        if isinstance(line, Skipped):
+            result.skipped[line.reason] += 1
+            continue
         try:
             event = endpoint.check(line, arrival, rules)
         except RejectedEvent as error:
             result.reject(number, error)
+            if endpoint.messages is not None:
+                # A device reads no answer, and sends nothing twice: its event becomes a dead
+                # letter, which somebody can mend and replay.
+                result.letters.append(("", line))
             continue
         stores.add(event.store_id)
         days.add(event.happened_at[:10])

@@ -5,7 +5,7 @@ loaded from its path, and may import `ingest.contract` and `tally`.
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
@@ -14,13 +14,12 @@ from types import ModuleType
 from typing import TypeAlias, cast
 
 from ingest.contract.arrival import Arrival, Rules
+from ingest.contract.vendor import Messages
 from schemas import loader
 from schemas.source import BadSource, Source
 from tally.events import CanonicalEvent
 
 Conversion: TypeAlias = Callable[[bytes | None, Arrival, Rules], CanonicalEvent]
-# A vendor's body to messages of the source; raises RejectedEvent for a body that it cannot read.
-Messages: TypeAlias = Callable[[bytes], Iterator[bytes]]
 
 _OWN = Path(__file__).parent
 
@@ -46,9 +45,10 @@ def conversion_of(source: Source) -> Conversion:
 
 def vendors_of(source: Source) -> dict[str, Messages]:
     """By format, the name of its file in `vendors/`: its `messages`. Raises BadSource."""
-    # Sorted, for the paths of the gateway are in this order on every machine.
-    files = sorted((source.folder / "vendors").glob("[a-z]*.py"))
-    return {file.stem: cast(Messages, _named(source, file, "messages")) for file in files}
+    return {
+        name: cast(Messages, _named(source, file, "messages"))
+        for name, file in source.formats.items()
+    }
 
 
 def _named(source: Source, file: Path, name: str) -> Callable[..., object]:

@@ -48,6 +48,8 @@ def _section(source: Source) -> str:
     facts = {
         "what": source.meaning,
         "taken at": f"`POST {source.path}`, or the Kafka topic `{source.raw_topic}`",
+        "vendors' own forms at": ", ".join(f"`POST {source.path}/{one}`" for one in source.formats)
+        or "–",
         "canonical topic": f"`{source.name}`",
         "tables": f"`{source.name}_15min`, `batch_{source.name}_15min`",
         "one event is told from another by": source.identity,

@@ -4,6 +4,8 @@ from ingest.contract import fields as read
 from ingest.contract.arrival import Arrival, Rules
 from ingest.contract.extras import kept_extra, unknown_fields
 from ingest.contract.wire import parsed
+from ingest.sources.traffic.device import plain
+from tally.errors import RejectedEvent
 from tally.events import SCHEMA_VERSION, CanonicalEvent
 from tally.identity import fingerprint, interval_id
 from tally.instants import instant_text
@@ -40,7 +42,7 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
 
     Raises RejectedEvent and nothing else, whatever the bytes.
     """
-    tree = parsed(message, rules.max_bytes)
+    tree = plain(parsed(message, rules.max_bytes), rules)
     read.refuse_unknown_version(tree, SCHEMA_VERSION)
     happened_at = read.happened(tree, arrival, rules)
     store_id = read.identifier(read.required(tree, "store_id"), "/store_id")
@@ -48,6 +50,7 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     seconds = read.whole_number(
         read.required(tree, "interval_seconds"), "/interval_seconds", 1, WINDOW_SECONDS
     )
+    _refuse_other_length(seconds, rules.interval_of(store_id, device_id))
     read.refuse_crossing(happened_at, seconds)
     entries = read.whole_number(read.required(tree, "in"), "/in", 0, MAX_PERSONS)
     exits = read.whole_number(read.required(tree, "out"), "/out", 0, MAX_PERSONS)
@@ -70,3 +73,13 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
         passers_by=passers_by,
         extra=kept_extra(unknown_fields(tree, _FIELDS)),
     )
+
+
+def _refuse_other_length(seconds: int, wanted: int | None) -> None:
+    # A day that is sent in minutes, and again in quarter hours, is two sets of other events.
+    if wanted is not None and seconds != wanted:
+        raise RejectedEvent(
+            "out_of_range",
+            "/interval_seconds",
+            f"/interval_seconds: {wanted} is taken of this device (stores file), got {seconds}",
+        )

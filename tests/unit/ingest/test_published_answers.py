@@ -80,6 +80,31 @@ def test_each_published_answer_is_given_and_fits(
     assert published(app, "/v1/events/traffic") - met == set()
 
 
+def test_each_published_answer_to_a_device_is_given_and_fits(
+    app: FastAPI, async_producer: AsyncProducer, watch: BacklogWatch, producer: StandInProducer
+) -> None:
+    client = Client(app)
+
+    def sent(body: bytes, **headers: str) -> int:
+        return client.request("POST", DEVICES, content=body, headers=headers).status_code
+
+    test = b'{"connection_test": {}}'
+    met = {sent(test), sent(INTERVAL), sent(b"{"), sent(b" " * 5_300_000)}
+    met.add(sent(test, **{"Content-Encoding": "gzip"}))
+    async_producer._messages = 100
+    met.add(sent(INTERVAL))
+    async_producer._messages = 0
+    producer.error = KafkaError(KafkaError._MSG_TIMED_OUT, "no broker")
+    met.add(sent(INTERVAL))
+
+    operation = app.openapi()["paths"][DEVICES]["post"]
+    assert met == {int(status) for status in operation["responses"]}
+
+
+DEVICES = "/v1/events/traffic/xovis"
+INTERVAL = b"""{"logics_data": {"sensor_info": {"serial_number": "1"}, "logics": [
+    {"id": 1, "records": [{"from": "2017-09-19T22:45:00Z", "to": "2017-09-19T22:46:00Z",
+     "counts": [{"name": "fw", "value": 3}, {"name": "bw", "value": 1}]}]}]}}"""
 STATES = ("/healthz", "/readyz", "/metrics")
 
 
@@ -94,13 +119,13 @@ def get(client: Client, path: str) -> str:
 
 
 def published(app: FastAPI, other: str) -> set[str]:
-    """Every answer by path and status; `other` is a path that is answered as that of receipts."""
+    """Every answer by path and status; at `other` and below it they are looked at elsewhere."""
     return {
         f"{path} {status}"
         for path, operations in app.openapi()["paths"].items()
         for operation in operations.values()
         for status in operation["responses"]
-        if path != other
+        if not path.startswith(other)
     }
 
 

@@ -89,6 +89,7 @@ BAD_INTERVALS: list[tuple[Any, str, str]] = [
         "/interval_seconds",
     ),
     (without(TRAFFIC, "device_id"), "missing_field", "/device_id"),
+    ({"sensor": "accc00000001", **without(TRAFFIC, "store_id")}, "unknown_sensor", "/sensor"),
 ]
 
 

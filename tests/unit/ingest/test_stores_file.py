@@ -165,3 +165,33 @@ def test_money_is_in_the_minor_units_of_its_currency(currency: str, minor: int) 
     )
 
     assert (made.currency, made.gross_minor) == (currency, minor)
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("367: {sensors: [a]}", "store 367: sensors: serials with their fields are wanted"),
+        ("367: {sensors: {a b: {}}}", "sensor a b: the serial is not 1 to 64 of"),
+        ("367: {sensors: {a: {device_id: ..}}}", "sensor a: device_id is not 1 to 64 of"),
+        ("367: {sensors: {a: {interval: 60}}}", "sensor a: .*unknown field `interval`"),
+        ("367: {sensors: {a: {interval_seconds: 901}}}", "sensor a: .*interval_seconds"),
+        ("367: {sensors: {a: {clock: millis}}}", "sensor a: .*clock"),
+        ("367: {sensors: {a: {exits: [in, out]}}}", "'in' is among its entries and its exits"),
+        ("367: {sensors: {A: {}}}\n406: {sensors: {a: {}}}", "is that of store 367 already"),
+        ("367: {sensors: {00-6E-02-00-00-01: {}, 006e02000001: {}}}", "store 367 already"),
+    ],
+)
+def test_wrong_sensor_is_named_with_file_and_store(tmp_path: Path, text: str, wrong: str) -> None:
+    with pytest.raises(BadSettings, match=wrong):
+        rules(tmp_path, text)
+
+
+def test_sensor_has_its_store_that_store_s_zone_and_its_own_name(tmp_path: Path) -> None:
+    listed = rules(
+        tmp_path, "367: {tz: Asia/Tokyo, sensors: {00:6E:02:00:00:01:7: {device_id: door-1}}}"
+    )
+
+    sensor = listed.sensor("006e02000001:7")
+    assert (sensor.store_id, str(sensor.zone), sensor.device_id) == ("367", "Asia/Tokyo", "door-1")
+    assert listed.sensor("006e02000001:8").store_id is None
+    assert listed.sensor(7).store_id is None

@@ -22,14 +22,18 @@ EXAMPLE = json_of(read_source(ROOT / "tests" / "e2e" / "eleventh"), "example.jso
 FORMAT = """
 import json
 
+from ingest.contract.vendor import Skipped
 from tally.errors import RejectedEvent
 
 
 def messages(body):
-    if not body.startswith(b"site="):
+    if not body.content.startswith(b"site="):
         raise RejectedEvent("not_json", "", "the body does not begin with site=")
-    site, counts = body[5:].decode().split("|")
+    site, counts = body.content[5:].decode().split("|")
     for number, count in enumerate(counts.split(",")):
+        if count == "-":
+            yield Skipped("empty bars")
+            continue
         yield json.dumps({**EXAMPLE, "store_id": site, "device_id": f"c-{number}",
                           "arrived": int(count)}).encode()
 
@@ -93,15 +97,37 @@ def test_each_event_of_a_body_is_a_message_of_its_own(
     assert stored == [("raw-queues", "406", 3), ("raw-queues", "406", 5)]
 
 
-def test_a_bad_event_is_told_by_its_number_and_the_others_are_stored(
+def test_a_bad_event_is_told_by_its_number_and_stored_to_become_a_dead_letter(
     post: Post, producer: StandInProducer
 ) -> None:
     answer = post(b"site=406|3,-5,4")
 
-    assert answer.status_code == 202
+    assert (answer.status_code, answer.json()["accepted"]) == (202, 2)
     (rejected,) = answer.json()["rejected"]
     assert (rejected["line"], rejected["errors"][0]["field"]) == (2, "/arrived")
-    assert len(producer.stored) == 2
+    stored = [(key, json.loads(value)["arrived"]) for _, key, value in producer.stored]
+    assert sorted(stored) == [("", -5), ("406", 3), ("406", 4)]
+
+
+def test_a_body_of_nothing_but_bad_events_is_stored_too(
+    post: Post, producer: StandInProducer
+) -> None:
+    answer = post(b"site=406|-5")
+
+    assert (answer.status_code, answer.json()["accepted"]) == (202, 0)
+    assert len(producer.stored) == 1
+
+
+def test_what_is_no_event_is_counted_in_the_answer_and_kept_nowhere(
+    post: Post, producer: StandInProducer
+) -> None:
+    assert post(b"site=406|-,3,-").json()["skipped"] == {"empty bars": 2}
+    assert len(producer.stored) == 1
+
+    answer = post(b"site=406|-")
+
+    assert (answer.status_code, answer.json()["accepted"]) == (200, 0)
+    assert len(producer.stored) == 1
 
 
 @pytest.mark.parametrize(

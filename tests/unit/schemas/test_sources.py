@@ -167,7 +167,7 @@ assert FAMILIES["queues"].lateness_seconds == 3600
 assert loader.topics()["queues"]["raw"] == "raw-queues" and raw_topics()["raw-queues"] == "queues"
 names = {loader.table_name(one) for one in loader.table_statements()}
 assert {"queues_15min", "batch_queues_15min", "sales_15min"} <= names
-assert [one.path for one in endpoints()][2] == "/v1/events/queues" and "queues" in conversions()
+assert [one.path for one in endpoints()][-1] == "/v1/events/queues" and "queues" in conversions()
 assert metric("waiting_time").numerator.family is FAMILIES["queues"]
 message = Path("tests/e2e/eleventh/example.json").read_bytes()
 sent = Input("raw-queues", 1, 7, 1782900000000, None, message)

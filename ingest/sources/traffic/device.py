@@ -1,0 +1,125 @@
+"""An interval as a device says it, which knows its serial and no store.
+
+The adapters of vendors' forms make such messages; the contract reads them by the stores file. So
+what a device sent before somebody had listed it lies as it came in a dead letter, and counts once
+it is replayed.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from ingest.contract.arrival import Rules
+from ingest.contract.vendor import DeviceSpan, NamedCounts, message
+from ingest.contract.wire import JsonObject
+from tally.errors import BadInstant, RejectedEvent
+from tally.identity import bare_serial
+from tally.instants import instant_text, parse_instant
+
+UNFINISHED = "intervals that were not over when they were sent"
+_FIELDS = ("sensor", "happened_at", "until", "sent", "counts")
+_UNITS = {"unix_s": timedelta(seconds=1), "unix_ms": timedelta(milliseconds=1)}
+_MOST_DIGITS = 20
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def told(
+    sensor: Any, span: DeviceSpan, counts: NamedCounts, clock: str = "rfc3339", **beside: Any
+) -> bytes:
+    """The message of one interval: serial, begin and end, counts by name, as the device said them.
+
+    Instants of another clock become texts where it is known: the normaliser takes what waits in
+    their order. `beside` is what else is worth keeping, and `sent`, when it was sent.
+    """
+    begins, ends = (_as_text(one, clock) for one in span)
+    sensor = bare_serial(sensor) if isinstance(sensor, str) else sensor
+    return message(sensor=sensor, happened_at=begins, until=ends, counts=counts, **beside)
+
+
+def plain(tree: JsonObject, rules: Rules) -> JsonObject:
+    """The same with a store: the fields of a message, as the stores file tells the device's.
+
+    Anything but a device's message stays as it is. What cannot be read stays as it came, for the
+    contract to name. Raises RejectedEvent: unknown_sensor, out_of_range.
+    """
+    if "store_id" in tree or "sensor" not in tree:
+        return tree
+    sensor = rules.sensor(tree["sensor"])
+    if sensor.store_id is None:
+        raise RejectedEvent(
+            "unknown_sensor",
+            "/sensor",
+            "/sensor: no store of the stores file has this serial; list it under `sensors` of its"
+            " store, then replay this letter",
+        )
+    entry = sensor.entry
+    if is_unfinished(tree.get("until"), tree.get("sent"), entry.clock):
+        raise RejectedEvent("out_of_range", "/until", "/until: lies after the instant of sending")
+    said = tree.get("happened_at"), tree.get("until")
+    begins, ends = (instant_of(one, entry.clock) for one in said)
+    return {
+        **{name: value for name, value in tree.items() if name not in _FIELDS},
+        "store_id": sensor.store_id,
+        "device_id": sensor.device_id,
+        "happened_at": instant_text(begins) if begins else said[0],
+        "interval_seconds": _seconds(ends - begins) if begins and ends else said[1],
+        **_persons("in", entry.entries, tree),
+        **_persons("out", entry.exits, tree),
+    }
+
+
+def is_unfinished(ends: Any, sent: Any, clock: str) -> bool:
+    """Whether the interval ends after it was sent, both as the device wrote them by its clock.
+
+    Sent again later it would have another count: a conflict, of which the first one stays.
+    """
+    over, told_at = instant_of(ends, clock), instant_of(sent, clock)
+    return over is not None and told_at is not None and over > told_at
+
+
+def instant_of(value: Any, clock: str) -> datetime | None:
+    """The instant (UTC) that a device wrote, RFC 3339 or by this clock; None for what is none."""
+    try:
+        if clock == "rfc3339" or (isinstance(value, str) and "T" in value):
+            return parse_instant(value, "") if isinstance(value, str) else None
+        return _EPOCH + _whole(value) * _UNITS[clock]
+    except (BadInstant, ValueError, ArithmeticError):
+        return None
+
+
+def _as_text(said: Any, clock: str) -> Any:
+    instant = instant_of(said, clock)
+    return said if instant is None else instant_text(instant)
+
+
+def _persons(field: str, names: Sequence[str], tree: JsonObject) -> JsonObject:
+    """The one count that has one of the names; nothing where none has.
+
+    Two stay a list, which no contract takes: nobody says which of them is meant.
+    """
+    pairs = _pairs(tree.get("counts"))
+    found = [count for name, count in pairs if name in names]
+    return {field: found if len(found) > 1 else found[0]} if found else {}
+
+
+def _pairs(counts: Any) -> list[list[Any]]:
+    """Of what lies in the raw topic, which somebody else may have written."""
+    listed = counts if isinstance(counts, list) else []
+    lists = [one for one in listed if isinstance(one, list)]
+    return [pair for pair in lists if len(pair) == 2]
+
+
+def _whole(value: Any) -> int:
+    """Raises ValueError for what is no whole number of a few digits."""
+    # Looked at before it is made a number: 1e999999999 is one of a billion digits.
+    if type(value) is Decimal and value.adjusted() < _MOST_DIGITS and value == int(value):
+        return int(value)
+    if type(value) is int or (isinstance(value, str) and len(value) < _MOST_DIGITS):
+        return int(value)
+    raise ValueError(value)
+
+
+def _seconds(length: timedelta) -> int | Decimal:
+    seconds = Decimal(length // timedelta(milliseconds=1)) / 1000
+    return int(seconds) if seconds == int(seconds) else seconds

@@ -1,0 +1,1 @@
+"""Forms in which people counters post their intervals, a file each."""

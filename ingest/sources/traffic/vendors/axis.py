@@ -1,0 +1,58 @@
+"""Axis people counters: the push "Axis Retail Data" (P8815-2, application 10).
+
+One body has the persons in and out of one camera, by interval. Source: Axis developer
+documentation, "P8815-2 3D people counter API".
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from ingest.contract.vendor import Skipped, VendorBody, an_object, counts, objects
+from ingest.contract.wire import JsonObject, parsed
+from ingest.sources.traffic.device import UNFINISHED, is_unfinished, told
+from tally.errors import RejectedEvent
+
+# Fields of the camera's other answers: persons since midnight, by its own clock.
+_CUMULATIVE = frozenset(("total_in", "total_out", "occupancy", "timestamp"))
+
+
+def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
+    """A message for each interval of people counts that was over when it was sent.
+
+    Raises RejectedEvent for a body that is no push of people counts.
+    """
+    tree = parsed(body.content, len(body.content))
+    _refuse_cumulative(tree)
+    serial = an_object(tree.get("sensor"), "/sensor").get("serial")
+    clock, sent = body.rules.sensor(serial).entry.clock, tree.get("utcSent")
+    measurements = an_object(tree.get("data"), "/data").get("measurements")
+    for at, measured in objects(measurements, "/data/measurements"):
+        if measured.get("kind") != "people-counts":
+            yield Skipped("measurements of another kind than people-counts")
+        elif is_unfinished(measured.get("utcTo"), sent, clock):
+            yield Skipped(UNFINISHED)
+        else:
+            yield _message(measured, f"{at}/items", serial, sent)
+
+
+def _message(measured: JsonObject, at: str, serial: Any, sent: Any) -> bytes:
+    items = measured.get("items")
+    # Beside the persons and never in their place: an adult more is a person that was counted.
+    adults = counts(items, at, "direction", "adults")
+    return told(
+        serial,
+        (measured.get("utcFrom"), measured.get("utcTo")),
+        counts(items, at, "direction", "count"),
+        sent=sent,
+        adults=[pair for pair in adults if pair[1] is not None] or None,
+    )
+
+
+def _refuse_cumulative(tree: JsonObject) -> None:
+    if "data" not in tree and not _CUMULATIVE.isdisjoint(tree):
+        raise RejectedEvent(
+            "wrong_type",
+            "",
+            "these are counts since midnight: one that is lost, or comes twice, would be counted"
+            ' as persons; let the camera push "Axis Retail Data" every 1, 5 or 15 minutes',
+        )

@@ -1,0 +1,58 @@
+"""Sensors of the stores file: which store a device of this serial counts for, and how it speaks."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from tally.errors import BadSettings
+from tally.identity import IDENTIFIER
+from tally.windows import WINDOW_SECONDS
+
+Clock = Literal["rfc3339", "unix_s", "unix_ms"]
+
+
+class SensorEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the file says of one sensor.
+
+    `device_id` is its name in records, by default its serial. `interval_seconds` is the one length
+    of its intervals: others are refused, for a device that was set from minutes to quarter hours
+    and sends a day again would be counted twice. `entries` and `exits` are the names that its
+    counts have for persons in and out, the other way round for one that was mounted so. `clock` is
+    how it writes instants: never guessed from their size.
+    """
+
+    device_id: str | None = None
+    interval_seconds: Annotated[int, msgspec.Meta(ge=1, le=WINDOW_SECONDS)] | None = None
+    entries: tuple[str, ...] = ("in", "fw")
+    exits: tuple[str, ...] = ("out", "bw")
+    clock: Clock = "rfc3339"
+
+
+def sensor_entries(where: str, fields: Any) -> dict[str, SensorEntry]:
+    """The sensors of one store by serial; `where` names file and store.
+
+    Raises BadSettings that names sensor, field and fix.
+    """
+    if not isinstance(fields, Mapping):
+        raise BadSettings(
+            f"{where}: sensors: serials with their fields are wanted, e.g. `accc00000001: {{}}`"
+        )
+    return {
+        str(serial): _entry(f"{where}: sensor {serial}", serial, fields[serial])
+        for serial in fields
+    }
+
+
+def _entry(where: str, serial: object, fields: Any) -> SensorEntry:
+    try:
+        # The file's scalars are texts.
+        entry = msgspec.convert(fields or {}, SensorEntry, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadSettings(f"{where}: {error}") from error
+    for name, value in (("the serial", serial), ("device_id", entry.device_id)):
+        if value is not None and not (isinstance(value, str) and IDENTIFIER.fullmatch(value)):
+            raise BadSettings(f"{where}: {name} is not 1 to 64 of A-Z a-z 0-9 . _ : -")
+    if both := {*entry.entries} & {*entry.exits}:
+        raise BadSettings(f"{where}: {min(both)!r} is among its entries and its exits")
+    return entry
