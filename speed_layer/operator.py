@@ -47,10 +47,15 @@ PAGE_KEY = T.StructType(
 
 # Kept in the state by the order of its fields, as a window is (window.py).
 class Kept(msgspec.Struct, array_like=True):
-    """What is kept of a partition beside its pages: its frontier, and which pages there are."""
+    """What is kept of a partition beside its pages.
+
+    Its frontier, which pages there are, by which definition they were made, and its floor.
+    """
 
     frontier: int = NEVER
     pages: list[PageKey] = []
+    definition: list[int] = []
+    floor: int = NEVER
 
 
 class WindowOperator(StatefulProcessor):
@@ -87,13 +92,12 @@ class WindowOperator(StatefulProcessor):
         # In order of offset again, in whichever order the shuffle has brought them: of two payloads
         # of one identity the first by offset counts.
         table = unpacked(stream for frame in rows for stream in frame["records"])
-        prefix = self._prefix(topic)
-        count = self._take(
-            self._families[topic], prefix, table.filter(pc.equal(table["left_out"], 0))
-        )
-        self._kept.update(
-            (_KEPT.encode(Kept(prefix.frontier, sorted(prefix.held))),),
-        )
+        family = self._families[topic]
+        prefix = self._prefix(family)
+        count = self._take(family, prefix, table.filter(pc.equal(table["left_out"], 0)))
+        pages, definition = sorted(prefix.held), _definition(family)
+        kept = Kept(prefix.frontier, pages, definition, prefix.floor)
+        self._kept.update((_KEPT.encode(kept),))
         offset, crc = last_read(table)
         ack = Ack(
             topic,
@@ -103,7 +107,7 @@ class WindowOperator(StatefulProcessor):
             crc,
             late=prefix.late,
             frontier=prefix.frontier,
-            **_left_out(table),
+            **_left_out(table, prefix.below),
         )
         yield batch_of([ack]).to_pandas()
 
@@ -119,10 +123,14 @@ class WindowOperator(StatefulProcessor):
             with self._sink() as sink:
                 sink.flush()
 
-    def _prefix(self, topic: str) -> Prefix:
+    def _prefix(self, family: Family) -> Prefix:
         value = self._kept.get()
         kept = msgspec.msgpack.decode(value[0], type=Kept) if value else Kept()
-        return Prefix(self._lateness[topic], self._pages, kept.frontier, set(kept.pages))
+        lateness, held = self._lateness[family.topic], set(kept.pages)
+        prefix = Prefix(lateness, self._pages, kept.frontier, held, floor=kept.floor)
+        if kept.definition != _definition(family):
+            prefix.forget()
+        return prefix
 
     def _take(self, family: Family, prefix: Prefix, table: pa.Table) -> int:
         """How many rows the records have changed.
@@ -206,10 +214,17 @@ def _epoch(family: Family, day: int) -> int:
     return family.epochs.of(FIRST_DAY + timedelta(day)) if family.raised else family.epoch
 
 
-def _left_out(table: pa.Table) -> dict[str, int]:
-    """How many records each reason has left out."""
+def _definition(family: Family) -> list[int]:
+    """What the rows of a family are told apart by, when they are computed in another way."""
+    raised = ((one.first.toordinal(), one.last.toordinal(), one.epoch) for one in family.raised)
+    return [family.epoch, *(number for one in raised for number in one)]
+
+
+def _left_out(table: pa.Table, below: int) -> dict[str, int]:
+    """How many records each reason has left out, `below` of them the partition's own floor."""
     counts = np.bincount(
         table["left_out"].to_numpy(),
         minlength=len(LEFT_OUT),
     ).tolist()
-    return dict(zip(LEFT_OUT[1:], counts[1:], strict=True))
+    told = dict(zip(LEFT_OUT[1:], counts[1:], strict=True))
+    return told | {"below_floor": told["below_floor"] + below}

@@ -47,6 +47,7 @@ class Prefix:
     `pages` are kept elsewhere, by (start of the window, number); `held` says which there are.
 
     `frontier` is the latest instant of any record so far, `lateness` a span, both in milliseconds.
+    Records of windows that begin before `floor` are not counted: `below` of the last ones taken.
     """
 
     lateness: int
@@ -54,6 +55,20 @@ class Prefix:
     frontier: int = NEVER
     held: set[PageKey] = field(default_factory=set)
     late: int = 0
+    floor: int = NEVER
+    below: int = 0
+
+    def forget(self) -> None:
+        """Begin anew behind every window that a record so far can be of.
+
+        For another computation: what an open window holds was made by the one before, and of its
+        records nothing is left but their identities. The rebuild has them.
+        """
+        for key in self.held:
+            del self.pages[key]
+        self.held.clear()
+        # No record so far is later than the frontier: the next window will be seen whole.
+        self.floor = self.frontier - self.frontier % WINDOW_MILLIS + WINDOW_MILLIS
 
     def take(self, records: Records) -> Iterator[WindowRow]:
         """The rows of each window that the records change, one window after the other.
@@ -67,9 +82,10 @@ class Prefix:
         # By the end of the window and not by the event itself: in an open window an event counts
         # however old it is, and once one is dropped all later ones of its window are.
         on_time = starts + WINDOW_MILLIS > reached[:-1] - self.lateness
+        whole = starts >= self.floor
         self.frontier = int(reached[-1])
-        self.late = int((~on_time).sum())
-        yield from self._count(records, starts, np.flatnonzero(on_time))
+        self.late, self.below = int((~on_time & whole).sum()), int((~whole).sum())
+        yield from self._count(records, starts, np.flatnonzero(on_time & whole))
         # Only now: a window that this very micro-batch has closed takes what came before that.
         for key in [key for key in self.held if self._has_closed(key)]:
             del self.pages[key]

@@ -144,6 +144,22 @@ def test_rows_of_a_window_follow_each_other_with_one_count_of_events(
             assert before.events <= row.events
 
 
+@given(logs, st.integers(0, 40), st.lists(st.integers(0, 40), max_size=8))
+def test_state_of_another_computation_leaves_its_windows_alone_and_counts_the_next_ones_whole(
+    log: list[Sold], position: int, cuts: list[int]
+) -> None:
+    before = taken(log[:position], cuts)[2]
+    before.forget()
+    told = list(before.take(records_of(log[position:])))
+
+    rows = {(one.store, one.start, one.axes[0]): (one.events, one.parts) for one in told}
+    whole = by_the_rule(log)[0]
+    assert rows == {key: row for key, row in whole.items() if key[1] >= before.floor}
+    assert before.below == sum(one.start < before.floor for one in log[position:])
+    # Nothing before it was of a window that is counted.
+    assert all(one.start < before.floor for one in log[:position])
+
+
 def behind_a_floor(
     log: Sequence[Sold], position: int, cuts: Sequence[int], make: Callable[..., Prefix] = Prefix
 ) -> tuple[Rows, Rows]:
