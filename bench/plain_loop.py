@@ -50,9 +50,12 @@ class Sale(msgspec.Struct):
     currency: str
     receipts: int
     gross_minor: int
+    discounts_minor: int
     returns_minor: int
     voids_minor: int
     units_milli: int
+    returned_receipts: int
+    non_sales_minor: int
 
 
 class LoopWindow:

@@ -94,7 +94,8 @@ class WindowOperator(StatefulProcessor):
         table = unpacked(stream for frame in rows for stream in frame["records"])
         family = self._families[topic]
         prefix = self._prefix(family)
-        count = self._take(family, prefix, table.filter(pc.equal(table["left_out"], 0)))
+        counted = table.filter(pc.equal(table["left_out"], 0))
+        count = self._take(family, prefix, counted)
         pages, definition = sorted(prefix.held), _definition(family)
         kept = Kept(prefix.frontier, pages, definition, prefix.floor)
         self._kept.update((_KEPT.encode(kept),))
@@ -216,8 +217,10 @@ def _epoch(family: Family, day: int) -> int:
 
 def _definition(family: Family) -> list[int]:
     """What the rows of a family are told apart by, when they are computed in another way."""
-    raised = ((one.first.toordinal(), one.last.toordinal(), one.epoch) for one in family.raised)
-    return [family.epoch, *(number for one in raised for number in one)]
+    told = [family.epoch]
+    for one in family.raised:
+        told += [one.first.toordinal(), one.last.toordinal(), one.epoch]
+    return told
 
 
 def _left_out(table: pa.Table, below: int) -> dict[str, int]:

@@ -84,7 +84,8 @@ class Prefix:
         on_time = starts + WINDOW_MILLIS > reached[:-1] - self.lateness
         whole = starts >= self.floor
         self.frontier = int(reached[-1])
-        self.late, self.below = int((~on_time & whole).sum()), int((~whole).sum())
+        self.below = int((~whole).sum())
+        self.late = int((~on_time & whole).sum())
         yield from self._count(records, starts, np.flatnonzero(on_time & whole))
         # Only now: a window that this very micro-batch has closed takes what came before that.
         for key in [key for key in self.held if self._has_closed(key)]:

@@ -28,6 +28,7 @@ DECIDE = {
     "speed_layer/views.py": {"told", "_left_out", "MOST_AHEAD"},
     "tally/windows.py": {"WINDOW_SECONDS", "WINDOW_MILLIS"},
     "batch_layer/views/fates.py": {"record_fates", "window_members"},
+    "tally/identity.py": {"REVERSAL"},
 }
 Sources = Mapping[str, str]
 

@@ -9,6 +9,8 @@ from tally.algebra.parts import MOST_PART
 
 # `.` and `..` are no ids: as names of folders they would lead elsewhere.
 IDENTIFIER = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._:-]{1,64}", re.ASCII)
+# What an event's identity begins with that takes another one back.
+REVERSAL = "void:"
 _ADDRESS = re.compile(r"(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}", re.ASCII)
 _ORDERED = msgspec.json.Encoder(order="deterministic")
 
@@ -22,6 +24,15 @@ def event_id(source: str, *ids: str) -> str:
     'pos:1:123:0%3A4:2'
     """
     return ":".join([source, *map(_part, ids)])
+
+
+def reversal_id(target: str) -> str:
+    """event_id of what takes back the event `target`; one for each, so that a second is a conflict.
+
+    >>> reversal_id("pos:1:123:0:42")
+    'void:pos:1:123:0:42'
+    """
+    return f"{REVERSAL}{target}"
 
 
 def interval_id(source: str, store_id: str, device_id: str, happened_at: str) -> str:

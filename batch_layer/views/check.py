@@ -16,7 +16,9 @@ from pyspark.sql import DataFrame
 from batch_layer.views.held import HeldReader, HeldRow, StoreDay
 from runtime.arrow import rows_of
 from runtime.day_spans import DaySpan
+from tally.errors import TallyError
 from tally.families import Family
+from tally.instants import from_millis, instant_text
 from tally.settings import Settings
 
 SHOWN = 3
@@ -89,6 +91,26 @@ class CheckedGeneration(msgspec.Struct, array_like=True):
         """The store's events of these days name the value of the axis."""
         of_store = self.axes.setdefault(axis, {}).setdefault(store, {})
         _widen(of_store, value, span)
+
+
+def refuse_unequal(found: Sequence[Unequal], family: Family, token: int) -> None:
+    """Raise TallyError unless Cassandra holds in every window what the counted records sum to.
+
+    The sums are computed without members and sets.
+    """
+    if found:
+        windows = "; ".join(
+            f"store {one.store} {instant_text(from_millis(one.start))} has "
+            + ", ".join(
+                f"{name} {value}"
+                for name, value in zip(("events", *family.sums), one.balance, strict=True)
+            )
+            for one in found
+        )
+        raise TallyError(
+            f"rebuild {token} of {family.name}: rows differ from the records: {windows};"
+            " nothing was published"
+        )
 
 
 def check_generation(

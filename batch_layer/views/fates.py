@@ -9,13 +9,27 @@ from pyspark.sql import functions as F
 from tally.algebra.parts import Count, Part
 from tally.families import Family
 from tally.frames import contributions, members_per_window
+from tally.identity import REVERSAL
 from tally.windows import WINDOW
 
 COUNTED, DUPLICATE, CONFLICT, UNREADABLE = "counted", "duplicate", "conflict", "unreadable"
+# Of those that are counted: what takes back an event that has not come.
+WAITING = "waiting"
 # Sums over all windows and stores pass 64 bits where no window does, and Spark's ANSI arithmetic
 # makes an error of that, at each try.
 WIDE = "decimal(38,0)"
 FATES = (COUNTED, DUPLICATE, CONFLICT, UNREADABLE)
+_COLUMNS = (
+    "store_id",
+    "event_id",
+    "fingerprint",
+    "happened_at",
+    "event_date",
+    "partition",
+    "offset",
+    "committed_at",
+)
+_OF_FIRST = ("fingerprint", "window_start", "event_date", "offset")
 _WINDOW_MICROS = int(WINDOW.total_seconds() * 1e6)
 
 
@@ -36,52 +50,74 @@ def record_fates(master: DataFrame) -> DataFrame:
          event_date, partition, offset, committed_at timestamp.
     Out: one row per distinct (partition, offset): the same columns, window_start, fate, first_date
          (day of the first copy), elsewhere boolean (the first copy lies in another window: counts
-         in `events` here, not in the values).
+         in `events` here, not in the values), taken_back boolean (counted, but not in the values),
+         reversed_by struct<offset, event_date> (what takes the event back), waiting boolean (it
+         takes back what has not come).
     Rule: identity is (source, store_id, event_id); the first by offset is counted; the same
           fingerprint again is a duplicate. Unreadable is what the master holds without an event_id.
+          `void:X` takes X back, in whichever order they come: neither adds to its window.
     """
-    columns = (
-        "store_id",
-        "event_id",
-        "fingerprint",
-        "happened_at",
-        "event_date",
-        "partition",
-        "offset",
-        "committed_at",
-    )
     # One record is what lies at one place of the log: by it the result does not hang on the
     # master's holding each once.
     records = (
-        master.select(*columns)
+        master.select(*_COLUMNS)
         .dropDuplicates(["partition", "offset"])
         .withColumn("window_start", _window_start("happened_at"))
     )
-    # Over the whole master: by the records of the rebuilt days alone a copy on another day would be
-    # counted once more there.
-    is_unreadable = F.col("event_id").isNull()
-    # Each unreadable record is an identity of its own, else one task would sort a flood of them.
-    identity = Window.partitionBy(
-        "store_id", "event_id", F.when(is_unreadable, F.col("offset"))
-    ).orderBy("offset")
-    firsts = {
-        name: F.first(name).over(identity)
-        for name in ("fingerprint", "window_start", "event_date", "offset")
-    }
-    is_first = F.col("offset") == firsts["offset"]
-    is_same = F.col("fingerprint") == firsts["fingerprint"]
-    fate = (
-        F.when(is_unreadable, UNREADABLE)
-        .when(is_first, COUNTED)
-        .when(is_same, DUPLICATE)
-        .otherwise(CONFLICT)
+    judged = _beside_first_copies(records).withColumn(
+        "fate",
+        F.when(F.col("event_id").isNull(), UNREADABLE)
+        .when(F.col("offset") == F.col("first_offset"), COUNTED)
+        .when(F.col("fingerprint") == F.col("first_fingerprint"), DUPLICATE)
+        .otherwise(CONFLICT),
     )
-    return records.select(
-        *columns,
+    is_counted = F.col("fate") == COUNTED
+    is_one_of_two = F.col("is_reversal") | F.col("reversal").isNotNull()
+    is_elsewhere = ~F.col("window_start").eqNullSafe(F.col("first_window_start"))
+    return judged.select(
+        *_COLUMNS,
         "window_start",
-        fate.alias("fate"),
-        firsts["event_date"].alias("first_date"),
-        (~F.col("window_start").eqNullSafe(firsts["window_start"])).alias("elsewhere"),
+        "fate",
+        F.col("first_event_date").alias("first_date"),
+        is_elsewhere.alias("elsewhere"),
+        F.when(is_counted, F.col("reversal")).alias("reversed_by"),
+        (is_counted & is_one_of_two).alias("taken_back"),
+        (is_counted & F.col("is_reversal") & F.col("is_without_event")).alias(WAITING),
+    )
+
+
+def _beside_first_copies(records: DataFrame) -> DataFrame:
+    """Each record beside what the first copy of its identity said, and what takes it back.
+
+    In:  _COLUMNS and window_start of all days: by the records of some days alone a copy on another
+         day would be counted once more there.
+    Out: the same; first_fingerprint, first_window_start, first_event_date, first_offset;
+         is_reversal boolean: it takes another event back; is_without_event boolean: nothing else is
+         there of that event; reversal struct<offset, event_date>: what takes the record back.
+    """
+    is_reversal = F.coalesce(F.col("event_id").startswith(REVERSAL), F.lit(False))
+    taken = F.substr("event_id", F.lit(len(REVERSAL) + 1))
+    event = F.when(is_reversal, taken).otherwise(F.col("event_id"))
+    # Each unreadable record is an identity of its own, else one task would sort a flood of them.
+    number = F.when(F.col("event_id").isNull(), F.col("offset"))
+    # What takes an event back lies behind all copies of it, so that one sort serves both.
+    together = Window.partitionBy("store_id", event, number).orderBy(is_reversal, "offset")
+    everything = together.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+
+    def first(name: str) -> Column:
+        of_reversals = F.first(F.when(is_reversal, F.col(name)), ignorenulls=True)
+        of_event = F.first(name)
+        first_one = F.when(is_reversal, of_reversals.over(together))
+        return first_one.otherwise(of_event.over(together))
+
+    place = F.struct("offset", "event_date")
+    reversal = F.min(F.when(is_reversal, place)).over(everything)
+    return records.select(
+        "*",
+        *(first(name).alias(f"first_{name}") for name in _OF_FIRST),
+        is_reversal.alias("is_reversal"),
+        F.first(is_reversal).over(together).alias("is_without_event"),
+        F.when(~is_reversal, reversal).alias("reversal"),
     )
 
 
@@ -94,24 +130,49 @@ def _window_start(instant: str) -> Column:
 def window_members(master: DataFrame, fates: DataFrame, family: Family) -> DataFrame:
     """tally.frames.members_per_window() of the given records.
 
-    Events whose first copy lies elsewhere are marked excluded.
+    Events whose first copy lies elsewhere, and what is taken back with what takes it back, are
+    marked excluded. What waits for an event that it takes back adds nothing anywhere.
 
     In:  master records (the wanted days) with value, partition, offset; record_fates() of all days.
     Out: as members_per_window(): one row per (store_id, window) with its members.
     """
-    excluded = fates.where("elsewhere").select(
+    excluded = fates.where("elsewhere OR taken_back").select(
         "partition",
         "offset",
+        WAITING,
         F.lit(True).alias("excluded"),
     )
     events = contributions(_readable(master), family)
-    # Conflicts are few: the join must not move the records.
+    # Conflicts and voids are few: the join must not move the records.
     marked = events.join(
         F.broadcast(excluded),
         on=["partition", "offset"],
         how="left",
-    ).fillna(False, subset=["excluded"])
-    return members_per_window(marked, family)
+    ).fillna(False, subset=["excluded", WAITING])
+    # Nothing is taken off the speed layer's row for one that waits: it may know the receipt by now.
+    parts = {name: _unless_waiting(name) for name in family.part_names}
+    return members_per_window(marked.withColumns(parts), family)
+
+
+def _unless_waiting(part: str) -> Column:
+    nothing = F.lit(0).cast("bigint")
+    return F.when(F.col(WAITING), nothing).otherwise(F.col(part))
+
+
+def linked_days(fates: DataFrame) -> DataFrame:
+    """Days of which one says something of a record of the other.
+
+    In:  record_fates().
+    Out: said, of date: the day of a conflict and that of its first copy; the day of what takes an
+         event back and that of the event.
+    """
+    conflicts = fates.where("elsewhere").select(
+        F.col("event_date").alias("said"), F.col("first_date").alias("of")
+    )
+    reversals = fates.where("reversed_by IS NOT NULL").select(
+        F.col("reversed_by.event_date").alias("said"), F.col("event_date").alias("of")
+    )
+    return conflicts.union(reversals)
 
 
 def untold(fates: DataFrame, pinned: DataFrame) -> DataFrame:
@@ -152,11 +213,13 @@ def expected_windows(
     )
     considered = readable.groupBy("store_id", window).agg(
         F.countDistinct("event_id").alias("events"),
+        # By what takes a record back too, which may lie on any day.
         F.max(
-            F.col("offset") >= F.coalesce("pinned", F.lit(0)),
+            F.greatest("offset", "reversed_by.offset") >= F.coalesce("pinned", F.lit(0)),
         ).alias("touched"),
     )
-    counted = fates.where(F.col("fate") == COUNTED).select("partition", "offset", window)
+    is_counted = (F.col("fate") == COUNTED) & ~F.col("taken_back")
+    counted = fates.where(is_counted).select("partition", "offset", window)
     # Coordinates that the master holds twice are one record.
     once = contributions(_readable(master), family).dropDuplicates(["partition", "offset"])
     parts = once.join(counted, on=["partition", "offset"]).groupBy("store_id", "window_start")

@@ -11,9 +11,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from batch_layer.views.announcements import MOST_MESSAGE_BYTES, Announcements
-from batch_layer.views.check import Unequal, check_generation
+from batch_layer.views.check import check_generation, refuse_unequal
 from batch_layer.views.coverage import Coverage, backfilled_days, read_gaps
-from batch_layer.views.fates import expected_windows, record_fates, untold, window_members
+from batch_layer.views.fates import (
+    WAITING,
+    expected_windows,
+    linked_days,
+    record_fates,
+    untold,
+    window_members,
+)
 from batch_layer.views.outbox import Outbox
 from batch_layer.views.pin import Pin, pin_master
 from batch_layer.views.pointer import PointerTable, RebuildRun
@@ -26,11 +33,10 @@ from runtime.clock import brokers_now
 from runtime.connect import kafka_producer
 from runtime.sources import FAMILIES
 from tally.epochs import Epochs
-from tally.errors import TallyError
 from tally.families import Family
 from tally.frames import window_rows
 from tally.generation import Generation
-from tally.instants import from_millis, instant_text
+from tally.instants import instant_text
 from tally.keys import digest_key
 from tally.settings import Settings
 
@@ -158,11 +164,11 @@ def _days(wanted: WantedDays, family: Family, pinned: _Pinned) -> list[date]:
     reach = Reach(family.epochs, pinned.coverage, pinned.survey.until())
     if wanted.mode == "full":
         return newest(all_days(reach, pinned.current))
-    conflicts: list[tuple[date, date]] = []
-    if pinned.survey.count("elsewhere"):
-        both = pinned.fates.where("elsewhere").select("event_date", "first_date").distinct()
-        conflicts = [(row[0], row[1]) for row in both.toLocalIterator()]
-    return newest(dirty_days(reach, pinned.current, conflicts))
+    linked: list[tuple[date, date]] = []
+    if pinned.survey.count("elsewhere", "reversed"):
+        both = linked_days(pinned.fates).distinct()
+        linked = [(row[0], row[1]) for row in both.toLocalIterator()]
+    return newest(dirty_days(reach, pinned.current, linked))
 
 
 def _write(
@@ -190,6 +196,8 @@ def _write(
     if uncounted:
         _tell_uncounted(job, family, chosen, untold(fates, _pins(job, pinned)))
     note_ledger(job.session, family, token, pinned.survey.ledger())
+    if waiting := pinned.survey.count(WAITING):
+        _say(f"{family.name}: {waiting:,} voids wait for the receipt that they take back")
     if suspects:
         _say(
             f"{family.name}: {suspects} tills and days whose receipt numbers seem to have begun"
@@ -214,7 +222,7 @@ def _write_rows(
     # Another definition makes every row another one.
     expected = expected_windows(chosen, fates, _pins(job, pinned, family.epochs), family)
     checked = check_generation(expected, job.settings, family, token, earlier)
-    _refuse_unequal(checked.unequal, family, token)
+    refuse_unequal(checked.unequal, family, token)
     _say(
         f"{family.name}: {checked.windows:,} windows read back, each holds what its records sum to"
     )
@@ -250,26 +258,6 @@ def _pins(job: RebuildJob, pinned: _Pinned, epochs: Epochs | None = None) -> Dat
     typed = zip(columns, _PIN.types, strict=True)
     arrays = [pa.array(column, kind) for column, kind in typed]
     return job.spark.createDataFrame(pa.table(arrays, schema=_PIN))
-
-
-def _refuse_unequal(found: Sequence[Unequal], family: Family, token: int) -> None:
-    """Raise TallyError unless Cassandra holds in every window what the counted records sum to.
-
-    The sums are computed without members and sets.
-    """
-    if found:
-        windows = "; ".join(
-            f"store {one.store} {instant_text(from_millis(one.start))} has "
-            + ", ".join(
-                f"{name} {value}"
-                for name, value in zip(("events", *family.sums), one.balance, strict=True)
-            )
-            for one in found
-        )
-        raise TallyError(
-            f"rebuild {token} of {family.name}: rows differ from the records: {windows};"
-            " nothing was published"
-        )
 
 
 def _tell_uncounted(job: RebuildJob, family: Family, chosen: DataFrame, which: DataFrame) -> None:

@@ -9,6 +9,7 @@ from cassandra.cluster import Session
 from cassandra.query import BoundStatement
 
 from batch_layer.views.check import CheckedGeneration
+from batch_layer.views.fates import WAITING
 from runtime.day_spans import activity_table, axis_table
 from runtime.writes import write_groups, write_rows
 from tally.families import Family
@@ -43,7 +44,7 @@ def note_ledger(
 
     Nothing is erased yet: erased is 0.
     """
-    columns = ("partition", "committed", "counted", "duplicate", "conflict", "unreadable")
+    columns = ("partition", "committed", "counted", "duplicate", "conflict", "unreadable", WAITING)
     text = (
         f"INSERT INTO batch_ledger (family, generation, {', '.join(columns)}, erased)"
         f" VALUES (?, ?, {', '.join('?' * len(columns))}, 0)"

@@ -50,14 +50,14 @@ def all_days(reach: Reach, published: Mapping[date, Generation]) -> set[date]:
 
 
 def dirty_days(
-    reach: Reach, published: Mapping[date, Generation], conflicts: Collection[tuple[date, date]]
+    reach: Reach, published: Mapping[date, Generation], linked: Collection[tuple[date, date]]
 ) -> set[date]:
     """Days whose published rows lack something that a rebuild now would have.
 
     A day is dirty when it has records beyond its generation's pin; when it was never built, also
     one without records (its zeros are true ones); when it claims something else than a rebuild now
-    would; when its definition epoch is another one. conflicts: (day of the record, day of its first
-    copy): both are dirty together.
+    would; when its definition epoch is another one. linked: (day of the record, day of its first
+    copy, or of what it takes back): both are dirty together.
 
     Epoch 1, one partition, first arrival on the 1st, everything read until the 3rd at 10:20:
 
@@ -75,7 +75,7 @@ def dirty_days(
         for day in all_days(reach, published)
         if day not in published or _is_outdated(published[day], reach)
     }
-    return dirty | {first for own, first in conflicts if own in dirty}
+    return dirty | {first for own, first in linked if own in dirty}
 
 
 def newest(days: Collection[date]) -> list[date]:

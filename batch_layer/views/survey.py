@@ -12,7 +12,7 @@ from typing import Any, Self
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from batch_layer.views.fates import CONFLICT, FATES, UNREADABLE
+from batch_layer.views.fates import CONFLICT, FATES, UNREADABLE, WAITING
 from tally.instants import from_millis
 
 LedgerLine = Mapping[str, Any]
@@ -23,8 +23,8 @@ def surveyed(fates: DataFrame) -> DataFrame:
 
     In:  record_fates() of all days.
     Out: event_date, partition, until (first offset beyond), committed, counted, duplicate,
-         conflict, unreadable, elsewhere bigint; first_arrival bigint (milliseconds since 1970; null
-         where nothing can be read).
+         conflict, unreadable, elsewhere, reversed, waiting bigint; first_arrival bigint
+         (milliseconds since 1970; null where nothing can be read).
     """
     its_fate = F.col("fate")
     counts = [F.count_if(its_fate == fate).alias(fate) for fate in FATES]
@@ -41,6 +41,8 @@ def surveyed(fates: DataFrame) -> DataFrame:
         F.count(F.lit(1)).alias("committed"),
         *counts,
         F.count_if("elsewhere").alias("elsewhere"),
+        F.count_if(F.col("reversed_by").isNotNull()).alias("reversed"),
+        F.count_if(WAITING).alias(WAITING),
         arrival.alias("first_arrival"),
     )
 
@@ -88,10 +90,10 @@ class Survey:
         return self.count(CONFLICT, UNREADABLE, days=days)
 
     def ledger(self) -> list[dict[str, int]]:
-        """For each partition, ascending, how many records: committed, and of each fate."""
+        """For each partition, ascending, how many records: committed, of each fate, and waiting."""
         totals: dict[int, Counter[str]] = {}
         for line in self.lines:
             totals.setdefault(line["partition"], Counter()).update(
-                {name: line[name] for name in ("committed", *FATES)}
+                {name: line[name] for name in ("committed", *FATES, WAITING)}
             )
         return [{"partition": number, **totals[number]} for number in sorted(totals)]

@@ -67,6 +67,8 @@ class Rules:
     numberings: Mapping[str, Numbering] = field(default_factory=dict)
     home: Path = Path(".tally")
     sensors: Mapping[str, Sensor] = field(default_factory=dict)
+    zones: Mapping[str, ZoneInfo] = field(default_factory=dict)
+    default_zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
 
     @classmethod
     def of(cls, settings: Settings) -> "Rules":
@@ -98,11 +100,17 @@ class Rules:
             },
             home=settings.home,
             sensors=_sensors(stores, default_zone),
+            zones=_zones(stores),
+            default_zone=default_zone,
         )
 
     def currency_of(self, store_id: str) -> str:
         """Currency of a store's receipts that name none."""
         return self.currencies.get(store_id, self.default_currency)
+
+    def zone_of(self, store_id: str) -> ZoneInfo:
+        """The zone of a store's clock."""
+        return self.zones.get(store_id, self.default_zone)
 
     def epoch_of(self, store_id: str, happened_at: datetime) -> str:
         """Numbering epoch of a store's receipts that name none."""
@@ -143,6 +151,10 @@ class Arrival:
     def received_text(self) -> str:
         """received_at as the canonical record carries it."""
         return instant_text(self.received_at)
+
+
+def _zones(stores: Mapping[str, StoreEntry]) -> dict[str, ZoneInfo]:
+    return {name: ZoneInfo(store.tz) for name, store in stores.items() if store.tz}
 
 
 def _sensors(stores: Mapping[str, StoreEntry], default_zone: ZoneInfo) -> dict[str, Sensor]:

@@ -4,10 +4,10 @@ Each gives the normalised value or raises RejectedEvent with reason, pointer and
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Context, Decimal, Inexact
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from ingest.contract.arrival import Arrival, Rules
 from ingest.contract.wire import pointer
@@ -34,6 +34,7 @@ _REASONS = {
 }
 
 Fields = Mapping[str, Any]
+_Word = TypeVar("_Word", bound=str)
 
 
 def required(fields: Fields, name: str, at: str = "") -> Any:
@@ -49,25 +50,27 @@ def required(fields: Fields, name: str, at: str = "") -> Any:
 def happened(fields: Fields, arrival: Arrival, rules: Rules) -> datetime:
     """happened_at in UTC, never later than the arrival plus the tolerance. Raises RejectedEvent."""
     value = required(fields, "happened_at")
-    if type(value) is not str:
-        raise RejectedEvent(
-            "wrong_type",
-            "/happened_at",
-            "/happened_at: an RFC 3339 text like 2017-09-19T22:48:03+00:00 is wanted",
-        )
-    try:
-        instant = parse_instant(value, "/happened_at")
-    except BadInstant as error:
-        raise RejectedEvent(_REASONS[error.kind], "/happened_at", str(error)) from error
+    found = instant(value, "/happened_at")
     # By the record's own arrival, not by the clock of this run: a replay must decide alike.
-    if instant - arrival.received_at > rules.future_tolerance:
+    if found - arrival.received_at > rules.future_tolerance:
         arrived = instant_text(arrival.received_at)
         raise RejectedEvent(
             "future_time",
             "/happened_at",
             f"/happened_at: {value} lies after its arrival at {arrived}",
         )
-    return instant
+    return found
+
+
+def instant(value: Any, at: str) -> datetime:
+    """An RFC 3339 instant, in UTC. Raises RejectedEvent: wrong_type, timestamp_…"""
+    if type(value) is not str:
+        wanted = "an RFC 3339 text like 2017-09-19T22:48:03+00:00 is wanted"
+        raise RejectedEvent("wrong_type", at, f"{at}: {wanted}")
+    try:
+        return parse_instant(value, at)
+    except BadInstant as error:
+        raise RejectedEvent(_REASONS[error.kind], at, str(error)) from error
 
 
 def refuse_crossing(start: datetime, seconds: int) -> None:
@@ -197,6 +200,24 @@ def currency_code(value: Any, at: str) -> str:
         raise RejectedEvent(
             "out_of_range", at, f"{at}: {_shown(value)} is no currency of ISO 4217, e.g. USD"
         )
+    return value
+
+
+def one_of(value: Any, at: str, taken: Sequence[_Word]) -> _Word:
+    """One of some words. Raises RejectedEvent: wrong_type, out_of_range."""
+    if type(value) is not str:
+        raise RejectedEvent("wrong_type", at, f"{at}: text is wanted, got {_shown(value)}")
+    if value not in taken:
+        raise RejectedEvent(
+            "out_of_range", at, f"{at}: {_shown(value)} is none of {', '.join(taken)}"
+        )
+    return cast(_Word, value)
+
+
+def flag(value: Any, at: str) -> bool:
+    """true or false. Raises RejectedEvent wrong_type."""
+    if type(value) is not bool:
+        raise RejectedEvent("wrong_type", at, f"{at}: true or false is wanted, got {_shown(value)}")
     return value
 
 

@@ -26,7 +26,8 @@ class Ledgers:
 
     late_pending: events that the master holds and the speed rows lack, of `events` events in
     `windows` windows. unserved: windows of published generations that are not what the master
-    holds up to their pins: 0. Both are of all families.
+    holds up to their pins: 0. left_out: records that add nothing, by the rule that says so;
+    waiting: voids of what has not come. All are of all families.
     """
 
     raw: list[RawLedger]
@@ -35,6 +36,8 @@ class Ledgers:
     events: int
     windows: int
     late_pending: int
+    left_out: dict[str, int]
+    waiting: int
     unserved: int
     gaps: Sequence[GapFinding]
     tills: Sequence[TillFinding]
@@ -76,9 +79,18 @@ def read_ledgers(settings: Settings, session: Session) -> Ledgers:
             len(generation_differences(session, master, FAMILIES[name], of))
             for name, of in claims.items()
         ),
+        left_out=_left_out(master),
+        waiting=sum(map(master.waiting, FAMILIES)),
         gaps=read_gaps(session),
         tills=read_tills(session),
     )
+
+
+def _left_out(master: Master) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for name in FAMILIES:
+        found.update(master.left_out(name))
+    return dict(found)
 
 
 def _raw_ledgers(

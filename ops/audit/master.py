@@ -14,6 +14,7 @@ from ops.audit.topics import OffsetSpan
 from tally.algebra.merge import Axes, Parts
 from tally.errors import TallyError
 from tally.families import Family
+from tally.identity import REVERSAL
 from tally.settings import Settings
 from tally.windows import WINDOW
 
@@ -38,6 +39,25 @@ _COPIES = """
                            row_number() OVER identity AS copy
                     FROM (SELECT DISTINCT ON ("partition", "offset") * FROM master WHERE source = ?)
                     WINDOW identity AS (PARTITION BY store_id, event_id ORDER BY "offset"))
+"""
+# An event and what takes it back add nothing; of a generation as far as it has seen both.
+_VALUED = f"""{_COPIES},
+    reversals AS (SELECT store_id, substr(event_id, {len(REVERSAL) + 1}) AS event_id,
+                         "offset" AS reversed_at
+                  FROM copies WHERE copy = 1 AND starts_with(event_id, '{REVERSAL}')),
+    valued AS (SELECT copies.*, reversed_at
+               FROM copies LEFT JOIN reversals USING (store_id, event_id)
+               WHERE copy = 1 AND NOT starts_with(event_id, '{REVERSAL}'))
+"""
+_WAITING = f"""{_VALUED}
+    SELECT count(*) FROM reversals
+    ANTI JOIN (SELECT store_id, event_id FROM copies WHERE copy = 1) USING (store_id, event_id)
+"""
+# Looked for as text first: hardly any record has the field, and each would have to be parsed.
+_LEFT_OUT = f"""{_COPIES}
+    SELECT rule, count(*) FROM (SELECT json_extract_string(value, '$.rule') AS rule FROM copies
+        WHERE copy = 1 AND event_id IS NOT NULL AND contains(value, '"rule":'))
+    WHERE rule IS NOT NULL GROUP BY rule ORDER BY rule
 """
 _FATES = f"""{_COPIES}
     SELECT "partition", count(*) FILTER (event_id IS NOT NULL AND copy = 1),
@@ -172,6 +192,15 @@ class Master:
             }
         return found
 
+    def left_out(self, family: str) -> dict[str, int]:
+        """How many counted records add nothing, by the rule that says so."""
+        return dict(self._database.execute(_LEFT_OUT, [family]).fetchall())
+
+    def waiting(self, family: str) -> int:
+        """How many counted records take back what the master does not hold."""
+        found = self._database.execute(_WAITING, [family]).fetchall()
+        return sum(count for (count,) in found)
+
     def _of_spans(
         self, query: str, family: str, spans: Mapping[int, OffsetSpan]
     ) -> Sequence[tuple[int, ...]]:
@@ -195,10 +224,12 @@ def _values_query(family: Family) -> str:
         query_of(family.name, part).sql(f"json_extract(value, '$.{part.name}')")
         for part in family.parts
     ]
-    return f"""{_COPIES}
+    return f"""{_VALUED}
         SELECT {", ".join(["store_id", f"{_WINDOW} AS window_epoch", *axes, *parts])}
-        FROM copies LEFT JOIN pin USING (event_date, "partition")
-        WHERE event_id IS NOT NULL AND copy = 1 AND (NOT ? OR "offset" < pinned) GROUP BY ALL
+        FROM valued LEFT JOIN pin USING (event_date, "partition")
+        CROSS JOIN (SELECT ? AS is_pinned)
+        WHERE (NOT is_pinned OR "offset" < pinned)
+          AND (reversed_at IS NULL OR (is_pinned AND reversed_at >= pinned)) GROUP BY ALL
     """
 
 

@@ -150,6 +150,8 @@ def as_json(audit: Audit) -> dict[str, Any]:
                 "events",
                 "windows",
                 "late_pending",
+                "left_out",
+                "waiting",
                 "unserved",
                 "gaps",
                 "tills",
@@ -210,6 +212,11 @@ def _show_ledgers(ledgers: Ledgers, console: Console) -> None:
         f"late_pending: {ledgers.late_pending:,} of {ledgers.events:,} events in"
         f" {ledgers.windows:,} windows are not in the speed rows; unserved: {ledgers.unserved:,}"
         " differences between published generations and the master"
+    )
+    by_rule = ", ".join(f"{rule} {count:,}" for rule, count in ledgers.left_out.items()) or "none"
+    console.print(
+        f"left out by a rule: {sum(ledgers.left_out.values()):,} ({by_rule}); voids that wait for"
+        f" their receipt: {ledgers.waiting:,}"
     )
     for gap in ledgers.gaps:
         span = f"offsets {gap.from_offset:,} to {gap.until_offset:,}"

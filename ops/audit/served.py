@@ -18,6 +18,8 @@ from tally.families import Family
 from tally.generation import GENERATION_COLUMNS, Generation, generation_of
 
 _FETCH = 10_000
+# What net revenue is less of.
+_LESS = ("discounts_minor", "returns_minor", "voids_minor")
 
 
 def merged_windows(session: Session, scope: Scope, family: Family) -> dict[WindowKey, MergedWindow]:
@@ -90,7 +92,7 @@ def totals(window: MergedWindow) -> Totals:
     parts = list((window.values or {}).values())
     return Totals(
         sum(part["receipts"] for part in parts),
-        sum(part["gross_minor"] - part["returns_minor"] - part["voids_minor"] for part in parts),
+        sum(part["gross_minor"] - sum(part[less] for less in _LESS) for part in parts),
         sum(part["units_milli"] for part in parts),
     )
 

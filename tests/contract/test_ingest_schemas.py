@@ -33,6 +33,7 @@ GOOD_RECEIPTS = [
     pos(voids={"vendor_fiscal_module": 1, "transaction_id": 2}, loyalty_id="x", unknown={"a": [1]}),
     with_line(price="1.50", total=-3, item_id=7, category="Dairy", shelf="A"),
     pos(transactions=[MILK] * 1000),
+    pos(kind="void", voids={"vendor_fiscal_module": 1, "transaction_id": 2}, transactions=[]),
 ]
 BAD_RECEIPTS = [
     *(without(POS, name) for name in POS),
@@ -47,6 +48,8 @@ BAD_RECEIPTS = [
     pos(currency="usd"),
     pos(schema_version=2),
     pos(transactions=[]),
+    pos(kind="void", transactions=[]),
+    pos(voids={"vendor_fiscal_module": 1, "transaction_id": 2}, transactions=[]),
     pos(transactions=[MILK] * 1001),
     pos(loyalty_id=""),
     pos(voids={"transaction_id": 1}),

@@ -8,6 +8,7 @@ import httpx
 
 from tally.instants import instant_text
 from tests.support.plain_oracle import Cell, Parts
+from tests.support.pos_oracle import revenue_of
 
 Span = tuple[datetime, datetime]
 
@@ -62,4 +63,4 @@ def expected_values(metric: str, expected: dict[Cell, Parts]) -> dict[Cell, int]
 
 
 def _value(metric: str, parts: Parts) -> int:
-    return parts[1] - parts[2] - parts[3] if metric == "revenue" else parts[0]
+    return revenue_of(parts) if metric == "revenue" else parts[0]

@@ -42,9 +42,12 @@ def receipt(
         currency=currency,
         receipts=1,
         gross_minor=cents,
+        discounts_minor=0,
         returns_minor=0,
         voids_minor=0,
         units_milli=1000,
+        returned_receipts=0,
+        non_sales_minor=0,
         lines=(
             Line(
                 item="Milk",

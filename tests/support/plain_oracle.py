@@ -6,12 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import Decimal
 from typing import Any
 
+from tests.support.pos_oracle import parts_of, rule_of
+
 QUARTER = timedelta(minutes=15)
-DECIMALS = {"JPY": 0, "BHD": 3}
-# receipts, gross, returns, voids (minor units), units (thousandths)
+# As tests/support/pos_oracle.py has them; in, out and passers-by of people.
 Parts = tuple[int, ...]
 Cell = tuple[
     str, datetime, str
@@ -20,11 +21,13 @@ Cell = tuple[
 
 @dataclass(frozen=True)
 class Event:
-    """One message: who it is, the cell that it belongs to, and what it adds there."""
+    """One message: who it is, the cell that it belongs to, what it adds there, and whom it takes
+    back."""
 
     identity: tuple[str, ...]
     cell: Cell
     parts: Parts
+    takes_back: tuple[str, ...] | None = None
 
 
 def quarter(instant: datetime) -> datetime:
@@ -41,39 +44,24 @@ def event_of(message: bytes) -> Event:
 
 def _receipt(fields: Mapping[str, Any]) -> Event:
     store, currency = str(fields["operation_id"]), fields.get("currency", "USD")
-    number = (
+    instant = quarter(datetime.fromisoformat(fields["happened_at"]))
+    voids = fields.get("voids") if fields.get("kind") == "void" else None
+    if voids is None or rule_of(fields):
+        left_out = (rule_of(fields) or "",)
+        number = (*_number(fields), *left_out)
+        return Event((store, *number), (store, instant, currency), parts_of(fields))
+    if "happened_at" in voids:
+        instant = quarter(datetime.fromisoformat(voids["happened_at"]))
+    taken = (store, *_number(voids), "")
+    return Event(("void", *taken), (store, instant, currency), parts_of(fields), taken)
+
+
+def _number(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
         str(fields["vendor_fiscal_module"]),
         str(fields.get("numbering_epoch", "0")),
         str(fields["transaction_id"]),
     )
-    lines = [(_minor(line, currency), Decimal(line["amount"])) for line in fields["transactions"]]
-    cell = (store, quarter(datetime.fromisoformat(fields["happened_at"])), currency)
-    return Event((store, *number), cell, _parts(fields.get("kind", "sale"), lines))
-
-
-def _minor(line: Mapping[str, Any], currency: str) -> int:
-    total = (
-        Decimal(line["total"])
-        if "total" in line
-        else Decimal(line["price"]) * Decimal(line["amount"])
-    )
-    return int((total * 10 ** DECIMALS.get(currency, 2)).quantize(Decimal(1), ROUND_HALF_EVEN))
-
-
-def _parts(kind: str, lines: Iterable[tuple[int, Decimal]]) -> Parts:
-    lines = list(lines)
-    everything = sum(abs(minor) for minor, _ in lines)
-    if kind == "return":
-        return 0, 0, everything, 0, -sum(_thousandths(abs(amount)) for _, amount in lines)
-    if kind == "void":
-        return 0, 0, 0, everything, 0
-    back = sum(abs(minor) for minor, amount in lines if minor < 0 or amount < 0)
-    sold = sum(minor for minor, amount in lines if minor >= 0 and amount >= 0)
-    return 1, sold, back, 0, sum(_thousandths(amount) for _, amount in lines)
-
-
-def _thousandths(amount: Decimal) -> int:
-    return int(amount * 1000)
 
 
 def _interval(fields: Mapping[str, Any]) -> Event:
@@ -92,14 +80,17 @@ def _interval(fields: Mapping[str, Any]) -> Event:
 
 def counted_once(events: Iterable[Event]) -> dict[Cell, Parts]:
     """The final truth, of events in order of arrival: of each identity the first counts,
-    whatever came later and where."""
+    whatever came later and where; what is taken back adds nothing, nor does what takes it back."""
     seen: set[tuple[str, ...]] = set()
     first: list[Event] = []
     for event in events:
         if event.identity not in seen:
             seen.add(event.identity)
             first.append(event)
-    return _summed(first)
+    taken = {event.takes_back for event in first}
+    return _summed(
+        event for event in first if event.takes_back is None and event.identity not in taken
+    )
 
 
 def counted_by_window(events: Iterable[Event]) -> dict[Cell, Parts]:

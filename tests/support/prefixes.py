@@ -16,6 +16,7 @@ from runtime.reading import read_to_end
 from tally.instants import from_millis
 from tally.settings import Settings
 from tests.support.plain_oracle import Event, event_of
+from tests.support.pos_oracle import revenue_of
 from tests.support.readers import METRICS, Fall, Readings, Seen, Told
 
 RAW_SALES = "posTransactionTopic"
@@ -131,8 +132,7 @@ def steps_of(arrived: Iterable[Arrived]) -> Steps:
 
 
 def _added(sums: Sums, event: Event) -> Sums:
-    receipts, gross, returns, voids, _ = event.parts
-    return sums[0] + receipts, sums[1] + gross - returns - voids
+    return sums[0] + event.parts[0], sums[1] + revenue_of(event.parts)
 
 
 def arrivals(settings: Settings, topic: str, keys: Collection[str] = ()) -> Iterator[Arrived]:

@@ -71,17 +71,24 @@ def at(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
+def of_sales(receipts: int, gross: int, returns: int = 0) -> tuple[int, ...]:
+    """Parts of a row of sales: so many receipts of one unit each, cents sold and taken back."""
+    named = {
+        "receipts": receipts,
+        "gross_minor": gross,
+        "returns_minor": returns,
+        "units_milli": 1000 * receipts,
+    }
+    return tuple(named.get(name, 0) for name in SALES.part_names)
+
+
 def sale(store: str, start: str, events: int, gross: int, **more: Any) -> Stored:
     """A sales row: as many receipts as events; `returns`, `currency`, `generation`, `excluded`
     (gross of conflicts)."""
     excluded = more.get("excluded", 0)
     receipts = more.get("receipts", events)
-    parts = (receipts, gross, more.get("returns", 0), 0, 1000 * receipts)
-    given_back = (
-        (int(excluded > 0), excluded, 0, 0, 1000 * int(excluded > 0))
-        if "generation" in more
-        else ()
-    )
+    parts = of_sales(receipts, gross, more.get("returns", 0))
+    given_back = of_sales(int(excluded > 0), excluded) if "generation" in more else ()
     row = ViewRow(at(start), (more.get("currency", "USD"),), SALES.epoch, events, parts, given_back)
     return Stored(SALES, store, row, more.get("generation"))
 

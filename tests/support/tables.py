@@ -9,7 +9,16 @@ from cassandra.cluster import Session
 from tests.support.plain_oracle import Cell, Parts
 
 PARTS = {
-    "sales": ("receipts", "gross_minor", "returns_minor", "voids_minor", "units_milli"),
+    "sales": (
+        "receipts",
+        "gross_minor",
+        "discounts_minor",
+        "returns_minor",
+        "voids_minor",
+        "units_milli",
+        "returned_receipts",
+        "non_sales_minor",
+    ),
     "traffic": ("entries", "exits", "passers_by"),
 }
 SOURCES = {"sales": "pos", "traffic": "traffic"}

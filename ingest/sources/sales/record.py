@@ -2,6 +2,7 @@
 
 import msgspec
 
+from ingest.sources.sales.rules import LineType
 from tally.events import CanonicalEvent
 
 
@@ -17,18 +18,27 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     amount_milli: int
     total_minor: int
     category: str | None = None
+    line_type: LineType = "item"
+    cancelled: bool = False
 
 
-class VoidedReceipt(msgspec.Struct, frozen=True, kw_only=True):
-    """The receipt that a void takes back."""
+class VoidedReceipt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The receipt that a void takes back.
+
+    `voided_at` is when that was, where `happened_at` of the void is that of the receipt.
+    """
 
     till_id: str
     transaction_id: str
     numbering_epoch: str
+    voided_at: str | None = None
 
 
 class CanonicalReceipt(CanonicalEvent, frozen=True, omit_defaults=True, kw_only=True):
-    """One receipt, normalised: instants as UTC text, money in minor units, units in thousandths."""
+    """One receipt, normalised: instants as UTC text, money in minor units, units in thousandths.
+
+    `rule` is the one by which it adds nothing, None for a receipt that counts.
+    """
 
     till_id: str
     transaction_id: str
@@ -37,9 +47,13 @@ class CanonicalReceipt(CanonicalEvent, frozen=True, omit_defaults=True, kw_only=
     currency: str
     receipts: int
     gross_minor: int
+    discounts_minor: int
     returns_minor: int
     voids_minor: int
     units_milli: int
+    returned_receipts: int
+    non_sales_minor: int
     lines: tuple[Line, ...]
     voids: VoidedReceipt | None = None
     loyalty_hash: str | None = None
+    rule: str | None = None

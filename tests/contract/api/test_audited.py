@@ -23,7 +23,7 @@ from tally.families import Family
 from tally.generation import Generation
 from tests.support.api_suite import Ask
 from tests.support.serving_example import DIRTY, NEW, SETTLED
-from tests.support.serving_world import MemoryViews, at
+from tests.support.serving_world import MemoryViews, at, of_sales
 
 Values = dict[WindowKey, dict[Axes, Parts]]
 
@@ -34,6 +34,9 @@ def sold(receipts: int, gross: int, returns: int = 0) -> Parts:
         "gross_minor": gross,
         "returns_minor": returns,
         "voids_minor": 0,
+        "discounts_minor": 0,
+        "returned_receipts": 0,
+        "non_sales_minor": 0,
         "units_milli": 1000 * receipts,
     }
 
@@ -112,7 +115,7 @@ def test_every_sum_of_every_family_is_asked_whole_and_by_its_dimensions(
     found = compared(noting, families, windows=60)
 
     assert (found.differences, found.windows, found.equal, found.ok) == ([], 60, 60, True)
-    sums = {"transactions", "revenue", "gross_revenue", "units"}
+    sums = {"transactions", "revenue", "gross_revenue", "discounts", "units"}
     assert asked == {(name, by) for name in sums for by in ((), ("currency",))} | {
         ("visitors_in", ())
     }
@@ -124,7 +127,7 @@ def test_a_wrong_value_of_one_part_is_found_in_each_metric_that_has_it(
     window = ("406", at(f"{SETTLED}T10:00"))
     [place] = [place for place, one in enumerate(views.world.rows) if one.store_id == "406"]
     stored = views.world.rows[place]
-    wrong = stored.row._replace(parts=(1, 91, 0, 0, 1000))
+    wrong = stored.row._replace(parts=of_sales(1, 91))
     views.world.rows[place] = replace(stored, row=wrong)
 
     found = compared(asker(ask), [only(families[0], window), families[1]])

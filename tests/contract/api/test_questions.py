@@ -150,6 +150,7 @@ def test_metrics_list_has_the_first_ids_and_their_shape(ask: Ask) -> None:
     first = [
         "average_basket",
         "conversion",
+        "discounts",
         "gross_revenue",
         "revenue",
         "transactions",

@@ -103,6 +103,7 @@ def test_each_record_has_one_fate_in_the_ledger(fates: DataFrame) -> None:
             "duplicate": 1,
             "conflict": 2,
             "unreadable": 0,
+            "waiting": 0,
         }
     ]
 
@@ -181,6 +182,7 @@ def test_unreadable_records_are_a_fate_of_their_own_and_in_no_window(
             "duplicate": 1,
             "conflict": 0,
             "unreadable": 2,
+            "waiting": 0,
         },
         {
             "partition": 1,
@@ -189,6 +191,7 @@ def test_unreadable_records_are_a_fate_of_their_own_and_in_no_window(
             "duplicate": 0,
             "conflict": 0,
             "unreadable": 1,
+            "waiting": 0,
         },
     ]
     assert [(row["store_id"], row["events"], row["gross_minor"]) for row in rows] == [("1", 1, 100)]

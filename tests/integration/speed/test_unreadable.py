@@ -161,8 +161,11 @@ def test_sum_beyond_64_bits_stays_at_its_bound_and_ends_nothing(
         "'USD' AS currency",
         "1L AS receipts",
         f"CAST({sign * (MOST_SUM - 5)} AS BIGINT) DIV IF(id = 0, 1, {10**7}) AS gross_minor",
+        "0L AS discounts_minor",
         "0L AS returns_minor",
         "0L AS voids_minor",
+        "0L AS returned_receipts",
+        "0L AS non_sales_minor",
         f"CAST({sign * MOST_PART} AS BIGINT) AS units_milli",
     )
 

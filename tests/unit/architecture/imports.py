@@ -16,7 +16,7 @@ OURS: dict[str, tuple[str, ...]] = {
     "schemas": (),
     "runtime": ("tally", "schemas"),
     "ingest": BELOW,
-    "ingest.contract": ("tally", "runtime"),
+    "ingest.contract": BELOW,
     "ingest.sources": ("tally", "schemas", "ingest.contract"),
     # A source knows no other one, and nothing of who calls it.
     **{

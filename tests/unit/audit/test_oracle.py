@@ -20,6 +20,9 @@ def served(receipts: int, cents: int) -> MergedWindow:
         "gross_minor": cents,
         "returns_minor": 0,
         "voids_minor": 0,
+        "discounts_minor": 0,
+        "returned_receipts": 0,
+        "non_sales_minor": 0,
         "units_milli": 3000,
     }
     return MergedWindow("batch", receipts, {("USD",): parts})

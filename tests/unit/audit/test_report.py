@@ -107,7 +107,7 @@ def test_audit_against_the_master_asks_the_api_for_each_sum_of_every_family(
 ) -> None:
     found = audited(tmp_path, http=20)
 
-    sums = ("transactions", "revenue", "gross_revenue", "units")
+    sums = ("transactions", "revenue", "gross_revenue", "discounts", "units")
     assert api.asked == {(name, by) for name in sums for by in ((), ("currency",))} | {
         ("visitors_in", ())
     }

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ingest.contract.arrival import Arrival, Rules
+from ingest.sources.sales.contract import PARTS
 from ingest.sources.sales.contract import normalised as normalised_receipt
 from ingest.sources.sales.record import CanonicalReceipt
 from ingest.sources.traffic.contract import CanonicalInterval
@@ -68,7 +69,7 @@ def interval(message: Any) -> CanonicalInterval:
     )
 
 
-def parts(message: Any) -> tuple[int, int, int, int, int]:
-    """receipts, gross, returns, voids, units of a message."""
+def parts(message: Any) -> dict[str, int]:
+    """What a message adds, by part; parts to which it adds nothing are absent."""
     made = receipt(message)
-    return made.receipts, made.gross_minor, made.returns_minor, made.voids_minor, made.units_milli
+    return {part: value for part in PARTS if (value := getattr(made, part))}

@@ -1,7 +1,7 @@
 """Each answer of the gateway is as OpenAPI publishes it, and each that is published is given."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import httpx
@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from ingest.gateway.app import build_app
 from ingest.gateway.async_producer import AsyncProducer, Room
 from ingest.gateway.backlog import BacklogWatch, WaitingMessages
+from tests.support.poslog import poslog
 from tests.support.published import references, unlike
 from tests.unit.ingest.messages import POS, RULES, encoded, pos
 from tests.unit.ingest.stand_ins import Client, StandInProducer
@@ -77,34 +78,45 @@ def test_each_published_answer_is_given_and_fits(
     async_producer.fatal = "planted"
     met.add(get(client, "/healthz"))
 
-    assert published(app, "/v1/events/traffic") - met == set()
+    # Answers to devices, and those of other sources, are looked at below.
+    assert published(app, {RECEIPTS, *STATES}) - met == set()
 
 
+@pytest.mark.parametrize("form", ["traffic/xovis", "pos/poslog"])
 def test_each_published_answer_to_a_device_is_given_and_fits(
-    app: FastAPI, async_producer: AsyncProducer, watch: BacklogWatch, producer: StandInProducer
+    form: str,
+    app: FastAPI,
+    async_producer: AsyncProducer,
+    watch: BacklogWatch,
+    producer: StandInProducer,
 ) -> None:
-    client = Client(app)
+    client, path = Client(app), f"/v1/events/{form}"
+    good, nothing = OF_DEVICES[form]
 
     def sent(body: bytes, **headers: str) -> int:
-        return client.request("POST", DEVICES, content=body, headers=headers).status_code
+        return client.request("POST", path, content=body, headers=headers).status_code
 
-    test = b'{"connection_test": {}}'
-    met = {sent(test), sent(INTERVAL), sent(b"{"), sent(b" " * 5_300_000)}
-    met.add(sent(test, **{"Content-Encoding": "gzip"}))
+    met = {sent(nothing), sent(good), sent(b"{"), sent(b" " * 5_300_000)}
+    met.add(sent(nothing, **{"Content-Encoding": "gzip"}))
     async_producer._messages = 100
-    met.add(sent(INTERVAL))
+    met.add(sent(good))
     async_producer._messages = 0
     producer.error = KafkaError(KafkaError._MSG_TIMED_OUT, "no broker")
-    met.add(sent(INTERVAL))
+    met.add(sent(good))
 
-    operation = app.openapi()["paths"][DEVICES]["post"]
+    operation = app.openapi()["paths"][path]["post"]
     assert met == {int(status) for status in operation["responses"]}
 
 
-DEVICES = "/v1/events/traffic/xovis"
 INTERVAL = b"""{"logics_data": {"sensor_info": {"serial_number": "1"}, "logics": [
     {"id": 1, "records": [{"from": "2017-09-19T22:45:00Z", "to": "2017-09-19T22:46:00Z",
      "counts": [{"name": "fw", "value": 3}, {"name": "bw", "value": 1}]}]}]}}"""
+DRAWER = b"<POSLog><Transaction><ControlTransaction/></Transaction></POSLog>"
+# An event, and what is none.
+OF_DEVICES = {
+    "traffic/xovis": (INTERVAL, b'{"connection_test": {}}'),
+    "pos/poslog": (poslog(POS).encode(), DRAWER),
+}
 STATES = ("/healthz", "/readyz", "/metrics")
 
 
@@ -118,14 +130,14 @@ def get(client: Client, path: str) -> str:
     return f"{path} {client.request('GET', path).status_code}"
 
 
-def published(app: FastAPI, other: str) -> set[str]:
-    """Every answer by path and status; at `other` and below it they are looked at elsewhere."""
+def published(app: FastAPI, paths: Collection[str]) -> set[str]:
+    """Every answer of the paths, by path and status."""
     return {
         f"{path} {status}"
         for path, operations in app.openapi()["paths"].items()
         for operation in operations.values()
         for status in operation["responses"]
-        if not path.startswith(other)
+        if path in paths
     }
 
 

@@ -34,7 +34,7 @@ def test_normalised_week_equals_the_oracle_in_every_window() -> None:
         made = receipt(source.message)
         window = made.store_id, window_start(parse_instant(made.happened_at, ""))
         receipts_by[window] += made.receipts
-        cents[window] += made.gross_minor - made.returns_minor - made.voids_minor
+        cents[window] += made.gross_minor - made.discounts_minor - made.returns_minor
         units[window] += made.units_milli
 
     ours = {

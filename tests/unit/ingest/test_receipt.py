@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from ingest.sources.sales.record import CanonicalReceipt, Line, VoidedReceipt
-from tests.unit.ingest.messages import MILK, RULES, parts, pos, receipt, with_line
+from tests.unit.ingest.messages import MILK, RULES, pos, receipt, with_line
 
 
 def test_message_of_the_contract_becomes_this_record() -> None:
@@ -28,9 +28,12 @@ def test_message_of_the_contract_becomes_this_record() -> None:
         currency="USD",
         receipts=1,
         gross_minor=198,
+        discounts_minor=0,
         returns_minor=0,
         voids_minor=0,
         units_milli=2000,
+        returned_receipts=0,
+        non_sales_minor=0,
         lines=(
             Line(
                 item="Milk 1l", item_id="Milk 1l", price="0.99", amount_milli=2000, total_minor=198
@@ -58,23 +61,6 @@ def test_line_total_is_given_or_price_times_amount_half_even(
     assert receipt(with_line(**line)).lines[0].total_minor == cents
 
 
-@pytest.mark.parametrize(
-    ("message", "expected"),
-    [
-        (pos(transactions=[MILK, {**MILK, "amount": -1}]), (1, 198, 99, 0, 1000)),
-        (pos(transactions=[MILK, {**MILK, "total": -0.5}]), (1, 198, 50, 0, 4000)),
-        (pos(kind="return"), (0, 0, 198, 0, -2000)),
-        (pos(kind="return", transactions=[{**MILK, "amount": -2}]), (0, 0, 198, 0, -2000)),
-        (pos(kind="void"), (0, 0, 0, 198, 0)),
-    ],
-    ids=["returned line", "negative total", "return", "return with negative amount", "void"],
-)
-def test_kind_decides_which_parts_a_receipt_adds(
-    message: dict[str, object], expected: tuple[int, ...]
-) -> None:
-    assert parts(message) == expected
-
-
 def test_currency_without_minor_unit_counts_whole_units() -> None:
     assert receipt(pos(currency="JPY", transactions=[{**MILK, "price": 150}])).gross_minor == 300
 
@@ -92,6 +78,37 @@ def test_void_names_the_receipt_that_it_takes_back() -> None:
     made = receipt(pos(kind="void", voids={"vendor_fiscal_module": 5, "transaction_id": "41"}))
 
     assert made.voids == VoidedReceipt(till_id="5", transaction_id="41", numbering_epoch="0")
+    assert (made.event_id, made.happened_at) == ("void:pos:1:5:0:41", receipt(pos()).happened_at)
+
+
+def test_void_that_says_when_its_receipt_was_closed_counts_in_that_window() -> None:
+    voids = {
+        "vendor_fiscal_module": 5,
+        "transaction_id": "41",
+        "happened_at": "2017-09-19T12:00:00+02:00",
+    }
+    made = receipt(pos(kind="void", voids=voids))
+
+    assert (made.happened_at, made.voids and made.voids.voided_at) == (
+        "2017-09-19T10:00:00.000Z",
+        receipt(pos()).happened_at,
+    )
+
+
+def test_second_void_of_a_receipt_has_the_identity_of_the_first() -> None:
+    voids = {"vendor_fiscal_module": 5, "transaction_id": "41"}
+    first, second = (receipt(pos(kind="void", voids=voids, transaction_id=n)) for n in (50, 51))
+
+    assert first.event_id == second.event_id
+    assert first.fingerprint != second.fingerprint
+
+
+def test_void_made_in_training_takes_nothing_back() -> None:
+    voids = {"vendor_fiscal_module": 5, "transaction_id": "41"}
+
+    assert (
+        receipt(pos(kind="void", voids=voids, training=True)).event_id == "pos:1:123:0:42:training"
+    )
 
 
 def test_new_numbering_epoch_is_another_event() -> None:

@@ -21,7 +21,7 @@ from tests.unit.ingest.messages import (
 GOOD = encoded(POS)
 DEEP = encoded(pos(note="")).replace(b'""', b"[" * 40 + b"]" * 40)
 # Of the contract, and written by nobody yet (schemas/topics.yaml).
-NOT_HERE = {"unreadable", "wrong_key", "conflict", "circuit_open"}
+NOT_HERE = {"unreadable", "wrong_key", "conflict", "circuit_open", "not_xml"}
 
 BAD_RECEIPTS: list[tuple[Any, str, str]] = [
     (b"", "not_json", ""),
@@ -60,6 +60,22 @@ BAD_RECEIPTS: list[tuple[Any, str, str]] = [
     (pos(currency="usd"), "out_of_range", "/currency"),
     (pos(loyalty_id=7), "wrong_type", "/loyalty_id"),
     (pos(voids={"transaction_id": 1}), "missing_field", "/voids/vendor_fiscal_module"),
+    (
+        pos(
+            voids={
+                "vendor_fiscal_module": 5,
+                "transaction_id": 1,
+                "happened_at": "2017-09-19T23:00:00Z",
+            }
+        ),
+        "out_of_range",
+        "/voids/happened_at",
+    ),
+    (
+        pos(voids={"vendor_fiscal_module": 5, "transaction_id": 1, "happened_at": "2017-09-19"}),
+        "timestamp_not_rfc3339",
+        "/voids/happened_at",
+    ),
     (pos(transactions=[]), "out_of_range", "/transactions"),
     (pos(transactions=[MILK] * 1001), "out_of_range", "/transactions"),
     (pos(transactions={}), "wrong_type", "/transactions"),
@@ -77,6 +93,7 @@ BAD_RECEIPTS: list[tuple[Any, str, str]] = [
     (with_line(amount=10**12), "out_of_range", "/transactions/0/amount"),
     (with_line(price=999_999_999, amount=2), "out_of_range", "/transactions/0/total"),
     (with_line(item_id="a/b"), "out_of_range", "/transactions/0/item_id"),
+    (pos(net_total="7.00"), "total_mismatch", "/net_total"),
 ]
 BAD_INTERVALS: list[tuple[Any, str, str]] = [
     ({**TRAFFIC, "in": -1}, "out_of_range", "/in"),

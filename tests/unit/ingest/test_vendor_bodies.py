@@ -53,7 +53,7 @@ def test_body_becomes_the_records_written_beside_it(
                 continue
             try:
                 event = conversion_of(source)(message, Arrival(ARRIVED, 0, 0), rules)
-                records.append(msgspec.to_builtins(event))
+                records.append(msgspec.json.decode(msgspec.json.encode(event)))
             except RejectedEvent as error:
                 rejected[error.reason] = error.field
     except RejectedEvent as error:

@@ -22,6 +22,9 @@ def window(gross: int, source: Believed = "batch", status: Status = "final") -> 
         "gross_minor": gross,
         "returns_minor": 0,
         "voids_minor": 0,
+        "discounts_minor": 0,
+        "returned_receipts": 0,
+        "non_sales_minor": 0,
         "units_milli": 1500,
     }
     return ServedWindow(MergedWindow(source, 1, {("USD",): parts}), status, status != "provisional")

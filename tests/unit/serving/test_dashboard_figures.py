@@ -34,6 +34,9 @@ def sold(
         "gross_minor": gross,
         "returns_minor": 0,
         "voids_minor": 0,
+        "discounts_minor": 0,
+        "returned_receipts": 0,
+        "non_sales_minor": 0,
         "units_milli": 1500,
     }
     return ServedWindow(

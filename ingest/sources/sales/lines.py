@@ -1,0 +1,163 @@
+"""The lines of a receipt as a till sends them, and what its record keeps of them."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ingest.contract import fields as read
+from ingest.contract.wire import JsonObject
+from ingest.sources.sales.record import Line
+from ingest.sources.sales.rules import LINE_TYPES, STATUSES, LineType, ReceiptStatus
+from tally.errors import RejectedEvent
+from tally.money import minor_units
+from tally.redact import is_sensitive, redacted_value
+
+MAX_LINES = 1000
+FIELDS = frozenset(
+    ("item", "price", "amount", "total", "item_id", "category", "line_type", "cancelled")
+)
+
+
+# What is no part of a receipt's total.
+PAYMENTS = frozenset(("tender", "change", "rounding", "gift_card_redeemed", "tax"))
+
+
+class SourceLine(msgspec.Struct, frozen=True, array_like=True):
+    """One line as it was sent: what the fingerprint is taken over."""
+
+    item: str
+    item_id: str
+    category: str | None
+    price: Decimal
+    amount_milli: int
+    total: Decimal
+
+
+class Standing(NamedTuple):
+    """What the rules ask of a receipt beside its kind and its lines' numbers.
+
+    `lines` has by place the type of those that are no article, and whether they were cancelled.
+    """
+
+    status: ReceiptStatus
+    training: bool
+    lines: dict[int, tuple[LineType, bool]]
+
+
+_ARTICLE: tuple[LineType, bool] = ("item", False)
+# What a till says that knows nothing of the rules.
+PLAIN = Standing("finished", False, {})
+
+
+def source_lines(tree: JsonObject, least: int) -> list[SourceLine]:
+    """The lines of a message, so many at least. Raises RejectedEvent."""
+    lines = read.required(tree, "transactions")
+    if type(lines) is not list:
+        raise RejectedEvent(
+            "wrong_type", "/transactions", "/transactions: a list of lines is wanted"
+        )
+    if not least <= len(lines) <= MAX_LINES:
+        raise RejectedEvent(
+            "out_of_range",
+            "/transactions",
+            f"/transactions: {least} to {MAX_LINES} lines are taken, got {len(lines)}",
+        )
+    return [_source_line(line, f"/transactions/{position}") for position, line in enumerate(lines)]
+
+
+def standing_of(tree: JsonObject) -> Standing:
+    """How the receipt of a message with lines stands. Raises RejectedEvent."""
+    lines = {
+        place: _standing_of_line(line, f"/transactions/{place}")
+        for place, line in enumerate(tree["transactions"])
+        if "line_type" in line or "cancelled" in line
+    }
+    at = "/transaction_status"
+    return Standing(
+        read.one_of(tree.get("transaction_status", "finished"), at, STATUSES),
+        read.flag(tree.get("training", False), "/training"),
+        {place: what for place, what in lines.items() if what != _ARTICLE},
+    )
+
+
+def kept_lines(
+    lines: Sequence[SourceLine],
+    currency: str,
+    standing: Standing,
+) -> tuple[Line, ...]:
+    """The lines as the record has them, without what is personal. Raises RejectedEvent."""
+    told = standing.lines
+    return tuple(
+        [
+            _line(line, currency, told.get(place, _ARTICLE) if told else _ARTICLE)
+            for place, line in enumerate(lines)
+        ]
+    )
+
+
+def refuse_other_total(tree: JsonObject, lines: Sequence[Line], currency: str) -> None:
+    """Raise RejectedEvent total_mismatch if the till's own total is not that of its lines."""
+    if "net_total" not in tree or not lines:
+        return
+    said = minor_units(read.decimal_number(tree["net_total"], "/net_total"), currency)
+    sold = (line for line in lines if line.line_type not in PAYMENTS and not line.cancelled)
+    if (added := sum(line.total_minor for line in sold)) != said:
+        raise RejectedEvent(
+            "total_mismatch",
+            "/net_total",
+            f"/net_total: is {said} minor units, and the lines come to {added}",
+        )
+
+
+def _source_line(line: Any, at: str) -> SourceLine:
+    if type(line) is not dict:
+        raise RejectedEvent("wrong_type", at, f"{at}: an object is wanted")
+    item = read.text(read.required(line, "item", at), f"{at}/item", shortest=1)
+    price = read.decimal_number(read.required(line, "price", at), f"{at}/price")
+    amount_milli = read.quantity_milli(read.required(line, "amount", at), f"{at}/amount")
+    at_total = f"{at}/total"
+    total = (
+        read.decimal_number(line["total"], at_total)
+        if "total" in line
+        else read.line_total(price, amount_milli, at_total)
+    )
+    item_id = read.identifier(line["item_id"], f"{at}/item_id") if "item_id" in line else item
+    category = read.text(line["category"], f"{at}/category") if "category" in line else None
+    return SourceLine(item, item_id, category, price, amount_milli, total)
+
+
+def _standing_of_line(line: JsonObject, at: str) -> tuple[LineType, bool]:
+    return (
+        read.one_of(line.get("line_type", "item"), f"{at}/line_type", LINE_TYPES),
+        read.flag(line.get("cancelled", False), f"{at}/cancelled"),
+    )
+
+
+def _line(line: SourceLine, currency: str, told: tuple[LineType, bool]) -> Line:
+    item, item_id, category = line.item, line.item_id, line.category
+    if (
+        is_sensitive(item)
+        or (item_id is not item and is_sensitive(item_id))
+        or (category and is_sensitive(category))
+    ):
+        item, item_id = _impersonal("item", item), _impersonal("item_id", item_id)
+        category = category and _impersonal("category", category)
+    return Line(
+        item=item,
+        item_id=item_id,
+        price=format(line.price, "f"),
+        amount_milli=line.amount_milli,
+        total_minor=minor_units(line.total, currency),
+        category=category,
+        line_type=told[0],
+        cancelled=told[1],
+    )
+
+
+@lru_cache(16_384)
+def _impersonal(name: str, text: str) -> str:
+    # The same articles come again; without the cache a fifth of the time of a receipt.
+    return redacted_value(name, text)[: read.MAX_TEXT]

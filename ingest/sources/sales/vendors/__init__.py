@@ -1,0 +1,1 @@
+"""Forms in which tills and their servers post receipts, a file each."""

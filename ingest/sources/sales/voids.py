@@ -1,0 +1,61 @@
+"""Which receipt a void takes back, and when that was closed."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from ingest.contract import fields as read
+from ingest.contract.arrival import Rules
+from ingest.contract.wire import JsonObject
+from ingest.sources.sales.record import VoidedReceipt
+from tally.errors import RejectedEvent
+from tally.instants import instant_text
+
+_CLOSED_AT = "/voids/happened_at"
+
+
+class Voided(NamedTuple):
+    """The receipt, and the instant (UTC) in whose window what takes it back adds.
+
+    That of the receipt where the till says it, else that of the void: then only a rebuild, which
+    has all receipts before it, can take both back where they are.
+    """
+
+    receipt: VoidedReceipt
+    counts_at: datetime
+
+
+def voided(tree: JsonObject, store_id: str, happened_at: datetime, rules: Rules) -> Voided | None:
+    """What the message's `voids` names; None without it. Raises RejectedEvent.
+
+    A receipt of another kind may name one too, and takes nothing back.
+    """
+    if "voids" not in tree:
+        return None
+    voids = tree["voids"]
+    if type(voids) is not dict:
+        raise RejectedEvent("wrong_type", "/voids", "/voids: an object is wanted")
+    closed_at = _closed_at(voids, happened_at)
+    counts_at = closed_at or happened_at
+    usual_epoch = rules.epoch_of(store_id, counts_at)
+    receipt = VoidedReceipt(
+        till_id=_identifier(voids, "vendor_fiscal_module"),
+        transaction_id=_identifier(voids, "transaction_id"),
+        numbering_epoch=read.identifier(
+            voids.get("numbering_epoch", usual_epoch), "/voids/numbering_epoch"
+        ),
+        voided_at=None if closed_at is None else instant_text(happened_at),
+    )
+    return Voided(receipt, counts_at)
+
+
+def _closed_at(voids: JsonObject, happened_at: datetime) -> datetime | None:
+    if "happened_at" not in voids:
+        return None
+    closed_at = read.instant(voids["happened_at"], _CLOSED_AT)
+    if closed_at > happened_at:
+        raise RejectedEvent("out_of_range", _CLOSED_AT, f"{_CLOSED_AT}: lies after the void itself")
+    return closed_at
+
+
+def _identifier(voids: JsonObject, name: str) -> str:
+    return read.identifier(read.required(voids, name, "/voids"), f"/voids/{name}")

@@ -1,0 +1,138 @@
+"""The table of what tills say, pos_table.yaml: each case as JSON and as POSLog, each in a store of
+its own, served by the speed layer and, after a rebuild, by batch.
+
+The tests follow one another: each fixture is one step of the story.
+"""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from tally.instants import instant_text
+from tally.windows import window_start
+from tests.support.gateway_client import GatewayClient
+from tests.support.loop import Loop, wait_until
+from tests.support.poslog import poslog
+
+CASES = yaml.safe_load(Path(__file__).with_name("pos_table.yaml").read_text("utf-8"))
+METRICS = ("transactions", "units", "revenue")
+JSON_PATH, POSLOG_PATH = "/v1/events/pos", "/v1/events/pos/poslog"
+FORMS = ("json", "poslog")
+# Values of the metrics, in their order, by store and start of the quarter hour.
+Numbers = dict[tuple[str, datetime], list[Any]]
+
+
+def store_of(number: int, form: str) -> str:
+    return f"table-{form}-{number}"
+
+
+def messages(case: dict[str, Any], store: str, anchor: datetime) -> Iterator[dict[str, Any]]:
+    """The case's receipts as messages of contracts, of the hour that begins at the anchor."""
+    for said in case["receipts"]:
+        named = ("kind", "training", "transaction_status")
+        message = {
+            "operation_id": store,
+            "vendor_fiscal_module": "1",
+            "transaction_id": str(said["number"]),
+            "happened_at": instant_text(instant(said, anchor)),
+            "transactions": [{"item": "Milk", **line} for line in said["lines"]],
+            **{name: said[name] for name in named if name in said},
+        }
+        if voided := said.get("voids"):
+            message["kind"] = "void"
+            message["voids"] = {
+                "vendor_fiscal_module": "1",
+                "transaction_id": str(voided["number"]),
+            }
+            if "minute" in voided:
+                message["voids"]["happened_at"] = instant_text(instant(voided, anchor))
+        yield message
+
+
+def instant(said: dict[str, int], anchor: datetime) -> datetime:
+    return anchor + timedelta(days=said.get("day", 0), minutes=said["minute"])
+
+
+def wanted(anchor: datetime, layer: str) -> Numbers:
+    """What the layer has to say of each window of each store."""
+    found: Numbers = {}
+    for number, case in enumerate(CASES):
+        by_minute = case["windows"] | (case.get("speed", {}) if layer == "speed" else {})
+        for form in FORMS:
+            store = store_of(number, form)
+            for minute, values in by_minute.items():
+                found[store, anchor + timedelta(minutes=minute)] = values
+            if layer == "batch":
+                for days, values in case.get("days_ago", {}).items():
+                    found[store, anchor + timedelta(days=days)] = values
+    return found
+
+
+def served(loop: Loop, cells: Numbers, source: str) -> Numbers:
+    """The same windows as the API serves them; None of one that is not of this source."""
+    found: Numbers = {}
+    with httpx.Client(base_url=f"http://{loop.settings.api}", timeout=30) as client:
+        for store, start in cells:
+            found[store, start] = [
+                _value(client, metric, store, start, source) for metric in METRICS
+            ]
+    return found
+
+
+def _value(client: httpx.Client, metric: str, store: str, start: datetime, source: str) -> Any:
+    span = {"from": instant_text(start), "to": instant_text(start + timedelta(minutes=15))}
+    answer = client.get(f"/v1/metrics/{metric}", params={"store": store, "grain": "15m", **span})
+    if answer.status_code == httpx.codes.NOT_FOUND:
+        return None
+    (row,) = answer.raise_for_status().json()["rows"]
+    return row["value"] if row["source"] == source else None
+
+
+class TestPosTable:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def anchor(cls, loop: Loop, gateway: GatewayClient) -> datetime:
+        """The hour in which everything is sent, once it is served."""
+        anchor = window_start(datetime.now(UTC)) - timedelta(hours=1)
+        for number, case in enumerate(CASES):
+            told = [*messages(case, store_of(number, "json"), anchor)]
+            gateway.post(JSON_PATH, [json.dumps(one).encode() for one in told])
+            bodies = "".join(map(poslog, messages(case, store_of(number, "poslog"), anchor)))
+            answer = gateway.offer(POSLOG_PATH, f"<POSLog>{bodies}</POSLog>".encode(), "text/xml")
+            assert (answer.status_code, answer.json()["rejected"]) == (202, [])
+        loop.catch_up()
+        return anchor
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def rebuilt(cls, loop: Loop, anchor: datetime) -> None:
+        """After a rebuild of everything that was sent."""
+        loop.json("rebuild", "--full", "--family", "sales")
+
+    def test_speed_layer_has_the_numbers_of_the_table(self, loop: Loop, anchor: datetime) -> None:
+        cells = wanted(anchor, "speed")
+        wait_until(lambda: served(loop, cells, "speed") == cells, 60, "the table is served")
+
+    def test_batch_has_the_numbers_of_the_table(
+        self, loop: Loop, anchor: datetime, rebuilt: None
+    ) -> None:
+        cells = wanted(anchor, "batch")
+        found = served(loop, cells, "batch")
+
+        print(f"{len(cells) * len(METRICS)} numbers of {len(CASES)} cases in two forms compared")
+        assert found == cells
+
+    def test_audit_names_what_rules_left_out(
+        self, loop: Loop, anchor: datetime, rebuilt: None
+    ) -> None:
+        found = loop.json("audit", "--against", "master", "--http", "200")
+
+        assert found["ok"] and found["beside"]["waiting"] == 0
+        # In both forms.
+        assert found["beside"]["left_out"] == {"not_finished": 4, "training": 2}

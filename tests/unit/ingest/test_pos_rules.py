@@ -1,0 +1,118 @@
+"""What a receipt adds, by the rules of the sales source: the cases of pos_cases.yaml, and any
+other."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest.sources.sales.rules import KINDS, LINE_TYPES, STATUSES, RuleTable, rules
+from schemas.source import BadSource, read_yaml
+from tests.support import pos_oracle
+from tests.unit.ingest.messages import parts, pos, receipt
+
+CASES = yaml.safe_load((Path(__file__).with_name("pos_cases.yaml")).read_text("utf-8"))
+
+
+def message_of(case: dict[str, Any]) -> dict[str, Any]:
+    lines = [{"item": "x", "amount": 1, **line} for line in case["lines"]]
+    names = ("kind", "training", "transaction_status", "voids")
+    named = {name: case[name] for name in names if name in case}
+    return pos(transactions=lines, **named)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
+def test_what_a_till_says_adds_what_the_case_says(case: dict[str, Any]) -> None:
+    message = message_of(case)
+
+    assert parts(message) == case["adds"]
+    assert receipt(message).rule == case.get("rule")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
+def test_the_oracle_reads_the_same_from_the_text_of_the_rules(case: dict[str, Any]) -> None:
+    added = dict(zip(pos_oracle.PARTS, pos_oracle.parts_of(message_of(case)), strict=True))
+
+    assert {part: value for part, value in added.items() if value} == case["adds"]
+
+
+lines = st.fixed_dictionaries(
+    {
+        "item": st.just("x"),
+        "price": st.sampled_from(["1.00", "-1.00", "0", "0.99", "2.345"]),
+        "amount": st.sampled_from([0, 1, -1, 2, 0.5]),
+    },
+    optional={
+        "total": st.sampled_from(["0", "1.50", "-0.50"]),
+        "line_type": st.sampled_from(LINE_TYPES),
+        "cancelled": st.booleans(),
+    },
+)
+messages = st.fixed_dictionaries(
+    {"transactions": st.lists(lines, min_size=1, max_size=6)},
+    optional={
+        "kind": st.sampled_from(KINDS),
+        "voids": st.just({"vendor_fiscal_module": "5", "transaction_id": "41"}),
+        "training": st.booleans(),
+        "transaction_status": st.sampled_from(STATUSES),
+    },
+).map(lambda fields: pos(**fields))
+
+
+@given(messages)
+def test_any_receipt_adds_what_the_oracle_reads(message: dict[str, Any]) -> None:
+    made = receipt(message)
+
+    assert tuple(getattr(made, part) for part in pos_oracle.PARTS) == pos_oracle.parts_of(message)
+    assert made.rule == pos_oracle.rule_of(message)
+
+
+@given(messages)
+def test_net_of_a_sale_is_the_total_of_its_lines_that_are_neither_void_nor_beside_it(
+    message: dict[str, Any],
+) -> None:
+    made = receipt({**message, "kind": "sale", "training": False, "transaction_status": "finished"})
+
+    articles = (line for line in made.lines if line.line_type == "item" and not line.cancelled)
+    net = made.gross_minor - made.discounts_minor - made.returns_minor - made.voids_minor
+    assert net == sum(line.total_minor for line in articles)
+
+
+def test_every_word_that_a_till_may_say_is_one_of_some_rule_or_plain() -> None:
+    table = rules()
+    statuses = {word for rule in table.left_out for word in rule.when.status or ()}
+    types = {word for rule in table.lines for word in rule.when.type or ()}
+
+    assert statuses == {*STATUSES} - {"finished"}
+    assert types == {*LINE_TYPES} - {"item"}
+
+
+def test_a_message_of_before_there_were_rules_is_no_conflict_when_it_comes_again() -> None:
+    plain = pos()
+    said = pos(training=False, transaction_status="finished")
+    said["transactions"] = [{**line, "line_type": "item"} for line in said["transactions"]]
+
+    assert receipt(plain).fingerprint == receipt(said).fingerprint
+    assert receipt(pos(training=True)).fingerprint != receipt(plain).fingerprint
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{id: a, when: {kind: [gift]}, adds: {}}", r"when\.kind\[0\]: Invalid enum value 'gift'"),
+        ("{id: a, when: {}, adds: {gross: total}}", "Invalid enum value 'gross'"),
+        ("{id: a, when: {}, adds: {gross_minor: price}}", "Invalid enum value 'price'"),
+        ("{id: a, when: {colour: red}, adds: {}}", "unknown field `colour`"),
+    ],
+)
+def test_a_mistake_in_the_rules_is_told_with_its_place(
+    text: str, told: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "rules.yaml"
+    file.write_text(f"left_out: []\nreceipts: []\nlines: [{text}]\n")
+
+    with pytest.raises(BadSource, match=told):
+        read_yaml(file, RuleTable)
