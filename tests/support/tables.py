@@ -6,19 +6,11 @@ from typing import Any
 
 from cassandra.cluster import Session
 
+from tests.support import pos_oracle
 from tests.support.plain_oracle import Cell, Parts
 
 PARTS = {
-    "sales": (
-        "receipts",
-        "gross_minor",
-        "discounts_minor",
-        "returns_minor",
-        "voids_minor",
-        "units_milli",
-        "returned_receipts",
-        "non_sales_minor",
-    ),
+    "sales": pos_oracle.PARTS,
     "traffic": ("entries", "exits", "passers_by"),
 }
 SOURCES = {"sales": "pos", "traffic": "traffic"}
