@@ -6,6 +6,7 @@ classes that it has: a new kind of part for one family leaves the epochs of the 
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def definition_digest(family: Family, code: Sources, tables: Iterable[str]) -> s
     # of these rows.
     told = [
         shape,
-        *(_code(ast.parse(code[name])) for name in whole),
+        *(_whole(code[name]) for name in whole),
         *(text for texts in deciding for text in texts),
         *_needed(classes, *(code[file] for file in PARTS)),
         *_needed({"Fold", *_folds(code[FOLDS], classes)}, code[FOLDS]),
@@ -82,9 +83,20 @@ def _folds(source: str, classes: set[str]) -> Iterator[str]:
                     yield ast.unparse(value)
 
 
+# A job that starts asks for each family, and most of the files are those of all.
+@cache
+def _whole(source: str) -> str:
+    return _code(ast.parse(source))
+
+
+@cache
+def _statements(source: str) -> tuple[ast.stmt, ...]:
+    return tuple(ast.parse(source).body)
+
+
 def _needed(names: set[str], *modules: str) -> list[str]:
     """The code of these top-level names of the modules, and of all that they use of them."""
-    statements = (node for source in modules for node in ast.parse(source).body)
+    statements = (node for source in modules for node in _statements(source))
     defined = {name: node for node in statements for name in _defines(node)}
     found: dict[str, ast.stmt] = {}
     waiting = sorted(names)

@@ -6,7 +6,7 @@ Any change of what they compute needs a higher `epoch` in the sources' descripto
 """
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import cache, reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -16,6 +16,9 @@ from tally.algebra.parts import MOST_PART
 from tally.families import MOST_TEXT_BYTES, TOTAL_DIM, TOTAL_DIM_VALUE, Family
 from tally.part_columns import fold_of
 from tally.windows import WINDOW_SECONDS
+
+# The column of a field.
+Field = Callable[[str], Column]
 
 
 def canonical_records(kafka: DataFrame) -> DataFrame:
@@ -55,7 +58,8 @@ def contributions(records: DataFrame, *families: Family) -> DataFrame:
         _is_utf8("value").alias("is_utf8"),
         *placed,
     )
-    is_readable = F.col("is_utf8") & by_topic(families, lambda family: _is_complete(family, F.col))
+    complete = by_topic(families, lambda one: _are_complete(one.axes, one.part_names))
+    is_readable = F.col("is_utf8") & complete
     return parsed.select(
         "store_id",
         "event_id",
@@ -102,7 +106,7 @@ def readable(value: Column, family: Family) -> Column:
     # exists(array(…)): each record is parsed once.
     return _is_utf8(value) & F.exists(
         F.array(_parsed(value, family)),
-        lambda event: _is_complete(family, lambda name: event[name]),
+        lambda event: _is_complete(family.axes, family.part_names, lambda name: event[name]),
     )
 
 
@@ -120,15 +124,21 @@ def _is_utf8(value: Column | str) -> Column:
     return F.coalesce(F.is_valid_utf8(value), F.lit(False))
 
 
-def _is_complete(family: Family, field: Callable[[str], Column]) -> Column:
+# A column is data, of no frame and no session; to build a large one is hundreds of calls into Java.
+@cache
+def _are_complete(axes: Sequence[str], parts: Sequence[str]) -> Column:
+    return _is_complete(axes, parts, F.col)
+
+
+def _is_complete(axes: Sequence[str], parts: Sequence[str], field: Field) -> Column:
     texts = [
         F.octet_length(field(name)) <= MOST_TEXT_BYTES
-        for name in ("store_id", "event_id", "fingerprint", *family.axes)
+        for name in ("store_id", "event_id", "fingerprint", *axes)
     ]
-    parts = [field(part).between(-MOST_PART, MOST_PART) for part in family.part_names]
+    numbers = [field(part).between(-MOST_PART, MOST_PART) for part in parts]
     in_calendar = F.year(_instant(field("happened_at"))).between(1, 9999)
     return F.coalesce(
-        reduce(Column.__and__, [in_calendar, *texts, *parts]),
+        reduce(Column.__and__, [in_calendar, *texts, *numbers]),
         F.lit(False),
     )
 
@@ -151,14 +161,11 @@ def members_per_window(events: DataFrame, family: Family) -> DataFrame:
     excluded = F.col("excluded") if "excluded" in events.columns else F.lit(False)
     brought = (*family.axes, *family.part_names)
     # Only parts that ask for instants pay for them.
-    timed = (F.unix_millis("happened_at").alias("at"),) if _is_timed(family) else ()
+    is_timed = any(part.is_timed for part in family.parts)
+    timed = (F.unix_millis("happened_at").alias("at"),) if is_timed else ()
     member = F.struct("event_id", "offset", excluded.alias("excluded"), *brought, *timed)
     window = F.window("happened_at", f"{WINDOW_SECONDS} seconds").alias("window")
     return events.groupBy("store_id", window).agg(F.collect_list(member).alias("members"))
-
-
-def _is_timed(family: Family) -> bool:
-    return any(part.is_timed for part in family.parts)
 
 
 def window_rows(members: DataFrame, family: Family) -> DataFrame:
@@ -210,11 +217,10 @@ def _epoch(family: Family) -> Column:
     )
 
 
+@cache
 def _sums_by_axes(family: Family) -> Column:
-    """Array of struct<axes, first_copies, parts, excluded parts>.
-
-    One for each distinct axes value among the members.
-    """
+    """Array of struct<axes, first_copies, parts, excluded parts>: one for each value of the axes
+    among the members."""
 
     def axes_of(member: Column) -> Column:
         # A family without axes still has one (constant) key, so each of its windows has one row.
@@ -253,8 +259,7 @@ def _sums(family: Family, axes: Column) -> Column:
         **{part.name: (part.name, fold_of(part)) for part in family.parts},
         **{f"excluded_{part.name}": (part.name, fold_of(part)) for part in family.parts},
     }.items()
-    zero = F.lit(0).cast("bigint")
-    one = F.lit(1).cast("bigint")
+    zero, one = (F.lit(number).cast("bigint") for number in (0, 1))
     starts = [fold.start.alias(name) for name, (_, fold) in folds]
     start = F.struct(
         F.lit(None).cast("string").alias("last"),

@@ -17,9 +17,21 @@ from xdist.scheduler import LoadFileScheduling
 
 TIERS = ("unit", "laws", "contract", "integration", "dags", "e2e", "chaos", "browser", "docs")
 FAST = ("unit", "laws", "docs")
-# With several workers the long files begin first, so that the short ones fill the end.
-BEGIN_WITH = ("e2e", "chaos", "dags", "integration", "contract")
 FOLDER = Path(__file__).parent
+# With several workers the long ones begin first, so that the short ones fill the end; and beside
+# those that keep the processor busy the ones that wait for time-outs, which would leave it idle
+# beside each other.
+BEGIN_WITH = (
+    "e2e/today",
+    "integration/batch",
+    "integration/ingest",
+    "integration/speed",
+    "e2e",
+    "chaos",
+    "integration",
+    "dags",
+    "contract",
+)
 # What shares a stack, or a Spark session that is slow until it has done everything once: for
 # several workers each of these is as one file.
 TOGETHER = (
@@ -89,13 +101,11 @@ def pytest_collection_finish() -> None:
 
 
 def _rank(path: Path) -> tuple[int, str]:
-    """Which files begin first.
-
-    The real parts' by name: by folder, those that wait for time-outs of Kafka would run beside each
-    other, and the processor would have nothing to do.
-    """
-    tier = tier_of(path)
-    return [*BEGIN_WITH, tier].index(tier), path.name if tier == "integration" else ""
+    """Which files begin first: by BEGIN_WITH, and those of the real parts by name."""
+    below = _below_tests(path)
+    ranks = (rank for rank, name in enumerate(BEGIN_WITH) if below.startswith(f"{name}/"))
+    by_name = path.name if tier_of(path) == "integration" else ""
+    return next(ranks, len(BEGIN_WITH)), by_name
 
 
 @pytest.fixture(autouse=True)
@@ -157,8 +167,12 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 def tier_of(path: Path) -> str:
     """Tier of a file or folder below tests/, "" for any other path."""
+    return _below_tests(path).partition("/")[0]
+
+
+def _below_tests(path: Path) -> str:
     parts = path.parts
-    return parts[parts.index(FOLDER.name) + 1] if FOLDER.name in parts[:-1] else ""
+    return "/".join(parts[parts.index(FOLDER.name) + 1 :]) if FOLDER.name in parts[:-1] else ""
 
 
 def _asked(config: pytest.Config) -> list[str]:

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +38,7 @@ class Loop:
     def __init__(self, home: Path, overrides: Mapping[str, str]) -> None:
         self.environment = {**QUICK, **os.environ, **overrides, "TALLY_HOME": str(home)}
         self.home = home
+        self._rebuilt_at = 0.0
 
     @property
     def settings(self) -> Settings:
@@ -99,6 +101,13 @@ class Loop:
         """Wait until everything that was sent is in both layers."""
         with cassandra_session(self.settings) as session:
             wait_until_caught_up(lambda: read_lag(self.settings, session), print, CATCH_UP_SECONDS)
+
+    def rebuild_all_since(self, sent_at: float) -> None:
+        """Return when everything that was sent before this instant of time.monotonic() is
+        rebuilt: by a rebuild that began after it already, or by one of now."""
+        if self._rebuilt_at <= sent_at:
+            self._rebuilt_at = time.monotonic()
+            self.json("rebuild", "--dirty")
 
     def wait_for_receipts(self) -> None:
         """Return when the raw receipts are written as well: they come after the views, and no

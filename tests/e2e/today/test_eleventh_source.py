@@ -7,6 +7,7 @@ The tests of the class follow one another: each fixture is one step of the story
 import json
 import subprocess
 import sys
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -18,6 +19,7 @@ import pytest
 
 from tally.instants import instant_text
 from tally.windows import WINDOW, window_start
+from tests.e2e.today.conftest import WINDOWS_ASKED
 from tests.support.gateway_client import GatewayClient
 from tests.support.loop import Loop, wait_until
 
@@ -25,7 +27,6 @@ PATH, METRIC = "/v1/events/queues", "waiting_time"
 # Of what is no sum: the greatest, the median and the number of different ones.
 EXTREMES = ("longest_wait", "median_queue", "cameras")
 STORES = ("367", "406")
-WINDOWS_ASKED = 200
 # Far beyond the hour that the source's descriptor keeps a window open.
 LATE = timedelta(hours=7)
 
@@ -119,8 +120,15 @@ def extremes(intervals: Iterable[Interval]) -> dict[Cell, tuple[int, int, int]]:
     }
 
 
+class Ledger(NamedTuple):
+    """What an audit of the ledger found, and time.monotonic() of then."""
+
+    found: dict[str, Any]
+    read_at: float
+
+
 class TestEleventhSource:
-    @pytest.fixture(scope="class")
+    @pytest.fixture(scope="package")
     @classmethod
     def sent(cls, loop: Loop, gateway: GatewayClient) -> Story:
         """Everything on time, each tenth twice, until it is served."""
@@ -135,15 +143,19 @@ class TestEleventhSource:
         )
         return told
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture(scope="package")
     @classmethod
-    def rebuilt(cls, loop: Loop, gateway: GatewayClient, sent: Story) -> dict[str, Any]:
-        """What an audit of the ledger found with the late interval sent, before the rebuild: it
-        returns when the master holds everything."""
+    def ledger(cls, loop: Loop, gateway: GatewayClient, sent: Story) -> Ledger:
+        """With the late interval sent, before any rebuild: the audit returns when the master
+        holds everything."""
         gateway.post(PATH, [sent.late.message])
-        found = loop.json("audit", "--only", "ledger")
-        loop.json("rebuild", "--full", "--family", "queues")
-        return found
+        return Ledger(loop.json("audit", "--only", "ledger"), time.monotonic())
+
+    @pytest.fixture(scope="package")
+    @classmethod
+    def rebuilt(cls, loop: Loop, ledger: Ledger) -> None:
+        """After the rebuild that this story shares with others."""
+        loop.rebuild_all_since(ledger.read_at)
 
     def test_the_speed_layer_serves_its_metric_by_its_axis(self, loop: Loop, sent: Story) -> None:
         served = rows(loop, sent)
@@ -166,19 +178,19 @@ class TestEleventhSource:
         assert (answer.status_code, refused["errors"][0]["field"]) == (422, "/arrived")
 
     def test_the_ledger_knows_its_topics_and_the_late_interval(
-        self, sent: Story, rebuilt: dict[str, Any]
+        self, sent: Story, ledger: Ledger
     ) -> None:
         committed: Counter[str] = Counter()
-        for line in rebuilt["ledgers"]:
+        for line in ledger.found["ledgers"]:
             committed[line["topic"]] += line["committed"]
 
         count = len(sent.on_time) + len(sent.on_time[::10]) + 1
-        assert rebuilt["ok"]
+        assert ledger.found["ok"]
         assert (committed["raw-queues"], committed["queues"]) == (count, count)
-        assert rebuilt["beside"]["late_pending"] == 1
+        assert ledger.found["beside"]["late_pending"] == 1
 
     def test_the_rebuild_counts_the_late_interval_too(
-        self, loop: Loop, sent: Story, rebuilt: dict[str, Any]
+        self, loop: Loop, sent: Story, rebuilt: None
     ) -> None:
         served = rows(loop, sent)
 
@@ -186,12 +198,12 @@ class TestEleventhSource:
         assert {row["source"] for row in served.values() if row["value"]} == {"batch"}
 
     def test_the_rebuild_serves_what_is_no_sum(
-        self, loop: Loop, sent: Story, rebuilt: dict[str, Any]
+        self, loop: Loop, sent: Story, rebuilt: None
     ) -> None:
         assert served_extremes(loop, sent) == extremes([*sent.on_time, sent.late])
 
     def test_a_ratio_to_a_family_of_the_product_without_records_is_not_known(
-        self, loop: Loop, sent: Story, rebuilt: dict[str, Any]
+        self, loop: Loop, sent: Story, rebuilt: None
     ) -> None:
         asked = ask(loop, sent, "367", "waiting_time_per_visitor", grain="15m")
 
@@ -200,7 +212,7 @@ class TestEleventhSource:
         assert told == {(None, "missing", False)}
 
     def test_the_whole_of_its_queues_is_their_sum(
-        self, loop: Loop, sent: Story, rebuilt: dict[str, Any]
+        self, loop: Loop, sent: Story, rebuilt: None
     ) -> None:
         whole = ask(loop, sent, "367", grain="15m")
 
@@ -208,15 +220,12 @@ class TestEleventhSource:
         assert sum(row["value"] or 0 for row in whole) == sum(own)
 
     def test_the_audit_against_the_master_holds_for_its_parts(
-        self, loop: Loop, sent: Story, rebuilt: dict[str, Any]
+        self, sent: Story, rebuilt: None, audited: dict[str, Any]
     ) -> None:
-        # The default of a thousand would ask each of these few windows fifty times.
-        found = loop.json("audit", "--against", "master", "--http", str(WINDOWS_ASKED))
-
         everything = [*sent.on_time, sent.late]
         windows = {(one.store, window_start(one.start)) for one in everything}
-        queues = found["master"]["queues"]
-        assert (found["ok"], queues["windows"], queues["equal"]) == (
+        queues = audited["master"]["queues"]
+        assert (audited["ok"], queues["windows"], queues["equal"]) == (
             True,
             len(windows),
             len(windows),
@@ -225,7 +234,7 @@ class TestEleventhSource:
             "arrived": sum(one.arrived for one in everything),
             "waited_seconds": sum(one.waited_seconds for one in everything),
         }
-        assert found["http"]["windows"] == found["http"]["equal"] >= WINDOWS_ASKED
+        assert audited["http"]["windows"] == audited["http"]["equal"] >= WINDOWS_ASKED
 
     def test_its_documents_are_written_with_those_of_the_product(
         self, loop: Loop, tmp_path: Path

@@ -34,6 +34,8 @@ class Story:
 
     load: Load
     later: list[Sending] = field(default_factory=list)
+    # time.monotonic() when everything but what changes a value had been sent.
+    sent_at: float = 0.0
 
     @property
     def span(self) -> Span:
@@ -61,11 +63,11 @@ def now() -> datetime:
 
 
 class TestLastNineDays:
-    @pytest.fixture(scope="class")
+    @pytest.fixture(scope="package")
     @classmethod
     def sent(cls, loop: Loop, gateway: GatewayClient) -> Story:
-        """Everything on time sent hour by hour, and at last receipts of this very second, until
-        they are served."""
+        """Everything on time sent hour by hour, then receipts of this very second, until they
+        are served, and at last the late ones."""
         story = Story(load(SEED, now()))
         for source, messages in hourly(story.load.on_time):
             gateway.post(PATHS[source], messages)
@@ -78,24 +80,25 @@ class TestLastNineDays:
             f"{len(story.load.on_time):,} messages sent; receipts of this second served after"
             f" {time.monotonic() - started:.2f} s"
         )
+        for source in PATHS:
+            gateway.post(
+                PATHS[source], [late.message for late in story.load.late if late.source == source]
+            )
+        loop.catch_up()
+        story.sent_at = time.monotonic()
         return story
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture(scope="package")
     @classmethod
-    def rebuilt(cls, loop: Loop, sent: Story, gateway: GatewayClient) -> Story:
-        """The late ones sent too, and a first generation.
+    def rebuilt(cls, loop: Loop, sent: Story) -> Story:
+        """A first generation.
 
         Nobody has said that these days were sent whole.
         """
-        for source in PATHS:
-            gateway.post(
-                PATHS[source], [late.message for late in sent.load.late if late.source == source]
-            )
-        loop.catch_up()
-        loop.json("rebuild", "--dirty")
+        loop.rebuild_all_since(sent.sent_at)
         return sent
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture(scope="package")
     @classmethod
     def declared(cls, loop: Loop, rebuilt: Story) -> Story:
         """The days before this one declared whole: the second generation is the first that
@@ -116,7 +119,7 @@ class TestLastNineDays:
         loop.json("rebuild", "--days", rebuilt.past_days)
         return rebuilt
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture(scope="package")
     @classmethod
     def changed(cls, loop: Loop, declared: Story, gateway: GatewayClient) -> Sending:
         """A receipt that came days late, counted in the third generation of its day."""
@@ -149,7 +152,11 @@ class TestLastNineDays:
             SOURCES[family], *(rebuilt.later if family == "sales" else ())
         )
 
-        assert differences(batch_rows(session, family), expected) == {}
+        # The other stories have stores of their own.
+        held = {
+            cell: parts for cell, parts in batch_rows(session, family).items() if cell[0] in STORES
+        }
+        assert differences(held, expected) == {}
 
     @pytest.mark.parametrize("metric", METRICS)
     def test_answers_equal_the_oracle_and_claim_nothing_of_days_before_the_first_arrival(

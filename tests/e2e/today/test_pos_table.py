@@ -5,10 +5,11 @@ The tests follow one another: each fixture is one step of the story.
 """
 
 import json
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
@@ -94,11 +95,18 @@ def _value(client: httpx.Client, metric: str, store: str, start: datetime, sourc
     return row["value"] if row["source"] == source else None
 
 
+class Sent(NamedTuple):
+    """The hour of everything that was sent, and time.monotonic() when it had been."""
+
+    anchor: datetime
+    at: float
+
+
 class TestPosTable:
-    @pytest.fixture(scope="class")
+    @pytest.fixture(scope="package")
     @classmethod
-    def anchor(cls, loop: Loop, gateway: GatewayClient) -> datetime:
-        """The hour in which everything is sent, once it is served."""
+    def sent(cls, loop: Loop, gateway: GatewayClient) -> Sent:
+        """Every case in both forms, until everything is in both layers."""
         anchor = window_start(datetime.now(UTC)) - timedelta(hours=1)
         for number, case in enumerate(CASES):
             told = [*messages(case, store_of(number, "json"), anchor)]
@@ -107,32 +115,28 @@ class TestPosTable:
             answer = gateway.offer(POSLOG_PATH, f"<POSLog>{bodies}</POSLog>".encode(), "text/xml")
             assert (answer.status_code, answer.json()["rejected"]) == (202, [])
         loop.catch_up()
-        return anchor
+        return Sent(anchor, time.monotonic())
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture(scope="package")
     @classmethod
-    def rebuilt(cls, loop: Loop, anchor: datetime) -> None:
-        """After a rebuild of everything that was sent."""
-        loop.json("rebuild", "--full", "--family", "sales")
+    def rebuilt(cls, loop: Loop, sent: Sent) -> None:
+        """After the rebuild that this story shares with others."""
+        loop.rebuild_all_since(sent.at)
 
-    def test_speed_layer_has_the_numbers_of_the_table(self, loop: Loop, anchor: datetime) -> None:
-        cells = wanted(anchor, "speed")
+    def test_speed_layer_has_the_numbers_of_the_table(self, loop: Loop, sent: Sent) -> None:
+        cells = wanted(sent.anchor, "speed")
         wait_until(lambda: served(loop, cells, "speed") == cells, 60, "the table is served")
 
     def test_batch_has_the_numbers_of_the_table(
-        self, loop: Loop, anchor: datetime, rebuilt: None
+        self, loop: Loop, sent: Sent, rebuilt: None
     ) -> None:
-        cells = wanted(anchor, "batch")
+        cells = wanted(sent.anchor, "batch")
         found = served(loop, cells, "batch")
 
         print(f"{len(cells) * len(METRICS)} numbers of {len(CASES)} cases in two forms compared")
         assert found == cells
 
-    def test_audit_names_what_rules_left_out(
-        self, loop: Loop, anchor: datetime, rebuilt: None
-    ) -> None:
-        found = loop.json("audit", "--against", "master", "--http", "200")
-
-        assert found["ok"] and found["beside"]["waiting"] == 0
+    def test_audit_names_what_rules_left_out(self, rebuilt: None, audited: dict[str, Any]) -> None:
+        assert audited["ok"] and audited["beside"]["waiting"] == 0
         # In both forms.
-        assert found["beside"]["left_out"] == {"not_finished": 4, "training": 2}
+        assert audited["beside"]["left_out"] == {"not_finished": 4, "training": 2}

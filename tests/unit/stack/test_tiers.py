@@ -88,12 +88,14 @@ def test_files_of_a_folder_with_one_stack_go_to_one_worker(tmp_path: Path) -> No
 def test_files_of_the_real_parts_run_by_name_behind_those_that_take_longest(tmp_path: Path) -> None:
     told = "def test_it(): print('ran', __file__)\n"
     named = ("unit/test_a", "integration/x/test_c", "integration/y/test_b", "integration/x/test_a")
-    files = {f"{name}.py": told for name in (*named, "e2e/test_z")}
+    longest = ("e2e/today/test_z", "integration/batch/test_y", "integration/ingest/test_x")
+    files = {f"{name}.py": told for name in (*named, "e2e/test_z", *longest)}
 
     _, output = run_pytest(tmp_path, files, "-s", "--tiers", "unit,integration,e2e")
 
     ran = [line.split("/tests/")[1] for line in output.splitlines() if "ran /" in line]
     assert ran == [
+        *(f"{name}.py" for name in longest),
         "e2e/test_z.py",
         *(f"integration/{name}.py" for name in ("x/test_a", "y/test_b", "x/test_c")),
         "unit/test_a.py",
