@@ -54,12 +54,14 @@ def test_tier_that_was_not_asked_for_is_not_even_imported(tmp_path: Path) -> Non
 
 def test_files_of_a_folder_with_one_stack_go_to_one_worker(tmp_path: Path) -> None:
     told = (
-        "import os\ndef test_it(): open(__file__ + '.' + os.environ['PYTEST_XDIST_WORKER'],"
-        " 'w').close()\n"
+        "import os, time\ndef test_it():\n    time.sleep({})\n    open(__file__ + '.' +"
+        " os.environ['PYTEST_XDIST_WORKER'], 'w').close()\n"
     )
+    # Longer than all of the other folder: whoever has that is done before these are.
+    seconds = {"today": 0, "other": 0.1}
     files = {
-        f"e2e/{folder}/test_{number}.py": told
-        for folder in ("today", "other")
+        f"e2e/{folder}/test_{number}.py": told.format(seconds[folder])
+        for folder in seconds
         for number in range(8)
     }
 
