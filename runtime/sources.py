@@ -4,11 +4,13 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from schemas import loader
-from schemas.source import PartShape, RaisedDays, Source
+from schemas.family import READINGS, PartShape, RaisedDays
+from schemas.source import Source
 from tally.algebra.parts import Count, Histogram, Max, Min, Part, Sum, Uniques
 from tally.epochs import Raised
-from tally.families import Family
+from tally.families import Family, RecordFields
 from tally.kinds.additive import ADDITIVE
+from tally.kinds.derived import DERIVED
 from tally.kinds.kind import Kind
 
 # What a descriptor's words mean.
@@ -20,7 +22,7 @@ PARTS: Mapping[str, type[Part]] = {
     "uniques": Uniques,
     "histogram": Histogram,
 }
-KINDS: Mapping[str, Kind] = {"additive": ADDITIVE}
+KINDS: Mapping[str, Kind] = {"additive": ADDITIVE, "derived": DERIVED}
 
 
 @cache
@@ -36,7 +38,16 @@ def family_of(source: Source) -> Family:
         kind=KINDS[shape.kind],
         raised=tuple(map(_raised, shape.raised)),
         lateness_seconds=source.lateness_seconds,
+        reading=_reading(shape.reading),
     )
+
+
+def _reading(name: str | None) -> RecordFields | None:
+    if name is None:
+        return None
+    shape = READINGS[name]
+    patterns = tuple(shape.texts.items())
+    return RecordFields(name, tuple(shape.texts), shape.numbers, patterns)
 
 
 def _raised(days: RaisedDays) -> Raised:

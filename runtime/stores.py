@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, time
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -11,17 +12,20 @@ from runtime.sensors import SensorEntry, sensor_entries
 from tally.errors import BadSettings
 from tally.identity import IDENTIFIER, bare_serial
 from tally.money import CURRENCIES
+from tally.windows import WINDOW_SECONDS
 
 NUMBERINGS = ("daily", "yearly")
+WINDOW_MINUTES = WINDOW_SECONDS // 60
 _TEXTS = ("name", "tz", "currency", "numbering")
-_FIELDS = (*_TEXTS, "sensors")
+_FIELDS = (*_TEXTS, "sensors", "day_starts", "networks")
 
 
 @dataclass(frozen=True)
 class StoreEntry:
     """What the file says of one store; None where it says nothing.
 
-    `numbering`: how often the receipt numbers of its tills begin again; `sensors` by serial.
+    `numbering`: how often the receipt numbers of its tills begin again; `sensors` by serial;
+    `day_starts`: when its days begin, by its clock; `networks`: those of its WiFi.
     """
 
     name: str | None = None
@@ -29,6 +33,8 @@ class StoreEntry:
     currency: str | None = None
     numbering: str | None = None
     sensors: Mapping[str, SensorEntry] = field(default_factory=dict)
+    day_starts: time = time(0)
+    networks: tuple[str, ...] = ()
 
 
 def store_entries(file: Path | None) -> dict[str, StoreEntry]:
@@ -54,21 +60,23 @@ def store_entries(file: Path | None) -> dict[str, StoreEntry]:
         str(store_id): _entry(f"{file}: store {store_id}", store_id, fields)
         for store_id, fields in stores.items()
     }
-    _refuse_shared_sensors(file, entries)
+    _refuse_shared(file, entries)
     return entries
 
 
-def _refuse_shared_sensors(file: Path, entries: Mapping[str, StoreEntry]) -> None:
-    owners: dict[str, str] = {}
+def _refuse_shared(file: Path, entries: Mapping[str, StoreEntry]) -> None:
+    """Raise BadSettings if two stores have one sensor, or one network."""
+    owners: dict[tuple[str, str], str] = {}
     for store_id, entry in entries.items():
-        for serial in entry.sensors:
-            bare = bare_serial(serial)
-            if bare in owners:
+        named = [("sensor", serial, bare_serial(serial)) for serial in entry.sensors]
+        named += [("network", network, network) for network in entry.networks]
+        for kind, said, name in named:
+            if (kind, name) in owners:
                 raise BadSettings(
-                    f"{file}: store {store_id}: sensor {serial} is that of store {owners[bare]}"
-                    " already; a sensor counts once, for one store"
+                    f"{file}: store {store_id}: {kind} {said} is that of store"
+                    f" {owners[kind, name]} already; a {kind} counts once, for one store"
                 )
-            owners[bare] = store_id
+            owners[kind, name] = store_id
 
 
 def _entry(where: str, store_id: object, fields: object) -> StoreEntry:
@@ -88,7 +96,12 @@ def _entry(where: str, store_id: object, fields: object) -> StoreEntry:
             )
     texts = {name: value for name, value in fields.items() if name in _TEXTS}
     sensors = sensor_entries(where, fields["sensors"]) if "sensors" in fields else {}
-    entry = StoreEntry(**texts, sensors=sensors)
+    entry = StoreEntry(
+        **texts,
+        sensors=sensors,
+        day_starts=_time_of_day(fields.get("day_starts", "00:00"), f"{where}: day_starts"),
+        networks=_names(fields.get("networks", []), f"{where}: networks"),
+    )
     if entry.tz is not None:
         zone_of(entry.tz, f"{where}: tz")
     if entry.currency is not None and entry.currency not in CURRENCIES:
@@ -101,6 +114,24 @@ def _entry(where: str, store_id: object, fields: object) -> StoreEntry:
             " without it numbers never begin again"
         )
     return entry
+
+
+def _time_of_day(told: object, where: str) -> time:
+    try:
+        found = datetime.strptime(str(told), "%H:%M").time()
+    except ValueError as error:
+        raise BadSettings(f"{where}: {told!r} is no time of day, e.g. 04:00") from error
+    # A window must not lie in two days.
+    if found.minute % WINDOW_MINUTES:
+        raise BadSettings(f"{where}: {told!r} is no whole quarter of an hour, e.g. 04:00")
+    return found
+
+
+def _names(told: object, where: str) -> tuple[str, ...]:
+    listed = told if isinstance(told, list) else [None]
+    if not all(isinstance(one, str) and one for one in listed):
+        raise BadSettings(f"{where}: a list of names is wanted, e.g. [L_1234]")
+    return tuple(listed)
 
 
 def zone_of(name: str, where: str) -> ZoneInfo:

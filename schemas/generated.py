@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from schemas.source import COLUMN_TYPES, RecordField, Source
+from schemas.family import COLUMN_TYPES
+from schemas.source import RecordField, Source
 
 SCHEMA_VERSION = 1
 # Words that CQL takes for names only between quotes.

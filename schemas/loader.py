@@ -13,7 +13,8 @@ import yaml
 from schemas.catalogue import metrics_of
 from schemas.generated import event_schema_of, topics_of, views_of
 from schemas.metric import AnyMetric
-from schemas.source import DESCRIPTOR, BadSource, Source, by_name, json_of, read_source
+from schemas.report import ReportShape
+from schemas.source import DESCRIPTOR, BadSource, Source, by_name, json_of, read_source, read_yaml
 
 FOLDER = Path(__file__).parent
 # Folders of further sources, each with a source.yaml.
@@ -121,6 +122,19 @@ def metrics() -> tuple[AnyMetric, ...]:
     folders = [FOLDER, *(source.folder for source in sources().values())]
     files = [file for folder in folders for file in sorted((folder / "metrics").glob("*.yaml"))]
     return metrics_of(files, sources(), metric_units())
+
+
+@cache
+def reports() -> Mapping[str, ReportShape]:
+    """Every report by id, in order. Raises BadSource for one of a metric that there is not."""
+    known = {entry.id for entry in metrics()}
+    found: dict[str, ReportShape] = {}
+    for file in sorted((FOLDER / "reports").glob("*.yaml")):
+        report = read_yaml(file, ReportShape)
+        if report.metric not in known or report.id != file.stem:
+            raise BadSource(f"{file}: metric: {report.metric!r}, or id: {report.id!r}, is unknown")
+        found[report.id] = report
+    return found
 
 
 @cache

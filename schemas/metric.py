@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct, structs
 
-from schemas.source import Words
+from schemas.family import Words
 
 MetricId = Annotated[str, Meta(pattern="^[a-z][a-z0-9_]*$")]
 Grain = Literal["15m", "1h", "1d", "1w"]

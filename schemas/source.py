@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 import yaml
+
+from schemas.family import FamilyShape, FieldName, Words, brought, wrong_reading
 
 DESCRIPTOR = "source.yaml"
 # What a folder must hold beside its descriptor.
@@ -27,60 +28,14 @@ TAKEN = frozenset(
 # Of a table's name in Cassandra (48 characters) `batch_` and `_15min` take twelve; a name that
 # begins with the former would be another's batch table.
 FamilyName = Annotated[str, msgspec.Meta(pattern="^(?!batch_)[a-z][a-z0-9_]{0,35}$")]
-FieldName = Annotated[str, msgspec.Meta(pattern="^[a-z][a-z0-9_]{0,39}$")]
 Topic = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$")]
 HttpPath = Annotated[str, msgspec.Meta(pattern="^/v1/events/[a-z0-9][a-z0-9_-]{0,63}$")]
-Words = Annotated[str, msgspec.Meta(min_length=1)]
 Seconds = Annotated[int, msgspec.Meta(ge=1)]
-Epoch = Annotated[int, msgspec.Meta(ge=1)]
 _MISSING = re.compile("Object missing required field `([^`]+)`")
 
 
 class BadSource(ValueError):
     """Raised when a source's folder is not what it must be; names the file and the field."""
-
-
-# The CQL type of the columns of each kind of part; what the kinds mean: tally/algebra/parts.py.
-COLUMN_TYPES = {
-    "sum": "bigint",
-    "count": "bigint",
-    "min": "bigint",
-    "max": "bigint",
-    "uniques": "frozen<list<bigint>>",
-    "histogram": "frozen<list<frozen<tuple<bigint, bigint>>>>",
-}
-
-
-class PartShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a window makes of the whole numbers that its events bring in the field of this name."""
-
-    name: FieldName
-    # A level is not among them yet: a stretch needs the count before it, which no reader looks for.
-    kind: Literal["sum", "count", "min", "max", "uniques", "histogram"]
-    unit: Words
-    meaning: Words
-
-
-class RaisedDays(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """UTC days, first to last inclusive, whose rows are computed anew under a higher epoch."""
-
-    first: date
-    last: date
-    epoch: Epoch
-
-
-class FamilyShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The rows of the source's views.
-
-    A higher epoch replaces what was computed before: `epoch` on all days, `raised` on some.
-    """
-
-    # The rows of a derived family come from an operator of its own, which no source has yet.
-    kind: Literal["additive"]
-    epoch: Epoch
-    axes: tuple[FieldName, ...]
-    parts: Annotated[tuple[PartShape, ...], msgspec.Meta(min_length=1)]
-    raised: tuple[RaisedDays, ...] = ()
 
 
 class RecordField(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -179,9 +134,9 @@ def _refuse_other_roles(source: Source, roles: dict[str, tuple[str, str]]) -> No
 
     The speed layer reads the records of all families with one schema.
     """
-    named = [(axis, "an axis") for axis in source.family.axes]
-    named += [(part.name, "a part") for part in source.family.parts]
-    for name, role in named:
+    roles_of = {"string": "an axis", "integer": "a part"}
+    for name, kind in brought(source.family).items():
+        role = roles_of[kind]
         known, file = roles.setdefault(name, (role, str(source.file)))
         if known != role:
             raise BadSource(f"{source.file}: family: {name!r} is {role} here, not in {file}")
@@ -213,8 +168,8 @@ def _wrong(source: Source) -> Iterable[tuple[str, str]]:
                 "family.raised",
                 f"epoch {one.epoch} is not above {source.family.epoch}, that of all days",
             )
-    for name in named:
-        wanted = "integer" if name in parts else "string"
+    yield from wrong_reading(source.family)
+    for name, wanted in brought(source.family).items():
         if name not in fields or (
             fields[name].type,
             fields[name].optional,

@@ -23,9 +23,10 @@ from pyspark.sql.streaming.stateful_processor import (
 
 from runtime.connect import for_workers
 from speed_layer.acks import LEFT_OUT, Ack, batch_of, last_read
-from speed_layer.prefix import NEVER, PageKey, Prefix, WindowRow
-from speed_layer.records import columns_of, unpacked
+from speed_layer.prefix import PageKey, WindowRow
+from speed_layer.records import unpacked
 from speed_layer.sink.rows import MakeSink, Sink, SpeedRow, WindowRows, worker_sink
+from speed_layer.states import Kept, PartitionState, kept_of, rows_of, state_of
 from tally.families import TOTAL_DIM, TOTAL_DIM_VALUE, Family
 from tally.settings import Settings
 
@@ -43,19 +44,6 @@ PAGE_KEY = T.StructType(
         T.StructField("number", T.IntegerType()),
     ]
 )
-
-
-# Kept in the state by the order of its fields, as a window is (window.py).
-class Kept(msgspec.Struct, array_like=True):
-    """What is kept of a partition beside its pages.
-
-    Its frontier, which pages there are, by which definition they were made, and its floor.
-    """
-
-    frontier: int = NEVER
-    pages: list[PageKey] = []
-    definition: list[int] = []
-    floor: int = NEVER
 
 
 class WindowOperator(StatefulProcessor):
@@ -93,12 +81,11 @@ class WindowOperator(StatefulProcessor):
         # of one identity the first by offset counts.
         table = unpacked(stream for frame in rows for stream in frame["records"])
         family = self._families[topic]
-        prefix = self._prefix(family)
+        state = self._state(family)
         counted = table.filter(pc.equal(table["left_out"], 0))
-        count = self._take(family, prefix, counted)
-        pages, definition = sorted(prefix.held), _definition(family)
-        kept = Kept(prefix.frontier, pages, definition, prefix.floor)
-        self._kept.update((_KEPT.encode(kept),))
+        position = table["offset"][-1].as_py() + 1
+        count = self._write(family, rows_of(family, state, counted, position))
+        self._kept.update((_KEPT.encode(kept_of(family, state)),))
         offset, crc = last_read(table)
         ack = Ack(
             topic,
@@ -106,9 +93,9 @@ class WindowOperator(StatefulProcessor):
             count,
             offset,
             crc,
-            late=prefix.late,
-            frontier=prefix.frontier,
-            **_left_out(table, prefix.below),
+            late=state.late,
+            frontier=state.frontier,
+            **_left_out(table, state.below),
         )
         yield batch_of([ack]).to_pandas()
 
@@ -124,22 +111,17 @@ class WindowOperator(StatefulProcessor):
             with self._sink() as sink:
                 sink.flush()
 
-    def _prefix(self, family: Family) -> Prefix:
+    def _state(self, family: Family) -> PartitionState:
         value = self._kept.get()
         kept = msgspec.msgpack.decode(value[0], type=Kept) if value else Kept()
-        lateness, held = self._lateness[family.topic], set(kept.pages)
-        prefix = Prefix(lateness, self._pages, kept.frontier, held, floor=kept.floor)
-        if kept.definition != _definition(family):
-            prefix.forget()
-        return prefix
+        return state_of(family, self._lateness[family.topic], kept, self._pages)
 
-    def _take(self, family: Family, prefix: Prefix, table: pa.Table) -> int:
-        """How many rows the records have changed.
+    def _write(self, family: Family, rows: Iterator[WindowRow]) -> int:
+        """How many rows there are.
 
         They are written, or wait for others that are written with them.
         """
         count = 0
-        rows = prefix.take(columns_of(table, family)) if table.num_rows else iter(())
         # A window's rows stay together: written apart, one of its currencies would carry an earlier
         # count of events than the others.
         for _, window in groupby(rows, key=lambda row: (row.store, row.start)):
@@ -213,14 +195,6 @@ def _columns(family: Family, row: WindowRow) -> SpeedRow:
 def _epoch(family: Family, day: int) -> int:
     # Hardly any family was raised: a date for each row would be made for nothing.
     return family.epochs.of(FIRST_DAY + timedelta(day)) if family.raised else family.epoch
-
-
-def _definition(family: Family) -> list[int]:
-    """What the rows of a family are told apart by, when they are computed in another way."""
-    told = [family.epoch]
-    for one in family.raised:
-        told += [one.first.toordinal(), one.last.toordinal(), one.epoch]
-    return told
 
 
 def _left_out(table: pa.Table, below: int) -> dict[str, int]:

@@ -24,7 +24,7 @@ from runtime.writes import prepared, write_groups
 from speed_layer import acks
 from speed_layer.acks import Ack, last_read
 from tally.families import MOST_TEXT_BYTES
-from tally.frames import readable
+from tally.record_columns import readable
 from tally.settings import Settings
 
 QUERY = "receipts"

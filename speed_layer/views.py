@@ -18,6 +18,7 @@ from speed_layer.sink.rows import MakeSink, RowSink
 from tally.families import Family
 from tally.frames import by_topic, contributions
 from tally.settings import Settings
+from tally.visits import MINUTE_SECONDS
 
 QUERY = "views"
 # The normaliser lets through minutes. One event of a year to come would close every window before
@@ -71,10 +72,10 @@ def told(records: DataFrame, families: Sequence[Family], floors: Floors) -> Data
     # to happen or to be made.
     digest = F.substring(F.unhex(F.sha2("event_id", 256)), 1, ID_BYTES)
     columns = {"at": F.unix_millis("happened_at"), "id": digest, "store_id": F.col("store_id")}
-    columns |= {axis: F.col(axis) for family in families for axis in family.axes}
-    columns |= {part: F.col(part) for family in families for part in family.part_names}
+    columns |= {name: F.col(name) for family in families for name in family.fields.texts}
+    columns |= {name: F.col(name) for family in families for name in family.fields.numbers}
     defaults = {"id": F.lit(bytes(ID_BYTES)), "at": F.lit(0)}
-    texts = {"store_id", *(axis for family in families for axis in family.axes)}
+    texts = {"store_id", *(name for family in families for name in family.fields.texts)}
     filled = [
         F.coalesce(
             column,
@@ -95,7 +96,12 @@ def told(records: DataFrame, families: Sequence[Family], floors: Floors) -> Data
 def _left_out(families: Sequence[Family], floors: Floors) -> Column:
     def is_below(family: Family) -> Column:
         floor = floors.get(family.name)
-        return F.col("happened_at") < F.lit(floor) if floor else F.lit(False)
+        if floor is None:
+            return F.lit(False)
+        if family.reading is None:
+            return F.col("happened_at") < F.lit(floor)
+        # A presence may reach over the floor: its whole key period is left to the rebuild.
+        return F.timestamp_seconds(F.col("period_start") * MINUTE_SECONDS) < F.lit(floor)
 
     reasons = {
         "unreadable": ~F.col("is_readable"),

@@ -15,6 +15,7 @@ from tally.families import Family
 # What computes the rows of every family, by its path from the root of the project.
 TRANSFORMS = (
     "tally/frames.py",
+    "tally/record_columns.py",
     "tally/algebra/register.py",
     "speed_layer/records.py",
     "speed_layer/prefix.py",
@@ -31,6 +32,18 @@ DECIDE = {
     "batch_layer/views/fates.py": {"record_fates", "window_members"},
     "tally/identity.py": {"REVERSAL"},
 }
+# What makes the rows of a derived family of its records, by the name of its reading.
+READ_BY = {
+    "presence": (
+        "tally/visits.py",
+        "tally/visit_parts.py",
+        "tally/presence.py",
+        "speed_layer/presence.py",
+        "speed_layer/presence_pages.py",
+        "speed_layer/states.py",
+        "batch_layer/views/presence.py",
+    )
+}
 Sources = Mapping[str, str]
 
 
@@ -38,7 +51,8 @@ def sources(root: Path) -> dict[str, str]:
     """Text by path of all that a definition hangs on, under the root of the project."""
     modules = (root / "tally/kinds").glob("*.py")
     kinds = (file.relative_to(root).as_posix() for file in modules)
-    names = (*TRANSFORMS, *PARTS, FOLDS, *DECIDE, *kinds)
+    readings = (file for files in READ_BY.values() for file in files)
+    names = (*TRANSFORMS, *PARTS, FOLDS, *DECIDE, *kinds, *readings)
     return {name: (root / name).read_text("utf-8") for name in names}
 
 
@@ -49,9 +63,11 @@ def definition_digest(family: Family, code: Sources, tables: Iterable[str]) -> s
     not change it; anything that could change a stored number does.
     """
     parts = [(type(part).__name__, part.name) for part in family.parts]
-    shape = repr((family.name, family.axes, parts, family.kind.name))
+    named = family.name, family.axes, parts, family.kind.name
+    shape = repr((*named, *_reading(family)))
     classes = {name for name, _ in parts}
-    whole = (*TRANSFORMS, *_kind_files(family))
+    reading = READ_BY[family.reading.name] if family.reading else ()
+    whole = (*TRANSFORMS, *_kind_files(family), *reading)
     deciding = (_needed(names, code[file]) for file, names in DECIDE.items())
     # What is not the family's own (another kind, another part) is left out: its change is no change
     # of these rows.
@@ -64,6 +80,11 @@ def definition_digest(family: Family, code: Sources, tables: Iterable[str]) -> s
         *(" ".join(statement.split()) for statement in tables),
     ]
     return blake2b("\0".join(told).encode(), digest_size=16).hexdigest()
+
+
+def _reading(family: Family) -> tuple[object, ...]:
+    # Nothing of the families that have none: what was recorded of them stays.
+    return (family.reading,) if family.reading else ()
 
 
 def _kind_files(family: Family) -> list[str]:

@@ -151,6 +151,10 @@ class ViewsUnreachable(TallyError):
     """Raised when the serving tables cannot be read; the answer would have a silent hole."""
 
 
+class KeysUnreachable(TallyError):
+    """Raised when there is no key to hash a device's address with; nothing of it may go on."""
+
+
 class Busy(TallyError):
     """Raised when too much is under way; nothing of the request was stored."""
 
@@ -160,6 +164,10 @@ class NotStored(TallyError):
 
     An unknown part of the request was stored.
     """
+
+
+class Forbidden(TallyError):
+    """Raised when a sender does not know the secret of its path; nothing of it was stored."""
 
 
 class TooMuch(TallyError):

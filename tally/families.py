@@ -6,7 +6,7 @@ Which families there are, the sources say (runtime/sources.py).
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from tally.algebra.across import across
 from tally.algebra.merge import Parts
@@ -21,6 +21,19 @@ TOTAL_DIM_VALUE = ""
 CURRENCY = "currency"
 # A text of a canonical record: above what the contracts let through, below a table's key.
 MOST_TEXT_BYTES = 4096
+
+
+class RecordFields(NamedTuple):
+    """What rows are read from: texts and whole numbers of a record.
+
+    `patterns` are regular expressions that texts match, each with the text's name; `name` is the
+    reading's, empty where each event brings its parts itself.
+    """
+
+    name: str
+    texts: tuple[str, ...]
+    numbers: tuple[str, ...]
+    patterns: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -39,6 +52,8 @@ class Family:
     raised: tuple[Raised, ...] = ()
     # Allowed lateness where no setting says otherwise.
     lateness_seconds: int = 7200
+    # What a derived family's operator reads; of the others each event brings its parts.
+    reading: RecordFields | None = None
 
     def __hash__(self) -> int:
         # A set of families is made for each lot of rows: the name tells them apart.
@@ -53,6 +68,11 @@ class Family:
     def part_names(self) -> tuple[str, ...]:
         """The columns of the parts, in their order."""
         return tuple(part.name for part in self.parts)
+
+    @cached_property
+    def fields(self) -> RecordFields:
+        """What of a record its rows are made of."""
+        return self.reading or RecordFields("", self.axes, self.part_names)
 
     def over_time(self, earlier: Parts, later: Parts) -> Parts:
         """Two stretches of the family as one, of the same values of its axes."""

@@ -1,6 +1,7 @@
 """The DataFrame transforms that the speed layer and the batch layer share.
 
-This and tally/part_columns.py are the only modules of `tally` that know PySpark.
+This, tally/record_columns.py and tally/part_columns.py are the only modules of `tally` that know
+PySpark.
 
 Any change of what they compute needs a higher `epoch` in the sources' descriptors.
 """
@@ -10,15 +11,11 @@ from functools import cache, reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
-from tally.algebra.parts import MOST_PART
-from tally.families import MOST_TEXT_BYTES, TOTAL_DIM, TOTAL_DIM_VALUE, Family
+from tally.families import TOTAL_DIM, TOTAL_DIM_VALUE, Family
 from tally.part_columns import fold_of
+from tally.record_columns import are_complete, instant_of, is_utf8, names_of, parsed_record
 from tally.windows import WINDOW_SECONDS
-
-# The column of a field.
-Field = Callable[[str], Column]
 
 
 def canonical_records(kafka: DataFrame) -> DataFrame:
@@ -41,8 +38,8 @@ def contributions(records: DataFrame, *families: Family) -> DataFrame:
          topic, committed_at, crc. Where there are several families the topic tells which one the
          record is of.
     Out: one row per record: store_id, event_id, happened_at timestamp (UTC), fingerprint, what was
-         there of partition, offset and the optional columns, the families' axes (string) and parts
-         (bigint: minor units, thousandths, counts), null where they are another family's;
+         there of partition, offset and the optional columns, the families' texts (axes) and numbers
+         (parts, bigint: minor units, thousandths, counts), null where they are another family's;
          is_readable boolean: as readable(), without it the other columns mean nothing; is_repeat
          boolean: marked by the normaliser as an exact copy.
     """
@@ -54,20 +51,20 @@ def contributions(records: DataFrame, *families: Family) -> DataFrame:
         if name in records.columns
     ]
     parsed = records.select(
-        F.inline(F.array(_parsed("value", *families))),
-        _is_utf8("value").alias("is_utf8"),
+        F.inline(F.array(parsed_record("value", *families))),
+        is_utf8("value").alias("is_utf8"),
         *placed,
     )
-    complete = by_topic(families, lambda one: _are_complete(one.axes, one.part_names))
+    complete = by_topic(families, lambda family: are_complete(family.fields))
     is_readable = F.col("is_utf8") & complete
     return parsed.select(
         "store_id",
         "event_id",
-        _instant(F.col("happened_at")).alias("happened_at"),
+        instant_of(F.col("happened_at")).alias("happened_at"),
         "fingerprint",
         *placed,
-        *_all("axes", families),
-        *_all("part_names", families),
+        *names_of("texts", families),
+        *names_of("numbers", families),
         is_readable.alias("is_readable"),
         F.coalesce("repeat", F.lit(False)).alias("is_repeat"),
     )
@@ -88,64 +85,6 @@ def by_topic(families: Sequence[Family], column: Callable[[Family], Column]) -> 
         families[:-1],
         last,
     )
-
-
-def _all(kind: str, families: Sequence[Family]) -> list[str]:
-    return list(dict.fromkeys(name for family in families for name in getattr(family, kind)))
-
-
-def readable(value: Column, family: Family) -> Column:
-    """Whether a canonical record can be counted.
-
-    It is JSON in UTF-8; identity, fingerprint, axes and an instant of the years 1 to 9999 are
-    there; so is every part, within bounds.
-
-    In:  value string (canonical JSON), or anything else: text, bytes that are no UTF-8, null.
-    Out: boolean, never null.
-    """
-    # exists(array(…)): each record is parsed once.
-    return _is_utf8(value) & F.exists(
-        F.array(_parsed(value, family)),
-        lambda event: _is_complete(family.axes, family.part_names, lambda name: event[name]),
-    )
-
-
-def _parsed(value: Column | str, *families: Family) -> Column:
-    texts = ("store_id", "event_id", "happened_at", "fingerprint", *_all("axes", families))
-    fields = [T.StructField(name, T.StringType()) for name in texts]
-    fields += [T.StructField(name, T.LongType()) for name in _all("part_names", families)]
-    return F.from_json(
-        value,
-        T.StructType([*fields, T.StructField("repeat", T.BooleanType())]),
-    )
-
-
-def _is_utf8(value: Column | str) -> Column:
-    return F.coalesce(F.is_valid_utf8(value), F.lit(False))
-
-
-# A column is data, of no frame and no session; to build a large one is hundreds of calls into Java.
-@cache
-def _are_complete(axes: Sequence[str], parts: Sequence[str]) -> Column:
-    return _is_complete(axes, parts, F.col)
-
-
-def _is_complete(axes: Sequence[str], parts: Sequence[str], field: Field) -> Column:
-    texts = [
-        F.octet_length(field(name)) <= MOST_TEXT_BYTES
-        for name in ("store_id", "event_id", "fingerprint", *axes)
-    ]
-    numbers = [field(part).between(-MOST_PART, MOST_PART) for part in parts]
-    in_calendar = F.year(_instant(field("happened_at"))).between(1, 9999)
-    return F.coalesce(
-        reduce(Column.__and__, [in_calendar, *texts, *numbers]),
-        F.lit(False),
-    )
-
-
-def _instant(text: Column) -> Column:
-    # Of a bare time of day Spark would make an instant of today.
-    return F.when(text.like("____-__-__T%"), text.try_cast("timestamp"))
 
 
 def members_per_window(events: DataFrame, family: Family) -> DataFrame:
@@ -201,13 +140,17 @@ def window_rows(members: DataFrame, family: Family) -> DataFrame:
         F.lit(TOTAL_DIM_VALUE).alias("dim_value"),
         "events",
         *(f"sums.{part}" for part in family.part_names),
-        _epoch(family).alias("epoch"),
+        epoch_of(family, F.to_date("window_start")).alias("epoch"),
         *(f"sums.{part}" for part in family.excluded_parts),
     )
 
 
-def _epoch(family: Family) -> Column:
-    day = F.to_date("window_start")
+def epoch_of(family: Family, day: Column) -> Column:
+    """The epoch of the rows of a day.
+
+    In:  day date.
+    Out: int.
+    """
     return reduce(
         lambda rest, one: F.when(
             day.between(one.first, one.last) & (rest < one.epoch), one.epoch

@@ -5,9 +5,9 @@ tables batch_pointer and batch_pointer_history (schemas/views/control.cql).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from tally.algebra.merge import WindowState
 from tally.windows import WINDOW
@@ -58,6 +58,15 @@ class Covering:
         """Whether it holds everything committed for the window when it was made."""
         # Wholly: of a window in which the border lies some records may not have arrived.
         return self.covered_from <= start and start + WINDOW <= self.covered_until
+
+    def until(self, since: datetime | None) -> Self:
+        """The same as it covers the windows of a store of which a key period runs since then.
+
+        None: of a store without one.
+        """
+        if since is None or since >= self.covered_until:
+            return self
+        return replace(self, covered_until=since)
 
     def state_of(self, start: datetime, held: WindowState | None) -> WindowState | None:
         """Its state of the window, of which its rows are `held`.

@@ -142,6 +142,17 @@ def _from_last_count(events: Column) -> Column:
     return F.transform(kept, lambda one: F.struct(one["at"], one["brought"]))
 
 
+_NUMBER, _NUMBERS = "bigint", "array<bigint>"
+# The type of what is stored, as Spark's DDL has it.
+STORED_TYPES: dict[type[Part], str] = {
+    Sum: _NUMBER,
+    Count: _NUMBER,
+    Min: _NUMBER,
+    Max: _NUMBER,
+    Uniques: _NUMBERS,
+    Histogram: "array<struct<lower_end: bigint, count: bigint>>",
+    Level: "array<struct<at: bigint, brought: bigint>>",
+}
 FOLDS: dict[type[Part], Callable[[], Fold]] = {
     Sum: _sum,
     Count: _count,

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 
 from tally.errors import BadSettings
 from tally.families import Family
+from tally.key_periods import MOST_DAYS
 from tally.lateness import Lateness, given_lateness, lateness_variable
 
 ADDRESSES_FILE = "addresses.env"
@@ -160,9 +161,7 @@ class Settings(BaseModel):
     normaliser_slot: int = Field(
         0,
         ge=0,
-        description=(
-            "which of several normalisers a process is; a second one of a slot ends the first"
-        ),
+        description="which of several normalisers this is; a second one of a slot ends the first",
     )
     alignment_seconds: int = Field(
         600,
@@ -178,9 +177,7 @@ class Settings(BaseModel):
     trigger_seconds: float = Field(
         0.0,
         ge=0,
-        description=(
-            "least seconds between two micro-batches of the views; 0: each as the last one ends"
-        ),
+        description="least seconds between micro-batches of the views; 0: each as the last ends",
     )
     micro_batch_records: int = Field(
         250_000,
@@ -191,9 +188,7 @@ class Settings(BaseModel):
     receipts_trigger_seconds: float = Field(
         10.0,
         ge=0,
-        description=(
-            "least seconds between two micro-batches of the raw receipts; the views come first"
-        ),
+        description="least seconds between micro-batches of the raw receipts; the views come first",
     )
     shuffle_partitions: int = Field(
         2, ge=1, description="Spark shuffle partitions and state stores; fixed by the first start"
@@ -202,18 +197,13 @@ class Settings(BaseModel):
         400,
         ge=1,
         le=7300,
-        description=(
-            "days that a speed row lives after the later of its window's end and its writing"
-        ),
+        description="days that a speed row lives after its window's end or its writing, the later",
     )
 
     final_patience_seconds: float = Field(
         3600.0,
         gt=0,
-        description=(
-            "seconds without word that the master has read everything,"
-            " after which no answer is final"
-        ),
+        description="seconds without word that the master is current after which nothing is final",
     )
     ingest_trigger_seconds: float = Field(
         30.0,
@@ -226,13 +216,29 @@ class Settings(BaseModel):
     default_currency: str = Field(
         "USD", description="currency of a store that names none, ISO 4217"
     )
-    default_timezone: str = Field(
-        "UTC", description="time zone of a store that names none, IANA name"
-    )
+    default_timezone: str = Field("UTC", description="time zone of a store that names none")
     stores_file: Path | None = Field(
         None,
+        description="YAML: name, tz, currency, numbering by store; others take the defaults",
+    )
+    key_days: int = Field(
+        1,
+        ge=1,
+        le=MOST_DAYS,
         description=(
-            "YAML with name, tz, currency, numbering by store id; absent stores take the defaults"
+            "local days for which a device of a store is known as the same one; its key is"
+            " destroyed six hours after them"
+        ),
+    )
+    key_folder: Path | None = Field(
+        None,
+        description="folder of the devices' keys, beside the data; default TALLY_HOME/keys",
+    )
+    vendor_secrets: SecretStr = Field(
+        SecretStr("{}"),
+        description=(
+            "JSON: by vendors' format, what its senders must know and what is answered to who"
+            ' asks first, e.g. {"meraki": {"secret": "…", "validator": "…"}}'
         ),
     )
     loyalty_key: SecretStr = Field(

@@ -31,6 +31,11 @@ hypothesis.settings.register_profile("tally", deadline=None)
 hypothesis.settings.load_profile("tally")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """--twin 5x30: how many twin stores over how many days go through the loop."""
+    parser.addoption("--twin", default="2x2", help="twin stores x days of e2e/test_twin.py")
+
+
 def make_site(home: Path, **variables: str) -> "Site":
     """A stack at this home on free ports; `variables` are environment variables of its settings,
     e.g. TALLY_PARTITIONS."""

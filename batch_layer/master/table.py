@@ -12,7 +12,7 @@ from batch_layer.master.positions import HeldOffsets, Snapshot, held_by
 from runtime.sources import FAMILIES
 from schemas.loader import master_schema
 from tally.errors import AlreadyRunning
-from tally.frames import readable
+from tally.record_columns import readable
 
 APP_ID = "tally-master-ingest"
 _IDENTITY = T.StructType(

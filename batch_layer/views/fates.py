@@ -142,7 +142,7 @@ def window_members(master: DataFrame, fates: DataFrame, family: Family) -> DataF
         WAITING,
         F.lit(True).alias("excluded"),
     )
-    events = contributions(_readable(master), family)
+    events = contributions(readable_records(master), family)
     # Conflicts and voids are few: the join must not move the records.
     marked = events.join(
         F.broadcast(excluded),
@@ -221,7 +221,7 @@ def expected_windows(
     is_counted = (F.col("fate") == COUNTED) & ~F.col("taken_back")
     counted = fates.where(is_counted).select("partition", "offset", window)
     # Coordinates that the master holds twice are one record.
-    once = contributions(_readable(master), family).dropDuplicates(["partition", "offset"])
+    once = contributions(readable_records(master), family).dropDuplicates(["partition", "offset"])
     parts = once.join(counted, on=["partition", "offset"]).groupBy("store_id", "window_start")
     conserved = (part for part in family.parts if part.name in family.sums)
     totals = [_total(part) for part in conserved]
@@ -249,5 +249,10 @@ def _total(part: Part) -> Column:
     return F.sum(brought.cast(WIDE)).alias(part.name)
 
 
-def _readable(master: DataFrame) -> DataFrame:
+def readable_records(master: DataFrame) -> DataFrame:
+    """Those that have an identity.
+
+    In:  master records.
+    Out: value, partition, offset.
+    """
     return master.where("event_id IS NOT NULL").select("value", "partition", "offset")

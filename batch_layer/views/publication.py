@@ -1,30 +1,23 @@
 """One family rebuilt and published: token, pin, compute, write, check, flip, tell."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 
-import pyarrow as pa
 from cassandra.cluster import Session
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from batch_layer.views.announcements import MOST_MESSAGE_BYTES, Announcements
 from batch_layer.views.check import check_generation, refuse_unequal
+from batch_layer.views.computation import Pinned, compute, days_together
 from batch_layer.views.coverage import Coverage, backfilled_days, read_gaps
-from batch_layer.views.fates import (
-    WAITING,
-    expected_windows,
-    linked_days,
-    record_fates,
-    untold,
-    window_members,
-)
+from batch_layer.views.fates import WAITING, record_fates, untold
 from batch_layer.views.outbox import Outbox
-from batch_layer.views.pin import Pin, pin_master
+from batch_layer.views.pin import pin_master
 from batch_layer.views.pointer import PointerTable, RebuildRun
-from batch_layer.views.registers import note_days, note_ledger
+from batch_layer.views.registers import note_days, note_ledger, note_running
 from batch_layer.views.rows import write_generation
 from batch_layer.views.scope import Reach, WantedDays, all_days, days_between, dirty_days, newest
 from batch_layer.views.survey import Survey
@@ -32,21 +25,10 @@ from batch_layer.views.tills import note_tills, suspect_tills
 from runtime.clock import brokers_now
 from runtime.connect import kafka_producer
 from runtime.sources import FAMILIES
-from tally.epochs import Epochs
 from tally.families import Family
-from tally.frames import window_rows
-from tally.generation import Generation
 from tally.instants import instant_text
 from tally.keys import digest_key
 from tally.settings import Settings
-
-_PIN = pa.schema(
-    [
-        ("event_date", pa.date32()),
-        ("partition", pa.int32()),
-        ("pinned", pa.int64()),
-    ]
-)
 
 
 @dataclass(frozen=True)
@@ -71,29 +53,6 @@ class Published:
     generation: int
 
 
-@dataclass(frozen=True)
-class _Pinned:
-    """The family's records of one pinned version.
-
-    What became of each, the generations that serve now, what may be claimed.
-    """
-
-    pin: Pin
-    master: DataFrame
-    fates: DataFrame
-    survey: Survey
-    current: Mapping[date, Generation]
-    coverage: Coverage
-
-    def of_days(self, days: list[date]) -> tuple[DataFrame, DataFrame]:
-        """Master records and fates of the days.
-
-        In:  days, ascending, one at least.
-        Out: master records as read_version(), and record_fates(), of these days alone.
-        """
-        return _of_days(self.master, days), _of_days(self.fates, days)
-
-
 def publish(job: RebuildJob, family: Family) -> Published:
     """The family's wanted days under a new generation, published by one flip of the pointer.
 
@@ -110,7 +69,7 @@ def publish(job: RebuildJob, family: Family) -> Published:
     token = 0 if job.dry_run else table.take_token()
     pinned = _pinned(job, family, table)
     try:
-        days = _days(job.wanted, family, pinned)
+        days = _days(job.wanted, job.settings, family, pinned)
         reach = f"version {pinned.pin.version} of the master dataset, with all that had arrived by"
         _say(
             f"{family.name}: {len(days)} days to rebuild from {reach}"
@@ -140,7 +99,7 @@ def publish(job: RebuildJob, family: Family) -> Published:
         pinned.fates.unpersist()
 
 
-def _pinned(job: RebuildJob, family: Family, table: PointerTable) -> _Pinned:
+def _pinned(job: RebuildJob, family: Family, table: PointerTable) -> Pinned:
     pin, master = pin_master(job.spark, job.settings, family, brokers_now(job.settings))
     current = table.current()
     pin = pin.with_earlier(current.values())
@@ -154,25 +113,21 @@ def _pinned(job: RebuildJob, family: Family, table: PointerTable) -> _Pinned:
         backfills=backfilled_days(job.session, family),
         gaps=read_gaps(job.session, family),
     )
-    return _Pinned(pin, master, fates, survey, current, coverage)
+    return Pinned(pin, master, fates, survey, current, coverage)
 
 
-def _days(wanted: WantedDays, family: Family, pinned: _Pinned) -> list[date]:
+def _days(wanted: WantedDays, settings: Settings, family: Family, pinned: Pinned) -> list[date]:
     """The days to rebuild, ascending."""
     if wanted.mode == "days" and wanted.first and wanted.last:
         return days_between(wanted.first, wanted.last)
     reach = Reach(family.epochs, pinned.coverage, pinned.survey.until())
     if wanted.mode == "full":
         return newest(all_days(reach, pinned.current))
-    linked: list[tuple[date, date]] = []
-    if pinned.survey.count("elsewhere", "reversed"):
-        both = linked_days(pinned.fates).distinct()
-        linked = [(row[0], row[1]) for row in both.toLocalIterator()]
-    return newest(dirty_days(reach, pinned.current, linked))
+    return newest(dirty_days(reach, pinned.current, days_together(settings, family, pinned)))
 
 
 def _write(
-    job: RebuildJob, family: Family, pinned: _Pinned, days: list[date], token: int
+    job: RebuildJob, family: Family, pinned: Pinned, days: list[date], token: int
 ) -> tuple[int, int]:
     """(rows, changed windows) of the days, written under the token and checked.
 
@@ -194,7 +149,7 @@ def _write(
         suspect_tills(chosen, fates).toLocalIterator() if uncounted else (),
     )
     if uncounted:
-        _tell_uncounted(job, family, chosen, untold(fates, _pins(job, pinned)))
+        _tell_uncounted(job, family, chosen, untold(fates, pinned.pins(job.spark)))
     note_ledger(job.session, family, token, pinned.survey.ledger())
     if waiting := pinned.survey.count(WAITING):
         _say(f"{family.name}: {waiting:,} voids wait for the receipt that they take back")
@@ -207,57 +162,24 @@ def _write(
 
 
 def _write_rows(
-    job: RebuildJob, family: Family, pinned: _Pinned, days: list[date], token: int
+    job: RebuildJob, family: Family, pinned: Pinned, days: list[date], token: int
 ) -> tuple[int, int]:
     """(rows, changed windows) of the days, written under the token and checked.
 
     Checked against what Cassandra then holds.
     """
-    chosen, fates = pinned.of_days(days)
-    rows = write_generation(
-        window_rows(window_members(chosen, fates, family), family), job.settings, family, token
-    )
+    computed = compute(job.spark, job.settings, family, pinned, days)
+    rows = write_generation(computed.rows, job.settings, family, token)
     _say(f"{family.name}: {rows:,} rows written under generation {token}")
     earlier = {day: pointer.generation for day, pointer in pinned.current.items()}
-    # Another definition makes every row another one.
-    expected = expected_windows(chosen, fates, _pins(job, pinned, family.epochs), family)
-    checked = check_generation(expected, job.settings, family, token, earlier)
+    checked = check_generation(computed.expected, job.settings, family, token, earlier)
     refuse_unequal(checked.unequal, family, token)
     _say(
         f"{family.name}: {checked.windows:,} windows read back, each holds what its records sum to"
     )
     note_days(job.session, family, checked)
+    note_running(job.session, family, token, days, computed.running)
     return rows, checked.changed
-
-
-def _of_days(records: DataFrame, days: list[date]) -> DataFrame:
-    # As text: the bridge to the JVM takes no date before the year 1000.
-    wanted = [f"DATE'{day.isoformat()}'" for day in days]
-    return records.where(
-        f"event_date BETWEEN {wanted[0]} AND {wanted[-1]} AND event_date IN ({', '.join(wanted)})"
-    )
-
-
-def _pins(job: RebuildJob, pinned: _Pinned, epochs: Epochs | None = None) -> DataFrame:
-    """event_date, partition, pinned: first offset that the day's generation does not include.
-
-    0 of one that has not the day's epoch.
-    """
-
-    def end(day: date, pointer: Generation, number: int) -> int:
-        is_known = epochs is None or epochs.of(day) == pointer.epoch
-        return pointer.pinned.get(number, 0) if is_known else 0
-
-    reached = [
-        (day, number, end(day, pointer, number))
-        for day, pointer in pinned.current.items()
-        for number in pinned.pin.until
-    ]
-    # Of rows in Arrow Spark makes a relation of its own; tuples would go through a Python worker.
-    columns = zip(*reached, strict=True) if reached else ([], [], [])
-    typed = zip(columns, _PIN.types, strict=True)
-    arrays = [pa.array(column, kind) for column, kind in typed]
-    return job.spark.createDataFrame(pa.table(arrays, schema=_PIN))
 
 
 def _tell_uncounted(job: RebuildJob, family: Family, chosen: DataFrame, which: DataFrame) -> None:

@@ -3,16 +3,22 @@
 Stores' days, the values of axes, the ledger.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime
 
 from cassandra.cluster import Session
 from cassandra.query import BoundStatement
 
 from batch_layer.views.check import CheckedGeneration
+from batch_layer.views.coverage import end_of
 from batch_layer.views.fates import WAITING
 from runtime.day_spans import activity_table, axis_table
 from runtime.writes import write_groups, write_rows
 from tally.families import Family
+
+_RUNNING = (
+    "INSERT INTO running_period (store_id, family, day, generation, since) VALUES (?, ?, ?, ?, ?)"
+)
 
 
 def note_days(session: Session, family: Family, checked: CheckedGeneration) -> None:
@@ -58,3 +64,23 @@ def note_ledger(
         for line in lines
     )
     write_rows(session, text, rows)
+
+
+def note_running(
+    session: Session,
+    family: Family,
+    generation: int,
+    days: Sequence[date],
+    running: Mapping[str, datetime],
+) -> None:
+    """From when on the generation leaves a store's windows of a day to the speed layer.
+
+    `running`: by store the start of the key period that is not over yet.
+    """
+    rows = (
+        (store_id, family.name, day, generation, since)
+        for store_id, since in running.items()
+        for day in days
+        if since < end_of(day)
+    )
+    write_rows(session, _RUNNING, rows)

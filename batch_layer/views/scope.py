@@ -1,6 +1,6 @@
 """Which days a rebuild computes."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Literal
@@ -50,7 +50,7 @@ def all_days(reach: Reach, published: Mapping[date, Generation]) -> set[date]:
 
 
 def dirty_days(
-    reach: Reach, published: Mapping[date, Generation], linked: Collection[tuple[date, date]]
+    reach: Reach, published: Mapping[date, Generation], linked: Iterable[tuple[date, date]]
 ) -> set[date]:
     """Days whose published rows lack something that a rebuild now would have.
 

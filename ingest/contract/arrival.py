@@ -11,11 +11,13 @@ from hashlib import blake2b
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from ingest.contract.devices import DeviceRules
 from runtime.sensors import SensorEntry
 from runtime.stores import StoreEntry, store_entries, zone_of
 from tally.errors import BadSettings
 from tally.identity import bare_serial
 from tally.instants import instant_text
+from tally.key_periods import DatedPeriod
 from tally.keys import digest_key
 from tally.money import CURRENCIES
 from tally.settings import Settings
@@ -69,6 +71,7 @@ class Rules:
     sensors: Mapping[str, Sensor] = field(default_factory=dict)
     zones: Mapping[str, ZoneInfo] = field(default_factory=dict)
     default_zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
+    devices: DeviceRules = field(default_factory=DeviceRules)
 
     @classmethod
     def of(cls, settings: Settings) -> "Rules":
@@ -102,6 +105,7 @@ class Rules:
             sensors=_sensors(stores, default_zone),
             zones=_zones(stores),
             default_zone=default_zone,
+            devices=DeviceRules.of(settings, stores),
         )
 
     def currency_of(self, store_id: str) -> str:
@@ -111,6 +115,10 @@ class Rules:
     def zone_of(self, store_id: str) -> ZoneInfo:
         """The zone of a store's clock."""
         return self.zones.get(store_id, self.default_zone)
+
+    def key_period(self, store_id: str, instant: datetime) -> DatedPeriod:
+        """The time for which devices that the store hears at the instant are the same ones."""
+        return self.devices.period(store_id, instant, self.zone_of(store_id))
 
     def epoch_of(self, store_id: str, happened_at: datetime) -> str:
         """Numbering epoch of a store's receipts that name none."""

@@ -203,6 +203,15 @@ def currency_code(value: Any, at: str) -> str:
     return value
 
 
+def matching(value: Any, at: str, pattern: re.Pattern[str]) -> str:
+    """A text of this form. Raises RejectedEvent: wrong_type, out_of_range."""
+    if type(value) is not str:
+        raise RejectedEvent("wrong_type", at, f"{at}: text is wanted, got {_shown(value)}")
+    if pattern.fullmatch(value) is None:
+        raise RejectedEvent("out_of_range", at, f"{at}: is not of the form {pattern.pattern}")
+    return value
+
+
 def one_of(value: Any, at: str, taken: Sequence[_Word]) -> _Word:
     """One of some words. Raises RejectedEvent: wrong_type, out_of_range."""
     if type(value) is not str:

@@ -42,6 +42,15 @@ NamedCounts: TypeAlias = Sequence[tuple[Any, Any]]
 DeviceSpan: TypeAlias = tuple[Any, Any]
 # Raises RejectedEvent for a body that it cannot read at all.
 Messages: TypeAlias = Callable[[VendorBody], Iterator[bytes | Skipped]]
+# What a vendor's cloud wants to read at the address before it sends; None where nobody has set it.
+Greeting: TypeAlias = Callable[[Rules], str | None]
+
+
+class VendorForm(NamedTuple):
+    """A vendor's form: what makes messages of its bodies, and what is said to who asks first."""
+
+    messages: Messages
+    greeting: Greeting | None = None
 
 
 def message(**fields: Any) -> bytes:

@@ -13,15 +13,16 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
 
 from ingest.contract.arrival import Arrival, Rules
-from ingest.contract.vendor import VendorBody
+from ingest.contract.vendor import Greeting, VendorBody
 from ingest.gateway import described
 from ingest.gateway.async_producer import AsyncProducer
 from ingest.gateway.backlog import BacklogWatch
+from ingest.gateway.key_expiry import destroy_keys
 from ingest.gateway.submission import MOST_BYTES, CheckedLines, Endpoint, checked, endpoints
 from ingest.gateway.telemetry import LoopLag
-from runtime.openapi import DescribedApp
+from runtime.openapi import DescribedApp, Responses
 from runtime.problem import problem
-from tally.errors import Busy, NotStored, RejectedEvent, TooMuch
+from tally.errors import Busy, Forbidden, KeysUnreachable, NotStored, RejectedEvent, TooMuch
 
 _JSON, _NDJSON = "application/json", "application/x-ndjson"
 _RETRY_AFTER = {"Retry-After": "1"}
@@ -64,6 +65,12 @@ class Gateway:
             )
         except TooMuch as error:
             raise HttpRefusal(413, str(error)) from error
+        except Forbidden as error:
+            raise HttpRefusal(403, str(error)) from error
+        except KeysUnreachable as error:
+            raise HttpRefusal(
+                503, f"{error}; nothing was stored, send again later", _RETRY_LATER
+            ) from error
         except RejectedEvent as error:
             # A vendor's body as a whole: what is wrong with one event is told by its number.
             raise HttpRefusal(400, error.message) from error
@@ -108,26 +115,56 @@ def build_app(
             endpoint.path,
             status_code=202,
             summary=endpoint.schema.get("title", endpoint.path),
-            responses=described.RECEIVED
-            if endpoint.messages is None
-            else described.RECEIVED_OF_DEVICES,
-            openapi_extra=_documented(endpoint),
+            responses=_responses(endpoint),
+            openapi_extra=described.request_of(endpoint.schema, is_ours=endpoint.messages is None),
         )(_receiver(endpoint, gateway))
+        if endpoint.greeting is not None:
+            _add_greeting(app, endpoint.path, endpoint.greeting, gateway)
     app.add_exception_handler(HTTPException, _problem)
     app.add_exception_handler(Exception, _failed)
     _add_state(app, gateway)
     return app
 
 
+def _add_greeting(app: FastAPI, path: str, greeting: Greeting, gateway: Gateway) -> None:
+    async def greet() -> PlainTextResponse:
+        """What the vendor's cloud reads here before it sends.
+
+        Raises HttpRefusal when nobody has set it.
+        """
+        told = greeting(gateway.rules)
+        if told is None:
+            raise HttpRefusal(404, "nobody has set what is answered here: TALLY_VENDOR_SECRETS")
+        return PlainTextResponse(told)
+
+    greet.__name__ = f"greet_{path.rpartition('/')[2]}"
+    app.get(
+        path,
+        summary="What the vendor's cloud reads here before it sends",
+        response_class=PlainTextResponse,
+        responses=described.GREETING,
+    )(greet)
+
+
 def _lifespan(gateway: Gateway) -> Callable[[FastAPI], Any]:
     @asynccontextmanager
     async def alive(_app: FastAPI) -> AsyncIterator[None]:
-        measuring = asyncio.create_task(gateway.lag.measure())
+        both = gateway.lag.measure(), destroy_keys(gateway.rules.devices.keys)
+        beside = [asyncio.create_task(one) for one in both]
         yield
-        measuring.cancel()
+        for task in beside:
+            task.cancel()
         gateway.checks.shutdown(wait=False, cancel_futures=True)
 
     return alive
+
+
+def _responses(endpoint: Endpoint) -> Responses:
+    if endpoint.messages is None:
+        return described.RECEIVED
+    # Who is greeted is asked for a secret too.
+    greeted = endpoint.greeting is not None
+    return described.RECEIVED_OF_KNOWN if greeted else described.RECEIVED_OF_DEVICES
 
 
 def _receiver(endpoint: Endpoint, gateway: Gateway) -> Callable[[Request], Awaitable[Response]]:
@@ -261,17 +298,3 @@ def _add_state(app: FastAPI, gateway: Gateway) -> None:
         return PlainTextResponse(
             gateway.lag.text() + waiting, media_type="text/plain; version=0.0.4"
         )
-
-
-def _documented(endpoint: Endpoint) -> dict[str, Any]:
-    if endpoint.messages is not None:
-        return {"requestBody": {"required": True, "content": {"*/*": {"schema": {}}}}}
-    return {
-        "requestBody": {
-            "required": True,
-            "content": {
-                _JSON: {"schema": endpoint.schema},
-                _NDJSON: {"schema": {"type": "string"}},
-            },
-        }
-    }

@@ -1,6 +1,7 @@
 """What the gateway answers, by route and status, as OpenAPI publishes it."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -73,6 +74,17 @@ RECEIVED_OF_DEVICES: Responses = {
     200: answer("there is no event in the body, as when a device tries its connection", Outcome),
     202: answer("what is right is stored, and what is wrong becomes a dead letter", Outcome),
 }
+RECEIVED_OF_KNOWN: Responses = {
+    **RECEIVED_OF_DEVICES,
+    403: problem("the body does not name the secret of the path; nothing of it was stored"),
+}
+GREETING: Responses = {
+    200: {
+        "description": "the validator",
+        "content": {"text/plain": {"schema": {"type": "string"}}},
+    },
+    404: problem("nobody has set one"),
+}
 HEALTH: Responses = {
     200: answer("the process answers and can send", Health),
     503: answer("it is about to end, and to be started again", Health),
@@ -81,3 +93,15 @@ READINESS: Responses = {
     200: answer("messages would be stored now", Readiness),
     503: answer("they would not", Readiness),
 }
+
+
+def request_of(
+    schema: Mapping[str, Any],
+    *,
+    is_ours: bool,
+) -> dict[str, Any]:
+    """What a path takes, as OpenAPI has it: messages of the schema, or a vendor's own body."""
+    lines = {"schema": {"type": "string"}}
+    ours = {"application/json": {"schema": schema}, "application/x-ndjson": lines}
+    content: dict[str, Any] = ours if is_ours else {"*/*": {"schema": {}}}
+    return {"requestBody": {"required": True, "content": content}}

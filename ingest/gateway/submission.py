@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from typing import Any, TypeAlias
 
 from ingest.contract.arrival import Arrival, Rules
-from ingest.contract.vendor import Messages, Skipped, VendorBody
+from ingest.contract.vendor import Greeting, Messages, Skipped, VendorBody
 from ingest.sources.registry import Conversion, conversion_of, vendors_of
 from schemas import loader
 from schemas.source import Source, json_of
@@ -31,8 +31,8 @@ _MOST_TEXT = 250
 class Endpoint:
     """One path: what is taken there, the raw topic, and the check that the normaliser makes too.
 
-    `messages` cuts a vendor's body into messages; None where the body is messages already. `schema`
-    is the JSON Schema of a message.
+    `messages` cuts a vendor's body into messages; None where the body is messages already.
+    `greeting` is what a vendor's cloud reads there first. `schema` is the JSON Schema of a message.
     """
 
     path: str
@@ -40,6 +40,7 @@ class Endpoint:
     check: Conversion
     schema: Mapping[str, Any]
     messages: Messages | None = None
+    greeting: Greeting | None = None
 
     @cached_property
     def numbers(self) -> frozenset[str]:
@@ -67,8 +68,8 @@ def endpoints_of(source: Source) -> Iterator[Endpoint]:
     schema = json_of(source, "message.schema.json")
     plain = Endpoint(source.path, source.raw_topic, conversion_of(source), schema)
     yield plain
-    for name, messages in vendors_of(source).items():
-        yield replace(plain, path=f"{source.path}/{name}", messages=messages)
+    for name, form in vendors_of(source).items():
+        yield replace(plain, path=f"{source.path}/{name}", **form._asdict())
 
 
 def _number_fields(schema: Mapping[str, Any]) -> Iterator[str]:

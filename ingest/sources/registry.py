@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TypeAlias, cast
 
 from ingest.contract.arrival import Arrival, Rules
-from ingest.contract.vendor import Messages
+from ingest.contract.vendor import Greeting, Messages, VendorForm
 from schemas import loader
 from schemas.source import BadSource, Source
 from tally.events import CanonicalEvent
@@ -43,23 +43,33 @@ def conversion_of(source: Source) -> Conversion:
     return cast(Conversion, _named(source, source.folder / "contract.py", "normalised"))
 
 
-def vendors_of(source: Source) -> dict[str, Messages]:
-    """By format, the name of its file in `vendors/`: its `messages`. Raises BadSource."""
-    return {
-        name: cast(Messages, _named(source, file, "messages"))
-        for name, file in source.formats.items()
-    }
+def vendors_of(source: Source) -> dict[str, VendorForm]:
+    """By format, the name of its file in `vendors/`: its `messages`, and `greeting` if it has one.
+
+    Raises BadSource.
+    """
+    return {name: _form(source, file) for name, file in source.formats.items()}
+
+
+def _form(source: Source, file: Path) -> VendorForm:
+    messages = cast(Messages, _named(source, file, "messages"))
+    greeting = getattr(_loaded(source, file), "greeting", None)
+    return VendorForm(messages, cast(Greeting | None, greeting))
 
 
 def _named(source: Source, file: Path, name: str) -> Callable[..., object]:
-    try:
-        found = getattr(_module(source, file), name, None)
-    # Whatever somebody's file does when it is run: one line must name it.
-    except Exception as error:
-        raise BadSource(f"{file}: cannot be loaded: {error}") from error
+    found = getattr(_loaded(source, file), name, None)
     if not callable(found):
         raise BadSource(f"{file}: no function `{name}`")
     return cast(Callable[..., object], found)
+
+
+def _loaded(source: Source, file: Path) -> ModuleType:
+    try:
+        return _module(source, file)
+    # Whatever somebody's file does when it is run: one line must name it.
+    except Exception as error:
+        raise BadSource(f"{file}: cannot be loaded: {error}") from error
 
 
 def _module(source: Source, file: Path) -> ModuleType:

@@ -140,6 +140,9 @@ def _canonical_ledgers(settings: Settings, master: Master, cut: Cut) -> list[Can
 
 
 def _late_pending(session: Session, family: Family, considered: Mapping[WindowKey, int]) -> int:
+    # Its speed rows say how far they have read, and not how many events that were.
+    if family.reading is not None:
+        return 0
     speed = speed_windows(session, Scope(), family)
     return sum(
         late_pending(events, speed[key].events if key in speed else 0)

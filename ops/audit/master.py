@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import duckdb
@@ -15,6 +16,7 @@ from tally.algebra.merge import Axes, Parts
 from tally.errors import TallyError
 from tally.families import Family
 from tally.identity import REVERSAL
+from tally.presence import CLASSES
 from tally.settings import Settings
 from tally.windows import WINDOW
 
@@ -87,6 +89,35 @@ _WINDOW_EVENTS = f"""
 """
 
 
+# The strongest of each minute, of the records that can be read: all copies, for it is a set.
+_MINUTES = f"""
+    SELECT store_id, CAST(json_extract(value, '$.period_start') AS BIGINT),
+           CAST(json_extract(value, '$.period_end') AS BIGINT),
+           json_extract_string(value, '$.device_hash') AS device,
+           CAST(floor(epoch(happened_at) / 60) AS BIGINT) AS minute,
+           max(CAST(json_extract(value, '$.rssi_dbm') AS INTEGER)),
+           max(list_position({list(CLASSES)}, json_extract_string(value, '$.mac_class'))) - 1
+    FROM master LEFT JOIN reached USING ("partition")
+    WHERE source = ? AND event_id IS NOT NULL AND (NOT ? OR "offset" < until)
+    GROUP BY ALL ORDER BY ALL
+"""
+
+
+class MasterMinute(NamedTuple):
+    """A minute in which a device was heard; instants in minutes since 1970 (UTC).
+
+    `rank` is the place of the address's class in tally.presence.CLASSES.
+    """
+
+    store: str
+    period_start: int
+    period_end: int
+    device: str
+    minute: int
+    dbm: int
+    rank: int
+
+
 @dataclass(frozen=True)
 class Fates:
     """One canonical topic-partition's distinct records in the master, and what became of them."""
@@ -126,6 +157,7 @@ class Master:
         self._database.execute(
             'CREATE TABLE pin (event_date DATE, "partition" INTEGER, pinned BIGINT)'
         )
+        self._database.execute('CREATE TABLE reached ("partition" INTEGER, until BIGINT)')
 
     def fates(
         self,
@@ -191,6 +223,19 @@ class Master:
                 for (name, query), part in zip(queries.items(), parts, strict=True)
             }
         return found
+
+    def minutes(
+        self,
+        family: str,
+        pins: Mapping[int, int] | None = None,
+    ) -> list[MasterMinute]:
+        """Of a family that is read from presences the minutes of its devices, in order.
+
+        `pins` by partition: first offset that is left out; without them of all records.
+        """
+        self._fill("reached", list((pins or {}).items()))
+        rows = self._database.execute(_MINUTES, [family, pins is not None]).fetchall()
+        return [MasterMinute(*row) for row in rows]
 
     def left_out(self, family: str) -> dict[str, int]:
         """How many counted records add nothing, by the rule that says so."""

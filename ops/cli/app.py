@@ -10,7 +10,18 @@ from runtime.job import run_verb
 # One module of ops/cli each, with `register(app)`. They import what they need inside their
 # commands, so that --help is quick.
 # What follows \f in a verb's docstring is for its caller: --help stops there.
-VERBS = ("stack", "replay", "rebuild", "audit", "backfill", "query", "dead_letters", "gaps", "demo")
+VERBS = (
+    "stack",
+    "replay",
+    "simulate",
+    "rebuild",
+    "audit",
+    "backfill",
+    "query",
+    "dead_letters",
+    "gaps",
+    "demo",
+)
 
 
 def build_app() -> typer.Typer:

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from runtime.repository import REPOSITORY
+from schemas.family import PartShape
 from schemas.generated import event_schema_of, views_of
 from schemas.loader import own_sources
-from schemas.source import PartShape, Source, json_of
+from schemas.source import Source, json_of
 
 HEADING = """# Sources
 

@@ -88,7 +88,8 @@ class Row(Shape):
         Meta(description="in the answer's unit; null: missing, divided by 0, or of no events"),
     ]
     events: Annotated[
-        int | None, Meta(description="distinct events of all its windows; null: missing")
+        int | None,
+        Meta(description="distinct events of all its windows; null: missing, or not known"),
     ]
     source: SourceShown
     status: StatusShown
@@ -223,7 +224,7 @@ class ServedWindowAnswer(Shape):
     """What is answered of the window."""
 
     source: SourceShown
-    events: Annotated[int | None, Meta(description="distinct events; null: missing")]
+    events: Annotated[int | None, Meta(description="distinct events; null: missing, or not known")]
     status: StatusShown
     complete: Complete
     rows: Annotated[

@@ -18,6 +18,7 @@ from runtime.sources import FAMILIES
 from serving.api import cursor, described, problems
 from serving.api.pages import Pages
 from serving.api.parameters import ExplainQuery, MetricQuery, PageQuery
+from serving.api.report_routes import add_report_routes
 from serving.api.telemetry import RequestCounts, Telemetry
 from serving.merge.views import ViewReader
 from serving.query import catalogue
@@ -49,7 +50,8 @@ class Api:
         """
         # First: an unknown store is 404, and no window of it is looked for.
         await self.stores.check([query.store])
-        return await explanation(self.views, query.question, self.settings)
+        registry = self.pages.registry
+        return await explanation(self.views, query.question, registry, self.settings)
 
     async def ready(self) -> dict[str, Any]:
         """`ready`, and each check by name with what it found.
@@ -116,6 +118,7 @@ def create_app(settings: Settings, views: ViewReader) -> FastAPI:
     _add_state_routes(app, api, counts)
     _add_list_routes(app, api)
     _add_metric_routes(app, api)
+    add_report_routes(app, api.pages)
     return app
 
 

@@ -9,6 +9,7 @@ from serving.api.answers import (
     SeriesAnswer,
     StoreList,
 )
+from serving.api.report_answers import ReportAnswer, ReportList
 
 SHAPES: tuple[type[Shape], ...] = (
     Explanation,
@@ -17,6 +18,8 @@ SHAPES: tuple[type[Shape], ...] = (
     Moved,
     Problem,
     Readiness,
+    ReportAnswer,
+    ReportList,
     SeriesAnswer,
     OneStoreAnswer,
     StoreList,
@@ -50,6 +53,14 @@ METRIC: Responses = {
         "a rebuild has published since the first page; its `next` is the address to begin anew at",
         Moved,
     ),
+    **_REFUSED,
+    **_FAILED,
+    **_UNREACHABLE,
+}
+REPORTS: Responses = {200: answer("every report", ReportList)}
+REPORT: Responses = {
+    200: answer("the report", ReportAnswer),
+    404: problem("there is no such report or store"),
     **_REFUSED,
     **_FAILED,
     **_UNREACHABLE,

@@ -66,6 +66,31 @@ class MetricQuery(PageQuery):
         )
 
 
+class ReportQuery(BaseModel):
+    """Parameters of a report."""
+
+    model_config = ConfigDict(extra="forbid")
+    store: Annotated[str, Field(max_length=1_000, description="one store id")]
+    from_: Annotated[str, Field(alias="from", description="first day, inclusive: YYYY-MM-DD in tz")]
+    to: Annotated[str, Field(description="day after the last one: YYYY-MM-DD in tz")]
+    tz: Annotated[
+        str, Field("store", max_length=64, description="IANA time zone, or `store` for its own")
+    ]
+
+    @property
+    def question(self) -> MetricQuestion:
+        """Its span, as that of a metric asked by days."""
+        return MetricQuestion(
+            [self.store],
+            self.from_,
+            self.to,
+            grain="1d",
+            tz=self.tz,
+            by=[],
+            as_of=None,
+        )
+
+
 class ExplainQuery(BaseModel):
     """Parameters of an explanation."""
 

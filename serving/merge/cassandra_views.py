@@ -20,6 +20,7 @@ from serving.merge.views import (
     Finding,
     Gap,
     GenerationSpan,
+    RunningSince,
     ViewRow,
 )
 from tally.families import TOTAL_DIM, Family
@@ -86,10 +87,7 @@ class CassandraViews:
         family: Family,
         days: Sequence[date],
     ) -> dict[date, list[Generation]]:
-        """By UTC day. The history is copied from the pointers after a flip.
-
-        So it may lack the newest one for a moment.
-        """
+        """By UTC day, copied from the pointers after a flip: the newest may not be there yet."""
         rows = await self._gather(
             statements.HISTORY,
             ((family.name, some) for some in _lots(days)),
@@ -139,6 +137,13 @@ class CassandraViews:
             for some in _lots(span.days)
         )
         return _view_rows(family, await self._gather(statements.span_statement(family), asked))
+
+    async def running(self, family: Family, store_id: str, days: Sequence[date]) -> RunningSince:
+        """One partition of the store."""
+        rows = await self._gather(
+            statements.RUNNING, ((store_id, family.name, some) for some in _lots(days))
+        )
+        return {(day.date(), generation): utc(since) for day, generation, since in rows}
 
     async def findings(
         self,

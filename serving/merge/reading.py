@@ -5,19 +5,27 @@ The pointers are read once for a question, then each store's rows.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from typing import NamedTuple
 
 from serving.merge.firsts import First, first_to_cover, spans
 from serving.merge.offload import computed
-from serving.merge.served import FamilyReading, Windows, window_states
-from serving.merge.views import GenerationSpan, ViewReader
+from serving.merge.served import DaysBehind, FamilyReading, Windows, own_day, window_states
+from serving.merge.views import GenerationSpan, RunningSince, ViewReader
 from tally.families import Family
-from tally.generation import Generation
+from tally.generation import Covering, Generation
 
 UntilByDay = Mapping[tuple[date, int], int]
 # When the master was last current, if it has never said so.
 NOBODY_KNOWS = datetime.fromtimestamp(0, UTC)
+
+
+class Served(NamedTuple):
+    """By day the generation that serves a store, and the older ones that first covered windows."""
+
+    published: Mapping[date, Generation]
+    firsts: Mapping[date, Sequence[First]]
 
 
 @dataclass(frozen=True)
@@ -26,7 +34,9 @@ class Pointers:
 
     `firsts`: the older generations that first covered windows of the day; `master_until` is by
     (day, partition). `master_behind_since` is None while it keeps up; `reads_speed` is False in a
-    question about the past.
+    question about the past. `history`: all generations of the day, of a family whose stores do not
+    all leave the same windows to the speed layer. `near`: those of days around, of which windows of
+    the days hang on too.
     """
 
     family: Family
@@ -35,6 +45,26 @@ class Pointers:
     master_until: UntilByDay
     master_behind_since: datetime | None = None
     reads_speed: bool = True
+    history: Mapping[date, Sequence[Covering]] = field(default_factory=dict)
+    near: Mapping[date, Generation] = field(default_factory=dict)
+
+    def of_store(self, days: Sequence[date], running: RunningSince) -> Served:
+        """Of the days what serves a store of which these key periods ran."""
+        published = {day: self.published[day] for day in days if day in self.published}
+        if not running:
+            firsts = {day: self.firsts[day] for day in days if day in self.firsts}
+            return Served(published, firsts)
+
+        def since(one: Covering) -> datetime | None:
+            return running.get((one.day, one.generation))
+
+        own = {day: one.until(since(one)) for day, one in published.items()}
+        history = {
+            day: [one.until(since(one)) for one in self.history[day]]
+            for day in own.keys() & self.history.keys()
+        }
+        firsts = {day: first_to_cover(rows, own[day]) for day, rows in history.items()}
+        return Served(own, firsts)
 
     @property
     def newest(self) -> int:
@@ -44,17 +74,26 @@ class Pointers:
 
 @dataclass(frozen=True)
 class StoreDays:
-    """A store, the partition that its records live in, and the UTC days that are asked for."""
+    """A store, the partition that its records live in, and the UTC days that are asked for.
+
+    `days_behind`: on which days records lie that a window of it hangs on, of a family whose events
+    hang together.
+    """
 
     store_id: str
     partition: int
     days: Sequence[date]
+    days_behind: DaysBehind = own_day
 
 
 async def read_pointers(
-    views: ViewReader, family: Family, days: Sequence[date], patience_seconds: float
+    views: ViewReader,
+    family: Family,
+    days: Sequence[date],
+    patience_seconds: float,
+    near: Sequence[date] = (),
 ) -> Pointers:
-    """The pointers as they are now.
+    """The pointers as they are now; `near` are days around on which the asked ones may hang.
 
     The master is behind once it has not been current for `patience_seconds`. Raises
     ViewsUnreachable.
@@ -63,10 +102,12 @@ async def read_pointers(
     asked_at = datetime.now(UTC)
     # First, and for all stores at once: rows of a generation are never changed, so whatever is read
     # after its pointer belongs to it.
-    published = await views.published(family, days)
+    found = await views.published(family, [*days, *near])
+    published = {day: one for day, one in found.items() if day not in near}
     history, master, current_at = await asyncio.gather(
         views.coverings(family, [*published]),
-        views.master_until(family, [*published]),
+        # Of a day around without a generation too: what was heard there is in none.
+        views.master_until(family, [*published, *near]),
         views.master_current(family),
     )
     firsts = {
@@ -77,7 +118,15 @@ async def read_pointers(
     # Who never said so is behind since 1970: nothing is final beside a master that nobody has seen.
     since = current_at or NOBODY_KNOWS
     is_behind = asked_at - since > timedelta(seconds=patience_seconds)
-    return Pointers(family, published, firsts, master, since if is_behind else None)
+    return Pointers(
+        family,
+        published,
+        firsts,
+        master,
+        since if is_behind else None,
+        history=history if family.reading is not None else {},
+        near={day: one for day, one in found.items() if day in near},
+    )
 
 
 async def read_pointers_as_of(
@@ -96,7 +145,7 @@ async def read_pointers_as_of(
     }
     published = {day: rows[-1] for day, rows in earlier.items() if rows}
     firsts = {day: first_to_cover(earlier[day], serving) for day, serving in published.items()}
-    return Pointers(family, published, firsts, {}, reads_speed=False)
+    return Pointers(family, published, firsts, {}, reads_speed=False, history=earlier)
 
 
 async def read_store(views: ViewReader, pointers: Pointers, wanted: StoreDays) -> FamilyReading:
@@ -107,8 +156,9 @@ async def read_store(views: ViewReader, pointers: Pointers, wanted: StoreDays) -
     Raises ViewsUnreachable when either layer cannot be read.
     """
     family, store_id = pointers.family, wanted.store_id
-    published = {day: pointers.published[day] for day in wanted.days if day in pointers.published}
-    firsts = {day: pointers.firsts[day] for day in wanted.days if day in pointers.firsts}
+    # Ahead of the rows, of which the border decides.
+    running = await views.running(family, store_id, wanted.days) if family.reading else {}
+    published, firsts = pointers.of_store(wanted.days, running)
     # Of the past neither the speed layer nor the findings keep anything: what they say is of now.
     now = wanted.days if pointers.reads_speed else ()
     speed, batch, before, findings = await asyncio.gather(
@@ -136,10 +186,14 @@ async def read_store(views: ViewReader, pointers: Pointers, wanted: StoreDays) -
         firsts=firsts,
         first=before,
         master_until={
-            day: pointers.master_until.get((day, wanted.partition), 0) for day in wanted.days
+            day: until
+            for (day, partition), until in pointers.master_until.items()
+            if partition == wanted.partition
         },
         findings=findings,
         is_master_behind=pointers.master_behind_since is not None,
+        days_behind=wanted.days_behind if family.reading else own_day,
+        near={**pointers.published, **pointers.near},
     )
 
 

@@ -4,7 +4,7 @@ Pure functions; nothing is read here.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Literal
@@ -17,6 +17,13 @@ from tally.generation import Covering, Generation
 
 Status = Literal["final", "restated", "provisional"]
 Windows = Mapping[datetime, WindowState]
+# By the start of a window the UTC days on which records that it hangs on may lie, its own first.
+DaysBehind = Callable[[datetime], tuple[date, ...]]
+
+
+def own_day(start: datetime) -> tuple[date, ...]:
+    """The day of a window that hangs on its own events alone."""
+    return (start.date(),)
 
 
 @dataclass(frozen=True)
@@ -24,7 +31,8 @@ class FamilyReading:
     """Everything read of one family for one store and some days.
 
     `firsts`: the older generations that first covered windows of a day, `first` their windows by
-    generation; master_until is of the store's partition, empty in a question about the past.
+    generation; master_until is of the store's partition, empty in a question about the past. `near`
+    are the generations of days that windows hang on and nobody has asked for.
     """
 
     family: Family
@@ -37,6 +45,8 @@ class FamilyReading:
     master_until: Mapping[date, int] = field(default_factory=dict)
     findings: Sequence[Finding] = ()
     is_master_behind: bool = False
+    days_behind: DaysBehind = own_day
+    near: Mapping[date, Generation] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -75,46 +85,59 @@ def batch_side(published: Covering | None, states: Windows, start: datetime) -> 
     return held if published is None else published.state_of(start, held)
 
 
-def is_dirty(reading: FamilyReading, day: date) -> bool:
-    """Whether the master holds records of the day that the serving generation does not.
+def is_dirty(reading: FamilyReading, start: datetime) -> bool:
+    """Whether the master holds records that the window hangs on, and its generation does not.
 
     They are of the store's partition of the master dataset.
     """
-    published = reading.published.get(day)
-    # A store's records lie in one partition: what the others hold is of other stores.
-    return published is None or reading.master_until.get(day, 0) > published.pinned.get(
-        reading.partition, 0
+    return _is_any_dirty(reading, reading.days_behind(start))
+
+
+def _is_any_dirty(reading: FamilyReading, days: Sequence[date]) -> bool:
+    own, *others = days
+    # Of another day no generation is needed where nothing was heard.
+    return (
+        own not in reading.published
+        or _has_more(reading, own)
+        or any(_has_more(reading, day) for day in others)
     )
 
 
-def is_settled(reading: FamilyReading, day: date) -> bool:
-    """Whether the day's generation is the last word.
+def _has_more(reading: FamilyReading, day: date) -> bool:
+    published = reading.published.get(day) or reading.near.get(day)
+    pinned = published.pinned if published is not None else {}
+    # A store's records lie in one partition: what the others hold is of other stores.
+    return reading.master_until.get(day, 0) > pinned.get(reading.partition, 0)
+
+
+def _is_settled(reading: FamilyReading, days: Sequence[date]) -> bool:
+    """Whether the generation of the first day is the last word, of what hangs on all of them.
 
     The master holds no more and is not behind, and no till began its numbers anew.
     """
     return not (
         reading.is_master_behind
-        or is_dirty(reading, day)
-        or any(one.day == day for one in reading.findings)
+        or _is_any_dirty(reading, days)
+        or any(one.day == days[0] for one in reading.findings)
     )
 
 
 def serve_windows(reading: FamilyReading, starts: Sequence[datetime]) -> list[ServedWindow]:
     """Each window as served, in the order asked; starts are UTC and on the grid."""
-    days = {start.date() for start in starts}
-    settled = {day: is_settled(reading, day) for day in days}
+    behind = [reading.days_behind(start) for start in starts]
+    settled = {days: _is_settled(reading, days) for days in {*behind}}
     # Most quarter hours of most stores are empty, and all those of a day are served alike.
     filled = {
         *reading.speed,
         *reading.batch,
         *(start for windows in reading.first.values() for start in windows),
     }
-    empty = {day: _zero(settled[day]) for day in days}
+    empty = {days: _zero(is_settled) for days, is_settled in settled.items()}
     return [
-        _serve(reading, start, settled)
+        _serve(reading, start, settled[days])
         if start in filled
-        else _served_empty(reading.published.get(start.date()), start, empty)
-        for start in starts
+        else _served_empty(reading.published.get(days[0]), start, empty[days])
+        for start, days in zip(starts, behind, strict=True)
     ]
 
 
@@ -126,12 +149,12 @@ def _zero(is_settled: bool) -> ServedWindow:
 
 
 def _served_empty(
-    published: Generation | None, start: datetime, empty: Mapping[date, ServedWindow]
+    published: Generation | None, start: datetime, empty: ServedWindow
 ) -> ServedWindow:
-    return empty[start.date()] if published is not None and published.covers(start) else UNKNOWN
+    return empty if published is not None and published.covers(start) else UNKNOWN
 
 
-def _serve(reading: FamilyReading, start: datetime, settled: Mapping[date, bool]) -> ServedWindow:
+def _serve(reading: FamilyReading, start: datetime, is_settled: bool) -> ServedWindow:
     day = start.date()
     published = reading.published.get(day)
     complete = published is not None and published.covers(start)
@@ -146,7 +169,7 @@ def _serve(reading: FamilyReading, start: datetime, settled: Mapping[date, bool]
     # store and window.
     if merged.source != "batch":
         return UNKNOWN if merged is MISSING else ServedWindow(merged, "provisional", False)
-    return ServedWindow(merged, _status(reading, start, complete and settled[day]), complete)
+    return ServedWindow(merged, _status(reading, start, complete and is_settled), complete)
 
 
 def _status(reading: FamilyReading, start: datetime, is_settled: bool) -> Status:

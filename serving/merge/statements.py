@@ -21,6 +21,10 @@ FINDINGS = (
     "SELECT day, till_id, records, conflicts"
     " FROM till_finding WHERE family = ? AND day IN ? AND store_id = ?"
 )
+RUNNING = (
+    "SELECT day, generation, since FROM running_period"
+    " WHERE store_id = ? AND family = ? AND day IN ?"
+)
 GAPS = (
     "SELECT topic, partition, from_offset, until_offset, first_arrival, last_arrival, reason"
     " FROM gap WHERE topic IN ?"
@@ -73,6 +77,7 @@ def of_every_other_table() -> Iterator[tuple[str, tuple[object, ...]]]:
     yield MASTER_UNTIL, (nobody, [day])
     yield MASTER_CURRENT, (nobody,)
     yield FINDINGS, (nobody, [day], nobody)
+    yield RUNNING, (nobody, nobody, [day])
     yield GAPS, ([nobody],)
     yield SPEED_UNTIL, (nobody,)
     yield LATE, (nobody, datetime.now(UTC), 1)

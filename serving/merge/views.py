@@ -11,6 +11,8 @@ from tally.generation import Covering, Generation
 
 # First and last UTC day, both inclusive.
 Days: TypeAlias = tuple[date, date]
+# By UTC day and generation.
+RunningSince: TypeAlias = Mapping[tuple[date, int], datetime]
 
 
 class ViewRow(NamedTuple):
@@ -123,6 +125,13 @@ class ViewReader(Protocol):
         self, family: Family, store_id: str, span: GenerationSpan
     ) -> list[ViewRow]:
         """Rows of one generation that begin in the span, in no order."""
+        ...
+
+    async def running(self, family: Family, store_id: str, days: Sequence[date]) -> RunningSince:
+        """Since when a key period of the store ran as a generation of a day was made.
+
+        Those that had none running are absent.
+        """
         ...
 
     async def findings(

@@ -6,7 +6,7 @@ Both layers are read, merged and summed up.
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from math import prod
 from operator import mul
 from typing import Any
@@ -37,15 +37,15 @@ from serving.query.instants import format_instant
 from serving.query.quality import caveats, gap_shown, quality_of, through_of_all
 from serving.query.question import MOST_ENTRIES, StoreSlots, days_of
 from serving.query.rows import rows_of
+from serving.query.speed_reach import SpeedReach, speed_reach
 from serving.query.stores import StoreRegistry
 from tally.errors import AnswerMoved, BadQuery
 from tally.families import CURRENCY, Family
+from tally.key_periods import days_around
 from tally.partitions import partition_of
 from tally.settings import Settings
 from tally.windows import window_starts
 
-# Before any pin: where no generation has taken a record in, every late one is counted.
-_EPOCH_START = datetime.fromtimestamp(0, UTC)
 Generations = dict[str, int]
 
 
@@ -187,17 +187,27 @@ class QueryEngine:
         self, family: Family, days: Sequence[date], as_of: datetime | None
     ) -> Pointers:
         if as_of is None:
-            return await read_pointers(
-                self._views, family, days, self._settings.final_patience_seconds
-            )
+            near = self._near(days) if family.reading is not None else ()
+            patience = self._settings.final_patience_seconds
+            return await read_pointers(self._views, family, days, patience, near)
         return await read_pointers_as_of(self._views, family, days, as_of)
 
     async def _store(self, store: StoreSlots, pointers: Sequence[Pointers]) -> StoreAnswer:
-        wanted = StoreDays(store.store_id, self._partition(store.store_id), days_of(store))
+        known = self._registry.store(store.store_id)
+        wanted = StoreDays(
+            store.store_id,
+            self._partition(store.store_id),
+            days_of(store),
+            known.days_behind(self._settings.key_days),
+        )
         readings = await asyncio.gather(*(read_store(self._views, one, wanted) for one in pointers))
         starts = window_starts(store.slots[0].start, store.slots[-1].end)
         size = len(starts) + sum(reading.rows for reading in readings)
         return StoreAnswer(store, await computed(size, _cells, store, readings, starts), readings)
+
+    def _near(self, days: Sequence[date]) -> list[date]:
+        """Days around these, of whose key periods they may have a part."""
+        return [day for day in days_around(days, self._settings.key_days) if day not in {*days}]
 
     def _partition(self, store_id: str) -> int:
         return partition_of(store_id, self._settings.partitions)
@@ -220,42 +230,9 @@ class QueryEngine:
 
     async def _speed(
         self, pointers: Sequence[Pointers], as_of: datetime | None
-    ) -> dict[str, Any] | None:
-        """How far the speed layer has read, and what it dropped since the oldest pin here.
-
-        Of the past it says nothing.
-        """
-        if as_of is not None:
-            return None
-        # Later than that a record may be in neither; one that is in the generation after all counts
-        # here too, to be safe.
-        since = [
-            min(
-                (at for one in family.published.values() for at in one.through.values()),
-                default=_EPOCH_START,
-            )
-            for family in pointers
-        ]
-        offsets = await asyncio.gather(*(self._views.speed_until(one.family) for one in pointers))
-        late = await asyncio.gather(
-            *(
-                self._views.late_since(one.family, instant)
-                for one, instant in zip(pointers, since, strict=True)
-            )
-        )
-        # Partitions of two topics have the same numbers: named as Kafka does, topic-partition.
-        names = [f"{one.family.name}-" if len(pointers) > 1 else "" for one in pointers]
-        named = zip(names, offsets, strict=True)
-        reached = {
-            f"{name}{partition}": until
-            for name, of in named
-            for partition, until in sorted(of.items())
-        }
-        counted = [one for one in late if one is not None]
-        return {
-            "offsets": reached,
-            "late_since_pin": sum(counted) if len(counted) == len(late) else None,
-        }
+    ) -> SpeedReach | None:
+        """How far the speed layer has read; of the past it says nothing."""
+        return None if as_of is not None else await speed_reach(self._views, pointers)
 
     def _currency(self, asked: Query, stores: Sequence[StoreAnswer]) -> str | None:
         """The one currency of the whole question.

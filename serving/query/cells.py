@@ -30,6 +30,11 @@ class Cell:
 
     slot: Slot
     events: int = 0
+    # Of derived families the speed layer does not say how many there were.
+    is_counted: bool = True
+    # Of its windows those that have an answer, and all.
+    known: int = 0
+    windows: int = 0
     parts: dict[str, dict[Axes, Parts]] = field(default_factory=dict)
     sources: set[str] = field(default_factory=set)
     statuses: set[str] = field(default_factory=set)
@@ -39,16 +44,19 @@ class Cell:
 
         A window that any family misses adds nothing: a ratio of unlike stretches would mislead.
         """
+        self.windows += 1
         # Looked at ahead of adding: of a ratio neither side may have what the other lacks.
         for served in window:
             if served.merged.values is None:
                 self.sources.add("missing")
                 self.statuses.add("provisional")
                 return
+        self.known += 1
         for family, served in zip(families, window, strict=True):
             self.sources.add(served.merged.source)
             self.statuses.add(served.status)
             self.events += served.merged.events or 0
+            self.is_counted = self.is_counted and served.merged.events is not None
             if served.merged.values:
                 held = self.parts.setdefault(family.name, {})
                 for axes, parts in served.merged.values.items():
@@ -58,6 +66,11 @@ class Cell:
     def is_missing(self) -> bool:
         """Whether not one of its windows has an answer."""
         return self.sources == {"missing"}
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether each of its windows has an answer."""
+        return self.known == self.windows
 
 
 def cells(
@@ -74,6 +87,26 @@ def cells(
             cell.add(families, next(stream))
         found.append(cell)
     return found
+
+
+def joined(families: Sequence[Family], found: Sequence[Cell]) -> Cell:
+    """Consecutive stretches as one: of a ratio the sums, and never a mean of ratios."""
+    by_name = {family.name: family for family in families}
+    first, last = found[0].slot, found[-1].slot
+    whole = Cell(Slot(first.start, last.end))
+    for cell in found:
+        whole.sources |= cell.sources
+        whole.statuses |= cell.statuses
+        whole.events += cell.events
+        whole.is_counted = whole.is_counted and cell.is_counted
+        whole.known += cell.known
+        whole.windows += cell.windows
+        for name, rows in cell.parts.items():
+            held = whole.parts.setdefault(name, {})
+            for axes, parts in rows.items():
+                over_time = by_name[name].over_time
+                held[axes] = over_time(held[axes], parts) if axes in held else parts
+    return whole
 
 
 def source_of(sources: Iterable[str]) -> str:
@@ -176,7 +209,7 @@ def row_of(
         "start": instants[0],
         "end": instants[1],
         **values,
-        "events": None if cell.is_missing else cell.events,
+        "events": None if cell.is_missing or not cell.is_counted else cell.events,
         "source": source_of(cell.sources),
         "status": status,
         "complete": status != "provisional",

@@ -11,10 +11,11 @@ from typing import Any
 from runtime.sources import FAMILIES
 from serving.merge.gaps import topics_of, touching
 from serving.merge.reading import StoreDays, read_pointers, read_store
-from serving.merge.served import FamilyReading, batch_side, is_dirty, serve_windows
+from serving.merge.served import FamilyReading, batch_side, is_dirty, own_day, serve_windows
 from serving.merge.views import Gap, ViewReader
 from serving.query.instants import UTC_ZONE, format_instant
 from serving.query.question import check_years, instant
+from serving.query.stores import StoreRegistry
 from tally.algebra.merge import Axes, Parts, WindowState
 from tally.errors import BadQuery, UnknownName
 from tally.families import Family
@@ -34,7 +35,7 @@ class WindowQuestion:
 
 
 async def explanation(
-    views: ViewReader, question: WindowQuestion, settings: Settings
+    views: ViewReader, question: WindowQuestion, registry: StoreRegistry, settings: Settings
 ) -> dict[str, Any]:
     """The served window, both layers' rows, and the generation with its pins, by field.
 
@@ -56,12 +57,10 @@ async def explanation(
     asked = instant(question.window, "window", UTC_ZONE)
     check_years("window", asked)
     start, partition = window_start(asked), partition_of(question.store, settings.partitions)
-    pointers = await read_pointers(views, family, [start.date()], settings.final_patience_seconds)
-    reading = await read_store(
-        views,
-        pointers,
-        StoreDays(question.store, partition, [start.date()]),
-    )
+    behind = registry.store(question.store).days_behind(settings.key_days)
+    own, *near = behind(start) if family.reading is not None else own_day(start)
+    pointers = await read_pointers(views, family, [own], settings.final_patience_seconds, near)
+    reading = await read_store(views, pointers, StoreDays(question.store, partition, [own], behind))
     gaps = touching(
         await views.gaps(topics_of(family)),
         (start, start + WINDOW),
@@ -100,7 +99,7 @@ def _sides(reading: FamilyReading, start: datetime) -> dict[str, Any]:
         "generation": None if published is None else _generation(published),
         "partition": reading.partition,
         "master_until": reading.master_until.get(start.date(), 0),
-        "dirty": published is not None and is_dirty(reading, start.date()),
+        "dirty": published is not None and is_dirty(reading, start),
     }
 
 
@@ -129,7 +128,7 @@ def reasons(
         )
         found.append(f"no generation covers the window: {until}")
     # A day without a generation is dirty too, and the line above says why.
-    elif is_dirty(reading, start.date()):
+    elif is_dirty(reading, start):
         found.append(
             "the master holds records of the day that the generation does not;"
             " the next rebuild takes them in"

@@ -5,19 +5,34 @@ It is from the stores file, else the defaults.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date, datetime, time
+from zoneinfo import ZoneInfo
 
 from runtime.stores import StoreEntry, store_entries, zone_of
+from serving.merge.served import DaysBehind
+from tally.key_periods import KeyDays
 from tally.settings import Settings
 
 
 @dataclass(frozen=True)
 class Store:
-    """One store's name, IANA time zone and ISO 4217 currency."""
+    """One store's name, IANA time zone and ISO 4217 currency, and when its days begin."""
 
     store_id: str
     name: str
     tz: str
     currency: str
+    day_starts: time = time(0)
+
+    def days_behind(self, key_days: int) -> DaysBehind:
+        """On which days records of a window's key period may lie, by the clock of the store."""
+        # Made once: a month has thousands of windows.
+        keys, zone = KeyDays(key_days, self.day_starts), ZoneInfo(self.tz)
+
+        def days_behind(start: datetime) -> tuple[date, ...]:
+            return keys.utc_days(start, zone)
+
+        return days_behind
 
 
 class StoreRegistry:
@@ -49,5 +64,9 @@ class StoreRegistry:
 
     def _store(self, store_id: str, entry: StoreEntry) -> Store:
         return Store(
-            store_id, entry.name or store_id, entry.tz or self._tz, entry.currency or self._currency
+            store_id,
+            entry.name or store_id,
+            entry.tz or self._tz,
+            entry.currency or self._currency,
+            entry.day_starts,
         )

@@ -1,9 +1,9 @@
 """Families whose events can move to another window, or be taken back: visits, corrected sales.
 
 Of these, more events do not mean more truth: a visit that is prolonged leaves the window in which
-it was counted. So the sides are not compared. A generation says up to which instant everything is
-closed; before it batch is believed, after it speed, whose rows are told apart by how far their
-partition was read.
+it was counted. So the sides are not compared. A rebuild writes rows of what is closed alone, and a
+generation says where no row means that nothing happened: there batch is believed, elsewhere speed,
+whose rows are told apart by how far their partition was read.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from tally.kinds.kind import Kind, Side
 
 
 class Derived(Kind):
-    """Batch for what a generation covers, else speed.
+    """Batch for what a generation covers or has a row of, else speed.
 
     The `events` of its speed rows is the position in the partition, exclusive: a later state of the
     same window overrules, even if it holds less.
@@ -31,22 +31,24 @@ class Derived(Kind):
         batch: Side,
         covered: bool,
     ) -> MergedWindow:
-        """A batch row that no generation covers is of sessions that were open: nobody's answer."""
-        # Before the border everything is closed, and a rebuild has seen all of it: how much either
-        # side has seen says nothing here, for a prolonged visit leaves its window poorer.
+        """Batch is believed where it has spoken: its rows are of closed windows alone."""
+        # How much either side has seen says nothing here: a prolonged visit leaves its window
+        # poorer. Nor does that nobody vouches for the day as a whole: of a day before the first
+        # arrival the speed layer may wait for ever for a sighting that closes the last visits.
+        if batch is not None:
+            return MergedWindow("batch", batch.events, batch.values)
         if covered:
-            return (
-                MergedWindow("batch", batch.events, batch.values)
-                if batch is not None
-                else MergedWindow("batch", 0, {})
-            )
-        return MISSING if speed is None else MergedWindow("speed", speed.events, speed.values)
+            return MergedWindow("batch", 0, {})
+        # Its position is no number of events.
+        return MISSING if speed is None else MergedWindow("speed", None, speed.values)
 
     def because(self, speed: Side, batch: Side, covered: bool) -> str:
-        """By what the generation covers."""
+        """By what the generation covers, and has."""
         if covered:
             row = "no row, a true zero" if batch is None or not batch.values else "its row"
             return f"batch: everything in the window is closed, by a generation; {row}"
+        if batch is not None:
+            return "batch: its row is of a closed window; no generation vouches for the whole of it"
         if speed is None:
             return "missing: no generation covers the window and the speed layer has no row of it"
         return "speed: no generation covers the window yet; what it holds may still move"

@@ -22,8 +22,12 @@ SPARK_TYPE_OF_CQL = {
     "timestamp": "timestamp",
     "bigint": "bigint",
     "int": "int",
+    "frozen<list<bigint>>": "array<bigint>",
+    "frozen<list<frozen<tuple<bigint, bigint>>>>": "array<struct<lower_end:bigint,count:bigint>>",
 }
 SPARK_TYPE_OF_JSON = {"string": "string", "integer": "bigint"}
+COUNTED = [family for family in FAMILIES.values() if family.reading is None]
+READ = [family for family in FAMILIES.values() if family.reading is not None]
 BY_FAMILY = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 
 
@@ -49,23 +53,37 @@ def test_spark_reads_fields_of_the_event_schema_with_their_types(
         "committed_at": "timestamp",
     }
     added = {**placed, "is_readable": "boolean", "is_repeat": "boolean"}
-    wire = {name: SPARK_TYPE_OF_JSON[fields[name]["type"]] for name in read if name not in added}
+    # A field of a few texts says no more than which.
+    kinds = {name: fields[name].get("type", "string") for name in read if name not in added}
+    wire = {name: SPARK_TYPE_OF_JSON[kind] for name, kind in kinds.items()}
     assert read == {**wire, "happened_at": "timestamp", **added}
 
 
-@BY_FAMILY
+@pytest.mark.parametrize("family", COUNTED, ids=lambda one: one.name)
 def test_spark_computes_the_columns_of_the_tables_with_their_types(
     kafka_records: "DataFrame", family: Family
 ) -> None:
     from tally.frames import canonical_records, contributions, members_per_window, window_rows
 
-    computed = types_of(
-        window_rows(
-            members_per_window(contributions(canonical_records(kafka_records), family), family),
-            family,
-        )
-    )
+    events = contributions(canonical_records(kafka_records), family)
+    check_columns(window_rows(members_per_window(events, family), family), family)
 
+
+@pytest.mark.parametrize("family", READ, ids=lambda one: one.name)
+def test_spark_computes_the_columns_of_what_is_read_from_presences(
+    spark: "SparkSession", family: Family
+) -> None:
+    from batch_layer.views.presence import rows_of_periods, total_rows
+    from tally.visits import VisitRules
+
+    numbers = ("period_start", "period_end", "minute", "dbm", "rank")
+    shape = ", ".join(f"{name} bigint" for name in numbers)
+    minutes = spark.createDataFrame([], f"store string, device string, is_new boolean, {shape}")
+    check_columns(total_rows(rows_of_periods(minutes, family, VisitRules()), family), family)
+
+
+def check_columns(rows: "DataFrame", family: Family) -> None:
+    computed = types_of(rows)
     stored = {
         name: SPARK_TYPE_OF_CQL[kind]
         for name, kind in tables()[family.batch_table].columns.items()

@@ -42,9 +42,12 @@ def check_serves_who_knows(kind: Kind, log: Sequence[int], read: int, pinned: in
     speed, batch = speed_row(log, read), batch_row(log, pinned)
 
     closed = kind.merge(PARTS, speed, batch, covered=True)
-    still_open = kind.merge(PARTS, speed, batch, covered=False)
+    not_vouched_for = kind.merge(PARTS, speed, batch, covered=False)
+    still_open = kind.merge(PARTS, speed, None, covered=False)
 
-    assert (closed.source, visits(closed)) == ("batch", log[pinned - 1] if pinned else 0)
+    held = log[pinned - 1] if pinned else 0
+    assert (closed.source, visits(closed)) == ("batch", held)
+    assert batch is None or not_vouched_for == closed
     assert visits(still_open) == (log[read - 1] if speed else 0)
     assert (still_open == MISSING) == (speed is None)
 
@@ -60,7 +63,7 @@ def test_closed_window_is_the_rebuild_s_and_an_open_one_the_speed_layer_s(
 
 def test_rule_of_additive_families_would_bring_back_what_was_taken_back() -> None:
     with pytest.raises(AssertionError):
-        check_serves_who_knows(ADDITIVE, [3, 1], read=1, pinned=2)
+        check_serves_who_knows(ADDITIVE, [3, 3, 1], read=2, pinned=3)
 
 
 @given(st.data(), logs)
@@ -87,6 +90,7 @@ def test_later_position_overrules_and_a_higher_epoch_does_first(
     [
         (None, None, False, "missing: no generation covers the window and the speed layer has no"),
         (2, None, False, "speed: no generation covers the window yet; what it holds may still"),
+        (2, 1, False, "batch: its row is of a closed window; no generation vouches"),
         (2, 1, True, "batch: everything in the window is closed, by a generation; its row"),
         (2, 0, True, "batch: everything in the window is closed, by a generation; no row, a true"),
     ],

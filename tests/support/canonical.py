@@ -10,15 +10,16 @@ from confluent_kafka import Message
 from ingest.sources.sales.contract import receipt_id
 from ingest.sources.sales.record import CanonicalReceipt, Line
 from ingest.sources.traffic.contract import CanonicalInterval
+from ingest.sources.wifi.contract import CanonicalSighting
 from runtime.producer import AwaitedProducer
 from tally.events import SCHEMA_VERSION
-from tally.identity import fingerprint, interval_id
+from tally.identity import event_id, fingerprint, interval_id
 from tally.instants import instant_text
 from tally.partitions import partition_of
 from tally.settings import Settings
 from tests.support.producers import connected_producer
 
-Canonical = CanonicalReceipt | CanonicalInterval
+Canonical = CanonicalReceipt | CanonicalInterval | CanonicalSighting
 Placed = tuple[int, int]
 
 
@@ -77,6 +78,31 @@ def interval(store: str, device: str, happened_at: datetime, entries: int = 1) -
         entries=entries,
         exits=0,
         passers_by=0,
+        entries_with_passers=0,
+    )
+
+
+def sighting(store: str, access_point: str, happened_at: datetime) -> CanonicalSighting:
+    """A device in the key period of the UTC day."""
+    text, device = instant_text(happened_at), "0" * 32
+    begin = int(happened_at.timestamp()) // 86_400 * 1440
+    identity = f"{event_id('wifi', store, access_point, device)}:{text}"
+    return CanonicalSighting(
+        schema_version=SCHEMA_VERSION,
+        event_id=identity,
+        store_id=store,
+        happened_at=text,
+        received_at=text,
+        fingerprint=fingerprint([identity]),
+        raw_partition=0,
+        raw_offset=0,
+        device_hash=device,
+        mac_class="fixed",
+        ap_id=access_point,
+        rssi_dbm=-60,
+        key_period=happened_at.date().isoformat(),
+        period_start=begin,
+        period_end=begin + 1440,
     )
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from tally.instants import instant_text
+from tests.support import meraki
 
 STORE = "privacy"
 MARK = "harmless-mark-7c1f"
@@ -20,6 +21,50 @@ PLANTED = {
     "MAC": "3c:22:fb:9a:7e:01",
     "e-mail": "ann.smith@example.org",
 }
+
+# What access points know of people, and who sends it: found nowhere, not even where it arrived.
+HEARD = {
+    "hardware address": "3c:22:fb:9a:7e:02",
+    "its digits alone": "3c22fb9a7e02",
+    "user": "wifi-user-77120944",
+    "network's name": "ssid-of-ann-4471",
+    "vendor's secret": meraki.SECRET,
+}
+# Of who hashes devices himself whatever else he says lies in the raw topic, where it arrived.
+SAID_BESIDE = {"address beside a sighting": "3c:22:fb:9a:7e:03"}
+
+
+def heard_bodies(network: str, at: datetime) -> Iterator[bytes]:
+    """Bodies of Meraki, the first one good, each with everything that nobody may find again."""
+    address = HEARD["hardware address"]
+    client = {"ssid": HEARD["network's name"], "userId": HEARD["user"]}
+    whole = meraki.body(network, {address: [(at, -60)]}, **client)
+    told = instant_text(at).encode()
+    yield whole
+    yield whole.replace(address.encode(), HEARD["its digits alone"].encode())
+    yield whole.replace(meraki.ACCESS_POINT.encode(), address.encode())
+    yield whole.replace(at.isoformat().replace("+00:00", "Z").encode(), address.encode())
+    yield whole.replace(b'"rssi": -60', b'"rssi": "%s"' % address.encode())
+    yield whole.replace(network.encode(), address.encode())
+    yield whole.replace(b'"version": "3.0"', b'"version": "9.0"')
+    yield whole.replace(meraki.SECRET.encode(), b"guessed")
+    yield whole.replace(b'"observations": [', b'"observations": {"%s": [' % address.encode())
+    yield whole[:-2]
+    yield whole.replace(told, b"2106-01-01T00:00:00Z")
+
+
+def sighting_with_more(store: str, at: datetime) -> bytes:
+    """A sighting of who hashes by himself, and says more than he should."""
+    told = {
+        "store_id": store,
+        "device_hash": "5" * 32,
+        "mac_class": "fixed",
+        "ap_id": "door",
+        "happened_at": instant_text(at),
+        "rssi_dbm": -60,
+        "client": SAID_BESIDE,
+    }
+    return json.dumps(told).encode()
 
 
 def good_messages(at: datetime) -> Iterator[bytes]:

@@ -12,7 +12,7 @@ from typing import Any
 from tests.support.pos_oracle import parts_of, rule_of
 
 QUARTER = timedelta(minutes=15)
-# As tests/support/pos_oracle.py has them; in, out and passers-by of people.
+# As tests/support/pos_oracle.py has them; in, out, passers-by, and in beside these.
 Parts = tuple[int, ...]
 Cell = tuple[
     str, datetime, str
@@ -71,11 +71,10 @@ def _interval(fields: Mapping[str, Any]) -> Event:
         str(fields["device_id"]),
         instant.astimezone(UTC).isoformat(),
     )
-    return Event(
-        identity,
-        (str(fields["store_id"]), quarter(instant), ""),
-        (fields["in"], fields["out"], fields["passers_by"]),
-    )
+    entries, exits = fields["in"], fields["out"]
+    outside = (fields["passers_by"], entries) if "passers_by" in fields else (0, 0)
+    store = str(fields["store_id"])
+    return Event(identity, (store, quarter(instant), ""), (entries, exits, *outside))
 
 
 def counted_once(events: Iterable[Event]) -> dict[Cell, Parts]:

@@ -77,6 +77,9 @@ def _insert_state(session: Session, world: World) -> None:
             "till_finding",
             {"family": family.name, "store_id": store_id, "generation": 1, **found._asdict()},
         )
+    for family, *values in world.running:
+        names = ("store_id", "day", "generation", "since")
+        _insert(session, "running_period", {"family": family.name, **_named(names, (*values,))})
     for gap in world.gaps:
         _insert(session, "gap", {**gap._asdict(), "noted_at": gap.last_arrival})
 

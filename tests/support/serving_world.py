@@ -10,19 +10,21 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from runtime.sources import SALES, TRAFFIC
+from runtime.sources import FAMILIES, SALES, TRAFFIC
 from serving.merge.views import (
     Activity,
     Days,
     Finding,
     Gap,
     GenerationSpan,
+    RunningSince,
     ViewRow,
 )
 from tally.errors import ViewsUnreachable
 from tally.families import Family
 from tally.generation import Covering, Generation
 
+WIFI = FAMILIES["wifi"]
 PARTITIONS = 4
 # Axis, store, value.
 AxisValue = tuple[str, str, str]
@@ -52,6 +54,8 @@ class World:
     late: list[tuple[Family, datetime, int]] = field(default_factory=list)
     activity: list[tuple[Family, Activity]] = field(default_factory=list)
     findings: list[tuple[Family, str, Finding]] = field(default_factory=list)
+    # Store, day, generation, since.
+    running: list[tuple[Family, str, date, int, datetime]] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     # None: it never said; the default is a master that keeps up.
     master_current: datetime | None = field(default_factory=lambda: datetime.now(UTC))
@@ -102,10 +106,31 @@ def counted(
         (),
         TRAFFIC.epoch,
         events,
-        (entries, 0, 0),
-        () if generation is None else (0, 0, 0),
+        (entries, 0, 0, 0),
+        () if generation is None else (0, 0, 0, 0),
     )
     return Stored(TRAFFIC, store, row, generation)
+
+
+def visits(
+    store: str, start: str, stays: tuple[int, ...], passes: int = 0, generation: int | None = None
+) -> Stored:
+    """A row of visits of so many minutes each; of the speed layer without a generation."""
+    brought: dict[str, list[int]] = {
+        "visits": [1] * len(stays),
+        "passes": [1] * passes,
+        "stay_seconds": [60 * minutes for minutes in stays],
+        "stay_minutes": list(stays),
+    }
+    numbers = [brought.get(part.name, []) for part in WIFI.parts]
+    parts = tuple(
+        part.of([0] * len(some), some) for part, some in zip(WIFI.parts, numbers, strict=True)
+    )
+    excluded = () if generation is None else tuple(part.zero for part in WIFI.parts)
+    # Of a speed row the position that it has read up to.
+    events = 10**6 if generation is None else sum(stays)
+    row = ViewRow(at(start), ("fixed",), WIFI.epoch, events, parts, excluded)
+    return Stored(WIFI, store, row, generation)
 
 
 def flip(day: str, generation: int, flipped_at: str, pin: int, **covered: str) -> Generation:
@@ -173,6 +198,14 @@ class MemoryViews:
     ) -> list[ViewRow]:
         rows = await self._rows(family, store_id, dict.fromkeys(span.days, span.generation))
         return [row for row in rows if span.start <= row.window_start < span.end]
+
+    async def running(self, family: Family, store_id: str, days: Sequence[date]) -> RunningSince:
+        await self.check()
+        return {
+            (day, generation): since
+            for of, store, day, generation, since in self.world.running
+            if (of, store) == (family, store_id) and day in days
+        }
 
     async def findings(self, family: Family, store_id: str, days: Sequence[date]) -> list[Finding]:
         await self.check()

@@ -35,6 +35,9 @@ class CanonicalInterval(CanonicalEvent, frozen=True, omit_defaults=True, kw_only
     exits: int
     # With omit_defaults a default value is left out: counts have none, so a zero is written.
     passers_by: int
+    # Of a counter that does not look outside none are known, which is not nobody: who came in is
+    # compared with who passed by of those alone that count both.
+    entries_with_passers: int
 
 
 def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalInterval:
@@ -55,6 +58,7 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     entries = read.whole_number(read.required(tree, "in"), "/in", 0, MAX_PERSONS)
     exits = read.whole_number(read.required(tree, "out"), "/out", 0, MAX_PERSONS)
     passers_by = read.whole_number(tree.get("passers_by", 0), "/passers_by", 0, MAX_PERSONS)
+    looks_outside = "passers_by" in tree
     instant = instant_text(happened_at)
     event_id = interval_id("traffic", store_id, device_id, instant)
     return CanonicalInterval(
@@ -63,7 +67,9 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
         store_id=store_id,
         happened_at=instant,
         received_at=arrival.received_text,
-        fingerprint=fingerprint([event_id, seconds, entries, exits, passers_by]),
+        fingerprint=fingerprint(
+            [event_id, seconds, entries, exits, passers_by if looks_outside else None]
+        ),
         raw_partition=arrival.partition,
         raw_offset=arrival.offset,
         device_id=device_id,
@@ -71,6 +77,7 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
         entries=entries,
         exits=exits,
         passers_by=passers_by,
+        entries_with_passers=entries if looks_outside else 0,
         extra=kept_extra(unknown_fields(tree, _FIELDS)),
     )
 

@@ -55,7 +55,12 @@ def _job(
     )
 
 
-def _web(name: str, module: str, needs: tuple[str, ...]) -> Service:
+def _web(
+    name: str,
+    module: str,
+    needs: tuple[str, ...],
+    secrets: tuple[str, ...] = (),
+) -> Service:
     return Service(
         name=name,
         launch=lambda site: python_module(module, site),
@@ -63,6 +68,7 @@ def _web(name: str, module: str, needs: tuple[str, ...]) -> Service:
         answers=lambda site: probes.responds_http(str(getattr(site.settings, name)), "/healthz"),
         needs=needs,
         settings_names=(name,),
+        secrets=secrets,
         http=True,
     )
 
@@ -73,7 +79,8 @@ SERVICES: dict[str, Service] = {
         KAFKA,
         CASSANDRA,
         _normaliser(0),
-        _web("gateway", "ingest.gateway", ("kafka",)),
+        # What vendors' senders know is compared where it arrives, and nowhere else.
+        _web("gateway", "ingest.gateway", ("kafka",), ("TALLY_VENDOR_SECRETS",)),
         _job("speed", "speed_layer.job", ("kafka", "cassandra"), spark_driver=True),
         _job("receipts", "speed_layer.receipts_job", ("kafka", "cassandra"), spark_driver=True),
         _job("master", "batch_layer.master.ingest", ("kafka", "cassandra"), spark_driver=True),

@@ -23,7 +23,7 @@ READY, HEARTBEAT, EXIT, SILENT = "ready", "heartbeat", "exit", "silent"
 FAILING = "failing"
 # Each is given only to the service that names it; whoever reads the environment of another does not
 # find it.
-SECRETS = ("TALLY_LOYALTY_KEY",)
+SECRETS = ("TALLY_LOYALTY_KEY", "TALLY_VENDOR_SECRETS")
 
 
 def start(site: Site, service: Service) -> None:

@@ -52,8 +52,10 @@ SOLD: Values = {
     ("406", at(f"{SETTLED}T10:00")): {("USD",): sold(1, 90)},
     ("500", at(f"{SETTLED}T10:00")): {("EUR",): sold(2, 60), ("USD",): sold(1, 10)},
 }
+PEOPLE = ("visitors_in", "visitors_in_with_passers", "passers_by", "at_the_door")
+NOBODY = dict.fromkeys(TRAFFIC.part_names, 0)
 COUNTED: Values = {
-    ("367", at(f"{SETTLED}T10:00")): {(): {"entries": 10, "exits": 0, "passers_by": 0}},
+    ("367", at(f"{SETTLED}T10:00")): {(): NOBODY | {"entries": 10}},
 }
 
 
@@ -116,9 +118,8 @@ def test_every_sum_of_every_family_is_asked_whole_and_by_its_dimensions(
 
     assert (found.differences, found.windows, found.equal, found.ok) == ([], 60, 60, True)
     sums = {"transactions", "revenue", "gross_revenue", "discounts", "units"}
-    assert asked == {(name, by) for name in sums for by in ((), ("currency",))} | {
-        ("visitors_in", ())
-    }
+    people = {(name, ()) for name in PEOPLE}
+    assert asked == {(name, by) for name in sums for by in ((), ("currency",))} | people
 
 
 def test_a_wrong_value_of_one_part_is_found_in_each_metric_that_has_it(
@@ -215,7 +216,7 @@ def test_an_empty_window_may_be_missing_where_no_generation_covers_it(
     families: list[AskedFamily],
 ) -> None:
     ends = {("367", at(f"{day}T08:00")): {("USD",): sold(4, 1000)} for day in (SETTLED, NEW)}
-    traffic = replace(families[1], values={key: {(): {"entries": 4}} for key in ends})
+    traffic = replace(families[1], values={key: {(): NOBODY | {"entries": 4}} for key in ends})
 
     nobody = compared(answering(None, "missing"), [replace(traffic, claims={})], windows=8)
     covered = compared(answering(None, "missing"), [traffic], windows=8)
@@ -230,8 +231,8 @@ def test_an_empty_window_may_be_missing_where_no_generation_covers_it(
 def test_an_answer_without_a_row_is_a_difference(families: list[AskedFamily]) -> None:
     found = compared(lambda *_: [], [only(families[1], ("367", at(f"{SETTLED}T10:00")))])
 
-    assert told(found) == {("367", "visitors_in", 10, None)}
-    nothing: Values = {("367", at(f"{SETTLED}T10:00")): {(): {"entries": 0}}}
+    assert told(found) == {("367", name, 10 * (name == PEOPLE[0]), None) for name in PEOPLE}
+    nothing: Values = {("367", at(f"{SETTLED}T10:00")): {(): NOBODY}}
     assert not compared(lambda *_: [], [replace(families[1], values=nothing)]).ok
 
 

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from cassandra.cluster import Session
 
 from ops.local.stack import catalogue
 from runtime.connect import cassandra_session
+from tests.support import meraki, night, pos_table
 from tests.support.gateway_client import GatewayClient
 from tests.support.loop import Loop, running_loop
 
@@ -41,8 +43,14 @@ def _turn(item: pytest.Item) -> int:
 
 @pytest.fixture(scope="package")
 def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
-    overrides = {"TALLY_SOURCES": str(ELEVENTH)}
     home = tmp_path_factory.mktemp("today")
+    stores = tmp_path_factory.mktemp("stores") / "stores.yaml"
+    stores.write_text(yaml.safe_dump(pos_table.store_entries() | {night.STORE: night.entry()}))
+    overrides = {
+        "TALLY_SOURCES": str(ELEVENTH),
+        "TALLY_STORES_FILE": str(stores),
+        "TALLY_VENDOR_SECRETS": meraki.SECRETS,
+    }
     with running_loop(home, *SERVICES, overrides=overrides) as running:
         yield running
 

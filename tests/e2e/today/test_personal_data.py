@@ -12,23 +12,29 @@ import pytest
 from cassandra.cluster import Session
 from deltalake import DeltaTable
 
+from tests.support import meraki, night
 from tests.support.barcodes import article_numbers
 from tests.support.gateway_client import GatewayClient
 from tests.support.generated import PATHS
 from tests.support.loop import Loop
 from tests.support.personal_data import (
+    HEARD,
     MARK,
     PLANTED,
+    SAID_BESIDE,
     STORE,
     broken_messages,
     codes_message,
     good_messages,
+    heard_bodies,
     keys,
+    sighting_with_more,
 )
 from tests.support.producers import connected_producer
 from tests.support.scanner import Scan, scan_files, scan_tables, scan_topics
 
-RAW = ("posTransactionTopic", "raw-traffic")
+RAW = ("posTransactionTopic", "raw-traffic", "raw-wifi")
+EVERYTHING = {**PLANTED, **HEARD, **SAID_BESIDE}
 CODES = article_numbers(13, 1000)
 
 
@@ -57,31 +63,36 @@ class TestPersonalData:
         answers = [
             gateway.offer(PATHS["pos"], body, "application/json") for body in broken_messages(at)
         ]
+        bodies = heard_bodies(night.NETWORK, at.replace(microsecond=0))
+        heard = [gateway.offer(meraki.PATH, body, "application/json") for body in bodies]
+        assert heard[0].status_code == 202
+        gateway.post("/v1/events/wifi", [sighting_with_more(night.STORE, at)])
         producer = connected_producer(loop.settings)
         for body in broken_messages(at):
             producer.produce(RAW[0], body, chance.choice(keys()))
         assert producer.flush(30) == 0
         loop.catch_up()
         loop.wait_for_receipts()
-        return Planted(at, [answer.text for answer in answers if answer.status_code != 202])
+        answers = [answer for answer in answers if answer.status_code != 202]
+        return Planted(at, [answer.text for answer in (*answers, *heard)])
 
     def test_planted_values_are_in_the_raw_topic_and_in_no_other(
         self, loop: Loop, planted: Planted
     ) -> None:
-        scan = Scan({**PLANTED, "mark": MARK})
+        scan = Scan({**EVERYTHING, "mark": MARK})
 
         scan_topics(scan, loop.settings)
 
         print(f"{scan.records:,} records, {scan.size:,} bytes read; {scan.found}")
         assert {name: places for name, places in scan.found.items() if name != "mark"} == {
             name: {f"topic {RAW[0]}"} for name in PLANTED
-        }
+        } | {name: {f"topic {RAW[2]}"} for name in SAID_BESIDE}
         assert scan.found["mark"] >= {"topic sales", "topic dead-letters"}
 
     def test_no_table_holds_a_planted_value(
         self, loop: Loop, planted: Planted, session: Session
     ) -> None:
-        scan = Scan({**PLANTED, "mark": MARK})
+        scan = Scan({**EVERYTHING, "mark": MARK})
 
         scan_tables(scan, session, loop.settings.keyspace)
 
@@ -89,7 +100,7 @@ class TestPersonalData:
         assert scan.found == {"mark": {"table raw_pos_transaction_byday"}}
 
     def test_no_file_and_no_log_holds_a_planted_value(self, loop: Loop, planted: Planted) -> None:
-        scan = Scan({**PLANTED, "mark": MARK})
+        scan = Scan({**EVERYTHING, "mark": MARK})
 
         scan_files(scan, loop.home, but=RAW)
 
@@ -100,7 +111,7 @@ class TestPersonalData:
     def test_no_answer_of_the_gateway_repeats_a_planted_value_that_was_refused(
         self, planted: Planted
     ) -> None:
-        scan = Scan({name: value for name, value in PLANTED.items() if name != "loyalty id"})
+        scan = Scan({name: value for name, value in EVERYTHING.items() if name != "loyalty id"})
 
         for answer in planted.answers:
             scan.look(answer.encode(), "answer")

@@ -1,63 +1,28 @@
-"""The table of what tills say, pos_table.yaml: each case as JSON and as POSLog, each in a store of
-its own, served by the speed layer and, after a rebuild, by batch.
+"""The table of what tills say (tests/support/pos_table.yaml): each case as JSON and as POSLog, each
+in a store of its own, served by the speed layer and, after a rebuild, by batch.
 
 The tests follow one another: each fixture is one step of the story.
 """
 
 import json
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
-import yaml
 
 from tally.instants import instant_text
 from tally.windows import window_start
 from tests.support.gateway_client import GatewayClient
 from tests.support.loop import Loop, wait_until
+from tests.support.pos_table import CASES, FORMS, messages, store_of
 from tests.support.poslog import poslog
 
-CASES = yaml.safe_load(Path(__file__).with_name("pos_table.yaml").read_text("utf-8"))
 METRICS = ("transactions", "units", "revenue")
 JSON_PATH, POSLOG_PATH = "/v1/events/pos", "/v1/events/pos/poslog"
-FORMS = ("json", "poslog")
 # Values of the metrics, in their order, by store and start of the quarter hour.
 Numbers = dict[tuple[str, datetime], list[Any]]
-
-
-def store_of(number: int, form: str) -> str:
-    return f"table-{form}-{number}"
-
-
-def messages(case: dict[str, Any], store: str, anchor: datetime) -> Iterator[dict[str, Any]]:
-    """The case's receipts as messages of contracts, of the hour that begins at the anchor."""
-    for said in case["receipts"]:
-        named = ("kind", "training", "transaction_status")
-        message = {
-            "operation_id": store,
-            "vendor_fiscal_module": "1",
-            "transaction_id": str(said["number"]),
-            "happened_at": instant_text(instant(said, anchor)),
-            "transactions": [{"item": "Milk", **line} for line in said["lines"]],
-            **{name: said[name] for name in named if name in said},
-        }
-        if voided := said.get("voids"):
-            message["kind"] = "void"
-            message["voids"] = {
-                "vendor_fiscal_module": "1",
-                "transaction_id": str(voided["number"]),
-            }
-            if "minute" in voided:
-                message["voids"]["happened_at"] = instant_text(instant(voided, anchor))
-        yield message
-
-
-def instant(said: dict[str, int], anchor: datetime) -> datetime:
-    return anchor + timedelta(days=said.get("day", 0), minutes=said["minute"])
 
 
 def wanted(anchor: datetime, layer: str) -> Numbers:

@@ -20,6 +20,7 @@ from batch_layer.master.table import append
 from batch_layer.master.watch import IngestWatch
 from runtime import jvm_lock
 from runtime.reading import read_to_end
+from runtime.sources import FAMILIES
 from tally.errors import AlreadyRunning, DataLoss
 from tally.settings import Settings
 from tests.integration.batch.conftest import Ingest
@@ -227,7 +228,7 @@ def test_ingest_started_again_behind_an_aborted_transaction_is_current_at_once(
         row.family: row.current_at.replace(tzinfo=UTC)
         for row in session.execute("SELECT family, current_at FROM master_current")
     }
-    assert current.keys() == {"sales", "traffic"} and min(current.values()) >= begun.replace(
+    assert current.keys() == {*FAMILIES} and min(current.values()) >= begun.replace(
         microsecond=begun.microsecond // 1000 * 1000
     )
 

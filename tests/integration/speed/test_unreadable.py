@@ -12,12 +12,14 @@ from pyspark.sql import functions as F
 from runtime.sources import FAMILIES, SALES, TRAFFIC
 from tally.algebra.parts import MOST_PART, MOST_SUM
 from tally.families import Family
-from tally.frames import canonical_records, contributions, members_per_window, readable, window_rows
+from tally.frames import canonical_records, contributions, members_per_window, window_rows
+from tally.record_columns import readable
 from tests.integration.speed.query import NOON
-from tests.support.canonical import interval, receipt
+from tests.support.canonical import interval, receipt, sighting
 
 KAFKA = "topic string, value binary, partition int, offset bigint, timestamp timestamp"
 GOOD: dict[str, Any] = json.loads(msgspec.json.encode(receipt("7", 1, NOON)))
+GOOD_SIGHTING: dict[str, Any] = json.loads(msgspec.json.encode(sighting("7", "ap", NOON)))
 GOOD_INTERVAL: dict[str, Any] = json.loads(msgspec.json.encode(interval("7", "door", NOON)))
 
 
@@ -123,7 +125,9 @@ def test_the_column_says_the_same_of_each_value(speed_spark: SparkSession) -> No
 
 
 @pytest.mark.parametrize(
-    ("family", "good"), [(SALES, GOOD), (TRAFFIC, GOOD_INTERVAL)], ids=FAMILIES
+    ("family", "good"),
+    [(SALES, GOOD), (TRAFFIC, GOOD_INTERVAL), (FAMILIES["wifi"], GOOD_SIGHTING)],
+    ids=FAMILIES,
 )
 def test_record_of_each_family_is_read_and_that_of_another_is_not(
     speed_spark: SparkSession, family: Family, good: dict[str, Any]

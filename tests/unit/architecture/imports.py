@@ -30,10 +30,12 @@ OURS: dict[str, tuple[str, ...]] = {
     "serving.merge": BELOW,
     "serving.query": (*BELOW, "serving.merge"),
     # What is asked is asked of serving.query; of the merge they know what they hand it.
-    "serving.api": (*BELOW, "serving.query", "serving.merge.views"),
+    "serving.reports": (*BELOW, "serving.query", "serving.merge.offload"),
+    "serving.api": (*BELOW, "serving.query", "serving.reports", "serving.merge.views"),
     "serving.dashboard": (
         *BELOW,
         "serving.query",
+        "serving.reports",
         "serving.merge.views",
         "serving.merge.offload",
     ),
@@ -65,6 +67,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "tally": ("msgspec", "pydantic"),
     "tally.frames": ("pyspark",),
     "tally.part_columns": ("pyspark",),
+    "tally.record_columns": ("pyspark",),
     # Mechanics: a driver, Spark or a web server in the files that are about it, and in no other.
     "runtime": ("msgspec", "structlog", "tenacity", "rich"),
     "runtime.arrow": ("pyarrow",),

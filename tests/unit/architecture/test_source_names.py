@@ -17,6 +17,7 @@ MAY = {
     "speed_layer/receipts_job.py": "the table of raw receipts holds receipts",
     "speed_layer/job.py": "an example in a help text, and in an error",
     "ingest/replay/__main__.py": "the real data are receipts",
+    "ingest/twin/sensors.py": "a twin's sensors are those of sources",
     "ops/audit/report.py": "the real data are receipts",
     "ops/local/demo/live.py": "the demo sells",
     "serving/api/parameters.py": "the family of a question that names none, as it always was",

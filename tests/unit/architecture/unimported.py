@@ -18,6 +18,7 @@ NAMES: dict[str, dict[str, str]] = {
     "schemas.loader": {"ingest": "a source's descriptor lies in its own folder, with its code"},
     "ops.cli.rebuild": {"batch_layer": "the verb becomes the job, of which it imports nothing"},
     "ops.cli.replay": {"ingest": "the verb becomes the job, of which it imports nothing"},
+    "ops.cli.simulate": {"ingest": "the verb becomes the job, of which it imports nothing"},
     "ops.docs.api": {"ingest": "the page has a link to the schema of a source's message"},
     "ops.docs.described": {
         "ingest": "the gateway tells of its addresses in a process of its own",

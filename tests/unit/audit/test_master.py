@@ -138,7 +138,7 @@ def test_values_are_those_of_the_first_copies_by_axes(master: Master) -> None:
     }
     assert master.window_events("sales")["1", TODAY.replace(minute=0)] == 2
     assert master.window_values(TRAFFIC) == {
-        ("1", MONDAY): {(): {"entries": 3, "exits": 0, "passers_by": 0}}
+        ("1", MONDAY): {(): dict.fromkeys(TRAFFIC.part_names, 0) | {"entries": 3}}
     }
 
 

@@ -108,9 +108,9 @@ def test_audit_against_the_master_asks_the_api_for_each_sum_of_every_family(
     found = audited(tmp_path, http=20)
 
     sums = ("transactions", "revenue", "gross_revenue", "discounts", "units")
-    assert api.asked == {(name, by) for name in sums for by in ((), ("currency",))} | {
-        ("visitors_in", ())
-    }
+    counted = ("visitors_in", "visitors_in_with_passers", "passers_by", "at_the_door")
+    people = {(name, ()) for name in counted}
+    assert api.asked == {(name, by) for name in sums for by in ((), ("currency",))} | people
     assert isinstance(found.http, ApiComparison) and found.http.windows == 20
     assert not found.http.ok and not found.ok
     told = as_json(found)

@@ -21,7 +21,7 @@ TEN = datetime(2026, 3, 2, 10, tzinfo=UTC)
 WINDOW = ("367", TEN)
 QUEUES = Family("queues", axes=("queue",), parts=(Sum("arrived"), Min("wait_seconds")), epoch=1)
 VISITS = Family("visits", axes=(), parts=(Sum("visits"),), epoch=1, kind=DERIVED)
-MINUTES = ("10:15", "10:30", "11:00", "11:15")
+MINUTES = ("10:15", "10:30", "11:00", "11:15", "11:30")
 CLAIM = claim_of(TEN, TEN + timedelta(hours=1))
 
 
@@ -85,9 +85,15 @@ def test_an_excluded_column_that_the_row_does_not_have_is_the_zero_of_its_part(s
 @pytest.mark.parametrize(
     ("start", "source", "visits"),
     # Claimed from ten to eleven: of half past the generation has a row, of a quarter past none.
-    [("10:30", "batch", 7), ("10:15", "batch", None), ("11:00", "speed", 9), ("11:15", None, None)],
+    [
+        ("10:30", "batch", 7),
+        ("10:15", "batch", None),
+        ("11:00", "batch", 7),
+        ("11:15", None, None),
+        ("11:30", "speed", 9),
+    ],
 )
-def test_a_derived_family_is_served_from_batch_where_the_day_s_generation_covers_the_window(
+def test_a_derived_family_is_served_from_batch_where_its_generation_covers_or_has_the_window(
     start: str, source: str | None, visits: int | None
 ) -> None:
     at = {name: TEN.replace(hour=int(name[:2]), minute=int(name[3:])) for name in MINUTES}
@@ -96,7 +102,8 @@ def test_a_derived_family_is_served_from_batch_where_the_day_s_generation_covers
         for name, generation in (("10:30", 1), ("11:00", 1), ("11:15", 2))
     ]
     speed = [
-        view_row(VISITS, ("367", at[name]), 90, visits=9) for name in ("10:15", "10:30", "11:00")
+        view_row(VISITS, ("367", at[name]), 90, visits=9)
+        for name in ("10:15", "10:30", "11:00", "11:30")
     ]
     tables = {VISITS.batch_table: batch, VISITS.speed_table: speed}
     session: Any = StoredSession({**tables, "batch_pointer": [pointer_row(CLAIM)]})

@@ -43,9 +43,9 @@ def patched(monkeypatch: pytest.MonkeyPatch) -> Any:
 def traffic_row(values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     """One row of the store's first day, of generation 5 with one person more."""
     _, days, generation = values
-    counts = (2, 9 if generation == 5 else 8, 0, 0)
+    counts = (2, 9 if generation == 5 else 8, 0, 0, 0)
     day = Date(days[0] - CQL_DATE_ZERO)
-    return [(day, TEN.replace(tzinfo=None), "*", "", *counts, 1, 0, 0, 0)]
+    return [(day, TEN.replace(tzinfo=None), "*", "", *counts, 1, 0, 0, 0, 0)]
 
 
 def test_rows_of_a_generation_are_read_again_where_a_question_has_no_answer(patched: Any) -> None:
@@ -56,7 +56,7 @@ def test_rows_of_a_generation_are_read_again_where_a_question_has_no_answer(patc
     found = HeldReader(Settings(), TRAFFIC, 5, {NUMBER: 3}).rows([StoreDay("367", NUMBER, True)])
 
     assert [(row.store, row.events, row.parts, row.changed) for row in found] == [
-        ("367", 2, (9, 0, 0), True)
+        ("367", 2, (9, 0, 0, 0), True)
     ]
     assert set(session.asked.values()) == {3}
 

@@ -176,5 +176,9 @@ def secrets_in(service: dict[str, Any]) -> list[str]:
     return [
         name
         for name, value in named.items()
-        if any(word in name for word in SECRET_WORDS) and ":?" not in value
+        if any(word in name for word in SECRET_WORDS)
+        and not name.endswith(("_FOLDER", "_DAYS"))
+        # Nothing, unless the operator says it.
+        and not value.endswith(":-}")
+        and ":?" not in value
     ]

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from runtime.sources import PARTS, family_of
+from schemas.family import COLUMN_TYPES, PartShape
 from schemas.generated import views_of
 from schemas.loader import own_sources
-from schemas.source import COLUMN_TYPES, PartShape
 from tally.algebra.level import Level
 from tally.algebra.parts import Count, Histogram, Max, Min, Part, Sum, Uniques
 from tally.families import Family

@@ -21,7 +21,7 @@ from tests.unit.ingest.messages import (
 GOOD = encoded(POS)
 DEEP = encoded(pos(note="")).replace(b'""', b"[" * 40 + b"]" * 40)
 # Of the contract, and written by nobody yet (schemas/topics.yaml).
-NOT_HERE = {"unreadable", "wrong_key", "conflict", "circuit_open", "not_xml"}
+NOT_HERE = {"unreadable", "wrong_key", "conflict", "circuit_open", "not_xml", "key_destroyed"}
 
 BAD_RECEIPTS: list[tuple[Any, str, str]] = [
     (b"", "not_json", ""),

@@ -1,5 +1,6 @@
 """Bodies in the vendors' own forms, each with the canonical records that it has to become."""
 
+import json
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,12 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
+from pydantic import SecretStr
 
 from ingest.contract.arrival import Arrival, Rules
 from ingest.contract.vendor import Skipped, VendorBody
 from ingest.sources.registry import conversion_of, vendors_of
 from schemas import loader
-from tally.errors import RejectedEvent
+from tally.errors import Forbidden, RejectedEvent
 from tally.settings import Settings
 
 FOLDER = Path(__file__).parent / "vendor_bodies"
@@ -22,7 +24,7 @@ ARRIVED = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 def recorded() -> list[Any]:
     return [
-        pytest.param(file.stem, told["source"], told["stores"], case, id=f"{file.stem}: {name}")
+        pytest.param(file.stem, told, case, id=f"{file.stem}: {name}")
         for file in sorted(FOLDER.glob("*.yaml"))
         for told in [yaml.safe_load(file.read_text("utf-8"))]
         for name, case in told["cases"].items()
@@ -30,24 +32,25 @@ def recorded() -> list[Any]:
 
 
 @pytest.fixture
-def rules(stores: str, tmp_path: Path) -> Rules:
+def rules(told: dict[str, Any], tmp_path: Path) -> Rules:
     file = tmp_path / "stores.yaml"
-    file.write_text(stores, "utf-8")
-    return Rules.of(Settings(stores_file=file))
+    file.write_text(told["stores"], "utf-8")
+    secrets = SecretStr(json.dumps(told.get("secrets", {})))
+    return Rules.of(Settings(home=tmp_path, stores_file=file, vendor_secrets=secrets))
 
 
-@pytest.mark.parametrize(("form", "name", "stores", "case"), recorded())
+@pytest.mark.parametrize(("form", "told", "case"), recorded())
 def test_body_becomes_the_records_written_beside_it(
-    form: str, name: str, case: dict[str, Any], rules: Rules
+    form: str, told: dict[str, Any], case: dict[str, Any], rules: Rules
 ) -> None:
-    source = loader.own_sources()[name]
+    source = loader.own_sources()[told["source"]]
     body = VendorBody(case["body"].encode(), ARRIVED, rules, case.get("parameters", {}))
     records: list[dict[str, Any]] = []
     rejected: dict[str, str] = {}
     skipped: Counter[str] = Counter()
     refused = None
     try:
-        for message in vendors_of(source)[form](body):
+        for message in vendors_of(source)[form].messages(body):
             if isinstance(message, Skipped):
                 skipped[message.reason] += 1
                 continue
@@ -58,6 +61,8 @@ def test_body_becomes_the_records_written_beside_it(
                 rejected[error.reason] = error.field
     except RejectedEvent as error:
         refused = error.reason
+    except Forbidden:
+        refused = "forbidden"
 
     wanted = case.get("records", [])
     shown = [
@@ -83,7 +88,9 @@ def test_what_a_device_sent_before_it_was_listed_counts_once_it_is_replayed(tmp_
     pushed = b"""{"logics_data": {"sensor_info": {"serial_number": "S"}, "logics": [
         {"id": 1, "records": [{"from": 1772445600, "to": 1772445660,
          "counts": [{"name": "zu", "value": 5}, {"name": "ab", "value": 2}]}]}]}}"""
-    (letter,) = vendors_of(source)["xovis"](VendorBody(pushed, ARRIVED, Rules.of(Settings())))
+    (letter,) = vendors_of(source)["xovis"].messages(
+        VendorBody(pushed, ARRIVED, Rules.of(Settings()))
+    )
     assert isinstance(letter, bytes)
     with pytest.raises(RejectedEvent, match="no store of the stores file has this serial"):
         conversion_of(source)(letter, Arrival(ARRIVED, 0, 0), Rules.of(Settings()))

@@ -18,6 +18,7 @@ from tests.support.pos_oracle import PARTS
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 MOMENTS = [NOW, datetime(2017, 10, 29, 1, 30, tzinfo=UTC), datetime(2000, 1, 10, tzinfo=UTC)]
+PEOPLE = ("entries", "exits", "passers_by", "entries_with_passers")
 BY_HAND = ("receipts", "gross_minor", "returns_minor", "voids_minor", "units_milli")
 
 
@@ -179,5 +180,5 @@ def test_normaliser_adds_what_the_plain_oracle_adds(now: datetime) -> None:
             got = tuple(getattr(receipt, name) for name in PARTS)
         else:
             interval = normalised_interval(sending.message, arrival, rules)
-            got = (interval.entries, interval.exits, interval.passers_by)
+            got = tuple(getattr(interval, name) for name in PEOPLE)
         assert got == expected.parts, sending.message

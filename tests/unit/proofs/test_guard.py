@@ -37,7 +37,7 @@ WRONG: dict[str, Callable[[Settings], object]] = {
     "no_member": lambda settings: no_member(settings, "normaliser").__enter__(),
 }
 # What has no settings, for it reaches nothing outside of its memory.
-PURE = {"PoorKey", "WithoutStore", "WithoutWindow"}
+PURE = {"PoorKey", "WithoutStore", "WithoutWindow", "presences_of_a_longest"}
 CONTROLS = [
     file
     for file in python_files()

@@ -10,12 +10,14 @@ import pytest
 import yaml
 
 from schemas.catalogue import metrics_of
+from schemas.family import PartShape
 from schemas.loader import FOLDER, own_sources, read_sources
-from schemas.source import BadSource, PartShape, Source
+from schemas.source import BadSource, Source
 from tests.support.sources import ELEVENTH, run_with
 
 SOURCES = read_sources([*(source.folder for source in own_sources().values()), ELEVENTH])
 UNITS = {"minor", "receipts", "units", "persons", "fraction", "person-seconds"}
+UNITS |= {"seconds", "minutes", "visits", "passes", "devices"}
 OWN = sorted((FOLDER / "metrics").glob("*.yaml"))
 ADDITIVE = yaml.safe_load((ELEVENTH / "metrics" / "waiting_time.yaml").read_text("utf-8"))
 RATIO = yaml.safe_load((FOLDER / "metrics" / "conversion.yaml").read_text("utf-8"))

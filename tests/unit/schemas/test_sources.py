@@ -37,7 +37,8 @@ def queues(tmp_path: Path) -> Write:
 @pytest.mark.parametrize(
     ("before", "after", "told"),
     [
-        ("kind: additive", "kind: derived", "family.kind: Invalid enum value 'derived'"),
+        ("kind: additive", "kind: summed", "family.kind: Invalid enum value 'summed'"),
+        ("kind: additive", "kind: derived", "family.reading: a derived family has one"),
         ("kind: sum, unit: persons,  ", "kind: level, unit: persons,", "family.parts[0].kind: "),
         (
             "epoch: 1",
@@ -161,7 +162,7 @@ from runtime.sources import FAMILIES, SALES
 from schemas import loader
 from serving.query.catalogue import metric
 from tally.settings import Settings
-assert [*FAMILIES] == ["sales", "traffic", "queues"] and FAMILIES["sales"] is SALES
+assert [*FAMILIES] == ["sales", "traffic", "wifi", "queues"] and FAMILIES["sales"] is SALES
 assert FAMILIES["queues"].sums == ("arrived", "waited_seconds")
 assert FAMILIES["queues"].lateness_seconds == 3600
 assert loader.topics()["queues"]["raw"] == "raw-queues" and raw_topics()["raw-queues"] == "queues"

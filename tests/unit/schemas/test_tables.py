@@ -1,6 +1,7 @@
 import pytest
 
 from runtime.sources import FAMILIES
+from tally.algebra.parts import Count, Histogram, Max, Min, Part, Sum
 from tally.families import Family
 from tests.unit.schemas.cql import Table, table_of, tables
 
@@ -22,7 +23,7 @@ def test_a_batch_table_has_the_generation_in_its_partition_and_what_was_excluded
 ) -> None:
     table = tables()[family.batch_table]
 
-    excluded = dict.fromkeys(family.excluded_parts, "bigint")
+    excluded = {f"excluded_{part.name}": type_of(part) for part in family.parts}
     assert table.columns == {
         **WINDOW_KEY,
         "generation": "bigint",
@@ -92,6 +93,12 @@ def test_a_statement_is_read_as_a_table() -> None:
     )
 
 
+def type_of(part: Part) -> str:
+    if isinstance(part, Histogram):
+        return "frozen<list<frozen<tuple<bigint, bigint>>>>"
+    return "bigint" if isinstance(part, Sum | Count | Min | Max) else "frozen<list<bigint>>"
+
+
 def row_columns(family: Family) -> dict[str, str]:
     """Columns that a view row of either layer has, in order."""
     return {
@@ -100,6 +107,6 @@ def row_columns(family: Family) -> dict[str, str]:
         "dim": "text",
         "dim_value": "text",
         "events": "bigint",
-        **dict.fromkeys(family.part_names, "bigint"),
+        **{part.name: type_of(part) for part in family.parts},
         "epoch": "int",
     }

@@ -22,6 +22,8 @@ from tests.support.serving_world import MemoryViews, at, flip
 METRIC = "/v1/metrics/revenue"
 ALL = {**DAY, "store": "all", "grain": "1d"}
 WINDOW = f"{SETTLED}T10:31:00Z"
+REPORT = "/v1/reports/sales"
+REPORTED = {"store": "367", "from": SETTLED, "to": NEW}
 
 
 class TroubledViews(MemoryViews):
@@ -65,6 +67,7 @@ OF_VIEWS: list[tuple[str, dict[str, str]]] = [
     ("/v1/stores", {}),
     (METRIC, {**DAY}),
     ("/v1/explain", {"store": "367", "window": WINDOW}),
+    (REPORT, {**REPORTED}),
 ]
 QUESTIONS: list[tuple[str, dict[str, str]]] = [
     *OF_VIEWS,
@@ -88,6 +91,12 @@ QUESTIONS: list[tuple[str, dict[str, str]]] = [
     ("/v1/explain", {"store": "367", "window": WINDOW, "family": "traffic"}),
     ("/v1/explain", {"store": "nobody", "window": WINDOW}),
     ("/v1/explain", {"store": "367", "window": "then"}),
+    ("/v1/reports", {}),
+    ("/v1/reports", {"limit": "1"}),
+    ("/v1/reports/productivity_by_hour_of_week", {**REPORTED}),
+    ("/v1/reports/weather", {**REPORTED}),
+    (REPORT, {**REPORTED, "store": "nobody"}),
+    (REPORT, {**REPORTED, "from": f"{SETTLED}T10:07:00Z"}),
 ]
 
 
@@ -108,8 +117,10 @@ def test_each_published_answer_is_given_and_fits(ask: Ask, views: TroubledViews)
 
 def state(answer: httpx.Response) -> str:
     path = answer.request.url.path
-    of_a_metric = path.startswith("/v1/metrics/")
-    return f"{'/v1/metrics/{metric_id}' if of_a_metric else path} {answer.status_code}"
+    for named in ("/v1/metrics/{metric_id}", "/v1/reports/{report_id}"):
+        if path.startswith(named.partition("{")[0]):
+            path = named
+    return f"{path} {answer.status_code}"
 
 
 def published(ask: Ask) -> set[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.local.stack import control, supervisor
+from ops.local.stack import catalogue, control, supervisor
 from ops.local.stack.private import make_private, owner_only
 from ops.local.stack.service import Site
 from tally.errors import StackError
@@ -117,17 +117,24 @@ def test_a_verb_of_the_command_line_leaves_nothing_open(tmp_path: Path) -> None:
     assert home.is_dir() and open_to_others(home) == []
 
 
+@pytest.mark.parametrize("secret", supervisor.SECRETS)
 def test_secret_is_given_to_the_service_that_names_it_alone(
-    site: Site, service: MakeService
+    site: Site, service: MakeService, secret: str
 ) -> None:
-    keyed = Site.of(site.settings, {**site.environment, "TALLY_LOYALTY_KEY": "hunter2"})
-    normaliser, gateway = service("normaliser", secrets=("TALLY_LOYALTY_KEY",)), service("gateway")
-    control.up(keyed, [normaliser, gateway], print)
+    keyed = Site.of(site.settings, {**site.environment, secret: "hunter2"})
+    told, other = service("told", secrets=(secret,)), service("other")
+    control.up(keyed, [told, other], print)
 
     seen = {}
-    for job in (normaliser, gateway):
+    for job in (told, other):
         process = supervisor.at_work(keyed, job)
         assert process is not None
-        seen[job.name] = process.environ().get("TALLY_LOYALTY_KEY")
+        seen[job.name] = process.environ().get(secret)
 
-    assert seen == {"normaliser": "hunter2", "gateway": None}
+    assert seen == {"told": "hunter2", "other": None}
+
+
+def test_each_secret_has_a_service_that_is_given_it() -> None:
+    named = {name for one in catalogue.SERVICES.values() for name in one.secrets}
+
+    assert named == {*supervisor.SECRETS}

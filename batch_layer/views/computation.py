@@ -1,0 +1,145 @@
+"""What a rebuild computes of some days of a family: its rows, and what they have to sum to."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from batch_layer.views.coverage import Coverage
+from batch_layer.views.fates import expected_windows, linked_days, window_members
+from batch_layer.views.pin import Pin
+from batch_layer.views.presence import (
+    expected_of_periods,
+    heard_minutes,
+    rows_of_periods,
+    running_since,
+    settled_minute,
+    total_rows,
+)
+from batch_layer.views.survey import Survey
+from tally.epochs import Epochs
+from tally.families import Family
+from tally.frames import window_rows
+from tally.generation import Generation
+from tally.key_periods import days_around
+from tally.settings import Settings
+from tally.visits import VisitRules
+
+_PIN = pa.schema(
+    [
+        ("event_date", pa.date32()),
+        ("partition", pa.int32()),
+        ("pinned", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """The family's records of one pinned version.
+
+    What became of each, the generations that serve now, what may be claimed.
+    """
+
+    pin: Pin
+    master: DataFrame
+    fates: DataFrame
+    survey: Survey
+    current: Mapping[date, Generation]
+    coverage: Coverage
+
+    def of_days(self, days: Sequence[date]) -> tuple[DataFrame, DataFrame]:
+        """Master records and fates of the days.
+
+        In:  days, ascending, one at least.
+        Out: master records as read_version(), and record_fates(), of these days alone.
+        """
+        return _of_days(self.master, days), _of_days(self.fates, days)
+
+    def pins(self, spark: SparkSession, epochs: Epochs | None = None) -> DataFrame:
+        """Up to where the days are served now.
+
+        In:  epochs: those of the definition, to which rows of another one do not belong.
+        Out: event_date, partition, pinned: first offset that the day's generation does not include;
+             0 of one that has not the day's epoch.
+        """
+        reached = [
+            (day, number, _end(pointer, number, epochs))
+            for day, pointer in self.current.items()
+            for number in self.pin.until
+        ]
+        # Of rows in Arrow Spark makes a relation of its own; tuples would go through a worker.
+        columns = zip(*reached, strict=True) if reached else ([], [], [])
+        typed = zip(columns, _PIN.types, strict=True)
+        arrays = [pa.array(column, kind) for column, kind in typed]
+        return spark.createDataFrame(pa.table(arrays, schema=_PIN))
+
+
+class Computed(NamedTuple):
+    """The rows as window_rows(), what they have to sum to as expected_windows().
+
+    `running`: by store since when a key period runs, whose rows are not among them.
+    """
+
+    rows: DataFrame
+    expected: DataFrame
+    running: Mapping[str, datetime]
+
+
+def compute(
+    spark: SparkSession, settings: Settings, family: Family, pinned: Pinned, days: Sequence[date]
+) -> Computed:
+    """What is to be written of the days, ascending, one at least, and by what it is checked."""
+    # Another definition makes every row another one.
+    pins = pinned.pins(spark, family.epochs)
+    if family.reading is None:
+        chosen, fates = pinned.of_days(days)
+        rows = window_rows(window_members(chosen, fates, family), family)
+        return Computed(rows, expected_windows(chosen, fates, pins, family), {})
+    master, fates = pinned.of_days(days_around(days, settings.key_days))
+    heard = heard_minutes(master, fates, pins, family).persist()
+    until = min(pinned.pin.through.values())
+    over = heard.where(F.col("period_end") <= settled_minute(until))
+    rows = _of_windows(rows_of_periods(over, family, VisitRules()), days).persist()
+    expected = _of_windows(expected_of_periods(over, rows, family), days)
+    return Computed(total_rows(rows, family), expected, running_since(heard, until))
+
+
+def days_together(
+    settings: Settings, family: Family, pinned: Pinned
+) -> Iterator[tuple[date, date]]:
+    """(day, other day): what makes the rows of the first other ones may change those of the second.
+
+    A conflict counts by its first copy, a receipt by its void; a sighting changes its key period.
+    """
+    if pinned.survey.count("elsewhere", "reversed"):
+        both = linked_days(pinned.fates).distinct()
+        yield from ((row[0], row[1]) for row in both.toLocalIterator())
+    if family.reading is not None:
+        known = {*pinned.survey.until(), *pinned.current}
+        for day in known:
+            around = days_around([day], settings.key_days)
+            yield from ((day, other) for other in around if other in known)
+
+
+def _end(pointer: Generation, number: int, epochs: Epochs | None) -> int:
+    is_known = epochs is None or epochs.of(pointer.day) == pointer.epoch
+    return pointer.pinned.get(number, 0) if is_known else 0
+
+
+def _of_days(records: DataFrame, days: Sequence[date]) -> DataFrame:
+    # As text: the bridge to the JVM takes no date before the year 1000.
+    wanted = [f"DATE'{day.isoformat()}'" for day in days]
+    return records.where(
+        f"event_date BETWEEN {wanted[0]} AND {wanted[-1]} AND event_date IN ({', '.join(wanted)})"
+    )
+
+
+def _of_windows(rows: DataFrame, days: Sequence[date]) -> DataFrame:
+    """Rows of windows (milliseconds since 1970) of these UTC days alone."""
+    wanted = ", ".join(f"DATE'{day.isoformat()}'" for day in days)
+    return rows.where(f"to_date(timestamp_millis(window_start)) IN ({wanted})")

@@ -1,0 +1,247 @@
+"""A family that is read from presences, rebuilt: whole key periods of stores, once they are over.
+
+The rows of a period are a function of all its sightings, on whichever days they lie, so that a
+visit is counted in one window whatever the border of the days; of a period that is still running
+nothing is written, and its windows are left to the speed layer.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from batch_layer.views.fates import UNREADABLE, WIDE, readable_records
+from runtime.arrow import rows_of
+from tally.algebra.parts import Part, Value
+from tally.families import TOTAL_DIM, TOTAL_DIM_VALUE, Family
+from tally.frames import contributions, epoch_of
+from tally.part_columns import STORED_TYPES, fold_of
+from tally.presence import CLASSES, HeardDevice, RowKey, period_rows
+from tally.visit_parts import WINDOW_MINUTES
+from tally.visits import MINUTE_SECONDS, VisitRules
+
+_MINUTE_MILLIS = 1000 * MINUTE_SECONDS
+_UNDER_WAY_MINUTES = 10
+
+
+class HeardMinute(NamedTuple):
+    """A minute in which a device was heard; instants in minutes since 1970 (UTC).
+
+    `rank` is the place of the address's class in CLASSES, `is_new` whether one of its records lies
+    beyond what is served now.
+    """
+
+    store: str
+    period_start: int
+    period_end: int
+    device: str
+    minute: int
+    dbm: int
+    rank: int
+    is_new: bool
+
+
+def heard_minutes(
+    master: DataFrame, fates: DataFrame, pinned: DataFrame, family: Family
+) -> DataFrame:
+    """The device-minutes of all records that can be read.
+
+    Also of a conflict: of a device in a second of an access point the strongest copy holds, as in
+    the speed layer.
+
+    In:  master records and record_fates() of days_around(); pinned: as fates.untold().
+    Out: the fields of HeardMinute: bigint, but store and device string, is_new boolean.
+    """
+    known = fates.where(F.col("fate") != UNREADABLE).join(
+        F.broadcast(pinned), on=["event_date", "partition"], how="left"
+    )
+    is_new = F.col("offset") >= F.coalesce("pinned", F.lit(0))
+    counted = known.select("partition", "offset", is_new.alias("is_new"))
+    # Coordinates that the master holds twice are one record; of a set twice is once.
+    heard = contributions(readable_records(master), family).join(
+        counted, on=["partition", "offset"]
+    )
+    classes = F.array(*map(F.lit, CLASSES))
+    rank = F.array_position(classes, F.col("mac_class"))
+    minute = F.floor(F.unix_millis("happened_at") / F.lit(_MINUTE_MILLIS)).cast("bigint")
+    return heard.groupBy(
+        F.col("store_id").alias("store"),
+        "period_start",
+        "period_end",
+        F.col("device_hash").alias("device"),
+        minute.alias("minute"),
+    ).agg(
+        F.max("rssi_dbm").alias("dbm"),
+        (F.max(rank) - 1).alias("rank"),
+        F.max("is_new").alias("is_new"),
+    )
+
+
+def rows_of_periods(minutes: DataFrame, family: Family, rules: VisitRules) -> DataFrame:
+    """The view rows of key periods that are over.
+
+    In:  heard_minutes() of whole periods.
+    Out: store_id, window_start bigint (milliseconds since 1970), the axis mac_class, events bigint
+         (device-minutes of the window, equal in all its rows), parts as tally/algebra/parts.py has
+         them, touched boolean (a period of it has a minute beyond what is served now). One row of
+         several periods that overlap, where a store's zone or settings have changed.
+    """
+    parts = [f"`{part.name}` {STORED_TYPES[type(part)]}" for part in family.parts]
+    head = ("store_id string", "window_start bigint", "mac_class string", "events bigint")
+    shape = ", ".join((*head, *parts, "touched boolean"))
+    columns = T.StructType.fromDDL(shape)
+    assert isinstance(columns, T.StructType)
+    arrow = to_arrow_schema(columns)
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        heard = (HeardMinute(*row) for batch in batches for row in rows_of(batch))
+        for store, of_store in groupby(heard, key=lambda one: one.store):
+            rows = _rows(store, of_store, family, rules)
+            columns = [*zip(*rows, strict=True)] or [()] * len(arrow)
+            arrays = [
+                pa.array(column, kind) for column, kind in zip(columns, arrow.types, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=arrow)
+
+    # The number is given, else Spark would make one task of so few bytes; a store lies in one of
+    # them.
+    tasks = minutes.sparkSession.sparkContext.defaultParallelism
+    ordered = (
+        minutes.select(*HeardMinute._fields)
+        .repartition(tasks, "store")
+        .sortWithinPartitions("store", "period_start", "period_end", "device", "minute")
+    )
+    return ordered.mapInArrow(read, shape)
+
+
+def _rows(
+    store: str, heard: Iterable[HeardMinute], family: Family, rules: VisitRules
+) -> Iterator[tuple[Any, ...]]:
+    minutes, touched = Counter[int](), set[int]()
+    held: dict[RowKey, list[Value]] = {}
+    for _, some in groupby(heard, key=lambda one: (one.period_start, one.period_end)):
+        of_period = list(some)
+        rows = list(period_rows(_devices(of_period), family.parts, rules))
+        # Once for each window: all of its rows have the same.
+        minutes.update({row.key[0]: row.device_minutes for row in rows})
+        if any(one.is_new for one in of_period):
+            touched |= {row.key[0] for row in rows}
+        for key, _, values in rows:
+            held[key] = _plus(family.parts, held[key], values) if key in held else values
+    for (start, mac_class), told in sorted(held.items()):
+        at = start * _MINUTE_MILLIS
+        yield (store, at, mac_class, minutes[start], *map(_stored, told), start in touched)
+
+
+def _stored(value: Value) -> Any:
+    """As Arrow takes it: what is a struct in a column is a tuple and no list."""
+    if not isinstance(value, list):
+        return value
+    return [tuple(one) if isinstance(one, list) else one for one in value]
+
+
+def _plus(
+    parts: Sequence[Part],
+    one: Sequence[Value],
+    other: Sequence[Value],
+) -> list[Value]:
+    both = zip(parts, one, other, strict=True)
+    return [part.plus(left, right) for part, left, right in both]
+
+
+def _devices(heard: Iterable[HeardMinute]) -> Iterator[tuple[int, HeardDevice]]:
+    for device, minutes in groupby(heard, key=lambda one: one.device):
+        of_device = list(minutes)
+        mac_class = CLASSES[max(one.rank for one in of_device)]
+        strongest = {one.minute: one.dbm for one in of_device}
+        yield int(device, 16), HeardDevice(mac_class, strongest)
+
+
+def total_rows(rows: DataFrame, family: Family) -> DataFrame:
+    """The rows of some days in the columns that are written.
+
+    In:  rows_of_periods().
+    Out: as tally.frames.window_rows(); nothing is ever excluded from a window here.
+    """
+    start = F.timestamp_millis("window_start")
+    return rows.select(
+        "store_id",
+        F.to_date(start).alias("day"),
+        start.alias("window_start"),
+        *family.axes,
+        F.lit(TOTAL_DIM).alias("dim"),
+        F.lit(TOTAL_DIM_VALUE).alias("dim_value"),
+        "events",
+        *family.part_names,
+        epoch_of(family, F.to_date(start)).alias("epoch"),
+        *(_nothing(part).alias(f"excluded_{part.name}") for part in family.parts),
+    )
+
+
+def _nothing(part: Part) -> Column:
+    fold = fold_of(part)
+    return fold.end(fold.start)
+
+
+def expected_of_periods(minutes: DataFrame, rows: DataFrame, family: Family) -> DataFrame:
+    """What each window must sum to: its device-minutes by the records alone.
+
+    What visits and passes there are has no second way to it than the one that both layers have:
+    here that it is written as it was computed, and in the audit an oracle.
+
+    In:  heard_minutes() and rows_of_periods() of the same periods.
+    Out: as fates.expected_windows().
+    """
+    minute = F.col("minute")
+    start = (minute - F.pmod(minute, F.lit(WINDOW_MINUTES))) * _MINUTE_MILLIS
+    window = F.col("store").alias("store_id"), start.alias("window_start")
+    heard = F.count(F.lit(1)).cast(WIDE)
+    events = minutes.groupBy(*window).agg(heard.alias("events"))
+    sums = rows.groupBy("store_id", "window_start").agg(
+        F.max("touched").alias("touched"),
+        *(_wide_sum(name) for name in family.sums),
+    )
+    nothing = F.lit(0).cast(WIDE)
+    return events.join(sums, on=["store_id", "window_start"], how="full").select(
+        "store_id",
+        "window_start",
+        F.coalesce("touched", F.lit(True)).alias("touched"),
+        F.coalesce("events", nothing).alias("events"),
+        *(F.coalesce(name, nothing).alias(name) for name in family.sums),
+    )
+
+
+def _wide_sum(part: str) -> Column:
+    return F.sum(F.col(part).cast(WIDE)).alias(part)
+
+
+def settled_minute(until: datetime) -> int:
+    """A key period is over that ends by this minute (since 1970), where all is known that had
+    arrived by the instant (UTC): what was heard in its last minutes may be under way by then."""
+    return int(until.timestamp()) // MINUTE_SECONDS - _UNDER_WAY_MINUTES
+
+
+def running_since(minutes: DataFrame, until: datetime) -> dict[str, datetime]:
+    """By store since when (UTC) nothing is written: since its earliest key period that is not over.
+
+    Of a store that has not been heard since, from the end of its last one: what it sends later may
+    be of any minute behind that.
+
+    In:  heard_minutes(); until: all is known that had arrived by then.
+    Out: no DataFrame: of each store of the minutes.
+    """
+    is_running = F.col("period_end") > settled_minute(until)
+    first = F.min(F.when(is_running, F.col("period_start")))
+    since = F.coalesce(first, F.max("period_end"))
+    found = minutes.groupBy("store").agg(since)
+    return {
+        store: datetime.fromtimestamp(0, until.tzinfo) + timedelta(minutes=start)
+        for store, start in found.collect()
+    }

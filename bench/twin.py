@@ -1,0 +1,197 @@
+"""How fresh each family is under twin stores in real time: `python -m bench.twin`.
+
+The whole local stack takes what fifty twin stores send for twenty minutes: receipts, door counts
+and sightings. Of each record: from its arrival in Kafka until the micro-batch that counted it had
+ended, whose rows a reader sees then. And what each service used of processor and memory meanwhile.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median, quantiles
+
+import psutil
+from confluent_kafka import Message
+from rich.console import Console
+from rich.table import Table
+
+from bench.compared import say
+from bench.harness import own_environment
+from bench.processes import job_cpu, memory_of
+from runtime.offsets import TopicOffsets, offsets_by_topic
+from runtime.reading import read_to_end
+from schemas import loader
+from tally.settings import Settings
+
+SERVICES = ("normaliser", "gateway", "speed", "receipts", "master", "api")
+# JVMs compile what is to be measured first.
+WARM_MINUTES, SAMPLE_SECONDS, SETTLE_SECONDS = 2.0, 10.0, 15.0
+_MIDDAY = 12
+
+
+@dataclass
+class Usage:
+    """Of one service: MiB at each look, and processor seconds from the first look to the last."""
+
+    memory: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+
+    @property
+    def growth_percent(self) -> float:
+        """By how much the median memory of the last quarter is above that of the second."""
+        # The first quarter is that of JVMs which still compile.
+        quarter = max(1, len(self.memory) // 4)
+        before, after = self.memory[quarter : 2 * quarter], self.memory[-quarter:]
+        return 100 * (median(after) / median(before or after) - 1)
+
+
+def zone_of_midday() -> str:
+    """A time zone in which it is about midday now, so that the stores are open."""
+    offset = _MIDDAY - datetime.now(UTC).hour
+    # The names of these zones have the sign of the way back to Greenwich.
+    return f"Etc/GMT{-offset:+d}" if offset else "UTC"
+
+
+def simulate(
+    environment: Mapping[str, str], options: argparse.Namespace
+) -> "subprocess.Popen[str]":
+    """The twin stores, sending."""
+    asked = {
+        "--stores": options.stores,
+        "--passers": options.passers,
+        "--live-minutes": options.minutes,
+        "--tz": zone_of_midday(),
+    }
+    words = [str(word) for pair in asked.items() for word in pair]
+    command = [sys.executable, "-m", "ops.cli", "simulate", *words, "--json"]
+    return subprocess.Popen(
+        command, env={**environment}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+
+
+def watched(environment: Mapping[str, str], twin: "subprocess.Popen[str]") -> dict[str, Usage]:
+    """What each service used while the twin stores sent."""
+    command = [sys.executable, "-m", "ops.cli", "status", "--json"]
+    told = subprocess.run(
+        command, env={**environment}, stdout=subprocess.PIPE, text=True, check=False
+    )
+    services = json.loads(told.stdout)["services"]
+    pids = {name: one.get("pid") for name, one in services.items()}
+    # What does not run here has none.
+    jobs = {name: psutil.Process(pid) for name, pid in pids.items() if pid}
+    usage: dict[str, Usage] = defaultdict(Usage)
+    while twin.poll() is None:
+        for name, job in jobs.items():
+            usage[name].memory.append(sum(memory_of(job).values()))
+            usage[name].cpu.append(sum(job_cpu(job).values()))
+        time.sleep(SAMPLE_SECONDS)
+    return usage
+
+
+def micro_batches(home: Path) -> Iterator[tuple[float, TopicOffsets]]:
+    """When each micro-batch of the views had ended, in seconds since 1970, and up to where it had
+    read, as offsets by topic and partition."""
+    for line in (home / "logs" / "speed-progress-views.jsonl").read_text("utf-8").splitlines():
+        told = json.loads(line)
+        began = datetime.fromisoformat(told["timestamp"]).timestamp()
+        ended = began + told["duration_ms"]["triggerExecution"] / 1000
+        yield ended, offsets_by_topic(told["until"])
+
+
+def place_of(message: Message) -> tuple[str, int, int]:
+    """Topic, partition, offset."""
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None and partition is not None and offset is not None
+    return topic, partition, offset
+
+
+def freshness(settings: Settings, since: float) -> dict[str, list[float]]:
+    """By family the seconds of each record that arrived after the instant (seconds since 1970).
+
+    Raises SystemExit for a record that no micro-batch had read.
+    """
+    ends: list[float] = []
+    reached: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for end, until in micro_batches(settings.home):
+        ends.append(end)
+        for topic, partitions in until.items():
+            for number, so_far in partitions.items():
+                reached[topic, number].append(so_far)
+    found: dict[str, list[float]] = defaultdict(list)
+    for message in read_to_end(settings, [*loader.sources()]):
+        told = json.loads(message.value() or b"{}")
+        arrived = datetime.fromisoformat(told["received_at"]).timestamp()
+        if arrived < since:
+            continue
+        topic, partition, offset = place_of(message)
+        first = bisect_right(reached[topic, partition], offset)
+        # Left out it would make the worst case disappear.
+        if first == len(ends):
+            raise SystemExit(f"{topic}-{partition} at {offset} was never counted; no number")
+        found[topic].append(ends[first] - arrived)
+    return found
+
+
+def show_freshness(found: Mapping[str, list[float]]) -> None:
+    """A table of seconds by family."""
+    table = Table("family", "records", "p50 s", "p90 s", "p99 s", "worst s", title="freshness")
+    for family, values in sorted(found.items()):
+        cut = quantiles(values, n=100)
+        numbers = (median(values), cut[89], cut[98], max(values))
+        table.add_row(family, f"{len(values):,}", *(f"{number:.2f}" for number in numbers))
+    Console(width=100).print(table)
+
+
+def show_usage(usage: Mapping[str, Usage], seconds: float) -> None:
+    """A table of what each service used in so many seconds."""
+    # All that runs is there: what is steady is told from what grows.
+    table = Table("service", "cores", "MiB median", "MiB most", "growth %", title="used")
+    for name, one in usage.items():
+        cores = (one.cpu[-1] - one.cpu[0]) / seconds
+        memory = (f"{median(one.memory):,.0f}", f"{max(one.memory):,.0f}")
+        table.add_row(name, f"{cores:.3f}", *memory, f"{one.growth_percent:+.1f}")
+    Console(width=100).print(table)
+
+
+def main() -> int:
+    """Exit code 0 when every record was counted."""
+    parser = argparse.ArgumentParser(prog="twin", description=__doc__)
+    parser.add_argument("--stores", type=int, default=50)
+    parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument("--passers", type=int, default=2_000, help="of each store and day")
+    options = parser.parse_args()
+    with own_environment() as environment:
+        tally = [sys.executable, "-m", "ops.cli"]
+        try:
+            subprocess.run(
+                [*tally, "up", *SERVICES], env=environment, check=True, stdout=subprocess.DEVNULL
+            )
+            settings = Settings.load(environment)
+            say(f"{options.stores} twin stores for {options.minutes:g} minutes")
+            began = time.time()
+            twin = simulate(environment, options)
+            usage = watched(environment, twin)
+            seconds = time.time() - began
+            assert twin.stdout is not None
+            say(f"sent: {json.loads(twin.stdout.read())}")
+            # What was sent last is counted too.
+            time.sleep(SETTLE_SECONDS)
+            show_freshness(freshness(settings, began + 60 * WARM_MINUTES))
+            show_usage(usage, seconds)
+        finally:
+            subprocess.run(
+                [*tally, "down"], env=environment, check=False, stdout=subprocess.DEVNULL
+            )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

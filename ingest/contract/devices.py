@@ -1,0 +1,72 @@
+"""Devices that people carry: how long one is the same, whose networks tell of them, and who may."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, time, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from runtime.device_keys import DeviceKeys
+from runtime.stores import StoreEntry
+from tally.errors import BadSettings
+from tally.key_periods import DatedPeriod, KeyDays
+from tally.settings import Settings
+
+
+class VendorSecret(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a vendor's senders must know, and what is answered to one that asks before it sends."""
+
+    secret: str = ""
+    validator: str = ""
+
+    def __repr__(self) -> str:
+        # Rules are shown in tracebacks.
+        return "VendorSecret(…)"
+
+
+@dataclass(frozen=True)
+class DeviceRules:
+    """Keys and key periods of the stores' devices, and the stores of the vendors' networks."""
+
+    keys: DeviceKeys = field(default_factory=lambda: DeviceKeys(Path(".tally/keys")))
+    days: int = 1
+    day_starts: Mapping[str, time] = field(default_factory=dict)
+    networks: Mapping[str, str] = field(default_factory=dict)
+    vendors: Mapping[str, VendorSecret] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, settings: Settings, stores: Mapping[str, StoreEntry]) -> "DeviceRules":
+        """The rules of these settings and stores. Raises BadSettings."""
+        return cls(
+            DeviceKeys(settings.key_folder or settings.home / "keys"),
+            settings.key_days,
+            {store_id: store.day_starts for store_id, store in stores.items()},
+            {network: store_id for store_id, store in stores.items() for network in store.networks},
+            _vendors(settings.vendor_secrets.get_secret_value()),
+        )
+
+    def period(self, store_id: str, instant: datetime, zone: ZoneInfo) -> DatedPeriod:
+        """The time for which devices that the store hears at the instant are the same ones."""
+        starts = self.day_starts.get(store_id, time(0))
+        return KeyDays(self.days, starts).period(instant, zone)
+
+    def hashed(self, address: bytes, store_id: str, period: DatedPeriod, kept: timedelta) -> str:
+        """The device of an address (6 bytes): 32 hex digits, the same ones until `kept` after the
+        period, when its key is destroyed.
+
+        Raises KeysUnreachable.
+        """
+        return self.keys.hashed(address, store_id, period, kept)
+
+
+def _vendors(text: str) -> dict[str, VendorSecret]:
+    try:
+        return msgspec.json.decode(text or "{}", type=dict[str, VendorSecret])
+    except msgspec.MsgspecError as error:
+        # Not the text: it is a secret.
+        raise BadSettings(
+            "TALLY_VENDOR_SECRETS: is not JSON like"
+            f' {{"meraki": {{"secret": "…", "validator": "…"}}}}: {error}'
+        ) from None

@@ -1,0 +1,1 @@
+"""Sightings of devices by WiFi access points."""

@@ -1,0 +1,40 @@
+"""Addresses of devices: read, told apart by what may be made up, and hashed. None leaves here."""
+
+import re
+from typing import Any
+
+from tally.errors import RejectedEvent
+from tally.visit_parts import MacClass
+
+_PLAIN = re.compile(r"[0-9a-f]{12}", re.ASCII)
+# Of the first octet: the address is a group's, or not the maker's but given by whoever uses it.
+_GROUP, _LOCAL = 0x01, 0x02
+
+
+def address_of(value: Any, at: str) -> bytes:
+    """The 6 bytes of an address in any of its spellings.
+
+    Raises RejectedEvent: wrong_type, out_of_range. Its message does not show the address.
+    """
+    if not isinstance(value, str):
+        raise RejectedEvent("wrong_type", at, f"{at}: a device's address as text is wanted")
+    digits = value.casefold().translate({ord(sign): None for sign in ":-."})
+    if _PLAIN.fullmatch(digits) is None:
+        raise RejectedEvent("out_of_range", at, f"{at}: is no address of 6 octets")
+    address = bytes.fromhex(digits)
+    if address[0] & _GROUP:
+        raise RejectedEvent("out_of_range", at, f"{at}: is the address of a group, not a device's")
+    return address
+
+
+def mac_class_of(address: bytes, is_associated: bool) -> MacClass:
+    """What the address says of its device.
+
+    >>> mac_class_of(bytes.fromhex("3c0000000001"), False)
+    'fixed'
+    >>> mac_class_of(bytes.fromhex("da0000000002"), True)
+    'random_associated'
+    """
+    if not address[0] & _LOCAL:
+        return "fixed"
+    return "random_associated" if is_associated else "random_probe"

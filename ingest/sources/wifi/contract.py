@@ -1,0 +1,109 @@
+"""Sighting of a device by an access point to its canonical record. No address comes so far.
+
+The gateway's adapters hash addresses (vendors/), so a message knows its device as 32 hex digits
+alone: of one store, and of one key period.
+"""
+
+import re
+from datetime import datetime, timedelta
+
+from ingest.contract import fields as read
+from ingest.contract.arrival import Arrival, Rules
+from ingest.contract.wire import parsed
+from tally.errors import RejectedEvent
+from tally.events import SCHEMA_VERSION, CanonicalEvent
+from tally.identity import event_id, fingerprint
+from tally.instants import instant_text
+from tally.key_periods import MOST_DAYS, DatedPeriod
+from tally.presence import CLASSES
+from tally.visits import MINUTE_SECONDS
+
+LEAST_DBM = -120
+# How long after its end a key period's late sightings are still taken; then its key is destroyed.
+KEPT = timedelta(hours=6)
+# In the place of what a network has heard of which no store is known.
+MESSAGE_OF_NOBODY = "kept nowhere: without a store there is no key to hash addresses with"
+_DEVICE = re.compile(r"[0-9a-f]{32}", re.ASCII)
+# Beyond this no key is left, however long the periods are.
+_LONGEST = timedelta(days=MOST_DAYS + 2) + KEPT
+
+
+class CanonicalSighting(CanonicalEvent, frozen=True, omit_defaults=True, kw_only=True):
+    """One device heard by one access point in one second.
+
+    `key_period` is the first local day of the period whose key has hashed the device; begin and end
+    of it, in minutes since 1970, are beside it, so that no reader has to know the store's clock.
+    """
+
+    device_hash: str
+    mac_class: str
+    ap_id: str
+    rssi_dbm: int
+    key_period: str
+    period_start: int
+    period_end: int
+
+
+def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalSighting:
+    """The sighting that the message is.
+
+    Fields that the contract does not know are left out: of what else a sender knows of a device
+    nothing is kept. Raises RejectedEvent and nothing else, whatever the bytes.
+    """
+    tree = parsed(message, rules.max_bytes)
+    read.refuse_unknown_version(tree, SCHEMA_VERSION)
+    if "network" in tree and "store_id" not in tree:
+        raise RejectedEvent(
+            "unknown_sensor",
+            "/network",
+            "/network: no store of the stores file has this network; list it under `networks` of"
+            " its store. What was heard meanwhile was not kept",
+        )
+    happened_at = read.happened(tree, arrival, rules).replace(microsecond=0)
+    store_id = read.identifier(read.required(tree, "store_id"), "/store_id")
+    ap_id = read.identifier(read.required(tree, "ap_id"), "/ap_id")
+    period = living_period(rules, store_id, happened_at, arrival.received_at)
+    if period is None:
+        raise RejectedEvent(
+            "key_destroyed",
+            "/happened_at",
+            "/happened_at: the key of its period is destroyed; nothing can be told of the device",
+        )
+    device = read.matching(read.required(tree, "device_hash"), "/device_hash", _DEVICE)
+    mac_class = read.one_of(read.required(tree, "mac_class"), "/mac_class", CLASSES)
+    dbm = read.whole_number(read.required(tree, "rssi_dbm"), "/rssi_dbm", LEAST_DBM, 0)
+    instant = instant_text(happened_at)
+    identity = f"{event_id('wifi', store_id, ap_id, device)}:{instant}"
+    return CanonicalSighting(
+        schema_version=SCHEMA_VERSION,
+        event_id=identity,
+        store_id=store_id,
+        happened_at=instant,
+        received_at=arrival.received_text,
+        fingerprint=fingerprint([identity, mac_class, dbm]),
+        raw_partition=arrival.partition,
+        raw_offset=arrival.offset,
+        device_hash=device,
+        mac_class=mac_class,
+        ap_id=ap_id,
+        rssi_dbm=dbm,
+        key_period=period.first_day.isoformat(),
+        period_start=_minutes(period.start),
+        period_end=_minutes(period.end),
+    )
+
+
+def living_period(
+    rules: Rules, store_id: str, instant: datetime, arrived_at: datetime
+) -> DatedPeriod | None:
+    """The key period of the instant in a store; None when its key was destroyed before a sighting
+    of it arrived."""
+    # Of long ago none is asked for: a store's clock may show no such day.
+    if arrived_at - instant > _LONGEST:
+        return None
+    period = rules.key_period(store_id, instant)
+    return period if arrived_at < period.end + KEPT else None
+
+
+def _minutes(instant: datetime) -> int:
+    return int(instant.timestamp()) // MINUTE_SECONDS

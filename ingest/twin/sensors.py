@@ -1,0 +1,212 @@
+"""What the sensors of a twin store send of its people: door counts, sightings, receipts.
+
+Each message as its path of the gateway takes it. What a sensor errs in is in it; what the way to
+Kafka does to it is not (transport.py).
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime
+from hashlib import blake2b
+from math import log10
+from random import Random
+from typing import Any, NamedTuple
+
+from ingest.twin.people import Person, address
+from ingest.twin.plan import TwinStore, chance_of
+from tally.instants import instant_text
+
+DOOR_SECONDS = 60
+_NEAR, _FAR, _NOISE_DBM = (2.0, 12.0), (8.0, 20.0), 6.0
+_WALL_DBM = 18
+_LEAST_DBM = -95
+_GOODS = (
+    ("bread", 249),
+    ("milk", 119),
+    ("coffee", 649),
+    ("apples", 299),
+    ("cheese", 459),
+    ("socks", 799),
+    ("soap", 189),
+    ("wine", 899),
+)
+
+
+class SensorMessage(NamedTuple):
+    """A message of a source, the instant of what it tells, seconds since 1970 (UTC).
+
+    `identity` is what makes two messages the same event; it is there to be sent at `ready_at`.
+    """
+
+    source: str
+    at: float
+    identity: str
+    body: bytes
+    ready_at: float
+
+
+def messages_of(
+    store: TwinStore, day: date, seed: int, people: Sequence[Person]
+) -> list[SensorMessage]:
+    """Everything that the store's sensors tell of its day, by time."""
+    found = [
+        *_door_counts(store, day, seed, people),
+        *_sightings(store, day, seed, people),
+        *_receipts(store, day, seed, people),
+    ]
+    return sorted(found, key=lambda one: (one.at, one.source, one.identity))
+
+
+def _door_counts(
+    store: TwinStore, day: date, seed: int, people: Sequence[Person]
+) -> Iterator[SensorMessage]:
+    """A minute of each door: in, out, passers-by; those of no one too, while the store is open."""
+    chance = chance_of(seed, store.store_id, day.isoformat(), "doors")
+    counts: Counter[tuple[int, int, str]] = Counter()
+    for person in people:
+        crossings = (("in", person.came), ("out", person.left))
+        for way, at in crossings if person.is_visitor else (("passers_by", person.came),):
+            for told in _seen(store, way, chance):
+                counts[person.door, int(at) // DOOR_SECONDS, told] += 1
+    opens, closes = (int(one.timestamp()) // DOOR_SECONDS for one in store.hours(day))
+    minutes = {minute for _, minute, _ in counts} | {*range(opens, closes)}
+    for door in range(store.doors):
+        device = f"door-{door + 1}"
+        for minute in sorted(minutes):
+            of_minute = {way: counts[door, minute, way] for way in ("in", "out", "passers_by")}
+            happened_at = _text(minute * DOOR_SECONDS)
+            yield _message(
+                "traffic",
+                minute * DOOR_SECONDS,
+                f"{device}/{minute}",
+                store_id=store.store_id,
+                device_id=device,
+                happened_at=happened_at,
+                interval_seconds=DOOR_SECONDS,
+                **of_minute,
+            )
+
+
+def _seen(store: TwinStore, way: str, chance: Random) -> list[str]:
+    """How the counter tells of one crossing: once, not at all, twice, or the wrong way."""
+    errors, drawn = store.door_errors, chance.random()
+    if drawn < errors.missed:
+        return []
+    if (drawn := drawn - errors.missed) < errors.doubled:
+        return [way, way]
+    if drawn - errors.doubled < errors.swapped and way != "passers_by":
+        return ["out" if way == "in" else "in"]
+    return [way]
+
+
+def _sightings(
+    store: TwinStore, day: date, seed: int, people: Sequence[Person]
+) -> Iterator[SensorMessage]:
+    chance = chance_of(seed, store.store_id, day.isoformat(), "wifi")
+    ears = _Ears(store, day, seed, chance)
+    for person in people:
+        if person.phone is None:
+            continue
+        phone = person.phone
+        is_steady = phone.mac_class != "random_probe"
+        stayed = person.left - person.came
+        at = person.came + chance.uniform(0, min(phone.every_seconds, stayed))
+        while at < person.left:
+            # Made up anew for each burst of a phone that only looks for networks.
+            own = phone.address if is_steady else address(chance, is_local=True)
+            if chance.random() >= store.phones.lost:
+                yield ears.hear(own, phone.mac_class, at, is_inside=person.is_visitor)
+            at += (
+                phone.every_seconds * chance.uniform(0.9, 1.1)
+                if is_steady
+                else chance.expovariate(1 / phone.every_seconds)
+            )
+
+
+class _Ears(NamedTuple):
+    """The access points of a store on one day."""
+
+    store: TwinStore
+    day: date
+    seed: int
+    chance: Random
+
+    def hear(
+        self,
+        own: bytes,
+        mac_class: str,
+        at: float,
+        *,
+        is_inside: bool,
+    ) -> SensorMessage:
+        """One of them hears the address, from inside or through the wall."""
+        metres = self.chance.uniform(*(_NEAR if is_inside else _FAR))
+        wall = 0 if is_inside else _WALL_DBM
+        noise = self.chance.gauss(0, _NOISE_DBM)
+        dbm = round(-40 - 25 * log10(metres) - wall + noise)
+        access_point = f"ap-{1 + self.chance.randrange(self.store.access_points)}"
+        device = device_hash(own, self.store.store_id, self.day, self.seed)
+        return _message(
+            "wifi",
+            at,
+            f"{access_point}/{device}/{int(at)}",
+            store_id=self.store.store_id,
+            device_hash=device,
+            mac_class=mac_class,
+            ap_id=access_point,
+            happened_at=_text(int(at)),
+            rssi_dbm=max(_LEAST_DBM, min(-20, dbm)),
+        )
+
+
+def device_hash(own: bytes, store_id: str, day: date, seed: int) -> str:
+    """The device of an address in one store and on one day, as a gateway's key would make it."""
+    named = f"twin/{seed}/{store_id}/{day.isoformat()}"
+    key = blake2b(named.encode()).digest()
+    return blake2b(own, key=key, digest_size=16).hexdigest()
+
+
+def _receipts(
+    store: TwinStore, day: date, seed: int, people: Sequence[Person]
+) -> Iterator[SensorMessage]:
+    chance = chance_of(seed, store.store_id, day.isoformat(), "tills")
+    payers = sorted((person for person in people if person.pays), key=lambda one: one.left)
+    counted: Counter[int] = Counter()
+    for person in payers:
+        till = 1 + chance.randrange(store.tills)
+        counted[till] += 1
+        # A till counts on from day to day.
+        number = day.toordinal() * 100_000 + counted[till]
+        # Somebody pays a moment before going out.
+        at = max(person.came, person.left - chance.uniform(20, 90))
+        count = 1 + min(19, int(chance.expovariate(0.3)))
+        lines = [_line(chance) for _ in range(count)]
+        yield _message(
+            "pos",
+            at,
+            f"{till}/{number}",
+            happened_at=_text(at),
+            operation_id=store.store_id,
+            vendor_fiscal_module=till,
+            transaction_id=number,
+            transactions=lines,
+        )
+
+
+def _line(chance: Random) -> dict[str, Any]:
+    item, cents = chance.choice(_GOODS)
+    amount = chance.choices((1, 2, 3), (80, 15, 5))[0]
+    return {"item": item, "item_id": item, "price": f"{cents / 100:.2f}", "amount": amount}
+
+
+def _message(source: str, at: float, identity: str, **fields: Any) -> SensorMessage:
+    store = fields.get("store_id", fields.get("operation_id"))
+    # An interval is told once it is over.
+    ready_at = at + fields.get("interval_seconds", 0)
+    named = f"{source}/{store}/{identity}"
+    return SensorMessage(source, at, named, json.dumps(fields).encode(), ready_at)
+
+
+def _text(seconds: float) -> str:
+    return instant_text(datetime.fromtimestamp(int(seconds), UTC))

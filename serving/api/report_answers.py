@@ -1,0 +1,85 @@
+"""The shapes of the reports' answers, as OpenAPI publishes them."""
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, UnsetType, field
+
+from runtime.openapi import Shape
+from serving.api.answers import Complete, Instant, Number
+
+
+class ListedReport(Shape):
+    """One report."""
+
+    id: Annotated[str, Meta(description="its name in addresses")]
+    title: Annotated[str, Meta(description="name for people")]
+    data_source: Annotated[str, Meta(description="the sensors that it is from")]
+    metric: Annotated[str, Meta(description="id of the metric that it shows")]
+    pivot: Annotated[
+        Literal["day", "hour_of_week", "stay_time"], Meta(description="what `series` is cut by")
+    ]
+    how_to_read: Annotated[str, Meta(description="a sentence for people")]
+
+
+class ReportList(Shape):
+    """Every report, by id ascending."""
+
+    reports: Annotated[list[ListedReport], Meta(description="all of them")]
+
+
+class SpanBefore(Shape):
+    """As many local days, just before."""
+
+    from_: Annotated[Instant, Meta(description="inclusive")] = field(name="from")
+    to: Annotated[Instant, Meta(description="exclusive")]
+    value: Annotated[Number, Meta(description="in the unit; null: not known")]
+
+
+class SeriesEntry(Shape):
+    """One day, one hour of the week, or one bin of stay times."""
+
+    value: Annotated[Number, Meta(description="in the unit; null: not known")]
+    previous: Annotated[Number | UnsetType, Meta(description="of days: as many days before")] = (
+        UNSET
+    )
+    start: Annotated[Instant | UnsetType, Meta(description="of days, inclusive")] = UNSET
+    end: Annotated[Instant | UnsetType, Meta(description="of days, exclusive")] = UNSET
+    weekday: Annotated[int | UnsetType, Meta(description="of hours: Monday is 1")] = UNSET
+    hour: Annotated[int | UnsetType, Meta(description="of hours: of the local clock")] = UNSET
+    complete: Annotated[
+        bool | UnsetType, Meta(description="of hours: whether each such hour of the days is known")
+    ] = UNSET
+    from_minutes: Annotated[int | UnsetType, Meta(description="of bins, inclusive")] = UNSET
+    to_minutes: Annotated[
+        int | UnsetType | None, Meta(description="of bins, exclusive; null: the last has no end")
+    ] = UNSET
+
+
+class ReportAnswer(Shape):
+    """A metric of one store over some days, beside as many days before."""
+
+    report: Annotated[str, Meta(description="id of the report")]
+    title: Annotated[str, Meta(description="name for people")]
+    data_source: Annotated[str, Meta(description="the sensors that it is from")]
+    how_to_read: Annotated[str, Meta(description="a sentence for people")]
+    store: Annotated[str, Meta(description="its id")]
+    from_: Annotated[Instant, Meta(description="inclusive")] = field(name="from")
+    to: Annotated[Instant, Meta(description="exclusive")]
+    tz: Annotated[str, Meta(description="IANA time zone of the days")]
+    value: Annotated[Number, Meta(description="of all days together; null: not known")]
+    unit: Annotated[str, Meta(description="unit of each value")]
+    currency: Annotated[str | None, Meta(description="ISO 4217, of money")]
+    previous: Annotated[SpanBefore, Meta(description="what the change is against")]
+    change_percent: Annotated[
+        float | None,
+        Meta(
+            description=(
+                "of the value against the one before; null: it is 0 or not known, or something of"
+                " either days is missing"
+            )
+        ),
+    ]
+    coverage: Annotated[float, Meta(description="share of the days' quarter hours that are known")]
+    complete: Complete
+    through: Annotated[Instant | None, Meta(description="all that had arrived by then is counted")]
+    series: Annotated[list[SeriesEntry], Meta(description="by time, or by length, ascending")]

@@ -1,0 +1,1 @@
+"""Reports: a metric over some days, beside as many days before."""

@@ -1,0 +1,153 @@
+"""A metric over some days of one store beside as many days before, and what both are worth."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, time
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+from serving.query import cells, grains
+from serving.query.answer import StoreAnswer
+from serving.query.catalogue import Metric
+from serving.query.formulas import MetricValue
+from serving.query.grains import Slot
+from serving.query.question import StoreSlots
+from tally.errors import BadQuery
+from tally.families import CURRENCY
+
+ComparisonState = Literal["unknown", "partial", "provisional", "complete"]
+# The cells of some days, and those of the days before.
+Answers = tuple[StoreAnswer, StoreAnswer]
+
+
+@dataclass(frozen=True)
+class StoreSpan:
+    """A store, from one of its local midnights to another."""
+
+    store_id: str
+    zone: ZoneInfo
+    span: Slot
+
+    @property
+    def before(self) -> Slot:
+        """As many local days, just before."""
+        first, last = (one.astimezone(self.zone).date() for one in self.span)
+        day_before = datetime.combine(first - (last - first), time())
+        return Slot(grains.midnight(day_before, self.zone), self.span.start)
+
+    def whole(self) -> list[StoreSlots]:
+        """The days as one stretch, and those before as another."""
+        return [self._slots((one,)) for one in (self.span, self.before)]
+
+    def cut(self, grain: str) -> list[StoreSlots]:
+        """The days as stretches of a grain, and those before.
+
+        Raises BadQuery: the zone has none on quarter hours.
+        """
+        return [
+            self._slots(grains.slots(one.start, one.end, grain, self.zone))
+            for one in (self.span, self.before)
+        ]
+
+    def _slots(self, slots: tuple[Slot, ...]) -> StoreSlots:
+        return StoreSlots(self.store_id, self.zone, slots)
+
+
+@dataclass(frozen=True)
+class Withheld:
+    """Why there is no number: what one would be made of does not go together."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class ComparedValue:
+    """The value of some days and of as many before, in the metric's unit; None: not known.
+
+    `known` of the days' `windows` quarter hours have an answer; `is_settled`: none of those may
+    change; `complete`: nor may one of the days before. `through`: every record that had arrived by
+    then is counted.
+    """
+
+    metric: str
+    unit: str
+    currency: str | None
+    value: MetricValue
+    previous: MetricValue
+    change_percent: float | None
+    known: int
+    windows: int
+    is_settled: bool
+    complete: bool
+    through: datetime | None
+
+    @property
+    def coverage(self) -> float:
+        """Share of the days' quarter hours that are known, with 4 decimals."""
+        return round(self.known / self.windows, 4)
+
+    @property
+    def state(self) -> ComparisonState:
+        """One word for what the value is worth: the first that holds."""
+        # Of these days alone: what may change before them changes the change, and not the value.
+        if self.known == 0:
+            return "unknown"
+        if self.known < self.windows:
+            return "partial"
+        return "complete" if self.is_settled else "provisional"
+
+
+def comparison(metric: Metric, answers: Answers) -> ComparedValue:
+    """The metric's comparison, however finely the days are cut.
+
+    Raises BadQuery for money of several currencies.
+    """
+    whole, earlier = (cells.joined(metric.families, one.found) for one in answers)
+    value, previous = (cells.values_of(metric, one)["value"] for one in (whole, earlier))
+    # Of days that are not whole the rest would be read as a change.
+    is_comparable = whole.is_whole and earlier.is_whole
+    return ComparedValue(
+        metric.entry.id,
+        metric.entry.unit,
+        _currency(metric, answers),
+        value,
+        previous,
+        change_percent(value, previous) if is_comparable else None,
+        whole.known,
+        whole.windows,
+        _is_settled(whole.statuses),
+        _is_settled(whole.statuses | earlier.statuses),
+        answers[0].through,
+    )
+
+
+def change_percent(value: MetricValue, previous: MetricValue) -> float | None:
+    """By how much the value is more than the one before, in percent with one decimal.
+
+    Of the numbers as they are and not as they are shown; None without a number before, or of 0.
+
+    >>> change_percent(240_808, 239_134)
+    0.7
+    """
+    if value is None or not previous:
+        return None
+    # Not -0.0.
+    return round(100 * (value - previous) / previous, 1) + 0.0
+
+
+def _is_settled(statuses: set[str]) -> bool:
+    return cells.status_of(statuses) != "provisional"
+
+
+def _currency(metric: Metric, answers: Sequence[StoreAnswer]) -> str | None:
+    if not metric.is_money:
+        return None
+    found = [cell for one in answers for cell in one.found]
+    seen = cells.values_seen(found, metric.families, CURRENCY)
+    if len(seen) > 1:
+        raise BadQuery(
+            "store",
+            f"store: it takes {', '.join(sorted(seen))}, which do not add up;"
+            f" ask /v1/metrics/{metric.entry.id} with by=currency",
+        )
+    return next(iter(seen), None)

@@ -1,0 +1,56 @@
+"""A report as its contract has it: fields by name, instants as text in the store's zone."""
+
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from serving.query.grains import Slot
+from serving.query.instants import format_instant
+from serving.reports.report import StoreReport
+from serving.reports.series import DayEntry, HourEntry, PivotEntry
+
+
+def report_answer(report: StoreReport) -> dict[str, Any]:
+    """The fields of the answer, in the order in which they are answered."""
+    asked, shape, found = report.asked, report.shape, report.comparison
+    return {
+        "report": shape.id,
+        "title": shape.title,
+        "data_source": shape.data_source,
+        "how_to_read": shape.how_to_read,
+        "store": asked.store_id,
+        **_told(asked.span, asked.zone),
+        "tz": asked.zone.key,
+        "value": found.value,
+        "unit": found.unit,
+        "currency": found.currency,
+        "previous": {**_told(asked.before, asked.zone), "value": found.previous},
+        "change_percent": found.change_percent,
+        "coverage": found.coverage,
+        "complete": found.complete,
+        "through": format_instant(found.through, asked.zone) if found.through else None,
+        "series": [_entry(one, asked.zone) for one in report.series],
+    }
+
+
+def _entry(entry: PivotEntry, zone: ZoneInfo) -> dict[str, Any]:
+    # Each kind has its own fields, and none of another's as null.
+    match entry:
+        case DayEntry():
+            start, end = (format_instant(one, zone) for one in entry.day)
+            return {"start": start, "end": end, "value": entry.value, "previous": entry.previous}
+        case HourEntry():
+            return {
+                "weekday": entry.weekday,
+                "hour": entry.hour,
+                "value": entry.value,
+                "complete": entry.complete,
+            }
+    return {
+        "from_minutes": entry.from_minutes,
+        "to_minutes": entry.to_minutes,
+        "value": entry.value,
+    }
+
+
+def _told(span: Slot, zone: ZoneInfo) -> dict[str, str]:
+    return {"from": format_instant(span.start, zone), "to": format_instant(span.end, zone)}

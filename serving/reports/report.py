@@ -1,0 +1,112 @@
+"""A report: the value of its days, that of as many days before, and the series."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from schemas.report import ReportShape
+from serving.merge.offload import computed
+from serving.query.answer import Query, QueryEngine
+from serving.query.catalogue import Metric
+from serving.query.catalogue import metric as metric_of
+from serving.reports.comparison import Answers, ComparedValue, StoreSpan, Withheld, comparison
+from serving.reports.series import GRAINS, PivotEntry, series_of
+from tally.errors import BadQuery
+from tally.families import Family
+
+# Families and grain: what answers several reports.
+_ReadingKey = tuple[tuple[Family, ...], str]
+
+
+@dataclass(frozen=True)
+class StoreReport:
+    """A report of one store and its days."""
+
+    shape: ReportShape
+    asked: StoreSpan
+    comparison: ComparedValue
+    series: tuple[PivotEntry, ...]
+
+
+class ReportEngine:
+    """Reports from the answers of one query engine."""
+
+    def __init__(self, answers: QueryEngine) -> None:
+        self._answers = answers
+
+    async def report(self, shape: ReportShape, asked: StoreSpan) -> StoreReport:
+        """The report of a shape. Raises BadQuery, ViewsUnreachable."""
+        return await self._report(shape, asked, {})
+
+    async def reports(
+        self, shapes: Sequence[ReportShape], asked: StoreSpan
+    ) -> list[StoreReport | Withheld]:
+        """Each of the shapes, or why it is withheld, in their order. Raises ViewsUnreachable."""
+        answered: dict[_ReadingKey, Answers] = {}
+        found: list[StoreReport | Withheld] = []
+        for shape in shapes:
+            try:
+                found.append(await self._report(shape, asked, answered))
+            except BadQuery as error:
+                found.append(_withheld(error))
+        return found
+
+    async def comparisons(
+        self, metrics: Sequence[str], asked: Sequence[StoreSpan]
+    ) -> list[list[ComparedValue | Withheld]]:
+        """Of each store every metric over its days, without a series: days are read as one stretch.
+
+        Raises ViewsUnreachable.
+        """
+        by_families = {metric_of(one).families: metric_of(one) for one in metrics}
+        answered = {
+            families: await self._read_whole(metric, asked)
+            for families, metric in by_families.items()
+        }
+        return [
+            [_comparison(metric_of(one), answered, place) for one in metrics]
+            for place in range(len(asked))
+        ]
+
+    async def _read_whole(self, metric: Metric, asked: Sequence[StoreSpan]) -> list[Answers]:
+        stretches = [one for span in asked for one in span.whole()]
+        found = await self._answers.read(Query(metric, stretches, (), None))
+        return list(zip(found[::2], found[1::2], strict=True))
+
+    async def _report(
+        self, shape: ReportShape, asked: StoreSpan, answered: dict[_ReadingKey, Answers]
+    ) -> StoreReport:
+        metric = metric_of(shape.metric)
+        reading = (metric.families, GRAINS[shape.pivot])
+        # Cells are those of the families, whatever metric is made of them: read once.
+        if reading not in answered:
+            # A calendar of many days takes its time.
+            slots = await asyncio.to_thread(asked.cut, reading[1])
+            now, before = await self._answers.read(Query(metric, slots, (), None))
+            answered[reading] = (now, before)
+        size = sum(len(one.found) for one in answered[reading])
+        return await computed(size, _made, shape, asked, answered[reading])
+
+
+def _made(shape: ReportShape, asked: StoreSpan, answers: Answers) -> StoreReport:
+    metric = metric_of(shape.metric)
+    return StoreReport(
+        shape,
+        asked,
+        comparison(metric, answers),
+        series_of(shape.pivot, metric, answers, asked.zone),
+    )
+
+
+def _comparison(
+    metric: Metric, answered: Mapping[tuple[Family, ...], list[Answers]], place: int
+) -> ComparedValue | Withheld:
+    try:
+        return comparison(metric, answered[metric.families][place])
+    except BadQuery as error:
+        return _withheld(error)
+
+
+def _withheld(error: BadQuery) -> Withheld:
+    # The parameter is named to who wrote an address; here nobody has.
+    return Withheld(error.message.removeprefix(f"{error.field}: "))

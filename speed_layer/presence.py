@@ -1,0 +1,186 @@
+"""Which sightings of a partition are in the state, and the rows of the stores' windows by them.
+
+The state of each store is its key periods (tally/presence.py), and how far it has come: by its own
+sightings, so that another store's clock cannot close its visits. The rows of a window after any
+records are a function of the records and of their order by offset: where the log was cut into
+micro-batches makes no difference to the last of them.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any, NamedTuple
+
+from speed_layer.prefix import PageKey, WindowRow
+from speed_layer.presence_pages import (
+    NUMBER_BYTES,
+    Devices,
+    KeptPeriod,
+    KeptRow,
+    KeptStore,
+    KeySpan,
+    PresencePages,
+)
+from tally.algebra.parts import Part
+from tally.families import Family
+from tally.presence import CLASSES, NEVER, KeyPeriod, Sighting
+from tally.visits import MINUTE_SECONDS, VisitRules
+
+MINUTE_MILLIS = 1000 * MINUTE_SECONDS
+
+
+class HeardRecord(NamedTuple):
+    """A record: the sighting, its store, and the key period that its device is known in."""
+
+    store: str
+    period: KeySpan
+    sighting: Sighting
+
+
+@dataclass
+class Presences:
+    """The state of one partition of a family that is read from presences.
+
+    `lateness` is how long after its end a key period takes sightings, `frontier` the latest instant
+    of any record so far, both in milliseconds, as in a Prefix. Of the last records taken `late`
+    came after their period, and `below` are of periods that begin before `floor`.
+    """
+
+    family: Family
+    rules: VisitRules
+    lateness: int
+    pages: MutableMapping[PageKey, bytes]
+    frontier: int = NEVER
+    held: set[PageKey] = field(default_factory=set)
+    late: int = 0
+    floor: int = NEVER
+    below: int = 0
+
+    def forget(self) -> None:
+        """Begin anew behind every key period that a record so far can be of.
+
+        For another computation: the rebuild has the records of those periods.
+        """
+        for key in self.held:
+            del self.pages[key]
+        self.held.clear()
+        self.floor = self.frontier + 1
+
+    def take(self, records: Sequence[HeardRecord], position: int) -> Iterator[WindowRow]:
+        """The rows of each window that the records, in order of offset, change.
+
+        `position` is how far the partition was read, exclusive: of two states of a window the one
+        that has read further is the later.
+        """
+        pages = PresencePages(self.pages, self.held)
+        by_store: dict[str, list[HeardRecord]] = defaultdict(list)
+        for record in records:
+            self.frontier = max(self.frontier, 1000 * record.sighting.seconds)
+            if record.period.start * MINUTE_MILLIS < self.floor:
+                self.below += 1
+            else:
+                by_store[record.store].append(record)
+        for store in sorted(by_store):
+            yield from self._take_store(store, by_store[store], position, pages)
+        pages.write()
+
+    def _take_store(
+        self, store: str, records: Sequence[HeardRecord], position: int, pages: PresencePages
+    ) -> Iterator[WindowRow]:
+        kept = pages.store(store)
+        taken: dict[KeySpan, list[Sighting]] = {
+            KeySpan(one.start, one.end): [] for one in kept.periods
+        }
+        frontier, closed = kept.frontier, kept.closed
+        for record in records:
+            # By how far the store had come before the record, whatever lot it came in.
+            if record.period.start < closed or self._is_over(record.period, frontier):
+                self.late += 1
+                continue
+            taken.setdefault(record.period, []).append(record.sighting)
+            # Only then something more can be over.
+            if record.sighting.minute > frontier:
+                frontier = record.sighting.minute
+                over = (one.end for one in taken if self._is_over(one, frontier))
+                closed = max(closed, *over, NEVER)
+        # All that are kept, heard of or not: a store that has come further closes visits of each.
+        known = {KeySpan(one.start, one.end): one for one in kept.periods}
+        owns = {
+            period: self._period(store, known.get(period), kept.frontier, period, pages)
+            for period in sorted(taken)
+        }
+        starts = [own.take(taken[period], frontier) for period, own in owns.items()]
+        for start in sorted(set().union(*starts)):
+            yield from self._rows(store, start, list(owns.values()), position)
+        running = [one for one in owns if not self._is_over(one, frontier)]
+        left = []
+        for period, own in owns.items():
+            # What is over is kept as long as it has a part in the rows of what is not.
+            if any(period.overlaps(one) for one in running):
+                left.append(_kept_period(period, own))
+            else:
+                pages.forget(store, period)
+        pages.keep(store, KeptStore(frontier, left, closed))
+
+    def _is_over(self, period: KeySpan, frontier: int) -> bool:
+        return period.end + self.lateness // MINUTE_MILLIS <= frontier
+
+    def _period(
+        self,
+        store: str,
+        kept: KeptPeriod | None,
+        frontier: int,
+        period: KeySpan,
+        pages: PresencePages,
+    ) -> KeyPeriod:
+        own = KeyPeriod(
+            self.family.parts,
+            self.rules,
+            frontier=frontier,
+            devices=Devices(pages, store, period),
+        )
+        if kept is not None:
+            for row in kept.rows:
+                own.rows[row.start, row.mac_class] = _counted(own.parts, row.held)
+            for number, until in kept.waiting.items():
+                own.waiting[int.from_bytes(number)] = until
+        return own
+
+    def _rows(
+        self,
+        store: str,
+        start: int,
+        owns: Sequence[KeyPeriod],
+        position: int,
+    ) -> Iterator[WindowRow]:
+        """All rows of a window, of all periods that it lies in.
+
+        One that was not written with the others would be of an earlier state. Periods overlap
+        where a store's zone, or how long a key is kept, has changed.
+        """
+        at = start * MINUTE_MILLIS
+        for mac_class in CLASSES:
+            rows = [own.values((start, mac_class)) for own in owns]
+            columns = zip(self.family.parts, *rows, strict=True)
+            values = tuple(reduce(part.plus, held) for part, *held in columns)
+            yield WindowRow(store, at, (mac_class,), position, values)
+
+
+def _counted(
+    parts: Sequence[Part],
+    held: Mapping[str, Any],
+) -> dict[str, Any]:
+    """By part its value, or of what takes nothing back how often each number came."""
+    counted: dict[str, Any] = {}
+    for part in parts:
+        if part.name in held:
+            value = held[part.name]
+            counted[part.name] = part.read(value) if part.is_invertible else Counter(value)
+    return counted
+
+
+def _kept_period(period: KeySpan, own: KeyPeriod) -> KeptPeriod:
+    rows = [KeptRow(*row, held) for row, held in own.rows.items()]
+    waiting = {number.to_bytes(NUMBER_BYTES): until for number, until in own.waiting.items()}
+    return KeptPeriod(period.start, period.end, rows, waiting)

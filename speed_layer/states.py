@@ -1,0 +1,97 @@
+"""The state of a partition by the kind of its family, and its rows of a micro-batch's records."""
+
+from collections.abc import Iterator, MutableMapping
+from functools import lru_cache
+from typing import TypeAlias
+
+import msgspec
+import pyarrow as pa
+
+from speed_layer.prefix import NEVER, PageKey, Prefix, WindowRow
+from speed_layer.presence import HeardRecord, Presences
+from speed_layer.presence_pages import KeySpan
+from speed_layer.records import columns_of
+from tally.families import Family
+from tally.presence import Sighting
+from tally.visits import VisitRules
+
+PartitionState: TypeAlias = Prefix | Presences
+
+
+# Kept in the state by the order of its fields, as a window is (window.py).
+class Kept(msgspec.Struct, array_like=True):
+    """What is kept of a partition beside its pages.
+
+    Its frontier, which pages there are, by which definition they were made, and its floor.
+    """
+
+    frontier: int = NEVER
+    pages: list[PageKey] = []
+    definition: list[int] = []
+    floor: int = NEVER
+
+
+def state_of(
+    family: Family,
+    lateness: int,
+    kept: Kept,
+    pages: MutableMapping[PageKey, bytes],
+) -> PartitionState:
+    """The state of a partition; `lateness` in milliseconds.
+
+    That of another definition begins anew, and leaves what it held to the rebuild.
+    """
+    held = set(kept.pages)
+    state: PartitionState
+    if family.reading is None:
+        state = Prefix(lateness, pages, kept.frontier, held, floor=kept.floor)
+    else:
+        rules = VisitRules()
+        state = Presences(family, rules, lateness, pages, kept.frontier, held, floor=kept.floor)
+    if kept.definition != definition_of(family):
+        state.forget()
+    return state
+
+
+def kept_of(family: Family, state: PartitionState) -> Kept:
+    """What is to be kept of the state."""
+    return Kept(state.frontier, sorted(state.held), definition_of(family), state.floor)
+
+
+def rows_of(
+    family: Family,
+    state: PartitionState,
+    table: pa.Table,
+    position: int,
+) -> Iterator[WindowRow]:
+    """The rows that the records of a table (speed_layer.views.told()) change, window by window.
+
+    `position` is how far the partition was read, exclusive.
+    """
+    if not table.num_rows:
+        return iter(())
+    if isinstance(state, Prefix):
+        return state.take(columns_of(table, family))
+    return state.take(list(_heard(table)), position)
+
+
+def definition_of(family: Family) -> list[int]:
+    """What rows of a family are told apart by, when they are computed in another way."""
+    told = [family.epoch]
+    for one in family.raised:
+        told += [one.first.toordinal(), one.last.toordinal(), one.epoch]
+    return told
+
+
+def _heard(table: pa.Table) -> Iterator[HeardRecord]:
+    names = ("store_id", "device_hash", "mac_class", "at", "rssi_dbm", "period_start", "period_end")
+    columns = (table[name].to_pylist() for name in names)
+    for store, device, mac_class, at, dbm, start, end in zip(*columns, strict=True):
+        sighting = Sighting(_number(device), mac_class, at // 1000, dbm)
+        yield HeardRecord(store, KeySpan(start, end), sighting)
+
+
+# One device is heard many times.
+@lru_cache(100_000)
+def _number(digits: str) -> int:
+    return int(digits, 16)

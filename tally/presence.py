@@ -1,0 +1,209 @@
+"""What a store has heard in one key period, and what its windows hold by it.
+
+The state is a set: by device the minutes in which it was heard. What is counted is a reading of
+that set (tally/visits.py), and of how far the store has come: a presence counts once nothing can
+join it any more. So the rows after any sightings are those of the same sightings in another order,
+or all at once; only devices that were heard, or whose presence has closed since, are read anew.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+from tally.algebra.parts import Part, Value
+from tally.visit_parts import Device, MacClass, brought, window_of
+from tally.visits import MINUTE_SECONDS, MinuteSpan, VisitRules, presences
+
+# What is known of a device only rises: one that has joined the network once is no random probe.
+CLASSES: tuple[MacClass, ...] = ("random_probe", "random_associated", "fixed")
+# Start of a window in minutes since 1970 (UTC), and the class of the addresses.
+RowKey: TypeAlias = tuple[int, MacClass]
+NEVER = -(2**62)
+
+
+class Sighting(NamedTuple):
+    """A device heard by an access point: its number (128 bits), seconds since 1970 (UTC), dBm."""
+
+    number: int
+    mac_class: MacClass
+    seconds: int
+    dbm: int
+
+    @property
+    def minute(self) -> int:
+        """Minutes since 1970 (UTC)."""
+        return self.seconds // MINUTE_SECONDS
+
+
+@dataclass
+class HeardDevice:
+    """What is kept of one device: class of its address, minute to strongest signal in dBm."""
+
+    mac_class: MacClass = CLASSES[0]
+    minutes: dict[int, int] = field(default_factory=dict)
+
+    def hear(self, sighting: Sighting) -> None:
+        """Take one sighting, in whatever order, however often."""
+        minute, dbm = sighting.minute, sighting.dbm
+        self.minutes[minute] = max(dbm, self.minutes.get(minute, dbm))
+        self.mac_class = max(self.mac_class, sighting.mac_class, key=CLASSES.index)
+
+
+@dataclass
+class KeyPeriod:
+    """One store in one key period, whose family has these parts.
+
+    `open_at` are the opening hours of the period, None where they are not known; `frontier` is the
+    latest minute of any sighting so far. `rows` has by row and part its value, or of what takes
+    nothing back how often each number was brought; `waiting` by device the minute up to which a
+    presence of it may still be joined.
+    """
+
+    parts: Sequence[Part]
+    rules: VisitRules
+    open_at: Sequence[MinuteSpan] | None = None
+    frontier: int = NEVER
+    devices: MutableMapping[int, HeardDevice] = field(default_factory=dict)
+    rows: dict[RowKey, dict[str, Any]] = field(default_factory=dict)
+    waiting: dict[int, int] = field(default_factory=dict)
+
+    def take(self, sightings: Iterable[Sighting], reached: int = NEVER) -> set[int]:
+        """The windows of which the sightings may have changed a row, by their starts in minutes.
+
+        Also those that are as they were: who has read the same sightings in other lots may have
+        written there what was so for a moment only. `reached` is how far the store has come, where
+        other sightings than these say so.
+        """
+        heard: dict[int, list[Sighting]] = {}
+        before = self.frontier
+        self.frontier = max(self.frontier, reached)
+        for sighting in sightings:
+            heard.setdefault(sighting.number, []).append(sighting)
+            self.frontier = max(self.frontier, sighting.minute)
+        closed = [number for number, until in self.waiting.items() if until < self.frontier]
+        told: set[int] = set()
+        for number in dict.fromkeys((*heard, *closed)):
+            told |= self._move(number, heard.get(number, []), before)
+        return told
+
+    def values(self, row: RowKey) -> list[Value]:
+        """The value of each part; zeros of a row that was emptied again."""
+        held = self.rows.get(row, {})
+        return [_value(part, held.get(part.name)) for part in self.parts]
+
+    def _move(
+        self,
+        number: int,
+        heard: Sequence[Sighting],
+        before: int,
+    ) -> set[int]:
+        """Take back what the device had brought, and add what it brings now."""
+        device = self.devices.get(number) or HeardDevice()
+        had = list(self._brought(number, device, before))
+        told = {window_of(one.minute) for one in heard}
+        # Before and after: two presences may become one.
+        if heard:
+            told |= self._begins(device)
+        for sighting in heard:
+            device.hear(sighting)
+        if heard:
+            told |= self._begins(device)
+        # Kept anew and not only changed: where they are kept may be somewhere else.
+        self.devices[number] = device
+        has = list(self._brought(number, device, self.frontier))
+        self._wait(number, device)
+        if had == has:
+            return told
+        for row, more in has:
+            self._add(row, more)
+        for row, less in had:
+            self._take_back(row, less)
+        return told | {start for (start, _), _ in (*had, *has)}
+
+    def _begins(self, device: HeardDevice) -> set[int]:
+        """The windows that presences of the device are brought to, or would be."""
+        return {window_of(one.first) for one in presences(device.minutes, self.rules)}
+
+    def _brought(
+        self, number: int, device: HeardDevice, reached: int
+    ) -> Iterator[tuple[RowKey, dict[str, int]]]:
+        told = Device(number, device.mac_class)
+        for start, parts in brought(told, device.minutes, self.rules, self.open_at, reached):
+            yield (start, device.mac_class), parts
+
+    def _wait(self, number: int, device: HeardDevice) -> None:
+        ends = [one.last for one in presences(device.minutes, self.rules)]
+        until = max(ends, default=NEVER) + self.rules.gap_minutes
+        if until >= self.frontier:
+            self.waiting[number] = until
+        else:
+            self.waiting.pop(number, None)
+
+    def _add(self, row: RowKey, told: dict[str, int]) -> None:
+        held = self.rows.setdefault(row, {})
+        for part in self.parts:
+            if part.name not in told:
+                continue
+            number = told[part.name]
+            if part.is_invertible:
+                so_far = held.get(part.name, part.zero)
+                held[part.name] = part.plus(so_far, part.of((), [number]))
+            else:
+                held.setdefault(part.name, Counter())[number] += 1
+
+    def _take_back(self, row: RowKey, told: dict[str, int]) -> None:
+        held = self.rows[row]
+        for part in self.parts:
+            if part.name not in told:
+                continue
+            number = told[part.name]
+            if part.is_invertible:
+                one = part.of((), [number])
+                held[part.name] = part.minus(held[part.name], one)
+            else:
+                held[part.name] -= Counter({number: 1})
+
+
+class PeriodRow(NamedTuple):
+    """A row of a key period that is over: its window's device-minutes, and the value of each part.
+
+    Device-minutes are of all devices of the window, whatever class and signal: equal in all of its
+    rows.
+    """
+
+    key: RowKey
+    device_minutes: int
+    values: list[Value]
+
+
+def period_rows(
+    devices: Iterable[tuple[int, HeardDevice]],
+    parts: Sequence[Part],
+    rules: VisitRules,
+    open_at: Sequence[MinuteSpan] | None = None,
+) -> Iterator[PeriodRow]:
+    """The rows of a key period in which everything is closed: those of KeyPeriod at its end.
+
+    In order of their windows. Where a device was heard there is a row, also one of zeros.
+    """
+    told: dict[RowKey, defaultdict[str, list[int]]] = {}
+    heard: Counter[int] = Counter()
+    for number, device in devices:
+        own = Device(number, device.mac_class)
+        for start, count in Counter(map(window_of, device.minutes)).items():
+            heard[start] += count
+            told.setdefault((start, device.mac_class), defaultdict(list))
+        for start, more in brought(own, device.minutes, rules, open_at):
+            row = told[start, device.mac_class]
+            for name, value in more.items():
+                row[name].append(value)
+    for key, row in sorted(told.items()):
+        values = [part.of((), row[part.name]) for part in parts]
+        yield PeriodRow(key, heard[key[0]], values)
+
+
+def _value(part: Part, held: Any) -> Value:
+    if held is None:
+        return part.zero
+    return held if part.is_invertible else part.of((), list(held))

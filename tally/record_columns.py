@@ -1,0 +1,109 @@
+"""What of a canonical record can be counted, as columns of Spark.
+
+Any change of what they say needs a higher `epoch` in the sources' descriptors.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache, reduce
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tally.algebra.parts import MOST_PART
+from tally.families import MOST_TEXT_BYTES, Family, RecordFields
+from tally.key_periods import MOST_DAYS
+
+# Of the longest key period, with a day in reserve for clocks.
+_MOST_MINUTES = (MOST_DAYS + 1) * 24 * 60
+# The column of a field.
+Field = Callable[[str], Column]
+
+
+def names_of(kind: str, families: Sequence[Family]) -> list[str]:
+    """The `texts`, or `numbers`, that the rows of any of the families are made of, each once."""
+    return list(dict.fromkeys(name for one in families for name in getattr(one.fields, kind)))
+
+
+def readable(value: Column, family: Family) -> Column:
+    """Whether a canonical record can be counted.
+
+    It is JSON in UTF-8; identity, fingerprint, axes and an instant of the years 1 to 9999 are
+    there; so is every part, within bounds.
+
+    In:  value string (canonical JSON), or anything else: text, bytes that are no UTF-8, null.
+    Out: boolean, never null.
+    """
+    # exists(array(…)): each record is parsed once.
+    return is_utf8(value) & F.exists(
+        F.array(parsed_record(value, family)),
+        lambda event: _is_complete(family.fields, lambda name: event[name]),
+    )
+
+
+def parsed_record(value: Column | str, *families: Family) -> Column:
+    """The fields of a record, null where it has none.
+
+    In:  value string (canonical JSON), or anything else.
+    Out: struct of identity, texts (string), numbers (bigint) and repeat (boolean).
+    """
+    texts = ("store_id", "event_id", "happened_at", "fingerprint", *names_of("texts", families))
+    fields = [T.StructField(name, T.StringType()) for name in texts]
+    fields += [T.StructField(name, T.LongType()) for name in names_of("numbers", families)]
+    return F.from_json(
+        value,
+        T.StructType([*fields, T.StructField("repeat", T.BooleanType())]),
+    )
+
+
+def is_utf8(value: Column | str) -> Column:
+    """Whether it is text.
+
+    In:  value string, whatever its bytes.
+    Out: boolean, never null.
+    """
+    return F.coalesce(F.is_valid_utf8(value), F.lit(False))
+
+
+# A column is data, of no frame and no session; to build a large one is hundreds of calls into Java.
+@cache
+def are_complete(fields: RecordFields) -> Column:
+    """Whether the columns of these names can be counted, as readable().
+
+    In:  columns store_id, event_id, happened_at, fingerprint and the fields.
+    Out: boolean, never null.
+    """
+    return _is_complete(fields, F.col)
+
+
+def _is_complete(fields: RecordFields, field: Field) -> Column:
+    texts = [
+        F.octet_length(field(name)) <= MOST_TEXT_BYTES
+        for name in ("store_id", "event_id", "fingerprint", *fields.texts)
+    ]
+    numbers = [field(name).between(-MOST_PART, MOST_PART) for name in fields.numbers]
+    forms = [field(name).rlike(pattern) for name, pattern in fields.patterns]
+    if "period_start" in fields.numbers:
+        forms.append(_is_in_its_period(field))
+    in_calendar = F.year(instant_of(field("happened_at"))).between(1, 9999)
+    return F.coalesce(
+        reduce(Column.__and__, [in_calendar, *texts, *numbers, *forms]),
+        F.lit(False),
+    )
+
+
+def _is_in_its_period(field: Field) -> Column:
+    # A period without an end would be kept for ever.
+    minute = F.floor(F.unix_seconds(instant_of(field("happened_at"))) / 60)
+    start, end = field("period_start"), field("period_end")
+    return (start <= minute) & (minute < end) & (end <= start + _MOST_MINUTES)
+
+
+def instant_of(text: Column) -> Column:
+    """The instant of a text of RFC 3339.
+
+    In:  text string.
+    Out: timestamp (UTC), null where it is none.
+    """
+    # Of a bare time of day Spark would make an instant of today.
+    return F.when(text.like("____-__-__T%"), text.try_cast("timestamp"))

@@ -1,0 +1,109 @@
+"""What the minutes of a device bring to the windows of its store: visits, passes, stays.
+
+A visit is brought whole to the window in which it begins, its stay with it, so that a day is the
+merge of its quarter hours. All numbers are whole: two layers that hold the same minutes hold the
+same rows.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+from tally.algebra.parts import MOST_PART
+from tally.visits import (
+    MINUTE_SECONDS,
+    Heard,
+    MinuteSpan,
+    Presence,
+    VisitRules,
+    is_static,
+    presences,
+)
+from tally.windows import WINDOW_SECONDS
+
+# fixed: the maker's address. random_associated: a made-up one that stays while the phone is on the
+# network. random_probe: a made-up one of a phone that only looks for networks, another each time.
+MacClass: TypeAlias = Literal["fixed", "random_associated", "random_probe"]
+HASH_BITS = 128
+WINDOW_MINUTES = WINDOW_SECONDS // MINUTE_SECONDS
+
+
+class Brought(NamedTuple):
+    """What one device brings to a window: by part a whole number, an absent part nothing.
+
+    `start` is that of the window, in minutes since 1970 (UTC).
+    """
+
+    start: int
+    parts: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device in one key period: its hash, a number of 128 bits, and the kind of its address."""
+
+    number: int
+    mac_class: MacClass
+
+    @property
+    def digest(self) -> int:
+        """Evenly spread from 0 to MOST_PART, as a sketch of uniques takes it."""
+        return self.number * MOST_PART >> HASH_BITS
+
+
+def brought(
+    device: Device,
+    minutes: Heard,
+    rules: VisitRules,
+    open_at: Sequence[MinuteSpan] | None = None,
+    closed_before: int | None = None,
+) -> list[Brought]:
+    """What the device brings, window by window; nothing if it is static.
+
+    `open_at` as is_static(). A presence counts once nothing can join it any more: `closed_before`
+    is the minute up to which that is known of the store, None where all is (a key period that is
+    over).
+    """
+    found = presences(minutes, rules)
+    if is_static(found, rules, open_at):
+        return []
+    if device.mac_class == "random_probe":
+        # Each burst has another address: how many were heard, never people.
+        found = []
+    closed = found if closed_before is None else _closed(found, rules, closed_before)
+    return [*_of_minutes(minutes, rules), *_of_presences(device, closed, rules)]
+
+
+def _closed(found: Sequence[Presence], rules: VisitRules, before: int) -> list[Presence]:
+    return [one for one in found if one.last + rules.gap_minutes < before]
+
+
+def _of_minutes(minutes: Heard, rules: VisitRules) -> Iterator[Brought]:
+    near = (minute for minute, dbm in minutes.items() if dbm >= rules.stay_dbm)
+    for start, count in Counter(map(window_of, near)).items():
+        yield Brought(start, {"device_minutes": count, "device_windows": 1})
+
+
+def _of_presences(
+    device: Device, found: Sequence[Presence], rules: VisitRules
+) -> Iterator[Brought]:
+    for one in found:
+        if not one.is_visit:
+            yield Brought(window_of(one.first), {"passes": 1})
+            continue
+        yield Brought(
+            window_of(one.first),
+            {
+                "visits": 1,
+                "bounces": int(one.minutes < rules.bounce_minutes),
+                "stay_seconds": one.minutes * MINUTE_SECONDS,
+                "stay_minutes": one.minutes,
+                "visitors": device.digest,
+            },
+        )
+
+
+def window_of(minute: int) -> int:
+    """The minute (since 1970, UTC) in which the window of a minute begins."""
+    return minute - minute % WINDOW_MINUTES

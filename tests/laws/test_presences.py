@@ -1,0 +1,184 @@
+"""The rows of a partition of sightings are a function of its records in their order: of no cut into
+micro-batches, of no restart."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from speed_layer.presence import MINUTE_MILLIS, HeardRecord, Presences
+from speed_layer.presence_pages import KeySpan
+from tally.families import Family
+from tally.kinds.derived import DERIVED
+from tally.presence import CLASSES, NEVER, KeyPeriod, Sighting
+from tests.laws.test_presence import PARTS, RULES
+
+FAMILY = Family("wifi", ("mac_class",), PARTS, epoch=1, kind=DERIVED)
+# Minutes: key periods of a store, and how long they take sightings after their end.
+LENGTH, LATENESS = 60, 30
+Rows = dict[tuple[str, int, str], tuple[Any, ...]]
+
+
+def _record(store: str, sighting: Sighting, length: int) -> HeardRecord:
+    begin = sighting.minute - sighting.minute % length
+    return HeardRecord(store, KeySpan(begin, begin + length), sighting)
+
+
+sightings = st.builds(
+    lambda device, mac_class, minute, dbm: Sighting(
+        device << 100 | device, mac_class, 60 * minute, dbm
+    ),
+    st.integers(0, 3),
+    st.sampled_from(CLASSES),
+    st.integers(0, 200),
+    st.integers(-88, -75),
+)
+heard = st.builds(
+    _record,
+    st.sampled_from(["367", "406"]),
+    sightings,
+    # A setting that has changed: periods that overlap, and such as begin together.
+    st.sampled_from([LENGTH, LENGTH, 40, 2 * LENGTH]),
+)
+logs = st.lists(heard, max_size=40)
+
+
+def written(log: Sequence[HeardRecord], cuts: Sequence[int]) -> Iterator[tuple[Presences, Rows]]:
+    """The state after each micro-batch, and the rows that it tells; begun again from what is kept
+    after each cut."""
+    state = Presences(FAMILY, RULES, LATENESS * MINUTE_MILLIS, {})
+    bounds = sorted({0, len(log), *(cut for cut in cuts if cut < len(log))})
+    for begin, end in pairwise(bounds):
+        kept = dict(state.pages), state.frontier, set(state.held)
+        state = Presences(FAMILY, RULES, LATENESS * MINUTE_MILLIS, *kept)
+        told = list(state.take(log[begin:end], end))
+        yield state, {(row.store, row.start, row.axes[0]): row.parts for row in told}
+
+
+def taken(log: Sequence[HeardRecord], cuts: Sequence[int]) -> tuple[Rows, int, Presences]:
+    """The last row told of each window, how many records were late, and the state."""
+    state = Presences(FAMILY, RULES, LATENESS * MINUTE_MILLIS, {})
+    rows: Rows = {}
+    late = 0
+    for state, told in written(log, cuts):
+        rows |= told
+        late += state.late
+    return rows, late, state
+
+
+def by_the_rule(log: Sequence[HeardRecord]) -> tuple[Rows, int]:
+    """Every window's row, read at once from the sightings that came in time."""
+    frontier: dict[str, int] = defaultdict(lambda: NEVER)
+    accepted: dict[tuple[str, KeySpan], list[Sighting]] = defaultdict(list)
+    late = 0
+    for one in log:
+        reached = frontier[one.store]
+        own = (span for store, span in accepted if store == one.store)
+        over = [span for span in own if span.end + LATENESS <= reached]
+        if one.period.end + LATENESS <= reached or any(
+            one.period.start < span.end for span in over
+        ):
+            late += 1
+            continue
+        accepted[one.store, one.period].append(one.sighting)
+        frontier[one.store] = max(reached, one.sighting.minute)
+    rows: Rows = {}
+    for (store, _), of_period in accepted.items():
+        period = KeyPeriod(PARTS, RULES)
+        period.take(of_period, frontier[store])
+        for start, mac_class in period.rows:
+            key = store, start * MINUTE_MILLIS, mac_class
+            values = period.values((start, mac_class))
+            so_far = rows.get(key, tuple(part.zero for part in PARTS))
+            columns = zip(PARTS, so_far, values, strict=True)
+            rows[key] = tuple(part.plus(one, other) for part, one, other in columns)
+    return rows, late
+
+
+def holding(rows: Rows) -> Rows:
+    zeros = tuple(part.zero for part in PARTS)
+    return {key: row for key, row in rows.items() if row != zeros}
+
+
+@given(logs, st.lists(st.integers(0, 40), max_size=8))
+def test_rows_and_late_records_are_those_of_the_rule_for_any_cut(
+    log: list[HeardRecord], cuts: list[int]
+) -> None:
+    rows, late, _ = taken(log, cuts)
+
+    expected, expected_late = by_the_rule(log)
+    assert (holding(rows), late) == (holding(expected), expected_late)
+
+
+# The device turns out to be on the network: the first writer had counted it as a probe.
+@example(
+    [
+        _record("367", Sighting(1, "random_probe", 0, -75), LENGTH),
+        _record("367", Sighting(1, "random_associated", 60, -75), LENGTH),
+    ],
+    [1],
+    [],
+)
+@given(logs, st.lists(st.integers(0, 40), max_size=8), st.lists(st.integers(0, 40), max_size=8))
+def test_a_writer_that_ended_leaves_nothing_that_its_successor_s_other_cuts_do_not_mend(
+    log: list[HeardRecord], cuts: list[int], other_cuts: list[int]
+) -> None:
+    """By position, as in the table: one that ended anywhere, and one that begins at the first
+    record again and reads to the end."""
+    ended = log[: max(cuts, default=0)]
+    table: dict[tuple[str, int, str], tuple[int, tuple[Any, ...]]] = {}
+    for read, some in ((ended, cuts), (log, other_cuts)):
+        bounds = sorted({len(read), *(cut for cut in some if 0 < cut < len(read))})
+        for end, (_, told) in zip(bounds, written(read, some), strict=False):
+            for key, parts in told.items():
+                table[key] = max(table.get(key, (-1, parts)), (end, parts), key=lambda one: one[0])
+
+    rows = {key: parts for key, (_, parts) in table.items()}
+    assert holding(rows) == holding(by_the_rule(log)[0])
+
+
+@given(logs, st.lists(st.integers(0, 40), max_size=8))
+def test_only_periods_that_may_still_change_are_kept(
+    log: list[HeardRecord], cuts: list[int]
+) -> None:
+    alone = [one for one in log if one.store == "367"]
+    _, _, state = taken(alone, cuts)
+
+    accepted, frontier = set[KeySpan](), NEVER
+    for one in alone:
+        over = [span for span in accepted if span.end + LATENESS <= frontier]
+        is_late = any(one.period.start < span.end for span in over)
+        if one.period.end + LATENESS > frontier and not is_late:
+            accepted.add(one.period)
+            frontier = max(frontier, one.sighting.minute)
+    running = [span for span in accepted if span.end + LATENESS > frontier]
+    living = {one.key for one in accepted if any(one.overlaps(other) for other in running)}
+    assert {*state.pages} == state.held
+    assert {key for key, number in state.held if number >= 0} == living
+
+
+@given(logs)
+def test_one_store_s_clock_changes_nothing_of_another_s(log: list[HeardRecord]) -> None:
+    alone = [one for one in log if one.store == "367"]
+
+    together = {key: row for key, row in taken(log, [])[0].items() if key[0] == "367"}
+
+    assert holding(together) == holding(taken(alone, [])[0])
+
+
+@given(logs, st.integers(0, 40))
+def test_state_of_another_computation_leaves_its_periods_alone_and_reads_the_next_ones_whole(
+    log: list[HeardRecord], position: int
+) -> None:
+    state = taken(log[:position], [])[2]
+    state.forget()
+    told = list(state.take(log[position:], len(log)))
+
+    later = [one for one in log if one.period.start * MINUTE_MILLIS >= state.floor]
+    whole = holding(by_the_rule(later)[0])
+    rows = {(row.store, row.start, row.axes[0]): row.parts for row in told}
+    assert holding(rows) == whole
+    assert all(one in log[position:] for one in later)

@@ -1,0 +1,128 @@
+"""What sightings add up to, in plain integers: nothing of Tally takes part.
+
+The rules are those of docs/wifi.md, with their defaults.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+ENTER_DBM, STAY_DBM = -80, -85
+GAP, LEAST_STAY, BOUNCE, STATIC = 15, 2, 5, 240
+CLASSES = ("random_probe", "random_associated", "fixed")
+# Store, start of the quarter hour in UTC, class of the addresses.
+VisitCell = tuple[str, datetime, str]
+
+
+class PlainSighting(NamedTuple):
+    """A sighting as it is told; `period` is whatever names its key period."""
+
+    store: str
+    period: Any
+    device: str
+    mac_class: str
+    at: datetime
+    dbm: int
+
+
+class PlainVisit(NamedTuple):
+    """Minutes since 1970 (UTC), first to last inclusive."""
+
+    first: int
+    last: int
+
+
+class PlainCell(NamedTuple):
+    """What a quarter hour holds."""
+
+    visits: int
+    passes: int
+    bounces: int
+    stay_seconds: int
+    device_minutes: int
+    device_windows: int
+    visitors: int
+
+
+def visit_cells(
+    sightings: Iterable[PlainSighting], reached: Mapping[str, datetime] | None = None
+) -> dict[VisitCell, PlainCell]:
+    """The cells that are not all zero.
+
+    `reached` is how far each store has come, where its last visits may still be prolonged.
+    """
+    devices: dict[tuple[Any, ...], list[PlainSighting]] = defaultdict(list)
+    for one in sightings:
+        devices[one.store, one.period, one.device].append(one)
+    counts: dict[VisitCell, Counter[str]] = defaultdict(Counter)
+    people: dict[VisitCell, set[tuple[Any, ...]]] = defaultdict(set)
+    for key, told in devices.items():
+        store = key[0]
+        mac_class = max((one.mac_class for one in told), key=CLASSES.index)
+        minutes: dict[int, int] = {}
+        for one in told:
+            minute = int(one.at.timestamp()) // 60
+            minutes[minute] = max(one.dbm, minutes.get(minute, -999))
+        stretches = _stretches(minutes)
+        visits = [visit for stretch in stretches if (visit := _visit(minutes, stretch))]
+        if sum(visit.last - visit.first + 1 for visit in visits) >= STATIC:
+            continue
+        windows = set()
+        for minute, dbm in minutes.items():
+            if dbm >= STAY_DBM:
+                cell = _cell(store, minute, mac_class)
+                counts[cell]["device_minutes"] += 1
+                windows.add(cell)
+        for cell in windows:
+            counts[cell]["device_windows"] += 1
+        if mac_class == "random_probe":
+            continue
+        for stretch in stretches:
+            end = datetime.fromtimestamp(60 * (stretch[-1] + GAP), UTC)
+            if reached is not None and not end < _whole_minute(reached[store]):
+                continue
+            visit = _visit(minutes, stretch)
+            if visit is None:
+                counts[_cell(store, stretch[0], mac_class)]["passes"] += 1
+                continue
+            long = visit.last - visit.first + 1
+            cell = _cell(store, visit.first, mac_class)
+            people[cell].add(key)
+            counts[cell]["visits"] += 1
+            counts[cell]["stay_seconds"] += 60 * long
+            counts[cell]["bounces"] += long < BOUNCE
+    return {
+        cell: PlainCell._make(
+            [*(found[name] for name in PlainCell._fields[:-1]), len(people[cell])]
+        )
+        for cell, found in counts.items()
+    }
+
+
+def _stretches(minutes: Mapping[int, int]) -> list[list[int]]:
+    found: list[list[int]] = []
+    for minute in sorted(minutes):
+        if minutes[minute] < STAY_DBM:
+            continue
+        if found and minute <= found[-1][-1] + GAP:
+            found[-1].append(minute)
+        else:
+            found.append([minute])
+    return found
+
+
+def _visit(minutes: Mapping[int, int], stretch: list[int]) -> PlainVisit | None:
+    for first in stretch:
+        if minutes[first] >= ENTER_DBM:
+            last = stretch[-1]
+            return PlainVisit(first, last) if last - first + 1 >= LEAST_STAY else None
+    return None
+
+
+def _cell(store: str, minute: int, mac_class: str) -> VisitCell:
+    return store, datetime.fromtimestamp(900 * (minute // 15), UTC), mac_class
+
+
+def _whole_minute(instant: datetime) -> datetime:
+    return instant - timedelta(seconds=instant.second, microseconds=instant.microsecond)

@@ -1,0 +1,43 @@
+"""Bodies of people who do not know the secret, made to keep the gateway busy."""
+
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from ingest.contract.arrival import Rules
+from ingest.contract.vendor import VendorBody
+from ingest.sources.wifi.vendors import meraki
+from tally.errors import Forbidden, RejectedEvent
+from tally.settings import Settings
+
+NOW = datetime(2026, 3, 2, 10, 1, tzinfo=UTC)
+SIZE = 2**18
+BOMBS = {
+    "quotes that never end": b'NaN"' + b'\\"' * SIZE,
+    "quotes alone": b'NaN"' + b'"' * SIZE,
+    "a string that never ends": b'NaN"' + b"x" * SIZE,
+    "backslashes": b'NaN"' + b"\\" * SIZE,
+    "words": b"NaN " * (SIZE // 4),
+}
+
+
+@pytest.mark.parametrize("body", BOMBS.values(), ids=BOMBS)
+def test_who_does_not_know_the_secret_costs_little(body: bytes) -> None:
+    begun = time.process_time()
+
+    with pytest.raises((RejectedEvent, Forbidden)):
+        list(meraki.messages(VendorBody(body, NOW, Rules.of(Settings()))))
+
+    # It takes some milliseconds; what grows with the square took minutes.
+    assert time.process_time() - begun < 1
+
+
+def test_the_word_in_a_string_stays() -> None:
+    body = b'{"secret":"NaN \\" NaN","version":NaN}'
+
+    with pytest.raises(Forbidden):
+        list(meraki.messages(VendorBody(body, NOW, Rules.of(Settings()))))
+    assert (
+        meraki._NOT_A_NUMBER.sub(meraki._null, body) == b'{"secret":"NaN \\" NaN","version":null}'
+    )

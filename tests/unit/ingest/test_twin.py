@@ -1,0 +1,155 @@
+"""The store twin: any store and day by itself, and what the way to Kafka does to its messages."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from ingest.contract.arrival import Arrival, Rules
+from ingest.sources.registry import conversion_of
+from ingest.twin.__main__ import TwinDays, send
+from ingest.twin.people import people_of
+from ingest.twin.plan import TwinStore
+from ingest.twin.sensors import SensorMessage, messages_of
+from ingest.twin.transport import OnItsWay, Outage, Transport, arrivals, with_clock
+from ingest.twin.truth import DayTruth, day_truth, write_truth
+from schemas import loader
+from tally.settings import Settings
+
+SEED = 12
+MONDAY, TUESDAY = date(2026, 3, 2), date(2026, 3, 3)
+STORE = TwinStore("twin-1", passers=300)
+TEN = datetime(2026, 3, 2, 10, tzinfo=UTC).timestamp()
+HOUR = 3600
+
+
+def made(*days: date, store: TwinStore = STORE, seed: int = SEED) -> list[SensorMessage]:
+    return [
+        message
+        for day in days
+        for message in messages_of(store, day, seed, people_of(store, day, seed))
+    ]
+
+
+def on_their_way(messages: list[SensorMessage], *outages: Outage) -> list[OnItsWay]:
+    return arrivals(messages, Transport(outages=outages), SEED, STORE.store_id)
+
+
+def test_a_day_made_by_itself_is_that_day_of_any_other_run() -> None:
+    alone, among = made(TUESDAY), made(MONDAY, TUESDAY)
+
+    assert alone and alone == among[-len(alone) :]
+    both = {(one.send_at, one.message) for one in on_their_way(among)}
+    assert {(one.send_at, one.message) for one in on_their_way(alone)} <= both
+    assert made(TUESDAY, seed=SEED + 1) != alone
+
+
+def test_no_two_messages_are_one_event() -> None:
+    identities = Counter(message.identity for message in made(MONDAY, TUESDAY))
+
+    assert max(identities.values()) == 1
+    assert {name.partition("/")[0] for name in identities} == {"traffic", "wifi", "pos"}
+
+
+def test_tills_count_on_without_a_hole() -> None:
+    receipts = [json.loads(one.body) for one in made(MONDAY) if one.source == "pos"]
+
+    for till in {one["vendor_fiscal_module"] for one in receipts}:
+        own = [one["transaction_id"] for one in receipts if one["vendor_fiscal_module"] == till]
+        assert sorted(own) == list(range(min(own), min(own) + len(own)))
+
+
+def test_every_message_keeps_its_contract() -> None:
+    sources = loader.own_sources().values()
+    checks = {source.path.rpartition("/")[2]: conversion_of(source) for source in sources}
+    arrival = Arrival(datetime(2026, 3, 3, 1, tzinfo=UTC), 0, 0)
+    rules = Rules.of(Settings())
+
+    for message in made(MONDAY):
+        event = msgspec.to_builtins(checks[message.source](message.body, arrival, rules))
+        assert event["store_id"] == STORE.store_id
+
+
+def test_nothing_is_told_before_it_is_over() -> None:
+    for one in on_their_way(made(MONDAY)):
+        assert one.send_at >= one.message.ready_at >= one.message.at
+
+
+def test_what_an_outage_held_up_comes_at_its_end_and_once_more() -> None:
+    first, second = (TEN, TEN + HOUR), (TEN + HOUR, TEN + 2 * HOUR)
+    outages = (Outage(STORE.store_id, *span) for span in (first, second))
+
+    found = on_their_way(made(MONDAY), *outages)
+
+    assert not [one for one in found if TEN <= one.send_at < TEN + 2 * HOUR]
+    times = Counter(one.message.identity for one in found)
+    held_up = [one.message for one in found if TEN + 60 < one.message.ready_at < TEN + HOUR]
+    assert held_up and all(times[message.identity] == 2 for message in held_up)
+    assert sorted(times) == sorted(one.identity for one in made(MONDAY))
+
+
+@pytest.mark.parametrize("fast", [timedelta(days=1), timedelta(weeks=-1)])
+def test_a_wrong_clock_moves_what_is_told_and_nothing_else(fast: timedelta) -> None:
+    (message, *_) = made(MONDAY)
+    told, shown = json.loads(message.body), json.loads(with_clock(message, fast).body)
+
+    at, wrong = (datetime.fromisoformat(one.pop("happened_at")) for one in (told, shown))
+    assert (wrong - at, shown) == (fast, told)
+
+
+class Recorder:
+    """A channel that keeps what it is given, in lots as they are settled."""
+
+    def __init__(self) -> None:
+        self.lots: list[list[bytes]] = [[]]
+
+    def send(self, _key: str, value: bytes) -> None:
+        self.lots[-1].append(value)
+
+    def settle(self) -> None:
+        self.lots.append([])
+
+
+def test_what_arrives_within_a_span_is_sent_second_by_second() -> None:
+    twin = TwinDays([STORE, replace(STORE, store_id="twin-2")], [MONDAY], SEED, Transport())
+
+    found = twin.arrivals(TEN, TEN + HOUR)
+    channels = {name: Recorder() for name in ("pos", "traffic", "wifi")}
+    sent = send(found, channels, as_it_happens=False)
+
+    assert [one.send_at for one in found] == sorted(one.send_at for one in found)
+    assert all(TEN <= one.send_at < TEN + HOUR for one in found)
+    assert sent.total() == len(found) > 100
+    seconds = len({int(one.send_at) for one in found})
+    for source, channel in channels.items():
+        own = [one.message.body for one in found if one.message.source == source]
+        assert [body for lot in channel.lots for body in lot] == own
+        assert len(channel.lots) == seconds + 1
+
+
+def test_truth_ledger_holds_everybody_and_nobody_s_phone(tmp_path: Path) -> None:
+    people = people_of(STORE, MONDAY, SEED)
+
+    told = write_truth(tmp_path, STORE, MONDAY, people)
+
+    kept = json.loads((tmp_path / "twin-1-2026-03-02.json").read_text("utf-8"))
+    assert (told.visitors, told.passers) == (
+        sum(one["is_visitor"] for one in kept["people"]),
+        sum(not one["is_visitor"] for one in kept["people"]),
+    )
+    assert told.visitors + told.passers == len(people) == len(kept["people"])
+    assert 0 < told.heard < told.visitors and 0 < told.buyers < told.groups
+    text = (tmp_path / "twin-1-2026-03-02.json").read_text("utf-8")
+    assert not any(one.phone and one.phone.address.hex() in text for one in people)
+
+
+def test_a_day_on_which_nobody_came_has_no_mean() -> None:
+    assert day_truth([])._asdict() == dict.fromkeys(DayTruth._fields[:4], 0) | {
+        "stay_seconds": None,
+        "heard": 0,
+        "heard_stay_seconds": None,
+    }
