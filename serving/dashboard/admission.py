@@ -10,8 +10,9 @@ from nicegui import Client
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-# A page costs about 0.1 s to make and 0.7 MB to keep: half of the loop's time, and 140 MB.
-PAGES_A_SECOND = 5.0
+# A store's page of 28 days costs over half a second of the processor, most of it beside the loop,
+# and 1 MB to keep.
+PAGES_A_SECOND = 2.0
 MOST_AT_ONCE = 20
 MOST_KEPT = 200
 # A browser opens its socket within seconds; a page without one is a stranger's.

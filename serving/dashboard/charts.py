@@ -34,7 +34,7 @@ def revenue_by_day(figures: Figures, zone: str) -> Options:
     speed = [_major(day.speed, figures.currency) for day in figures.days]
     missing = [1 if day.is_missing else None for day in figures.days]
     return {
-        **_common(),
+        **common(),
         "legend": {
             "top": 0,
             "left": 0,
@@ -48,7 +48,7 @@ def revenue_by_day(figures: Figures, zone: str) -> Options:
         "xAxis": {
             "type": "category",
             "data": days,
-            **_named(f"day ({zone})", 30),
+            **named(f"day ({zone})", 30),
             "axisLabel": {"color": QUIET, "hideOverlap": True, "fontSize": 11},
             "axisTick": {"show": False},
             "axisLine": {"lineStyle": {"color": LINE}},
@@ -94,6 +94,19 @@ def receipts_by_hour_of_week(figures: Figures) -> Options:
         if value is not None
     ]
     most = max((cell[2] or 0 for cell in cells), default=0)
+    return heat_map(cells, "mean receipts an hour", most, f"{most:g} receipts an hour")
+
+
+def heat_map(
+    cells: list[list[Any]],
+    name: str,
+    most: float,
+    most_text: str,
+) -> Options:
+    """Heat map of [hour, weekday, value]: hours across, weekdays down from Monday.
+
+    `most` is the value of the darkest colour, `most_text` what stands beside it.
+    """
     axis = {
         "type": "category",
         "splitArea": {"show": False},
@@ -101,13 +114,13 @@ def receipts_by_hour_of_week(figures: Figures) -> Options:
         "axisLine": {"show": False},
     }
     return {
-        **_common(),
+        **common(),
         "grid": {"left": 8, "right": 12, "top": 12, "bottom": 78, "containLabel": True},
         "tooltip": {"confine": True},
         "xAxis": {
             **axis,
             "data": [f"{hour:02d}" for hour in range(HOURS)],
-            **_named("hour of the day", 28),
+            **named("hour of the day", 28),
             "axisLabel": {"color": QUIET, "interval": 2},
         },
         "yAxis": {
@@ -116,11 +129,11 @@ def receipts_by_hour_of_week(figures: Figures) -> Options:
             "inverse": True,
             "axisLabel": {"color": QUIET},
         },
-        "visualMap": _legend(most),
+        "visualMap": _legend(most, most_text),
         "series": [
             {
                 "type": "heatmap",
-                "name": "mean receipts an hour",
+                "name": name,
                 "data": cells,
                 "itemStyle": {"borderColor": "#fff", "borderWidth": 2},
                 "emphasis": {"itemStyle": {"borderColor": INK}},
@@ -129,13 +142,13 @@ def receipts_by_hour_of_week(figures: Figures) -> Options:
     }
 
 
-def _named(name: str, gap: int) -> Options:
+def named(name: str, gap: int) -> Options:
     """The name of an axis, in the middle of it."""
     style = {"color": QUIET}
     return {"name": name, "nameLocation": "middle", "nameGap": gap, "nameTextStyle": style}
 
 
-def _legend(most: float) -> Options:
+def _legend(most: float, most_text: str) -> Options:
     """What the colours of the heat map stand for."""
     return {
         "min": 0,
@@ -146,7 +159,7 @@ def _legend(most: float) -> Options:
         "left": "center",
         "bottom": 0,
         "precision": 1,
-        "text": [f"{most:g} receipts an hour", "0"],
+        "text": [most_text, "0"],
         "inRange": {"color": HEAT},
         "textStyle": {"color": QUIET},
         "itemWidth": 12,
@@ -176,7 +189,8 @@ def _major(minor: int | None, currency: str) -> float | None:
     return None if minor is None else minor / 10 ** minor_digits(currency)
 
 
-def _common() -> Options:
+def common() -> Options:
+    """What all charts share: no motion, the page's letters, a description for who cannot see."""
     return {
         "animation": False,
         "textStyle": {"fontFamily": "inherit", "color": INK},

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from serving.query import catalogue, cells
 from serving.query.formulas import MetricValue
+from serving.reports.comparison import change_percent
 from tally.families import CURRENCY
 
 HOURS, WEEKDAYS = 24, 7
@@ -178,16 +179,6 @@ def main_currency(found: Sequence[cells.Cell], default: str) -> str:
 
 def _currencies(found: Sequence[cells.Cell]) -> set[str]:
     return cells.values_seen(found, catalogue.metric("revenue").families, CURRENCY)
-
-
-def change_percent(value: MetricValue, previous: MetricValue) -> float | None:
-    """100 (value - previous) / previous, 1 decimal.
-
-    None if previous is 0 or either is not known.
-    """
-    if value is None or not previous:
-        return None
-    return round(100 * (value - previous) / previous, 1)
 
 
 def _card(metric_id: str, now: Stretch, compared: Compared, currency: str) -> Card:

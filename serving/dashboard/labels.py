@@ -30,10 +30,15 @@ def value_text(card: Card, currency: str) -> str:
     if card.value is None:
         return NOTHING
     if card.metric in MONEY:
-        # Major units are made for the eye alone: what is summed up and compared are minor ones.
-        digits = minor_digits(currency)
-        return f"{card.value / 10**digits:,.{digits}f}"
+        return money_text(card.value, currency)
     return f"{card.value:,.3f}".rstrip("0").rstrip(".")
+
+
+def money_text(minor: float, currency: str) -> str:
+    """Minor units as major ones, with as many decimals as the currency has."""
+    # For the eye alone: what is summed up and compared are minor units.
+    digits = minor_digits(currency)
+    return f"{minor / 10**digits:,.{digits}f}"
 
 
 def unit_text(card: Card, currency: str) -> str:
@@ -60,10 +65,23 @@ def change_text(card: Card, period: Period, compared_quarters: int | None = None
     against = (
         days if compared_quarters is None else f"the same {_duration(compared_quarters)} of {days}"
     )
-    if card.change_percent == 0:
-        return f"unchanged vs {against}"
-    sign = "▲" if card.change_percent > 0 else "▼"
-    return f"{sign} {abs(card.change_percent):,.1f} % vs {against}"
+    return f"{signed_text(card.change_percent)} vs {against}"
+
+
+def signed_text(percent: float) -> str:
+    """A change with a sign that does not hang on a colour.
+
+    >>> signed_text(-12.5), signed_text(0.0)
+    ('▼ 12.5 %', 'unchanged')
+    """
+    if percent == 0:
+        return "unchanged"
+    return f"{'▲' if percent > 0 else '▼'} {abs(percent):,.1f} %"
+
+
+def span_text(period: Period) -> str:
+    """The first and the last day of a period."""
+    return f"{period.first:%a %-d %b %Y} to {period.last:%a %-d %b %Y}"
 
 
 def _duration(quarters: int) -> str:

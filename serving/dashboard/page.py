@@ -1,31 +1,40 @@
-"""The page: its store and period are in the address.
+"""The pages: store, report and period are in the address.
 
 So a view can be shared and the back button works.
 """
 
-from collections.abc import Callable
-from html import escape
+from dataclasses import dataclass
 from http import HTTPStatus
-from pathlib import Path
-from urllib.parse import urlencode
 
-import structlog
 from fastapi import FastAPI, HTTPException, Request
 from nicegui import ui
 from starlette.routing import Match
 
-from serving.dashboard import charts, labels
+from schemas import loader
+from serving.dashboard.addresses import store_address
 from serving.dashboard.admission import Admission
-from serving.dashboard.figures import Figures
-from serving.dashboard.period import LENGTHS, Period, period_of
-from serving.dashboard.source import FigureSource, StoreChoice
+from serving.dashboard.frame import (
+    Frame,
+    begin,
+    html,
+    log_unreachable,
+    say,
+    say_unreachable,
+    show_frame,
+)
+from serving.dashboard.overview_page import show_overview
+from serving.dashboard.period import Period, period_of
+from serving.dashboard.report_page import report_links, show_report
+from serving.dashboard.source import FigureSource, StoreChoice, newest_day
+from serving.dashboard.store_page import show_store
 from serving.merge.views import ViewReader
 from tally.errors import ViewsUnreachable
 from tally.settings import Settings
 
-log = structlog.get_logger()
-STYLE = (Path(__file__).parent / "style.css").read_text("utf-8")
-REFRESH_SECONDS = 30.0
+# Three months of a large store on a busy machine are made by then; NiceGUI gives up after three
+# seconds.
+MOST_SECONDS = 30.0
+_NAME = "<h1 class='t-name'>Tally</h1>"
 # NiceGUI's page starts by an inline script and compiles its components' templates in the browser:
 # without these two it stays empty.
 POLICY = (
@@ -35,13 +44,38 @@ POLICY = (
 )
 
 
+@dataclass(frozen=True)
+class PageQuestion:
+    """What an address names, as somebody wrote it; empty where it names nothing."""
+
+    store: str
+    days: str
+    until: str
+
+
 def mount(app: FastAPI, settings: Settings, views: ViewReader) -> None:
-    """Adds the page at `/`, and below it the files that it loads."""
+    """Adds the pages at `/`, `/stores` and `/report/{id}`, and below them the files they load."""
     source = FigureSource(settings, views)
 
-    @ui.page("/", title="Tally", language="en-US")
-    async def dashboard(store: str = "", days: str = "", until: str = "") -> None:
-        await show(source, store, days, until)
+    @ui.page("/", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
+    async def store_page(store: str = "", days: str = "", until: str = "") -> None:
+        with ui.element("div").classes("t-page"):
+            await _store_page(source, PageQuestion(store, days, until))
+
+    @ui.page("/report/{report_id}", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
+    async def report_page(
+        report_id: str,
+        store: str = "",
+        days: str = "",
+        until: str = "",
+    ) -> None:
+        with ui.element("div").classes("t-page"):
+            await _report_page(source, report_id, PageQuestion(store, days, until))
+
+    @ui.page("/stores", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
+    async def overview_page(days: str = "", until: str = "", page: str = "") -> None:
+        with ui.element("div").classes("t-page"):
+            await _overview_page(source, PageQuestion("", days, until), page)
 
     # Ahead of the page, which takes every path that is left.
     _keep_api_errors(app)
@@ -70,164 +104,76 @@ def _keep_api_errors(app: FastAPI) -> None:
         )
 
 
-async def show(source: FigureSource, store: str, days: str, until: str) -> None:
-    """The whole page of one store and period, or why there is nothing to show."""
-    ui.add_css(STYLE)
-    ui.colors(primary=charts.BATCH)
-    with ui.element("main").classes("t-page"):
-        try:
-            stores = await source.stores()
-        except ViewsUnreachable as error:
-            _say_unreachable(error)
-            return
-        if not stores:
-            _say(
-                "No store has sent anything yet",
-                "Receipts show here seconds after they arrive; try `tally replay`.",
-                retry=True,
-            )
-            return
-        await _show_store(source, stores, (store, days, until))
+async def _store_page(source: FigureSource, asked: PageQuestion) -> None:
+    stores = await _stores(source)
+    chosen = _chosen(stores, asked)
+    if chosen is not None:
+        await show_store(source, stores, chosen, _period(chosen, asked))
 
 
-async def _show_store(
-    source: FigureSource, stores: list[StoreChoice], asked: tuple[str, str, str]
-) -> None:
-    name, days, until = asked
-    chosen = next((one for one in stores if one.store.store_id == name), None)
-    period = period_of(until, days, (chosen or stores[0]).last_day)
-    _top(stores, chosen or stores[0], period)
-    if name and chosen is None:
-        _say(
-            f"There is no store {name[:64]}",
-            "No event of it has arrived yet. Choose another one above.",
-        )
+async def _report_page(source: FigureSource, report_id: str, asked: PageQuestion) -> None:
+    stores = await _stores(source)
+    chosen = _chosen(stores, asked)
+    if chosen is None:
         return
-    await _refreshed(source, chosen or stores[0], period)
+    shape, period = loader.reports().get(report_id), _period(chosen, asked)
+    if shape is not None:
+        await show_report(source, shape, stores, chosen, period)
+        return
+    _not_found(stores, chosen, period)
+    with ui.element("main").classes("t-body"):
+        say(f"There is no report {report_id[:64]}", "These are the reports that there are.")
+        html(report_links(chosen.store.store_id, period))
 
 
-async def _refreshed(source: FigureSource, chosen: StoreChoice, period: Period) -> None:
-    @ui.refreshable
-    async def body() -> None:
-        try:
-            figures = await source.figures(chosen.store, period)
-        # The page stays, and looks again by itself: an outage ends without anybody's doing.
-        except ViewsUnreachable as error:
-            _say_unreachable(error)
-            return
-        _body(figures, chosen, period)
-
-    # The body alone is made anew: what a reader types above it stays.
-    await body()
-    ui.timer(REFRESH_SECONDS, body.refresh, immediate=False)
+async def _overview_page(source: FigureSource, asked: PageQuestion, number: str) -> None:
+    stores = await _stores(source)
+    if stores:
+        period = period_of(asked.until, asked.days, newest_day(stores))
+        await show_overview(source, stores, period, number)
 
 
-def _top(stores: list[StoreChoice], chosen: StoreChoice, period: Period) -> None:
-    store_id = chosen.store.store_id
-    with ui.element("header").classes("t-top"):
-        _html(
-            f"<div class='t-brand'><h1>Tally</h1>"
-            f"<p>{escape(_span(period))}, {escape(chosen.store.tz)}</p></div>"
+async def _stores(source: FigureSource) -> list[StoreChoice]:
+    """Every store; none where the page has said why there is nothing to show."""
+    begin()
+    try:
+        stores = await source.stores()
+    except ViewsUnreachable as error:
+        log_unreachable(error)
+        html(_NAME)
+        say_unreachable()
+        return []
+    if not stores:
+        html(_NAME)
+        say(
+            "No store has sent anything yet",
+            "Receipts show here seconds after they arrive; try `tally replay`.",
+            retry=True,
         )
-        with ui.element("div").classes("t-controls"):
-            options = {one.store.store_id: one.label for one in stores}
-            picker = ui.select(options, label="Store", value=store_id, with_input=True)
-            picker.props("dense outlined options-dense").classes("t-store")
-            picker.on_value_change(lambda event: _go(event.value or store_id, period))
-            _step("chevron_left", "Earlier", lambda: _go(store_id, period.moved(-1)))
-            until = (
-                ui.input("Until", value=period.last.isoformat())
-                .props("type=date dense outlined")
-                .classes("t-until")
+    return stores
+
+
+def _chosen(stores: list[StoreChoice], asked: PageQuestion) -> StoreChoice | None:
+    """The store that is asked for, the first if none is; None where the page says why not."""
+    name = asked.store
+    if not stores or not name:
+        return stores[0] if stores else None
+    chosen = next((one for one in stores if one.store.store_id == name), None)
+    if chosen is None:
+        _not_found(stores, stores[0], _period(stores[0], asked))
+        with ui.element("main"):
+            say(
+                f"There is no store {name[:64]}",
+                "No event of it has arrived yet. Choose another one above.",
             )
-            until.on(
-                "change",
-                lambda: _go(
-                    store_id, period_of(str(until.value), str(period.length), chosen.last_day)
-                ),
-            )
-            _step("chevron_right", "Later", lambda: _go(store_id, period.moved(1)))
-            length = ui.toggle({days: f"{days} days" for days in LENGTHS}, value=period.length)
-            length.props("no-caps unelevated").classes("t-length")
-            length.on_value_change(lambda event: _go(store_id, Period(period.last, event.value)))
+    return chosen
 
 
-def _body(figures: Figures, chosen: StoreChoice, period: Period) -> None:
-    _badge(figures)
-    with ui.element("section").classes("t-cards"):
-        for card in figures.cards:
-            unit = escape(labels.unit_text(card, figures.currency))
-            changed = labels.change_text(card, period, figures.compared_quarters)
-            _html(
-                f"<article class='t-card'><h2>{labels.TITLES[card.metric]}</h2>"
-                f"<div class='t-value'>{labels.value_text(card, figures.currency)}"
-                f"<span class='t-unit'>{unit}</span></div>"
-                f"<div class='t-change'>{changed}</div></article>"
-            )
-    with ui.element("section").classes("t-panels"):
-        _panel(
-            "Revenue by day",
-            charts.describe_days(figures.days),
-            charts.revenue_by_day(figures, chosen.store.tz),
-        )
-        _panel(
-            "Receipts by hour of the week",
-            "Mean number of receipts in each hour",
-            charts.receipts_by_hour_of_week(figures),
-        )
-    _html(
-        f"<footer class='t-foot'>{escape(labels.note_text(figures))}"
-        " The same numbers by HTTP: /v1/metrics</footer>"
-    )
+def _not_found(stores: list[StoreChoice], chosen: StoreChoice, period: Period) -> None:
+    # To a person it is a page as others are; to a machine it is what the API says of such a name.
+    ui.context.client.status_code = HTTPStatus.NOT_FOUND
+    show_frame(Frame("report", "Not found", period, store_address, chosen, stores))
 
 
-def _badge(figures: Figures) -> None:
-    sign, word = labels.BADGES[figures.coverage.state]
-    text = escape(labels.coverage_text(figures.coverage))
-    _html(
-        f"<div class='t-badge t-{figures.coverage.state}' role='status'>"
-        f"<strong>{sign} {word}</strong><span>{text}</span></div>"
-    )
-
-
-def _panel(title: str, subtitle: str, options: charts.Options) -> None:
-    with ui.element("article").classes("t-panel"):
-        _html(f"<h2>{escape(title)}</h2><p class='t-sub'>{escape(subtitle)}</p>")
-        ui.echart(options).classes("t-chart").props(f'role="img" aria-label="{escape(title)}"')
-
-
-def _say_unreachable(error: ViewsUnreachable) -> None:
-    # The cause names addresses and classes: it is for the log.
-    log.warning("dashboard: views unreachable", reason=str(error.__cause__ or error))
-    _say(
-        "The numbers cannot be read right now",
-        "The tables behind this page do not answer; `tally status` shows what runs.",
-        retry=True,
-    )
-
-
-def _say(title: str, text: str, retry: bool = False) -> None:
-    with ui.element("section").classes("t-state"):
-        _html(f"<h2>{escape(title)}</h2><p>{escape(text)}</p>")
-        if retry:
-            ui.button("Try again", on_click=ui.navigate.reload).props("no-caps unelevated")
-
-
-def _step(icon: str, label: str, act: Callable[[], None]) -> None:
-    ui.button(icon=icon, on_click=act).props(f'flat dense round aria-label="{label}"').tooltip(
-        label
-    )
-
-
-def _go(store_id: str, period: Period) -> None:
-    asked = {"store": store_id, "days": period.length, "until": period.last.isoformat()}
-    ui.navigate.to(f"/?{urlencode(asked)}")
-
-
-def _html(text: str) -> None:
-    # Every name in it has been escaped where it was put in.
-    ui.html(text, sanitize=False).style("display: contents")
-
-
-def _span(period: Period) -> str:
-    return f"{period.first:%a %-d %b %Y} to {period.last:%a %-d %b %Y}"
+def _period(chosen: StoreChoice, asked: PageQuestion) -> Period:
+    return period_of(asked.until, asked.days, chosen.last_day)

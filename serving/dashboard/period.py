@@ -39,14 +39,14 @@ class Period:
 
         A day of a clock change has 92 or 100.
         """
-        start, end = (
-            _midnight(day, zone)
-            for day in (
-                self.first,
-                self.last + timedelta(days=1),
-            )
-        )
+        start, end = self.span(zone)
         return StoreSlots(store_id, zone, grains.slots(start, end, "15m", zone))
+
+    def span(self, zone: ZoneInfo) -> grains.Slot:
+        """From the first day's midnight in the zone to that after the last day, UTC."""
+        return grains.Slot(
+            _midnight(self.first, zone), _midnight(self.last + timedelta(days=1), zone)
+        )
 
 
 def _midnight(day: date, zone: ZoneInfo) -> datetime:

@@ -1,10 +1,13 @@
 """What the page asks: the same questions as the API, in the same process."""
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from zoneinfo import ZoneInfo
 
+from schemas import loader
+from schemas.report import ReportShape
 from serving.dashboard.figures import Figures, Stretch, figures, main_currency
 from serving.dashboard.period import Period
 from serving.merge.offload import computed
@@ -13,7 +16,19 @@ from serving.query import catalogue
 from serving.query.answer import Query, QueryEngine
 from serving.query.known_stores import KnownStores
 from serving.query.stores import Store, StoreRegistry
+from serving.reports.comparison import ComparedValue, StoreSpan, Withheld
+from serving.reports.report import ReportEngine, StoreReport
 from tally.settings import Settings
+
+# What all stores are compared by: from the street to the till.
+COMPARED = (
+    "outside_traffic",
+    "in_store_traffic",
+    "average_stay",
+    "revenue",
+    "transactions",
+    "conversion",
+)
 
 
 @dataclass(frozen=True)
@@ -32,6 +47,11 @@ class StoreChoice:
         )
 
 
+def newest_day(stores: Iterable[StoreChoice]) -> date | None:
+    """The last day on which one of the stores had events."""
+    return max((one.last_day for one in stores if one.last_day), default=None)
+
+
 class FigureSource:
     """Stores and figures from one set of views."""
 
@@ -39,6 +59,9 @@ class FigureSource:
         self._registry = StoreRegistry.load(settings)
         self._stores = KnownStores(views, self._registry)
         self._answerer = QueryEngine(views, self._registry, settings)
+        self._reports = ReportEngine(self._answerer)
+        # Many stores are many seconds of the processor, whoever asks for them: one at a time.
+        self._comparing = asyncio.Semaphore()
 
     async def stores(self) -> list[StoreChoice]:
         """Every store with events or in the stores file; numbers in their order.
@@ -67,6 +90,25 @@ class FigureSource:
             len(now.found) + len(before.found), figures, now, before, zone, currency
         )
 
+    async def reports(self, store: Store, period: Period) -> list[StoreReport | Withheld]:
+        """Every report of the catalogue, in its order. Raises ViewsUnreachable."""
+        shapes = [*loader.reports().values()]
+        return await self._reports.reports(shapes, _span(store, period))
+
+    async def report(
+        self, shape: ReportShape, store: Store, period: Period
+    ) -> StoreReport | Withheld:
+        """One report. Raises ViewsUnreachable."""
+        # As one of several, for that tells what is withheld in place of raising it.
+        (found,) = await self._reports.reports([shape], _span(store, period))
+        return found
+
+    async def comparisons(self, store: Store, period: Period) -> list[ComparedValue | Withheld]:
+        """The metrics of COMPARED, in their order. Raises ViewsUnreachable."""
+        async with self._comparing:
+            (found,) = await self._reports.comparisons(COMPARED, [_span(store, period)])
+        return found
+
     async def _stretch(self, store: Store, period: Period) -> Stretch:
         asked = period.quarter_hours(store.store_id, ZoneInfo(store.tz))
         # Every metric of the page is computed from the parts of this one's family.
@@ -74,3 +116,8 @@ class FigureSource:
             Query(catalogue.metric("revenue"), [asked], (), None),
         )
         return Stretch(period.days, answer.found, answer.through)
+
+
+def _span(store: Store, period: Period) -> StoreSpan:
+    zone = ZoneInfo(store.tz)
+    return StoreSpan(store.store_id, zone, period.span(zone))

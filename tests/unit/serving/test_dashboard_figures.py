@@ -10,7 +10,6 @@ from serving.dashboard.figures import (
     Day,
     Figures,
     Stretch,
-    change_percent,
     figures,
     main_currency,
 )
@@ -18,6 +17,7 @@ from serving.dashboard.period import Period, period_of
 from serving.merge.served import UNKNOWN, ServedWindow, Status
 from serving.query.cells import Cell, cells
 from serving.query.grains import Slot
+from serving.reports.comparison import change_percent
 from tally.algebra.merge import Believed, MergedWindow
 from tests.support.serving_world import at
 

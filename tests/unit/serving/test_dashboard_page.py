@@ -1,21 +1,14 @@
 """The page over HTTP, as a browser gets it before any script runs."""
 
-import asyncio
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 
-import httpx
 import pytest
-from fastapi import FastAPI
 
-from serving.api.app import create_app
-from serving.dashboard import page
 from tally.settings import Settings
+from tests.support.pages import Get, mounted
 from tests.support.serving_example import SETTLED, example
 from tests.support.serving_world import MemoryViews, World
-
-Get = Callable[..., httpx.Response]
 
 
 @pytest.fixture(scope="module")
@@ -26,23 +19,8 @@ def views() -> MemoryViews:
 # One for the module: NiceGUI keeps one application for each process.
 @pytest.fixture(scope="module")
 def get(views: MemoryViews) -> Iterator[Get]:
-    settings = Settings()
-    app = create_app(settings, views)
-    page.mount(app, settings, views)
-    life = app.router.lifespan_context(app)
-    with asyncio.Runner() as runner, asking_in(runner, app) as ask:
-        runner.run(life.__aenter__())
-        yield ask
-        runner.run(life.__aexit__(None, None, None))
-
-
-@contextmanager
-def asking_in(runner: asyncio.Runner, app: FastAPI) -> Iterator[Get]:
-    client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://tally")
-    yield lambda path, method="GET", **parameters: runner.run(
-        client.request(method, path, params=parameters)
-    )
-    runner.run(client.aclose())
+    with mounted(views, Settings()) as function:
+        yield function
 
 
 def test_page_shows_the_numbers_of_the_chosen_store_and_period(get: Get) -> None:

@@ -1,0 +1,36 @@
+"""The addresses of the pages, and of the same numbers by HTTP."""
+
+from datetime import timedelta
+from urllib.parse import quote, urlencode
+
+from serving.dashboard.period import Period
+
+
+def store_address(store_id: str, period: Period) -> str:
+    """The page of a store."""
+    return f"/?{urlencode({'store': store_id, **_asked(period)})}"
+
+
+def report_address(report_id: str, store_id: str, period: Period) -> str:
+    """The page of a report of a store."""
+    asked = urlencode({"store": store_id, **_asked(period)})
+    return f"/report/{quote(report_id, safe='')}?{asked}"
+
+
+def overview_address(period: Period, number: int = 1) -> str:
+    """The page of all stores, those of the page of this number."""
+    # The first page has the address that people type.
+    more = {"page": number} if number > 1 else {}
+    return f"/stores?{urlencode({**_asked(period), **more})}"
+
+
+def answer_address(report_id: str, store_id: str, period: Period) -> str:
+    """The report as the API answers it, of the same days in the store's zone."""
+    # A page names its last day, a question the first one after it.
+    end = period.last + timedelta(days=1)
+    asked = {"store": store_id, "from": period.first.isoformat(), "to": end.isoformat()}
+    return f"/v1/reports/{quote(report_id, safe='')}?{urlencode(asked)}"
+
+
+def _asked(period: Period) -> dict[str, str | int]:
+    return {"days": period.length, "until": period.last.isoformat()}

@@ -1,0 +1,185 @@
+"""What all pages have: where one is, whose numbers these are, and the period above them."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import structlog
+from nicegui import ui
+
+from serving.dashboard import charts
+from serving.dashboard.addresses import overview_address, store_address
+from serving.dashboard.labels import span_text
+from serving.dashboard.period import LENGTHS, Period, period_of
+from serving.dashboard.source import StoreChoice
+from tally.errors import ViewsUnreachable
+
+log = structlog.get_logger()
+STYLE = (Path(__file__).parent / "style.css").read_text("utf-8")
+PageName = Literal["overview", "store", "report"]
+_Shown = TypeVar("_Shown")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What stands above the numbers: the page, its heading, the period and its choices.
+
+    `address` is that of the same page of another store and period; without `stores` there is none
+    to choose, and `chosen` alone says which days are the newest.
+    """
+
+    page: PageName
+    heading: str
+    period: Period
+    address: Callable[[str, Period], str]
+    chosen: StoreChoice
+    stores: Sequence[StoreChoice] = ()
+
+    @property
+    def subtitle(self) -> str:
+        """The days, and of one store whose days they are."""
+        zone = self.chosen.store.tz if self.stores else "each store's own days"
+        return f"{span_text(self.period)}, {zone}"
+
+
+def begin() -> None:
+    """The style of a page that begins."""
+    ui.add_css(STYLE)
+    ui.colors(primary=charts.BATCH)
+
+
+def show_frame(frame: Frame) -> None:
+    """The top of the page: navigation, heading, and the controls of store and period."""
+    ui.page_title(f"{frame.heading} · Tally")
+    with ui.element("header").classes("t-top"):
+        html(_navigation(frame))
+        html(
+            f"<div class='t-brand'><h1>{escape(frame.heading)}</h1>"
+            f"<p>{escape(frame.subtitle)}</p></div>"
+        )
+        with ui.element("div").classes("t-controls").props('role="group" aria-label="Period"'):
+            if frame.stores:
+                _store_picker(frame)
+            _period_controls(frame)
+
+
+def _navigation(frame: Frame) -> str:
+    store_id = frame.chosen.store.store_id
+    # A report is one of a store: the way back to the store's page is a link.
+    links = [
+        ("overview", "Overview", overview_address(frame.period)),
+        ("store", "Store", store_address(store_id, frame.period)),
+    ]
+    items = "".join(
+        f"<a href='{escape(address)}'{_current(name == frame.page)}>{word}</a>"
+        for name, word, address in links
+    )
+    return f"<nav class='t-nav' aria-label='Pages'><span class='t-name'>Tally</span>{items}</nav>"
+
+
+def _current(is_current: bool) -> str:
+    return " aria-current='page'" if is_current else ""
+
+
+def _store_picker(frame: Frame) -> None:
+    store_id = frame.chosen.store.store_id
+    options = {one.store.store_id: one.label for one in frame.stores}
+    picker = ui.select(options, label="Store", value=store_id, with_input=True)
+    picker.props("dense outlined options-dense").classes("t-store")
+    picker.on_value_change(lambda event: _go(frame, event.value or store_id, frame.period))
+
+
+def _period_controls(frame: Frame) -> None:
+    store_id, period = frame.chosen.store.store_id, frame.period
+    _step("chevron_left", "Earlier", lambda: _go(frame, store_id, period.moved(-1)))
+    until = (
+        ui.input("Until", value=period.last.isoformat())
+        .props("type=date dense outlined")
+        .classes("t-until")
+    )
+
+    def choose() -> None:
+        last, newest = str(until.value), frame.chosen.last_day
+        _go(frame, store_id, period_of(last, str(period.length), newest))
+
+    until.on("change", choose)
+    _step("chevron_right", "Later", lambda: _go(frame, store_id, period.moved(1)))
+    length = ui.toggle({days: f"{days} days" for days in LENGTHS}, value=period.length)
+    length.props('no-caps unelevated aria-label="Length of the period"').classes("t-length")
+    length.on_value_change(lambda event: _go(frame, store_id, Period(period.last, event.value)))
+
+
+async def keep_current(
+    load: Callable[[], Awaitable[_Shown]],
+    draw: Callable[[_Shown], None],
+    seconds: float,
+) -> None:
+    """Draws what is loaded, now and each so many seconds again, if it is another then."""
+    box = ui.element("div").classes("t-body")
+    shown: list[_Shown | None] = []
+
+    async def renew() -> None:
+        try:
+            found = await load()
+        # The page stays, and looks again by itself: an outage ends without anybody's doing.
+        except ViewsUnreachable as error:
+            found = None
+            log_unreachable(error)
+        # What has not changed stays as it is, with the place and the focus of who reads it.
+        if shown == [found]:
+            return
+        shown[:] = [found]
+        box.clear()
+        with box:
+            say_unreachable() if found is None else draw(found)
+
+    # Now, so that the page is sent with its numbers: they are there before any script runs.
+    await renew()
+    ui.timer(seconds, renew, immediate=False)
+
+
+def log_unreachable(error: ViewsUnreachable) -> None:
+    """The cause names addresses and classes: it is for the log."""
+    log.warning("dashboard: views unreachable", reason=str(error.__cause__ or error))
+
+
+def say_unreachable() -> None:
+    """In place of numbers, when the tables do not answer."""
+    say(
+        "The numbers cannot be read right now",
+        "The tables behind this page do not answer; `tally status` shows what runs.",
+        retry=True,
+    )
+
+
+def say(title: str, text: str, retry: bool = False) -> None:
+    """A state of the page in words, in place of numbers."""
+    with ui.element("section").classes("t-state"):
+        html(f"<h2>{escape(title)}</h2><p>{escape(text)}</p>")
+        if retry:
+            ui.button("Try again", on_click=ui.navigate.reload).props("no-caps unelevated")
+
+
+def html(text: str) -> None:
+    """Markup in which every name has been escaped where it was put in."""
+    ui.html(text, sanitize=False).style("display: contents")
+
+
+def chart(options: charts.Options, label: str, size: str = "") -> None:
+    """A chart, with its words for those who do not see it."""
+    # A canvas says nothing by itself.
+    made = ui.echart(options).classes(f"t-chart {size}").props('role="img"')
+    # Not by props(), which reads a text of its own syntax: the label holds names.
+    made.props["aria-label"] = label
+
+
+def _step(icon: str, label: str, act: Callable[[], None]) -> None:
+    ui.button(icon=icon, on_click=act).props(f'flat dense round aria-label="{label}"').tooltip(
+        label
+    )
+
+
+def _go(frame: Frame, store_id: str, period: Period) -> None:
+    ui.navigate.to(frame.address(store_id, period))

@@ -1,0 +1,84 @@
+"""What a report's number is worth, and how it has changed, in words."""
+
+from math import floor
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+from serving.dashboard.labels import BADGES, NOTHING, signed_text
+from serving.dashboard.period import Period
+from serving.reports.comparison import ComparedValue, ComparisonState, Withheld
+
+FigureWord = ComparisonState | Literal["withheld"]
+# A sign beside the word, so that neither hangs on a colour.
+STATES: dict[FigureWord, tuple[str, str]] = {
+    "complete": BADGES["complete"],
+    "provisional": BADGES["provisional"],
+    "partial": ("◔", "Partial"),
+    "unknown": ("○", "Nothing known"),
+    "withheld": ("⊘", "Withheld"),
+}
+# What leaves a part where other numbers are known, and the rest from the worst to the best.
+_NO_NUMBER: tuple[FigureWord, ...] = ("unknown", "withheld")
+_WEAKEST: tuple[FigureWord, ...] = ("partial", "provisional", "complete")
+
+
+def state_of(found: ComparedValue | Withheld) -> FigureWord:
+    """The state of one number."""
+    return "withheld" if isinstance(found, Withheld) else found.state
+
+
+def state_of_all(states: list[FigureWord]) -> FigureWord:
+    """The state of several numbers together.
+
+    >>> state_of_all(["complete", "unknown"]), state_of_all(["complete", "provisional"])
+    ('partial', 'provisional')
+    """
+    if len(set(states)) == 1:
+        return states[0]
+    # Some are known and one is not: that is a part, however sure the others are.
+    held = ["partial" if state in _NO_NUMBER else state for state in states]
+    return next(state for state in _WEAKEST if state in held)
+
+
+def comparison_text(found: ComparedValue, period: Period) -> str:
+    """The change in words, or why there is none."""
+    days = f"the {period.length} days before"
+    # Before the change: without a value there is none, whatever the days before had.
+    if found.value is None:
+        return "no value: it would be divided by 0" if found.known else ""
+    if found.change_percent is not None:
+        return f"{signed_text(found.change_percent)} vs {days}"
+    if found.previous is None:
+        return f"no value in {days}"
+    return f"0 in {days}" if found.previous == 0 else "not compared: quarter hours are missing"
+
+
+def known_text(found: ComparedValue) -> str:
+    """How much of the days is known."""
+    if found.known == 0:
+        return "Nothing is known of these days, which is not the same as 0."
+    missing = found.windows - found.known
+    if not missing:
+        return "100 % of the quarter hours known"
+    # Rounded down: what is not whole never looks so.
+    share = floor(1000 * found.known / found.windows) / 10
+    return f"{share} % of the quarter hours known, {missing:,} missing"
+
+
+def through_text(found: ComparedValue, zone: ZoneInfo) -> str:
+    """Up to when every record that arrived is counted, in the store's zone."""
+    if found.through is None:
+        return f"{NOTHING} (not each of these days has been rebuilt yet)"
+    return f"{found.through.astimezone(zone):%-d %b %Y %H:%M} ({zone.key})"
+
+
+def quality_text(found: ComparedValue) -> str:
+    """What the state means, in a sentence."""
+    match found.state:
+        case "unknown":
+            return "No quarter hour of these days has an answer yet."
+        case "partial":
+            return "Quarter hours without an answer are left out, and are not counted as 0."
+        case "provisional":
+            return "Every quarter hour has an answer, and some may still change."
+    return "Every quarter hour has its final answer."

@@ -1,0 +1,95 @@
+"""The page of one report of a store: large, with its series as a table."""
+
+from functools import partial
+from html import escape
+
+from nicegui import ui
+
+from schemas import loader
+from schemas.report import ReportShape
+from serving.dashboard.addresses import answer_address, report_address
+from serving.dashboard.frame import Frame, chart, html, keep_current, show_frame
+from serving.dashboard.period import Period
+from serving.dashboard.report_charts import PIVOTS, describe_chart, has_chart, report_chart
+from serving.dashboard.report_labels import quality_text, state_of, through_text
+from serving.dashboard.report_markup import figure, series_table, state_chip
+from serving.dashboard.source import FigureSource, StoreChoice
+from serving.dashboard.store_page import REPORTS_REFRESH_SECONDS, style_of
+from serving.query.instants import format_instant
+from serving.reports.comparison import Withheld
+from serving.reports.report import StoreReport
+
+
+async def show_report(
+    source: FigureSource,
+    shape: ReportShape,
+    stores: list[StoreChoice],
+    chosen: StoreChoice,
+    period: Period,
+) -> None:
+    """The whole page."""
+    address = partial(report_address, shape.id)
+    show_frame(Frame("report", f"{shape.title} · {chosen.label}", period, address, chosen, stores))
+    with ui.element("main").classes("t-body"):
+        await keep_current(
+            partial(source.report, shape, chosen.store, period),
+            partial(_show, shape=shape, chosen=chosen, period=period),
+            REPORTS_REFRESH_SECONDS,
+        )
+        html(report_links(chosen.store.store_id, period, shape.id))
+
+
+def report_links(store_id: str, period: Period, current: str = "") -> str:
+    """The way to every report of a store."""
+    links = "".join(
+        f"<a href='{escape(report_address(one.id, store_id, period))}'"
+        f"{' aria-current=page' if one.id == current else ''}>{escape(one.title)}</a>"
+        for one in loader.reports().values()
+    )
+    return f"<nav class='t-links' aria-label='Reports'>{links}</nav>"
+
+
+def _show(
+    found: StoreReport | Withheld, shape: ReportShape, chosen: StoreChoice, period: Period
+) -> None:
+    # What is withheld has a state and a reason, and nothing to draw.
+    compared = found if isinstance(found, Withheld) else found.comparison
+    style = style_of(found, chosen)
+    with ui.element("section").classes("t-panel").props('aria-label="The report"'):
+        html(
+            f"<div class='t-line'>{state_chip(state_of(compared))}</div>"
+            f"<div class='t-large'>{figure(shape.id, compared, style, period)}</div>"
+            f"<p class='t-read'>{escape(shape.how_to_read)}</p>"
+        )
+        if isinstance(found, StoreReport) and has_chart(found):
+            chart(report_chart(found, style, is_small=False), describe_chart(found))
+    with ui.element("section").classes("t-panel").props('aria-label="What it stands on"'):
+        html(_facts(found, shape, chosen, period))
+    if isinstance(found, StoreReport):
+        title = PIVOTS[shape.pivot].capitalize()
+        with ui.element("section").classes("t-panel").props('aria-label="Table"'):
+            html(
+                f"<h2 id='series'>{title}</h2><div class='t-scroll' role='region'"
+                " aria-labelledby='series' tabindex='0'><table class='t-table'>"
+                f"{series_table(found, style)}</table></div>"
+            )
+
+
+def _facts(
+    found: StoreReport | Withheld, shape: ReportShape, chosen: StoreChoice, period: Period
+) -> str:
+    address = escape(answer_address(shape.id, chosen.store.store_id, period))
+    facts = {"Data source": escape(shape.data_source)}
+    if isinstance(found, StoreReport):
+        compared, zone = found.comparison, found.asked.zone
+        through = format_instant(compared.through, zone) if compared.through else ""
+        facts |= {
+            "What it is worth": quality_text(compared),
+            "Everything counted that had arrived by": (
+                f"<span data-through='{through}'>{escape(through_text(compared, zone))}</span>"
+            ),
+        }
+    facts["The same numbers by HTTP"] = f"<a href='{address}'><code>{address}</code></a>"
+    # Values have been escaped above; the names are ours.
+    rows = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in facts.items())
+    return f"<dl class='t-facts'>{rows}</dl>"

@@ -1,0 +1,135 @@
+"""The three pages in Chromium: the numbers are the API's, nothing overflows, nothing fails.
+
+They need the package playwright and a Chromium, neither of which the project installs:
+`PYTHONPATH=<where playwright is> .venv/bin/python -m pytest tests/browser`.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
+
+from schemas import loader
+from tests.support.report_world import PARTIAL, SETTLED
+
+WIDTHS = (1280, 390)
+SPAN = "from=2026-11-16&to=2026-11-23"
+ASKED = f"days=7&until={SETTLED}"
+PAGES = (
+    f"/?store=367&{ASKED}",
+    f"/?store=500&days=7&until={PARTIAL}",
+    f"/stores?{ASKED}",
+    # One of each kind of series.
+    *(
+        f"/report/{report}?store=367&{ASKED}"
+        for report in ("sales", "outside_traffic_intensity", "visits_by_stay_time")
+    ),
+)
+READY = retry(
+    stop=stop_after_delay(60),
+    wait=wait_fixed(0.2),
+    retry=retry_if_exception_type((httpx.HTTPError, AssertionError)),
+)
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Where the pages are served."""
+    command = [sys.executable, "-m", "tests.browser.served"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        url = f"http://{process.stdout.readline().strip()}"
+        answers(url)
+        yield url
+        process.terminate()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A Chromium, or a skip that says what there is none of."""
+    api = pytest.importorskip("playwright.sync_api", reason="the package playwright is not here")
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("no chromium or google-chrome on the PATH")
+    with api.sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(params=WIDTHS)
+def tab(request: pytest.FixtureRequest, browser: Any) -> Iterator[Any]:
+    """An empty tab of a width; at the end nothing has failed in it."""
+    opened = browser.new_page(viewport={"width": request.param, "height": 844})
+    failures: list[str] = []
+    opened.on("pageerror", lambda error: failures.append(str(error)))
+    opened.on("console", lambda told: failures.append(told.text) if told.type == "error" else None)
+    yield opened
+    opened.close()
+    assert failures == []
+
+
+@READY
+def answers(url: str) -> None:
+    assert httpx.get(f"{url}/readyz").status_code == 200
+
+
+def answered(url: str, path: str) -> Any:
+    return httpx.get(url + path).json()
+
+
+def shown(tab: Any, selector: str, name: str) -> dict[str, Any]:
+    """The values of the elements by their name."""
+    tab.wait_for_selector(selector)
+    found = tab.locator(selector).evaluate_all("all => all.map(one => ({...one.dataset}))")
+    return {one[name]: json.loads(one["value"]) for one in found if "value" in one}
+
+
+def test_panels_of_a_store_show_the_numbers_of_the_api(tab: Any, address: str) -> None:
+    tab.goto(f"{address}/?store=367&{ASKED}")
+
+    assert shown(tab, "[data-report]", "report") == {
+        report: answered(address, f"/v1/reports/{report}?store=367&{SPAN}")["value"]
+        for report in loader.reports()
+    }
+
+
+def test_page_of_a_report_shows_the_series_of_the_api(tab: Any, address: str) -> None:
+    tab.goto(f"{address}/report/sales?store=367&{ASKED}")
+
+    series = answered(address, f"/v1/reports/sales?store=367&{SPAN}")["series"]
+    tab.wait_for_selector("tr[data-start]")
+    cells = tab.locator("tr[data-start] td[data-value]").evaluate_all(
+        "all => all.map(one => JSON.parse(one.dataset.value))"
+    )
+    assert cells == [one["value"] for one in series]
+
+
+def test_row_of_a_store_shows_the_numbers_of_the_api(tab: Any, address: str) -> None:
+    tab.goto(f"{address}/stores?{ASKED}")
+
+    found = shown(tab, "tr[data-store='367'] td[data-metric]", "metric")
+    by_metric = {shape.metric: name for name, shape in loader.reports().items()}
+    assert {metric: value for metric, value in found.items() if metric in by_metric} == {
+        metric: answered(address, f"/v1/reports/{by_metric[metric]}?store=367&{SPAN}")["value"]
+        for metric in found.keys() & by_metric.keys()
+    }
+    assert len(found) == 6
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_no_page_is_wider_than_its_window(tab: Any, address: str, path: str) -> None:
+    tab.goto(address + path)
+    tab.wait_for_selector("[data-state]")
+
+    assert (
+        tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        <= 0
+    )
+    assert tab.locator("h1").count() == 1
