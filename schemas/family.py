@@ -61,10 +61,12 @@ READINGS = {
         ("rssi_dbm", "period_start", "period_end"),
         {
             "visits": "sum",
+            "returns": "sum",
             "passes": "sum",
             "bounces": "sum",
             "stay_seconds": "sum",
             "stay_minutes": "histogram",
+            "interval_seconds": "histogram",
             "visitors": "uniques",
             "device_minutes": "sum",
             "device_windows": "sum",

@@ -21,3 +21,5 @@ class ReportShape(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     metric: ReportId
     pivot: Pivot
     how_to_read: Words
+    # A metric of the same family that says what the number is worth.
+    beside: ReportId | None = None

@@ -72,7 +72,7 @@ def brought(
         # Each burst has another address: how many were heard, never people.
         found = []
     closed = found if closed_before is None else _closed(found, rules, closed_before)
-    return [*_of_minutes(minutes, rules), *_of_presences(device, closed, rules)]
+    return [*_of_minutes(minutes, rules), *_of_presences(device, minutes, closed, rules)]
 
 
 def _closed(found: Sequence[Presence], rules: VisitRules, before: int) -> list[Presence]:
@@ -86,8 +86,10 @@ def _of_minutes(minutes: Heard, rules: VisitRules) -> Iterator[Brought]:
 
 
 def _of_presences(
-    device: Device, found: Sequence[Presence], rules: VisitRules
+    device: Device, minutes: Heard, found: Sequence[Presence], rules: VisitRules
 ) -> Iterator[Brought]:
+    # In order of time: what is closed is all that lies before what is not.
+    before = 0
     for one in found:
         if not one.is_visit:
             yield Brought(window_of(one.first), {"passes": 1})
@@ -96,12 +98,23 @@ def _of_presences(
             window_of(one.first),
             {
                 "visits": 1,
+                "returns": int(before > 0),
                 "bounces": int(one.minutes < rules.bounce_minutes),
                 "stay_seconds": one.minutes * MINUTE_SECONDS,
                 "stay_minutes": one.minutes,
+                "interval_seconds": _interval(minutes, one, rules),
                 "visitors": device.digest,
             },
         )
+        before += 1
+
+
+def _interval(minutes: Heard, visit: Presence, rules: VisitRules) -> int:
+    """Mean seconds from one minute in which it was heard during the visit to the next."""
+    span = range(visit.first, visit.last + 1)
+    count = sum(minutes.get(minute, rules.stay_dbm - 1) >= rules.stay_dbm for minute in span)
+    # Heard at its beginning and at its end, which are two minutes.
+    return (visit.last - visit.first) * MINUTE_SECONDS // max(1, count - 1)
 
 
 def window_of(minute: int) -> int:

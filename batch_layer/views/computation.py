@@ -126,6 +126,19 @@ def days_together(
             yield from ((day, other) for other in around if other in known)
 
 
+def period_days(
+    settings: Settings, family: Family, pinned: Pinned, days: Sequence[date]
+) -> set[date]:
+    """The known days around these that share a key period with them.
+
+    None of a family whose windows hang on their own events alone.
+    """
+    if family.reading is None:
+        return set()
+    known = {*pinned.survey.until(), *pinned.current}
+    return known.intersection(days_around(days, settings.key_days))
+
+
 def _end(pointer: Generation, number: int, epochs: Epochs | None) -> int:
     is_known = epochs is None or epochs.of(pointer.day) == pointer.epoch
     return pointer.pinned.get(number, 0) if is_known else 0

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from batch_layer.views.announcements import MOST_MESSAGE_BYTES, Announcements
 from batch_layer.views.check import check_generation, refuse_unequal
-from batch_layer.views.computation import Pinned, compute, days_together
+from batch_layer.views.computation import Pinned, compute, days_together, period_days
 from batch_layer.views.coverage import Coverage, backfilled_days, read_gaps
 from batch_layer.views.fates import WAITING, record_fates, untold
 from batch_layer.views.outbox import Outbox
@@ -119,7 +119,9 @@ def _pinned(job: RebuildJob, family: Family, table: PointerTable) -> Pinned:
 def _days(wanted: WantedDays, settings: Settings, family: Family, pinned: Pinned) -> list[date]:
     """The days to rebuild, ascending."""
     if wanted.mode == "days" and wanted.first and wanted.last:
-        return days_between(wanted.first, wanted.last)
+        days = days_between(wanted.first, wanted.last)
+        # Whole key periods: else a visit could be joined on one day, and be told on the next still.
+        return sorted({*days, *period_days(settings, family, pinned, days)})
     reach = Reach(family.epochs, pinned.coverage, pinned.survey.until())
     if wanted.mode == "full":
         return newest(all_days(reach, pinned.current))

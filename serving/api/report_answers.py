@@ -19,6 +19,9 @@ class ListedReport(Shape):
         Literal["day", "hour_of_week", "stay_time"], Meta(description="what `series` is cut by")
     ]
     how_to_read: Annotated[str, Meta(description="a sentence for people")]
+    beside: Annotated[
+        str | None, Meta(description="id of a metric that says what the value is worth")
+    ]
 
 
 class ReportList(Shape):
@@ -55,6 +58,15 @@ class SeriesEntry(Shape):
     ] = UNSET
 
 
+class ReportBeside(Shape):
+    """A metric of the same days, of the same sensors."""
+
+    metric: Annotated[str, Meta(description="its id")]
+    name: Annotated[str, Meta(description="its name")]
+    unit: Annotated[str, Meta(description="of its value")]
+    value: Annotated[Number, Meta(description="null: not known")]
+
+
 class ReportAnswer(Shape):
     """A metric of one store over some days, beside as many days before."""
 
@@ -83,3 +95,6 @@ class ReportAnswer(Shape):
     complete: Complete
     through: Annotated[Instant | None, Meta(description="all that had arrived by then is counted")]
     series: Annotated[list[SeriesEntry], Meta(description="by time, or by length, ascending")]
+    beside: Annotated[
+        ReportBeside | UnsetType, Meta(description="a metric that says what the value is worth")
+    ] = UNSET

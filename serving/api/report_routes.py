@@ -1,6 +1,7 @@
 """The routes of the reports."""
 
 import asyncio
+from dataclasses import replace
 from typing import Annotated, Any
 
 import msgspec
@@ -12,10 +13,11 @@ from serving.api import described
 from serving.api.pages import Pages
 from serving.api.parameters import ReportQuery
 from serving.query.grains import Slot
-from serving.query.question import stretches
+from serving.query.question import check_span, stretches
 from serving.reports.comparison import StoreSpan
 from serving.reports.contract import report_answer
 from serving.reports.report import ReportEngine
+from serving.reports.series import GRAINS
 from tally.errors import UnknownName
 
 
@@ -38,12 +40,14 @@ def add_report_routes(app: FastAPI, pages: Pages) -> None:
     ) -> Response:
         shape = _shape(report_id)
         await pages.stores.check([query.store])
-        asked = await asyncio.to_thread(_span, query, pages)
+        asked = await asyncio.to_thread(_span, shape, query, pages)
         return _json(report_answer(await engine.report(shape, asked)))
 
 
-def _span(query: ReportQuery, pages: Pages) -> StoreSpan:
+def _span(shape: ReportShape, query: ReportQuery, pages: Pages) -> StoreSpan:
     found = stretches(query.question, query.store, pages.registry)
+    # Midnights are on every grain: what is left to check is how many hours, or days, are read.
+    check_span(replace(query.question, grain=GRAINS[shape.pivot]), found.zone)
     span = Slot(found.slots[0].start, found.slots[-1].end)
     return StoreSpan(query.store, found.zone, span)
 

@@ -23,7 +23,7 @@ from serving.dashboard.unit_style import UnitStyle
 from serving.query.formulas import MetricValue
 from serving.query.instants import format_instant
 from serving.reports.comparison import ComparedValue, Withheld
-from serving.reports.report import StoreReport
+from serving.reports.report import StoreReport, ValueBeside
 from serving.reports.series import DayEntry, HourEntry, StayEntry
 
 _HOURS = range(24)
@@ -55,6 +55,14 @@ def figure(
         f"<p class='t-change'>{escape(comparison_text(found, period))}</p>"
         f"<p class='t-known'>{known_text(found)}</p></div>"
     )
+
+
+def beside_value(beside: ValueBeside) -> str:
+    """What says how much the number is worth."""
+    # Of the units that stand beside a number none is money.
+    style = UnitStyle(beside.unit, "")
+    text = f"{style.text(beside.value)} {style.word}".rstrip()
+    return f"<span{attributes({'beside': beside.value})}>{escape(text)}</span>"
 
 
 def machine_values(found: ComparedValue) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from serving.dashboard.frame import Frame, chart, html, keep_current, show_frame
 from serving.dashboard.period import Period
 from serving.dashboard.report_charts import PIVOTS, describe_chart, has_chart, report_chart
 from serving.dashboard.report_labels import quality_text, state_of, through_text
-from serving.dashboard.report_markup import figure, series_table, state_chip
+from serving.dashboard.report_markup import beside_value, figure, series_table, state_chip
 from serving.dashboard.source import FigureSource, StoreChoice
 from serving.dashboard.store_page import REPORTS_REFRESH_SECONDS, style_of
 from serving.query.instants import format_instant
@@ -89,7 +89,9 @@ def _facts(
                 f"<span data-through='{through}'>{escape(through_text(compared, zone))}</span>"
             ),
         }
+        if found.beside is not None:
+            facts[escape(found.beside.name)] = beside_value(found.beside)
     facts["The same numbers by HTTP"] = f"<a href='{address}'><code>{address}</code></a>"
-    # Values have been escaped above; the names are ours.
+    # Values have been escaped above.
     rows = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in facts.items())
     return f"<dl class='t-facts'>{rows}</dl>"

@@ -14,7 +14,7 @@ from serving.dashboard.frame import Frame, chart, html, keep_current, show_frame
 from serving.dashboard.period import Period
 from serving.dashboard.report_charts import describe_chart, has_chart, report_chart
 from serving.dashboard.report_labels import state_of
-from serving.dashboard.report_markup import figure, state_chip
+from serving.dashboard.report_markup import beside_value, figure, state_chip
 from serving.dashboard.source import FigureSource, StoreChoice
 from serving.dashboard.unit_style import UnitStyle
 from serving.reports.comparison import Withheld
@@ -113,6 +113,9 @@ def _show_report(
     if isinstance(found, StoreReport) and has_chart(found):
         chart(report_chart(found, style, is_small=True), describe_chart(found), "t-small")
     address = escape(report_address(report_id, chosen.store.store_id, period))
+    if isinstance(found, StoreReport) and found.beside is not None:
+        name = escape(found.beside.name)
+        html(f"<p class='t-known'>{name}: {beside_value(found.beside)}</p>")
     html(
         f"<p class='t-read'>{escape(shape.how_to_read)}</p><a class='t-more' href='{address}'>"
         f"Table and details<span class='t-unseen'> of {escape(shape.title)}</span></a>"

@@ -1,11 +1,12 @@
 """A report as its contract has it: fields by name, instants as text in the store's zone."""
 
+from dataclasses import asdict
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from serving.query.grains import Slot
 from serving.query.instants import format_instant
-from serving.reports.report import StoreReport
+from serving.reports.report import StoreReport, ValueBeside
 from serving.reports.series import DayEntry, HourEntry, PivotEntry
 
 
@@ -29,7 +30,15 @@ def report_answer(report: StoreReport) -> dict[str, Any]:
         "complete": found.complete,
         "through": format_instant(found.through, asked.zone) if found.through else None,
         "series": [_entry(one, asked.zone) for one in report.series],
+        **_beside(report.beside),
     }
+
+
+def _beside(found: ValueBeside | None) -> dict[str, Any]:
+    """Nothing of a report that needs none."""
+    if found is None:
+        return {}
+    return {"beside": asdict(found)}
 
 
 def _entry(entry: PivotEntry, zone: ZoneInfo) -> dict[str, Any]:

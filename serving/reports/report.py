@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from schemas.report import ReportShape
 from serving.merge.offload import computed
-from serving.query.answer import Query, QueryEngine
+from serving.query import cells
+from serving.query.answer import Query, QueryEngine, StoreAnswer
 from serving.query.catalogue import Metric
 from serving.query.catalogue import metric as metric_of
+from serving.query.formulas import MetricValue
 from serving.reports.comparison import Answers, ComparedValue, StoreSpan, Withheld, comparison
 from serving.reports.series import GRAINS, PivotEntry, series_of
 from tally.errors import BadQuery
@@ -19,6 +21,16 @@ _ReadingKey = tuple[tuple[Family, ...], str]
 
 
 @dataclass(frozen=True)
+class ValueBeside:
+    """What says how much the number is worth, in the unit of its metric; None: not known."""
+
+    metric: str
+    name: str
+    unit: str
+    value: MetricValue
+
+
+@dataclass(frozen=True)
 class StoreReport:
     """A report of one store and its days."""
 
@@ -26,6 +38,7 @@ class StoreReport:
     asked: StoreSpan
     comparison: ComparedValue
     series: tuple[PivotEntry, ...]
+    beside: ValueBeside | None = None
 
 
 class ReportEngine:
@@ -95,7 +108,15 @@ def _made(shape: ReportShape, asked: StoreSpan, answers: Answers) -> StoreReport
         asked,
         comparison(metric, answers),
         series_of(shape.pivot, metric, answers, asked.zone),
+        None if shape.beside is None else _beside(shape.beside, answers[0]),
     )
+
+
+def _beside(name: str, answer: StoreAnswer) -> ValueBeside:
+    metric = metric_of(name)
+    whole = cells.joined(metric.families, answer.found)
+    value = cells.values_of(metric, whole)["value"]
+    return ValueBeside(name, metric.entry.name, metric.entry.unit, value)
 
 
 def _comparison(

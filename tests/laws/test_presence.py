@@ -20,13 +20,14 @@ from tally.presence import (
     Sighting,
     period_rows,
 )
-from tally.visit_parts import WINDOW_MINUTES
+from tally.visit_parts import WINDOW_MINUTES, Device, brought
 from tally.visits import VisitRules, heard, is_static, presences
 from tests.laws.test_merge_controls import SEARCH
 
 PARTS: tuple[Part, ...] = (
     *(Sum(name) for name in ("visits", "passes", "bounces", "stay_seconds", "device_minutes")),
     *(Sum("device_windows"), Histogram("stay_minutes"), Uniques("visitors")),
+    *(Sum("returns"), Histogram("interval_seconds")),
 )
 RULES = VisitRules(gap_minutes=5, min_stay_minutes=3, static_minutes=40, closed_minutes=15)
 OPEN_AT = [(20, 70)]
@@ -194,3 +195,26 @@ def test_a_visit_counts_once_the_store_has_come_further_than_its_gap(
         period.take([Sighting(8, "fixed", 60 * minute, -90)])
 
     assert period.values((0, "fixed"))[0] == visits
+
+
+@pytest.mark.parametrize(
+    ("minutes", "returns", "intervals"),
+    [
+        (range(10), 0, [60]),
+        ([0, 5, 10], 0, [300]),
+        # Weak minutes are none in which it was heard near by.
+        ([0, 2, 4, 5], 0, [100]),
+        ([*range(10), *range(40, 50), *range(80, 85)], 2, [60, 60, 60]),
+    ],
+    ids=["each minute", "sparse", "uneven", "came three times"],
+)
+def test_a_visit_brings_how_often_it_was_heard_and_whether_it_is_the_first(
+    minutes: Sequence[int], returns: int, intervals: list[int]
+) -> None:
+    heard_at = dict.fromkeys(minutes, -60) | {1000: -90}
+
+    found = brought(Device(1, "fixed"), heard_at, RULES)
+
+    told = [parts for _, parts in found if "visits" in parts]
+    assert sum(parts["returns"] for parts in told) == returns
+    assert [parts["interval_seconds"] for parts in told] == intervals

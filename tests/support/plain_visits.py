@@ -37,6 +37,7 @@ class PlainCell(NamedTuple):
     """What a quarter hour holds."""
 
     visits: int
+    returns: int
     passes: int
     bounces: int
     stay_seconds: int
@@ -78,6 +79,7 @@ def visit_cells(
             counts[cell]["device_windows"] += 1
         if mac_class == "random_probe":
             continue
+        came_before = False
         for stretch in stretches:
             end = datetime.fromtimestamp(60 * (stretch[-1] + GAP), UTC)
             if reached is not None and not end < _whole_minute(reached[store]):
@@ -90,6 +92,8 @@ def visit_cells(
             cell = _cell(store, visit.first, mac_class)
             people[cell].add(key)
             counts[cell]["visits"] += 1
+            counts[cell]["returns"] += came_before
+            came_before = True
             counts[cell]["stay_seconds"] += 60 * long
             counts[cell]["bounces"] += long < BOUNCE
     return {

@@ -121,6 +121,7 @@ def visits(
         "passes": [1] * passes,
         "stay_seconds": [60 * minutes for minutes in stays],
         "stay_minutes": list(stays),
+        "interval_seconds": [60] * len(stays),
     }
     numbers = [brought.get(part.name, []) for part in WIFI.parts]
     parts = tuple(

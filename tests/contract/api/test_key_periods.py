@@ -162,3 +162,20 @@ def test_a_late_sighting_of_another_day_of_the_period_makes_the_window_provision
 
 def test_a_day_around_without_any_record_needs_no_generation(ask_abroad: Ask, world: World) -> None:
     assert {status for _, _, status, _ in rows(ask_abroad, "406")} == {"final"}
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "status"),
+    [
+        ("traffic_trend", "2020-01-01", 200),
+        ("in_store_traffic_intensity", "2022-08-01", 200),
+        ("in_store_traffic_intensity", "2022-01-01", 422),
+    ],
+)
+def test_a_report_by_hour_takes_as_many_days_as_hours_may_be_asked_of(
+    ask: Ask, name: str, first: str, status: int
+) -> None:
+    answer = ask(f"/v1/reports/{name}", store="406", **{"from": first, "to": TUESDAY})
+
+    assert answer.status_code == status
+    assert status == 200 or "days of 1h" in answer.json()["detail"]

@@ -124,6 +124,17 @@ def numbers_of(cell: dict[str, str]) -> list[Any]:
     return [*machine(cell).values()] if cell["class"] == "t-num" else []
 
 
+def test_reports_of_devices_say_how_often_they_were_heard(get: Get) -> None:
+    asked = {"store": "367", "days": DAYS, "until": COMPLETE}
+    answer = answered(get, "average_stay_time", "367", COMPLETE)
+
+    assert answer["beside"]["value"] == 60
+    for path in ("/", "/report/average_stay_time"):
+        page = get(path, **asked)
+        told = {one["data-beside"] for one in with_attribute(page, "data-beside")}
+        assert "Reporting interval" in page.text and told == {"60"}
+
+
 def test_page_of_a_report_says_up_to_when_all_is_counted_and_where_else_it_is(get: Get) -> None:
     page = get("/report/sales", store="367", days=DAYS, until=COMPLETE)
 

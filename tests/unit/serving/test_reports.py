@@ -129,3 +129,18 @@ def test_span_before_has_as_many_local_days_over_a_change_of_clocks() -> None:
 
     hours = [(one.end - one.start).total_seconds() / 3600 for one in (span.span, span.before)]
     assert hours == [168, 169]
+
+
+def test_reports_of_devices_say_beside_how_often_they_were_heard() -> None:
+    found = {one.shape.data_source: one.beside for one in complete_reports()}
+
+    assert found["POS"] is None and found["POS, people counter"] is None
+    beside = found["WiFi"]
+    assert beside is not None
+    told = (beside.metric, beside.unit, beside.value)
+    # Histograms tell lower ends: 60 is one of its buckets.
+    assert told == ("reporting_interval", "seconds", 60)
+
+
+def complete_reports() -> list[StoreReport]:
+    return [one for one in reports(week("367", COMPLETE)) if isinstance(one, StoreReport)]

@@ -1,0 +1,51 @@
+"""40 who came in and 60 who passed: 66.7 % and 40 %, under their two names, whatever doors count
+that do not look outside."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from tally.instants import instant_text
+from tally.windows import WINDOW, window_start
+from tests.support.gateway_client import GatewayClient
+from tests.support.loop import Loop, wait_until
+
+STORE = "capture"
+
+
+@pytest.fixture(scope="module")
+def hour(loop: Loop, gateway: GatewayClient) -> datetime:
+    """A quarter hour of a door that looks outside, and of one that does not."""
+    start = window_start(datetime.now(UTC)) - timedelta(hours=1)
+    base = {"store_id": STORE, "happened_at": instant_text(start), "interval_seconds": 900}
+    doors = [
+        base | {"device_id": "door-1", "in": 40, "out": 38, "passers_by": 60},
+        base | {"device_id": "door-2", "in": 500, "out": 490},
+    ]
+    gateway.post("/v1/events/traffic", [json.dumps(door).encode() for door in doors])
+    return start
+
+
+def asked(loop: Loop, metric: str, start: datetime) -> Any:
+    span = {"from": instant_text(start), "to": instant_text(start + WINDOW)}
+    answer = httpx.get(
+        f"http://{loop.settings.api}/v1/metrics/{metric}", params={"store": STORE, **span}
+    )
+    if answer.status_code == httpx.codes.NOT_FOUND:
+        return None
+    (row,) = answer.raise_for_status().json()["rows"]
+    return row["value"]
+
+
+def test_two_capture_rates_of_the_same_doors(loop: Loop, hour: datetime) -> None:
+    wait_until(lambda: asked(loop, "visitors_in", hour) == 540, 60, "both doors are served")
+
+    rates = {
+        name: asked(loop, name, hour) for name in ("capture_rate_of_passers", "capture_rate_of_all")
+    }
+
+    print(rates)
+    assert rates == {"capture_rate_of_passers": 0.666667, "capture_rate_of_all": 0.4}
