@@ -12,14 +12,16 @@ from tally.windows import WINDOW_SECONDS
 Clock = Literal["rfc3339", "unix_s", "unix_ms"]
 
 
-class SensorEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class SensorEntry(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True
+):
     """What the file says of one sensor.
 
     `device_id` is its name in records, by default its serial. `interval_seconds` is the one length
     of its intervals: others are refused, for a device that was set from minutes to quarter hours
     and sends a day again would be counted twice. `entries` and `exits` are the names that its
     counts have for persons in and out, the other way round for one that was mounted so. `clock` is
-    how it writes instants: never guessed from their size.
+    how it writes instants: never guessed from their size. `door` is the one that it watches.
     """
 
     device_id: str | None = None
@@ -27,6 +29,7 @@ class SensorEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     entries: tuple[str, ...] = ("in", "fw")
     exits: tuple[str, ...] = ("out", "bw")
     clock: Clock = "rfc3339"
+    door: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
 
 
 def sensor_entries(where: str, fields: Any) -> dict[str, SensorEntry]:

@@ -1,23 +1,24 @@
 """The stores file: what is known of a store besides its events."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime, time
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import date, time
 from pathlib import Path
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from typing import Any
 
 import yaml
 
-from runtime.sensors import SensorEntry, sensor_entries
+from runtime.sensors import SensorEntry
+from runtime.store_fields import FIELDS, Coordinates, changed_values, field_values, told_values
+from tally.calendar.holidays import subdivisions
+from tally.calendar.opening_hours import OpeningHours
 from tally.errors import BadSettings
 from tally.identity import IDENTIFIER, bare_serial
-from tally.money import CURRENCIES
-from tally.windows import WINDOW_SECONDS
 
-NUMBERINGS = ("daily", "yearly")
-WINDOW_MINUTES = WINDOW_SECONDS // 60
-_TEXTS = ("name", "tz", "currency", "numbering")
-_FIELDS = (*_TEXTS, "sensors", "day_starts", "networks")
+CHANGES = "changes"
+_KNOWN = ", ".join((*FIELDS, CHANGES))
+# Who names the file where nobody says otherwise.
+_SETTING = "TALLY_STORES_FILE"
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,9 @@ class StoreEntry:
     """What the file says of one store; None where it says nothing.
 
     `numbering`: how often the receipt numbers of its tills begin again; `sensors` by serial;
-    `day_starts`: when its days begin, by its clock; `networks`: those of its WiFi.
+    `day_starts`: when its days begin, by its clock; `networks`: those of its WiFi; `country`: code
+    of ISO 3166-1, `subdivision` of it as holidays go by; `tills`: how many; `groups`: what it
+    belongs to. `changes`: by local day, ascending, the fields that have another value from then on.
     """
 
     name: str | None = None
@@ -35,33 +38,90 @@ class StoreEntry:
     sensors: Mapping[str, SensorEntry] = field(default_factory=dict)
     day_starts: time = time(0)
     networks: tuple[str, ...] = ()
+    country: str | None = None
+    subdivision: str | None = None
+    coordinates: Coordinates | None = None
+    opening_hours: OpeningHours | None = None
+    floor_area_m2: float | None = None
+    tills: int | None = None
+    groups: tuple[str, ...] = ()
+    changes: Mapping[date, Mapping[str, Any]] = field(default_factory=dict)
+
+    def on(self, day: date) -> "StoreEntry":
+        """The entry as it is on a local day of the store, without changes."""
+        if not self.changes:
+            return self
+        values: dict[str, Any] = {}
+        for first_day, changed in self.changes.items():
+            if first_day <= day:
+                values |= changed
+        return replace(self, **values, changes={})
+
+    def told(self) -> dict[str, Any]:
+        """What the file says of it, of plain types; fields of defaults are left out."""
+        said = {
+            one.name: getattr(self, one.name)
+            for one in fields(self)
+            if one.name != CHANGES and getattr(self, one.name) != one.default
+        }
+        changes = {str(day): told_values(changed) for day, changed in self.changes.items()}
+        return told_values(said) | ({CHANGES: changes} if changes else {})
 
 
-def store_entries(file: Path | None) -> dict[str, StoreEntry]:
-    """The file's stores by id; none without a file.
+class _Texts(yaml.BaseLoader):
+    """Every scalar as its text: a store 0367 is not the number 247, and NO is not false."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """The mapping. Raises ConstructorError for a key that stands there twice."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            # YAML's own rule would keep the last, and a store would lose what the first one says.
+            if str(key.value) in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"{key.value} stands there twice; join the two", key.start_mark
+                )
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
+def store_entries(file: Path | None, named_by: str = _SETTING) -> dict[str, StoreEntry]:
+    """The file's stores by id; none without a file. `named_by`: who has named the file.
 
     Raises BadSettings that names file, store, field and fix.
     """
     if file is None:
         return {}
     try:
-        # Every scalar as its text: a store 0367 is not the number 247, and NO is not false.
-        stores = yaml.load(file.read_text("utf-8"), Loader=yaml.BaseLoader) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise BadSettings(
-            f"TALLY_STORES_FILE: {file} cannot be read as YAML: {' '.join(str(error).split())}"
-        ) from error
+        return entries_of(file.read_bytes(), file, named_by)
+    except OSError as error:
+        raise _unreadable(file, named_by, error) from error
+
+
+def entries_of(content: bytes, file: Path, named_by: str = _SETTING) -> dict[str, StoreEntry]:
+    """The stores of a stores file with this content, by id.
+
+    Raises BadSettings that names file, store, field and fix.
+    """
+    try:
+        stores = yaml.load(content.decode(), Loader=_Texts) or {}
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise _unreadable(file, named_by, error) from error
     if not isinstance(stores, dict):
         raise BadSettings(
-            f"TALLY_STORES_FILE: {file}: store ids with their fields are wanted,"
-            " e.g. `367: {currency: EUR}`"
+            f"{named_by}: {file}: store ids with their fields are wanted, e.g."
+            " `367: {currency: EUR}`"
         )
     entries = {
-        str(store_id): _entry(f"{file}: store {store_id}", store_id, fields)
-        for store_id, fields in stores.items()
+        str(store_id): _entry(f"{file}: store {store_id}", store_id, told)
+        for store_id, told in stores.items()
     }
     _refuse_shared(file, entries)
     return entries
+
+
+def _unreadable(file: Path, named_by: str, error: Exception) -> BadSettings:
+    reason = " ".join(str(error).split())
+    return BadSettings(f"{named_by}: {file} cannot be read as YAML: {reason}")
 
 
 def _refuse_shared(file: Path, entries: Mapping[str, StoreEntry]) -> None:
@@ -79,65 +139,44 @@ def _refuse_shared(file: Path, entries: Mapping[str, StoreEntry]) -> None:
             owners[kind, name] = store_id
 
 
-def _entry(where: str, store_id: object, fields: object) -> StoreEntry:
+def _entry(where: str, store_id: object, told: object) -> StoreEntry:
     if not isinstance(store_id, str) or IDENTIFIER.fullmatch(store_id) is None:
         raise BadSettings(f"{where}: the id is not 1 to 64 of A-Z a-z 0-9 . _ : -")
-    fields = fields or {}
-    if not isinstance(fields, Mapping):
+    told = told or {}
+    if not isinstance(told, Mapping):
         raise BadSettings(
-            f"{where}: fields are wanted, e.g. `{{currency: EUR}}`; known are {', '.join(_FIELDS)}"
+            f"{where}: fields are wanted, e.g. `{{currency: EUR}}`; known are {_KNOWN}"
         )
-    for name, value in fields.items():
-        if name not in _FIELDS:
-            raise BadSettings(f"{where}: unknown field {name!r}; known are {', '.join(_FIELDS)}")
-        if name in _TEXTS and (not isinstance(value, str) or not value):
-            raise BadSettings(
-                f"{where}: {name}: a text is wanted; leave the field out for the default"
-            )
-    texts = {name: value for name, value in fields.items() if name in _TEXTS}
-    sensors = sensor_entries(where, fields["sensors"]) if "sensors" in fields else {}
-    entry = StoreEntry(
-        **texts,
-        sensors=sensors,
-        day_starts=_time_of_day(fields.get("day_starts", "00:00"), f"{where}: day_starts"),
-        networks=_names(fields.get("networks", []), f"{where}: networks"),
-    )
-    if entry.tz is not None:
-        zone_of(entry.tz, f"{where}: tz")
-    if entry.currency is not None and entry.currency not in CURRENCIES:
-        raise BadSettings(
-            f"{where}: currency {entry.currency!r} is no currency of ISO 4217, e.g. EUR"
-        )
-    if entry.numbering not in (None, *NUMBERINGS):
-        raise BadSettings(
-            f"{where}: numbering {entry.numbering!r} is none of {', '.join(NUMBERINGS)};"
-            " without it numbers never begin again"
-        )
+    for name in told:
+        if name not in (*FIELDS, CHANGES):
+            raise BadSettings(f"{where}: unknown field {name!r}; known are {_KNOWN}")
+    values = field_values(where, {name: told[name] for name in told if name != CHANGES})
+    changes = changed_values(where, told[CHANGES]) if CHANGES in told else {}
+    entry = StoreEntry(**values, changes=changes)
+    # As it is before every change, and after each: fields that fit one another today may not then.
+    for first_day in (date.min, *changes):
+        since = "" if first_day == date.min else f": changes: {first_day}"
+        _refuse_unfitting(f"{where}{since}", entry.on(first_day))
     return entry
 
 
-def _time_of_day(told: object, where: str) -> time:
-    try:
-        found = datetime.strptime(str(told), "%H:%M").time()
-    except ValueError as error:
-        raise BadSettings(f"{where}: {told!r} is no time of day, e.g. 04:00") from error
-    # A window must not lie in two days.
-    if found.minute % WINDOW_MINUTES:
-        raise BadSettings(f"{where}: {told!r} is no whole quarter of an hour, e.g. 04:00")
-    return found
-
-
-def _names(told: object, where: str) -> tuple[str, ...]:
-    listed = told if isinstance(told, list) else [None]
-    if not all(isinstance(one, str) and one for one in listed):
-        raise BadSettings(f"{where}: a list of names is wanted, e.g. [L_1234]")
-    return tuple(listed)
-
-
-def zone_of(name: str, where: str) -> ZoneInfo:
-    """The time zone of this name. Raises BadSettings."""
-    try:
-        return ZoneInfo(name)
-    # OSError: `Europe` is a folder of zones, and a name may be too long for a file.
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise BadSettings(f"{where} {name!r} is no IANA time zone, e.g. Europe/Rome") from error
+def _refuse_unfitting(where: str, entry: StoreEntry) -> None:
+    """Raise BadSettings if one field does not go together with another."""
+    if entry.subdivision is not None:
+        if entry.country is None:
+            raise BadSettings(f"{where}: subdivision: name the country that it is a part of too")
+        if entry.subdivision not in (known := subdivisions(entry.country)):
+            raise BadSettings(
+                f"{where}: subdivision {entry.subdivision!r} is no part of {entry.country} whose"
+                f" holidays are known; there are {', '.join(known) or 'none: leave it out'}"
+            )
+    if entry.opening_hours is None:
+        return
+    minutes = entry.day_starts.hour * 60 + entry.day_starts.minute
+    for spans in (*entry.opening_hours.weekdays, entry.opening_hours.holidays or ()):
+        # It would lie in the day before, by day_starts, and in its own, by its weekday.
+        if early := [span for span in spans if span.opens < minutes]:
+            raise BadSettings(
+                f"{where}: opening_hours: {early[0]} begins before the store's day does"
+                f" (day_starts {entry.day_starts:%H:%M}); tell it as the end of the day before"
+            )

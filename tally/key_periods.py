@@ -62,7 +62,12 @@ class KeyDays:
         return day if instant >= self._begins(day, zone) else day - timedelta(days=1)
 
     def _begins(self, day: date, zone: ZoneInfo) -> datetime:
-        return datetime.combine(day, self.day_starts, zone).astimezone(UTC)
+        return day_begins(day, self.day_starts, zone)
+
+
+def day_begins(day: date, day_starts: time, zone: ZoneInfo) -> datetime:
+    """When the zone's clock begins the day, in UTC, also where it leaves that time out."""
+    return datetime.combine(day, day_starts, zone).astimezone(UTC)
 
 
 def days_around(days: Sequence[date], key_days: int) -> list[date]:

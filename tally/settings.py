@@ -14,10 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 
 from tally.errors import BadSettings
 from tally.families import Family
+from tally.home import STORES_FILE, home_of, kept_addresses, with_kept_stores
 from tally.key_periods import MOST_DAYS
 from tally.lateness import Lateness, given_lateness, lateness_variable
 
-ADDRESSES_FILE = "addresses.env"
 # Delta's reader takes `%41` for an A, and `[` for the begin of an address.
 _NOT_IN_A_HOME = "%[]"
 
@@ -25,16 +25,6 @@ _NOT_IN_A_HOME = "%[]"
 def user_cache() -> Path:
     """Folder of the downloaded JVM artifacts: under XDG_CACHE_HOME if set, else ~/.cache."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tally"
-
-
-def kept_addresses(home: Path) -> dict[str, str]:
-    """TALLY_<NAME> to host:port as `tally up` wrote it to this home; empty before that."""
-    try:
-        lines = (home / ADDRESSES_FILE).read_text("utf-8").splitlines()
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    entries = (line for line in lines if "=" in line and not line.startswith("#"))
-    return dict(line.split("=", 1) for line in entries)
 
 
 class Settings(BaseModel):
@@ -219,7 +209,9 @@ class Settings(BaseModel):
     default_timezone: str = Field("UTC", description="time zone of a store that names none")
     stores_file: Path | None = Field(
         None,
-        description="YAML: name, tz, currency, numbering by store; others take the defaults",
+        description=(
+            "YAML: what is known of each store; default TALLY_HOME/stores.yaml, if it is there"
+        ),
     )
     key_days: int = Field(
         1,
@@ -263,7 +255,8 @@ class Settings(BaseModel):
         Raises BadSettings that names each bad variable.
         """
         environment = os.environ if environment is None else environment
-        named = {**kept_addresses(Path(environment.get("TALLY_HOME", ".tally"))), **environment}
+        home = home_of(environment)
+        named = with_kept_stores({**kept_addresses(home), **environment}, home)
         values = {
             name: named[f"TALLY_{name.upper()}"]
             for name in cls.model_fields
@@ -285,6 +278,11 @@ class Settings(BaseModel):
     def master_path(self) -> Path:
         """Folder of the Delta table that holds every canonical record."""
         return self.home / "data" / "master"
+
+    @property
+    def registry(self) -> Path:
+        """The stores file that `tally stores import` writes, whether it is there or not."""
+        return self.stores_file or self.home / STORES_FILE
 
     def checkpoint(self, query: str) -> Path:
         """Checkpoint folder of one streaming query."""

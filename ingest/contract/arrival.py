@@ -13,7 +13,8 @@ from zoneinfo import ZoneInfo
 
 from ingest.contract.devices import DeviceRules
 from runtime.sensors import SensorEntry
-from runtime.stores import StoreEntry, store_entries, zone_of
+from runtime.store_fields import zone_of
+from runtime.stores import StoreEntry, store_entries
 from tally.errors import BadSettings
 from tally.identity import bare_serial
 from tally.instants import instant_text

@@ -22,7 +22,8 @@ from ingest.twin.transport import OnItsWay, Transport, arrivals
 from ingest.twin.truth import write_truth
 from runtime.job import run_verb
 from runtime.output import print_json, progress
-from runtime.stores import store_entries, zone_of
+from runtime.store_fields import zone_of
+from runtime.stores import store_entries
 from schemas import loader
 from tally.settings import Settings
 

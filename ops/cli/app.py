@@ -20,6 +20,7 @@ VERBS = (
     "query",
     "dead_letters",
     "gaps",
+    "stores",
     "demo",
 )
 

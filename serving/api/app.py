@@ -16,6 +16,7 @@ from fastapi.responses import PlainTextResponse
 from runtime.openapi import DescribedApp
 from runtime.sources import FAMILIES
 from serving.api import cursor, described, problems
+from serving.api.calendar_routes import add_calendar_routes
 from serving.api.pages import Pages
 from serving.api.parameters import ExplainQuery, MetricQuery, PageQuery
 from serving.api.report_routes import add_report_routes
@@ -119,6 +120,7 @@ def create_app(settings: Settings, views: ViewReader) -> FastAPI:
     _add_list_routes(app, api)
     _add_metric_routes(app, api)
     add_report_routes(app, api.pages)
+    add_calendar_routes(app, api.pages)
     return app
 
 

@@ -9,9 +9,11 @@ from serving.api.answers import (
     SeriesAnswer,
     StoreList,
 )
+from serving.api.calendar_answers import CalendarAnswer
 from serving.api.report_answers import ReportAnswer, ReportList
 
 SHAPES: tuple[type[Shape], ...] = (
+    CalendarAnswer,
     Explanation,
     Health,
     MetricList,
@@ -61,6 +63,13 @@ REPORTS: Responses = {200: answer("every report", ReportList)}
 REPORT: Responses = {
     200: answer("the report", ReportAnswer),
     404: problem("there is no such report or store"),
+    **_REFUSED,
+    **_FAILED,
+    **_UNREACHABLE,
+}
+CALENDAR: Responses = {
+    200: answer("each of the days, ascending", CalendarAnswer),
+    404: problem("there is no such store"),
     **_REFUSED,
     **_FAILED,
     **_UNREACHABLE,

@@ -76,6 +76,17 @@ class ReportQuery(BaseModel):
     tz: Annotated[
         str, Field("store", max_length=64, description="IANA time zone, or `store` for its own")
     ]
+    # Not by a default that looks at the days: the same address answers the same question.
+    compare: Annotated[
+        Literal["before", "like_for_like"],
+        Field(
+            "before",
+            description=(
+                "what `previous` is of: as many days just before, or the days of the year before"
+                " that these are like, where those follow each other"
+            ),
+        ),
+    ]
 
     @property
     def question(self) -> MetricQuestion:
@@ -89,6 +100,19 @@ class ReportQuery(BaseModel):
             by=[],
             as_of=None,
         )
+
+
+class CalendarQuery(BaseModel):
+    """Parameters of a store's calendar."""
+
+    model_config = ConfigDict(extra="forbid")
+    from_: Annotated[
+        str, Field(alias="from", max_length=1_000, description="first local day: YYYY-MM-DD")
+    ]
+    to: Annotated[
+        str,
+        Field(max_length=1_000, description="day after the last one, at most 400 on: YYYY-MM-DD"),
+    ]
 
 
 class ExplainQuery(BaseModel):

@@ -31,7 +31,7 @@ class ReportList(Shape):
 
 
 class SpanBefore(Shape):
-    """As many local days, just before."""
+    """As many local days: just before, or those that the days are like, as asked."""
 
     from_: Annotated[Instant, Meta(description="inclusive")] = field(name="from")
     to: Annotated[Instant, Meta(description="exclusive")]
@@ -42,9 +42,7 @@ class SeriesEntry(Shape):
     """One day, one hour of the week, or one bin of stay times."""
 
     value: Annotated[Number, Meta(description="in the unit; null: not known")]
-    previous: Annotated[Number | UnsetType, Meta(description="of days: as many days before")] = (
-        UNSET
-    )
+    previous: Annotated[Number | UnsetType, Meta(description="of days: of the earlier one")] = UNSET
     start: Annotated[Instant | UnsetType, Meta(description="of days, inclusive")] = UNSET
     end: Annotated[Instant | UnsetType, Meta(description="of days, exclusive")] = UNSET
     weekday: Annotated[int | UnsetType, Meta(description="of hours: Monday is 1")] = UNSET
@@ -68,7 +66,7 @@ class ReportBeside(Shape):
 
 
 class ReportAnswer(Shape):
-    """A metric of one store over some days, beside as many days before."""
+    """A metric of one store over some days, beside as many earlier days."""
 
     report: Annotated[str, Meta(description="id of the report")]
     title: Annotated[str, Meta(description="name for people")]

@@ -16,6 +16,7 @@ from serving.query.grains import Slot
 from serving.query.question import check_span, stretches
 from serving.reports.comparison import StoreSpan
 from serving.reports.contract import report_answer
+from serving.reports.likeness import like_span
 from serving.reports.report import ReportEngine
 from serving.reports.series import GRAINS
 from tally.errors import UnknownName
@@ -31,7 +32,7 @@ def add_report_routes(app: FastAPI, pages: Pages) -> None:
 
     @app.get(
         "/v1/reports/{report_id}",
-        summary="A metric of one store over some days, beside as many days before",
+        summary="A metric of one store over some days, beside as many earlier days",
         responses=described.REPORT,
     )
     async def report(
@@ -49,7 +50,10 @@ def _span(shape: ReportShape, query: ReportQuery, pages: Pages) -> StoreSpan:
     # Midnights are on every grain: what is left to check is how many hours, or days, are read.
     check_span(replace(query.question, grain=GRAINS[shape.pivot]), found.zone)
     span = Slot(found.slots[0].start, found.slots[-1].end)
-    return StoreSpan(query.store, found.zone, span)
+    if query.compare == "before":
+        return StoreSpan(query.store, found.zone, span)
+    store = pages.registry.store(query.store)
+    return StoreSpan(query.store, found.zone, span, like_span(store, found.zone, span))
 
 
 def _shape(report_id: str) -> ReportShape:

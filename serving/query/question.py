@@ -23,7 +23,7 @@ STORE_ZONE = "store"
 EARLIEST = datetime(1971, 1, 2, tzinfo=UTC)
 LATEST = datetime(2169, 11, 13, tzinfo=UTC)
 # \Z and not $, which lets an end of line pass; ASCII, for \d knows the digits of all scripts.
-_DATE = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
+DATE = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 # An offset's + that was not escaped in the address arrives as a space.
 _UNESCAPED_OFFSET = re.compile(r"(?<=\d) (\d\d:\d\d)\Z", re.ASCII)
 
@@ -150,7 +150,7 @@ def instant(text: str, field: str, zone: ZoneInfo) -> datetime:
     Raises BadQuery.
     """
     try:
-        if _DATE.match(text):
+        if DATE.match(text):
             return grains.midnight(datetime.fromisoformat(text), zone)
         return parse_instant(_UNESCAPED_OFFSET.sub(r"+\1", text), field)
     # OverflowError: the midnight of a zone that lies before the year 1, or after 9999.

@@ -1,14 +1,15 @@
-"""What is known of a store besides its events: name, time zone, currency.
+"""What is known of a store besides its events: name, time zone, currency, and all of its entry.
 
 It is from the stores file, else the defaults.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
 from zoneinfo import ZoneInfo
 
-from runtime.stores import StoreEntry, store_entries, zone_of
+from runtime.store_fields import zone_of
+from runtime.stores import StoreEntry, store_entries
 from serving.merge.served import DaysBehind
 from tally.key_periods import KeyDays
 from tally.settings import Settings
@@ -16,13 +17,25 @@ from tally.settings import Settings
 
 @dataclass(frozen=True)
 class Store:
-    """One store's name, IANA time zone and ISO 4217 currency, and when its days begin."""
+    """One store's name, IANA time zone and ISO 4217 currency, and when its days begin.
+
+    `entry`: what else the stores file says, by day.
+    """
 
     store_id: str
     name: str
     tz: str
     currency: str
     day_starts: time = time(0)
+    # Not compared: its mappings have no hash, and an id has one entry.
+    entry: StoreEntry = field(default_factory=StoreEntry, compare=False, repr=False)
+
+    def of_today(self) -> "Store":
+        """The store by the name that it has today, by its own clock."""
+        if not self.entry.changes:
+            return self
+        today = datetime.now(ZoneInfo(self.tz)).date()
+        return replace(self, name=self.entry.on(today).name or self.store_id)
 
     def days_behind(self, key_days: int) -> DaysBehind:
         """On which days records of a window's key period may lie, by the clock of the store."""
@@ -60,7 +73,9 @@ class StoreRegistry:
 
     def store(self, store_id: str) -> Store:
         """The store as listed, or with the defaults and its id for a name."""
-        return self.listed.get(store_id) or self._store(store_id, StoreEntry())
+        listed = self.listed.get(store_id)
+        # A service may run for longer than a name holds.
+        return listed.of_today() if listed else self._store(store_id, StoreEntry())
 
     def _store(self, store_id: str, entry: StoreEntry) -> Store:
         return Store(
@@ -69,4 +84,5 @@ class StoreRegistry:
             entry.tz or self._tz,
             entry.currency or self._currency,
             entry.day_starts,
+            entry,
         )

@@ -1,4 +1,4 @@
-"""A metric over some days of one store beside as many days before, and what both are worth."""
+"""A metric over some days of one store beside earlier ones, and what both are worth."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,15 +22,21 @@ Answers = tuple[StoreAnswer, StoreAnswer]
 
 @dataclass(frozen=True)
 class StoreSpan:
-    """A store, from one of its local midnights to another."""
+    """A store, from one of its local midnights to another.
+
+    `like`: the days to compare with, as many; None: those just before.
+    """
 
     store_id: str
     zone: ZoneInfo
     span: Slot
+    like: Slot | None = None
 
     @property
     def before(self) -> Slot:
-        """As many local days, just before."""
+        """As many local days, just before, or those that the days are like."""
+        if self.like is not None:
+            return self.like
         first, last = (one.astimezone(self.zone).date() for one in self.span)
         day_before = datetime.combine(first - (last - first), time())
         return Slot(grains.midnight(day_before, self.zone), self.span.start)

@@ -1,4 +1,4 @@
-"""A report: the value of its days, that of as many days before, and the series."""
+"""A report: the value of its days, that of as many earlier days, and the series."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

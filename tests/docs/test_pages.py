@@ -1,9 +1,12 @@
 import re
 from collections.abc import Callable, Iterator
+from datetime import date
 
 import pytest
 
 from ops.docs.settings import variables
+from runtime.store_fields import FIELDS
+from runtime.stores import CHANGES, entries_of
 from tests.docs.pages import (
     FOLDERS,
     ROOT,
@@ -98,6 +101,16 @@ def test_the_pages_for_contributors_show_the_source_that_is_sent_through_the_loo
 
     long = f"{folder.relative_to(ROOT)}/message.schema.json"
     assert files - {long} == set(files_shown(pages()["CONTRIBUTING.md"]))
+
+
+def test_the_page_of_stores_shows_a_stores_file_that_fits_and_names_every_field() -> None:
+    text = pages()["docs/stores.md"]
+    [example] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+
+    [entry] = entries_of(example.encode(), ROOT / "docs" / "stores.md").values()
+
+    assert entry.on(date(2026, 6, 1)).tills == 5
+    assert {name for name in (*FIELDS, CHANGES) if f"`{name}`" not in text} == set()
 
 
 def test_the_architecture_page_is_short_and_states_invariants() -> None:

@@ -13,7 +13,8 @@ from ops.local.stack.machine import port_is_free
 from ops.local.stack.private import make_private
 from runtime.whole_file import keep_whole
 from tally.errors import StackError
-from tally.settings import ADDRESSES_FILE, Settings, kept_addresses
+from tally.home import ADDRESSES_FILE, home_of, kept_addresses
+from tally.settings import Settings
 
 NAMES = ("kafka", "kafka_controller", "cassandra", "cassandra_storage", "gateway", "api", "airflow")
 HOST = "127.0.0.1"
@@ -29,7 +30,7 @@ def settings_with_addresses(environment: Mapping[str, str]) -> Settings:
 
     The free port is kept from now on.
     """
-    home = Path(environment.get("TALLY_HOME", ".tally"))
+    home = home_of(environment)
     if any(
         kept_addresses(home).get(name) != address
         for name, address in _chosen(environment, home).items()

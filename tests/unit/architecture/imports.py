@@ -45,6 +45,7 @@ OURS: dict[str, tuple[str, ...]] = {
     "ops.gaps": BELOW,
     "ops.lag": BELOW,
     "ops.provision": BELOW,
+    "ops.stores": BELOW,
     "ops.docs": BELOW,
     # What is of one machine is known to the verbs alone: all else works on a server too.
     "ops.local": (*BELOW, "ops.lag", "ops.provision"),
@@ -55,6 +56,7 @@ OURS: dict[str, tuple[str, ...]] = {
         "ops.gaps",
         "ops.local",
         "ops.oracle",
+        "ops.stores",
     ),
     "ops.audit": (*BELOW, "ops.oracle"),
     # The independent computation shares no code with the pipeline: of schemas it has the files.
@@ -65,6 +67,7 @@ OURS: dict[str, tuple[str, ...]] = {
 # Folders whose third-party imports are settled too; the others take what pyproject.toml lists.
 OTHERS: dict[str, tuple[str, ...]] = {
     "tally": ("msgspec", "pydantic"),
+    "tally.calendar.holidays": ("holidays",),
     "tally.frames": ("pyspark",),
     "tally.part_columns": ("pyspark",),
     "tally.record_columns": ("pyspark",),

@@ -23,7 +23,8 @@ METRIC = "/v1/metrics/revenue"
 ALL = {**DAY, "store": "all", "grain": "1d"}
 WINDOW = f"{SETTLED}T10:31:00Z"
 REPORT = "/v1/reports/sales"
-REPORTED = {"store": "367", "from": SETTLED, "to": NEW}
+SPAN = {"from": SETTLED, "to": NEW}
+REPORTED = {"store": "367", **SPAN}
 
 
 class TroubledViews(MemoryViews):
@@ -68,6 +69,7 @@ OF_VIEWS: list[tuple[str, dict[str, str]]] = [
     (METRIC, {**DAY}),
     ("/v1/explain", {"store": "367", "window": WINDOW}),
     (REPORT, {**REPORTED}),
+    ("/v1/stores/nobody/calendar", {**SPAN}),
 ]
 QUESTIONS: list[tuple[str, dict[str, str]]] = [
     *OF_VIEWS,
@@ -96,6 +98,9 @@ QUESTIONS: list[tuple[str, dict[str, str]]] = [
     ("/v1/reports/productivity_by_hour_of_week", {**REPORTED}),
     ("/v1/reports/weather", {**REPORTED}),
     (REPORT, {**REPORTED, "store": "nobody"}),
+    (REPORT, {**REPORTED, "compare": "like_for_like"}),
+    ("/v1/stores/367/calendar", {**SPAN}),
+    ("/v1/stores/367/calendar", {**SPAN, "to": SETTLED}),
     (REPORT, {**REPORTED, "from": f"{SETTLED}T10:07:00Z"}),
 ]
 
@@ -117,7 +122,8 @@ def test_each_published_answer_is_given_and_fits(ask: Ask, views: TroubledViews)
 
 def state(answer: httpx.Response) -> str:
     path = answer.request.url.path
-    for named in ("/v1/metrics/{metric_id}", "/v1/reports/{report_id}"):
+    of_names = ("/v1/metrics/{metric_id}", "/v1/reports/{report_id}", "/v1/stores/{store}/calendar")
+    for named in of_names:
         if path.startswith(named.partition("{")[0]):
             path = named
     return f"{path} {answer.status_code}"

@@ -1,0 +1,190 @@
+"""`tally stores`: the registry of stores, shown, and replaced by a file as a whole."""
+
+import os
+from collections.abc import Iterable, Mapping
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from runtime.output import note, print_json
+
+if TYPE_CHECKING:
+    from ops.stores import RegistryChange
+    from runtime.stores import StoreEntry
+
+NOTHING = "–"
+# Who reads the registry, and only when it starts: two answers of one process are of one registry.
+READERS = "gateway normaliser api"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb group to the command line."""
+    group = typer.Typer(help="The registry of stores: show, import.", no_args_is_help=True)
+    group.command("import")(import_stores)
+    group.command("show")(show)
+    app.add_typer(group, name="stores")
+
+
+def import_stores(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="a stores file")
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="show it, and write nothing")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
+    """Make FILE the registry, after all of it has been checked, and show what that changes.
+
+    The registry is the file of TALLY_STORES_FILE, else stores.yaml in TALLY_HOME.
+    \f
+    Raises BadSettings for a file that does not fit, TallyError where none can be written.
+    """
+    from dataclasses import asdict
+
+    from ops.local.stack.private import make_private
+    from ops.stores import registry_change, replace_registry
+    from runtime.stores import entries_of
+    from tally.settings import Settings
+
+    settings = Settings.load(os.environ)
+    registry, content = settings.registry, file.read_bytes()
+    after = entries_of(content, file, "stores")
+    change = registry_change(_present(registry), after)
+    warnings = [one.warning for one in change.changed if one.warning]
+    if not dry_run:
+        # One that is there is left as it is: on a server others may share it.
+        if registry.parent == settings.home and not settings.home.exists():
+            make_private(settings.home)
+        replace_registry(registry, content)
+    if json:
+        changed = [_as_json(asdict(one)) for one in change.changed]
+        print_json(
+            {
+                "file": file,
+                "registry": registry,
+                "written": not dry_run,
+                "stores": len(after),
+                "added": change.added,
+                "removed": change.removed,
+                "changed": changed,
+                "warnings": warnings,
+            }
+        )
+    else:
+        _print_change(change, len(after))
+    for warning in warnings:
+        note(f"{warning}; harmless only if nothing of the store has been taken yet")
+    note(_next_step(registry, dry_run))
+
+
+def show(
+    store: Annotated[
+        str, typer.Argument(metavar="STORE", help="its id; every store if none is named")
+    ] = "",
+    on: Annotated[
+        str, typer.Option(metavar="DATE", help="as they are on this local day, YYYY-MM-DD")
+    ] = "",
+    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
+    """What the registry says of stores.\f
+
+    Raises BadParameter for a store that it does not have, or a day that is none.
+    """
+    from runtime.stores import store_entries
+    from tally.settings import Settings
+
+    registry = Settings.load(os.environ).registry
+    entries = store_entries(registry) if registry.exists() else {}
+    if store and store not in entries:
+        raise typer.BadParameter(
+            f"{registry} has no store {store!r}; it has {', '.join(sorted(entries)) or 'none'}"
+        )
+    day = _day(on)
+    told = {
+        one: (entry if day is None else entry.on(day)).told()
+        for one, entry in sorted(entries.items())
+        if not store or one == store
+    }
+    if json:
+        print_json({"registry": registry, "on": day, "stores": told})
+    else:
+        _print_table(
+            ("store", "field", "value"),
+            (
+                (one, field, _text(value))
+                for one, fields in told.items()
+                for field, value in (fields or {NOTHING: None}).items()
+            ),
+        )
+
+
+def _present(registry: Path) -> "dict[str, StoreEntry]":
+    """The stores of the registry as it is; none where there is none yet, or none that fits."""
+    from runtime.stores import store_entries
+    from tally.errors import BadSettings
+
+    if not registry.exists():
+        return {}
+    try:
+        return store_entries(registry)
+    except BadSettings as error:
+        # Refused, the way out of a registry that is wrong would be closed by it.
+        note(f"the registry as it is cannot be read, every store counts as added: {error}")
+        return {}
+
+
+def _next_step(registry: Path, dry_run: bool) -> str:
+    if dry_run:
+        return f"{registry} is as it was; without --dry-run FILE becomes it"
+    return (
+        f"{registry} is written. Running services read it when they start again:"
+        f" `tally down {READERS}`, then `tally up`;"
+        f" on a server `docker compose restart {READERS}`"
+    )
+
+
+def _day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text) if text else None
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is no day; write for example 2026-05-01") from error
+
+
+def _as_json(change: dict[str, Any]) -> dict[str, Any]:
+    # In their order, with the name that a change has in tables.
+    return {"from" if name == "from_day" else name: value for name, value in change.items()}
+
+
+def _print_change(change: "RegistryChange", stores: int) -> None:
+    note(f"{stores:,} stores in the file")
+    if change.is_none:
+        note("nothing that the registry says changes")
+        return
+    whole = dict.fromkeys(change.added, "added") | dict.fromkeys(change.removed, "removed")
+    rows = [(store, what, NOTHING, NOTHING, NOTHING) for store, what in whole.items()]
+    for one in change.changed:
+        values = (_text(one.before), _text(one.after))
+        rows.append((one.store, one.field, one.from_day or NOTHING, *values))
+    _print_table(("store", "field", "from", "before", "after"), rows)
+
+
+def _print_table(names: Iterable[str], rows: Iterable[tuple[str, ...]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*names)
+    for row in rows:
+        # Text, not markup: somebody has typed the names.
+        table.add_row(*map(Text, row))
+    Console().print(table)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        named = (f"{name} {_text(one)}" for name, one in value.items())
+        # A sensor of which nothing is said but its serial.
+        return ", ".join(one.rstrip() for one in named)
+    listed = value if isinstance(value, list) else [NOTHING if value is None else value]
+    return ", ".join(map(str, listed))

@@ -1,0 +1,107 @@
+"""The registry of stores: what a stores file would change in it, and the file put in its place."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from stat import S_IMODE
+from typing import Any
+
+from runtime.store_fields import FIXED
+from runtime.stores import CHANGES, StoreEntry
+from runtime.whole_file import keep_whole
+from tally.errors import TallyError
+
+_Told = Mapping[str, Any]
+_COLLECTIONS = ("networks", "sensors")
+
+
+@dataclass(frozen=True)
+class FieldChange:
+    """A field of a store that gets another value, as the file has it; None: it says nothing.
+
+    `from_day`: the local day from which on; None: ever since.
+    """
+
+    store: str
+    field: str
+    from_day: str | None
+    before: Any
+    after: Any
+
+    @property
+    def warning(self) -> str | None:
+        """Why it does harm if records of the store have been taken, None if it does none."""
+        if self.field not in FIXED:
+            return None
+        if self.field in _COLLECTIONS:
+            left = {*(self.after or ())}
+            # It does no harm to gain one: only what is gone may have decided something.
+            if all(one in left for one in self.before or ()):
+                return None
+        return f"store {self.store}: {self.field}: {FIXED[self.field]}"
+
+
+_Changes = Iterator[FieldChange]
+
+
+@dataclass(frozen=True)
+class RegistryChange:
+    """What becomes of a registry: ids of stores, and fields of those that were there and stay."""
+
+    added: Sequence[str]
+    removed: Sequence[str]
+    changed: Sequence[FieldChange]
+
+    @property
+    def is_none(self) -> bool:
+        """Whether both say the same."""
+        return not (self.added or self.removed or self.changed)
+
+
+def registry_change(
+    before: Mapping[str, StoreEntry], after: Mapping[str, StoreEntry]
+) -> RegistryChange:
+    """From one content to another, by store ascending."""
+    changed: list[FieldChange] = []
+    for store in sorted(before.keys() & after.keys()):
+        changed += _changes(store, before[store], after[store])
+    added, removed = after.keys() - before, before.keys() - after
+    return RegistryChange(sorted(added), sorted(removed), changed)
+
+
+def replace_registry(registry: Path, content: bytes) -> None:
+    """The registry has this content, whole; who reads it meanwhile finds the old one.
+
+    Raises TallyError where it cannot be written.
+    """
+    # A link is kept, and what it names replaced: it may lead into a repository.
+    file = registry.resolve()
+    try:
+        mode = S_IMODE(file.stat().st_mode) if file.exists() else None
+        keep_whole(file, content, is_durable=True)
+        # Services may run as somebody else: who could read it before still can.
+        if mode is not None:
+            file.chmod(mode)
+    except OSError as error:
+        raise TallyError(
+            f"stores: {file} cannot be written ({error.strerror});"
+            " make its folder, or set TALLY_STORES_FILE to a file in one that can be written"
+        ) from error
+
+
+def _changes(store: str, before: StoreEntry, after: StoreEntry) -> _Changes:
+    was, is_now = before.told(), after.told()
+    old = was.pop(CHANGES, {})
+    new = is_now.pop(CHANGES, {})
+    yield from _fields(store, None, was, is_now)
+    # As they are written and not as they work out: the same file again changes nothing.
+    for day in sorted(old | new):
+        before_day, after_day = (told.get(day, {}) for told in (old, new))
+        yield from _fields(store, day, before_day, after_day)
+
+
+def _fields(store: str, day: str | None, was: _Told, is_now: _Told) -> _Changes:
+    for field in dict.fromkeys((*was, *is_now)):
+        before, after = was.get(field), is_now.get(field)
+        if before != after:
+            yield FieldChange(store, field, day, before, after)

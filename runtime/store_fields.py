@@ -1,0 +1,245 @@
+"""Fields of the stores file: what each may be, and what may change from a day on."""
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, time
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+
+from runtime.sensors import sensor_entries
+from tally.calendar.countries import COUNTRIES
+from tally.calendar.opening_hours import OpeningHours, opening_hours
+from tally.errors import BadSettings
+from tally.money import CURRENCIES
+from tally.windows import WINDOW_SECONDS
+
+NUMBERINGS = ("daily", "yearly")
+WINDOW_MINUTES = WINDOW_SECONDS // 60
+# What Python would take for a number besides (1_000, nan, 1e3) is a slip in a file for people.
+_DECIMAL = re.compile(r"-?\d{1,9}(\.\d{1,9})?\Z", re.ASCII)
+_DAY = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
+_WHOLE = re.compile(r"\d{1,6}\Z", re.ASCII)
+
+_DAYS = "each record was given its day by it, those that are stored too"
+_OWNERS = "it decides which store a record is of, and one that is sent again would be another's"
+# What identities and key periods are made of has one value for good, and why.
+FIXED: Mapping[str, str] = {
+    "tz": _DAYS,
+    "day_starts": _DAYS,
+    "numbering": "receipts' identities hold it, and one that is sent again would count twice",
+    "currency": "amounts are whole numbers of its minor units, and would be read as other money",
+    "networks": _OWNERS,
+    "sensors": _OWNERS,
+}
+
+
+class Coordinates(NamedTuple):
+    """Where a store is, in degrees of WGS 84: north and east of zero are positive."""
+
+    latitude: float
+    longitude: float
+
+
+def field_values(where: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Each field's value by name; `where` names file and store.
+
+    Raises BadSettings that names the field and the fix.
+    """
+    found = {}
+    for name, told in fields.items():
+        found[name] = _READERS[name](where, name, told)
+    return found
+
+
+def changed_values(where: str, told: Any) -> dict[date, dict[str, Any]]:
+    """The fields that have another value from a day on, by that day ascending.
+
+    Raises BadSettings, also for a field of FIXED.
+    """
+    if not isinstance(told, Mapping):
+        raise BadSettings(
+            f"{where}: changes: days with fields are wanted,"
+            " e.g. `2026-05-01: {floor_area_m2: 400}`"
+        )
+    found = {_day(where, day): _changed(f"{where}: changes: {day}", told[day]) for day in told}
+    return dict(sorted(found.items()))
+
+
+def _changed(where: str, fields: Any) -> dict[str, Any]:
+    if not isinstance(fields, Mapping) or not fields:
+        raise BadSettings(f"{where}: fields are wanted, e.g. `{{floor_area_m2: 400}}`")
+    for name in fields:
+        if name in FIXED:
+            raise BadSettings(
+                f"{where}: {name} cannot change from a day on: {FIXED[name]};"
+                " write it beside `changes`, or give the store a new id from that day on"
+            )
+        if name not in CHANGEABLE:
+            raise BadSettings(f"{where}: unknown field {name!r}; known are {', '.join(CHANGEABLE)}")
+    return field_values(where, fields)
+
+
+def _day(where: str, told: object) -> date:
+    text = str(told)
+    try:
+        # In one form alone: 20260501 beside 2026-05-01 would be one day with two changes.
+        if _DAY.match(text):
+            return date.fromisoformat(text)
+    except ValueError:
+        pass  # told below: the form is right, and the calendar has no such day
+    raise BadSettings(f"{where}: changes: {text!r} is no day, e.g. 2026-05-01")
+
+
+def _text(where: str, name: str, told: object) -> str:
+    if not isinstance(told, str) or not told:
+        raise BadSettings(f"{where}: {name}: a text is wanted; leave the field out for the default")
+    return told
+
+
+def _tz(where: str, name: str, told: object) -> str:
+    zone = _text(where, name, told)
+    zone_of(zone, f"{where}: {name}")
+    return zone
+
+
+def _currency(where: str, name: str, told: object) -> str:
+    currency = _text(where, name, told)
+    if currency not in CURRENCIES:
+        raise BadSettings(f"{where}: {name} {currency!r} is no currency of ISO 4217, e.g. EUR")
+    return currency
+
+
+def _numbering(where: str, name: str, told: object) -> str:
+    numbering = _text(where, name, told)
+    if numbering not in NUMBERINGS:
+        raise BadSettings(
+            f"{where}: {name} {numbering!r} is none of {', '.join(NUMBERINGS)};"
+            " without it numbers never begin again"
+        )
+    return numbering
+
+
+def _time_of_day(where: str, name: str, told: object) -> time:
+    try:
+        found = datetime.strptime(str(told), "%H:%M").time()
+    except ValueError as error:
+        raise BadSettings(f"{where}: {name}: {told!r} is no time of day, e.g. 04:00") from error
+    # A window must not lie in two days.
+    if found.minute % WINDOW_MINUTES:
+        raise BadSettings(f"{where}: {name}: {told!r} is no whole quarter of an hour, e.g. 04:00")
+    return found
+
+
+def _names(where: str, name: str, told: object) -> tuple[str, ...]:
+    listed = told if isinstance(told, list) else [None]
+    if not all(isinstance(one, str) and one for one in listed):
+        raise BadSettings(f"{where}: {name}: a list of names is wanted, e.g. [{_EXAMPLES[name]}]")
+    return tuple(listed)
+
+
+def _groups(where: str, name: str, told: object) -> tuple[str, ...]:
+    groups = _names(where, name, told)
+    if len({*groups}) < len(groups):
+        raise BadSettings(f"{where}: {name}: a name stands there twice; name each group once")
+    return groups
+
+
+def _country(where: str, name: str, told: object) -> str:
+    country = _text(where, name, told)
+    if country not in COUNTRIES:
+        raise BadSettings(
+            f"{where}: {name} {country!r} is no country of ISO 3166-1: two capital letters, e.g. SK"
+        )
+    return country
+
+
+def _coordinates(where: str, name: str, told: object) -> Coordinates:
+    listed = [str(one) for one in told] if isinstance(told, list) else []
+    if len(listed) != 2 or not all(map(_DECIMAL.match, listed)):
+        raise BadSettings(
+            f"{where}: {name}: [latitude, longitude] in degrees are wanted, e.g. [48.1486, 17.1077]"
+        )
+    found = Coordinates(*map(float, listed))
+    if abs(found.latitude) > 90 or abs(found.longitude) > 180:
+        raise BadSettings(
+            f"{where}: {name}: {listed[0]}, {listed[1]} is no place: latitude first, -90 to 90,"
+            " then longitude, -180 to 180"
+        )
+    return found
+
+
+def _opening_hours(where: str, name: str, told: object) -> OpeningHours:
+    try:
+        return opening_hours(told)
+    except ValueError as error:
+        raise BadSettings(f"{where}: {name}: {error}") from error
+
+
+def _floor_area(where: str, name: str, told: object) -> float:
+    area = float(told) if isinstance(told, str) and _DECIMAL.match(told) else 0.0
+    if area <= 0:
+        raise BadSettings(f"{where}: {name}: {told!r} is no area in square metres, e.g. 380")
+    return area
+
+
+def _tills(where: str, name: str, told: object) -> int:
+    if not isinstance(told, str) or not _WHOLE.match(told):
+        raise BadSettings(f"{where}: {name}: {told!r} is no number of tills, e.g. 4")
+    return int(told)
+
+
+# Of each field, the first seven as long as the file has been there.
+_READERS: Mapping[str, Callable[[str, str, Any], Any]] = {
+    "name": _text,
+    "tz": _tz,
+    "currency": _currency,
+    "numbering": _numbering,
+    "sensors": lambda where, _, told: sensor_entries(where, told),
+    "day_starts": _time_of_day,
+    "networks": _names,
+    "country": _country,
+    "subdivision": _text,
+    "coordinates": _coordinates,
+    "opening_hours": _opening_hours,
+    "floor_area_m2": _floor_area,
+    "tills": _tills,
+    "groups": _groups,
+}
+FIELDS = tuple(_READERS)
+CHANGEABLE = tuple(name for name in FIELDS if name not in FIXED)
+_EXAMPLES = {"networks": "L_1234", "groups": "west"}
+
+
+def told_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields as the file has them, of plain types; those that say nothing are left out."""
+    shown = {name: _told(value) for name, value in values.items()}
+    nothing: tuple[Any, ...] = (None, [], {})
+    return {name: value for name, value in shown.items() if value not in nothing}
+
+
+def _told(value: Any) -> Any:
+    match value:
+        case OpeningHours():
+            return value.told()
+        case time():
+            return f"{value:%H:%M}"
+        case tuple():
+            return [*value]
+        # As people write it, and 400 in the file and 400.0 are one area.
+        case float() if value.is_integer():
+            return int(value)
+        case Mapping():
+            # Sensors by serial.
+            return msgspec.to_builtins(value)
+    return value
+
+
+def zone_of(name: str, where: str) -> ZoneInfo:
+    """The time zone of this name. Raises BadSettings."""
+    try:
+        return ZoneInfo(name)
+    # OSError: `Europe` is a folder of zones, and a name may be too long for a file.
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise BadSettings(f"{where} {name!r} is no IANA time zone, e.g. Europe/Rome") from error

@@ -1,0 +1,114 @@
+"""The calendar of one store: each of its local days, and what the day is like."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from serving.query.question import DATE, check_years
+from serving.query.stores import Store
+from tally.calendar.days import LocalDay, OpenSpan, local_day, open_spans
+from tally.calendar.fiscal import WEEK, FiscalDay, fiscal_day
+from tally.calendar.holidays import FeastNames, holiday_names, why_unknown
+from tally.calendar.like_for_like import LikeDay, NamesOf, like_for_like
+from tally.errors import BadQuery
+
+MOST_DAYS = 400
+# So far back lies the day that the first one is compared with, at most.
+_A_YEAR = 53 * WEEK
+
+
+class DescribedDay(NamedTuple):
+    """A local day of a store; `spans`: when it is open, None: the stores file does not say."""
+
+    local: LocalDay
+    spans: tuple[OpenSpan, ...] | None
+    holidays: FeastNames
+    fiscal: FiscalDay
+    like: LikeDay
+
+
+@dataclass(frozen=True)
+class StoreCalendar:
+    """The local days of a store from `first` to before `end`, ascending.
+
+    `country` and `subdivision` are those of the first day; `holidays_unknown` says why days may
+    lack their holidays, None: they do not.
+    """
+
+    store: Store
+    first: date
+    end: date
+    country: str | None
+    subdivision: str | None
+    holidays_unknown: str | None
+    days: tuple[DescribedDay, ...]
+
+
+def asked_days(from_: str, to: str) -> tuple[date, date]:
+    """The first day and the one after the last. Raises BadQuery for what is no such span."""
+    first, end = _day("from", from_), _day("to", to)
+    if first >= end:
+        raise BadQuery("from", f"from: {from_} is not before to: {to}")
+    # A day is looked up some hundred times where it is a holiday.
+    if (end - first).days > MOST_DAYS:
+        raise BadQuery("to", f"to: at most {MOST_DAYS} days; ask for them in parts")
+    return first, end
+
+
+def store_calendar(store: Store, first: date, end: date) -> StoreCalendar:
+    """The calendar of days that asked_days() has let pass."""
+    entry, last = store.entry.on(first), end - timedelta(days=1)
+    return StoreCalendar(
+        store,
+        first,
+        end,
+        entry.country,
+        entry.subdivision,
+        why_unknown(entry.country, first - _A_YEAR, last),
+        tuple(_days(store, first, end)),
+    )
+
+
+def holidays_of(store: Store) -> NamesOf:
+    """Which holidays a day has where the store is, or was on that day."""
+
+    def names_of(day: date) -> FeastNames:
+        entry = store.entry.on(day)
+        return holiday_names(entry.country, entry.subdivision, day)
+
+    return names_of
+
+
+def _days(store: Store, first: date, end: date) -> Iterator[DescribedDay]:
+    zone, names_of = ZoneInfo(store.tz), holidays_of(store)
+    for more in range((end - first).days):
+        day = first + timedelta(days=more)
+        local, holidays = local_day(day, zone, store.day_starts), tuple(names_of(day))
+        # One that the zone has left out is no day.
+        if local.start < local.end:
+            spans = _spans(store, day, zone, bool(holidays))
+            like = like_for_like(day, names_of)
+            yield DescribedDay(local, spans, holidays, fiscal_day(day), like)
+
+
+def _spans(
+    store: Store, day: date, zone: ZoneInfo, is_holiday: bool
+) -> tuple[OpenSpan, ...] | None:
+    # As they were on that day, and not as they are now.
+    hours = store.entry.on(day).opening_hours
+    if hours is None:
+        return None
+    return tuple(open_spans(day, hours.spans(day, is_holiday=is_holiday), zone))
+
+
+def _day(field: str, text: str) -> date:
+    try:
+        day = date.fromisoformat(text) if DATE.match(text) else None
+    except ValueError:
+        day = None
+    if day is None:
+        raise BadQuery(field, f"{field}: {text[:40]!r}: expected a day as 2026-11-26")
+    check_years(field, datetime.combine(day, time(), UTC))
+    return day

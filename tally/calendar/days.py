@@ -1,0 +1,77 @@
+"""Local days: when they begin and end, and when a store is open on them."""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time, timedelta
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from tally.calendar.opening_hours import Spans
+from tally.key_periods import KeyDays, day_begins
+from tally.windows import WINDOW
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class LocalDay(NamedTuple):
+    """A day of a store's clock, and its instants (UTC), from inclusive, to exclusive."""
+
+    day: date
+    start: datetime
+    end: datetime
+
+    @property
+    def quarter_hours(self) -> int:
+        """How many quarter hours of UTC begin in it: 96, where clocks change by an hour 92 or 100.
+
+        None in a day that the zone has left out, as Samoa did with one in 2011.
+        """
+        return _windows_before(self.end) - _windows_before(self.start)
+
+
+class OpenSpan(NamedTuple):
+    """From when to when a store is open, UTC."""
+
+    opens: datetime
+    closes: datetime
+
+
+def local_day(day: date, zone: ZoneInfo, day_starts: time = time(0)) -> LocalDay:
+    """The day of this date, which begins when the clock shows `day_starts`.
+
+    Raises OverflowError at either end of the calendar.
+
+    >>> local_day(date(2026, 3, 29), ZoneInfo("Europe/Bratislava")).quarter_hours
+    92
+    """
+    after = day + timedelta(days=1)
+    return LocalDay(day, day_begins(day, day_starts, zone), day_begins(after, day_starts, zone))
+
+
+def day_of(instant: datetime, zone: ZoneInfo, day_starts: time = time(0)) -> LocalDay:
+    """The local day that holds the instant. Every instant lies in exactly one.
+
+    >>> at = datetime(2026, 3, 2, 1, 30, tzinfo=UTC)
+    >>> day_of(at, ZoneInfo("Europe/Bratislava"), time(4)).day
+    datetime.date(2026, 3, 1)
+    """
+    # Of one rule with the key periods: a day and its devices' key must not part.
+    return LocalDay(*KeyDays(day_starts=day_starts).period(instant, zone))
+
+
+def open_spans(day: date, spans: Spans, zone: ZoneInfo) -> Iterator[OpenSpan]:
+    """When a store that has these spans on the day is open, ascending.
+
+    A time that the clock leaves out is as long after midnight as it would be; of one that it shows
+    twice the first is meant.
+    """
+    midnight = datetime.combine(day, time(), zone)
+    for span in spans:
+        # By the clock and not by seconds: a store closes at 20:00 also when the night was shorter.
+        opens, closes = ((midnight + timedelta(minutes=one)).astimezone(UTC) for one in span)
+        # One that lies wholly in what the clock leaves out would end before it begins.
+        if opens < closes:
+            yield OpenSpan(opens, closes)
+
+
+def _windows_before(instant: datetime) -> int:
+    return -((_EPOCH - instant) // WINDOW)

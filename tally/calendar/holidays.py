@@ -1,0 +1,74 @@
+"""Which days are holidays where: what the package `holidays` says of a country and a part of it."""
+
+from collections.abc import Mapping
+from datetime import date
+from functools import lru_cache
+
+# Asked for by name: without one the package speaks the language of the process's environment, and
+# two machines would name one feast differently.
+LANGUAGE = "en_US"
+FeastNames = tuple[str, ...]
+# What is added to a feast whose day is found by the moon, as long as it is not proclaimed: it is
+# the same feast.
+_ESTIMATED = " (estimated)"
+
+
+def holiday_names(country: str | None, subdivision: str | None, day: date) -> FeastNames:
+    """The public holidays of this day in English, none on an ordinary day.
+
+    `country` is a code of ISO 3166-1, `subdivision` one that subdivisions() has. None where there
+    is no country, or no table of that year.
+    """
+    if country is None:
+        return ()
+    return _year(country, subdivision, day.year).get(day, ())
+
+
+def subdivisions(country: str) -> FeastNames:
+    """What may be named as a part of the country; none where it has no parts, or is not known."""
+    import holidays
+
+    try:
+        known = holidays.country_holidays(country)
+    except NotImplementedError:
+        return ()
+    return (*known.subdivisions, *known.subdivisions_aliases)
+
+
+def why_unknown(country: str | None, first: date, last: date) -> str | None:
+    """Why some of these days have no holidays though they might, as a sentence; None: all known."""
+    if country is None:
+        return "the stores file names no `country` of the store, so no day is a holiday"
+    import holidays
+
+    try:
+        known = holidays.country_holidays(country)
+    except NotImplementedError:
+        return f"no table of holidays knows {country}, so no day is a holiday"
+    if known.start_year <= first.year and last.year <= known.end_year:
+        return None
+    return (
+        f"the holidays of {country} are known from {known.start_year} to {known.end_year},"
+        " so no day of another year is one"
+    )
+
+
+# A country's year is computed in less than a millisecond, and asked for by each of its days.
+@lru_cache(maxsize=2_000)
+def _year(country: str, subdivision: str | None, year: int) -> Mapping[date, FeastNames]:
+    # Not at the start: its tables take half a second, and most processes never ask.
+    import holidays
+
+    try:
+        # Not one that grows as it is asked: several threads ask at once.
+        known = holidays.country_holidays(
+            country, subdiv=subdivision, years=year, expand=False, language=LANGUAGE
+        )
+    except NotImplementedError:
+        return {}
+    return {
+        day: tuple(name.removesuffix(_ESTIMATED) for name in known.get_list(day))
+        # An observed day may lie in the year beside.
+        for day in known
+        if day.year == year
+    }

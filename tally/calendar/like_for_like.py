@@ -1,0 +1,74 @@
+"""Like for like: which day of the year before a day is to be compared with."""
+
+from collections.abc import Callable, Sequence
+from datetime import date, timedelta
+from typing import NamedTuple
+
+from tally.calendar.fiscal import WEEK, WEEKS_A_YEAR, fiscal_day, same_day_before
+
+# The holidays of a day by name, none on an ordinary one.
+NamesOf = Callable[[date], Sequence[str]]
+# A feast moves by a month at most from one year to the next (Easter), and lasts less than two
+# weeks.
+_REACH, _LASTS = timedelta(days=45), timedelta(days=14)
+_TRIES = 10
+
+
+class LikeDay(NamedTuple):
+    """The day that another is like, None where there is none, and why, as a sentence."""
+
+    day: date | None
+    because: str
+
+
+def like_for_like(day: date, names_of: NamesOf) -> LikeDay:
+    """The day of the year before that this one is compared with.
+
+    That of the same week and weekday of the 4-5-4 calendar. But a holiday is compared with the same
+    holiday, wherever that was; and an ordinary day never with a holiday: where it would be, with
+    the nearest earlier day of its weekday that was none.
+    """
+    holidays = names_of(day)
+    if holidays:
+        return _same_holiday(day, holidays, names_of)
+    before = same_day_before(day)
+    then = names_of(before)
+    if not then:
+        return LikeDay(before, _why(day))
+    ordinary = (before - weeks * WEEK for weeks in range(1, _TRIES + 1))
+    found = next((one for one in ordinary if not names_of(one)), None)
+    told = f"{before} was {then[0]}"
+    if found is None:
+        return LikeDay(None, f"{told}, and so was that weekday for {_TRIES} weeks before")
+    return LikeDay(found, f"{told}: the nearest earlier {found:%A} that was no holiday")
+
+
+def _why(day: date) -> str:
+    if fiscal_day(day).week > WEEKS_A_YEAR:
+        return "364 days earlier, for the fiscal year before had no 53rd week"
+    return "the same week and weekday of the fiscal year before"
+
+
+def _same_holiday(day: date, holidays: Sequence[str], names_of: NamesOf) -> LikeDay:
+    around = same_day_before(day)
+    for name in holidays:
+        # Of a feast of several days its second is like the second: they differ as weekdays do.
+        place = _place(day, name, names_of)
+        same = [
+            one
+            for one in _days(around - _REACH, around + _REACH)
+            if name in names_of(one) and _place(one, name, names_of) == place
+        ]
+        if same:
+            nearest = min(same, key=lambda one: abs(one - around))
+            return LikeDay(nearest, f"{name} of the year before")
+    return LikeDay(None, f"{holidays[0]}: the year before had no such holiday")
+
+
+def _place(day: date, name: str, names_of: NamesOf) -> int:
+    """Which day of its feast it is, 0 for the first."""
+    return sum(name in names_of(one) for one in _days(day - _LASTS, day))
+
+
+def _days(first: date, end: date) -> list[date]:
+    return [first + timedelta(days=more) for more in range((end - first).days)]

@@ -1,0 +1,141 @@
+"""Opening hours as the stores file tells them: spans of the clock by weekday."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import groupby, pairwise
+from typing import NamedTuple
+
+WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+HOLIDAYS, CLOSED = "holidays", "closed"
+MINUTES_A_DAY = 24 * 60
+EXAMPLE = '{mon-fri: "08:00-20:00", sat: "09:00-13:00", sun: closed}'
+# 24:00 is how people write the end of a day; nothing opens then.
+_SPAN = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-(?:([01]\d|2[0-3]):([0-5]\d)|24:00)\Z", re.ASCII)
+
+
+class ClockSpan(NamedTuple):
+    """From when to when a store is open, in minutes of the clock after midnight of its day.
+
+    What ends after midnight ends beyond MINUTES_A_DAY.
+    """
+
+    opens: int
+    closes: int
+
+    def __str__(self) -> str:
+        return f"{_clock(self.opens)}-{_clock(self.closes)}"
+
+
+Spans = tuple[ClockSpan, ...]
+
+
+@dataclass(frozen=True)
+class OpeningHours:
+    """The spans of each weekday, Monday first, and of holidays; None: as their weekday.
+
+    A day without spans is closed.
+    """
+
+    weekdays: tuple[Spans, ...]
+    holidays: Spans | None = None
+
+    def spans(self, day: date, *, is_holiday: bool = False) -> Spans:
+        """The spans that begin on the day, ascending."""
+        if is_holiday and self.holidays is not None:
+            return self.holidays
+        return self.weekdays[day.weekday()]
+
+    def told(self) -> dict[str, str | list[str]]:
+        """As the stores file has it: weekdays that follow each other and are alike in one."""
+        found = {}
+        named = zip(WEEKDAYS, self.weekdays, strict=True)
+        for spans, alike in groupby(named, key=lambda one: one[1]):
+            first, *more = [name for name, _ in alike]
+            found["-".join((first, *more[-1:]))] = _told(spans)
+        if self.holidays is not None:
+            found[HOLIDAYS] = _told(self.holidays)
+        return found
+
+
+def opening_hours(told: object) -> OpeningHours:
+    """The hours that a mapping of texts tells, e.g. `EXAMPLE`.
+
+    Keys are weekdays, ranges of them and HOLIDAYS; values are a span, several as a list, or CLOSED.
+    Raises ValueError, whose message says what is expected.
+    """
+    if not isinstance(told, Mapping) or not told:
+        raise ValueError(f"hours by weekday are wanted, e.g. {EXAMPLE}")
+    found: dict[str, Spans] = {}
+    for key, value in told.items():
+        for name in _days_of(str(key)):
+            if name in found:
+                raise ValueError(f"{name} is told twice; name each day once")
+            found[name] = _spans(str(key), value)
+    # Left out it might be closed or forgotten, and nobody could tell which.
+    if missing := [name for name in WEEKDAYS if name not in found]:
+        raise ValueError(f"{missing[0]} is not told; write `{missing[0]}: {CLOSED}` if it is")
+    _refuse_into_next(found)
+    return OpeningHours(tuple(found[name] for name in WEEKDAYS), found.get(HOLIDAYS))
+
+
+def _days_of(key: str) -> Sequence[str]:
+    if key == HOLIDAYS:
+        return [HOLIDAYS]
+    first, dash, last = key.partition("-")
+    if first not in WEEKDAYS or (last if dash else first) not in WEEKDAYS:
+        raise ValueError(
+            f"{key!r} is no weekday, no range of them and not {HOLIDAYS}:"
+            f" there are {', '.join(WEEKDAYS)}, and ranges such as mon-fri"
+        )
+    start = WEEKDAYS.index(first)
+    # A range may go over the end of the week: fri-mon are four days.
+    count = (WEEKDAYS.index(last) - start) % len(WEEKDAYS) + 1 if dash else 1
+    return [WEEKDAYS[(start + more) % len(WEEKDAYS)] for more in range(count)]
+
+
+def _spans(key: str, told: object) -> Spans:
+    if told == CLOSED:
+        return ()
+    listed = told if isinstance(told, list) else [told]
+    spans = tuple(sorted(_span(key, one) for one in listed))
+    for before, after in pairwise(spans):
+        if after.opens < before.closes:
+            raise ValueError(f"{key}: {after} begins before {before} has ended; join the two")
+    return spans
+
+
+def _span(key: str, told: object) -> ClockSpan:
+    found = _SPAN.match(told) if isinstance(told, str) else None
+    if found is None:
+        raise ValueError(f"{key}: {told!r} is no span of the clock, e.g. 08:00-20:00, or {CLOSED}")
+    hour, minute, to_hour, to_minute = found.groups()
+    opens = int(hour) * 60 + int(minute)
+    closes = int(to_hour) * 60 + int(to_minute) if to_hour else MINUTES_A_DAY
+    return ClockSpan(opens, closes if closes > opens else closes + MINUTES_A_DAY)
+
+
+def _refuse_into_next(found: Mapping[str, Spans]) -> None:
+    for name, after in _pairs_of_days():
+        if not found[name] or not found[after]:
+            continue
+        last, first = found[name][-1], found[after][0]
+        if first.opens < last.closes - MINUTES_A_DAY:
+            raise ValueError(f"{name}: {last} ends after {after}: {first} has begun; shorten one")
+
+
+def _pairs_of_days() -> Iterator[tuple[str, str]]:
+    # Sunday's night ends on a Monday.
+    return pairwise((*WEEKDAYS, WEEKDAYS[0]))
+
+
+def _told(spans: Spans) -> str | list[str]:
+    texts = [str(span) for span in spans]
+    return texts if len(texts) > 1 else next(iter(texts), CLOSED)
+
+
+def _clock(minutes: int) -> str:
+    # The end of a day is 24:00, a time after it one of the next day's clock.
+    hours, rest = divmod(minutes if minutes <= MINUTES_A_DAY else minutes - MINUTES_A_DAY, 60)
+    return f"{hours:02}:{rest:02}"

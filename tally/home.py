@@ -1,0 +1,30 @@
+"""Files of TALLY_HOME that settings are found in, beside the environment."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+ADDRESSES_FILE = "addresses.env"
+STORES_FILE = "stores.yaml"
+
+
+def home_of(environment: Mapping[str, str]) -> Path:
+    """The folder of all local data: TALLY_HOME, else `.tally`."""
+    return Path(environment.get("TALLY_HOME", ".tally"))
+
+
+def kept_addresses(home: Path) -> dict[str, str]:
+    """TALLY_<NAME> to host:port as `tally up` wrote it to this home; empty before that."""
+    try:
+        lines = (home / ADDRESSES_FILE).read_text("utf-8").splitlines()
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    entries = (line for line in lines if "=" in line and not line.startswith("#"))
+    return dict(line.split("=", 1) for line in entries)
+
+
+def with_kept_stores(named: Mapping[str, str], home: Path) -> dict[str, str]:
+    """The variables, and the home's stores file where they name none and it is there."""
+    # docker-compose hands on an empty one for one that is not set.
+    said = {name: value for name, value in named.items() if value or name != "TALLY_STORES_FILE"}
+    kept = home / STORES_FILE
+    return {"TALLY_STORES_FILE": str(kept), **said} if kept.exists() else said

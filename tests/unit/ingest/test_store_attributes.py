@@ -1,0 +1,170 @@
+"""What the stores file says of a store besides identities: place, hours, size, and since when."""
+
+from datetime import date, time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from runtime.store_fields import FIXED, Coordinates
+from runtime.stores import StoreEntry, store_entries
+from tally.calendar.opening_hours import opening_hours
+from tally.errors import BadSettings
+
+STORE = """
+367:
+  name: Corso
+  tz: Europe/Bratislava
+  country: SK
+  coordinates: [48.1486, 17.1077]
+  opening_hours: {mon-fri: "08:00-20:00", sat: "09:00-13:00", sun: closed}
+  floor_area_m2: 380.5
+  tills: 4
+  groups: [west, malls]
+  sensors: {accc00000001: {door: main}}
+  changes:
+    2026-09-01: {name: Corso II, tills: 6}
+    2026-05-01: {floor_area_m2: 400, tills: 5, opening_hours: {mon-sun: "08:00-22:00"}}
+"""
+
+
+def entry(folder: Path, text: str) -> StoreEntry:
+    file = folder / "stores.yaml"
+    file.write_text(text, "utf-8")
+    (found,) = store_entries(file).values()
+    return found
+
+
+def test_a_store_has_its_place_hours_size_groups_and_the_doors_of_its_sensors(
+    tmp_path: Path,
+) -> None:
+    found = entry(tmp_path, STORE)
+
+    assert (found.country, found.coordinates) == ("SK", Coordinates(48.1486, 17.1077))
+    assert (found.floor_area_m2, found.tills, found.groups) == (380.5, 4, ("west", "malls"))
+    assert found.sensors["accc00000001"].door == "main"
+    assert found.opening_hours == opening_hours(
+        {"mon-fri": "08:00-20:00", "sat": "09:00-13:00", "sun": "closed"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("day", "name", "area", "tills"),
+    [
+        (date.min, "Corso", 380.5, 4),
+        (date(2026, 4, 30), "Corso", 380.5, 4),
+        (date(2026, 5, 1), "Corso", 400, 5),
+        (date(2026, 8, 31), "Corso", 400, 5),
+        (date(2026, 9, 1), "Corso II", 400, 6),
+        (date.max, "Corso II", 400, 6),
+    ],
+)
+def test_a_change_holds_from_its_day_on_and_later_ones_beside_it(
+    tmp_path: Path, day: date, name: str, area: float, tills: int
+) -> None:
+    on_the_day = entry(tmp_path, STORE).on(day)
+
+    assert (on_the_day.name, on_the_day.floor_area_m2, on_the_day.changes) == (name, area, {})
+    assert (on_the_day.tills, on_the_day.country) == (tills, "SK")
+
+
+def test_what_is_told_of_an_entry_is_read_as_the_same_entry(tmp_path: Path) -> None:
+    found = entry(tmp_path, STORE)
+
+    assert entry(tmp_path, yaml.safe_dump({"367": found.told()})) == found
+    assert StoreEntry().told() == {}
+
+
+@pytest.mark.parametrize("country", ["", "country: SK, ", "country: DE, "])
+def test_a_part_of_a_country_is_one_that_its_holidays_go_by(tmp_path: Path, country: str) -> None:
+    text = f"367: {{{country}subdivision: BY}}"
+
+    if "DE" in country:
+        assert entry(tmp_path, text).subdivision == "BY"
+        return
+    with pytest.raises(BadSettings, match=r"name the country|no part of SK .*none: leave it out"):
+        entry(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("fields", "wrong"),
+    [
+        ("country: Slovakia", "country 'Slovakia' is no country of ISO 3166-1: two capital"),
+        ("country: XK", "country 'XK' is no country"),
+        ("country: DE, subdivision: Bavaria", "subdivision 'Bavaria' is no part of DE"),
+        ("coordinates: [48.1]", "coordinates: [latitude, longitude] in degrees are wanted"),
+        ("coordinates: [nan, 17]", "coordinates: [latitude, longitude] in degrees are wanted"),
+        ("coordinates: [[48], 17]", "coordinates: [latitude, longitude] in degrees are wanted"),
+        ("coordinates: [117.1, 48.1]", "coordinates: 117.1, 48.1 is no place: latitude first"),
+        ("opening_hours: {mon-sat: closed}", "opening_hours: sun is not told"),
+        ("floor_area_m2: 0", "floor_area_m2: '0' is no area in square metres, e.g. 380"),
+        ("floor_area_m2: 1_000", "floor_area_m2: '1_000' is no area"),
+        ("floor_area_m2: [1]", "floor_area_m2: ['1'] is no area"),
+        ("tills: -1", "tills: '-1' is no number of tills, e.g. 4"),
+        ("tills: four", "tills: 'four' is no number of tills"),
+        ("groups: west", "groups: a list of names is wanted, e.g. [west]"),
+        ("groups: [west, west]", "groups: a name stands there twice"),
+        ("sensors: {a: {door: ''}}", "sensor a: Expected `str` of length >= 1"),
+        ("changes: [2026-05-01]", "changes: days with fields are wanted, e.g. `2026-05-01:"),
+        ("changes: {May: {tills: 1}}", "changes: 'May' is no day, e.g. 2026-05-01"),
+        ("changes: {2026-02-29: {tills: 1}}", "changes: '2026-02-29' is no day"),
+        ("changes: {20260501: {tills: 1}}", "changes: '20260501' is no day"),
+        ("changes: {2026-05-01: }", "changes: 2026-05-01: fields are wanted"),
+        ("changes: {2026-05-01: {tils: 1}}", "2026-05-01: unknown field 'tils'; known are name"),
+        ("changes: {2026-05-01: {tills: x}}", "2026-05-01: tills: 'x' is no number of tills"),
+        ("changes: {2026-05-01: {changes: {}}}", "2026-05-01: unknown field 'changes'"),
+        (
+            "country: DE, subdivision: BY, changes: {2026-05-01: {country: SK}}",
+            "changes: 2026-05-01: subdivision 'BY' is no part of SK",
+        ),
+        (
+            'day_starts: "04:00", opening_hours: {mon-sun: "02:00-10:00"}',
+            "opening_hours: 02:00-10:00 begins before the store's day does (day_starts 04:00)",
+        ),
+        ("name: a, name: b", "name stands there twice"),
+    ],
+)
+def test_what_is_wrong_is_named_with_file_store_field_and_fix(
+    tmp_path: Path, fields: str, wrong: str
+) -> None:
+    with pytest.raises(BadSettings) as refused:
+        entry(tmp_path, f"367: {{{fields}}}")
+
+    told = str(refused.value)
+    assert wrong in told and "stores.yaml" in told and "\n" not in told
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("tz", "Europe/Rome"),
+        ("day_starts", '"04:00"'),
+        ("numbering", "daily"),
+        ("currency", "EUR"),
+        ("networks", "[L_1]"),
+        ("sensors", "{a: {}}"),
+    ],
+)
+def test_what_decides_identities_or_days_cannot_change_from_a_day_on(
+    tmp_path: Path, name: str, value: str
+) -> None:
+    said = rf"2026-05-01: {name} cannot change from a day on: .*write it beside `changes`"
+
+    with pytest.raises(BadSettings, match=said):
+        entry(tmp_path, f"367: {{changes: {{2026-05-01: {{{name}: {value}}}}}}}")
+    assert name in FIXED
+
+
+def test_a_store_that_stands_there_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadSettings, match="367 stands there twice; join the two"):
+        entry(tmp_path, "367: {name: a}\n367: {name: b}\n")
+
+
+def test_a_store_that_closes_at_two_lets_its_days_begin_at_four(tmp_path: Path) -> None:
+    found = entry(tmp_path, '367: {day_starts: "04:00", opening_hours: {mon-sun: "18:00-02:00"}}')
+
+    assert found.day_starts == time(4)
+    assert found.told() == {
+        "day_starts": "04:00",
+        "opening_hours": {"mon-sun": "18:00-02:00"},
+    }
