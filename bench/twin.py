@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -28,13 +28,13 @@ from bench.harness import own_environment
 from bench.processes import job_cpu, memory_of
 from runtime.offsets import TopicOffsets, offsets_by_topic
 from runtime.reading import read_to_end
+from runtime.store_fields import zone_of_midday
 from schemas import loader
 from tally.settings import Settings
 
 SERVICES = ("normaliser", "gateway", "speed", "receipts", "master", "api")
 # JVMs compile what is to be measured first.
 WARM_MINUTES, SAMPLE_SECONDS, SETTLE_SECONDS = 2.0, 10.0, 15.0
-_MIDDAY = 12
 
 
 @dataclass
@@ -51,13 +51,6 @@ class Usage:
         quarter = max(1, len(self.memory) // 4)
         before, after = self.memory[quarter : 2 * quarter], self.memory[-quarter:]
         return 100 * (median(after) / median(before or after) - 1)
-
-
-def zone_of_midday() -> str:
-    """A time zone in which it is about midday now, so that the stores are open."""
-    offset = _MIDDAY - datetime.now(UTC).hour
-    # The names of these zones have the sign of the way back to Greenwich.
-    return f"Etc/GMT{-offset:+d}" if offset else "UTC"
 
 
 def simulate(

@@ -1,7 +1,8 @@
 """The registry of stores: what a stores file would change in it, and the file put in its place."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from stat import S_IMODE
 from typing import Any
@@ -46,11 +47,16 @@ _Changes = Iterator[FieldChange]
 
 @dataclass(frozen=True)
 class RegistryChange:
-    """What becomes of a registry: ids of stores, and fields of those that were there and stay."""
+    """What becomes of a registry: ids of stores, and fields of those that were there and stay.
+
+    `warnings`: what does harm if records have been taken; a store that comes or goes had or gets
+    the defaults.
+    """
 
     added: Sequence[str]
     removed: Sequence[str]
     changed: Sequence[FieldChange]
+    warnings: Sequence[str] = field(default=(), compare=False)
 
     @property
     def is_none(self) -> bool:
@@ -66,7 +72,15 @@ def registry_change(
     for store in sorted(before.keys() & after.keys()):
         changed += _changes(store, before[store], after[store])
     added, removed = after.keys() - before, before.keys() - after
-    return RegistryChange(sorted(added), sorted(removed), changed)
+    defaults = StoreEntry()
+    moved: list[FieldChange] = []
+    # A first file finds no records of its stores, or all of them under the defaults.
+    for store in sorted(added) if before else ():
+        moved += _changes(store, defaults, after[store])
+    for store in sorted(removed):
+        moved += _changes(store, before[store], defaults)
+    warnings = [one.warning for one in (*changed, *moved) if one.warning]
+    return RegistryChange(sorted(added), sorted(removed), changed, warnings)
 
 
 def replace_registry(registry: Path, content: bytes) -> None:
@@ -77,11 +91,15 @@ def replace_registry(registry: Path, content: bytes) -> None:
     # A link is kept, and what it names replaced: it may lead into a repository.
     file = registry.resolve()
     try:
-        mode = S_IMODE(file.stat().st_mode) if file.exists() else None
+        before = file.stat() if file.exists() else None
         keep_whole(file, content, is_durable=True)
         # Services may run as somebody else: who could read it before still can.
-        if mode is not None:
-            file.chmod(mode)
+        if before is not None:
+            file.chmod(S_IMODE(before.st_mode))
+            owners = before.st_uid, before.st_gid
+            now = file.stat()
+            if (now.st_uid, now.st_gid) != owners:
+                os.chown(file, *owners)
     except OSError as error:
         raise TallyError(
             f"stores: {file} cannot be written ({error.strerror});"
@@ -101,7 +119,7 @@ def _changes(store: str, before: StoreEntry, after: StoreEntry) -> _Changes:
 
 
 def _fields(store: str, day: str | None, was: _Told, is_now: _Told) -> _Changes:
-    for field in dict.fromkeys((*was, *is_now)):
-        before, after = was.get(field), is_now.get(field)
+    for name in dict.fromkeys((*was, *is_now)):
+        before, after = was.get(name), is_now.get(name)
         if before != after:
-            yield FieldChange(store, field, day, before, after)
+            yield FieldChange(store, name, day, before, after)

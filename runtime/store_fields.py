@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -15,6 +15,7 @@ from tally.errors import BadSettings
 from tally.money import CURRENCIES
 from tally.windows import WINDOW_SECONDS
 
+_MIDDAY = 12
 NUMBERINGS = ("daily", "yearly")
 WINDOW_MINUTES = WINDOW_SECONDS // 60
 # What Python would take for a number besides (1_000, nan, 1e3) is a slip in a file for people.
@@ -243,3 +244,10 @@ def zone_of(name: str, where: str) -> ZoneInfo:
     # OSError: `Europe` is a folder of zones, and a name may be too long for a file.
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise BadSettings(f"{where} {name!r} is no IANA time zone, e.g. Europe/Rome") from error
+
+
+def zone_of_midday() -> str:
+    """A time zone in which it is about midday now: stores that are made up there are open."""
+    offset = _MIDDAY - datetime.now(UTC).hour
+    # The names of these zones have the sign of the way back to Greenwich.
+    return f"Etc/GMT{-offset:+d}" if offset else "UTC"

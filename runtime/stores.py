@@ -71,6 +71,14 @@ class StoreEntry:
 class _Texts(yaml.BaseLoader):
     """Every scalar as its text: a store 0367 is not the number 247, and NO is not false."""
 
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """The next node. Raises ComposerError for an alias: a few of them make any size."""
+        if self.check_event(yaml.AliasEvent):
+            told = "an alias is not taken; write out what it stands for"
+            raise yaml.composer.ComposerError(None, None, told, self.get_mark())
+        found: yaml.Node | None = super().compose_node(parent, index)
+        return found
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         """The mapping. Raises ConstructorError for a key that stands there twice."""
         seen: set[str] = set()
@@ -104,7 +112,7 @@ def entries_of(content: bytes, file: Path, named_by: str = _SETTING) -> dict[str
     """
     try:
         stores = yaml.load(content.decode(), Loader=_Texts) or {}
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
+    except (UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise _unreadable(file, named_by, error) from error
     if not isinstance(stores, dict):
         raise BadSettings(

@@ -57,6 +57,8 @@ READINGS = {
         {
             "mac_class": r"\A(fixed|random_associated|random_probe)\z",
             "device_hash": r"\A[0-9a-f]{32}\z",
+            # As tally/opening.py reads it.
+            "open_at": r"\A(unknown|closed|[0-9]+-[0-9]+(,[0-9]+-[0-9]+)*+)\z",
         },
         ("rssi_dbm", "period_start", "period_end"),
         {

@@ -24,6 +24,7 @@ from speed_layer.presence_pages import (
 )
 from tally.algebra.parts import Part
 from tally.families import Family
+from tally.opening import UNKNOWN, open_at
 from tally.presence import CLASSES, NEVER, KeyPeriod, Sighting
 from tally.visits import MINUTE_SECONDS, VisitRules
 
@@ -36,6 +37,7 @@ class HeardRecord(NamedTuple):
     store: str
     period: KeySpan
     sighting: Sighting
+    opening: str = UNKNOWN
 
 
 @dataclass
@@ -89,9 +91,11 @@ class Presences:
         self, store: str, records: Sequence[HeardRecord], position: int, pages: PresencePages
     ) -> Iterator[WindowRow]:
         kept = pages.store(store)
-        taken: dict[KeySpan, list[Sighting]] = {
-            KeySpan(one.start, one.end): [] for one in kept.periods
-        }
+        # All that are kept, heard of or not: a store that has come further closes visits of each.
+        known = {KeySpan(one.start, one.end): one for one in kept.periods}
+        taken: dict[KeySpan, list[Sighting]] = {span: [] for span in known}
+        # The first record's holds for all of the period, whatever the stores file says later: a
+        # device that was read by two opinions would be two visits.
         frontier, closed = kept.frontier, kept.closed
         for record in records:
             # By how far the store had come before the record, whatever lot it came in.
@@ -99,17 +103,15 @@ class Presences:
                 self.late += 1
                 continue
             taken.setdefault(record.period, []).append(record.sighting)
+            known.setdefault(record.period, _begun(record))
             # Only then something more can be over.
             if record.sighting.minute > frontier:
                 frontier = record.sighting.minute
                 over = (one.end for one in taken if self._is_over(one, frontier))
                 closed = max(closed, *over, NEVER)
-        # All that are kept, heard of or not: a store that has come further closes visits of each.
-        known = {KeySpan(one.start, one.end): one for one in kept.periods}
-        owns = {
-            period: self._period(store, known.get(period), kept.frontier, period, pages)
-            for period in sorted(taken)
-        }
+        owns: dict[KeySpan, KeyPeriod] = {}
+        for span in sorted(known):
+            owns[span] = self._period(store, known[span], kept.frontier, pages)
         starts = [own.take(taken[period], frontier) for period, own in owns.items()]
         for start in sorted(set().union(*starts)):
             yield from self._rows(store, start, list(owns.values()), position)
@@ -118,7 +120,7 @@ class Presences:
         for period, own in owns.items():
             # What is over is kept as long as it has a part in the rows of what is not.
             if any(period.overlaps(one) for one in running):
-                left.append(_kept_period(period, own))
+                left.append(_kept_period(period, own, known[period].opening))
             else:
                 pages.forget(store, period)
         pages.keep(store, KeptStore(frontier, left, closed))
@@ -129,22 +131,21 @@ class Presences:
     def _period(
         self,
         store: str,
-        kept: KeptPeriod | None,
+        kept: KeptPeriod,
         frontier: int,
-        period: KeySpan,
         pages: PresencePages,
     ) -> KeyPeriod:
         own = KeyPeriod(
             self.family.parts,
             self.rules,
+            open_at(kept.opening, kept.start),
             frontier=frontier,
-            devices=Devices(pages, store, period),
+            devices=Devices(pages, store, KeySpan(kept.start, kept.end)),
         )
-        if kept is not None:
-            for row in kept.rows:
-                own.rows[row.start, row.mac_class] = _counted(own.parts, row.held)
-            for number, until in kept.waiting.items():
-                own.waiting[int.from_bytes(number)] = until
+        for row in kept.rows:
+            own.rows[row.start, row.mac_class] = _counted(own.parts, row.held)
+        for number, until in kept.waiting.items():
+            own.waiting[int.from_bytes(number)] = until
         return own
 
     def _rows(
@@ -167,6 +168,12 @@ class Presences:
             yield WindowRow(store, at, (mac_class,), position, values)
 
 
+def _begun(record: HeardRecord) -> KeptPeriod:
+    """A period of which this is the first record."""
+    start, end = record.period
+    return KeptPeriod(start, end, [], {}, record.opening)
+
+
 def _counted(
     parts: Sequence[Part],
     held: Mapping[str, Any],
@@ -180,7 +187,7 @@ def _counted(
     return counted
 
 
-def _kept_period(period: KeySpan, own: KeyPeriod) -> KeptPeriod:
+def _kept_period(period: KeySpan, own: KeyPeriod, opening: str) -> KeptPeriod:
     rows = [KeptRow(*row, held) for row, held in own.rows.items()]
     waiting = {number.to_bytes(NUMBER_BYTES): until for number, until in own.waiting.items()}
-    return KeptPeriod(period.start, period.end, rows, waiting)
+    return KeptPeriod(period.start, period.end, rows, waiting, opening)

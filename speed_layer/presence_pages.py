@@ -9,6 +9,7 @@ from zlib import crc32
 import msgspec
 
 from speed_layer.prefix import PageKey
+from tally.opening import UNKNOWN
 from tally.presence import NEVER, HeardDevice
 from tally.visit_parts import MacClass
 
@@ -56,6 +57,8 @@ class KeptPeriod(msgspec.Struct, array_like=True):
     rows: list[KeptRow]
     # Number of a device in 16 bytes, and until when a presence of it may be joined.
     waiting: dict[bytes, int]
+    # When its store is open in it, by its first record: tally/opening.py.
+    opening: str = UNKNOWN
 
 
 class KeptStore(msgspec.Struct, array_like=True):

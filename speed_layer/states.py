@@ -84,11 +84,13 @@ def definition_of(family: Family) -> list[int]:
 
 
 def _heard(table: pa.Table) -> Iterator[HeardRecord]:
-    names = ("store_id", "device_hash", "mac_class", "at", "rssi_dbm", "period_start", "period_end")
-    columns = (table[name].to_pylist() for name in names)
-    for store, device, mac_class, at, dbm, start, end in zip(*columns, strict=True):
+    heard = ("store_id", "device_hash", "mac_class", "at", "rssi_dbm")
+    told = (*heard, "period_start", "period_end", "open_at")
+    columns = (table[name].to_pylist() for name in told)
+    for store, device, mac_class, at, dbm, *period in zip(*columns, strict=True):
         sighting = Sighting(_number(device), mac_class, at // 1000, dbm)
-        yield HeardRecord(store, KeySpan(start, end), sighting)
+        *span, opening = period
+        yield HeardRecord(store, KeySpan(*span), sighting, opening)
 
 
 # One device is heard many times.

@@ -36,6 +36,7 @@ DECIDE = {
 READ_BY = {
     "presence": (
         "tally/visits.py",
+        "tally/opening.py",
         "tally/visit_parts.py",
         "tally/presence.py",
         "speed_layer/presence.py",

@@ -22,6 +22,7 @@ from runtime.arrow import rows_of
 from tally.algebra.parts import Part, Value
 from tally.families import TOTAL_DIM, TOTAL_DIM_VALUE, Family
 from tally.frames import contributions, epoch_of
+from tally.opening import open_at
 from tally.part_columns import STORED_TYPES, fold_of
 from tally.presence import CLASSES, HeardDevice, RowKey, period_rows
 from tally.visit_parts import WINDOW_MINUTES
@@ -41,6 +42,7 @@ class HeardMinute(NamedTuple):
     store: str
     period_start: int
     period_end: int
+    opening: str
     device: str
     minute: int
     dbm: int
@@ -57,7 +59,7 @@ def heard_minutes(
     the speed layer.
 
     In:  master records and record_fates() of days_around(); pinned: as fates.untold().
-    Out: the fields of HeardMinute: bigint, but store and device string, is_new boolean.
+    Out: the fields of HeardMinute: bigint, but store, opening and device string, is_new boolean.
     """
     known = fates.where(F.col("fate") != UNREADABLE).join(
         F.broadcast(pinned), on=["event_date", "partition"], how="left"
@@ -71,17 +73,19 @@ def heard_minutes(
     classes = F.array(*map(F.lit, CLASSES))
     rank = F.array_position(classes, F.col("mac_class"))
     minute = F.floor(F.unix_millis("happened_at") / F.lit(_MINUTE_MILLIS)).cast("bigint")
-    return heard.groupBy(
-        F.col("store_id").alias("store"),
-        "period_start",
-        "period_end",
-        F.col("device_hash").alias("device"),
-        minute.alias("minute"),
+    period = (F.col("store_id").alias("store"), "period_start", "period_end")
+    # The first record's holds for all of the period, as in the speed layer: a store's records lie
+    # in one partition.
+    first = F.min_by("open_at", "offset").alias("opening")
+    opening = heard.groupBy(*period).agg(first)
+    minutes = heard.groupBy(
+        *period, F.col("device_hash").alias("device"), minute.alias("minute")
     ).agg(
         F.max("rssi_dbm").alias("dbm"),
         (F.max(rank) - 1).alias("rank"),
         F.max("is_new").alias("is_new"),
     )
+    return minutes.join(F.broadcast(opening), on=["store", "period_start", "period_end"])
 
 
 def rows_of_periods(minutes: DataFrame, family: Family, rules: VisitRules) -> DataFrame:
@@ -128,7 +132,8 @@ def _rows(
     held: dict[RowKey, list[Value]] = {}
     for _, some in groupby(heard, key=lambda one: (one.period_start, one.period_end)):
         of_period = list(some)
-        rows = list(period_rows(_devices(of_period), family.parts, rules))
+        hours = open_at(of_period[0].opening, of_period[0].period_start)
+        rows = list(period_rows(_devices(of_period), family.parts, rules, hours))
         # Once for each window: all of its rows have the same.
         minutes.update({row.key[0]: row.device_minutes for row in rows})
         if any(one.is_new for one in of_period):

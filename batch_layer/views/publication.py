@@ -118,11 +118,17 @@ def _pinned(job: RebuildJob, family: Family, table: PointerTable) -> Pinned:
 
 def _days(wanted: WantedDays, settings: Settings, family: Family, pinned: Pinned) -> list[date]:
     """The days to rebuild, ascending."""
-    if wanted.mode == "days" and wanted.first and wanted.last:
-        days = days_between(wanted.first, wanted.last)
-        # Whole key periods: else a visit could be joined on one day, and be told on the next still.
-        return sorted({*days, *period_days(settings, family, pinned, days)})
     reach = Reach(family.epochs, pinned.coverage, pinned.survey.until())
+    if wanted.mode == "days" and wanted.first and wanted.last:
+        days = {*days_between(wanted.first, wanted.last)}
+        outdated = dirty_days(reach, pinned.current, ())
+        # Whole key periods: else a visit could be joined on one day, and be told on the next still.
+        # And those of a day among them that has changed too, of which nobody would know afterwards.
+        more = period_days(settings, family, pinned, [*days])
+        while not more <= days:
+            days |= more
+            more = period_days(settings, family, pinned, [*(days & outdated)])
+        return sorted(days)
     if wanted.mode == "full":
         return newest(all_days(reach, pinned.current))
     return newest(dirty_days(reach, pinned.current, days_together(settings, family, pinned)))

@@ -22,6 +22,7 @@ from tally.key_periods import DatedPeriod
 from tally.keys import digest_key
 from tally.money import CURRENCIES
 from tally.settings import Settings
+from tally.visits import MinuteSpan
 
 FIRST_EPOCH = "0"
 # Characters of a local date that name the run of numbers.
@@ -120,6 +121,10 @@ class Rules:
     def key_period(self, store_id: str, instant: datetime) -> DatedPeriod:
         """The time for which devices that the store hears at the instant are the same ones."""
         return self.devices.period(store_id, instant, self.zone_of(store_id))
+
+    def open_minutes(self, store_id: str, period: DatedPeriod) -> list[MinuteSpan] | None:
+        """When a store is open in a key period; None where nobody has said."""
+        return self.devices.opening.minutes(store_id, period, self.zone_of(store_id))
 
     def epoch_of(self, store_id: str, happened_at: datetime) -> str:
         """Numbering epoch of a store's receipts that name none."""

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from ingest.contract.opening import OpeningRules
 from runtime.device_keys import DeviceKeys
 from runtime.stores import StoreEntry
 from tally.errors import BadSettings
@@ -35,6 +36,7 @@ class DeviceRules:
     day_starts: Mapping[str, time] = field(default_factory=dict)
     networks: Mapping[str, str] = field(default_factory=dict)
     vendors: Mapping[str, VendorSecret] = field(default_factory=dict)
+    opening: OpeningRules = field(default_factory=OpeningRules)
 
     @classmethod
     def of(cls, settings: Settings, stores: Mapping[str, StoreEntry]) -> "DeviceRules":
@@ -45,6 +47,7 @@ class DeviceRules:
             {store_id: store.day_starts for store_id, store in stores.items()},
             {network: store_id for store_id, store in stores.items() for network in store.networks},
             _vendors(settings.vendor_secrets.get_secret_value()),
+            OpeningRules(stores),
         )
 
     def period(self, store_id: str, instant: datetime, zone: ZoneInfo) -> DatedPeriod:

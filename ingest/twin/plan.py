@@ -19,6 +19,7 @@ _WEEKEND = (
     *(14, 13, 13, 12, 11, 9),
     *(6, 4, 2, 1, 0, 0),
 )
+_EVENING = timedelta(hours=6)
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,9 @@ class TwinStore:
 
     def rate(self, at: datetime) -> float:
         """How many come by then, relative to the busiest hour of the week."""
-        local = at.astimezone(self.zone)
+        # Who is open after midnight has its busy hours in the evening.
+        later = _EVENING if self.closes <= self.opens else timedelta(0)
+        local = at.astimezone(self.zone).replace(tzinfo=None) - later
         profile = _WEEKEND if local.weekday() >= 5 else _WEEKDAY
         return profile[local.hour] / max(*_WEEKDAY, *_WEEKEND)
 

@@ -93,12 +93,21 @@ _WINDOW_EVENTS = f"""
 _MINUTES = f"""
     SELECT store_id, CAST(json_extract(value, '$.period_start') AS BIGINT),
            CAST(json_extract(value, '$.period_end') AS BIGINT),
+           opening,
            json_extract_string(value, '$.device_hash') AS device,
            CAST(floor(epoch(happened_at) / 60) AS BIGINT) AS minute,
            max(CAST(json_extract(value, '$.rssi_dbm') AS INTEGER)),
            max(list_position({list(CLASSES)}, json_extract_string(value, '$.mac_class'))) - 1
-    FROM master LEFT JOIN reached USING ("partition")
-    WHERE source = ? AND event_id IS NOT NULL AND (NOT ? OR "offset" < until)
+    FROM (
+        -- The first record's holds for all of the period: a store's lie in one partition.
+        SELECT *, first_value(json_extract_string(value, '$.open_at')) OVER (
+            PARTITION BY store_id, json_extract(value, '$.period_start'),
+                         json_extract(value, '$.period_end')
+            ORDER BY "offset"
+        ) AS opening
+        FROM master LEFT JOIN reached USING ("partition")
+        WHERE source = ? AND event_id IS NOT NULL AND (NOT ? OR "offset" < until)
+    )
     GROUP BY ALL ORDER BY ALL
 """
 
@@ -112,6 +121,7 @@ class MasterMinute(NamedTuple):
     store: str
     period_start: int
     period_end: int
+    opening: str
     device: str
     minute: int
     dbm: int

@@ -15,6 +15,9 @@ HOME = Path(".tally") / "demo"
 # A year in two minutes: in small micro-batches it can be watched, and the master is asked soon
 # after the last receipt.
 A_YEAR_IN_MINUTES = {"TALLY_MICRO_BATCH_RECORDS": "2500", "TALLY_INGEST_TRIGGER_SECONDS": "10"}
+# Nobody says where the stores of the real receipts are; their opening hours are those of the
+# eastern United States, and by any other clock people would shop at three in the morning.
+WHERE_THEY_ARE = {"TALLY_DEFAULT_TIMEZONE": "America/New_York"}
 
 
 def register(app: typer.Typer) -> None:
@@ -48,7 +51,8 @@ def demo(
     home = Path(os.environ.get("TALLY_HOME", HOME)).absolute()
     # The demo shows the speed layer's answers first: no full hour that passes may rebuild before it
     # does.
-    defaults = {"TALLY_SPARK_JAVA_OPTIONS": SHORT_RUN_JAVA, **A_YEAR_IN_MINUTES}
+    short = {"TALLY_SPARK_JAVA_OPTIONS": SHORT_RUN_JAVA}
+    defaults = short | A_YEAR_IN_MINUTES | WHERE_THEY_ARE
     environment = {**defaults, **os.environ, "TALLY_HOME": str(home), NEW_DAGS_ARE_PAUSED: "True"}
     running = Demo(Settings.load(environment), environment, note)
     if home.exists():

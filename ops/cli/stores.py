@@ -45,13 +45,16 @@ def import_stores(
     from ops.local.stack.private import make_private
     from ops.stores import registry_change, replace_registry
     from runtime.stores import entries_of
+    from tally.errors import BadSettings
     from tally.settings import Settings
 
     settings = Settings.load(os.environ)
     registry, content = settings.registry, file.read_bytes()
     after = entries_of(content, file, "stores")
+    if not after:
+        raise BadSettings(f"stores: {file} names no store, and every one there would be removed")
     change = registry_change(_present(registry), after)
-    warnings = [one.warning for one in change.changed if one.warning]
+    warnings = change.warnings
     if not dry_run:
         # One that is there is left as it is: on a server others may share it.
         if registry.parent == settings.home and not settings.home.exists():

@@ -1,7 +1,7 @@
 """The routes of the reports."""
 
 import asyncio
-from dataclasses import replace
+from datetime import timedelta
 from typing import Annotated, Any
 
 import msgspec
@@ -13,13 +13,15 @@ from serving.api import described
 from serving.api.pages import Pages
 from serving.api.parameters import ReportQuery
 from serving.query.grains import Slot
-from serving.query.question import check_span, stretches
+from serving.query.question import stretches
 from serving.reports.comparison import StoreSpan
 from serving.reports.contract import report_answer
 from serving.reports.likeness import like_span
 from serving.reports.report import ReportEngine
-from serving.reports.series import GRAINS
-from tally.errors import UnknownName
+from tally.errors import BadQuery, UnknownName
+
+# As many quarter hours as of any other answer; and those before them are read too.
+MOST_DAYS = 400
 
 
 def add_report_routes(app: FastAPI, pages: Pages) -> None:
@@ -41,19 +43,29 @@ def add_report_routes(app: FastAPI, pages: Pages) -> None:
     ) -> Response:
         shape = _shape(report_id)
         await pages.stores.check([query.store])
-        asked = await asyncio.to_thread(_span, shape, query, pages)
+        asked = await asyncio.to_thread(_span, query, pages)
         return _json(report_answer(await engine.report(shape, asked)))
 
 
-def _span(shape: ReportShape, query: ReportQuery, pages: Pages) -> StoreSpan:
+def _span(query: ReportQuery, pages: Pages) -> StoreSpan:
     found = stretches(query.question, query.store, pages.registry)
-    # Midnights are on every grain: what is left to check is how many hours, or days, are read.
-    check_span(replace(query.question, grain=GRAINS[shape.pivot]), found.zone)
     span = Slot(found.slots[0].start, found.slots[-1].end)
-    if query.compare == "before":
-        return StoreSpan(query.store, found.zone, span)
-    store = pages.registry.store(query.store)
-    return StoreSpan(query.store, found.zone, span, like_span(store, found.zone, span))
+    _refuse_long(span)
+    like = None
+    if query.compare != "before":
+        like = like_span(pages.registry.store(query.store), found.zone, span)
+    asked = StoreSpan(query.store, found.zone, span, like)
+    if asked.before.start >= asked.before.end:
+        raise BadQuery(
+            "from", "from: the zone has left out the day before; ask from one day earlier on"
+        )
+    return asked
+
+
+def _refuse_long(span: Slot) -> None:
+    """Raise BadQuery for more days than are read at once, whatever they are cut by."""
+    if span.end - span.start > timedelta(days=MOST_DAYS):
+        raise BadQuery("to", f"to: at most {MOST_DAYS} days; ask for less")
 
 
 def _shape(report_id: str) -> ReportShape:

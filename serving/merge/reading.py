@@ -106,8 +106,8 @@ async def read_pointers(
     published = {day: one for day, one in found.items() if day not in near}
     history, master, current_at = await asyncio.gather(
         views.coverings(family, [*published]),
-        # Of a day around without a generation too: what was heard there is in none.
-        views.master_until(family, [*published, *near]),
+        # Of a day without a generation too: what was heard there is in none.
+        views.master_until(family, [*days, *near]),
         views.master_current(family),
     )
     firsts = {

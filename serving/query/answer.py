@@ -207,7 +207,8 @@ class QueryEngine:
 
     def _near(self, days: Sequence[date]) -> list[date]:
         """Days around these, of whose key periods they may have a part."""
-        return [day for day in days_around(days, self._settings.key_days) if day not in {*days}]
+        asked = {*days}
+        return [day for day in days_around(days, self._settings.key_days) if day not in asked]
 
     def _partition(self, store_id: str) -> int:
         return partition_of(store_id, self._settings.partitions)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, time
+from math import floor
 from typing import Literal
 from zoneinfo import ZoneInfo
 
@@ -90,7 +91,8 @@ class ComparedValue:
     @property
     def coverage(self) -> float:
         """Share of the days' quarter hours that are known, with 4 decimals."""
-        return round(self.known / self.windows, 4)
+        # Rounded down: what is not whole never looks so.
+        return floor(10_000 * self.known / self.windows) / 10_000
 
     @property
     def state(self) -> ComparisonState:

@@ -14,7 +14,7 @@ from runtime.connect import cassandra_session
 from schemas import loader
 from tests.support import slide_page
 from tests.support.loop import Loop, running_loop, wait_until
-from tests.support.producers import connected_producer
+from tests.support.producers import PlacedMessage, produced
 from tests.support.slide_page import BEFORE, DAYS, PRINTED, STORE
 from tests.support.twin import arrive_by_the_sender
 
@@ -55,22 +55,15 @@ def is_in_the_master(loop: Loop, session: Session) -> bool:
 def send(loop: Loop) -> None:
     topic = loader.sources()["wifi"].raw_topic
     arrive_by_the_sender(loop.settings, [topic])
-    producer = connected_producer(loop.settings)
-    count = 0
-    for span in (BEFORE, PRINTED):
-        for at, body in slide_page.sightings(span):
-            arrival = at + timedelta(seconds=ARRIVES_AFTER_SECONDS)
-            while True:
-                try:
-                    producer.produce(
-                        topic, body, partition=0, timestamp=int(1000 * arrival.timestamp())
-                    )
-                    break
-                except BufferError:
-                    producer.poll(0.1)
-            producer.poll(0)
-            count += 1
-    assert producer.flush(300) == 0
+    later = timedelta(seconds=ARRIVES_AFTER_SECONDS)
+    count = produced(
+        loop.settings,
+        (
+            PlacedMessage(topic, 0, (at + later).timestamp(), body)
+            for span in (BEFORE, PRINTED)
+            for at, body in slide_page.sightings(span)
+        ),
+    )
     print(f"{count:,} sightings sent")
 
 
@@ -110,3 +103,12 @@ def test_visits_by_stay_time_are_in_their_bins(loop: Loop) -> None:
 
     by_bin = {one["from_minutes"]: one["value"] for one in told["series"]}
     assert {start: count for start, count in by_bin.items() if count} == {20: PRINTED.visits}
+
+
+def test_page_of_the_store_shows_them_as_printed(loop: Loop) -> None:
+    asked = {"store": STORE, "days": str(DAYS), "until": PRINTED.days.partition("..")[2]}
+
+    page = httpx.get(f"http://{loop.settings.api}/", params=asked, timeout=60).text
+
+    for text in ("240,808", "0.7 %", "20,360", "17.8 %", "20 min 13 s", "0.5 %", "WiFi"):
+        assert text in page

@@ -77,8 +77,11 @@ def test_spark_computes_the_columns_of_what_is_read_from_presences(
     from tally.visits import VisitRules
 
     numbers = ("period_start", "period_end", "minute", "dbm", "rank")
-    shape = ", ".join(f"{name} bigint" for name in numbers)
-    minutes = spark.createDataFrame([], f"store string, device string, is_new boolean, {shape}")
+    texts = ("store", "opening", "device")
+    shape = ", ".join(
+        (*(f"{name} bigint" for name in numbers), *(f"{name} string" for name in texts))
+    )
+    minutes = spark.createDataFrame([], f"is_new boolean, {shape}")
     check_columns(total_rows(rows_of_periods(minutes, family, VisitRules()), family), family)
 
 

@@ -13,6 +13,7 @@ from speed_layer.presence import MINUTE_MILLIS, HeardRecord, Presences
 from speed_layer.presence_pages import KeySpan
 from tally.families import Family
 from tally.kinds.derived import DERIVED
+from tally.opening import UNKNOWN, open_at
 from tally.presence import CLASSES, NEVER, KeyPeriod, Sighting
 from tests.laws.test_presence import PARTS, RULES
 
@@ -22,9 +23,9 @@ LENGTH, LATENESS = 60, 30
 Rows = dict[tuple[str, int, str], tuple[Any, ...]]
 
 
-def _record(store: str, sighting: Sighting, length: int) -> HeardRecord:
+def _record(store: str, sighting: Sighting, length: int, opening: str = UNKNOWN) -> HeardRecord:
     begin = sighting.minute - sighting.minute % length
-    return HeardRecord(store, KeySpan(begin, begin + length), sighting)
+    return HeardRecord(store, KeySpan(begin, begin + length), sighting, opening)
 
 
 sightings = st.builds(
@@ -42,6 +43,8 @@ heard = st.builds(
     sightings,
     # A setting that has changed: periods that overlap, and such as begin together.
     st.sampled_from([LENGTH, LENGTH, 40, 2 * LENGTH]),
+    # And hours that have.
+    st.sampled_from([UNKNOWN, "0-9,30-35", "closed"]),
 )
 logs = st.lists(heard, max_size=40)
 
@@ -73,6 +76,7 @@ def by_the_rule(log: Sequence[HeardRecord]) -> tuple[Rows, int]:
     """Every window's row, read at once from the sightings that came in time."""
     frontier: dict[str, int] = defaultdict(lambda: NEVER)
     accepted: dict[tuple[str, KeySpan], list[Sighting]] = defaultdict(list)
+    openings: dict[tuple[str, KeySpan], str] = {}
     late = 0
     for one in log:
         reached = frontier[one.store]
@@ -84,10 +88,11 @@ def by_the_rule(log: Sequence[HeardRecord]) -> tuple[Rows, int]:
             late += 1
             continue
         accepted[one.store, one.period].append(one.sighting)
+        openings.setdefault((one.store, one.period), one.opening)
         frontier[one.store] = max(reached, one.sighting.minute)
     rows: Rows = {}
-    for (store, _), of_period in accepted.items():
-        period = KeyPeriod(PARTS, RULES)
+    for (store, span), of_period in accepted.items():
+        period = KeyPeriod(PARTS, RULES, open_at(openings[store, span], span.start))
         period.take(of_period, frontier[store])
         for start, mac_class in period.rows:
             key = store, start * MINUTE_MILLIS, mac_class

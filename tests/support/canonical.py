@@ -15,6 +15,7 @@ from runtime.producer import AwaitedProducer
 from tally.events import SCHEMA_VERSION
 from tally.identity import event_id, fingerprint, interval_id
 from tally.instants import instant_text
+from tally.opening import UNKNOWN
 from tally.partitions import partition_of
 from tally.settings import Settings
 from tests.support.producers import connected_producer
@@ -103,6 +104,7 @@ def sighting(store: str, access_point: str, happened_at: datetime) -> CanonicalS
         key_period=happened_at.date().isoformat(),
         period_start=begin,
         period_end=begin + 1440,
+        open_at=UNKNOWN,
     )
 
 

@@ -4,7 +4,7 @@ The rules are those of docs/wifi.md, with their defaults.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -13,6 +13,8 @@ GAP, LEAST_STAY, BOUNCE, STATIC = 15, 2, 5, 240
 CLASSES = ("random_probe", "random_associated", "fixed")
 # Store, start of the quarter hour in UTC, class of the addresses.
 VisitCell = tuple[str, datetime, str]
+# Store, key period, device.
+DeviceKey = tuple[str, Any, str]
 
 
 class PlainSighting(NamedTuple):
@@ -53,22 +55,10 @@ def visit_cells(
 
     `reached` is how far each store has come, where its last visits may still be prolonged.
     """
-    devices: dict[tuple[Any, ...], list[PlainSighting]] = defaultdict(list)
-    for one in sightings:
-        devices[one.store, one.period, one.device].append(one)
     counts: dict[VisitCell, Counter[str]] = defaultdict(Counter)
-    people: dict[VisitCell, set[tuple[Any, ...]]] = defaultdict(set)
-    for key, told in devices.items():
-        store = key[0]
-        mac_class = max((one.mac_class for one in told), key=CLASSES.index)
-        minutes: dict[int, int] = {}
-        for one in told:
-            minute = int(one.at.timestamp()) // 60
-            minutes[minute] = max(one.dbm, minutes.get(minute, -999))
-        stretches = _stretches(minutes)
-        visits = [visit for stretch in stretches if (visit := _visit(minutes, stretch))]
-        if sum(visit.last - visit.first + 1 for visit in visits) >= STATIC:
-            continue
+    people: dict[VisitCell, set[DeviceKey]] = defaultdict(set)
+    for key, mac_class, minutes in _customers(sightings):
+        store, stretches = key[0], _stretches(minutes)
         windows = set()
         for minute, dbm in minutes.items():
             if dbm >= STAY_DBM:
@@ -102,6 +92,37 @@ def visit_cells(
         )
         for cell, found in counts.items()
     }
+
+
+def visits_of(sightings: Iterable[PlainSighting]) -> dict[DeviceKey, list[PlainVisit]]:
+    """Of each device of a store and key period that came in its visits."""
+    found: dict[DeviceKey, list[PlainVisit]] = {}
+    for key, mac_class, minutes in _customers(sightings):
+        visits = _visits(minutes)
+        if visits and mac_class != "random_probe":
+            found[key] = visits
+    return found
+
+
+def _customers(
+    sightings: Iterable[PlainSighting],
+) -> Iterator[tuple[DeviceKey, str, dict[int, int]]]:
+    """Devices that are no furniture and no staff: class of the address, strongest dBm by minute."""
+    devices: dict[DeviceKey, list[PlainSighting]] = defaultdict(list)
+    for one in sightings:
+        devices[one.store, one.period, one.device].append(one)
+    for key, told in devices.items():
+        minutes: dict[int, int] = {}
+        for one in told:
+            minute = int(one.at.timestamp()) // 60
+            minutes[minute] = max(one.dbm, minutes.get(minute, -999))
+        if sum(visit.last - visit.first + 1 for visit in _visits(minutes)) < STATIC:
+            yield key, max((one.mac_class for one in told), key=CLASSES.index), minutes
+
+
+def _visits(minutes: Mapping[int, int]) -> list[PlainVisit]:
+    stretches = _stretches(minutes)
+    return [visit for stretch in stretches if (visit := _visit(minutes, stretch))]
 
 
 def _stretches(minutes: Mapping[int, int]) -> list[list[int]]:

@@ -4,7 +4,7 @@ Arrival is simulated: the raw topics of such a test take the time of arrival fro
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 )
 
 from ingest.twin.people import Person, people_of
-from ingest.twin.plan import TwinStore
+from ingest.twin.plan import Phones, TwinStore
 from ingest.twin.sensors import SensorMessage, messages_of
 from ingest.twin.transport import OnItsWay, Outage, Transport, arrivals, with_clock
 from runtime.connect import kafka_admin
@@ -31,7 +31,7 @@ from schemas import loader
 from tally.settings import Settings
 from tests.support.plain_oracle import Cell, Event, Parts, counted_once, event_of
 from tests.support.plain_visits import PlainCell, PlainSighting, VisitCell, visit_cells
-from tests.support.producers import connected_producer
+from tests.support.producers import PlacedMessage, produced
 
 SEED = 12
 ZONES = ("Europe/Bratislava", "Asia/Kathmandu", "America/New_York", "UTC", "Pacific/Auckland")
@@ -58,12 +58,16 @@ class Refused(NamedTuple):
 
 @dataclass(frozen=True)
 class TwinStory:
-    """Some stores over some local days, from the first on."""
+    """Some stores over some local days, from each of the first ones on.
+
+    `every_seconds` is how often a phone is heard that keeps its address.
+    """
 
     stores: int
     days: int
-    first: date
+    firsts: Sequence[date]
     passers: int = 300
+    every_seconds: float = 60.0
     seed: int = SEED
     people: dict[tuple[str, date], list[Person]] = field(default_factory=dict, compare=False)
 
@@ -74,12 +78,13 @@ class TwinStory:
             zone = ZoneInfo(ZONES[number % len(ZONES)])
             closes = CLOSES if number == 1 else time(20)
             name = f"twin-{number + 1}"
-            found.append(TwinStore(name, zone, closes=closes, passers=self.passers))
+            phones = Phones(steady_seconds=self.every_seconds)
+            found.append(TwinStore(name, zone, closes=closes, passers=self.passers, phones=phones))
         return found
 
     @property
     def dates(self) -> list[date]:
-        return [self.first + timedelta(number) for number in range(self.days)]
+        return [first + timedelta(number) for first in self.firsts for number in range(self.days)]
 
     def stores_file(self, folder: Path) -> Path:
         """What a stores file has to say of them."""
@@ -112,7 +117,7 @@ class TwinStory:
         # The last store, on its first day.
         if store is not self.plans[-1]:
             return []
-        begin = datetime.combine(self.first, time(11), store.zone).timestamp()
+        begin = datetime.combine(self.firsts[0], time(11), store.zone).timestamp()
         return [Outage(store.store_id, begin, begin + 3600 * OUTAGE_HOURS)]
 
     def send(self, settings: Settings) -> None:
@@ -123,16 +128,18 @@ class TwinStory:
             for source in loader.own_sources().values()
         }
         arrive_by_the_sender(settings, topics.values())
-        producer = connected_producer(settings)
-        for one in self.sent:
-            producer.produce(
-                topics[one.message.source],
-                one.message.body,
-                partition=self._partition(one, settings),
-                timestamp=int(1000 * one.send_at),
-            )
-            producer.poll(0)
-        assert producer.flush(120) == 0
+        produced(
+            settings,
+            (
+                PlacedMessage(
+                    topics[one.message.source],
+                    self._partition(one, settings),
+                    one.send_at,
+                    one.message.body,
+                )
+                for one in self.sent
+            ),
+        )
 
     def _partition(self, one: OnItsWay, settings: Settings) -> int:
         return crc32(_store_of(one.message).encode()) % settings.partitions
@@ -156,6 +163,18 @@ class TwinStory:
             if one.message.source == source and not is_future:
                 yield one
 
+    def honest(self, source: str) -> dict[Cell, Parts]:
+        """What the devices alone make whose clocks are right."""
+        wrong = tuple(WRONG_CLOCKS)
+        own = (one.message for one in self._accepted(source))
+        return counted_once(event_of(one.body) for one in own if not one.identity.startswith(wrong))
+
+    def misplaced(self, source: str) -> dict[Cell, Parts]:
+        """What the others make, where they say that it was."""
+        wrong = tuple(WRONG_CLOCKS)
+        own = (one.message for one in self._accepted(source))
+        return counted_once(event_of(one.body) for one in own if one.identity.startswith(wrong))
+
     def expected(self, source: str) -> dict[Cell, Parts]:
         """The final truth of what sensors sent: receipts, or door counts."""
         return counted_once(event_of(one.message.body) for one in self._accepted(source))
@@ -163,12 +182,14 @@ class TwinStory:
     def expected_speed(
         self, source: str, lateness: timedelta, settings: Settings
     ) -> tuple[dict[Cell, Parts], int]:
-        """The same without what came after its window had closed, and how much that is.
+        """The same without what came after its window had closed, and how much that is: a copy of
+        what had come before is none.
 
         A window closes when any record of its partition is later than its end by the lateness.
         """
         reached: dict[int, datetime] = {}
         counted: list[Event] = []
+        seen: set[tuple[str, ...]] = set()
         late = 0
         for one in self._accepted(source):
             event = event_of(one.message.body)
@@ -178,9 +199,10 @@ class TwinStory:
             reached[partition] = max(at, so_far or at)
             end = event.cell[1] + timedelta(minutes=15)
             if so_far is not None and end + lateness <= so_far:
-                late += 1
+                late += event.identity not in seen
             else:
                 counted.append(event)
+            seen.add(event.identity)
         return counted_once(counted), late
 
     def sightings(self) -> Iterator[PlainSighting]:
@@ -215,6 +237,10 @@ class Truth(NamedTuple):
     def percent(self) -> float:
         """By how much the measured is more than the true."""
         return 100 * (self.measured - self.true) / self.true
+
+    def __str__(self) -> str:
+        both = f"{self.true:,.0f} true, {self.measured:,.0f} measured"
+        return f"{self.what}: {both}, {self.percent:+.1f} %"
 
 
 def truths(story: TwinStory, visits: Mapping[VisitCell, PlainCell]) -> list[Truth]:

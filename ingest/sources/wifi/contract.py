@@ -15,6 +15,7 @@ from tally.events import SCHEMA_VERSION, CanonicalEvent
 from tally.identity import event_id, fingerprint
 from tally.instants import instant_text
 from tally.key_periods import MOST_DAYS, DatedPeriod
+from tally.opening import opening_text
 from tally.presence import CLASSES
 from tally.visits import MINUTE_SECONDS
 
@@ -32,7 +33,8 @@ class CanonicalSighting(CanonicalEvent, frozen=True, omit_defaults=True, kw_only
     """One device heard by one access point in one second.
 
     `key_period` is the first local day of the period whose key has hashed the device; begin and end
-    of it, in minutes since 1970, are beside it, so that no reader has to know the store's clock.
+    of it, in minutes since 1970, are beside it, and when the store is open in it, so that no reader
+    has to know the store's clock.
     """
 
     device_hash: str
@@ -42,6 +44,7 @@ class CanonicalSighting(CanonicalEvent, frozen=True, omit_defaults=True, kw_only
     key_period: str
     period_start: int
     period_end: int
+    open_at: str
 
 
 def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalSighting:
@@ -90,6 +93,7 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
         key_period=period.first_day.isoformat(),
         period_start=_minutes(period.start),
         period_end=_minutes(period.end),
+        open_at=opening_text(rules.open_minutes(store_id, period), _minutes(period.start)),
     )
 
 

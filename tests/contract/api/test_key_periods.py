@@ -160,22 +160,35 @@ def test_a_late_sighting_of_another_day_of_the_period_makes_the_window_provision
     assert told["dirty"] is (statuses == "provisional")
 
 
+def test_a_window_is_as_final_however_far_the_question_reaches(
+    ask_abroad: Ask, world: World
+) -> None:
+    """Records of Sunday, which has no generation: of its key period Monday's windows are too."""
+    partition = partition_of("406", Settings().partitions)
+    world.master.append((WIFI, date.fromisoformat(SUNDAY), partition, 11))
+
+    for first in (f"{MONDAY}T09:30:00Z", f"{SUNDAY}T09:30:00Z"):
+        span = {"from": first, "to": f"{MONDAY}T10:30:00Z", "grain": "15m", "limit": "1000"}
+        told = ask_abroad("/v1/metrics/in_store_traffic", store="406", **span).json()["rows"]
+        assert {row["status"] for row in told[-4:]} == {"provisional"}
+
+
 def test_a_day_around_without_any_record_needs_no_generation(ask_abroad: Ask, world: World) -> None:
     assert {status for _, _, status, _ in rows(ask_abroad, "406")} == {"final"}
 
 
-@pytest.mark.parametrize(
-    ("name", "first", "status"),
-    [
-        ("traffic_trend", "2020-01-01", 200),
-        ("in_store_traffic_intensity", "2022-08-01", 200),
-        ("in_store_traffic_intensity", "2022-01-01", 422),
-    ],
-)
-def test_a_report_by_hour_takes_as_many_days_as_hours_may_be_asked_of(
-    ask: Ask, name: str, first: str, status: int
-) -> None:
-    answer = ask(f"/v1/reports/{name}", store="406", **{"from": first, "to": TUESDAY})
+@pytest.mark.parametrize(("first", "status"), [("2025-10-20", 200), ("2025-10-19", 422)])
+def test_a_report_takes_400_days(ask: Ask, first: str, status: int) -> None:
+    answer = ask("/v1/reports/traffic_trend", store="406", **{"from": first, "to": TUESDAY})
 
     assert answer.status_code == status
-    assert status == 200 or "days of 1h" in answer.json()["detail"]
+    assert status == 200 or "at most 400 days" in answer.json()["detail"]
+
+
+def test_a_report_of_days_without_any_before_them_is_refused(ask: Ask) -> None:
+    """Samoa has left out 30 December 2011."""
+    days = {"from": "2011-12-31", "to": "2012-01-01", "tz": "Pacific/Apia"}
+
+    answer = ask("/v1/reports/traffic_trend", store="406", **days)
+
+    assert (answer.status_code, "left out" in answer.json()["detail"]) == (422, True)

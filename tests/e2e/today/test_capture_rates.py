@@ -17,15 +17,15 @@ STORE = "capture"
 
 
 @pytest.fixture(scope="module")
-def hour(loop: Loop, gateway: GatewayClient) -> datetime:
+def doors(loop: Loop, gateway: GatewayClient) -> datetime:
     """A quarter hour of a door that looks outside, and of one that does not."""
     start = window_start(datetime.now(UTC)) - timedelta(hours=1)
     base = {"store_id": STORE, "happened_at": instant_text(start), "interval_seconds": 900}
-    doors = [
+    told = [
         base | {"device_id": "door-1", "in": 40, "out": 38, "passers_by": 60},
         base | {"device_id": "door-2", "in": 500, "out": 490},
     ]
-    gateway.post("/v1/events/traffic", [json.dumps(door).encode() for door in doors])
+    gateway.post("/v1/events/traffic", [json.dumps(door).encode() for door in told])
     return start
 
 
@@ -40,11 +40,12 @@ def asked(loop: Loop, metric: str, start: datetime) -> Any:
     return row["value"]
 
 
-def test_two_capture_rates_of_the_same_doors(loop: Loop, hour: datetime) -> None:
-    wait_until(lambda: asked(loop, "visitors_in", hour) == 540, 60, "both doors are served")
+def test_two_capture_rates_of_the_same_doors(loop: Loop, doors: datetime) -> None:
+    wait_until(lambda: asked(loop, "visitors_in", doors) == 540, 60, "both doors are served")
 
     rates = {
-        name: asked(loop, name, hour) for name in ("capture_rate_of_passers", "capture_rate_of_all")
+        name: asked(loop, name, doors)
+        for name in ("capture_rate_of_passers", "capture_rate_of_all")
     }
 
     print(rates)

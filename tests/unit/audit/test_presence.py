@@ -35,6 +35,7 @@ def opened(home: Path, heard: Sequence[Heard]) -> Master:
             "rssi_dbm": dbm,
             "period_start": start,
             "period_end": start + 1440,
+            "open_at": "unknown",
         }
         identity = {
             "store_id": "367",

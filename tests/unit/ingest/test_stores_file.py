@@ -129,6 +129,8 @@ def test_ids_and_texts_are_read_as_they_are_written(tmp_path: Path) -> None:
         ("a b: {currency: EUR}", "store a b: the id is not 1 to 64 of"),
         ("- 367", "store ids with their fields are wanted"),
         ("367: {", "cannot be read as YAML"),
+        ("367: " + "[" * 3000, "cannot be read as YAML"),
+        ("367: &a {tz: UTC}\n368: *a", "an alias is not taken"),
     ],
 )
 def test_what_is_wrong_in_the_file_is_named_with_its_fix(

@@ -67,6 +67,17 @@ def test_what_a_file_changes_is_told_by_store_field_and_day() -> None:
     )
 
 
+def test_a_store_that_comes_or_goes_had_or_gets_the_defaults_and_that_is_a_warning() -> None:
+    known, unknown = entries("7: {tz: Europe/Rome, tills: 4}"), entries("8: {tills: 2}")
+
+    gone, come = registry_change(known, unknown), registry_change(unknown, known)
+
+    for change in (gone, come):
+        (warning,) = change.warnings
+        assert warning.startswith("store 7: tz:")
+    assert registry_change(unknown, unknown | entries("9: {tills: 1}")).warnings == []
+
+
 def test_the_same_content_changes_nothing() -> None:
     assert registry_change(entries(BEFORE), entries(BEFORE)).is_none
     assert not registry_change(entries(BEFORE), entries(AFTER)).is_none
@@ -167,6 +178,16 @@ def test_a_file_that_does_not_fit_leaves_the_registry_as_it_was(home: Path) -> N
 
     assert isinstance(refused.exception, BadSettings)
     assert "new.yaml: store 600: tz 'Mars' is no IANA time zone" in str(refused.exception)
+    assert (home / "stores.yaml").read_text("utf-8") == BEFORE
+
+
+@pytest.mark.parametrize("content", ["", "# none\n", "{}"])
+def test_a_file_without_stores_removes_none(home: Path, content: str) -> None:
+    tally(home, "import", written(home.parent, BEFORE))
+
+    refused = tally(home, "import", written(home.parent, content))
+
+    assert isinstance(refused.exception, BadSettings)
     assert (home / "stores.yaml").read_text("utf-8") == BEFORE
 
 

@@ -1,0 +1,61 @@
+"""When a store is open in a key period, by the stores file: visits beside it are nobody's."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from runtime.stores import StoreEntry
+from tally.calendar.days import OpenSpan, open_spans
+from tally.calendar.holidays import holiday_names
+from tally.key_periods import DatedPeriod
+from tally.visits import MINUTE_SECONDS, MinuteSpan
+
+
+@dataclass(frozen=True)
+class OpeningRules:
+    """The opening hours of the stores that have told them, by store."""
+
+    entries: Mapping[str, StoreEntry] = field(default_factory=dict)
+    # Asked of each sighting, and the same for all of a period.
+    _known: dict[tuple[str, date], list[MinuteSpan] | None] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    def minutes(
+        self, store_id: str, period: DatedPeriod, zone: ZoneInfo
+    ) -> list[MinuteSpan] | None:
+        """The spans of a period in minutes since 1970 (UTC), first to last inclusive, ascending.
+
+        None where hours are not told of each of its days.
+        """
+        key = store_id, period.first_day
+        if key not in self._known:
+            entry = self.entries.get(store_id)
+            self._known[key] = None if entry is None else _minutes(entry, period, zone)
+        return self._known[key]
+
+
+def _minutes(entry: StoreEntry, period: DatedPeriod, zone: ZoneInfo) -> list[MinuteSpan] | None:
+    # The day before may close in it, and where days begin at four the one after opens in it.
+    last = period.end.astimezone(zone).date()
+    count = (last - period.first_day).days + 2
+    days = [period.first_day + timedelta(number - 1) for number in range(count)]
+    if any(entry.on(day).opening_hours is None for day in days[1:-1]):
+        return None
+    start, end = _minute(period.start), _minute(period.end)
+    spans = (span for day in days for span in _open(entry.on(day), day, zone))
+    minutes = ((_minute(one.opens), _minute(one.closes)) for one in spans)
+    cut = ((max(start, first), min(end, beyond)) for first, beyond in minutes)
+    return [(first, beyond - 1) for first, beyond in cut if first < beyond]
+
+
+def _open(entry: StoreEntry, day: date, zone: ZoneInfo) -> Iterator[OpenSpan]:
+    if entry.opening_hours is None:
+        return iter(())
+    is_holiday = bool(holiday_names(entry.country, entry.subdivision, day))
+    return open_spans(day, entry.opening_hours.spans(day, is_holiday=is_holiday), zone)
+
+
+def _minute(instant: datetime) -> int:
+    return int(instant.timestamp()) // MINUTE_SECONDS

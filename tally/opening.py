@@ -1,0 +1,33 @@
+"""When a store is open in a key period, as its records tell it: by what staff and things that are
+there at night are told from customers."""
+
+from collections.abc import Sequence
+
+from tally.visits import MinuteSpan
+
+# Nobody has said; and that it is never open.
+UNKNOWN, CLOSED = "unknown", "closed"
+
+
+def opening_text(spans: Sequence[MinuteSpan] | None, start: int) -> str:
+    """Spans of minutes since 1970 as minutes of a period that begins at `start`, each inclusive.
+
+    >>> opening_text([(1480, 2199), (2500, 2559)], 1000), opening_text([], 0), opening_text(None, 0)
+    ('480-1199,1500-1559', 'closed', 'unknown')
+    """
+    if spans is None:
+        return UNKNOWN
+    return ",".join(f"{first - start}-{last - start}" for first, last in spans) or CLOSED
+
+
+def open_at(text: str, start: int) -> list[MinuteSpan] | None:
+    """The spans of a text in minutes since 1970, first to last inclusive; None: nobody has said.
+
+    >>> open_at("480-1199,1500-1559", 1000), open_at("closed", 0), open_at("unknown", 0)
+    ([(1480, 2199), (2500, 2559)], [], None)
+    """
+    if text == UNKNOWN:
+        return None
+    spans = [] if text == CLOSED else text.split(",")
+    bounds = (map(int, span.split("-")) for span in spans)
+    return [(start + first, start + last) for first, last in bounds]
