@@ -219,7 +219,7 @@ class Settings(BaseModel):
         le=MOST_DAYS,
         description=(
             "local days for which a device of a store is known as the same one; its key is"
-            " destroyed six hours after them"
+            " destroyed six hours after them; lowered, longer periods are read and rebuilt in part"
         ),
     )
     key_folder: Path | None = Field(

@@ -48,7 +48,7 @@ class SeriesEntry(Shape):
     weekday: Annotated[int | UnsetType, Meta(description="of hours: Monday is 1")] = UNSET
     hour: Annotated[int | UnsetType, Meta(description="of hours: of the local clock")] = UNSET
     complete: Annotated[
-        bool | UnsetType, Meta(description="of hours: whether each such hour of the days is known")
+        bool | UnsetType, Meta(description="of days, of hours: whether all of it is known")
     ] = UNSET
     from_minutes: Annotated[int | UnsetType, Meta(description="of bins, inclusive")] = UNSET
     to_minutes: Annotated[

@@ -101,7 +101,7 @@ def _days_table(report: StoreReport, style: UnitStyle) -> str:
     zone = report.asked.zone
     rows = [
         f"<tr data-start='{format_instant(one.day.start, zone)}'><th scope='row'>"
-        f"{one.day.start.astimezone(zone):%a %-d %b %Y}</th>{_number(one.value, style)}"
+        f"{one.day.start.astimezone(zone):%a %-d %b %Y}</th>{_day_number(one, style)}"
         f"{_number(one.previous, style, 'previous')}</tr>"
         for one in report.series
         if isinstance(one, DayEntry)
@@ -147,6 +147,14 @@ def _hour(entry: HourEntry | None, style: UnitStyle) -> str:
         # Before the number: behind it the digits of a column would not stand below each other.
         f"{mark}{style.text(entry.value)}</td>"
     )
+
+
+def _day_number(entry: DayEntry, style: UnitStyle) -> str:
+    # Of a day of which nothing is known the dash says it.
+    is_part = entry.value is not None and not entry.complete
+    mark = _PART if is_part else ""
+    told = attributes({"value": entry.value})
+    return f"<td class='t-num'{told}>{mark}{style.text(entry.value)}</td>"
 
 
 def _number(value: MetricValue, style: UnitStyle, name: str = "value") -> str:

@@ -46,7 +46,8 @@ def _entry(entry: PivotEntry, zone: ZoneInfo) -> dict[str, Any]:
     match entry:
         case DayEntry():
             start, end = (format_instant(one, zone) for one in entry.day)
-            return {"start": start, "end": end, "value": entry.value, "previous": entry.previous}
+            both = {"value": entry.value, "previous": entry.previous}
+            return {"start": start, "end": end, **both, "complete": entry.complete}
         case HourEntry():
             return {
                 "weekday": entry.weekday,

@@ -23,11 +23,15 @@ assert all(Histogram.bucket(end) == end for end in STAY_BINS)
 
 @dataclass(frozen=True)
 class DayEntry:
-    """A local day beside the one as many days before; None: not known."""
+    """A local day beside the one as many days before; None: not known.
+
+    `complete`: each quarter hour of the day is known; else the value is that of those which are.
+    """
 
     day: Slot
     value: MetricValue
     previous: MetricValue
+    complete: bool = True
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,7 @@ def _by_day(metric: Metric, answers: Answers) -> tuple[PivotEntry, ...]:
             cell.slot,
             cells.values_of(metric, cell)["value"],
             cells.values_of(metric, earlier)["value"] if earlier else None,
+            cell.is_whole,
         )
         for cell, earlier in pairs
     )

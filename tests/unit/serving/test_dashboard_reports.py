@@ -120,6 +120,15 @@ def test_page_of_a_report_has_the_number_and_the_series_of_the_api(
     ]
 
 
+def test_a_day_of_which_a_part_is_known_is_marked(get: Get) -> None:
+    pages = [
+        get("/report/sales", store="367", days=DAYS, until=until).text
+        for until in (COMPLETE, PARTIAL)
+    ]
+
+    assert ["some are missing" in page for page in pages] == [False, True]
+
+
 def numbers_of(cell: dict[str, str]) -> list[Any]:
     return [*machine(cell).values()] if cell["class"] == "t-num" else []
 

@@ -17,6 +17,7 @@ from serving.query.answer import QueryEngine
 from serving.query.stores import StoreRegistry
 from serving.reports.comparison import ComparedValue, StoreSpan, Withheld
 from serving.reports.report import ReportEngine, StoreReport
+from serving.reports.series import DayEntry
 from tally.families import Family
 from tally.settings import Settings
 from tests.support.report_world import COMPLETE, PARTIAL, UNKNOWN, report_world
@@ -144,3 +145,13 @@ def test_reports_of_devices_say_beside_how_often_they_were_heard() -> None:
 
 def complete_reports() -> list[StoreReport]:
     return [one for one in reports(week("367", COMPLETE)) if isinstance(one, StoreReport)]
+
+
+def test_a_day_of_which_a_part_is_known_says_so() -> None:
+    whole, part = (
+        alone(loader.reports()["sales"], week("367", until)) for until in (COMPLETE, PARTIAL)
+    )
+
+    assert all(day.complete for day in whole.series if isinstance(day, DayEntry))
+    days = [day for day in part.series if isinstance(day, DayEntry)]
+    assert [day for day in days if not day.complete and day.value is not None]
