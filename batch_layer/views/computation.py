@@ -109,21 +109,14 @@ def compute(
     return Computed(total_rows(rows, family), expected, running_since(heard, until))
 
 
-def days_together(
-    settings: Settings, family: Family, pinned: Pinned
-) -> Iterator[tuple[date, date]]:
+def days_together(pinned: Pinned) -> Iterator[tuple[date, date]]:
     """(day, other day): what makes the rows of the first other ones may change those of the second.
 
-    A conflict counts by its first copy, a receipt by its void; a sighting changes its key period.
+    A conflict counts by its first copy, a receipt by its void.
     """
     if pinned.survey.count("elsewhere", "reversed"):
         both = linked_days(pinned.fates).distinct()
         yield from ((row[0], row[1]) for row in both.toLocalIterator())
-    if family.reading is not None:
-        known = {*pinned.survey.until(), *pinned.current}
-        for day in known:
-            around = days_around([day], settings.key_days)
-            yield from ((day, other) for other in around if other in known)
 
 
 def period_days(

@@ -131,7 +131,8 @@ def _days(wanted: WantedDays, settings: Settings, family: Family, pinned: Pinned
         return sorted(days)
     if wanted.mode == "full":
         return newest(all_days(reach, pinned.current))
-    return newest(dirty_days(reach, pinned.current, days_together(settings, family, pinned)))
+    dirty = dirty_days(reach, pinned.current, days_together(pinned))
+    return newest(dirty | period_days(settings, family, pinned, [*dirty]))
 
 
 def _write(
