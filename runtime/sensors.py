@@ -1,6 +1,7 @@
 """Sensors of the stores file: which store a device of this serial counts for, and how it speaks."""
 
 from collections.abc import Mapping
+from datetime import date
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -21,7 +22,9 @@ class SensorEntry(
     of its intervals: others are refused, for a device that was set from minutes to quarter hours
     and sends a day again would be counted twice. `entries` and `exits` are the names that its
     counts have for persons in and out, the other way round for one that was mounted so. `clock` is
-    how it writes instants: never guessed from their size. `door` is the one that it watches.
+    how it writes instants: never guessed from their size. `status_seconds`: how often it says that
+    it is there, where it tells of that apart. `door` is the one that it watches.
+    It is there from the local day `since` until before the day `until`; without them always.
     """
 
     device_id: str | None = None
@@ -29,7 +32,10 @@ class SensorEntry(
     entries: tuple[str, ...] = ("in", "fw")
     exits: tuple[str, ...] = ("out", "bw")
     clock: Clock = "rfc3339"
+    status_seconds: Annotated[int, msgspec.Meta(ge=1, le=WINDOW_SECONDS)] = WINDOW_SECONDS
     door: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
+    since: date | None = None
+    until: date | None = None
 
 
 def sensor_entries(where: str, fields: Any) -> dict[str, SensorEntry]:

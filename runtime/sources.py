@@ -6,6 +6,7 @@ from functools import cache
 from schemas import loader
 from schemas.family import READINGS, PartShape, RaisedDays
 from schemas.source import Source
+from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.parts import Count, Histogram, Max, Min, Part, Sum, Uniques
 from tally.epochs import Raised
 from tally.families import Family, RecordFields
@@ -21,6 +22,7 @@ PARTS: Mapping[str, type[Part]] = {
     "max": Max,
     "uniques": Uniques,
     "histogram": Histogram,
+    "keyed_sum": KeyedSum,
 }
 KINDS: Mapping[str, Kind] = {"additive": ADDITIVE, "derived": DERIVED}
 
@@ -39,6 +41,7 @@ def family_of(source: Source) -> Family:
         raised=tuple(map(_raised, shape.raised)),
         lateness_seconds=source.lateness_seconds,
         reading=_reading(shape.reading),
+        listed_as=source.listed_as,
     )
 
 

@@ -200,6 +200,7 @@ _READERS: Mapping[str, Callable[[str, str, Any], Any]] = {
     "sensors": lambda where, _, told: sensor_entries(where, told),
     "day_starts": _time_of_day,
     "networks": _names,
+    "access_points": _names,
     "country": _country,
     "subdivision": _text,
     "coordinates": _coordinates,

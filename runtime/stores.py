@@ -26,9 +26,10 @@ class StoreEntry:
     """What the file says of one store; None where it says nothing.
 
     `numbering`: how often the receipt numbers of its tills begin again; `sensors` by serial;
-    `day_starts`: when its days begin, by its clock; `networks`: those of its WiFi; `country`: code
-    of ISO 3166-1, `subdivision` of it as holidays go by; `tills`: how many; `groups`: what it
-    belongs to. `changes`: by local day, ascending, the fields that have another value from then on.
+    `day_starts`: when its days begin, by its clock; `networks`: those of its WiFi; `access_points`:
+    those that are expected to hear; `country`: code of ISO 3166-1, `subdivision` of it as holidays
+    go by; `tills`: how many; `groups`: what it belongs to. `changes`: by local day, ascending, the
+    fields that have another value from then on.
     """
 
     name: str | None = None
@@ -38,6 +39,7 @@ class StoreEntry:
     sensors: Mapping[str, SensorEntry] = field(default_factory=dict)
     day_starts: time = time(0)
     networks: tuple[str, ...] = ()
+    access_points: tuple[str, ...] = ()
     country: str | None = None
     subdivision: str | None = None
     coordinates: Coordinates | None = None

@@ -17,6 +17,7 @@ COLUMN_TYPES = {
     "max": "bigint",
     "uniques": "frozen<list<bigint>>",
     "histogram": "frozen<list<frozen<tuple<bigint, bigint>>>>",
+    "keyed_sum": "frozen<list<frozen<tuple<bigint, bigint>>>>",
 }
 
 
@@ -25,7 +26,7 @@ class PartShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     name: FieldName
     # A level is not among them yet: a stretch needs the count before it, which no reader looks for.
-    kind: Literal["sum", "count", "min", "max", "uniques", "histogram"]
+    kind: Literal["sum", "count", "min", "max", "uniques", "histogram", "keyed_sum"]
     unit: Words
     meaning: Words
 
@@ -55,7 +56,7 @@ class ReadingShape(NamedTuple):
 READINGS = {
     "presence": ReadingShape(
         {
-            "mac_class": r"\A(fixed|random_associated|random_probe)\z",
+            "mac_class": r"\A(fixed|random_associated|random_probe|access_point)\z",
             "device_hash": r"\A[0-9a-f]{32}\z",
             # As tally/opening.py reads it.
             "open_at": r"\A(unknown|closed|[0-9]+-[0-9]+(,[0-9]+-[0-9]+)*+)\z",
@@ -72,6 +73,7 @@ READINGS = {
             "visitors": "uniques",
             "device_minutes": "sum",
             "device_windows": "sum",
+            "observed_seconds": "keyed_sum",
         },
     )
 }

@@ -66,6 +66,8 @@ class Descriptor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     happened_at: Words
     lateness_seconds: Seconds
     family: FamilyShape
+    # The field of the stores file that lists the sensors which it is expected from.
+    listed_as: Literal["sensors", "access_points"] | None = None
     fields: tuple[RecordField, ...]
 
 

@@ -54,6 +54,8 @@ class Family:
     lateness_seconds: int = 7200
     # What a derived family's operator reads; of the others each event brings its parts.
     reading: RecordFields | None = None
+    # What of a store's entry lists its sensors; None where nobody is expected to send.
+    listed_as: str | None = None
 
     def __hash__(self) -> int:
         # A set of families is made for each lot of rows: the name tells them apart.

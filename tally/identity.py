@@ -5,6 +5,7 @@ from hashlib import blake2b
 
 import msgspec
 
+from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.parts import MOST_PART
 
 # `.` and `..` are no ids: as names of folders they would lead elsewhere.
@@ -71,8 +72,20 @@ def digest_number(text: str) -> int:
     >>> digest_number("camera-1") == digest_number("camera-1") != digest_number("camera-2")
     True
     """
-    digest = blake2b(text.encode(), digest_size=16).digest()
-    return int.from_bytes(digest, "big") % (MOST_PART + 1)
+    return int(digest_text(text), 16) % (MOST_PART + 1)
+
+
+def digest_text(text: str) -> str:
+    """128 bits of a text, 32 hex digits, without a key."""
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def sensor_key(number: int) -> int:
+    """The key of a `keyed_sum` that a sensor has, by the number that its digest_text() is.
+
+    Of a hundred sensors of one store two share one with a chance of 1 in 200,000.
+    """
+    return number % KeyedSum.KEYS
 
 
 def _bare(address: re.Match[str]) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.level import Level
 from tally.algebra.parts import MOST_SUM, Count, Histogram, Max, Min, Part, Sum, Uniques
 
@@ -111,6 +112,32 @@ def _with_count(buckets: Column, one: Column) -> Column:
     return F.struct(one.alias("lower_end"), count.alias("count"))
 
 
+def _keyed_sum() -> Fold:
+    def summed(told: Column) -> Column:
+        keys = F.array_sort(F.array_distinct(F.transform(told, _key)))
+        sums = F.transform(keys, lambda key: _with_sum(told, key))
+        return F.filter(sums, lambda one: one["sum"] != 0)
+
+    return Fold(
+        F.array().cast("array<bigint>"),
+        lambda told, event, name: F.array_append(told, event[name]),
+        summed,
+    )
+
+
+def _key(number: Column) -> Column:
+    return F.call_function("shiftright", number, F.lit(KeyedSum.AMOUNT_BITS))
+
+
+def _with_sum(told: Column, key: Column) -> Column:
+    total = F.aggregate(
+        F.filter(told, lambda number: _key(number) == key),
+        F.lit(0).cast("bigint"),
+        lambda total, number: total + number.bitwiseAND(KeyedSum.MOST_AMOUNT),
+    )
+    return F.struct(key.alias("key"), total.alias("sum"))
+
+
 def _level() -> Fold:
     empty = F.array().cast("array<struct<at: bigint, is_movement: boolean, brought: bigint>>")
 
@@ -151,6 +178,7 @@ STORED_TYPES: dict[type[Part], str] = {
     Max: _NUMBER,
     Uniques: _NUMBERS,
     Histogram: "array<struct<lower_end: bigint, count: bigint>>",
+    KeyedSum: "array<struct<key: bigint, sum: bigint>>",
     Level: "array<struct<at: bigint, brought: bigint>>",
 }
 FOLDS: dict[type[Part], Callable[[], Fold]] = {
@@ -160,5 +188,6 @@ FOLDS: dict[type[Part], Callable[[], Fold]] = {
     Max: _max,
     Uniques: _uniques,
     Histogram: _histogram,
+    KeyedSum: _keyed_sum,
     Level: _level,
 }

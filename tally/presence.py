@@ -16,7 +16,9 @@ from tally.visit_parts import Device, MacClass, brought, window_of
 from tally.visits import MINUTE_SECONDS, MinuteSpan, VisitRules, presences
 
 # What is known of a device only rises: one that has joined the network once is no random probe.
-CLASSES: tuple[MacClass, ...] = ("random_probe", "random_associated", "fixed")
+CLASSES: tuple[MacClass, ...] = ("access_point", "random_probe", "random_associated", "fixed")
+# Those of people's devices, which are all that a sender may name.
+CARRIED = CLASSES[1:]
 # Start of a window in minutes since 1970 (UTC), and the class of the addresses.
 RowKey: TypeAlias = tuple[int, MacClass]
 NEVER = -(2**62)

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator
 
 from tally.errors import BadSettings
 from tally.families import Family
 from tally.home import STORES_FILE, home_of, kept_addresses, with_kept_stores
-from tally.key_periods import MOST_DAYS
 from tally.lateness import Lateness, given_lateness, lateness_variable
+from tally.store_settings import StoreSettings
 
 # Delta's reader takes `%41` for an A, and `[` for the begin of an address.
 _NOT_IN_A_HOME = "%[]"
@@ -27,7 +27,7 @@ def user_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tally"
 
 
-class Settings(BaseModel):
+class Settings(StoreSettings):
     """Every setting, with unit and meaning; frozen.
 
     Nothing below a `main` reads the environment.
@@ -202,40 +202,6 @@ class Settings(BaseModel):
     )
     checkpoints: Path | None = Field(
         None, description="folder of the streaming checkpoints; default TALLY_HOME/data/checkpoints"
-    )
-    default_currency: str = Field(
-        "USD", description="currency of a store that names none, ISO 4217"
-    )
-    default_timezone: str = Field("UTC", description="time zone of a store that names none")
-    stores_file: Path | None = Field(
-        None,
-        description=(
-            "YAML: what is known of each store; default TALLY_HOME/stores.yaml, if it is there"
-        ),
-    )
-    key_days: int = Field(
-        1,
-        ge=1,
-        le=MOST_DAYS,
-        description=(
-            "local days for which a device of a store is known as the same one; its key is"
-            " destroyed six hours after them; lowered, longer periods are read and rebuilt in part"
-        ),
-    )
-    key_folder: Path | None = Field(
-        None,
-        description="folder of the devices' keys, beside the data; default TALLY_HOME/keys",
-    )
-    vendor_secrets: SecretStr = Field(
-        SecretStr("{}"),
-        description=(
-            "JSON: by vendors' format, what its senders must know and what is answered to who"
-            ' asks first, e.g. {"meraki": {"secret": "…", "validator": "…"}}'
-        ),
-    )
-    loyalty_key: SecretStr = Field(
-        SecretStr(""),
-        description="secret key of the loyalty hash; without it no loyalty id is kept",
     )
 
     @field_validator("home")

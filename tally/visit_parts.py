@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
+from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.parts import MOST_PART
+from tally.identity import sensor_key
 from tally.visits import (
     MINUTE_SECONDS,
     Heard,
@@ -24,7 +26,8 @@ from tally.windows import WINDOW_SECONDS
 
 # fixed: the maker's address. random_associated: a made-up one that stays while the phone is on the
 # network. random_probe: a made-up one of a phone that only looks for networks, another each time.
-MacClass: TypeAlias = Literal["fixed", "random_associated", "random_probe"]
+# access_point: who hears them, and says each minute that it is there.
+MacClass: TypeAlias = Literal["fixed", "random_associated", "random_probe", "access_point"]
 HASH_BITS = 128
 WINDOW_MINUTES = WINDOW_SECONDS // MINUTE_SECONDS
 
@@ -65,6 +68,8 @@ def brought(
     is the minute up to which that is known of the store, None where all is (a key period that is
     over).
     """
+    if device.mac_class == "access_point":
+        return [*_of_access_point(device, minutes)]
     found = presences(minutes, rules)
     if is_static(found, rules, open_at):
         return []
@@ -83,6 +88,14 @@ def _of_minutes(minutes: Heard, rules: VisitRules) -> Iterator[Brought]:
     near = (minute for minute, dbm in minutes.items() if dbm >= rules.stay_dbm)
     for start, count in Counter(map(window_of, near)).items():
         yield Brought(start, {"device_minutes": count, "device_windows": 1})
+
+
+def _of_access_point(device: Device, minutes: Heard) -> Iterator[Brought]:
+    """For how long it was there to hear anything: nobody's visit, however long."""
+    key = sensor_key(device.number)
+    for start, count in Counter(map(window_of, minutes)).items():
+        seconds = KeyedSum.brings(key, count * MINUTE_SECONDS)
+        yield Brought(start, {"observed_seconds": seconds})
 
 
 def _of_presences(

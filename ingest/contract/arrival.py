@@ -136,6 +136,15 @@ class Rules:
         listed = self.sensors.get(bare_serial(serial)) if isinstance(serial, str) else None
         return listed or Sensor(None, None, serial, SensorEntry())
 
+    def logics_of(self, serial: object) -> list[str]:
+        """The serials that a device has in the stores file, as `006e02000001:1` of a sensor that
+        counts at several lines; its own if it stands there so."""
+        if not isinstance(serial, str):
+            return []
+        bare = bare_serial(serial)
+        device_of = {one: one.rpartition(":")[0] or one for one in self.sensors}
+        return [one for one, device in device_of.items() if bare in (one, device)]
+
     def interval_of(self, store_id: str, device_id: str) -> int | None:
         """Seconds of each interval of a device, None where any length is taken."""
         return self._intervals.get((store_id, device_id))

@@ -230,6 +230,22 @@ def flag(value: Any, at: str) -> bool:
     return value
 
 
+def is_heartbeat(fields: Fields, without: Sequence[str]) -> bool:
+    """Whether a sensor says no more than that it is there.
+
+    Raises RejectedEvent: wrong_type; out_of_range where it has one of the fields that tell more.
+    """
+    if not flag(fields.get("heartbeat", False), "/heartbeat"):
+        return False
+    if told := [name for name in without if name in fields]:
+        raise RejectedEvent(
+            "out_of_range",
+            f"/{told[0]}",
+            f"/{told[0]}: a heartbeat tells of nothing else; send two messages",
+        )
+    return True
+
+
 def refuse_unknown_version(fields: Fields, known: int) -> None:
     """Raises RejectedEvent unknown_schema_version for any named version but the known one."""
     version = fields.get("schema_version", known)

@@ -7,13 +7,13 @@ from random import Random
 from typing import NamedTuple
 
 from ingest.twin.plan import TwinStore, chance_of, drawn
-from tally.presence import CLASSES
+from tally.presence import CARRIED
 from tally.visit_parts import MacClass
 
 ADDRESS_BYTES = 6
 _CLASSES: tuple[MacClass, ...] = ("fixed", "random_associated", "random_probe")
 _LOCAL_BIT, _GROUP_BIT = 0x02, 0x01
-assert {*_CLASSES} == {*CLASSES}
+assert {*_CLASSES} == {*CARRIED}
 
 
 class Phone(NamedTuple):

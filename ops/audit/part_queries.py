@@ -4,9 +4,11 @@ Written from what the part means (docs/adr/014-parts-and-kinds.md), and by no co
 of tally/algebra/parts.py only the names and the two limits are taken.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.parts import Count, Histogram, Max, Min, Part, Sum, Uniques, Value
 from tally.errors import TallyError
 
@@ -60,6 +62,20 @@ def _pairs(found: Any) -> Value:
     return [[end, count] for end, count in sorted(found.items())]
 
 
+def _shares(brought: str) -> str:
+    """Of each number its key and its amount, by division where the pipeline shifts."""
+    number, step = f"CAST({brought} AS BIGINT)", KeyedSum.MOST_AMOUNT + 1
+    amount = f"(({number} % {step} + {step}) % {step})"
+    return f"list(ROW(({number} - {amount}) // {step}, {amount}))"
+
+
+def _sums(found: Any) -> Value:
+    sums: Counter[int] = Counter()
+    for key, amount in found:
+        sums[key] += amount
+    return [[key, total] for key, total in sorted(sums.items()) if total]
+
+
 QUERIES: Mapping[type[Part], PartQuery] = {
     Sum: PartQuery(lambda brought: f"sum({_number(brought)})", _whole),
     Count: PartQuery(lambda _: "count(*)", _whole),
@@ -71,5 +87,6 @@ QUERIES: Mapping[type[Part], PartQuery] = {
         ),
         list,
     ),
+    KeyedSum: PartQuery(_shares, _sums),
     Histogram: PartQuery(lambda brought: f"histogram({_bucket(brought)})", _pairs),
 }

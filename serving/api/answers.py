@@ -17,7 +17,17 @@ SourceShown = Annotated[
 ]
 Complete = Annotated[
     bool,
-    Meta(description="every record that had arrived by `through` is in it; never if provisional"),
+    Meta(
+        description="every record that had arrived by `through` is in it; never if provisional,"
+        " or if sensors were silent"
+    ),
+]
+CoverageShown = Annotated[
+    float | UnsetType,
+    Meta(
+        description="share of the open hours for which the sensors of the stores file were there;"
+        " not there: none is listed for the metric, or the store was closed"
+    ),
 ]
 Next = Annotated[
     str | None, Meta(description="address of the page after this one; null on the last one")
@@ -26,9 +36,6 @@ Next = Annotated[
 Instant = Annotated[datetime, Meta(tz=True)]
 # Sums are exact as integers, ratios are not; JSON has one kind of number for both.
 Number = int | float | None
-# What a window's row holds by part, and what the row is of by axis: each family has names of its
-# own. Digests are a list, buckets and movements a list of pairs, an extreme of nothing is null.
-PartsShown = dict[str, int | str | list[int | list[int]] | None]
 
 
 class ListedStore(Shape):
@@ -94,6 +101,15 @@ class Row(Shape):
     source: SourceShown
     status: StatusShown
     complete: Complete
+    coverage: CoverageShown = UNSET
+    estimated: Annotated[
+        bool | UnsetType,
+        Meta(description="beside a coverage, whether it is too low: then never complete"),
+    ] = UNSET
+    withheld: Annotated[
+        Literal["coverage"] | UnsetType,
+        Meta(description="why there is no value, where that is so by a setting"),
+    ] = UNSET
     numerator: Annotated[
         Number | UnsetType, Meta(description="of a ratio, in the unit of its metric")
     ] = UNSET
@@ -203,6 +219,7 @@ class OneStoreAnswer(_Envelope):
 
     store: Annotated[str, Meta(description="its id")]
     rows: Annotated[list[Row], Meta(description="by time ascending")]
+    coverage: CoverageShown = UNSET
 
 
 class SeriesAnswer(_Envelope):
@@ -211,77 +228,7 @@ class SeriesAnswer(_Envelope):
     # Null and not absent: who reads the rest of the envelope need not know which shape it is.
     store: Annotated[None, Meta(description="there are several")]
     series: Annotated[list[Series], Meta(description="one for each store of this page")]
-
-
-class WindowAnswer(Shape):
-    """A quarter of an hour, UTC."""
-
-    start: Annotated[Instant, Meta(description="inclusive")]
-    end: Annotated[Instant, Meta(description="exclusive")]
-
-
-class ServedWindowAnswer(Shape):
-    """What is answered of the window."""
-
-    source: SourceShown
-    events: Annotated[int | None, Meta(description="distinct events; null: missing, or not known")]
-    status: StatusShown
-    complete: Complete
-    rows: Annotated[
-        list[PartsShown] | None, Meta(description="parts and axes of each row; null: missing")
-    ]
-
-
-class LayerRows(Shape):
-    """What one layer holds of the window."""
-
-    epoch: Annotated[int, Meta(description="definition that they were computed with")]
-    events: Annotated[int, Meta(description="distinct events that they were computed from")]
-    rows: Annotated[list[PartsShown], Meta(description="parts and axes of each row")]
-    excluded: Annotated[
-        list[PartsShown], Meta(description="of conflicts in other windows, taken back by batch")
-    ]
-
-
-class GenerationAnswer(Shape):
-    """The published rebuild that serves the window's day."""
-
-    generation: Annotated[int, Meta(description="its fencing token")]
-    epoch: Annotated[int, Meta(description="definition that it was computed with")]
-    table_version: Annotated[int, Meta(description="version of the master that it was made of")]
-    covered_from: Annotated[Instant, Meta(description="inclusive, UTC")]
-    covered_until: Annotated[Instant, Meta(description="exclusive, UTC")]
-    flipped_at: Annotated[Instant, Meta(description="when it was published, UTC")]
-    pinned: Annotated[
-        dict[str, int], Meta(description="partition to the first offset that is not in it")
-    ]
-    through: Annotated[
-        dict[str, Instant], Meta(description="partition to the instant up to which all is counted")
-    ]
-
-
-class Explanation(Shape):
-    """Why one window is answered as it is."""
-
-    family: Annotated[str, Meta(description="view family")]
-    store: Annotated[str, Meta(description="its id")]
-    window: Annotated[WindowAnswer, Meta(description="the window that the asked instant lies in")]
-    served: Annotated[ServedWindowAnswer, Meta(description="what is answered of it")]
-    batch: Annotated[LayerRows | None, Meta(description="null: no row")]
-    speed: Annotated[LayerRows | None, Meta(description="null: no row")]
-    generation: Annotated[
-        GenerationAnswer | None, Meta(description="null: no rebuild has published")
-    ]
-    partition: Annotated[int, Meta(description="the one that the store's records lie in")]
-    master_until: Annotated[int, Meta(description="first offset of the day not yet in the master")]
-    dirty: Annotated[bool, Meta(description="whether the master has more of the day than batch")]
-    speed_offsets: Annotated[
-        dict[str, int], Meta(description="partition to the speed layer's first unread offset")
-    ]
-    because: Annotated[str, Meta(description="the rule that decided, as a sentence")]
-    not_final_because: Annotated[
-        list[str], Meta(description="a sentence each; empty where it is final")
-    ]
+    coverage: CoverageShown = UNSET
 
 
 class Moved(Problem):

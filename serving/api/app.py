@@ -20,6 +20,7 @@ from serving.api.calendar_routes import add_calendar_routes
 from serving.api.pages import Pages
 from serving.api.parameters import ExplainQuery, MetricQuery, PageQuery
 from serving.api.report_routes import add_report_routes
+from serving.api.sensor_routes import add_sensor_routes
 from serving.api.telemetry import RequestCounts, Telemetry
 from serving.merge.views import ViewReader
 from serving.query import catalogue
@@ -121,6 +122,7 @@ def create_app(settings: Settings, views: ViewReader) -> FastAPI:
     _add_metric_routes(app, api)
     add_report_routes(app, api.pages)
     add_calendar_routes(app, api.pages)
+    add_sensor_routes(app, api.pages)
     return app
 
 

@@ -2,7 +2,6 @@
 
 from runtime.openapi import Health, Problem, Readiness, Responses, Shape, answer, problem
 from serving.api.answers import (
-    Explanation,
     MetricList,
     Moved,
     OneStoreAnswer,
@@ -10,10 +9,13 @@ from serving.api.answers import (
     StoreList,
 )
 from serving.api.calendar_answers import CalendarAnswer
+from serving.api.explanation_answers import Explanation
 from serving.api.report_answers import ReportAnswer, ReportList
+from serving.api.sensor_answers import SensorAnswer
 
 SHAPES: tuple[type[Shape], ...] = (
     CalendarAnswer,
+    SensorAnswer,
     Explanation,
     Health,
     MetricList,
@@ -69,6 +71,13 @@ REPORT: Responses = {
 }
 CALENDAR: Responses = {
     200: answer("each of the days, ascending", CalendarAnswer),
+    404: problem("there is no such store"),
+    **_REFUSED,
+    **_FAILED,
+    **_UNREACHABLE,
+}
+SENSORS: Responses = {
+    200: answer("each sensor of the stores file, by family and name", SensorAnswer),
     404: problem("there is no such store"),
     **_REFUSED,
     **_FAILED,

@@ -115,6 +115,39 @@ class CalendarQuery(BaseModel):
     ]
 
 
+class SensorQuery(BaseModel):
+    """Parameters of what a store's sensors saw."""
+
+    model_config = ConfigDict(extra="forbid")
+    from_: Annotated[
+        str,
+        Field(
+            alias="from",
+            max_length=1_000,
+            description="inclusive: instant with offset, or YYYY-MM-DD for midnight in tz",
+        ),
+    ]
+    to: Annotated[str, Field(max_length=1_000, description="exclusive, as `from`")]
+    grain: Annotated[
+        Literal["15m", "1h", "1d", "1w"], Field("1d", description="length of a stretch")
+    ]
+    tz: Annotated[
+        str, Field("store", max_length=64, description="IANA time zone, or `store` for its own")
+    ]
+
+    def question(self, store: str) -> MetricQuestion:
+        """Its span in a store, as that of a metric."""
+        return MetricQuestion(
+            [store],
+            self.from_,
+            self.to,
+            grain=self.grain,
+            tz=self.tz,
+            by=[],
+            as_of=None,
+        )
+
+
 class ExplainQuery(BaseModel):
     """Parameters of an explanation."""
 

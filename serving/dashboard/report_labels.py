@@ -1,25 +1,26 @@
 """What a report's number is worth, and how it has changed, in words."""
 
 from math import floor
-from typing import Literal
 from zoneinfo import ZoneInfo
 
 from serving.dashboard.labels import BADGES, NOTHING, signed_text
 from serving.dashboard.period import Period
 from serving.reports.comparison import ComparedValue, ComparisonState, Withheld
 
-FigureWord = ComparisonState | Literal["withheld"]
+FigureWord = ComparisonState
 # A sign beside the word, so that neither hangs on a colour.
 STATES: dict[FigureWord, tuple[str, str]] = {
     "complete": BADGES["complete"],
     "provisional": BADGES["provisional"],
     "partial": ("◔", "Partial"),
+    "estimated": ("≈", "Estimated"),
     "unknown": ("○", "Nothing known"),
     "withheld": ("⊘", "Withheld"),
 }
+_MOST_TOLD = 5
 # What leaves a part where other numbers are known, and the rest from the worst to the best.
 _NO_NUMBER: tuple[FigureWord, ...] = ("unknown", "withheld")
-_WEAKEST: tuple[FigureWord, ...] = ("partial", "provisional", "complete")
+_WEAKEST: tuple[FigureWord, ...] = ("partial", "estimated", "provisional", "complete")
 
 
 def state_of(found: ComparedValue | Withheld) -> FigureWord:
@@ -65,6 +66,19 @@ def known_text(found: ComparedValue) -> str:
     return f"{share} % of the quarter hours known, {missing:,} missing"
 
 
+def silent_text(found: ComparedValue) -> str:
+    """The sensors that were there for less than they should have been, the worst first.
+
+    At most five, and how many more.
+    """
+    told = [
+        f"{name} was there for {floor(100 * share)} % of the open hours"
+        for share, name in found.watch.silent()
+    ]
+    more = len(told) - _MOST_TOLD
+    return ", ".join(told[:_MOST_TOLD]) + (f", and {more} more" if more > 0 else "")
+
+
 def through_text(found: ComparedValue, zone: ZoneInfo) -> str:
     """Up to when every record that arrived is counted, in the store's zone."""
     if found.through is None:
@@ -79,6 +93,10 @@ def quality_text(found: ComparedValue) -> str:
             return "No quarter hour of these days has an answer yet."
         case "partial":
             return "Quarter hours without an answer are left out, and are not counted as 0."
+        case "estimated":
+            return f"Sensors were silent: {silent_text(found)}."
+        case "withheld":
+            return f"Not told, for sensors were silent: {silent_text(found)}."
         case "provisional":
             return "Every quarter hour has an answer, and some may still change."
     return "Every quarter hour has its final answer."

@@ -24,6 +24,7 @@ from serving.merge.served import FamilyReading, serve_windows
 from serving.merge.views import ViewReader
 from serving.query import cells
 from serving.query.catalogue import Metric
+from serving.query.coverage import CoverageRule
 from serving.query.dimensions import (
     Values,
     ValuesEach,
@@ -39,6 +40,7 @@ from serving.query.question import MOST_ENTRIES, StoreSlots, days_of
 from serving.query.rows import rows_of
 from serving.query.speed_reach import SpeedReach, speed_reach
 from serving.query.stores import StoreRegistry
+from serving.query.watching import Watching
 from tally.errors import AnswerMoved, BadQuery
 from tally.families import CURRENCY, Family
 from tally.key_periods import days_around
@@ -92,6 +94,7 @@ class QueryEngine:
 
     def __init__(self, views: ViewReader, registry: StoreRegistry, settings: Settings) -> None:
         self._views, self._registry, self._settings = views, registry, settings
+        self.coverage = CoverageRule.of(settings)
 
     async def answer(self, asked: Query) -> tuple[dict[str, Any], Generations]:
         """The answer with `series`, and for the page after it the generation seen by family.
@@ -203,7 +206,9 @@ class QueryEngine:
         readings = await asyncio.gather(*(read_store(self._views, one, wanted) for one in pointers))
         starts = window_starts(store.slots[0].start, store.slots[-1].end)
         size = len(starts) + sum(reading.rows for reading in readings)
-        return StoreAnswer(store, await computed(size, _cells, store, readings, starts), readings)
+        watching = Watching(known, self.coverage)
+        found = await computed(size, _cells, store, readings, starts, watching)
+        return StoreAnswer(store, found, readings)
 
     def _near(self, days: Sequence[date]) -> list[date]:
         """Days around these, of whose key periods they may have a part."""
@@ -271,7 +276,13 @@ class QueryEngine:
 
 
 def _cells(
-    store: StoreSlots, readings: Sequence[FamilyReading], starts: Sequence[datetime]
+    store: StoreSlots,
+    readings: Sequence[FamilyReading],
+    starts: Sequence[datetime],
+    watching: Watching,
 ) -> list[cells.Cell]:
-    windows = zip(*(serve_windows(reading, starts) for reading in readings), strict=True)
-    return cells.cells([reading.family for reading in readings], store.slots, windows)
+    windows = list(zip(*(serve_windows(reading, starts) for reading in readings), strict=True))
+    families = [reading.family for reading in readings]
+    found = cells.cells(families, store.slots, windows)
+    watching.over(found, families, starts, windows)
+    return found

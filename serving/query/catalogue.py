@@ -51,6 +51,16 @@ class Metric:
         return tuple(dict.fromkeys(side.family for side in sides))
 
 
+def of_one_family() -> dict[str, Metric]:
+    """By family a metric that is of that family alone, whichever: what reads its windows."""
+    found: dict[str, Metric] = {}
+    for one in _metrics().values():
+        # Whichever is the last: their windows are the same.
+        if len(one.families) == 1:
+            found[one.families[0].name] = one
+    return found
+
+
 def metric(metric_id: str) -> Metric:
     """The metric of an id. Raises UnknownName."""
     found = _metrics().get(metric_id)

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from serving.merge.served import ServedWindow
 from serving.query.catalogue import Metric, ratio
+from serving.query.coverage import Watch
 from serving.query.formulas import Formula, MetricValue
 from serving.query.grains import Slot
 from tally.algebra.merge import Axes, Parts
@@ -38,6 +39,7 @@ class Cell:
     parts: dict[str, dict[Axes, Parts]] = field(default_factory=dict)
     sources: set[str] = field(default_factory=set)
     statuses: set[str] = field(default_factory=set)
+    watch: Watch = field(default_factory=Watch)
 
     def add(self, families: Sequence[Family], window: FamilyWindows) -> None:
         """One more window.
@@ -101,6 +103,8 @@ def joined(families: Sequence[Family], found: Sequence[Cell]) -> Cell:
         whole.is_counted = whole.is_counted and cell.is_counted
         whole.known += cell.known
         whole.windows += cell.windows
+        whole.watch.rule = cell.watch.rule
+        whole.watch.join(cell.watch)
         for name, rows in cell.parts.items():
             held = whole.parts.setdefault(name, {})
             for axes, parts in rows.items():
@@ -154,6 +158,15 @@ def values_by(
     splits: Sequence[Split],
 ) -> list[dict[str, MetricValue]]:
     """The same of each split, in their order; all of them name the same dimensions."""
+    found = _values_by(metric, cell, splits)
+    return [dict.fromkeys(one) for one in found] if cell.watch.is_withheld else found
+
+
+def _values_by(
+    metric: Metric,
+    cell: Cell,
+    splits: Sequence[Split],
+) -> list[dict[str, MetricValue]]:
     # A ratio of sums and no mean of ratios: a quiet quarter hour would weigh as much as a busy one.
     numerators = _totals(metric.numerator, cell, splits)
     if metric.denominator is None:
@@ -212,5 +225,6 @@ def row_of(
         "events": None if cell.is_missing or not cell.is_counted else cell.events,
         "source": source_of(cell.sources),
         "status": status,
-        "complete": status != "provisional",
+        "complete": status != "provisional" and cell.watch.is_enough,
+        **cell.watch.told(),
     }

@@ -11,6 +11,7 @@ from serving.merge.reading import Pointers
 from serving.merge.served import FamilyReading, through_of
 from serving.merge.views import Gap
 from serving.query import cells
+from serving.query.coverage import Watch
 from serving.query.instants import format_instant
 
 
@@ -18,7 +19,18 @@ def quality_of(found: Sequence[cells.Cell]) -> dict[str, Any]:
     """`source`, `status` and `complete` of all cells together: the weakest of each."""
     status = cells.status_of(status for cell in found for status in cell.statuses)
     source = cells.source_of(source for cell in found for source in cell.sources)
-    return {"source": source, "status": status, "complete": status != "provisional"}
+    watch = Watch()
+    for cell in found:
+        watch.rule = cell.watch.rule
+        watch.join(cell.watch)
+    # Each row, and not all of them together: one silent hour is not made good by the others.
+    is_enough = all(cell.watch.is_enough for cell in found)
+    return {
+        "source": source,
+        "status": status,
+        "complete": status != "provisional" and is_enough,
+        **({} if watch.share is None else {"coverage": watch.share}),
+    }
 
 
 def through_of_all(readings: Sequence[FamilyReading], days: Sequence[date]) -> datetime | None:

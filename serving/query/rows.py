@@ -8,8 +8,8 @@ from serving.query import cells
 from serving.query.catalogue import Metric
 from serving.query.instants import format_instant
 
-# What a cell's sum is worth: its sources and its statuses.
-Quality = tuple[frozenset[str], ...]
+# What a cell's sum is worth: its sources, its statuses, and what its sensors saw of it.
+Quality = tuple[frozenset[str], frozenset[str], float | None]
 
 
 def rows_of(
@@ -32,7 +32,7 @@ def rows_of(
             rows += _cell_rows(metric, cell, splits, (start, end))
             continue
         # Stretches without sales differ by their time alone, and are most of an answer.
-        quality = (frozenset(cell.sources), frozenset(cell.statuses))
+        quality = (frozenset(cell.sources), frozenset(cell.statuses), cell.watch.share)
         if quality not in empty:
             empty[quality] = _cell_rows(metric, cell, splits, (start, end))
         rows += [{**row, "start": start, "end": end} for row in empty[quality]]

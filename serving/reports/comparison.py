@@ -1,7 +1,7 @@
 """A metric over some days of one store beside earlier ones, and what both are worth."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, time
 from math import floor
 from typing import Literal
@@ -10,13 +10,14 @@ from zoneinfo import ZoneInfo
 from serving.query import cells, grains
 from serving.query.answer import StoreAnswer
 from serving.query.catalogue import Metric
+from serving.query.coverage import Watch
 from serving.query.formulas import MetricValue
 from serving.query.grains import Slot
 from serving.query.question import StoreSlots
 from tally.errors import BadQuery
 from tally.families import CURRENCY
 
-ComparisonState = Literal["unknown", "partial", "provisional", "complete"]
+ComparisonState = Literal["unknown", "partial", "withheld", "estimated", "provisional", "complete"]
 # The cells of some days, and those of the days before.
 Answers = tuple[StoreAnswer, StoreAnswer]
 
@@ -72,7 +73,8 @@ class ComparedValue:
     """The value of some days and of as many before, in the metric's unit; None: not known.
 
     `known` of the days' `windows` quarter hours have an answer; `is_settled`: none of those may
-    change; `complete`: nor may one of the days before. `through`: every record that had arrived by
+    change; `complete`: nor may one of the days before, and the sensors were there on both. `watch`:
+    what they saw of the days. `through`: every record that had arrived by
     then is counted.
     """
 
@@ -87,12 +89,16 @@ class ComparedValue:
     is_settled: bool
     complete: bool
     through: datetime | None
+    watch: Watch = field(default_factory=Watch)
 
     @property
     def coverage(self) -> float:
-        """Share of the days' quarter hours that are known, with 4 decimals."""
+        """Share of the days' quarter hours that are known, or of the time that its sensors were
+        there where that is less; with 4 decimals."""
         # Rounded down: what is not whole never looks so.
-        return floor(10_000 * self.known / self.windows) / 10_000
+        known = floor(10_000 * self.known / self.windows) / 10_000
+        share = self.watch.share
+        return known if share is None else min(known, share)
 
     @property
     def state(self) -> ComparisonState:
@@ -102,6 +108,8 @@ class ComparedValue:
             return "unknown"
         if self.known < self.windows:
             return "partial"
+        if not self.watch.is_enough:
+            return "withheld" if self.watch.is_withheld else "estimated"
         return "complete" if self.is_settled else "provisional"
 
 
@@ -114,6 +122,7 @@ def comparison(metric: Metric, answers: Answers) -> ComparedValue:
     value, previous = (cells.values_of(metric, one)["value"] for one in (whole, earlier))
     # Of days that are not whole the rest would be read as a change.
     is_comparable = whole.is_whole and earlier.is_whole
+    is_seen = whole.watch.is_enough and earlier.watch.is_enough
     return ComparedValue(
         metric.entry.id,
         metric.entry.unit,
@@ -124,8 +133,9 @@ def comparison(metric: Metric, answers: Answers) -> ComparedValue:
         whole.known,
         whole.windows,
         _is_settled(whole.statuses),
-        _is_settled(whole.statuses | earlier.statuses),
+        _is_settled(whole.statuses | earlier.statuses) and is_seen,
         answers[0].through,
+        whole.watch,
     )
 
 

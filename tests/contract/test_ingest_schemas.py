@@ -60,10 +60,16 @@ BAD_RECEIPTS = [
     with_line(amount="1,5"),
     with_line(category=7),
 ]
+HEARTBEAT = {
+    **{name: TRAFFIC[name] for name in ("store_id", "device_id", "happened_at")},
+    **{"interval_seconds": 900, "heartbeat": True},
+}
 GOOD_INTERVALS = [
     TRAFFIC,
     without(TRAFFIC, "passers_by"),
     {**TRAFFIC, "store_id": 367, "in": 0, "note": "x"},
+    {**TRAFFIC, "groups_in": 2, "heartbeat": False},
+    HEARTBEAT,
 ]
 BAD_INTERVALS = [
     *(without(TRAFFIC, name) for name in TRAFFIC if name != "passers_by"),
@@ -71,6 +77,12 @@ BAD_INTERVALS = [
     {**TRAFFIC, "in": "3"},
     {**TRAFFIC, "interval_seconds": 901},
     {**TRAFFIC, "out": 1_000_001},
+    {**TRAFFIC, "groups_in": -1},
+    {**TRAFFIC, "heartbeat": True},
+    {**HEARTBEAT, "heartbeat": "yes"},
+    {**HEARTBEAT, "heartbeat": False},
+    {**HEARTBEAT, "groups_in": 1},
+    without(HEARTBEAT, "interval_seconds"),
 ]
 
 

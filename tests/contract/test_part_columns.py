@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.level import Level
 from tally.algebra.parts import MOST_PART, Count, Histogram, Max, Min, Sum, Uniques
 from tally.epochs import Raised
@@ -24,6 +25,7 @@ PARTS = (
     Max("most"),
     Uniques("visitors"),
     Histogram("waits"),
+    KeyedSum("seconds"),
     Level("pieces"),
 )
 FAMILY = Family("made", axes=("zone",), parts=PARTS, epoch=1)

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.parts import Histogram, Part, Sum, Uniques, Value
+from tally.identity import sensor_key
 from tally.presence import (
     CLASSES,
     HeardDevice,
@@ -27,7 +29,7 @@ from tests.laws.test_merge_controls import SEARCH
 PARTS: tuple[Part, ...] = (
     *(Sum(name) for name in ("visits", "passes", "bounces", "stay_seconds", "device_minutes")),
     *(Sum("device_windows"), Histogram("stay_minutes"), Uniques("visitors")),
-    *(Sum("returns"), Histogram("interval_seconds")),
+    *(Sum("returns"), Histogram("interval_seconds"), KeyedSum("observed_seconds")),
 )
 RULES = VisitRules(gap_minutes=5, min_stay_minutes=3, static_minutes=40, closed_minutes=15)
 OPEN_AT = [(20, 70)]
@@ -120,7 +122,8 @@ def test_rows_are_those_of_the_closed_presences_read_one_by_one(come: list[Sight
     for number in {one.number for one in come}:
         own = [one for one in come if one.number == number]
         read = presences(heard((one.seconds, one.dbm) for one in own), RULES)
-        if is_static(read, RULES, OPEN_AT) or {one.mac_class for one in own} == {"random_probe"}:
+        classes = {one.mac_class for one in own}
+        if is_static(read, RULES, OPEN_AT) or classes <= {"random_probe", "access_point"}:
             continue
         closed = [one for one in read if one.last + RULES.gap_minutes < last]
         visits = [one for one in closed if one.is_visit]
@@ -139,6 +142,32 @@ def test_rows_are_those_of_the_closed_presences_read_one_by_one(come: list[Sight
 @given(histories)
 def test_a_visit_is_in_the_window_in_which_it_begins(come: list[Sighting]) -> None:
     assert all(start % WINDOW_MINUTES == 0 for start, _ in at_once(come))
+
+
+@given(histories)
+def test_access_point_is_there_in_each_minute_that_says_so_and_visits_nobody(
+    come: list[Sighting],
+) -> None:
+    said = [one._replace(mac_class="access_point") for one in come]
+
+    found = at_once(said)
+
+    minutes = {(one.number, one.minute) for one in said}
+    seconds: Counter[tuple[int, int]] = Counter()
+    for number, minute in minutes:
+        seconds[minute - minute % WINDOW_MINUTES, sensor_key(number)] += 60
+    names = [part.name for part in PARTS]
+    observed = {
+        (start, key): total
+        for (start, _), values in found.items()
+        for key, total in values[names.index("observed_seconds")]
+    }
+    assert observed == seconds
+    assert not any(
+        values[names.index(name)]
+        for values in found.values()
+        for name in ("visits", "passes", "device_minutes", "device_windows")
+    )
 
 
 def test_random_probes_are_nobody_s_visit() -> None:

@@ -12,8 +12,9 @@ from ingest.sources.sales.record import CanonicalReceipt, Line
 from ingest.sources.traffic.contract import CanonicalInterval
 from ingest.sources.wifi.contract import CanonicalSighting
 from runtime.producer import AwaitedProducer
+from tally.algebra.keyed_sum import KeyedSum
 from tally.events import SCHEMA_VERSION
-from tally.identity import event_id, fingerprint, interval_id
+from tally.identity import digest_text, event_id, fingerprint, interval_id, sensor_key
 from tally.instants import instant_text
 from tally.opening import UNKNOWN
 from tally.partitions import partition_of
@@ -80,6 +81,8 @@ def interval(store: str, device: str, happened_at: datetime, entries: int = 1) -
         exits=0,
         passers_by=0,
         entries_with_passers=0,
+        groups_in=entries,
+        observed_seconds=KeyedSum.brings(sensor_key(int(digest_text(device), 16)), 60),
     )
 
 

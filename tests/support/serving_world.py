@@ -23,6 +23,7 @@ from serving.merge.views import (
 from tally.errors import ViewsUnreachable
 from tally.families import Family
 from tally.generation import Covering, Generation
+from tally.identity import digest_text, sensor_key
 
 WIFI = FAMILIES["wifi"]
 PARTITIONS = 4
@@ -98,16 +99,22 @@ def sale(store: str, start: str, events: int, gross: int, **more: Any) -> Stored
 
 
 def counted(
-    store: str, start: str, events: int, entries: int, generation: int | None = None
+    store: str,
+    start: str,
+    events: int,
+    entries: int,
+    generation: int | None = None,
+    **seconds: int,
 ) -> Stored:
-    """A traffic row."""
+    """A traffic row; `seconds` for which each counter was there, by its name."""
+    seen = sorted([sensor_key(int(digest_text(name), 16)), of] for name, of in seconds.items())
     row = ViewRow(
         at(start),
         (),
         TRAFFIC.epoch,
         events,
-        (entries, 0, 0, 0),
-        () if generation is None else (0, 0, 0, 0),
+        (entries, 0, 0, 0, 0, seen),
+        () if generation is None else tuple(part.zero for part in TRAFFIC.parts),
     )
     return Stored(TRAFFIC, store, row, generation)
 

@@ -1,17 +1,21 @@
 """People counter message to canonical interval (contracts: Messages, TRAFFIC)."""
 
+from typing import NamedTuple
+
 from ingest.contract import fields as read
 from ingest.contract.arrival import Arrival, Rules
 from ingest.contract.extras import kept_extra, unknown_fields
-from ingest.contract.wire import parsed
+from ingest.contract.wire import JsonObject, parsed
 from ingest.sources.traffic.device import plain
+from tally.algebra.keyed_sum import KeyedSum
 from tally.errors import RejectedEvent
 from tally.events import SCHEMA_VERSION, CanonicalEvent
-from tally.identity import fingerprint, interval_id
+from tally.identity import digest_text, fingerprint, interval_id, sensor_key
 from tally.instants import instant_text
 from tally.windows import WINDOW_SECONDS
 
 MAX_PERSONS = 1_000_000
+_COUNTS = ("in", "out", "passers_by", "groups_in")
 _FIELDS = frozenset(
     (
         "schema_version",
@@ -19,9 +23,8 @@ _FIELDS = frozenset(
         "device_id",
         "happened_at",
         "interval_seconds",
-        "in",
-        "out",
-        "passers_by",
+        "heartbeat",
+        *_COUNTS,
     )
 )
 
@@ -38,6 +41,19 @@ class CanonicalInterval(CanonicalEvent, frozen=True, omit_defaults=True, kw_only
     # Of a counter that does not look outside none are known, which is not nobody: who came in is
     # compared with who passed by of those alone that count both.
     entries_with_passers: int
+    # Where a counter knows no groups each person is one (the published rule of counters that do).
+    groups_in: int
+    # Of whom nothing came in is silence if the counter was not there, and nobody if it was.
+    observed_seconds: int
+
+
+class _Persons(NamedTuple):
+    """What was counted; None: not counted."""
+
+    entries: int
+    exits: int
+    passers_by: int | None
+    groups_in: int | None
 
 
 def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalInterval:
@@ -53,33 +69,44 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     seconds = read.whole_number(
         read.required(tree, "interval_seconds"), "/interval_seconds", 1, WINDOW_SECONDS
     )
-    _refuse_other_length(seconds, rules.interval_of(store_id, device_id))
     read.refuse_crossing(happened_at, seconds)
-    entries = read.whole_number(read.required(tree, "in"), "/in", 0, MAX_PERSONS)
-    exits = read.whole_number(read.required(tree, "out"), "/out", 0, MAX_PERSONS)
-    passers_by = read.whole_number(tree.get("passers_by", 0), "/passers_by", 0, MAX_PERSONS)
-    looks_outside = "passers_by" in tree
+    if is_heartbeat := read.is_heartbeat(tree, _COUNTS):
+        persons = _Persons(0, 0, None, None)
+    else:
+        _refuse_other_length(seconds, rules.interval_of(store_id, device_id))
+        persons = _persons(tree)
     instant = instant_text(happened_at)
-    event_id = interval_id("traffic", store_id, device_id, instant)
+    # A device may say that it is there, and tell of the same minutes: two events.
+    source = "traffic-heartbeat" if is_heartbeat else "traffic"
+    event_id = interval_id(source, store_id, device_id, instant)
+    key = sensor_key(int(digest_text(device_id), 16))
     return CanonicalInterval(
         schema_version=SCHEMA_VERSION,
         event_id=event_id,
         store_id=store_id,
         happened_at=instant,
         received_at=arrival.received_text,
-        fingerprint=fingerprint(
-            [event_id, seconds, entries, exits, passers_by if looks_outside else None]
-        ),
+        fingerprint=fingerprint([event_id, seconds, *persons]),
         raw_partition=arrival.partition,
         raw_offset=arrival.offset,
         device_id=device_id,
         interval_seconds=seconds,
-        entries=entries,
-        exits=exits,
-        passers_by=passers_by,
-        entries_with_passers=entries if looks_outside else 0,
+        entries=persons.entries,
+        exits=persons.exits,
+        passers_by=persons.passers_by or 0,
+        entries_with_passers=0 if persons.passers_by is None else persons.entries,
+        groups_in=persons.entries if persons.groups_in is None else persons.groups_in,
+        observed_seconds=KeyedSum.brings(key, seconds),
         extra=kept_extra(unknown_fields(tree, _FIELDS)),
     )
+
+
+def _persons(tree: JsonObject) -> _Persons:
+    def count(name: str) -> int:
+        return read.whole_number(read.required(tree, name), f"/{name}", 0, MAX_PERSONS)
+
+    more = [count(name) if name in tree else None for name in ("passers_by", "groups_in")]
+    return _Persons(count("in"), count("out"), *more)
 
 
 def _refuse_other_length(seconds: int, wanted: int | None) -> None:

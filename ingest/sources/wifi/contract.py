@@ -9,14 +9,14 @@ from datetime import datetime, timedelta
 
 from ingest.contract import fields as read
 from ingest.contract.arrival import Arrival, Rules
-from ingest.contract.wire import parsed
+from ingest.contract.wire import JsonObject, parsed
 from tally.errors import RejectedEvent
 from tally.events import SCHEMA_VERSION, CanonicalEvent
-from tally.identity import event_id, fingerprint
+from tally.identity import digest_text, event_id, fingerprint
 from tally.instants import instant_text
 from tally.key_periods import MOST_DAYS, DatedPeriod
 from tally.opening import opening_text
-from tally.presence import CLASSES
+from tally.presence import CARRIED
 from tally.visits import MINUTE_SECONDS
 
 LEAST_DBM = -120
@@ -24,6 +24,7 @@ LEAST_DBM = -120
 KEPT = timedelta(hours=6)
 # In the place of what a network has heard of which no store is known.
 MESSAGE_OF_NOBODY = "kept nowhere: without a store there is no key to hash addresses with"
+_OF_A_DEVICE = ("device_hash", "mac_class", "rssi_dbm")
 _DEVICE = re.compile(r"[0-9a-f]{32}", re.ASCII)
 # Beyond this no key is left, however long the periods are.
 _LONGEST = timedelta(days=MOST_DAYS + 2) + KEPT
@@ -72,9 +73,7 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
             "/happened_at",
             "/happened_at: the key of its period is destroyed; nothing can be told of the device",
         )
-    device = read.matching(read.required(tree, "device_hash"), "/device_hash", _DEVICE)
-    mac_class = read.one_of(read.required(tree, "mac_class"), "/mac_class", CLASSES)
-    dbm = read.whole_number(read.required(tree, "rssi_dbm"), "/rssi_dbm", LEAST_DBM, 0)
+    device, mac_class, dbm = _heard(tree, ap_id)
     instant = instant_text(happened_at)
     identity = f"{event_id('wifi', store_id, ap_id, device)}:{instant}"
     return CanonicalSighting(
@@ -94,6 +93,18 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
         period_start=_minutes(period.start),
         period_end=_minutes(period.end),
         open_at=opening_text(rules.open_minutes(store_id, period), _minutes(period.start)),
+    )
+
+
+def _heard(tree: JsonObject, ap_id: str) -> tuple[str, str, int]:
+    """The device, its class and the power: those of the access point itself where it says that it
+    is there. No key is in its hash: it is nobody's, and the same one in every key period."""
+    if read.is_heartbeat(tree, _OF_A_DEVICE):
+        return digest_text(ap_id), "access_point", 0
+    return (
+        read.matching(read.required(tree, "device_hash"), "/device_hash", _DEVICE),
+        read.one_of(read.required(tree, "mac_class"), "/mac_class", CARRIED),
+        read.whole_number(read.required(tree, "rssi_dbm"), "/rssi_dbm", LEAST_DBM, 0),
     )
 
 

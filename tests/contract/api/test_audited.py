@@ -52,8 +52,8 @@ SOLD: Values = {
     ("406", at(f"{SETTLED}T10:00")): {("USD",): sold(1, 90)},
     ("500", at(f"{SETTLED}T10:00")): {("EUR",): sold(2, 60), ("USD",): sold(1, 10)},
 }
-PEOPLE = ("visitors_in", "visitors_in_with_passers", "passers_by", "at_the_door")
-NOBODY = dict.fromkeys(TRAFFIC.part_names, 0)
+PEOPLE = ("visitors_in", "groups_in", "visitors_in_with_passers", "passers_by", "at_the_door")
+NOBODY = {part.name: part.zero for part in TRAFFIC.parts}
 COUNTED: Values = {
     ("367", at(f"{SETTLED}T10:00")): {(): NOBODY | {"entries": 10}},
 }

@@ -15,11 +15,13 @@ from ops.audit.against_master import compare_values
 from ops.audit.master import Fates, Master
 from ops.audit.topics import OffsetSpan
 from runtime.sources import SALES, TRAFFIC
+from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.level import Level
 from tally.algebra.merge import Axes, Parts
 from tally.algebra.parts import MOST_PART, Count, Histogram, Max, Min, Part, Sum, Uniques
 from tally.errors import TallyError
 from tally.families import Family
+from tally.identity import digest_text, sensor_key
 from tally.settings import Settings
 from tests.support.canonical import Canonical, interval, receipt
 
@@ -137,9 +139,13 @@ def test_values_are_those_of_the_first_copies_by_axes(master: Master) -> None:
         ("USD",): 7
     }
     assert master.window_events("sales")["1", TODAY.replace(minute=0)] == 2
-    assert master.window_values(TRAFFIC) == {
-        ("1", MONDAY): {(): dict.fromkeys(TRAFFIC.part_names, 0) | {"entries": 3}}
+    three = {
+        "entries": 3,
+        **dict.fromkeys(("exits", "passers_by", "entries_with_passers"), 0),
+        "groups_in": 3,
+        "observed_seconds": [[sensor_key(int(digest_text("door"), 16)), 60]],
     }
+    assert master.window_values(TRAFFIC) == {("1", MONDAY): {(): three}}
 
 
 def test_values_of_a_family_of_its_own_are_read_by_its_axes_and_parts(tmp_path: Path) -> None:
@@ -160,6 +166,7 @@ EVERY = (
     Max("longest"),
     Uniques("persons"),
     Histogram("lengths"),
+    KeyedSum("seconds"),
 )
 # Each side of a bucket's border, what counts as zero, and the most that a record may hold.
 BORDERS = (0, 31, 32, 33, 63, 64, 65, 66, 127, 128, 1023, 1024, 10**12 - 1, MOST_PART, -1, -40)

@@ -108,7 +108,7 @@ def test_audit_against_the_master_asks_the_api_for_each_sum_of_every_family(
     found = audited(tmp_path, http=20)
 
     sums = ("transactions", "revenue", "gross_revenue", "discounts", "units")
-    counted = ("visitors_in", "visitors_in_with_passers", "passers_by", "at_the_door")
+    counted = ("visitors_in", "groups_in", "visitors_in_with_passers", "passers_by", "at_the_door")
     people = {(name, ()) for name in counted}
     assert api.asked == {(name, by) for name in sums for by in ((), ("currency",))} | people
     assert isinstance(found.http, ApiComparison) and found.http.windows == 20

@@ -106,6 +106,8 @@ BAD_INTERVALS: list[tuple[Any, str, str]] = [
         "/interval_seconds",
     ),
     (without(TRAFFIC, "device_id"), "missing_field", "/device_id"),
+    ({**TRAFFIC, "heartbeat": True}, "out_of_range", "/in"),
+    ({**TRAFFIC, "heartbeat": "yes"}, "wrong_type", "/heartbeat"),
     ({"sensor": "accc00000001", **without(TRAFFIC, "store_id")}, "unknown_sensor", "/sensor"),
 ]
 

@@ -16,7 +16,7 @@ from schemas.source import BadSource, Source
 from tests.support.sources import ELEVENTH, run_with
 
 SOURCES = read_sources([*(source.folder for source in own_sources().values()), ELEVENTH])
-UNITS = {"minor", "receipts", "units", "persons", "fraction", "person-seconds"}
+UNITS = {"minor", "receipts", "units", "persons", "groups", "fraction", "person-seconds"}
 UNITS |= {"seconds", "minutes", "visits", "passes", "devices"}
 OWN = sorted((FOLDER / "metrics").glob("*.yaml"))
 ADDITIVE = yaml.safe_load((ELEVENTH / "metrics" / "waiting_time.yaml").read_text("utf-8"))

@@ -1,6 +1,7 @@
 """Each answer of the API is as OpenAPI publishes it, and each that is published is given."""
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import date
 from typing import Any
@@ -70,6 +71,8 @@ OF_VIEWS: list[tuple[str, dict[str, str]]] = [
     ("/v1/explain", {"store": "367", "window": WINDOW}),
     (REPORT, {**REPORTED}),
     ("/v1/stores/nobody/calendar", {**SPAN}),
+    ("/v1/stores/367/sensors", {**SPAN}),
+    ("/v1/stores/nobody/sensors", {**SPAN}),
 ]
 QUESTIONS: list[tuple[str, dict[str, str]]] = [
     *OF_VIEWS,
@@ -101,6 +104,7 @@ QUESTIONS: list[tuple[str, dict[str, str]]] = [
     (REPORT, {**REPORTED, "compare": "like_for_like"}),
     ("/v1/stores/367/calendar", {**SPAN}),
     ("/v1/stores/367/calendar", {**SPAN, "to": SETTLED}),
+    ("/v1/stores/367/sensors", {**SPAN, "to": "then"}),
     (REPORT, {**REPORTED, "from": f"{SETTLED}T10:07:00Z"}),
 ]
 
@@ -122,9 +126,11 @@ def test_each_published_answer_is_given_and_fits(ask: Ask, views: TroubledViews)
 
 def state(answer: httpx.Response) -> str:
     path = answer.request.url.path
-    of_names = ("/v1/metrics/{metric_id}", "/v1/reports/{report_id}", "/v1/stores/{store}/calendar")
-    for named in of_names:
-        if path.startswith(named.partition("{")[0]):
+    of_names = ("/v1/metrics/{metric_id}", "/v1/reports/{report_id}")
+    of_stores = ("/v1/stores/{store}/calendar", "/v1/stores/{store}/sensors")
+    for named in (*of_names, *of_stores):
+        before, _, behind = re.split("({.*})", named)
+        if path.startswith(before) and path.endswith(behind) and path != before:
             path = named
     return f"{path} {answer.status_code}"
 

@@ -10,13 +10,14 @@ from typing import Any
 
 from ingest.contract.vendor import NamedCounts, Skipped, VendorBody, an_object, counts, objects
 from ingest.contract.wire import MAX_DEPTH, JsonObject, parsed
-from ingest.sources.traffic.device import UNFINISHED, is_unfinished, told
+from ingest.sources.traffic.device import UNFINISHED, heartbeats, is_unfinished, told
 from tally.errors import RejectedEvent
 
 # A text that does not end is one token too: else each quote in it would be looked at anew.
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"?+|[{}]', re.DOTALL)
 _LEVELS = ("balance", "occupancy")
-_NO_EVENT = ("connection_test", "status_data", "live_data")
+_NOT_COUNTED = "connection tests and states"
+_NO_EVENT = ("connection_test", "live_data")
 
 
 def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
@@ -28,12 +29,14 @@ def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
     for tree in _trees(body.content):
         if "logics_data" in tree:
             yield from _messages(an_object(tree["logics_data"], "/logics_data"), body)
+        elif "status_data" in tree:
+            yield from _heartbeats(an_object(tree["status_data"], "/status_data"), body)
         elif not any(name in tree for name in _NO_EVENT):
             raise RejectedEvent(
                 "missing_field", "/logics_data", "/logics_data: the field is missing"
             )
         else:
-            yield Skipped("connection tests and states")
+            yield Skipped(_NOT_COUNTED)
 
 
 def _messages(data: JsonObject, body: VendorBody) -> Iterator[bytes | Skipped]:
@@ -49,6 +52,18 @@ def _messages(data: JsonObject, body: VendorBody) -> Iterator[bytes | Skipped]:
                 yield Skipped(UNFINISHED)
             else:
                 yield _message(record, named, serial, clock, sent=sent)
+
+
+def _heartbeats(data: JsonObject, body: VendorBody) -> Iterator[bytes | Skipped]:
+    """That each logic of the sensor was there, also where nothing was left to tell of it: records
+    without persons are only sent by a sensor that is set so (include_empty)."""
+    device = an_object(data.get("sensor_info", {}), "/status_data/sensor_info")
+    logics = body.rules.logics_of(device.get("serial_number"))
+    if not logics:
+        yield Skipped(_NOT_COUNTED)
+    for logic in logics:
+        entry = body.rules.sensor(logic).entry
+        yield from heartbeats(logic, device.get("time"), entry.clock, entry.status_seconds)
 
 
 def _is_level(named: NamedCounts) -> bool:

@@ -8,8 +8,8 @@ as a fixed text, for it may be an address in a wrong place. Source: Meraki devel
 
 import hmac
 import re
-from collections.abc import Iterator
-from datetime import datetime
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from ingest.sources.wifi.address import address_of, mac_class_of
 from ingest.sources.wifi.contract import KEPT, MESSAGE_OF_NOBODY, living_period
 from tally.errors import BadInstant, Forbidden, RejectedEvent
 from tally.instants import instant_text, parse_instant
+from tally.key_periods import DatedPeriod
 
 FORMAT = "meraki"
 # Their scale begins at this power: 30 is -65 dBm.
@@ -98,6 +99,7 @@ def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
             strongest[key] = _stronger(strongest.get(key), one)
     for one in strongest.values():
         yield _message(one, store_id, body)
+    yield from _heartbeats(data, strongest.values(), store_id, body)
 
 
 def _null(token: re.Match[bytes]) -> bytes:
@@ -172,14 +174,50 @@ def _message(heard: _HeardClient, store_id: str, body: VendorBody) -> bytes:
     )
 
 
+def _heartbeats(
+    data: JsonObject, heard: Iterable[_HeardClient], store_id: str, body: VendorBody
+) -> Iterator[bytes]:
+    """That access points were there in the minute of the body: those that it lists, which may have
+    heard nobody, or where it lists none those that have heard somebody."""
+    at = _minute_of(data, heard)
+    if at is None or _period(at, store_id, body) is None:
+        return
+    listed = _named(data.get("reportingAps"), "mac")
+    names = listed or {one.access_point for one in heard if one.access_point}
+    # A device's address in the wrong place is none of an access point.
+    for name in sorted(names - _named(data["observations"], "clientMac")):
+        told = {"store_id": store_id, "ap_id": name, "happened_at": instant_text(at)}
+        yield message(**told, heartbeat=True)
+
+
+def _named(listed: Any, field: str) -> set[str]:
+    """What the objects of a list name in the field, in the spelling of access points."""
+    objects_of = listed if isinstance(listed, list) else []
+    found = (_access_point(one.get(field)) for one in objects_of if isinstance(one, dict))
+    return {name for name in found if name}
+
+
+def _minute_of(data: JsonObject, heard: Iterable[_HeardClient]) -> datetime | None:
+    """When the minute of a body began; of one that does not say so the latest instant in it."""
+    begin, end = _instant(data.get("startTime")), _instant(data.get("endTime"))
+    if begin is None and end is not None:
+        begin = end - timedelta(minutes=1)
+    instants = [one.at for one in heard if one.at is not None]
+    return begin or max(instants, default=None)
+
+
 def _hashed(heard: _HeardClient, store_id: str, body: VendorBody) -> str | None:
     """The device in the key period of the instant; None where there is none, or no key any more."""
-    if heard.at is None or heard.at - body.arrived_at > body.rules.future_tolerance:
-        return None
-    period = living_period(body.rules, store_id, heard.at, body.arrived_at)
+    period = _period(heard.at, store_id, body)
     if period is None:
         return None
     return body.rules.devices.hashed(heard.address, store_id, period, KEPT)
+
+
+def _period(at: datetime | None, store_id: str, body: VendorBody) -> DatedPeriod | None:
+    if at is None or at - body.arrived_at > body.rules.future_tolerance:
+        return None
+    return living_period(body.rules, store_id, at, body.arrived_at)
 
 
 def _stronger(one: _HeardClient | None, other: _HeardClient) -> _HeardClient:

@@ -1,0 +1,223 @@
+"""For how long a store's sensors were there to see what a number tells of, and should have been.
+
+Sensors of the stores file are expected while the store is open, or at all times where its hours are
+not told. Without any of a family nothing is expected of it, and its coverage is not known.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from math import floor
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from zoneinfo import ZoneInfo
+
+from runtime.sensors import SensorEntry
+from serving.query.store_calendar import holidays_of
+from tally.algebra.keyed_sum import KeyedSum
+from tally.algebra.merge import Axes, Parts
+from tally.calendar.days import OpenSpan, open_spans
+from tally.families import Family
+from tally.identity import digest_text, sensor_key
+from tally.settings import Settings
+from tally.windows import WINDOW, WINDOW_SECONDS
+
+if TYPE_CHECKING:
+    from serving.query.stores import Store
+
+_ONE_DAY = timedelta(days=1)
+# Family, and the sensor's name in records.
+SensorName: TypeAlias = tuple[str, str]
+
+
+class Watched(NamedTuple):
+    """Seconds for which a sensor was expected, and those for which it was there."""
+
+    expected: int = 0
+    observed: int = 0
+
+    def plus(self, other: "Watched") -> "Watched":
+        """Both together."""
+        return Watched(self.expected + other.expected, self.observed + other.observed)
+
+    @property
+    def share(self) -> float | None:
+        """The observed share with 4 decimals, rounded down; None where nothing is expected."""
+        # What is not whole never looks so.
+        return floor(10_000 * self.observed / self.expected) / 10_000 if self.expected else None
+
+
+@dataclass(frozen=True)
+class CoverageRule:
+    """From which share on a number is whole, and what becomes of one below it."""
+
+    threshold: float = 0.9
+    below: Literal["estimate", "withhold"] = "estimate"
+
+    @classmethod
+    def of(cls, settings: Settings) -> "CoverageRule":
+        """The rule of the settings."""
+        return cls(settings.coverage_threshold, settings.coverage_below)
+
+
+@dataclass
+class Watch:
+    """What the sensors of one stretch saw of it, by sensor."""
+
+    rule: CoverageRule = CoverageRule()
+    sensors: dict[SensorName, Watched] = field(default_factory=dict)
+
+    def add(self, name: SensorName, seen: Watched) -> None:
+        """One more window of a sensor."""
+        self.sensors[name] = self.sensors.get(name, Watched()).plus(seen)
+
+    def join(self, other: "Watch") -> None:
+        """Another stretch of the same store."""
+        for name, seen in other.sensors.items():
+            self.add(name, seen)
+
+    @property
+    def share(self) -> float | None:
+        """The share of all sensors together; None where nothing is expected."""
+        whole = Watched()
+        for seen in self.sensors.values():
+            whole = whole.plus(seen)
+        return whole.share
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the share is above the threshold, or none is known."""
+        share = self.share
+        return share is None or share >= self.rule.threshold
+
+    @property
+    def is_withheld(self) -> bool:
+        """Whether a number of the stretch is not to be told."""
+        return self.rule.below == "withhold" and not self.is_enough
+
+    def silent(self) -> list[tuple[float, str]]:
+        """The sensors that were there for less than they should have been, the worst first: the
+        share of the seconds, and the name."""
+        found = []
+        for (_, name), seen in self.sensors.items():
+            if seen.observed < seen.expected:
+                found.append((seen.observed / seen.expected, name))
+        return sorted(found)
+
+    def told(self) -> dict[str, float | bool | str]:
+        """What an answer says of the stretch, by field: its coverage (the share of the seconds)
+        and what it is worth; nothing where nothing is expected."""
+        if (share := self.share) is None:
+            return {}
+        if self.is_withheld:
+            return {"coverage": share, "withheld": "coverage"}
+        return {"coverage": share, "estimated": not self.is_enough}
+
+
+@dataclass(frozen=True)
+class ExpectedSensor:
+    """A sensor of a family: its name, its key in rows, and the local days on which it is there."""
+
+    name: SensorName
+    key: int
+    since: date | None = None
+    until: date | None = None
+
+    def is_there(self, day: date) -> bool:
+        """Whether it is there on a local day."""
+        return (self.since or day) <= day < (self.until or day + _ONE_DAY)
+
+
+class OpenWindow(NamedTuple):
+    """A window (its start, UTC), its local day, and for how many seconds of it the store is open:
+    so long are sensors expected."""
+
+    start: datetime
+    day: date
+    seconds: int
+
+
+@dataclass(frozen=True)
+class Roster:
+    """The sensors of a store by the family that they tell of."""
+
+    by_family: Mapping[str, Sequence[ExpectedSensor]]
+
+    @classmethod
+    def of(cls, store: "Store", families: Iterable[Family]) -> "Roster":
+        """The store's sensors, of those families alone."""
+        by_family = {one.name: [*_listed(store, one)] for one in families if one.listed_as}
+        return cls({name: listed for name, listed in by_family.items() if listed})
+
+    def seen(
+        self, family: Family, values: Mapping[Axes, Parts], window: OpenWindow
+    ) -> Iterator[tuple[SensorName, Watched]]:
+        """What each sensor saw of a window that has these values."""
+        seconds = _by_key(family, values)
+        for sensor in self.by_family.get(family.name, ()):
+            if sensor.is_there(window.day):
+                # Two messages may tell of one minute, and nobody is there for longer than it is.
+                observed = min(window.seconds, seconds.get(sensor.key, 0))
+                yield sensor.name, Watched(window.seconds, observed)
+
+
+def expected_windows(store: "Store", starts: Sequence[datetime]) -> list[OpenWindow]:
+    """Each window with the seconds for which its store is open in it; starts (UTC) ascend."""
+    if not starts:
+        return []
+    zone = ZoneInfo(store.tz)
+    days = [start.astimezone(zone).date() for start in starts]
+    # One of the day before may end after midnight.
+    since = days[0] - _ONE_DAY
+    spans = _spans(store, since, days[-1], zone)
+    found, first = [], 0
+    for start, day in zip(starts, days, strict=True):
+        if store.entry.on(day).opening_hours is None:
+            found.append(OpenWindow(start, day, WINDOW_SECONDS))
+            continue
+        # Spans and windows ascend: what is over once stays so.
+        while first < len(spans) and spans[first].closes <= start:
+            first += 1
+        found.append(OpenWindow(start, day, _open_seconds(spans[first:], start)))
+    return found
+
+
+def _spans(store: "Store", first: date, last: date, zone: ZoneInfo) -> list[OpenSpan]:
+    names_of, spans = holidays_of(store), list[OpenSpan]()
+    for more in range((last - first).days + 1):
+        day = first + more * _ONE_DAY
+        if (hours := store.entry.on(day).opening_hours) is not None:
+            told = hours.spans(day, is_holiday=bool(tuple(names_of(day))))
+            spans += open_spans(day, told, zone)
+    return sorted(spans)
+
+
+def _open_seconds(spans: Sequence[OpenSpan], start: datetime) -> int:
+    end, seconds = start + WINDOW, 0.0
+    for opens, closes in spans:
+        if opens >= end:
+            break
+        shared = min(closes, end) - max(opens, start)
+        seconds += max(0.0, shared.total_seconds())
+    return min(WINDOW_SECONDS, int(seconds))
+
+
+def _listed(store: "Store", family: Family) -> Iterator[ExpectedSensor]:
+    """Those that the stores file lists for the family: by serial, or by their names alone."""
+    listed = getattr(store.entry, family.listed_as or "")
+    if not isinstance(listed, Mapping):
+        listed = dict.fromkeys(listed, SensorEntry())
+    for serial, entry in listed.items():
+        name = entry.device_id or serial
+        # Records have the name and no serial.
+        key = sensor_key(int(digest_text(name), 16))
+        yield ExpectedSensor((family.name, name), key, entry.since, entry.until)
+
+
+def _by_key(family: Family, values: Mapping[Axes, Parts]) -> dict[int, int]:
+    """Seconds by sensor's key, of all rows of a window."""
+    names = [part.name for part in family.parts if isinstance(part, KeyedSum)]
+    found: dict[int, int] = {}
+    for parts in values.values():
+        for key, seconds in (pair for name in names for pair in parts.get(name, ())):
+            found[key] = found.get(key, 0) + seconds
+    return found

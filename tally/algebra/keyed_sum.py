@@ -1,0 +1,56 @@
+"""Sums by key: how long of a window each of a store's sensors was there to see what happened."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tally.algebra.parts import MOST_PART, Numbers, Part, Value
+
+
+@dataclass(frozen=True)
+class KeyedSum(Part):
+    """A sum for each key. An event brings key and amount in one number (KeyedSum.brings).
+
+    A value is the list of [key, sum], ascending; a sum of 0 is left out. Keys are few, as those of
+    sensors: each has its place in the row.
+
+    >>> seconds = KeyedSum("observed_seconds")
+    >>> seconds.of([0, 0], [KeyedSum.brings(7, 60), KeyedSum.brings(7, 30)])
+    [[7, 90]]
+    """
+
+    cql: ClassVar[str] = "frozen<list<frozen<tuple<bigint, bigint>>>>"
+    json: ClassVar[str] = "array"
+    zero: ClassVar[Value] = []
+    is_invertible: ClassVar[bool] = True
+    # The lowest bits are the amount: the seconds of a window fit, and all above them is the key.
+    AMOUNT_BITS: ClassVar[int] = 10
+    MOST_AMOUNT: ClassVar[int] = 2**AMOUNT_BITS - 1
+    KEYS: ClassVar[int] = MOST_PART >> AMOUNT_BITS
+
+    @classmethod
+    def brings(cls, key: int, amount: int) -> int:
+        """What an event brings that adds an amount (0 to MOST_AMOUNT) to a key (below KEYS)."""
+        return key << cls.AMOUNT_BITS | amount
+
+    def of(self, at: Numbers, brought: Numbers) -> Value:
+        """The sum of each key that anything was brought for."""
+        return _summed(
+            (number >> self.AMOUNT_BITS, number & self.MOST_AMOUNT) for number in brought
+        )
+
+    def plus(self, one: Value, other: Value) -> Value:
+        """Both sums of each key."""
+        return _summed([*one, *other])
+
+    def minus(self, whole: Value, taken: Value) -> Value:
+        """The sums less those that were added."""
+        less = [(key, -amount) for key, amount in taken]
+        return _summed([*whole, *less])
+
+
+def _summed(pairs: Iterable[Sequence[int]]) -> list[list[int]]:
+    found: dict[int, int] = {}
+    for key, amount in pairs:
+        found[key] = found.get(key, 0) + amount
+    return [[key, found[key]] for key in sorted(found) if found[key]]

@@ -1,0 +1,201 @@
+"""What a number is worth whose sensors were silent: coverage by sensor and window.
+
+Store 367 is open from 8 to 10 on Mondays to Saturdays, with two doors; the second is there since
+the 21st, and says nothing between 9 and 10 of that day.
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.sources import SALES, TRAFFIC
+from serving.api.app import create_app
+from serving.merge.views import Activity
+from tally.settings import Settings
+from tests.support.api_suite import Ask, asking
+from tests.support.serving_world import WIFI, MemoryViews, Stored, World, counted, flip, visits
+
+WHOLE, HALF, SUNDAY, OF_SPEED = "2026-11-20", "2026-11-21", "2026-11-22", "2026-11-23"
+STORES = """
+367:
+  opening_hours: {mon-sat: "08:00-10:00", sun: closed}
+  access_points: [ap-1, ap-2]
+  sensors:
+    accc00000001: {device_id: door_1}
+    accc00000002: {device_id: door_2, since: 2026-11-21}
+406:
+  sensors: {accc00000003: {device_id: door_1}}
+"""
+
+
+def quarters(day: str, hour: int) -> list[str]:
+    return [f"{day}T{hour:02}:{minute:02}" for minute in (0, 15, 30, 45)]
+
+
+def doors(store: str, day: str, generation: int | None = 7) -> Iterator[Stored]:
+    """Ten persons a quarter of an hour; messages that tell of one minute twice among them."""
+    for start in (*quarters(day, 8), *quarters(day, 9)):
+        seen = {"door_1": 960}
+        if day != WHOLE and "T09" not in start:
+            seen["door_2"] = 900
+        yield counted(store, start, 30, 10, generation, **seen)
+
+
+def world() -> World:
+    found = World([one for day in (WHOLE, HALF) for one in doors("367", day)])
+    found.rows += [*doors("406", WHOLE), *doors("367", OF_SPEED, None)]
+    found.rows.append(visits("367", f"{WHOLE}T08:00", (5, 7), 3, 7))
+    found.pointers = [
+        (family, flip(day, 7, "2026-11-22T12:00", pin=100))
+        for family in (SALES, TRAFFIC, WIFI)
+        for day in (WHOLE, HALF, SUNDAY)
+    ]
+    found.activity = [
+        (SALES, Activity(store, date(2026, 11, 20), date(2026, 11, 23)))
+        for store in ("367", "406", "500")
+    ]
+    return found
+
+
+def asked(tmp_path: Path, **settings: Any) -> AbstractContextManager[Ask]:
+    file = tmp_path / "stores.yaml"
+    file.write_text(STORES, "utf-8")
+    return asking(create_app(Settings(stores_file=file, **settings), MemoryViews(world())))
+
+
+@pytest.fixture
+def ask(tmp_path: Path) -> Iterator[Ask]:
+    with asked(tmp_path) as function:
+        yield function
+
+
+def day_of(ask: Ask, metric: str, day: str, store: str = "367", grain: str = "1d") -> Any:
+    after = str(date.fromordinal(date.fromisoformat(day).toordinal() + 1))
+    span = {"store": store, "from": day, "to": after, "grain": grain}
+    answer = ask(f"/v1/metrics/{metric}", **span)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_a_day_that_all_sensors_saw_is_complete(ask: Ask) -> None:
+    answer = day_of(ask, "visitors_in", WHOLE)
+
+    # Nobody is there for more than the window, whatever it says twice.
+    (row,) = answer["rows"]
+    assert (row["value"], row["coverage"], row["estimated"], row["complete"]) == (
+        80,
+        1,
+        False,
+        True,
+    )
+    assert (answer["complete"], answer["coverage"]) == (True, 1)
+
+
+def test_where_a_sensor_was_silent_a_final_number_is_not_complete(ask: Ask) -> None:
+    answer = day_of(ask, "visitors_in", HALF)
+
+    # Of four hours expected three: the second door is silent from 9 to 10.
+    (row,) = answer["rows"]
+    assert (row["value"], row["status"]) == (80, "final")
+    assert (row["coverage"], row["estimated"], row["complete"]) == (0.75, True, False)
+    assert (answer["complete"], answer["coverage"]) == (False, 0.75)
+
+
+def test_one_silent_hour_is_not_made_good_by_the_others(tmp_path: Path) -> None:
+    with asked(tmp_path, coverage_threshold=0.7) as ask:
+        by_day, by_hour = (day_of(ask, "visitors_in", HALF, grain=one) for one in ("1d", "1h"))
+
+    assert by_day["complete"] and not by_hour["complete"]
+    assert [row.get("coverage") for row in by_hour["rows"][8:11]] == [1, 0.5, None]
+    assert [row["complete"] for row in by_hour["rows"][8:11]] == [True, False, True]
+
+
+def test_below_the_threshold_a_number_is_withheld_where_the_setting_says_so(tmp_path: Path) -> None:
+    with asked(tmp_path, coverage_below="withhold") as ask:
+        (row,) = day_of(ask, "conversion", HALF)["rows"]
+        (whole,) = day_of(ask, "visitors_in", WHOLE)["rows"]
+
+    assert (row["value"], row["numerator"], row["denominator"]) == (None, None, None)
+    assert (row["withheld"], row["coverage"], row["complete"]) == ("coverage", 0.75, False)
+    assert whole["value"] == 80
+
+
+def test_a_closed_day_expects_nobody(ask: Ask) -> None:
+    (row,) = day_of(ask, "visitors_in", SUNDAY)["rows"]
+
+    assert (row["value"], row["complete"]) == (0, True)
+    assert "coverage" not in row
+
+
+def test_without_hours_a_sensor_is_expected_at_all_times(ask: Ask) -> None:
+    (row,) = day_of(ask, "visitors_in", WHOLE, store="406")["rows"]
+
+    assert (row["coverage"], row["estimated"], row["complete"]) == (0.0833, True, False)
+
+
+@pytest.mark.parametrize(
+    ("store", "metric"),
+    [("367", "revenue"), ("500", "visitors_in")],
+    ids=["of tills", "of a store that lists no sensor"],
+)
+def test_where_no_sensor_is_listed_nothing_is_said(ask: Ask, store: str, metric: str) -> None:
+    (row,) = day_of(ask, metric, WHOLE, store=store)["rows"]
+
+    assert not {"coverage", "estimated"} & {*row}
+    assert row["complete"]
+
+
+def test_access_points_that_say_nothing_leave_visits_estimated(ask: Ask) -> None:
+    (row,) = day_of(ask, "in_store_traffic", WHOLE)["rows"]
+
+    assert (row["value"], row["coverage"], row["complete"]) == (2, 0, False)
+
+
+def test_what_speed_alone_knows_has_its_coverage_too(ask: Ask) -> None:
+    found = day_of(ask, "visitors_in", OF_SPEED, grain="1h")["rows"][8:10]
+
+    assert [(row["source"], row["coverage"]) for row in found] == [("speed", 1), ("speed", 0.5)]
+    assert not any(row["complete"] for row in found)
+
+
+def test_the_silent_sensor_is_named_with_its_time(ask: Ask) -> None:
+    span = {"from": WHOLE, "to": SUNDAY, "grain": "1h"}
+    answer = ask("/v1/stores/367/sensors", **span).json()
+
+    found = {(one["family"], one["sensor"]): one for one in answer["sensors"]}
+    assert [(*name, one["coverage"]) for name, one in found.items()] == [
+        ("traffic", "door_1", 1),
+        ("traffic", "door_2", 0.5),
+        ("wifi", "ap-1", 0),
+        ("wifi", "ap-2", 0),
+    ]
+    silent = [row for row in found["traffic", "door_2"]["rows"] if row["coverage"] == 0]
+    assert silent == [
+        {
+            "start": f"{HALF}T09:00:00Z",
+            "end": f"{HALF}T10:00:00Z",
+            "expected_seconds": 3600,
+            "observed_seconds": 0,
+            "coverage": 0,
+        }
+    ]
+    assert answer["threshold"] == 0.9
+
+
+def test_too_many_stretches_of_sensors_are_refused(ask: Ask) -> None:
+    span = {"from": "2026-01-01", "to": SUNDAY, "grain": "15m"}
+    answer = ask("/v1/stores/367/sensors", **span)
+
+    assert answer.status_code == 422
+    assert "ask for less time, or for a coarser grain" in answer.json()["detail"]
+
+
+def test_a_report_says_which_sensors_were_silent(ask: Ask) -> None:
+    span = {"store": "367", "from": HALF, "to": SUNDAY}
+    answer = ask("/v1/reports/productivity_by_hour_of_week", **span).json()
+
+    assert (answer["coverage"], answer["complete"]) == (0.75, False)
