@@ -12,7 +12,7 @@ import yaml
 
 from schemas.catalogue import metrics_of
 from schemas.generated import event_schema_of, topics_of, views_of
-from schemas.metric import AnyMetric
+from schemas.metric import AnyMetric, LevelShape
 from schemas.report import ReportShape
 from schemas.source import DESCRIPTOR, BadSource, Source, by_name, json_of, read_source, read_yaml
 
@@ -126,13 +126,18 @@ def metrics() -> tuple[AnyMetric, ...]:
 
 @cache
 def reports() -> Mapping[str, ReportShape]:
-    """Every report by id, in order. Raises BadSource for one of a metric that there is not."""
-    known = {entry.id for entry in metrics()}
+    """Every report by id, in order.
+
+    Raises BadSource for one of a metric that there is not, or that is a level.
+    """
+    # A level is of an instant: days of it can neither be joined nor compared.
+    known = {entry.id for entry in metrics() if not isinstance(entry, LevelShape)}
     found: dict[str, ReportShape] = {}
     for file in sorted((FOLDER / "reports").glob("*.yaml")):
         report = read_yaml(file, ReportShape)
         if report.metric not in known or report.id != file.stem:
-            raise BadSource(f"{file}: metric: {report.metric!r}, or id: {report.id!r}, is unknown")
+            told = f"metric: {report.metric!r} is no metric of days, or id: {report.id!r} no file's"
+            raise BadSource(f"{file}: {told}")
         found[report.id] = report
     return found
 

@@ -59,6 +59,12 @@ class PercentileValue(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     percentile: SharedPart
 
 
+class LevelValue(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Parts of one family with their signs, added up since the store's day began."""
+
+    running: Annotated[dict[str, Literal[1, -1]], Meta(min_length=1)]
+
+
 class MetricShape(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind"):
     """What the file of a metric says, whatever its kind; the kind decides what `value` is."""
 
@@ -114,9 +120,24 @@ class PercentileShape(MetricShape, frozen=True, kw_only=True, tag="percentile"):
     value: PercentileValue
 
 
+class LevelShape(MetricShape, frozen=True, kw_only=True, tag="level"):
+    """A metric that is what has come and not gone, at the end of the stretch.
+
+    It begins anew at 0 with each day of the store.
+    """
+
+    value: LevelValue
+
+
 # By the word of `kind` msgspec chooses the shape.
 AnyMetric: TypeAlias = (
-    AdditiveShape | RatioShape | MinimumShape | MaximumShape | UniquesShape | PercentileShape
+    AdditiveShape
+    | RatioShape
+    | MinimumShape
+    | MaximumShape
+    | UniquesShape
+    | PercentileShape
+    | LevelShape
 )
 # Kinds of parts that a metric of each kind can read; a ratio is made of two sums instead.
 READABLE: Mapping[str, tuple[str, ...]] = {
@@ -125,6 +146,7 @@ READABLE: Mapping[str, tuple[str, ...]] = {
     "maximum": ("max",),
     "uniques": ("uniques",),
     "percentile": ("histogram",),
+    "level": ("sum", "count"),
 }
 
 
@@ -135,6 +157,8 @@ def parts_of(entry: AnyMetric) -> dict[str, str]:
             return {}
         case AdditiveShape():
             return dict.fromkeys(entry.value.sum, "value.sum")
+        case LevelShape():
+            return dict.fromkeys(entry.value.running, "value.running")
         case PercentileShape():
             return {entry.value.percentile.part: "value.percentile.part"}
     # The others have one field, which names one part.

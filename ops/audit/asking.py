@@ -1,6 +1,6 @@
 """Windows asked of the API by HTTP, each by itself."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeAlias
@@ -31,6 +31,9 @@ def question_of(key: WindowKey) -> dict[str, str]:
 
 
 AnsweredRow: TypeAlias = dict[str, Any]
+# A question as question_of() has it, and who answers it: the rows of a metric by the dimensions.
+Asked: TypeAlias = Mapping[str, str]
+Ask: TypeAlias = Callable[[str, Asked, Sequence[str]], Iterable[AnsweredRow]]
 
 
 @contextmanager

@@ -1,10 +1,11 @@
 """Answers of the API against the master, by the metric catalogue.
 
-In each family each metric that is a sum of its parts is asked, whole and by each of its dimensions.
+In each family each metric that is a sum of its parts is asked, whole and by each of its dimensions,
+and each level at the end of a window.
 """
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
@@ -12,7 +13,8 @@ from fractions import Fraction
 from functools import partial
 from typing import TypeAlias
 
-from ops.audit.asking import READERS, AnsweredRow, question_of
+from ops.audit.asking import READERS, AnsweredRow, Ask, question_of
+from ops.audit.levels import LevelCheck, OwnDays, WindowFindings
 from ops.audit.master import WindowKey, WindowValues
 from ops.audit.oracle import Difference, Sample, is_honest, random_windows
 from schemas import loader
@@ -22,9 +24,6 @@ from tally.algebra.parts import Sum
 from tally.families import CURRENCY, Family
 from tally.generation import Generation
 
-# A question as question_of() has it, and who answers it: the rows of a metric by the dimensions.
-Asked: TypeAlias = Mapping[str, str]
-Ask: TypeAlias = Callable[[str, Asked, Sequence[str]], Iterable[AnsweredRow]]
 # Values of the dimensions of a question, in their order; () is the whole.
 DimensionValues: TypeAlias = tuple[str | None, ...]
 # The API answers for 1971 to 2169 (serving/query/question.py): a till's clock may say another year.
@@ -63,7 +62,7 @@ class SumMetric:
 
 @dataclass(frozen=True)
 class AskedFamily:
-    """A family, what it must show, and what is published of its days.
+    """A family, what it must show, what is published of its days, and when days of stores begin.
 
     `values`: parts by axes of each (store, window start in UTC) with records.
     """
@@ -71,16 +70,21 @@ class AskedFamily:
     family: Family
     values: Mapping[WindowKey, WindowValues]
     claims: Mapping[date, Generation]
+    days: OwnDays
 
 
 @dataclass(frozen=True)
 class ApiComparison:
-    """How many windows were asked and equal, in how many rows, and each row that differs."""
+    """How many windows were asked and equal, in how many rows, and each row that differs.
+
+    `left_out`: levels that nobody could compare, of days that are not wholly in the scope.
+    """
 
     windows: int
     equal: int
     rows: int
     differences: list[Difference]
+    left_out: int = 0
 
     @property
     def ok(self) -> bool:
@@ -122,9 +126,10 @@ def compare_answers(
         return None
     return ApiComparison(
         windows=len(found),
-        equal=sum(not wrong for _, wrong in found),
-        rows=sum(rows for rows, _ in found),
-        differences=[difference for _, wrong in found for difference in wrong],
+        equal=sum(not wrong for _, _, wrong in found),
+        rows=sum(rows for rows, _, _ in found),
+        differences=[difference for _, _, wrong in found for difference in wrong],
+        left_out=sum(left_out for _, left_out, _ in found),
     )
 
 
@@ -150,9 +155,10 @@ def _compared(
     ask: Ask,
     asked: AskedFamily,
     key: WindowKey,
-) -> tuple[int, list[Difference]]:
+) -> WindowFindings:
     """How many rows were answered about the window, and what of them differs."""
-    count, wrong = 0, list[Difference]()
+    levels = LevelCheck(asked.family, asked.values, asked.claims, asked.days)
+    count, left_out, wrong = levels.compared(ask, key)
     for metric in sum_metrics(asked.family):
         currencies = 1
         for by in metric.questions:
@@ -165,7 +171,7 @@ def _compared(
             count += len(rows)
             answered = {tuple(row["by"][name] for name in by): row for row in rows}
             wrong += _differences(asked, key, _SplitMetric(metric, by), answered)
-    return count, wrong
+    return WindowFindings(count, left_out, wrong)
 
 
 @dataclass(frozen=True)

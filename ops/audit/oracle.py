@@ -161,10 +161,14 @@ def is_honest(
 
     It is complete only if covered, and then never missing.
     """
-    covered = is_covered(claims, start)
+    return claims_no_more(row, is_covered=is_covered(claims, start))
+
+
+def claims_no_more(row: Mapping[str, Any], *, is_covered: bool) -> bool:
+    """Whether the answer claims no more, and no less, than a generation of all its windows does."""
     if row["complete"] or row["status"] in ("final", "restated"):
-        return covered and bool(row["source"] == "batch")
-    return not (covered and row["source"] == "missing")
+        return is_covered and bool(row["source"] == "batch")
+    return not (is_covered and row["source"] == "missing")
 
 
 def random_windows(

@@ -14,6 +14,7 @@ from ops.audit.against_master import FamilyComparison, compare_with_master, expe
 from ops.audit.asking import asking
 from ops.audit.by_catalogue import ApiComparison, AskedFamily, compare_answers
 from ops.audit.ledgers import Ledgers, read_ledgers
+from ops.audit.levels import OwnDays
 from ops.audit.master import Master
 from ops.audit.oracle import Comparison, Sample, compare_http, compare_rows
 from ops.audit.served import merged_windows, published_claims
@@ -115,8 +116,9 @@ class _Proof:
         if not self.wanted.http:
             return compared, None
         self._say_sample()
+        days = OwnDays.load(self.settings, self.wanted.scope)
         asked = [
-            AskedFamily(family, expected[name], published_claims(self.session, family))
+            AskedFamily(family, expected[name], published_claims(self.session, family), days)
             for name, family in FAMILIES.items()
         ]
         with asking(self.settings.api) as ask:
@@ -257,7 +259,12 @@ def _numbers(*values: int) -> list[str]:
 def _sums(comparison: Comparison | ApiComparison) -> str:
     if isinstance(comparison, Comparison):
         return f"{comparison.receipts:,} receipts, {comparison.minor:,} cents"
-    return f"{comparison.rows:,} rows of the catalogue's sums"
+    left_out = (
+        f"; {comparison.left_out:,} levels left out: their day is not wholly in the scope"
+        if comparison.left_out
+        else ""
+    )
+    return f"{comparison.rows:,} rows of the catalogue's sums and levels{left_out}"
 
 
 def _show_comparison(

@@ -63,8 +63,11 @@ class MetricEntry(Shape):
     name: Annotated[str, Meta(description="name for people")]
     unit: Annotated[str, Meta(description="unit of a value; `minor` is of the answer's currency")]
     kind: Annotated[
-        Literal["additive", "ratio", "minimum", "maximum", "uniques", "percentile"],
-        Meta(description="how a value is made; only additive ones of two windows add up"),
+        Literal["additive", "ratio", "minimum", "maximum", "uniques", "percentile", "level"],
+        Meta(
+            description="how a value is made; only additive ones of two windows add up; a level is"
+            " that at the end of the stretch, since the store's day began"
+        ),
     ]
     families: Annotated[list[str], Meta(description="view families that it is computed from")]
     formula: Annotated[str, Meta(description="for people")]
@@ -96,7 +99,10 @@ class Row(Shape):
     ]
     events: Annotated[
         int | None,
-        Meta(description="distinct events of all its windows; null: missing, or not known"),
+        Meta(
+            description="distinct events of all its windows, of a level of all since the store's"
+            " day began; null: missing, or not known"
+        ),
     ]
     source: SourceShown
     status: StatusShown

@@ -18,6 +18,7 @@ from serving.query.answer import Query, QueryEngine
 from serving.query.dimensions import of_one_stretch, with_rows_each
 from serving.query.instants import format_instant
 from serving.query.known_stores import KnownStores
+from serving.query.levels import with_resets
 from serving.query.question import (
     MetricQuestion,
     StoreSlots,
@@ -50,6 +51,7 @@ class Pages:
         Raises BadQuery, UnknownName, AnswerMoved, ViewsUnreachable.
         """
         metric, question = catalogue.metric(metric_id), query.question
+        catalogue.check_grain(metric, question.grain)
         named, by, as_of = (
             store_ids(question),
             dimensions(question, metric.entry.by),
@@ -57,6 +59,8 @@ class Pages:
         )
         place = cursor.cursor_of(query.after, cursor.PagePlace)
         whole = await self._whole(question, named)
+        if metric.is_level:
+            whole = await asyncio.to_thread(with_resets, whole, question.grain, self.registry)
         # Of the whole question and not of this page: euros of a second page have been added up
         # under the dollars of the first (seen). One more than a page has rows says that they are
         # too many.

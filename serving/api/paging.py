@@ -37,6 +37,8 @@ def page_of(
     for store in asked[number:]:
         # One at least, however many rows it is: an empty page would never come any further.
         some = store.slots[first : first + max(room // store.rows_each, 0 if page else 1)]
+        # Of a level each page reads the windows since the reset too, which no row of it shows.
+        windows -= (store.slots[first].start - store.read_from(first)) // WINDOW
         some = some[: _affordable(some, windows, is_first=not page)]
         if some:
             page.append(replace(store, slots=some))

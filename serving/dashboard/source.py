@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from schemas import loader
 from schemas.report import ReportShape
 from serving.dashboard.figures import Figures, Stretch, figures, main_currency
+from serving.dashboard.inside import METRIC, PersonsInside, persons_inside, quarter_hours
 from serving.dashboard.period import Period
 from serving.merge.offload import computed
 from serving.merge.views import ViewReader
@@ -89,6 +90,14 @@ class FigureSource:
         return await computed(
             len(now.found) + len(before.found), figures, now, before, zone, currency
         )
+
+    async def inside(self, store: Store, period: Period) -> PersonsInside:
+        """Persons inside on the last day of the period. Raises ViewsUnreachable."""
+        asked = [quarter_hours(store, period.last)]
+        [answer] = await self._answerer.read(
+            Query(catalogue.metric(METRIC), asked, (), None),
+        )
+        return persons_inside(store, period.last, answer.found)
 
     async def reports(self, store: Store, period: Period) -> list[StoreReport | Withheld]:
         """Every report of the catalogue, in its order. Raises ViewsUnreachable."""

@@ -11,6 +11,7 @@ from serving.dashboard import charts, labels
 from serving.dashboard.addresses import report_address, store_address
 from serving.dashboard.figures import Figures
 from serving.dashboard.frame import Frame, chart, html, keep_current, show_frame
+from serving.dashboard.inside import PersonsInside, inside_chart, known_text, residue_text
 from serving.dashboard.period import Period
 from serving.dashboard.report_charts import describe_chart, has_chart, report_chart
 from serving.dashboard.report_labels import state_of
@@ -35,6 +36,9 @@ async def show_store(
             partial(source.figures, chosen.store, period),
             partial(_show_figures, chosen=chosen, period=period),
             REFRESH_SECONDS,
+        )
+        await keep_current(
+            partial(source.inside, chosen.store, period), _show_inside, REFRESH_SECONDS
         )
         # Apart from the figures, which are renewed more often.
         html("<h2 class='t-heading' id='reports'>Reports</h2>")
@@ -87,6 +91,18 @@ def _show_panel(title: str, subtitle: str, options: charts.Options) -> None:
     with ui.element("article").classes("t-panel"):
         html(f"<h2>{escape(title)}</h2><p class='t-sub'>{escape(subtitle)}</p>")
         chart(options, title)
+
+
+def _show_inside(inside: PersonsInside) -> None:
+    title = "Persons inside (by the counters)"
+    residue = escape(residue_text(inside))
+    number = "" if inside.residue is None else inside.residue
+    with ui.element("section").classes("t-panel").props(f'aria-label="{title}"'):
+        html(f"<h2>{title}</h2><p class='t-sub'>{escape(known_text(inside))}</p>")
+        # Of a day that no counter has told of the line would say that the store was empty.
+        if inside.is_counted:
+            chart(inside_chart(inside), title, "t-small")
+            html(f"<p class='t-known' data-residue='{number}'>{residue}</p>")
 
 
 def _show_reports(

@@ -35,6 +35,7 @@ from serving.query.dimensions import (
     values_each,
 )
 from serving.query.instants import format_instant
+from serving.query.levels import level_cells
 from serving.query.quality import caveats, gap_shown, quality_of, through_of_all
 from serving.query.question import MOST_ENTRIES, StoreSlots, days_of
 from serving.query.rows import rows_of
@@ -68,6 +69,10 @@ class Query:
     pages: tuple[date, date] | None = None
     seen: Mapping[str, int] | None = None
     limit: int = MOST_ENTRIES
+
+    def __post_init__(self) -> None:
+        # Without its resets a level would be a sum, and look like a number.
+        assert not self.metric.is_level or all(store.resets for store in self.stores)
 
 
 @dataclass(frozen=True)
@@ -204,7 +209,7 @@ class QueryEngine:
             known.days_behind(self._settings.key_days),
         )
         readings = await asyncio.gather(*(read_store(self._views, one, wanted) for one in pointers))
-        starts = window_starts(store.slots[0].start, store.slots[-1].end)
+        starts = window_starts(*store.span)
         size = len(starts) + sum(reading.rows for reading in readings)
         watching = Watching(known, self.coverage)
         found = await computed(size, _cells, store, readings, starts, watching)
@@ -222,8 +227,8 @@ class QueryEngine:
         """The gaps that the asked stores' numbers of the asked span lack."""
         topics = [topic for family in asked.metric.families for topic in topics_of(family)]
         span = (
-            min(store.slots[0].start for store in asked.stores),
-            max(store.slots[-1].end for store in asked.stores),
+            min(store.span.start for store in asked.stores),
+            max(store.span.end for store in asked.stores),
         )
         partitions = {self._partition(store.store_id) for store in asked.stores}
         found = touching(
@@ -283,6 +288,11 @@ def _cells(
 ) -> list[cells.Cell]:
     windows = list(zip(*(serve_windows(reading, starts) for reading in readings), strict=True))
     families = [reading.family for reading in readings]
-    found = cells.cells(families, store.slots, windows)
-    watching.over(found, families, starts, windows)
+    seen = watching.seen(families, starts, windows)
+    if store.resets is not None:
+        found = level_cells(families, store, windows, seen)
+    else:
+        found = cells.cells(families, store.slots, windows, seen)
+    for cell in found:
+        cell.watch.rule = watching.rule
     return found

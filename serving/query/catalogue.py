@@ -10,6 +10,7 @@ from schemas import loader
 from schemas.metric import (
     AdditiveShape,
     AnyMetric,
+    LevelShape,
     MetricShape,
     PercentileShape,
     RatioShape,
@@ -25,7 +26,7 @@ from serving.query.formulas import (
     WeightedSum,
 )
 from tally.algebra.parts import Histogram, Part, Uniques
-from tally.errors import UnknownName
+from tally.errors import BadQuery, UnknownName
 from tally.families import Family
 
 _Kind = TypeVar("_Kind", bound=Part)
@@ -43,6 +44,11 @@ class Metric:
     def is_money(self) -> bool:
         """Whether the value is in minor units of a currency."""
         return bool(self.entry.unit == "minor")
+
+    @property
+    def is_level(self) -> bool:
+        """Whether the value is that at the end of a stretch, of all since the store's day began."""
+        return isinstance(self.entry, LevelShape)
 
     @property
     def families(self) -> tuple[Family, ...]:
@@ -72,6 +78,19 @@ def metric(metric_id: str) -> Metric:
             f" there are {', '.join(_metrics())} (GET /v1/metrics)",
         )
     return found
+
+
+def check_grain(of: Metric, grain: str) -> None:
+    """Raise BadQuery for a grain that the metric is not answered for."""
+    entry = of.entry
+    if grain in entry.grains:
+        return
+    variants = (metric(name).entry for name in entry.variants)
+    # The same number under another name may have it: of a day's end it is another metric's.
+    others = [f"by {', '.join(one.grains)} ask {one.id}" for one in variants if grain in one.grains]
+    why = ", for it begins anew at 0 with each day of the store" if of.is_level else ""
+    told = f"grain: {entry.id} is answered by {', '.join(entry.grains)}{why}"
+    raise BadQuery("grain", "; ".join((told, *others)), entry.grains)
 
 
 def entries() -> list[dict[str, Any]]:
@@ -116,6 +135,8 @@ def _formula(entry: AnyMetric) -> Formula:
     match entry:
         case AdditiveShape():
             return WeightedSum(family, entry.value.sum, entry.value.divide_by)
+        case LevelShape():
+            return WeightedSum(family, entry.value.running)
         case UniquesShape():
             return UniquesEstimate(family, _part(family, entry.value.uniques, Uniques))
         case PercentileShape():

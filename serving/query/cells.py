@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from serving.merge.served import ServedWindow
 from serving.query.catalogue import Metric, ratio
-from serving.query.coverage import Watch
+from serving.query.coverage import NOBODY_WATCHES, SeenWindow, Watch
 from serving.query.formulas import Formula, MetricValue
 from serving.query.grains import Slot
 from tally.algebra.merge import Axes, Parts
@@ -41,12 +41,14 @@ class Cell:
     statuses: set[str] = field(default_factory=set)
     watch: Watch = field(default_factory=Watch)
 
-    def add(self, families: Sequence[Family], window: FamilyWindows) -> None:
-        """One more window.
+    def add(self, families: Sequence[Family], window: FamilyWindows, seen: SeenWindow = ()) -> None:
+        """One more window, and what each sensor saw of it.
 
         A window that any family misses adds nothing: a ratio of unlike stretches would mislead.
         """
         self.windows += 1
+        for name, seconds in seen:
+            self.watch.add(name, seconds)
         # Looked at ahead of adding: of a ratio neither side may have what the other lacks.
         for served in window:
             if served.merged.values is None:
@@ -76,17 +78,20 @@ class Cell:
 
 
 def cells(
-    families: Sequence[Family], slots: Sequence[Slot], windows: Iterable[FamilyWindows]
+    families: Sequence[Family],
+    slots: Sequence[Slot],
+    windows: Iterable[FamilyWindows],
+    seen: Iterable[SeenWindow] = NOBODY_WATCHES,
 ) -> list[Cell]:
     """A cell for each slot, which takes its quarter hours.
 
-    The windows ascend and fill the slots exactly.
+    The windows ascend and fill the slots exactly; `seen` is what each sensor saw of them.
     """
-    found, stream = [], iter(windows)
+    found, stream = [], zip(windows, seen, strict=False)
     for slot in slots:
         cell = Cell(slot)
         for _ in range((slot.end - slot.start) // WINDOW):
-            cell.add(families, next(stream))
+            cell.add(families, *next(stream))
         found.append(cell)
     return found
 

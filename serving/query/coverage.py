@@ -7,6 +7,7 @@ not told. Without any of a family nothing is expected of it, and its coverage is
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from itertools import repeat
 from math import floor
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
@@ -44,6 +45,11 @@ class Watched(NamedTuple):
         """The observed share with 4 decimals, rounded down; None where nothing is expected."""
         # What is not whole never looks so.
         return floor(10_000 * self.observed / self.expected) / 10_000 if self.expected else None
+
+
+# What each sensor saw of a window; of a store that lists none nothing, window after window.
+SeenWindow: TypeAlias = Sequence[tuple[SensorName, Watched]]
+NOBODY_WATCHES: Iterable[SeenWindow] = repeat(())
 
 
 @dataclass(frozen=True)

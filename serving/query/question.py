@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from serving.query import grains
 from serving.query.instants import format_instant
+from serving.query.resets import Resets
 from serving.query.stores import StoreRegistry
 from tally.errors import BadInstant, BadQuery
 from tally.instants import parse_instant
@@ -49,24 +50,38 @@ class MetricQuestion:
 class StoreSlots:
     """One store, its zone, and the stretches that are asked of it.
 
-    Also how many rows of the answer each stretch is.
+    Also how many rows of the answer each stretch is, and of a level when it begins anew.
     """
 
     store_id: str
     zone: ZoneInfo
     slots: tuple[grains.Slot, ...]
     rows_each: int = 1
+    resets: Resets | None = None
+
+    @property
+    def span(self) -> grains.Slot:
+        """What has to be read of it, UTC."""
+        return grains.Slot(self.read_from(), self.slots[-1].end)
+
+    def read_from(self, place: int = 0) -> datetime:
+        """What has to be read for the stretch of this number and those behind it begins here, UTC.
+
+        Of a level that is the reset before the end of the stretch.
+        """
+        start, end = self.slots[place]
+        return start if self.resets is None else min(start, self.resets.day_before(end).start)
 
 
 def days_of(store: StoreSlots) -> list[date]:
     """The UTC days that a store's stretches touch."""
-    return utc_days(store.slots[0].start, store.slots[-1].end)
+    return utc_days(*store.span)
 
 
 def first_and_last_day(store: StoreSlots) -> tuple[date, date]:
     """The first and the last UTC day that a store's stretches touch."""
     # Not by days_of(): of ten years that is a list of 3,650 for each of thousands of stores.
-    first, end = store.slots[0].start, store.slots[-1].end
+    first, end = store.span
     last = end - timedelta(microseconds=1)
     return first.astimezone(UTC).date(), last.astimezone(UTC).date()
 

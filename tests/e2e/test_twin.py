@@ -22,12 +22,14 @@ from tests.support.loop import SERVICES, Loop, running_loop
 from tests.support.plain_visits import visits_of
 from tests.support.tables import batch_rows, speed_rows, visit_rows
 from tests.support.twin import TwinStory, truths
+from tests.support.twin_levels import crossings, inside
 
 ONES = {"sales": "pos", "traffic": "traffic"}
 SPRING, AUTUMN = date(2026, 3, 28), date(2026, 10, 24)
 # Of so many days both are there, of more the days around the first.
 FEW = 4
 METRICS = ("transactions", "visitors_in", "in_store_traffic")
+LEVELS = [("occupancy", "15m"), ("occupancy_residue", "1d")]
 # Of phones that are heard once a minute, in percent.
 MOST_OFF = {"visits": 5.0, "stay in seconds": 10.0}
 SPARSE_SECONDS = 240.0
@@ -83,7 +85,11 @@ class TestTwin:
     @pytest.fixture(scope="class")
     @classmethod
     def rebuilt(cls, loop: Loop, sent: Sent, ledger: dict[str, Any]) -> None:
-        """A first generation of all of it."""
+        """A first generation of all of it, in which nobody at the doors is a zero."""
+        for first in sent.story.firsts:
+            # A level hangs on the store's day, which may have begun two UTC days before.
+            days = f"{first - timedelta(2)}..{first + timedelta(sent.story.days)}"
+            loop.json("backfill", "declare", "traffic", "--days", days, "--source", "the twin")
         loop.rebuild_all_since(sent.at)
 
     def test_ledger_names_what_was_refused(self, sent: Sent, ledger: dict[str, Any]) -> None:
@@ -169,6 +175,20 @@ class TestTwin:
         # Where a month has one of both nights only, another store's may have the other.
         assert {23, 24} <= lengths <= {23, 24, 25}
         assert len(sent.story.firsts) == 1 or 25 in lengths
+
+    @pytest.mark.parametrize(("metric", "grain"), LEVELS)
+    def test_persons_inside_are_who_was_counted_in_and_not_out_since_the_day_began(
+        self, loop: Loop, sent: Sent, rebuilt: None, metric: str, grain: str
+    ) -> None:
+        for store in sent.story.plans:
+            crossed = crossings(sent.story, store)
+            for first in sent.story.firsts:
+                span = (first, first + timedelta(sent.story.days))
+                rows = answered(loop, metric, store, span, grain)
+                expected = [inside(crossed, store, row["end"]) for row in rows]
+                assert [row["value"] for row in rows] == expected and any(expected)
+                shown = f"at most {max(expected)}" if grain == "15m" else f"by day {expected}"
+                print(f"{metric} of {store.store_id}: {len(rows)} levels compared, {shown}")
 
     def test_no_key_period_cuts_the_visits_after_midnight(self, sent: Sent) -> None:
         found = visits_of(sent.story.sightings())

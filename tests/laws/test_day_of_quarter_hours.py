@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from statistics import mean
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -16,12 +17,16 @@ from serving.query import catalogue
 from serving.query.catalogue import Metric
 from serving.query.cells import Cell, cells, values_of
 from serving.query.grains import Slot
+from serving.query.levels import level_cells
+from serving.query.question import StoreSlots
+from serving.query.resets import Resets
 from tally.algebra.merge import Axes, MergedWindow
 from tally.families import Family
 from tally.windows import WINDOW
 from tests.laws.test_merge_controls import SEARCH
 from tests.support.serving_world import at
 
+UTC = ZoneInfo("UTC")
 QUARTERS = 8
 START = at("2026-11-26T00:00")
 METRICS = [entry.id for entry in loader.metrics()]
@@ -62,7 +67,12 @@ def window_of(family: Family, events: Sequence[Brought]) -> ServedWindow:
 
 def day_of(metric: Metric, windows: Sequence[tuple[ServedWindow, ...]]) -> Cell:
     slot = Slot(START, START + QUARTERS * WINDOW)
-    (found,) = cells(metric.families, [slot], windows)
+    if metric.is_level:
+        # At its end that is what all events of the day have left, as one quarter hour would.
+        asked = StoreSlots("1", UTC, (slot,), resets=Resets(UTC))
+        (found,) = level_cells(metric.families, asked, windows)
+    else:
+        (found,) = cells(metric.families, [slot], windows)
     return found
 
 

@@ -4,6 +4,7 @@ its dimensions, and what the answers claim of themselves."""
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -14,6 +15,7 @@ from ops.audit.by_catalogue import (
     compare_answers,
     sum_metrics,
 )
+from ops.audit.levels import OwnDays
 from ops.audit.master import WindowKey
 from ops.audit.oracle import Sample
 from runtime.sources import SALES, TRAFFIC
@@ -53,6 +55,7 @@ SOLD: Values = {
     ("500", at(f"{SETTLED}T10:00")): {("EUR",): sold(2, 60), ("USD",): sold(1, 10)},
 }
 PEOPLE = ("visitors_in", "groups_in", "visitors_in_with_passers", "passers_by", "at_the_door")
+LEVELS = ("occupancy", "occupancy_residue")
 NOBODY = {part.name: part.zero for part in TRAFFIC.parts}
 COUNTED: Values = {
     ("367", at(f"{SETTLED}T10:00")): {(): NOBODY | {"entries": 10}},
@@ -66,7 +69,7 @@ def families(views: MemoryViews) -> list[AskedFamily]:
     for family, claim in views.world.pointers:
         claims[family.name][claim.day] = claim
     return [
-        AskedFamily(family, values, claims[family.name])
+        AskedFamily(family, values, claims[family.name], OwnDays(ZoneInfo("UTC"), {}))
         for family, values in ((SALES, SOLD), (TRAFFIC, COUNTED))
     ]
 
@@ -118,7 +121,7 @@ def test_every_sum_of_every_family_is_asked_whole_and_by_its_dimensions(
 
     assert (found.differences, found.windows, found.equal, found.ok) == ([], 60, 60, True)
     sums = {"transactions", "revenue", "gross_revenue", "discounts", "units"}
-    people = {(name, ()) for name in PEOPLE}
+    people = {(name, ()) for name in (*LEVELS, *PEOPLE)}
     assert asked == {(name, by) for name in sums for by in ((), ("currency",))} | people
 
 
@@ -150,7 +153,8 @@ def test_a_wrong_value_of_another_family_than_sales_is_found(
 
     found = compared(asker(ask), [families[0], more], windows=60)
 
-    assert told(found) == {("367", "visitors_in", 11, 10)}
+    of_entries = ("visitors_in", *LEVELS)
+    assert told(found) == {("367", name, 11, 10) for name in of_entries}
 
 
 def test_money_of_several_currencies_is_compared_by_currency_alone(
@@ -231,7 +235,8 @@ def test_an_empty_window_may_be_missing_where_no_generation_covers_it(
 def test_an_answer_without_a_row_is_a_difference(families: list[AskedFamily]) -> None:
     found = compared(lambda *_: [], [only(families[1], ("367", at(f"{SETTLED}T10:00")))])
 
-    assert told(found) == {("367", name, 10 * (name == PEOPLE[0]), None) for name in PEOPLE}
+    should = dict.fromkeys(PEOPLE, 0) | dict.fromkeys((PEOPLE[0], *LEVELS), 10)
+    assert told(found) == {("367", name, value, None) for name, value in should.items()}
     nothing: Values = {("367", at(f"{SETTLED}T10:00")): {(): NOBODY}}
     assert not compared(lambda *_: [], [replace(families[1], values=nothing)]).ok
 

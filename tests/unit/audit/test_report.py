@@ -109,13 +109,24 @@ def test_audit_against_the_master_asks_the_api_for_each_sum_of_every_family(
 
     sums = ("transactions", "revenue", "gross_revenue", "discounts", "units")
     counted = ("visitors_in", "groups_in", "visitors_in_with_passers", "passers_by", "at_the_door")
-    people = {(name, ()) for name in counted}
+    levels = ("occupancy", "occupancy_residue")
+    people = {(name, ()) for name in (*counted, *levels)}
     assert api.asked == {(name, by) for name in sums for by in ((), ("currency",))} | people
     assert isinstance(found.http, ApiComparison) and found.http.windows == 20
     assert not found.http.ok and not found.ok
     told = as_json(found)
     assert told["http"]["windows"] == 20 and told["oracle"] is None
     assert told["master"]["traffic"]["windows"] == 1
+
+
+def test_levels_that_were_left_out_are_told_with_the_reason() -> None:
+    console = Console(record=True, width=300)
+    http = ApiComparison(windows=2, equal=2, rows=12, differences=[], left_out=3)
+
+    show(Audit(None, None, http, 1.0), console)
+
+    told = console.export_text()
+    assert "12 rows of the catalogue's sums and levels; 3 levels left out: their day is not" in told
 
 
 def test_no_window_by_http_is_none(tmp_path: Path, api: Api) -> None:

@@ -180,6 +180,7 @@ def of_kind(kind: str, part: str) -> dict[str, Any]:
         "maximum": {"max": part},
         "uniques": {"uniques": part},
         "percentile": {"percentile": {"part": part, "share": 0.5}},
+        "level": {"running": {part: -1}},
     }
     return {**ADDITIVE, "kind": kind, "value": values[kind]}
 
@@ -191,6 +192,8 @@ FITTING = {
     ("maximum", "a_max"),
     ("uniques", "a_uniques"),
     ("percentile", "a_histogram"),
+    ("level", "a_sum"),
+    ("level", "a_count"),
 }
 PLACES = {
     "additive": "value.sum",
@@ -198,6 +201,7 @@ PLACES = {
     "maximum": "value.max",
     "uniques": "value.uniques",
     "percentile": "value.percentile.part",
+    "level": "value.running",
 }
 
 

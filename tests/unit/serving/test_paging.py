@@ -9,6 +9,7 @@ from serving.api import cursor, paging
 from serving.api.cursor import PagePlace
 from serving.query.grains import slots
 from serving.query.question import StoreSlots
+from serving.query.resets import Resets
 from tally.errors import BadQuery
 from tests.support.serving_world import at
 
@@ -49,6 +50,17 @@ def test_page_of_long_rows_ends_where_it_would_cost_too_much() -> None:
     whole = [StoreSlots("1", UTC, slots(at("2010-01-04"), at("2018-01-01"), "1w", UTC))]
     page, end = paging.page_of(whole, None, 10_000)
     assert (len(flat(page)), end) == (weeks, ("1", whole[0].slots[weeks - 1].end))
+
+
+def test_page_of_levels_pays_for_what_it_reads_ahead_of_its_first_stretch() -> None:
+    # Of a thousand stores a quarter hour before midnight is a thousand windows, and a day of each.
+    last = slots(at("2017-01-02T23:45"), at("2017-01-03"), "15m", UTC)
+    whole = [StoreSlots(str(n), UTC, last, resets=Resets(UTC)) for n in range(1_000)]
+
+    page, end = paging.page_of(whole, None, 10_000)
+
+    most = paging.MOST_WINDOWS // 96
+    assert (len(page), end) == (most, (str(most - 1), at("2017-01-03")))
 
 
 @pytest.mark.parametrize(

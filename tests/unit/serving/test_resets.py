@@ -1,0 +1,51 @@
+"""When levels begin anew: windows of a store's day, by its own clock."""
+
+from datetime import time
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from serving.query.grains import Slot
+from serving.query.resets import Resets
+from tally.windows import WINDOW
+from tests.support.serving_world import at
+
+BRATISLAVA = ZoneInfo("Europe/Bratislava")
+
+
+@pytest.mark.parametrize(
+    ("end", "starts", "windows"),
+    [
+        ("2026-03-29T12:00", "2026-03-28T23:00", 92),
+        ("2026-10-25T12:00", "2026-10-24T22:00", 100),
+        ("2026-03-02T12:00", "2026-03-01T23:00", 96),
+        # What ends with the day is of it, what begins with the next one is of that.
+        ("2026-03-02T23:00", "2026-03-01T23:00", 96),
+        ("2026-03-02T23:15", "2026-03-02T23:00", 96),
+    ],
+)
+def test_day_before_an_end_has_as_many_windows_as_the_clock_has_quarter_hours(
+    end: str, starts: str, windows: int
+) -> None:
+    day = Resets(BRATISLAVA).day_before(at(end))
+
+    assert day == Slot(at(starts), at(starts) + windows * WINDOW)
+
+
+def test_day_that_begins_at_four_is_that_of_the_evening_before() -> None:
+    day = Resets(BRATISLAVA, time(4)).day(at("2026-03-02T01:30"))
+
+    assert day == Slot(at("2026-03-01T03:00"), at("2026-03-02T03:00"))
+
+
+def test_own_day_has_the_date_of_the_midnight_that_was_asked_for() -> None:
+    day = Resets(BRATISLAVA, time(4)).own_day(at("2026-03-01T23:00"))
+
+    assert day == Slot(at("2026-03-02T03:00"), at("2026-03-03T03:00"))
+
+
+def test_window_over_a_reset_that_is_on_no_quarter_hour_is_of_the_day_in_which_it_begins() -> None:
+    # Until 1972 Monrovia's midnight was at 00:44:30 UTC.
+    day = Resets(ZoneInfo("Africa/Monrovia")).day(at("1971-06-02T12:00"))
+
+    assert day == Slot(at("1971-06-02T00:45"), at("1971-06-03T00:45"))
