@@ -166,6 +166,32 @@ class NotStored(TallyError):
     """
 
 
+class NotTaken(TallyError):
+    """Raised when the gateway takes a body later, or is not there; nothing of it is lost.
+
+    `wait_seconds`: it wants to be asked no sooner. `is_away`: nobody answered.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        wait_seconds: float = 0.0,
+        *,
+        is_away: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.wait_seconds = wait_seconds
+        self.is_away = is_away
+
+
+class FileChanged(TallyError):
+    """Raised when a dropped file is another one than was looked at; it stays for the next look."""
+
+
+class DropUnusable(Refused):
+    """Raised when files cannot be dropped in a folder; the message says what has to be changed."""
+
+
 class Forbidden(TallyError):
     """Raised when a sender does not know the secret of its path; nothing of it was stored."""
 

@@ -128,6 +128,7 @@ class Settings(StoreSettings):
             " more"
         ),
     )
+    drop_retention_seconds: int = Field(86400, ge=0, description="seconds dropped files are kept")
     canonical_retention_hours: int = Field(
         168, ge=1, description="hours that canonical topics keep a record"
     )

@@ -14,6 +14,7 @@ VERBS = (
     "stack",
     "replay",
     "simulate",
+    "drop",
     "rebuild",
     "audit",
     "backfill",

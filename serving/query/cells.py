@@ -41,7 +41,12 @@ class Cell:
     statuses: set[str] = field(default_factory=set)
     watch: Watch = field(default_factory=Watch)
 
-    def add(self, families: Sequence[Family], window: FamilyWindows, seen: SeenWindow = ()) -> None:
+    def add(
+        self,
+        families: Sequence[Family],
+        window: FamilyWindows,
+        seen: SeenWindow = (),
+    ) -> None:
         """One more window, and what each sensor saw of it.
 
         A window that any family misses adds nothing: a ratio of unlike stretches would mislead.

@@ -17,13 +17,14 @@ from tests.controls.adding import Adding, AddingSink
 from tests.controls.clock_janitor import ClockJanitor
 from tests.controls.crashing import Crash
 from tests.controls.guard import NotATest
+from tests.controls.killed_drop import KilledFolder
 from tests.controls.no_floor import no_floor
 from tests.controls.no_member import no_member
 from tests.controls.uncommitted import uncommitted_stream
 from tests.controls.wall_clock import WallClockSink
 from tests.unit.architecture.sources import ROOT, parsed, python_files
 
-STARTED = ("adding", "wall_clock", "no_floor", "crashing", "uncommitted")
+STARTED = ("adding", "wall_clock", "no_floor", "crashing", "uncommitted", "killed_drop")
 NOTHING = cast(Any, None)
 # How each is made, or called where it is a function.
 WRONG: dict[str, Callable[[Settings], object]] = {
@@ -34,6 +35,7 @@ WRONG: dict[str, Callable[[Settings], object]] = {
     "uncommitted_stream": lambda settings: uncommitted_stream(NOTHING, settings, {}, 1),
     "ClockJanitor": lambda settings: ClockJanitor(settings, "normaliser", ["sales"]),
     "Crash": lambda settings: Crash.of("after_poll:1", settings),
+    "KilledFolder": lambda settings: KilledFolder(Path(), 0, settings),
     "no_member": lambda settings: no_member(settings, "normaliser").__enter__(),
 }
 # What has no settings, for it reaches nothing outside of its memory.

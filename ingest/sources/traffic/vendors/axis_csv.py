@@ -14,8 +14,8 @@ from zoneinfo import ZoneInfo
 
 from ingest.contract.vendor import Skipped, VendorBody
 from ingest.sources.traffic.device import told
-from tally.errors import RejectedEvent
-from tally.instants import instant_text, instants_showing
+from tally.errors import BadInstant, RejectedEvent
+from tally.instants import instant_text, instants_showing, parse_instant
 
 _LineSpan: TypeAlias = tuple[datetime | None, datetime | None]
 _COLUMNS = ("start", "end", "in", "out")
@@ -24,9 +24,10 @@ _SETTLED = timedelta(seconds=60)
 
 
 def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
-    """A message for each line that was over a minute before the file came.
+    """A message for each line that was over a minute before the file was exported.
 
-    The parameter `sensor` names the camera. Raises RejectedEvent for another file or camera.
+    The parameter `sensor` names the camera, `exported_at` the instant, by default that of arrival.
+    Raises RejectedEvent for another file, camera or instant.
     """
     serial = body.parameters.get("sensor")
     zone = body.rules.sensor(serial).zone
@@ -37,14 +38,26 @@ def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
             "the file's times are a store's: name its camera, one of the stores file, as in"
             " ?sensor=accc00000001",
         )
+    settled = _exported_at(body) - _SETTLED
     reached: datetime | None = None
     for line in _lines(body.content):
         begins, ends = _span(line, zone, reached)
         reached = ends or reached
-        if ends is not None and ends > body.arrived_at - _SETTLED:
-            yield Skipped("intervals that were not over a minute before they came")
+        if ends is not None and ends > settled:
+            yield Skipped("intervals that were not over a minute before they were exported")
         else:
             yield _message(line, serial, (begins, ends))
+
+
+def _exported_at(body: VendorBody) -> datetime:
+    said = body.parameters.get("exported_at")
+    if said is None:
+        return body.arrived_at
+    try:
+        # By a clock that is fast it would be an export of what is not over.
+        return min(parse_instant(said, "/exported_at"), body.arrived_at)
+    except BadInstant as error:
+        raise RejectedEvent(f"timestamp_{error.kind}", "/exported_at", str(error)) from error
 
 
 def _message(line: Mapping[str, str], serial: str | None, span: _LineSpan) -> bytes:

@@ -1,0 +1,110 @@
+"""`python -m ingest.drop`, the process behind `tally drop`: files of a folder go to the gateway."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from typing import Annotated
+
+import typer
+
+from ingest.drop.folder import DONE, DropFolder
+from ingest.drop.rounds import DropRounds, files_in_words
+from ingest.drop.sender import Sender, client_of
+from runtime.job import run_until_stopped, run_verb
+from runtime.lock import exclusive
+from runtime.output import print_json
+from tally.errors import AlreadyRunning
+from tally.settings import Settings
+
+_SETTLED_SECONDS = 30.0
+# So long a body is sent again; who watches comes back anyway.
+_ONCE, _WATCHING = 60.0, 5.0
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command("drop")
+def drop(
+    folder: Annotated[
+        Path,
+        typer.Argument(exists=True, file_okay=False, help="where tills and counters put files"),
+    ],
+    watch: Annotated[
+        bool, typer.Option("--watch", help="go on looking for new files until stopped")
+    ] = False,
+    settled_seconds: Annotated[
+        float,
+        typer.Option(min=0, help="a file is whole when nobody has written to it for so long"),
+    ] = _SETTLED_SECONDS,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
+    """Send the files of a folder to the gateway, and file them in `done` or `refused`.
+
+    FOLDER/traffic/axis_csv/sensor=SERIAL/FILE goes to /v1/events/traffic/axis_csv?sensor=SERIAL.
+    What was filed is deleted after TALLY_DROP_RETENTION_SECONDS. Ends with 1 when a file was
+    refused, a line was rejected, or a file is left.
+
+    \f
+    Raises Exit with the code.
+    """
+    settings = Settings.load()
+    root = folder.resolve()
+    there = DropFolder(root, settled_seconds)
+    found: list[DropRounds] = []
+
+    def work(stopped: Event) -> None:
+        with _alone(there), client_of(settings.gateway) as client:
+            sender = Sender(client, stopped, _WATCHING if watch else _ONCE)
+            rounds = DropRounds(there, sender, settings.drop_retention_seconds)
+            found.append(rounds)
+            rounds.watch() if watch else rounds.once()
+
+    code = run_until_stopped("tally drop", work)
+    for rounds in found:
+        _print(rounds, root, as_json)
+        code = code or (0 if watch else _exit_code(rounds))
+    raise typer.Exit(code)
+
+
+@contextmanager
+def _alone(folder: DropFolder) -> Iterator[None]:
+    """Two at once would send everything twice. Raises AlreadyRunning, DropUnusable."""
+    folder.prepare()
+    try:
+        # In a folder of its owner alone: whoever may drop files could put a link in its place.
+        with exclusive(folder.root / DONE / "drop"):
+            yield
+    except AlreadyRunning as error:
+        raise AlreadyRunning(f"{folder.root}: another `tally drop` has it: {error}") from error
+
+
+def _exit_code(rounds: DropRounds) -> int:
+    counts = rounds.counts
+    return 1 if counts["refused"] or counts["rejected"] or rounds.waiting else 0
+
+
+def _print(rounds: DropRounds, root: Path, as_json: bool) -> None:
+    told = rounds.summary()
+    if as_json:
+        print_json(told)
+        return
+    print(
+        f"{files_in_words(told['taken'])} taken ({told['accepted']:,} events, {told['rejected']:,}"
+        f" rejected, {told['skipped']:,} skipped), {told['refused']:,} refused,"
+        f" {told['waiting']:,} wait, {told['passed']:,} passed over, {told['cleared']:,} of"
+        f" earlier ones deleted ({root})"
+    )
+
+
+def main() -> int:
+    """Exit code: 0 all taken, 1 failed or not all was taken, 2 wrong use, 78 unusable folder."""
+    # What is filed is its owner's alone.
+    os.umask(0o077)
+    return run_verb("tally", lambda: app(prog_name="tally drop"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""What is sent of a file: to which address of the gateway, and in how many bodies.
+
+traffic/axis_csv/sensor=ACCC1/monday.csv → POST /v1/events/traffic/axis_csv?sensor=ACCC1
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import BinaryIO, NamedTuple
+from urllib.parse import quote, urlencode
+
+from ingest.drop.folder import DroppedFile
+from ingest.gateway.submission import MOST_BYTES, MOST_STORES
+from schemas import loader
+from tally.errors import TooMuch
+from tally.instants import instant_text
+
+_NDJSON = "application/x-ndjson"
+_MEDIA_TYPES = {".json": "application/json", ".ndjson": _NDJSON, ".jsonl": _NDJSON}
+_EXPORTED_AT = "exported_at"
+# Names of files are bytes, of which Python makes text in this way.
+_NAMES = "surrogateescape"
+# With no more lines than that a body's stores and days are few enough, whatever they hold; and of
+# each line that is rejected the answer has the reason.
+_MOST_LINES = MOST_STORES
+_PART_BYTES = 2_000_000
+
+
+class Lot(NamedTuple):
+    """A body, and how many lines of the file stand before it."""
+
+    lines_before: int
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Mailing:
+    """A dropped file and where its folders send it.
+
+    Folders `name=value` are parameters; the others are source and format.
+    """
+
+    file: DroppedFile
+
+    @cached_property
+    def path(self) -> str:
+        """Of the address, each name quoted."""
+        quoted = [quote(name, safe="", errors=_NAMES) for name in self._names]
+        return "/".join(("/v1/events", *quoted))
+
+    @property
+    def address(self) -> str:
+        """Path and parameters; of a vendor's form when it was exported, if no folder says so."""
+        told = dict(one.split("=", 1) for one in self._folders if "=" in one)
+        if not self._is_ours:
+            # A device that exports up to now ends in an interval that is not over, and the file may
+            # come here days later.
+            told.setdefault(_EXPORTED_AT, instant_text(self.file.modified_at))
+        query = urlencode(told, errors=_NAMES)
+        return f"{self.path}?{query}" if query else self.path
+
+    @property
+    def media_type(self) -> str:
+        """By the ending of its name."""
+        suffix = self.file.path.suffix.lower()
+        return _MEDIA_TYPES.get(suffix, "application/octet-stream")
+
+    @property
+    def refusal(self) -> str | None:
+        """Why it is not sent at all, and what to do; None when it is."""
+        if not self._names:
+            return (
+                "its folders do not say what it is: put it into SOURCE, or into"
+                " SOURCE/FORMAT/NAME=VALUE, as the gateway's paths are (docs/people-counters.md)"
+            )
+        if self._is_of_devices:
+            return (
+                "bodies of WiFi are not taken from files: people's hardware addresses and the"
+                " vendor's shared secret would lie here. Let the sender push to the gateway"
+                " at this path, and delete this file"
+            )
+        if self._is_ours and self.file.path.suffix.lower() not in _MEDIA_TYPES:
+            return "call it .json (one object) or .ndjson (one object a line)"
+        if not self._is_cut and self.file.size > MOST_BYTES:
+            return (
+                f"it has {self.file.size:,} bytes, and at most {MOST_BYTES:,} are taken at once:"
+                " export fewer days at once"
+            )
+        return None
+
+    def parts(self, content: BinaryIO) -> Iterator[Lot]:
+        """The bodies, in order: NDJSON of Tally's own in lots of lines, anything else as it is.
+
+        Raises TooMuch for a line that no body can hold.
+        """
+        if self._is_cut:
+            yield from _lots(content)
+        else:
+            # Not more than was announced: it may have grown since.
+            yield Lot(0, content.read(self.file.size + 1))
+
+    @cached_property
+    def _folders(self) -> tuple[str, ...]:
+        return self.file.relative.parts[:-1]
+
+    @property
+    def _names(self) -> list[str]:
+        return [one for one in self._folders if "=" not in one]
+
+    @cached_property
+    def _is_ours(self) -> bool:
+        return any(self.path == source.path for source in loader.sources().values())
+
+    @property
+    def _is_cut(self) -> bool:
+        return self._is_ours and self.media_type == _NDJSON
+
+    @property
+    def _is_of_devices(self) -> bool:
+        return any(
+            f"{self.path}/".startswith(f"{source.path}/")
+            for source in loader.sources().values()
+            if source.family.reading == "presence"
+        )
+
+
+def _lots(content: BinaryIO) -> Iterator[Lot]:
+    before, lines, size = 0, list[bytes](), 0
+    # A line without end is read no further.
+    all_lines = iter(partial(content.readline, MOST_BYTES + 1), b"")
+    for number, line in enumerate(all_lines, start=1):
+        if len(line) > MOST_BYTES:
+            raise TooMuch(
+                f"line {number:,} is longer than {MOST_BYTES:,} bytes, and none behind it was"
+                " sent; correct it and drop the file again"
+            )
+        if lines and (len(lines) == _MOST_LINES or size + len(line) > _PART_BYTES):
+            yield from _part(before, lines)
+            before, lines, size = number - 1, [], 0
+        lines.append(line)
+        size += len(line)
+    yield from _part(before, lines)
+
+
+def _part(before: int, lines: list[bytes]) -> Iterator[Lot]:
+    # The gateway refuses a body of nothing.
+    if (content := b"".join(lines)).strip():
+        yield Lot(before, content)

@@ -1,0 +1,202 @@
+"""Bodies to the gateway, each until it is taken or refused; not for ever, and not when it asks to
+wait for longer."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from threading import Event
+from typing import Any, NoReturn
+
+import httpx
+import msgspec
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception_type,
+    retry_if_result,
+    sleep_using_event,
+    stop_before_delay,
+    stop_when_event_set,
+    wait_exponential,
+)
+
+from ingest.drop.bodies import Mailing
+from tally.errors import NotTaken
+
+TellWaiting = Callable[[str], None]
+
+_PAUSE = wait_exponential(multiplier=0.5, max=5)
+_ANSWER_SECONDS = 60.0
+_LATER = (httpx.codes.REQUEST_TIMEOUT, httpx.codes.TOO_MANY_REQUESTS)
+_MOST_TEXT = 2_000
+_MOST_KEPT = 100_000
+
+
+class LineAnswer(msgspec.Struct):
+    """What is wrong with a line of a body; in a vendor's body, with its so many-th event."""
+
+    line: int
+    errors: list[Any]
+
+
+class LinesAnswer(msgspec.Struct):
+    """What the gateway says of the lines of a body; of what else it may say nothing is needed."""
+
+    accepted: int
+    rejected: list[LineAnswer]
+    rejected_count: int = 0
+    skipped: dict[str, int] = {}
+
+
+@dataclass
+class FileOutcome:
+    """What the gateway said of the lines of a file."""
+
+    accepted: int = 0
+    rejected: list[dict[str, Any]] = field(default_factory=list)
+    rejected_count: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    # Of a body of which nothing was looked at: why.
+    refusal: dict[str, Any] | None = None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether nothing of it was taken."""
+        wrong = self.refusal is not None or self.rejected_count > 0 or bool(self.skipped)
+        return wrong and not self.accepted
+
+    @property
+    def told(self) -> dict[str, Any] | None:
+        """What is kept beside the file; None where all of it was taken."""
+        if self.accepted and not (self.refusal or self.rejected_count or self.skipped):
+            return None
+        return {
+            **(self.refusal or {}),
+            "accepted": self.accepted,
+            "rejected_count": self.rejected_count,
+            "rejected": self.rejected,
+            "skipped": dict(self.skipped),
+        }
+
+    def add(self, answer: LinesAnswer, lines_before: int) -> None:
+        """One body's answer; its lines are counted from the begin of the file."""
+        self.accepted += answer.accepted
+        self.rejected_count += answer.rejected_count or len(answer.rejected)
+        self.skipped.update(answer.skipped)
+        # The file itself lies beside: of millions the first are enough.
+        for line in answer.rejected[: _MOST_KEPT - len(self.rejected)]:
+            self.rejected.append({"line": line.line + lines_before, "errors": line.errors})
+
+
+@dataclass(frozen=True)
+class Sender:
+    """One gateway, asked until `stopped`; a body for so long, then its file stays."""
+
+    client: httpx.Client
+    stopped: Event
+    patience_seconds: float = 60.0
+
+    def post(self, mailing: Mailing, content: bytes, say: TellWaiting) -> httpx.Response:
+        """The gateway's answer, taken or refused. Raises NotTaken, httpx.InvalidURL.
+
+        `say` is told why somebody has to wait.
+        """
+
+        def announce(state: RetryCallState) -> None:
+            say(f"{_not_taken(state)}; it is asked again for {self.patience_seconds:g} s")
+
+        # Sent again it counts once: an event is the same one in whichever body it comes.
+        asking = Retrying(
+            retry=retry_if_exception_type(httpx.TransportError) | retry_if_result(_is_later),
+            stop=stop_before_delay(self.patience_seconds) | stop_when_event_set(self.stopped),
+            wait=_pause,
+            sleep=sleep_using_event(self.stopped),
+            before_sleep=announce,
+            retry_error_callback=_give_up,
+        )
+        headers = {"Content-Type": mailing.media_type}
+        answer: httpx.Response = asking(
+            self.client.post, mailing.address, content=content, headers=headers
+        )
+        return answer
+
+
+def client_of(address: str) -> httpx.Client:
+    """A client of the gateway at host:port, whatever proxies the environment names."""
+    # Nobody between is to read what a shop sold.
+    return httpx.Client(base_url=f"http://{address}", timeout=_ANSWER_SECONDS, trust_env=False)
+
+
+def read_answer(answer: httpx.Response) -> LinesAnswer | None:
+    """What it says of each line; None where nothing was looked at, or somebody else answers."""
+    if not (answer.is_success or answer.status_code == httpx.codes.UNPROCESSABLE_ENTITY):
+        return None
+    try:
+        return msgspec.json.decode(answer.content, type=LinesAnswer)
+    except msgspec.DecodeError:
+        return None
+
+
+def refusal_of(answer: httpx.Response) -> dict[str, Any]:
+    """The answer of who took nothing, for people: a problem document, or what there is."""
+    told = _json(answer) or {"detail": answer.text[:_MOST_TEXT]}
+    if answer.status_code == httpx.codes.NOT_FOUND:
+        told["detail"] = (
+            "the gateway knows no such source or format; its folders must be named as its paths"
+            " are: docs/generated/sources.md"
+        )
+    return {"status": answer.status_code, **told}
+
+
+def retry_after(answer: httpx.Response) -> float:
+    """Seconds that it wants to be left alone, written as seconds or as a date; else 0."""
+    said = answer.headers.get("retry-after", "").strip()
+    if said.isdecimal():
+        return float(said[:9])
+    try:
+        at = parsedate_to_datetime(said)
+    except ValueError:
+        return 0.0
+    # A date that ends in -0000 is read without a zone: it is UTC.
+    wait = at.replace(tzinfo=at.tzinfo or UTC) - datetime.now(UTC)
+    return max(0.0, wait.total_seconds())
+
+
+def _json(answer: httpx.Response) -> dict[str, Any] | None:
+    try:
+        told = answer.json()
+    except ValueError:
+        # Somebody between may answer in a way of its own.
+        return None
+    return told if isinstance(told, dict) else None
+
+
+def _is_later(answer: httpx.Response) -> bool:
+    return answer.is_server_error or answer.status_code in _LATER
+
+
+def _pause(state: RetryCallState) -> float:
+    outcome = state.outcome
+    asked = 0.0 if outcome is None or outcome.failed else retry_after(outcome.result())
+    return max(_PAUSE(state), asked)
+
+
+def _give_up(state: RetryCallState) -> NoReturn:
+    raise _not_taken(state)
+
+
+def _not_taken(state: RetryCallState) -> NotTaken:
+    assert state.outcome is not None
+    if error := state.outcome.exception():
+        # A time-out says nothing.
+        why = str(error) or type(error).__name__
+        return NotTaken(
+            f"the gateway does not answer ({why}): see `tally status`, and `tally up gateway` if"
+            " it does not run",
+            is_away=True,
+        )
+    answer: httpx.Response = state.outcome.result()
+    detail = refusal_of(answer).get("detail", "")
+    return NotTaken(f"the gateway answers {answer.status_code}: {detail}", retry_after(answer))

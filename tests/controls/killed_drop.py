@@ -1,0 +1,37 @@
+"""Wrong on purpose: `python -m tests.controls.killed_drop FOLDER` is the shipped drop that kills
+itself when the gateway has taken a file, before it files it."""
+
+import os
+import signal
+import sys
+from dataclasses import InitVar, dataclass
+from pathlib import Path
+from threading import Event
+
+from ingest.drop.folder import DropFolder
+from ingest.drop.rounds import DropRounds
+from ingest.drop.sender import Sender, client_of
+from tally.settings import Settings
+from tests.controls.guard import refuse_outside_tests
+
+
+@dataclass(frozen=True)
+class KilledFolder(DropFolder):
+    """As the shipped one, until something is to be filed."""
+
+    settings: InitVar[Settings]
+
+    def __post_init__(self, settings: Settings) -> None:
+        refuse_outside_tests(settings)
+
+    def file(self, *_: object) -> Path:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("is dead")
+
+
+if __name__ == "__main__":
+    chosen = Settings.load()
+    folder = KilledFolder(Path(sys.argv[1]).resolve(), 0, chosen)
+    folder.prepare()
+    with client_of(chosen.gateway) as client:
+        DropRounds(folder, Sender(client, Event()), chosen.drop_retention_seconds).once()
