@@ -7,8 +7,9 @@ from msgspec import Meta, Struct
 from schemas.family import Words
 
 ReportId = Annotated[str, Meta(pattern="^[a-z][a-z0-9_]*$")]
-# By what the series is cut: days, hours of the week, or bins of how long visits lasted.
-Pivot = Literal["day", "hour_of_week", "stay_time"]
+# By what the series is cut: days, hours of the week, bins of how long visits lasted, or articles
+# (which no view holds: the receipts do).
+Pivot = Literal["day", "hour_of_week", "stay_time", "item"]
 
 
 class ReportShape(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

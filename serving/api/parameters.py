@@ -87,6 +87,19 @@ class ReportQuery(BaseModel):
             ),
         ),
     ]
+    by: Annotated[
+        Literal["item", "category"] | None,
+        Field(None, description="what `series` is of, of a report by item alone; default item"),
+    ]
+    top: Annotated[
+        int | None,
+        Field(
+            None,
+            ge=1,
+            le=1_000,
+            description="entries before the others are one, of a report by item; default 20",
+        ),
+    ]
 
     @property
     def question(self) -> MetricQuestion:

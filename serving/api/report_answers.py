@@ -16,7 +16,8 @@ class ListedReport(Shape):
     data_source: Annotated[str, Meta(description="the sensors that it is from")]
     metric: Annotated[str, Meta(description="id of the metric that it shows")]
     pivot: Annotated[
-        Literal["day", "hour_of_week", "stay_time"], Meta(description="what `series` is cut by")
+        Literal["day", "hour_of_week", "stay_time", "item"],
+        Meta(description="what `series` is cut by"),
     ]
     how_to_read: Annotated[str, Meta(description="a sentence for people")]
     beside: Annotated[
@@ -36,13 +37,18 @@ class SpanBefore(Shape):
     from_: Annotated[Instant, Meta(description="inclusive")] = field(name="from")
     to: Annotated[Instant, Meta(description="exclusive")]
     value: Annotated[Number, Meta(description="in the unit; null: not known")]
+    unexplained_minor: Annotated[
+        int | UnsetType | None, Meta(description="of a report by item: as of the days themselves")
+    ] = UNSET
 
 
 class SeriesEntry(Shape):
-    """One day, one hour of the week, or one bin of stay times."""
+    """One day, one hour of the week, one bin of stay times, or one article or category."""
 
     value: Annotated[Number, Meta(description="in the unit; null: not known")]
-    previous: Annotated[Number | UnsetType, Meta(description="of days: of the earlier one")] = UNSET
+    previous: Annotated[
+        Number | UnsetType, Meta(description="of days: of the earlier one; of items: before")
+    ] = UNSET
     start: Annotated[Instant | UnsetType, Meta(description="of days, inclusive")] = UNSET
     end: Annotated[Instant | UnsetType, Meta(description="of days, exclusive")] = UNSET
     weekday: Annotated[int | UnsetType, Meta(description="of hours: Monday is 1")] = UNSET
@@ -53,6 +59,29 @@ class SeriesEntry(Shape):
     from_minutes: Annotated[int | UnsetType, Meta(description="of bins, inclusive")] = UNSET
     to_minutes: Annotated[
         int | UnsetType | None, Meta(description="of bins, exclusive; null: the last has no end")
+    ] = UNSET
+    item_id: Annotated[
+        str | UnsetType | None, Meta(description="of items: the article; null of the others")
+    ] = UNSET
+    item: Annotated[
+        str | UnsetType | None,
+        Meta(description="of items: as the newest receipt prints it; null of the others"),
+    ] = UNSET
+    category: Annotated[
+        str | UnsetType | None,
+        Meta(description="of items, as the newest receipt has it; null: none is named"),
+    ] = UNSET
+    others: Annotated[
+        int | UnsetType, Meta(description="of items: how many the last entry sums up")
+    ] = UNSET
+    units: Annotated[Number | UnsetType, Meta(description="of items: sold less taken back")] = UNSET
+    receipts: Annotated[
+        Number | UnsetType,
+        Meta(description="of items: receipts that sold it; null of the others, which share some"),
+    ] = UNSET
+    share: Annotated[
+        Number | UnsetType,
+        Meta(description="of items: of the value, as a fraction; null: that is not above 0"),
     ] = UNSET
 
 
@@ -92,7 +121,19 @@ class ReportAnswer(Shape):
     coverage: Annotated[float, Meta(description="share of the days' quarter hours that are known")]
     complete: Complete
     through: Annotated[Instant | None, Meta(description="all that had arrived by then is counted")]
-    series: Annotated[list[SeriesEntry], Meta(description="by time, or by length, ascending")]
+    series: Annotated[
+        list[SeriesEntry],
+        Meta(description="by time or by length, ascending; of items by value, descending"),
+    ]
     beside: Annotated[
         ReportBeside | UnsetType, Meta(description="a metric that says what the value is worth")
+    ] = UNSET
+    unexplained_minor: Annotated[
+        int | UnsetType | None,
+        Meta(
+            description=(
+                "of a report by item: what of the value is on none of the receipts that are read;"
+                " null: the value is not known. Where it is not 0 the answer is not complete"
+            )
+        ),
     ] = UNSET

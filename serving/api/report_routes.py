@@ -16,6 +16,7 @@ from serving.query.grains import Slot
 from serving.query.question import stretches
 from serving.reports.comparison import StoreSpan
 from serving.reports.contract import report_answer
+from serving.reports.items import ItemQuestion
 from serving.reports.likeness import like_span
 from serving.reports.report import ReportEngine
 from tally.errors import BadQuery, UnknownName
@@ -43,8 +44,9 @@ def add_report_routes(app: FastAPI, pages: Pages) -> None:
     ) -> Response:
         shape = _shape(report_id)
         await pages.stores.check([query.store])
+        items = _items(query, shape)
         asked = await asyncio.to_thread(_span, query, pages)
-        return _json(report_answer(await engine.report(shape, asked)))
+        return _json(report_answer(await engine.report(shape, asked, items)))
 
 
 def _span(query: ReportQuery, pages: Pages) -> StoreSpan:
@@ -60,6 +62,17 @@ def _span(query: ReportQuery, pages: Pages) -> StoreSpan:
             "from", "from: the zone has left out the day before; ask from one day earlier on"
         )
     return asked
+
+
+def _items(query: ReportQuery, shape: ReportShape) -> ItemQuestion:
+    """What is asked of the items; raise BadQuery where the report is of none."""
+    if shape.pivot != "item":
+        # Passed over, it would answer another question than was asked.
+        for name, value in (("by", query.by), ("top", query.top)):
+            if value is not None:
+                raise BadQuery(name, f"{name}: {shape.id} is no report by item; leave it out")
+    usual = ItemQuestion()
+    return ItemQuestion(query.by or usual.by, query.top or usual.top)
 
 
 def _refuse_long(span: Slot) -> None:

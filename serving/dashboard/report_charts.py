@@ -6,6 +6,7 @@ from serving.dashboard.charts import (
     BATCH,
     INK,
     LINE,
+    MISSING,
     QUIET,
     Options,
     common,
@@ -14,6 +15,7 @@ from serving.dashboard.charts import (
 )
 from serving.dashboard.report_labels import STATES
 from serving.dashboard.unit_style import UnitStyle
+from serving.reports.items import ItemEntry
 from serving.reports.report import StoreReport
 from serving.reports.series import DayEntry, HourEntry, StayEntry
 
@@ -21,7 +23,10 @@ PIVOTS = {
     "day": "by day",
     "hour_of_week": "by hour of the week",
     "stay_time": "by stay time",
+    "item": "by item",
 }
+# Bars of articles that a panel has room for.
+_SMALL_ITEMS = 6
 
 
 def report_chart(report: StoreReport, style: UnitStyle, is_small: bool) -> Options:
@@ -30,7 +35,10 @@ def report_chart(report: StoreReport, style: UnitStyle, is_small: bool) -> Optio
     days = [one for one in report.series if isinstance(one, DayEntry)]
     hours = [one for one in report.series if isinstance(one, HourEntry)]
     stays = [one for one in report.series if isinstance(one, StayEntry)]
-    if hours:
+    items = [one for one in report.series if isinstance(one, ItemEntry)]
+    if items:
+        options = _by_item([*items[:_SMALL_ITEMS]] if is_small else items, style)
+    elif hours:
         options = _by_hour_of_week(hours, style)
     elif stays:
         options = _by_stay_time(stays, style)
@@ -95,6 +103,37 @@ def _by_stay_time(entries: list[StayEntry], style: UnitStyle) -> Options:
     bins = [stay_text(one) for one in entries]
     bars = _bars("these days", [style.drawn(one.value) for one in entries])
     return {**_framed("minutes", bins, style), "series": [bars]}
+
+
+def item_text(entry: ItemEntry) -> str:
+    """An article by its name, a category by its own, and what is summed up by how many it is."""
+    if entry.others is not None:
+        return f"{entry.others:,} others"
+    name = entry.item if entry.by == "item" else entry.category
+    return name or "(no category)"
+
+
+def _by_item(entries: list[ItemEntry], style: UnitStyle) -> Options:
+    # A name is long and a number short: bars lie, and are read from above.
+    framed = _framed(style.axis, [item_text(one) for one in entries], style)
+    names = {**framed["xAxis"], "inverse": True, "name": ""}
+    names["axisLabel"] = {"color": QUIET, "width": 120, "overflow": "truncate", "interval": 0}
+    amounts = {**framed["yAxis"], **named(style.axis, 30)}
+    values = [
+        {
+            "value": style.drawn(one.value),
+            "label": {"formatter": style.text(one.value)},
+            # The rest is no article: it may be longer than all of them.
+            "itemStyle": {"color": BATCH if one.others is None else MISSING},
+        }
+        for one in entries
+    ]
+    bars = {
+        **_bars("these days", values),
+        "label": {"show": True, "position": "right", "color": INK, "fontSize": 11},
+    }
+    grid = {**framed["grid"], "top": 8, "right": 76}
+    return {**framed, "grid": grid, "xAxis": amounts, "yAxis": names, "series": [bars]}
 
 
 def _by_hour_of_week(entries: list[HourEntry], style: UnitStyle) -> Options:

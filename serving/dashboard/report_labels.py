@@ -5,7 +5,9 @@ from zoneinfo import ZoneInfo
 
 from serving.dashboard.labels import BADGES, NOTHING, signed_text
 from serving.dashboard.period import Period
+from serving.dashboard.unit_style import UnitStyle
 from serving.reports.comparison import ComparedValue, ComparisonState, Withheld
+from serving.reports.report import StoreReport
 
 FigureWord = ComparisonState
 # A sign beside the word, so that neither hangs on a colour.
@@ -86,8 +88,22 @@ def through_text(found: ComparedValue, zone: ZoneInfo) -> str:
     return f"{found.through.astimezone(zone):%-d %b %Y %H:%M} ({zone.key})"
 
 
+def unexplained_text(found: StoreReport, style: UnitStyle) -> str:
+    """What of the value is on none of the receipts that were read; empty where nothing is."""
+    left = found.unexplained
+    if left is None or not left.now:
+        return ""
+    # Less than nothing: receipts that the value does not have, or no more.
+    amount = f"{style.text(abs(left.now))} {style.word}"
+    if left.now > 0:
+        return f"{amount} of the value are on no stored receipt, so in no item."
+    return f"The items have {amount} more than the value."
+
+
 def quality_text(found: ComparedValue) -> str:
     """What the state means, in a sentence."""
+    if not found.is_explained and found.known == found.windows:
+        return "The value has an answer, and the stored receipts do not add up to it."
     match found.state:
         case "unknown":
             return "No quarter hour of these days has an answer yet."

@@ -11,7 +11,7 @@ from typing import Any
 from serving.dashboard.charts import WEEKDAY_NAMES
 from serving.dashboard.labels import NOTHING
 from serving.dashboard.period import Period
-from serving.dashboard.report_charts import stay_text
+from serving.dashboard.report_charts import item_text, stay_text
 from serving.dashboard.report_labels import (
     STATES,
     FigureWord,
@@ -23,6 +23,7 @@ from serving.dashboard.unit_style import UnitStyle
 from serving.query.formulas import MetricValue
 from serving.query.instants import format_instant
 from serving.reports.comparison import ComparedValue, Withheld
+from serving.reports.items import ItemEntry
 from serving.reports.report import StoreReport, ValueBeside
 from serving.reports.series import DayEntry, HourEntry, StayEntry
 
@@ -86,6 +87,8 @@ def attributes(values: Mapping[str, Any]) -> str:
 
 def series_table(report: StoreReport, style: UnitStyle) -> str:
     """The series as rows, or as hours by weekdays: head and body of a table."""
+    if report.shape.pivot == "item":
+        return _items_table(report, style)
     first = report.series[0]
     if isinstance(first, HourEntry):
         return _hours_table(report, style)
@@ -118,6 +121,29 @@ def _stays_table(report: StoreReport, style: UnitStyle) -> str:
     ]
     head = _head(["Stay", escape(style.word.capitalize())])
     return f"{head}<tbody>{''.join(rows)}</tbody>"
+
+
+def _items_table(report: StoreReport, style: UnitStyle) -> str:
+    before = f"{(report.asked.span.end - report.asked.span.start).days} days before"
+    unit = escape(style.word)
+    head = _head(["Item", f"These days, {unit}", f"{before}, {unit}", "Share", "Units", "Receipts"])
+    share, count = UnitStyle("fraction", ""), UnitStyle("units", "")
+    rows = [
+        f"<tr><th scope='row'>{_item(one)}</th>{_number(one.value, style)}"
+        f"{_number(one.previous, style, 'previous')}{_number(one.share, share, 'share')}"
+        f"{_number(one.units, count, 'units')}{_number(one.receipts, count, 'receipts')}</tr>"
+        for one in report.series
+        if isinstance(one, ItemEntry)
+    ]
+    return f"{head}<tbody>{''.join(rows)}</tbody>"
+
+
+def _item(entry: ItemEntry) -> str:
+    name = item_text(entry)
+    # Its id where the name is another, and what it is one of.
+    below = [one for one in (entry.item_id, entry.category) if one and one != name]
+    more = f"<span class='t-change'>{escape(' · '.join(below))}</span>" if below else ""
+    return f"<span class='t-item'>{escape(name)}{more}</span>"
 
 
 def _hours_table(report: StoreReport, style: UnitStyle) -> str:

@@ -11,13 +11,16 @@ from serving.dashboard.addresses import answer_address, report_address
 from serving.dashboard.frame import Frame, chart, html, keep_current, show_frame
 from serving.dashboard.period import Period
 from serving.dashboard.report_charts import PIVOTS, describe_chart, has_chart, report_chart
-from serving.dashboard.report_labels import quality_text, state_of, through_text
+from serving.dashboard.report_labels import quality_text, state_of, through_text, unexplained_text
 from serving.dashboard.report_markup import beside_value, figure, series_table, state_chip
 from serving.dashboard.source import FigureSource, StoreChoice
 from serving.dashboard.store_page import REPORTS_REFRESH_SECONDS, style_of
 from serving.query.instants import format_instant
 from serving.reports.comparison import Withheld
 from serving.reports.report import StoreReport
+
+# Bars of articles that a chart of the usual height has room for.
+MANY_ITEMS = 10
 
 
 async def show_report(
@@ -62,7 +65,10 @@ def _show(
             f"<p class='t-read'>{escape(shape.how_to_read)}</p>"
         )
         if isinstance(found, StoreReport) and has_chart(found):
-            chart(report_chart(found, style, is_small=False), describe_chart(found))
+            # Bars that lie below each other need the height of their names.
+            is_tall = shape.pivot == "item" and len(found.series) > MANY_ITEMS
+            size = "t-tall" if is_tall else ""
+            chart(report_chart(found, style, is_small=False), describe_chart(found), size)
     with ui.element("section").classes("t-panel").props('aria-label="What it stands on"'):
         html(_facts(found, shape, chosen, period))
     if isinstance(found, StoreReport):
@@ -89,6 +95,8 @@ def _facts(
                 f"<span data-through='{through}'>{escape(through_text(compared, zone))}</span>"
             ),
         }
+        if left := unexplained_text(found, style_of(found, chosen)):
+            facts["In no item"] = escape(left)
         if found.beside is not None:
             facts[escape(found.beside.name)] = beside_value(found.beside)
     facts["The same numbers by HTTP"] = f"<a href='{address}'><code>{address}</code></a>"

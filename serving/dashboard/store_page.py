@@ -14,7 +14,7 @@ from serving.dashboard.frame import Frame, chart, html, keep_current, show_frame
 from serving.dashboard.inside import PersonsInside, inside_chart, known_text, residue_text
 from serving.dashboard.period import Period
 from serving.dashboard.report_charts import describe_chart, has_chart, report_chart
-from serving.dashboard.report_labels import state_of
+from serving.dashboard.report_labels import state_of, unexplained_text
 from serving.dashboard.report_markup import beside_value, figure, state_chip
 from serving.dashboard.source import FigureSource, StoreChoice
 from serving.dashboard.unit_style import UnitStyle
@@ -132,6 +132,8 @@ def _show_report(
     if isinstance(found, StoreReport) and found.beside is not None:
         name = escape(found.beside.name)
         html(f"<p class='t-known'>{name}: {beside_value(found.beside)}</p>")
+    if isinstance(found, StoreReport) and (left := unexplained_text(found, style)):
+        html(f"<p class='t-known'>{escape(left)}</p>")
     html(
         f"<p class='t-read'>{escape(shape.how_to_read)}</p><a class='t-more' href='{address}'>"
         f"Table and details<span class='t-unseen'> of {escape(shape.title)}</span></a>"

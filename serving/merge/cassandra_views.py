@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from runtime.chunks import chunks
 from runtime.sources import FAMILIES
 from serving.merge import statements
+from serving.merge.cassandra_receipts import CassandraReceipts
 from serving.merge.connection import Connection, CqlRow
 from serving.merge.offload import computed
 from serving.merge.views import (
@@ -46,8 +47,8 @@ class CassandraViews:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
         self._connection = Connection(settings)
+        self.receipts = CassandraReceipts(self._connection)
 
     async def published(self, family: Family, days: Sequence[date]) -> dict[date, Generation]:
         """By UTC day, from one SELECT of one partition, SERIAL.
@@ -59,8 +60,7 @@ class CassandraViews:
         rows = await self._connection.rows(
             statements.PUBLISHED, (family.name, min(days), max(days)), is_serial=True
         )
-        # The span may hold days that nobody asked for; a SELECT for each would be as many moments.
-        asked = set(days)
+        asked = set(days)  # the span may hold others; a SELECT for each would be as many moments
         found = [generation_of(row) for row in rows]
         return {one.day: one for one in found if one.day in asked}
 

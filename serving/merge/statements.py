@@ -41,6 +41,17 @@ AXIS_VALUES = (
     " PER PARTITION LIMIT ? ALLOW FILTERING"
 )
 
+# A partition is a UTC day of one store. Of the span that was asked for, not of the whole day: days
+# of a store begin at its own midnight.
+_OF_DAY = "FROM raw_pos_transaction_byday WHERE year_day = ? AND operation_id = ?"
+_HEAD = "event_id, source_offset, happened_at"
+RECEIPT_HEADS = f"SELECT {_HEAD} {_OF_DAY} AND happened_at >= ? AND happened_at < ? LIMIT ?"
+RECEIPT_VOIDS = f"SELECT {_HEAD} {_OF_DAY} AND kind = 'void' LIMIT ? ALLOW FILTERING"
+RECEIPTS = (
+    f"SELECT event_id, source_offset, kind, currency, transactions {_OF_DAY}"
+    " AND happened_at >= ? AND happened_at <= ?"
+)
+
 
 def speed_statement(family: Family) -> str:
     """Speed rows of one store on some days: key, events, parts, then epoch."""
@@ -83,6 +94,7 @@ def of_every_other_table() -> Iterator[tuple[str, tuple[object, ...]]]:
     yield LATE, (nobody, datetime.now(UTC), 1)
     yield STORE_ACTIVITY, (nobody, nobody)
     yield AXIS_VALUES, (nobody, nobody, [nobody], day, day, 1)
+    yield RECEIPT_VOIDS, (nobody, nobody, 1)
     for family in FAMILIES.values():
         yield speed_statement(family), (nobody, [day])
         yield batch_statement(family), (nobody, [day], 0)

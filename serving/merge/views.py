@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import NamedTuple, Protocol, TypeAlias
 
+from serving.merge.receipts import ReceiptReader
 from tally.algebra.merge import Axes
 from tally.algebra.parts import Value
 from tally.families import Family
@@ -78,6 +79,11 @@ class ViewReader(Protocol):
 
     Every method raises ViewsUnreachable rather than answer in part.
     """
+
+    @property
+    def receipts(self) -> ReceiptReader:
+        """The receipts that the views' numbers are of."""
+        ...
 
     async def published(self, family: Family, days: Sequence[date]) -> dict[date, Generation]:
         """By UTC day the generation that serves it now, in one linearizable read.

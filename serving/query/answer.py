@@ -35,6 +35,7 @@ from serving.query.dimensions import (
     values_each,
 )
 from serving.query.instants import format_instant
+from serving.query.items import ItemReader
 from serving.query.levels import level_cells
 from serving.query.quality import caveats, gap_shown, quality_of, through_of_all
 from serving.query.question import MOST_ENTRIES, StoreSlots, days_of
@@ -100,6 +101,7 @@ class QueryEngine:
     def __init__(self, views: ViewReader, registry: StoreRegistry, settings: Settings) -> None:
         self._views, self._registry, self._settings = views, registry, settings
         self.coverage = CoverageRule.of(settings)
+        self.items = ItemReader(views)
 
     async def answer(self, asked: Query) -> tuple[dict[str, Any], Generations]:
         """The answer with `series`, and for the page after it the generation seen by family.

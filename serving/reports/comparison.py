@@ -1,6 +1,6 @@
 """A metric over some days of one store beside earlier ones, and what both are worth."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, time
 from math import floor
@@ -90,6 +90,8 @@ class ComparedValue:
     complete: bool
     through: datetime | None
     watch: Watch = field(default_factory=Watch)
+    # Whether what the series is made of adds up to the value: views and receipts are two tables.
+    is_explained: bool = True
 
     @property
     def coverage(self) -> float:
@@ -106,7 +108,7 @@ class ComparedValue:
         # Of these days alone: what may change before them changes the change, and not the value.
         if self.known == 0:
             return "unknown"
-        if self.known < self.windows:
+        if self.known < self.windows or not self.is_explained:
             return "partial"
         if not self.watch.is_enough:
             return "withheld" if self.watch.is_withheld else "estimated"
@@ -162,10 +164,15 @@ def _currency(metric: Metric, answers: Sequence[StoreAnswer]) -> str | None:
         return None
     found = [cell for one in answers for cell in one.found]
     seen = cells.values_seen(found, metric.families, CURRENCY)
-    if len(seen) > 1:
+    refuse_several(seen, metric.entry.id)
+    return next(iter(seen), None)
+
+
+def refuse_several(currencies: Collection[str], metric_id: str) -> None:
+    """Raise BadQuery for money of several currencies."""
+    if len(currencies) > 1:
         raise BadQuery(
             "store",
-            f"store: it takes {', '.join(sorted(seen))}, which do not add up;"
-            f" ask /v1/metrics/{metric.entry.id} with by=currency",
+            f"store: it takes {', '.join(sorted(currencies))}, which do not add up;"
+            f" ask /v1/metrics/{metric_id} with by=currency",
         )
-    return next(iter(seen), None)

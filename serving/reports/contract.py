@@ -1,11 +1,12 @@
 """A report as its contract has it: fields by name, instants as text in the store's zone."""
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from serving.query.grains import Slot
 from serving.query.instants import format_instant
+from serving.reports.items import ItemEntry
 from serving.reports.report import StoreReport, ValueBeside
 from serving.reports.series import DayEntry, HourEntry, PivotEntry
 
@@ -24,14 +25,26 @@ def report_answer(report: StoreReport) -> dict[str, Any]:
         "value": found.value,
         "unit": found.unit,
         "currency": found.currency,
-        "previous": {**_told(asked.before, asked.zone), "value": found.previous},
+        "previous": {
+            **_told(asked.before, asked.zone),
+            "value": found.previous,
+            **_unexplained(report, "before"),
+        },
         "change_percent": found.change_percent,
         "coverage": found.coverage,
         "complete": found.complete,
         "through": format_instant(found.through, asked.zone) if found.through else None,
         "series": [_entry(one, asked.zone) for one in report.series],
         **_beside(report.beside),
+        **_unexplained(report, "now"),
     }
+
+
+def _unexplained(report: StoreReport, name: Literal["now", "before"]) -> dict[str, Any]:
+    """Nothing of a report that is all of one table."""
+    if report.unexplained is None:
+        return {}
+    return {"unexplained_minor": getattr(report.unexplained, name)}
 
 
 def _beside(found: ValueBeside | None) -> dict[str, Any]:
@@ -55,10 +68,27 @@ def _entry(entry: PivotEntry, zone: ZoneInfo) -> dict[str, Any]:
                 "value": entry.value,
                 "complete": entry.complete,
             }
+        case ItemEntry():
+            return _item(entry)
     return {
         "from_minutes": entry.from_minutes,
         "to_minutes": entry.to_minutes,
         "value": entry.value,
+    }
+
+
+def _item(entry: ItemEntry) -> dict[str, Any]:
+    named = {"item_id": entry.item_id, "item": entry.item} if entry.by == "item" else {}
+    others = {} if entry.others is None else {"others": entry.others}
+    return {
+        **named,
+        "category": entry.category,
+        **others,
+        "value": entry.value,
+        "units": entry.units,
+        "receipts": entry.receipts,
+        "share": entry.share,
+        "previous": entry.previous,
     }
 
 

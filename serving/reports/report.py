@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from schemas.report import ReportShape
 from serving.merge.offload import computed
@@ -12,6 +12,7 @@ from serving.query.catalogue import Metric
 from serving.query.catalogue import metric as metric_of
 from serving.query.formulas import MetricValue
 from serving.reports.comparison import Answers, ComparedValue, StoreSpan, Withheld, comparison
+from serving.reports.items import ItemQuestion, Unexplained, entries_of
 from serving.reports.series import GRAINS, PivotEntry, series_of
 from tally.errors import BadQuery
 from tally.families import Family
@@ -39,6 +40,8 @@ class StoreReport:
     comparison: ComparedValue
     series: tuple[PivotEntry, ...]
     beside: ValueBeside | None = None
+    # Of a report by article alone.
+    unexplained: Unexplained | None = None
 
 
 class ReportEngine:
@@ -47,9 +50,11 @@ class ReportEngine:
     def __init__(self, answers: QueryEngine) -> None:
         self._answers = answers
 
-    async def report(self, shape: ReportShape, asked: StoreSpan) -> StoreReport:
-        """The report of a shape. Raises BadQuery, ViewsUnreachable."""
-        return await self._report(shape, asked, {})
+    async def report(
+        self, shape: ReportShape, asked: StoreSpan, items: ItemQuestion = ItemQuestion()
+    ) -> StoreReport:
+        """The report of a shape; `items`: of one by article. Raises BadQuery, ViewsUnreachable."""
+        return await self._report(shape, asked, {}, items)
 
     async def reports(
         self, shapes: Sequence[ReportShape], asked: StoreSpan
@@ -87,7 +92,11 @@ class ReportEngine:
         return list(zip(found[::2], found[1::2], strict=True))
 
     async def _report(
-        self, shape: ReportShape, asked: StoreSpan, answered: dict[_ReadingKey, Answers]
+        self,
+        shape: ReportShape,
+        asked: StoreSpan,
+        answered: dict[_ReadingKey, Answers],
+        items: ItemQuestion = ItemQuestion(),
     ) -> StoreReport:
         metric = metric_of(shape.metric)
         reading = (metric.families, GRAINS[shape.pivot])
@@ -98,7 +107,26 @@ class ReportEngine:
             now, before = await self._answers.read(Query(metric, slots, (), None))
             answered[reading] = (now, before)
         size = sum(len(one.found) for one in answered[reading])
-        return await computed(size, _made, shape, asked, answered[reading])
+        if shape.pivot != "item":
+            return await computed(size, _made, shape, asked, answered[reading])
+        # First what may refuse the question: receipts are much more to read.
+        compared = await computed(size, comparison, metric, answered[reading])
+        return await self._by_item(shape, asked, compared, items)
+
+    async def _by_item(
+        self, shape: ReportShape, asked: StoreSpan, compared: ComparedValue, items: ItemQuestion
+    ) -> StoreReport:
+        spans = (asked.span, asked.before)
+        now, before = await self._answers.items.sums(asked.store_id, spans, items.by)
+        size = len(now.parts) + len(before.parts)
+        entries, unexplained = await computed(size, entries_of, items, (now, before), compared)
+        is_explained = unexplained.now == 0
+        told = replace(
+            compared,
+            complete=compared.complete and is_explained and unexplained.before == 0,
+            is_explained=is_explained,
+        )
+        return StoreReport(shape, asked, told, entries, unexplained=unexplained)
 
 
 def _made(shape: ReportShape, asked: StoreSpan, answers: Answers) -> StoreReport:

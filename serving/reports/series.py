@@ -1,4 +1,7 @@
-"""The series of a report: its metric by day, by hour of the week, or by how long visits lasted."""
+"""The series of a report: its metric by day, by hour of the week, or by how long visits lasted.
+
+What was sold by article is in serving/reports/items.py: no view holds it.
+"""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -12,9 +15,15 @@ from serving.query.catalogue import Metric
 from serving.query.formulas import MetricValue
 from serving.query.grains import Slot
 from serving.reports.comparison import Answers
+from serving.reports.items import ItemEntry
 from tally.algebra.parts import Histogram
 
-GRAINS: dict[Pivot, str] = {"day": "1d", "hour_of_week": "1h", "stay_time": "1d"}
+GRAINS: dict[Pivot, str] = {
+    "day": "1d",
+    "hour_of_week": "1h",
+    "stay_time": "1d",
+    "item": "1d",
+}
 # Upper ends of the bins of stay times in minutes, exclusive; the last has none. Each is the lower
 # end of a bucket of the histogram, or visits of one bucket would lie in two bins.
 STAY_BINS = (5, 10, 15, 20, 30, 40, 60, 80, 120, 240)
@@ -53,7 +62,7 @@ class StayEntry:
     value: MetricValue
 
 
-PivotEntry = DayEntry | HourEntry | StayEntry
+PivotEntry = DayEntry | HourEntry | StayEntry | ItemEntry
 
 
 def series_of(

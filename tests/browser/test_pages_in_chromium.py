@@ -28,7 +28,7 @@ PAGES = (
     # One of each kind of series.
     *(
         f"/report/{report}?store=367&{ASKED}"
-        for report in ("sales", "outside_traffic_intensity", "visits_by_stay_time")
+        for report in ("sales", "outside_traffic_intensity", "visits_by_stay_time", "items")
     ),
 )
 READY = retry(

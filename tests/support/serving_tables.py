@@ -35,6 +35,9 @@ def insert_world(session: Session, world: World) -> None:
             "master_progress",
             {"family": family.name, "day": day, "partition": partition, "until": until},
         )
+    # The last write of a key stands here; what writes receipts sees to it that it is the first.
+    for raw in sorted(world.receipts, key=lambda one: -one.stored.offset):
+        _insert(session, "raw_pos_transaction_byday", raw.row)
     _insert_speed(session, world)
     _insert_state(session, world)
 

@@ -24,6 +24,7 @@ from tally.errors import ViewsUnreachable
 from tally.families import Family
 from tally.generation import Covering, Generation
 from tally.identity import digest_text, sensor_key
+from tests.support.raw_receipts import MemoryReceipts, Raw
 
 WIFI = FAMILIES["wifi"]
 PARTITIONS = 4
@@ -58,6 +59,7 @@ class World:
     # Store, day, generation, since.
     running: list[tuple[Family, str, date, int, datetime]] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
+    receipts: list[Raw] = field(default_factory=list)
     # None: it never said; the default is a master that keeps up.
     master_current: datetime | None = field(default_factory=lambda: datetime.now(UTC))
 
@@ -164,6 +166,7 @@ class MemoryViews:
 
     def __init__(self, world: World) -> None:
         self.world, self.is_down = world, False
+        self.receipts = MemoryReceipts(world.receipts, self.check)
 
     async def published(self, family: Family, days: Sequence[date]) -> dict[date, Generation]:
         return {day: found[-1] for day, found in (await self.history(family, days)).items()}

@@ -17,13 +17,14 @@ from ingest.sources.sales.lines import (
     standing_of,
 )
 from ingest.sources.sales.record import CanonicalReceipt, Line, VoidedReceipt
-from ingest.sources.sales.rules import KINDS, LineFacts, ReceiptKind, added, left_out_by, taken_back
+from ingest.sources.sales.rules import added, left_out_by, taken_back
 from ingest.sources.sales.voids import voided
 from tally.algebra.parts import MOST_PART
 from tally.errors import RejectedEvent
 from tally.events import SCHEMA_VERSION
 from tally.identity import event_id, fingerprint, reversal_id
 from tally.instants import instant_text
+from tally.receipt_rules import KINDS, LineFacts, ReceiptKind
 
 _REQUIRED = (
     "happened_at",

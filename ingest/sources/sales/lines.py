@@ -10,9 +10,10 @@ import msgspec
 from ingest.contract import fields as read
 from ingest.contract.wire import JsonObject
 from ingest.sources.sales.record import Line
-from ingest.sources.sales.rules import LINE_TYPES, STATUSES, LineType, ReceiptStatus
+from ingest.sources.sales.rules import STATUSES, ReceiptStatus
 from tally.errors import RejectedEvent
 from tally.money import minor_units
+from tally.receipt_rules import LINE_TYPES, LineType
 from tally.redact import is_sensitive, redacted_value
 
 MAX_LINES = 1000

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from ingest.sources.sales.rules import LineType
 from tally.events import CanonicalEvent
+from tally.receipt_rules import LineType
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -12,6 +12,7 @@ from runtime.sources import SALES
 from serving.merge.cassandra_views import STORES_AT_ONCE, CassandraViews
 from serving.merge.views import Finding, Gap, GenerationSpan, ViewReader
 from tally.settings import Settings
+from tests.support.raw_receipts import line, raw
 from tests.support.serving_tables import insert_world
 from tests.support.serving_world import MemoryViews, World, at, flip, sale
 
@@ -54,7 +55,17 @@ WORLD = World(
         )
     ],
     master_current=at("2026-11-22T03:00:01"),
+    receipts=[
+        # Of one key and another payload, the first by offset; the table holds no other.
+        raw("367", "2026-11-21T10:00:01.500", 1, line("Milk", 5), offset=7),
+        raw("367", "2026-11-21T10:00:01.500", 1, line("Milk", 9), offset=8),
+        raw("367", "2026-11-21T11:00:00", 2, line("<b>&'", 6), line("Bag", 10**12)),
+        raw("367", "2026-11-21T12:00:00", 3, voids=2),
+        raw("367", "2026-11-22T00:00:00", 4, *[line("Milk", 1)] * 1_000, currency="EUR"),
+        raw("406", "2026-11-21T10:00:00", 1, line("Milk", 5)),
+    ],
 )
+SPAN = (at("2026-11-21T10:00"), at("2026-11-21T12:00"))
 READS: list[Callable[[ViewReader], Awaitable[object]]] = [
     lambda views: views.published(SALES, [DAY, OTHER]),
     lambda views: views.coverings(SALES, [DAY, OTHER]),
@@ -79,7 +90,22 @@ READS: list[Callable[[ViewReader], Awaitable[object]]] = [
     lambda views: currencies(views, (DAY, OTHER), []),
     lambda views: views.axis_values(SALES, "currency", {"367": (DAY, DAY), "406": (OTHER, DAY)}, 9),
     lambda views: views.axis_values(SALES, "queue", {"367": (DAY, OTHER)}, 9),
+    # Half-open, then at most so many, then whole receipts between instants that both count.
+    lambda views: views.receipts.heads("367", DAY, SPAN, 9),
+    lambda views: views.receipts.heads("367", OTHER, SPAN, 9),
+    lambda views: views.receipts.heads("nobody", DAY, SPAN, 9),
+    lambda views: number_of(views.receipts.heads("367", DAY, SPAN, 1)),
+    lambda views: views.receipts.voids("367", DAY, 9),
+    lambda views: views.receipts.voids("367", OTHER, 9),
+    lambda views: views.receipts.receipts("367", SPAN[0], at("2026-11-21T11:00")),
+    lambda views: views.receipts.receipts("367", SPAN[1], SPAN[1]),
+    lambda views: views.receipts.receipts("367", at("2026-11-22T00:00"), at("2026-11-22T01:00")),
 ]
+
+
+async def number_of(asked: Awaitable[Sequence[object]]) -> int:
+    """Which of them are read first is no promise."""
+    return len(await asked)
 
 
 def currencies(

@@ -13,6 +13,7 @@ from tests.unit.architecture.sources import parsed, python_files
 # Who may name one, and why.
 MAY = {
     "runtime/sources.py": "the names of the two for what is about receipts alone, and for tests",
+    "runtime/receipt_lines.py": "lines of receipts, by the rules of their source",
     "speed_layer/receipts.py": "the table of raw receipts holds receipts",
     "speed_layer/receipts_job.py": "the table of raw receipts holds receipts",
     "speed_layer/job.py": "an example in a help text, and in an error",

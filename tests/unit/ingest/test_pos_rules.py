@@ -9,8 +9,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.sources.sales.rules import KINDS, LINE_TYPES, STATUSES, RuleTable, rules
+from ingest.sources.sales.rules import STATUSES, RuleTable, rules
 from schemas.source import BadSource, read_yaml
+from tally.identity import REVERSAL
+from tally.receipt_rules import KINDS, LINE_TYPES, is_left_out
 from tests.support import pos_oracle
 from tests.unit.ingest.messages import parts, pos, receipt
 
@@ -79,6 +81,16 @@ def test_net_of_a_sale_is_the_total_of_its_lines_that_are_neither_void_nor_besid
     articles = (line for line in made.lines if line.line_type == "item" and not line.cancelled)
     net = made.gross_minor - made.discounts_minor - made.returns_minor - made.voids_minor
     assert net == sum(line.total_minor for line in articles)
+
+
+@given(messages)
+def test_identity_of_a_receipt_tells_whether_a_rule_leaves_it_out(message: dict[str, Any]) -> None:
+    # Colons within ids are no more of them.
+    made = receipt({**message, "operation_id": "a:b", "transaction_id": "1:2"})
+
+    takes_back = made.event_id.startswith(REVERSAL)
+    assert is_left_out(made.event_id.removeprefix(REVERSAL)) == (made.rule is not None)
+    assert takes_back == (made.rule is None and made.kind == "void" and made.voids is not None)
 
 
 def test_every_word_that_a_till_may_say_is_one_of_some_rule_or_plain() -> None:

@@ -9,12 +9,20 @@ from schemas import loader
 from serving.dashboard import report_charts, report_labels, unit_style
 from serving.dashboard.addresses import answer_address, overview_address, report_address
 from serving.dashboard.period import Period
-from serving.dashboard.report_charts import describe_chart, report_chart
-from serving.dashboard.report_labels import comparison_text, known_text, through_text
+from serving.dashboard.report_charts import describe_chart, item_text, report_chart
+from serving.dashboard.report_labels import (
+    comparison_text,
+    known_text,
+    quality_text,
+    through_text,
+    unexplained_text,
+)
 from serving.dashboard.unit_style import UnitStyle
 from serving.query.formulas import MetricValue
 from serving.query.grains import Slot
+from serving.query.items import ItemAxis
 from serving.reports.comparison import ComparedValue, StoreSpan
+from serving.reports.items import ItemEntry, Unexplained
 from serving.reports.report import StoreReport
 from serving.reports.series import DayEntry, HourEntry, PivotEntry, StayEntry
 from tests.support.serving_world import at
@@ -140,6 +148,69 @@ def test_stays_are_bars_by_bin() -> None:
     assert describe_chart(found) == (
         "Visits by stay time: chart by stay time, 2 of 2 values known, complete"
     )
+
+
+MILK = ItemEntry("item", "4001", "Milk", "Dairy", 1200, 3, 2, 0.8, 900)
+OTHERS = ItemEntry("item", None, None, None, 300, 7, None, 0.2, 100, 12)
+
+
+def test_articles_are_bars_that_lie_below_each_other() -> None:
+    found = report("items", MILK, OTHERS)
+
+    options = report_chart(found, UnitStyle("minor", "EUR"), is_small=False)
+
+    (bars,) = options["series"]
+    assert (options["yAxis"]["data"], options["yAxis"]["inverse"]) == (["Milk", "12 others"], True)
+    assert [one["value"] for one in bars["data"]] == [12.0, 3.0]
+    assert [one["label"]["formatter"] for one in bars["data"]] == ["12.00", "3.00"]
+    colours = {one["itemStyle"]["color"] for one in bars["data"]}
+    assert len(colours) == 2, "the others are no article"
+
+
+def test_a_panel_has_bars_of_the_first_articles_alone() -> None:
+    options = report_chart(report("items", *[MILK] * 20), UnitStyle("minor", "EUR"), is_small=True)
+
+    assert len(options["series"][0]["data"]) == len(options["yAxis"]["data"]) == 6
+
+
+@pytest.mark.parametrize(
+    ("by", "item", "category", "text"),
+    [
+        ("item", "Milk", "Dairy", "Milk"),
+        ("category", None, "Dairy", "Dairy"),
+        ("category", None, None, "(no category)"),
+    ],
+)
+def test_an_entry_is_called_by_what_it_is_of(
+    by: ItemAxis, item: str | None, category: str | None, text: str
+) -> None:
+    assert item_text(ItemEntry(by, None, item, category, 1, 1, 1, None, 0)) == text
+
+
+@pytest.mark.parametrize(
+    ("left", "text"),
+    [
+        (None, ""),
+        (Unexplained(0, 5), ""),
+        (Unexplained(None, None), ""),
+        (
+            Unexplained(1999, 0),
+            "19.99 EUR of the value are on no stored receipt, so in no item.",
+        ),
+        (Unexplained(-100, 0), "The items have 1.00 EUR more than the value."),
+    ],
+)
+def test_what_no_article_has_is_said(left: Unexplained | None, text: str) -> None:
+    found = replace(report("items", MILK), unexplained=left)
+
+    assert unexplained_text(found, UnitStyle("minor", "EUR")) == text
+
+
+def test_a_value_that_its_receipts_do_not_explain_is_partial_and_says_why() -> None:
+    found = replace(KNOWN, is_explained=False)
+
+    assert found.state == "partial"
+    assert "receipts do not add up" in quality_text(found)
 
 
 def test_addresses_name_store_and_period_whatever_their_letters() -> None:

@@ -129,6 +129,38 @@ def test_a_day_of_which_a_part_is_known_is_marked(get: Get) -> None:
     assert ["some are missing" in page for page in pages] == [False, True]
 
 
+def test_name_of_an_article_is_text(get: Get) -> None:
+    page = get("/report/items", store="367", days=DAYS, until=COMPLETE)
+
+    assert texts(page, "b") == []
+    assert "<b>Brie</b> & 'Co'" in texts(page, "span")
+
+
+def test_receipts_that_are_gone_are_said_on_panel_and_page(get: Get, views: MemoryViews) -> None:
+    asked = {"store": "367", "days": DAYS, "until": COMPLETE}
+    kept = [*views.world.receipts]
+    views.world.receipts[:] = [one for one in kept if one.happened_at.day != 17]
+    pages = [get(path, **asked) for path in ("/", "/report/items")]
+    views.world.receipts[:] = kept
+
+    told = "79.96 USD of the value are on no stored receipt, so in no item."
+    assert [told in page.text for page in pages] == [True, True]
+    assert {panels(page)["items"]["data-state"] for page in pages} == {"partial"}
+    assert panels(pages[0])["sales"]["data-state"] == "complete"
+
+
+def test_a_store_whose_receipts_are_all_gone_has_a_value_and_no_article(
+    get: Get, views: MemoryViews
+) -> None:
+    kept = [*views.world.receipts]
+    views.world.receipts.clear()
+    page = get("/report/items", store="367", days=DAYS, until=COMPLETE)
+    views.world.receipts[:] = kept
+
+    assert machine(panels(page)["items"])["value"] == 63968
+    assert texts(page, "td") == []
+
+
 def numbers_of(cell: dict[str, str]) -> list[Any]:
     return [*machine(cell).values()] if cell["class"] == "t-num" else []
 
@@ -159,7 +191,9 @@ def test_unknown_report_is_404_and_names_those_that_there_are(get: Get) -> None:
     addresses = [one["href"] for one in with_attribute(page, "href")]
     assert page.status_code == 404
     assert "There is no report weather" in texts(page, "h2")
-    assert [get(one).status_code for one in addresses if one.startswith("/report/")] == [200] * 8
+    assert [get(one).status_code for one in addresses if one.startswith("/report/")] == [200] * len(
+        REPORTS
+    )
 
 
 @pytest.mark.parametrize("path", ["/", "/report/sales"])

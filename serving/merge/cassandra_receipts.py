@@ -1,0 +1,44 @@
+"""The raw receipts read from Cassandra, with LOCAL_QUORUM."""
+
+from collections.abc import Iterable
+from datetime import UTC, date, datetime
+
+from serving.merge import statements
+from serving.merge.connection import Connection, CqlRow
+from serving.merge.offload import computed
+from serving.merge.receipts import ReceiptHead, StoredReceipt
+from tally.generation import utc
+
+
+class CassandraReceipts:
+    """A ReceiptReader over the connection of the views."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def heads(
+        self, store_id: str, day: date, span: tuple[datetime, datetime], most: int
+    ) -> list[ReceiptHead]:
+        """A slice of one partition, without the lines."""
+        values = (day.isoformat(), store_id, *span, most)
+        rows = await self._connection.rows(statements.RECEIPT_HEADS, values)
+        return await computed(len(rows), _heads, rows)
+
+    async def voids(self, store_id: str, day: date, most: int) -> list[ReceiptHead]:
+        """Of one partition; the others are passed on the node."""
+        values = (day.isoformat(), store_id, most)
+        rows = await self._connection.rows(statements.RECEIPT_VOIDS, values)
+        return await computed(len(rows), _heads, rows)
+
+    async def receipts(self, store_id: str, first: datetime, last: datetime) -> list[StoredReceipt]:
+        """A slice of one partition."""
+        day = first.astimezone(UTC).date().isoformat()
+        values = (day, store_id, first, last)
+        rows = await self._connection.rows(statements.RECEIPTS, values)
+        found = map(StoredReceipt._make, rows)
+        # A list without lines may come as null.
+        return [one._replace(lines=one.lines or []) for one in found]
+
+
+def _heads(rows: Iterable[CqlRow]) -> list[ReceiptHead]:
+    return [ReceiptHead(event_id, offset, utc(closed)) for event_id, offset, closed in rows]

@@ -1,0 +1,230 @@
+"""What was sold of each article, or category: the lines of the stored receipts, added up.
+
+Views hold no articles, so receipts are read, and added up by the rules by which each of them has
+been: nothing here can come to another sum than the receipts have.
+"""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from itertools import groupby
+from typing import Literal, NamedTuple, TypeAlias
+
+from runtime.chunks import chunks
+from runtime.receipt_lines import adding_rules, readable_lines
+from serving.merge.offload import computed
+from serving.merge.receipts import ReceiptHead, StoredReceipt
+from serving.merge.views import ViewReader
+from serving.query.catalogue import metric
+from serving.query.formulas import MetricValue, WeightedSum
+from serving.query.grains import Slot
+from tally.errors import BadQuery
+from tally.identity import REVERSAL
+from tally.receipt_rules import LineFacts, is_left_out
+from tally.windows import utc_days
+
+ItemAxis: TypeAlias = Literal["item", "category"]
+# The id of an article, or a category; None of lines that name none.
+ItemKey: TypeAlias = str | None
+# What one question may read: ten seconds of a core, at 5 µs a line (measured).
+MOST_RECEIPTS, MOST_LINES = 200_000, 2_000_000
+# Days of which one query each is on its way at once, and pieces of receipts: no question takes all
+# that the connection can have on its way.
+DAYS_AT_ONCE, PIECES_AT_ONCE = 16, 4
+# Receipts of a piece: of a thousand lines each they are still some megabytes.
+PIECE = 200
+# How long after its days a void is looked for that takes back a receipt of theirs.
+VOID_DAYS = 31
+REVENUE, UNITS, RECEIPTS = "revenue", "units", "transactions"
+
+
+class Named(NamedTuple):
+    """How an article is called, and in which category, by the newest receipt that has it."""
+
+    offset: int
+    item: str
+    category: str | None
+
+
+@dataclass
+class ItemSums:
+    """What receipts add by article or by category, part by part.
+
+    `lines` were read; what of them is no line of a receipt adds nothing, and the sum tells.
+    """
+
+    by: ItemAxis
+    parts: dict[ItemKey, Counter[str]] = field(default_factory=dict)
+    named: dict[ItemKey, Named] = field(default_factory=dict)
+    currencies: set[str] = field(default_factory=set)
+    lines: int = 0
+
+    def add(self, receipts: Iterable[StoredReceipt], counting: Mapping[str, ReceiptHead]) -> None:
+        """Those of the receipts that count."""
+        for receipt in receipts:
+            head = counting.get(receipt.event_id)
+            # Another copy of it, or one that came since: it was not judged.
+            if head is not None and head.offset == receipt.offset:
+                self._add(receipt)
+
+    def total(self, metric_id: str, keys: Iterable[ItemKey]) -> MetricValue:
+        """A metric of these articles or categories together; 0 of what nobody had."""
+        total: Counter[str] = Counter()
+        for key in keys:
+            total.update(self.parts.get(key, {}))
+        return metric(metric_id).numerator.total(total)
+
+    def revenue(self, keys: Iterable[ItemKey]) -> int:
+        """Of these together, in minor units."""
+        # A sum that nothing divides.
+        return int(self.total(REVENUE, keys) or 0)
+
+    def _add(self, receipt: StoredReceipt) -> None:
+        lines: dict[ItemKey, list[LineFacts]] = defaultdict(list)
+        self.lines += len(receipt.lines)
+        for line in readable_lines(receipt.lines):
+            key = line.item_id if self.by == "item" else line.category
+            lines[key].append(line.facts)
+            known = self.named.get(key)
+            if known is None or known.offset <= receipt.offset:
+                self.named[key] = Named(receipt.offset, line.item, line.category)
+        for key, facts in lines.items():
+            added = adding_rules().added(receipt.kind, facts)
+            # Of a means of payment nothing was sold, nor of a deposit.
+            if not _sold().isdisjoint(added):
+                self.currencies.add(receipt.currency)
+                self.parts.setdefault(key, Counter()).update(added)
+
+
+@cache
+def _sold() -> frozenset[str]:
+    """The parts that any of the three is made of."""
+    found: set[str] = set()
+    for name in (REVENUE, UNITS, RECEIPTS):
+        formula = metric(name).numerator
+        # The catalogue has none of another sort for them.
+        assert isinstance(formula, WeightedSum)
+        found.update(formula.weights)
+    return frozenset(found)
+
+
+class ItemReader:
+    """Reads receipts and adds up their lines."""
+
+    def __init__(self, views: ViewReader) -> None:
+        self._views = views
+        # Each is up to ten seconds of the processor: more at once would only take longer.
+        self._reading = asyncio.Semaphore(2)
+
+    async def sums(
+        self,
+        store_id: str,
+        spans: Sequence[Slot],
+        by: ItemAxis,
+    ) -> list[ItemSums]:
+        """What the receipts of each span add. Raises ViewsUnreachable.
+
+        Raises BadQuery for more than MOST_RECEIPTS or MOST_LINES of all spans together.
+        """
+        async with self._reading:
+            heads = await self._heads(store_id, spans)
+            found = [ItemSums(by) for _ in spans]
+            each = zip(spans, heads, found, strict=True)
+            for span, of_span, sums in each:
+                voids = await self._voids_after(store_id, span)
+                counting = await computed(len(of_span), first_copies, of_span, voids)
+                pieces = await computed(len(counting), pieces_of, counting.values())
+                for some in chunks(pieces, PIECES_AT_ONCE):
+                    await self._add(store_id, some, sums, counting)
+                    read = sum(one.lines for one in found)
+                    _refuse_many(read, MOST_LINES, "lines of receipts")
+        return found
+
+    async def _heads(
+        self,
+        store_id: str,
+        spans: Sequence[Slot],
+    ) -> list[list[ReceiptHead]]:
+        """Of each span, before anything else is read: they tell how much that would be."""
+        receipts, left = self._views.receipts, MOST_RECEIPTS
+        found: list[list[ReceiptHead]] = []
+        for span in spans:
+            of_span: list[ReceiptHead] = []
+            for days in chunks(utc_days(*span), DAYS_AT_ONCE):
+                # One more than there may be tells that there are more.
+                read = (receipts.heads(store_id, day, span, left + 1) for day in days)
+                for heads in await asyncio.gather(*read):
+                    of_span += heads
+                _refuse_many(len(of_span), left, "receipts")
+            left -= len(of_span)
+            found.append(of_span)
+        return found
+
+    async def _voids_after(self, store_id: str, span: Slot) -> list[ReceiptHead]:
+        # Those of the span itself are among its receipts.
+        receipts, tomorrow = self._views.receipts, datetime.now(UTC) + timedelta(days=1)
+        until = min(span.end + timedelta(days=VOID_DAYS), tomorrow)
+        found: list[ReceiptHead] = []
+        for days in chunks(utc_days(span.end, until), DAYS_AT_ONCE):
+            read = (receipts.voids(store_id, day, MOST_RECEIPTS) for day in days)
+            for heads in await asyncio.gather(*read):
+                found += heads
+        return found
+
+    async def _add(
+        self,
+        store_id: str,
+        pieces: Sequence[tuple[datetime, datetime]],
+        sums: ItemSums,
+        counting: Mapping[str, ReceiptHead],
+    ) -> None:
+        read = (self._views.receipts.receipts(store_id, *piece) for piece in pieces)
+        for receipts in await asyncio.gather(*read):
+            # Lines are JSON: of few receipts already it is some milliseconds.
+            await asyncio.to_thread(sums.add, receipts, counting)
+
+
+def first_copies(
+    heads: Iterable[ReceiptHead], voids: Iterable[ReceiptHead]
+) -> dict[str, ReceiptHead]:
+    """By identity the receipt that counts: the first by offset, as in both layers.
+
+    Nothing that a rule leaves out, no void, and nothing that one of them takes back: as a rebuild
+    has it, whichever of the two came first (docs/adr/016-voids.md).
+    """
+    heads = [*heads]
+    taken = {
+        one.event_id.removeprefix(REVERSAL)
+        for one in (*heads, *voids)
+        if one.event_id.startswith(REVERSAL)
+    }
+    found: dict[str, ReceiptHead] = {}
+    for one in heads:
+        if one.event_id.startswith(REVERSAL) or is_left_out(one.event_id):
+            continue
+        if one.event_id not in taken:
+            known = found.setdefault(one.event_id, one)
+            if one.offset < known.offset:
+                found[one.event_id] = one
+    return found
+
+
+def pieces_of(heads: Iterable[ReceiptHead]) -> list[tuple[datetime, datetime]]:
+    """First and last instant of pieces of about PIECE receipts, each within one UTC day."""
+    instants = sorted({one.happened_at for one in heads})
+    by_day = groupby(instants, key=lambda instant: instant.date())
+    pieces = (piece for _, of_day in by_day for piece in chunks([*of_day], PIECE))
+    return [(piece[0], piece[-1]) for piece in pieces]
+
+
+def _refuse_many(count: int, left: int, what: str) -> None:
+    if count > left:
+        most = MOST_RECEIPTS if what == "receipts" else MOST_LINES
+        raise BadQuery(
+            "to",
+            f"to: these days and those that they are compared with have more than"
+            f" {most:,} {what}; ask for fewer days",
+        )

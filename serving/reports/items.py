@@ -1,0 +1,118 @@
+"""A value by article or by category, the largest first, and what of it none of them has."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from serving.query.formulas import MetricValue
+from serving.query.items import RECEIPTS, UNITS, ItemAxis, ItemKey, ItemSums
+from serving.reports.comparison import ComparedValue, refuse_several
+
+# What each entry is beside the days before, and of which it is a share, is asked of the same sums.
+Sums = tuple[ItemSums, ItemSums]
+
+
+@dataclass(frozen=True)
+class ItemQuestion:
+    """What the series is of, and how many entries it has before the rest is one."""
+
+    by: ItemAxis = "item"
+    top: int = 20
+
+
+@dataclass(frozen=True)
+class ItemEntry:
+    """An article, or a category: `item_id` and `item` are of articles alone.
+
+    `others`: how many of them the entry sums up, None of one. Their `receipts` are None: one
+    receipt may have several of them. `share` of the value; None where that is not above 0.
+    """
+
+    by: ItemAxis
+    item_id: str | None
+    item: str | None
+    category: str | None
+    value: int
+    units: MetricValue
+    receipts: MetricValue
+    share: float | None
+    previous: int
+    others: int | None = None
+
+
+@dataclass(frozen=True)
+class Unexplained:
+    """Minor units of the value, and of the one before, that no article has; None: not known."""
+
+    now: int | None
+    before: int | None
+
+
+def entries_of(
+    asked: ItemQuestion, sums: Sums, found: ComparedValue
+) -> tuple[tuple[ItemEntry, ...], Unexplained]:
+    """The entries by value descending, then by id, and what they leave.
+
+    All of them add up to the value less `now`. Raises BadQuery for money of several currencies.
+    """
+    now, before = sums
+    of_value = set() if found.currency is None else {found.currency}
+    refuse_several(of_value | now.currencies | before.currencies, found.metric)
+    # Also what was sold on the days before alone: else those would not add up.
+    everything = now.parts.keys() | before.parts.keys()
+    keys = sorted(everything, key=partial(_place, now))
+    top, rest = keys[: asked.top], keys[asked.top :]
+    entries = [_entry(asked.by, key, sums, found) for key in top]
+    if rest:
+        entries.append(_others(asked.by, rest, sums, found))
+    return tuple(entries), Unexplained(
+        _left(found.value, now.revenue(now.parts)),
+        _left(found.previous, before.revenue(before.parts)),
+    )
+
+
+def _place(now: ItemSums, key: ItemKey) -> tuple[int, str]:
+    return -now.revenue([key]), key or ""
+
+
+def _entry(by: ItemAxis, key: ItemKey, sums: Sums, found: ComparedValue) -> ItemEntry:
+    now, before = sums
+    named = now.named.get(key) or before.named[key]
+    value = now.revenue([key])
+    return ItemEntry(
+        by,
+        key if by == "item" else None,
+        named.item if by == "item" else None,
+        named.category,
+        value,
+        now.total(UNITS, [key]),
+        now.total(RECEIPTS, [key]),
+        _share(value, found.value),
+        before.revenue([key]),
+    )
+
+
+def _others(by: ItemAxis, keys: Sequence[ItemKey], sums: Sums, found: ComparedValue) -> ItemEntry:
+    now, before = sums
+    value = now.revenue(keys)
+    return ItemEntry(
+        by,
+        None,
+        None,
+        None,
+        value,
+        now.total(UNITS, keys),
+        None,
+        _share(value, found.value),
+        before.revenue(keys),
+        len(keys),
+    )
+
+
+def _share(value: int, whole: MetricValue) -> float | None:
+    # Of what was taken back altogether a share says nothing.
+    return round(value / whole, 6) if whole is not None and whole > 0 else None
+
+
+def _left(value: MetricValue, explained: int) -> int | None:
+    return None if value is None else int(value) - explained
