@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import BaseModel, Field, SecretStr
 
 from tally.key_periods import MOST_DAYS
+from tally.small_cells import SmallestCell
 
 
 class StoreSettings(BaseModel):
@@ -47,6 +48,7 @@ class StoreSettings(BaseModel):
         None,
         description="folder of the devices' keys, beside the data; default TALLY_HOME/keys",
     )
+    privacy_smallest_cell: SmallestCell = 0
     vendor_secrets: SecretStr = Field(
         SecretStr("{}"),
         description=(

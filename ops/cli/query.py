@@ -6,6 +6,7 @@ Where there is no terminal the table is plain text.
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,6 +23,7 @@ TRIES = 5
 ALIKE = ("metric", "unit", "currency", "store", "from", "to", "grain", "tz", "by", "as_of")
 LISTED = ("gaps", "numbering")
 MISSING = "–"
+WITHHELD = "withheld"
 NUMBERS = ("value", "events")
 SHOWN = ("start", "end", "value", "numerator", "denominator", "events", "source", "status")
 
@@ -231,6 +233,11 @@ def _caveats(answer: dict[str, Any]) -> list[str]:
             f" {till['records']} records bear numbers used before; `numbering: daily` or `yearly`"
             " in the stores file if they begin again"
         )
+    series = answer.get("series", [answer])
+    each = (one.get("rows", ()) for one in series)
+    hidden = sum(row.get("suppressed", False) for row in chain(*each))
+    if hidden:
+        lines.append(f"{hidden} values are withheld: of too few devices, or of days not settled")
     return lines
 
 
@@ -260,6 +267,8 @@ def _columns(rows: list[dict[str, Any]]) -> list[str]:
 
 def _text(row: dict[str, Any], name: str) -> str:
     value = row.get(name, row.get("by", {}).get(name))
+    if name == "value" and row.get("suppressed"):
+        return WITHHELD
     if value is None:
         return MISSING
     return f"{value:,}" if isinstance(value, int | float) else str(value)

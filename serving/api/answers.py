@@ -95,7 +95,7 @@ class Row(Shape):
     end: Annotated[Instant, Meta(description="exclusive, in the asked zone")]
     value: Annotated[
         Number,
-        Meta(description="in the answer's unit; null: missing, divided by 0, or of no events"),
+        Meta(description="in the answer's unit; null: missing, by 0, of no events, or suppressed"),
     ]
     events: Annotated[
         int | None,
@@ -131,6 +131,9 @@ class Row(Shape):
     ] = UNSET
     by: Annotated[
         dict[str, str | None] | UnsetType, Meta(description="dimension to its value, where asked")
+    ] = UNSET
+    suppressed: Annotated[
+        bool | UnsetType, Meta(description="where small cells are withheld: whether this one is")
     ] = UNSET
 
 

@@ -27,7 +27,8 @@ class ServedWindowAnswer(Shape):
     status: StatusShown
     complete: Complete
     rows: Annotated[
-        list[PartsShown] | None, Meta(description="parts and axes of each row; null: missing")
+        list[PartsShown] | None,
+        Meta(description="parts and axes of each row; null: missing, or withheld"),
     ]
 
 
@@ -66,8 +67,8 @@ class Explanation(Shape):
     store: Annotated[str, Meta(description="its id")]
     window: Annotated[WindowAnswer, Meta(description="the window that the asked instant lies in")]
     served: Annotated[ServedWindowAnswer, Meta(description="what is answered of it")]
-    batch: Annotated[LayerRows | None, Meta(description="null: no row")]
-    speed: Annotated[LayerRows | None, Meta(description="null: no row")]
+    batch: Annotated[LayerRows | None, Meta(description="null: no row, or withheld")]
+    speed: Annotated[LayerRows | None, Meta(description="null: no row, or withheld")]
     generation: Annotated[
         GenerationAnswer | None, Meta(description="null: no rebuild has published")
     ]

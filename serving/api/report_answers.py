@@ -7,6 +7,11 @@ from msgspec import UNSET, Meta, UnsetType, field
 from runtime.openapi import Shape
 from serving.api.answers import Complete, Instant, Number
 
+Suppressed = Annotated[
+    str | UnsetType,
+    Meta(description="why the value is withheld: of too few devices, or not settled"),
+]
+
 
 class ListedReport(Shape):
     """One report."""
@@ -36,10 +41,11 @@ class SpanBefore(Shape):
 
     from_: Annotated[Instant, Meta(description="inclusive")] = field(name="from")
     to: Annotated[Instant, Meta(description="exclusive")]
-    value: Annotated[Number, Meta(description="in the unit; null: not known")]
+    value: Annotated[Number, Meta(description="in the unit; null: not known, or suppressed")]
     unexplained_minor: Annotated[
         int | UnsetType | None, Meta(description="of a report by item: as of the days themselves")
     ] = UNSET
+    suppressed: Suppressed = UNSET
 
 
 class SeriesEntry(Shape):
@@ -83,6 +89,10 @@ class SeriesEntry(Shape):
         Number | UnsetType,
         Meta(description="of items: of the value, as a fraction; null: that is not above 0"),
     ] = UNSET
+    suppressed: Suppressed = UNSET
+    previous_suppressed: Annotated[
+        str | UnsetType, Meta(description="why the value of the earlier day is withheld")
+    ] = UNSET
 
 
 class ReportBeside(Shape):
@@ -91,7 +101,8 @@ class ReportBeside(Shape):
     metric: Annotated[str, Meta(description="its id")]
     name: Annotated[str, Meta(description="its name")]
     unit: Annotated[str, Meta(description="of its value")]
-    value: Annotated[Number, Meta(description="null: not known")]
+    value: Annotated[Number, Meta(description="null: not known, or suppressed")]
+    suppressed: Suppressed = UNSET
 
 
 class ReportAnswer(Shape):
@@ -125,6 +136,7 @@ class ReportAnswer(Shape):
         list[SeriesEntry],
         Meta(description="by time or by length, ascending; of items by value, descending"),
     ]
+    suppressed: Suppressed = UNSET
     beside: Annotated[
         ReportBeside | UnsetType, Meta(description="a metric that says what the value is worth")
     ] = UNSET

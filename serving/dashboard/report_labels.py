@@ -47,10 +47,14 @@ def comparison_text(found: ComparedValue, period: Period) -> str:
     """The change in words, or why there is none."""
     days = f"the {period.length} days before"
     # Before the change: without a value there is none, whatever the days before had.
+    if found.suppressed is not None:
+        return f"withheld: {found.suppressed}"
     if found.value is None:
         return "no value: it would be divided by 0" if found.known else ""
     if found.change_percent is not None:
         return f"{signed_text(found.change_percent)} vs {days}"
+    if found.suppressed_before is not None:
+        return f"not compared: {days} are withheld, {found.suppressed_before}"
     if found.previous is None:
         return f"no value in {days}"
     return f"0 in {days}" if found.previous == 0 else "not compared: quarter hours are missing"
@@ -107,6 +111,8 @@ def quality_text(found: ComparedValue) -> str:
     match found.state:
         case "unknown":
             return "No quarter hour of these days has an answer yet."
+        case "withheld":
+            return f"The number is withheld: {found.suppressed}."
         case "partial":
             return "Quarter hours without an answer are left out, and are not counted as 0."
         case "estimated":

@@ -31,6 +31,10 @@ _HOURS = range(24)
 _PART = f"<span role='img' aria-label='some are missing'>{STATES['partial'][0]}</span> "
 
 
+def _held(reason: str) -> str:
+    return f"<span role='img' title='{escape(reason)}' aria-label='{escape(reason)}'>⊘</span> "
+
+
 def state_chip(state: FigureWord) -> str:
     """A state by sign, word and colour."""
     sign, word = STATES[state]
@@ -63,6 +67,8 @@ def beside_value(beside: ValueBeside) -> str:
     # Of the units that stand beside a number none is money.
     style = UnitStyle(beside.unit, "")
     text = f"{style.text(beside.value)} {style.word}".rstrip()
+    if beside.suppressed is not None:
+        text = f"withheld: {beside.suppressed}"
     return f"<span{attributes({'beside': beside.value})}>{escape(text)}</span>"
 
 
@@ -75,6 +81,7 @@ def machine_values(found: ComparedValue) -> dict[str, Any]:
         "coverage": found.coverage,
         "complete": found.complete,
         "unit": found.unit,
+        **({"suppressed": found.suppressed} if found.suppressed else {}),
     }
 
 
@@ -105,7 +112,7 @@ def _days_table(report: StoreReport, style: UnitStyle) -> str:
     rows = [
         f"<tr data-start='{format_instant(one.day.start, zone)}'><th scope='row'>"
         f"{one.day.start.astimezone(zone):%a %-d %b %Y}</th>{_day_number(one, style)}"
-        f"{_number(one.previous, style, 'previous')}</tr>"
+        f"{_number(one.previous, style, 'previous', one.previous_suppressed)}</tr>"
         for one in report.series
         if isinstance(one, DayEntry)
     ]
@@ -115,7 +122,7 @@ def _days_table(report: StoreReport, style: UnitStyle) -> str:
 def _stays_table(report: StoreReport, style: UnitStyle) -> str:
     rows = [
         f"<tr data-from='{one.from_minutes}'><th scope='row'>{stay_text(one)} min</th>"
-        f"{_number(one.value, style)}</tr>"
+        f"{_number(one.value, style, 'value', one.suppressed)}</tr>"
         for one in report.series
         if isinstance(one, StayEntry)
     ]
@@ -129,7 +136,7 @@ def _items_table(report: StoreReport, style: UnitStyle) -> str:
     head = _head(["Item", f"These days, {unit}", f"{before}, {unit}", "Share", "Units", "Receipts"])
     share, count = UnitStyle("fraction", ""), UnitStyle("units", "")
     rows = [
-        f"<tr><th scope='row'>{_item(one)}</th>{_number(one.value, style)}"
+        f"<tr><th scope='row'>{_item(one)}</th>{_number(one.value, style, 'value')}"
         f"{_number(one.previous, style, 'previous')}{_number(one.share, share, 'share')}"
         f"{_number(one.units, count, 'units')}{_number(one.receipts, count, 'receipts')}</tr>"
         for one in report.series
@@ -167,6 +174,8 @@ def _hour(entry: HourEntry | None, style: UnitStyle) -> str:
     if entry is None:
         return "<td></td>"
     mark = "" if entry.complete else _PART
+    if entry.suppressed is not None:
+        mark = _held(entry.suppressed)
     place = f" data-weekday='{entry.weekday}' data-hour='{entry.hour}'"
     return (
         f"<td class='t-num'{place}{attributes({'value': entry.value})}>"
@@ -179,12 +188,20 @@ def _day_number(entry: DayEntry, style: UnitStyle) -> str:
     # Of a day of which nothing is known the dash says it.
     is_part = entry.value is not None and not entry.complete
     mark = _PART if is_part else ""
+    if entry.suppressed is not None:
+        mark = _held(entry.suppressed)
     told = attributes({"value": entry.value})
     return f"<td class='t-num'{told}>{mark}{style.text(entry.value)}</td>"
 
 
-def _number(value: MetricValue, style: UnitStyle, name: str = "value") -> str:
-    return f"<td class='t-num'{attributes({name: value})}>{style.text(value)}</td>"
+def _number(
+    value: MetricValue,
+    style: UnitStyle,
+    name: str,
+    suppressed: str | None = None,
+) -> str:
+    mark = _held(suppressed) if suppressed is not None else ""
+    return f"<td class='t-num'{attributes({name: value})}>{mark}{style.text(value)}</td>"
 
 
 def _head(names: list[str]) -> str:

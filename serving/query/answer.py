@@ -20,7 +20,7 @@ from serving.merge.reading import (
     read_pointers_as_of,
     read_store,
 )
-from serving.merge.served import FamilyReading, serve_windows
+from serving.merge.served import FamilyReading
 from serving.merge.views import ViewReader
 from serving.query import cells
 from serving.query.catalogue import Metric
@@ -36,12 +36,13 @@ from serving.query.dimensions import (
 )
 from serving.query.instants import format_instant
 from serving.query.items import ItemReader
-from serving.query.levels import level_cells
 from serving.query.quality import caveats, gap_shown, quality_of, through_of_all
 from serving.query.question import MOST_ENTRIES, StoreSlots, days_of
 from serving.query.rows import rows_of
+from serving.query.small_cells import SmallCells
 from serving.query.speed_reach import SpeedReach, speed_reach
 from serving.query.stores import StoreRegistry
+from serving.query.told import ToldFamilies, seen_values, withheld
 from serving.query.watching import Watching
 from tally.errors import AnswerMoved, BadQuery
 from tally.families import CURRENCY, Family
@@ -83,6 +84,7 @@ class StoreAnswer:
     asked: StoreSlots
     found: list[cells.Cell]
     readings: Sequence[FamilyReading]
+    told: ToldFamilies = field(default_factory=dict)
 
     @property
     def rows_read(self) -> int:
@@ -102,6 +104,7 @@ class QueryEngine:
         self._views, self._registry, self._settings = views, registry, settings
         self.coverage = CoverageRule.of(settings)
         self.items = ItemReader(views)
+        self._small_cells = SmallCells(settings.privacy_smallest_cell, registry)
 
     async def answer(self, asked: Query) -> tuple[dict[str, Any], Generations]:
         """The answer with `series`, and for the page after it the generation seen by family.
@@ -160,7 +163,7 @@ class QueryEngine:
             "series": [
                 {
                     "store": store.asked.store_id,
-                    "rows": rows_of(asked.metric, store.found, store.asked.zone, splits_of(values)),
+                    "rows": _rows(asked.metric, store, splits_of(values)),
                 }
                 for store, values in zip(stores, each, strict=True)
             ],
@@ -188,7 +191,8 @@ class QueryEngine:
 
     async def _all_pointers(self, asked: Query) -> list[Pointers]:
         # Read once for all stores: they are of one moment then.
-        days = sorted({day for store in asked.stores for day in days_of(store)})
+        read = (self._small_cells.read_for(asked.metric.families, one) for one in asked.stores)
+        days = sorted({day for store in read for day in days_of(store)})
         return await asyncio.gather(
             *(self._pointers(family, days, asked.as_of) for family in asked.metric.families)
         )
@@ -204,18 +208,20 @@ class QueryEngine:
 
     async def _store(self, store: StoreSlots, pointers: Sequence[Pointers]) -> StoreAnswer:
         known = self._registry.store(store.store_id)
+        read = self._small_cells.read_for([one.family for one in pointers], store)
         wanted = StoreDays(
             store.store_id,
             self._partition(store.store_id),
-            days_of(store),
+            days_of(read),
             known.days_behind(self._settings.key_days),
         )
         readings = await asyncio.gather(*(read_store(self._views, one, wanted) for one in pointers))
         starts = window_starts(*store.span)
         size = len(starts) + sum(reading.rows for reading in readings)
         watching = Watching(known, self.coverage)
-        found = await computed(size, _cells, store, readings, starts, watching)
-        return StoreAnswer(store, found, readings)
+        told = await computed(size, self._small_cells.told, read, readings)
+        found = await computed(size, watching.cells, store, readings, starts)
+        return StoreAnswer(store, found, readings, told)
 
     def _near(self, days: Sequence[date]) -> list[date]:
         """Days around these, of whose key periods they may have a part."""
@@ -271,7 +277,7 @@ class QueryEngine:
     def _values_each(self, asked: Query, store: StoreAnswer) -> ValuesEach:
         store_id = store.asked.store_id
         seen = {
-            dimension: cells.values_seen(store.found, asked.metric.families, dimension)
+            dimension: seen_values(store.told, store.found, asked.metric.families, dimension)
             for dimension in asked.by
         }
         if CURRENCY in seen and not (
@@ -282,19 +288,8 @@ class QueryEngine:
         return values_each(asked.by, store_id, asked.values, seen)
 
 
-def _cells(
-    store: StoreSlots,
-    readings: Sequence[FamilyReading],
-    starts: Sequence[datetime],
-    watching: Watching,
-) -> list[cells.Cell]:
-    windows = list(zip(*(serve_windows(reading, starts) for reading in readings), strict=True))
-    families = [reading.family for reading in readings]
-    seen = watching.seen(families, starts, windows)
-    if store.resets is not None:
-        found = level_cells(families, store, windows, seen)
-    else:
-        found = cells.cells(families, store.slots, windows, seen)
-    for cell in found:
-        cell.watch.rule = watching.rule
-    return found
+def _rows(
+    metric: Metric, store: StoreAnswer, splits: Sequence[cells.Split]
+) -> list[dict[str, Any]]:
+    rows = rows_of(metric, store.found, store.asked.zone, splits)
+    return withheld(store.told, metric, store.found, splits, rows)

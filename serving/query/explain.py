@@ -15,6 +15,7 @@ from serving.merge.served import FamilyReading, batch_side, is_dirty, own_day, s
 from serving.merge.views import Gap, ViewReader
 from serving.query.instants import UTC_ZONE, format_instant
 from serving.query.question import check_years, instant
+from serving.query.small_cells import SmallCells
 from serving.query.stores import StoreRegistry
 from tally.algebra.merge import Axes, Parts, WindowState
 from tally.errors import BadQuery, UnknownName
@@ -67,14 +68,30 @@ async def explanation(
         {partition},
         settings.future_tolerance_seconds,
     )
+    is_withheld = SmallCells(settings.privacy_smallest_cell, registry).covers(family)
+    sides = {**_sides(reading, start), "because": _because(reading, start)}
     return {
         "family": family.name,
         "store": question.store,
         "window": {"start": format_instant(start), "end": format_instant(start + WINDOW)},
-        **_sides(reading, start),
+        **(_without_numbers(sides) if is_withheld else sides),
         "speed_offsets": await views.speed_until(family),
-        "because": _because(reading, start),
         "not_final_because": reasons(reading, pointers.master_behind_since, start, gaps),
+    }
+
+
+def _without_numbers(sides: Mapping[str, Any]) -> dict[str, Any]:
+    """What the layers hold of devices is left out, of every window: a row that is there is of
+    somebody, and to tell of some windows only would say which those are."""
+    return {
+        **sides,
+        "served": {**sides["served"], "events": None, "rows": None},
+        "batch": None,
+        "speed": None,
+        "because": (
+            "withheld: what the layers hold of a quarter hour may be of few devices"
+            " (TALLY_PRIVACY_SMALLEST_CELL)"
+        ),
     }
 
 

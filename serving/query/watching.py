@@ -1,10 +1,11 @@
-"""What the sensors of a store saw of each window of an answer."""
+"""The cells of a store's stretches, each with what the store's sensors saw of it."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from serving.query.cells import FamilyWindows
+from serving.merge.served import FamilyReading, serve_windows
+from serving.query.cells import Cell, FamilyWindows, cells
 from serving.query.coverage import (
     NOBODY_WATCHES,
     CoverageRule,
@@ -12,6 +13,8 @@ from serving.query.coverage import (
     SeenWindow,
     expected_windows,
 )
+from serving.query.levels import level_cells
+from serving.query.question import StoreSlots
 from serving.query.stores import Store
 from tally.families import Family
 
@@ -22,7 +25,25 @@ class Watching(NamedTuple):
     store: Store
     rule: CoverageRule
 
-    def seen(
+    def cells(
+        self,
+        asked: StoreSlots,
+        readings: Sequence[FamilyReading],
+        starts: Sequence[datetime],
+    ) -> list[Cell]:
+        """A cell for each stretch of the store, of windows that start then (UTC)."""
+        windows = list(zip(*(serve_windows(one, starts) for one in readings), strict=True))
+        families = [reading.family for reading in readings]
+        seen = self._seen(families, starts, windows)
+        if asked.resets is not None:
+            found = level_cells(families, asked, windows, seen)
+        else:
+            found = cells(families, asked.slots, windows, seen)
+        for cell in found:
+            cell.watch.rule = self.rule
+        return found
+
+    def _seen(
         self,
         families: Sequence[Family],
         starts: Sequence[datetime],

@@ -14,6 +14,7 @@ from serving.query.coverage import Watch
 from serving.query.formulas import MetricValue
 from serving.query.grains import Slot
 from serving.query.question import StoreSlots
+from serving.query.told import why_not
 from tally.errors import BadQuery
 from tally.families import CURRENCY
 
@@ -74,8 +75,8 @@ class ComparedValue:
 
     `known` of the days' `windows` quarter hours have an answer; `is_settled`: none of those may
     change; `complete`: nor may one of the days before, and the sensors were there on both. `watch`:
-    what they saw of the days. `through`: every record that had arrived by
-    then is counted.
+    what they saw of the days. `through`: every record that had arrived by then is counted.
+    `suppressed`: why the value is withheld, `suppressed_before` that of the days before.
     """
 
     metric: str
@@ -92,6 +93,8 @@ class ComparedValue:
     watch: Watch = field(default_factory=Watch)
     # Whether what the series is made of adds up to the value: views and receipts are two tables.
     is_explained: bool = True
+    suppressed: str | None = None
+    suppressed_before: str | None = None
 
     @property
     def coverage(self) -> float:
@@ -108,6 +111,8 @@ class ComparedValue:
         # Of these days alone: what may change before them changes the change, and not the value.
         if self.known == 0:
             return "unknown"
+        if self.suppressed is not None:
+            return "withheld"
         if self.known < self.windows or not self.is_explained:
             return "partial"
         if not self.watch.is_enough:
@@ -121,7 +126,10 @@ def comparison(metric: Metric, answers: Answers) -> ComparedValue:
     Raises BadQuery for money of several currencies.
     """
     whole, earlier = (cells.joined(metric.families, one.found) for one in answers)
-    value, previous = (cells.values_of(metric, one)["value"] for one in (whole, earlier))
+    both = zip(answers, (whole, earlier), strict=True)
+    (value, suppressed), (previous, suppressed_before) = (
+        told_value(metric, answer, cell) for answer, cell in both
+    )
     # Of days that are not whole the rest would be read as a change.
     is_comparable = whole.is_whole and earlier.is_whole
     is_seen = whole.watch.is_enough and earlier.watch.is_enough
@@ -138,7 +146,17 @@ def comparison(metric: Metric, answers: Answers) -> ComparedValue:
         _is_settled(whole.statuses | earlier.statuses) and is_seen,
         answers[0].through,
         whole.watch,
+        suppressed=suppressed,
+        suppressed_before=suppressed_before,
     )
+
+
+def told_value(
+    metric: Metric, answer: StoreAnswer, cell: cells.Cell
+) -> tuple[MetricValue, str | None]:
+    """The metric's value of one of the answer's stretches; None with a reason: it is withheld."""
+    why = None if cell.is_missing else why_not(answer.told, metric, cell.slot)
+    return (None if why else cells.values_of(metric, cell)["value"]), why
 
 
 def change_percent(value: MetricValue, previous: MetricValue) -> float | None:

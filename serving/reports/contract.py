@@ -23,12 +23,14 @@ def report_answer(report: StoreReport) -> dict[str, Any]:
         **_told(asked.span, asked.zone),
         "tz": asked.zone.key,
         "value": found.value,
+        **_reason(found.suppressed),
         "unit": found.unit,
         "currency": found.currency,
         "previous": {
             **_told(asked.before, asked.zone),
             "value": found.previous,
             **_unexplained(report, "before"),
+            **_reason(found.suppressed_before),
         },
         "change_percent": found.change_percent,
         "coverage": found.coverage,
@@ -51,7 +53,13 @@ def _beside(found: ValueBeside | None) -> dict[str, Any]:
     """Nothing of a report that needs none."""
     if found is None:
         return {}
-    return {"beside": asdict(found)}
+    beside = {name: value for name, value in asdict(found).items() if name != "suppressed"}
+    return {"beside": {**beside, **_reason(found.suppressed)}}
+
+
+def _reason(suppressed: str | None, name: str = "suppressed") -> dict[str, str]:
+    # Where nothing is withheld nobody needs to know that something could be.
+    return {} if suppressed is None else {name: suppressed}
 
 
 def _entry(entry: PivotEntry, zone: ZoneInfo) -> dict[str, Any]:
@@ -60,13 +68,18 @@ def _entry(entry: PivotEntry, zone: ZoneInfo) -> dict[str, Any]:
         case DayEntry():
             start, end = (format_instant(one, zone) for one in entry.day)
             both = {"value": entry.value, "previous": entry.previous}
-            return {"start": start, "end": end, **both, "complete": entry.complete}
+            reasons = {
+                **_reason(entry.suppressed),
+                **_reason(entry.previous_suppressed, "previous_suppressed"),
+            }
+            return {"start": start, "end": end, **both, "complete": entry.complete, **reasons}
         case HourEntry():
             return {
                 "weekday": entry.weekday,
                 "hour": entry.hour,
                 "value": entry.value,
                 "complete": entry.complete,
+                **_reason(entry.suppressed),
             }
         case ItemEntry():
             return _item(entry)
@@ -74,6 +87,7 @@ def _entry(entry: PivotEntry, zone: ZoneInfo) -> dict[str, Any]:
         "from_minutes": entry.from_minutes,
         "to_minutes": entry.to_minutes,
         "value": entry.value,
+        **_reason(entry.suppressed),
     }
 
 

@@ -11,7 +11,14 @@ from serving.query.answer import Query, QueryEngine, StoreAnswer
 from serving.query.catalogue import Metric
 from serving.query.catalogue import metric as metric_of
 from serving.query.formulas import MetricValue
-from serving.reports.comparison import Answers, ComparedValue, StoreSpan, Withheld, comparison
+from serving.reports.comparison import (
+    Answers,
+    ComparedValue,
+    StoreSpan,
+    Withheld,
+    comparison,
+    told_value,
+)
 from serving.reports.items import ItemQuestion, Unexplained, entries_of
 from serving.reports.series import GRAINS, PivotEntry, series_of
 from tally.errors import BadQuery
@@ -29,6 +36,7 @@ class ValueBeside:
     name: str
     unit: str
     value: MetricValue
+    suppressed: str | None = None
 
 
 @dataclass(frozen=True)
@@ -143,8 +151,8 @@ def _made(shape: ReportShape, asked: StoreSpan, answers: Answers) -> StoreReport
 def _beside(name: str, answer: StoreAnswer) -> ValueBeside:
     metric = metric_of(name)
     whole = cells.joined(metric.families, answer.found)
-    value = cells.values_of(metric, whole)["value"]
-    return ValueBeside(name, metric.entry.name, metric.entry.unit, value)
+    value, suppressed = told_value(metric, answer, whole)
+    return ValueBeside(name, metric.entry.name, metric.entry.unit, value, suppressed)
 
 
 def _comparison(

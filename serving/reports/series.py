@@ -4,6 +4,7 @@ What was sold by article is in serving/reports/items.py: no view holds it.
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from zoneinfo import ZoneInfo
@@ -14,7 +15,8 @@ from serving.query.answer import StoreAnswer
 from serving.query.catalogue import Metric
 from serving.query.formulas import MetricValue
 from serving.query.grains import Slot
-from serving.reports.comparison import Answers
+from serving.query.told import why_not_bins
+from serving.reports.comparison import Answers, told_value
 from serving.reports.items import ItemEntry
 from tally.algebra.parts import Histogram
 
@@ -35,12 +37,15 @@ class DayEntry:
     """A local day beside the one as many days before; None: not known.
 
     `complete`: each quarter hour of the day is known; else the value is that of those which are.
+    `suppressed`: why the value is withheld, `previous_suppressed` why that before.
     """
 
     day: Slot
     value: MetricValue
     previous: MetricValue
     complete: bool = True
+    suppressed: str | None = None
+    previous_suppressed: str | None = None
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,7 @@ class HourEntry:
     hour: int
     value: MetricValue
     complete: bool
+    suppressed: str | None = None
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,7 @@ class StayEntry:
     from_minutes: int
     to_minutes: int | None
     value: MetricValue
+    suppressed: str | None = None
 
 
 PivotEntry = DayEntry | HourEntry | StayEntry | ItemEntry
@@ -80,15 +87,16 @@ def _by_day(metric: Metric, answers: Answers) -> tuple[PivotEntry, ...]:
     now, before = (one.found for one in answers)
     # Of two spans of as many local days; a zone that has left out a day has one less.
     pairs = zip_longest(now, before[: len(now)])
-    return tuple(
-        DayEntry(
-            cell.slot,
-            cells.values_of(metric, cell)["value"],
-            cells.values_of(metric, earlier)["value"] if earlier else None,
-            cell.is_whole,
-        )
-        for cell, earlier in pairs
-    )
+    return tuple(_day(metric, answers, cell, earlier) for cell, earlier in pairs)
+
+
+def _day(
+    metric: Metric, answers: Answers, cell: cells.Cell, earlier: cells.Cell | None
+) -> DayEntry:
+    now, before = answers
+    value, suppressed = told_value(metric, now, cell)
+    previous, previous_suppressed = told_value(metric, before, earlier) if earlier else (None, None)
+    return DayEntry(cell.slot, value, previous, cell.is_whole, suppressed, previous_suppressed)
 
 
 def _by_hour_of_week(metric: Metric, answer: StoreAnswer, zone: ZoneInfo) -> tuple[PivotEntry, ...]:
@@ -99,15 +107,21 @@ def _by_hour_of_week(metric: Metric, answer: StoreAnswer, zone: ZoneInfo) -> tup
     for cell in answer.found:
         local = cell.slot.start.astimezone(zone)
         hours[local.weekday(), local.hour].append(cell)
-    return tuple(
-        HourEntry(
-            weekday + 1,
-            hour,
-            _mean(metric, [cell for cell in some if cell.is_whole]),
-            all(cell.is_whole for cell in some),
-        )
-        for (weekday, hour), some in sorted(hours.items())
-    )
+    found = sorted(hours.items())
+    return tuple(_hour(metric, answer, place, some) for place, some in found)
+
+
+def _hour(
+    metric: Metric, answer: StoreAnswer, place: tuple[int, int], some: list[cells.Cell]
+) -> HourEntry:
+    whole = [cell for cell in some if cell.is_whole]
+    # Of the others alone the mean would be that of the busy ones.
+    reasons = (told_value(metric, answer, cell)[1] for cell in whole)
+    suppressed = next((why for why in reasons if why is not None), None)
+    value = None if suppressed else _mean(metric, whole)
+    weekday, hour = place
+    is_whole = len(whole) == len(some)
+    return HourEntry(weekday + 1, hour, value, is_whole, suppressed)
 
 
 def _mean(metric: Metric, whole: list[cells.Cell]) -> MetricValue:
@@ -123,15 +137,23 @@ def _mean(metric: Metric, whole: list[cells.Cell]) -> MetricValue:
 def _by_stay_time(metric: Metric, answer: StoreAnswer) -> tuple[PivotEntry, ...]:
     """How many visits lasted how many minutes, by STAY_BINS."""
     whole = cells.joined(metric.families, answer.found)
-    (family,) = metric.families
-    by_axes = whole.parts.get(family.name, {})
-    joined = family.across([*by_axes.values()])
+    # Day by day, for whoever has all bins of seven days and of six has those of one.
+    each = ((cell.slot, _in_bins(metric, cell)) for cell in answer.found)
+    suppressed = None if whole.is_missing else why_not_bins(answer.told, metric, each)
+    counts = None if whole.is_missing or suppressed else _in_bins(metric, whole)
     ends = (*STAY_BINS, None)
-    counts = [0] * len(ends)
+    values: Sequence[int | None] = counts or [None] * len(ends)
+    return tuple(
+        StayEntry(start, end, value, suppressed)
+        for start, end, value in zip((0, *STAY_BINS), ends, values, strict=True)
+    )
+
+
+def _in_bins(metric: Metric, cell: cells.Cell) -> list[int]:
+    (family,) = metric.families
+    by_axes = cell.parts.get(family.name, {})
+    joined = family.across([*by_axes.values()])
+    counts = [0] * (len(STAY_BINS) + 1)
     for minutes, count in joined.get("stay_minutes", ()):
         counts[sum(minutes >= end for end in STAY_BINS)] += count
-    known = not whole.is_missing
-    return tuple(
-        StayEntry(start, end, count if known else None)
-        for start, end, count in zip((0, *STAY_BINS), ends, counts, strict=True)
-    )
+    return counts

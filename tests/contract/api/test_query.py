@@ -4,7 +4,7 @@ import json
 import threading
 from collections.abc import Iterator
 from datetime import datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import uvicorn
@@ -12,7 +12,7 @@ from tenacity import retry, stop_after_delay, wait_fixed
 from typer.testing import CliRunner
 
 from ops.cli.app import build_app
-from ops.cli.query import ALIKE, Question, _caveats, _join, ask
+from ops.cli.query import ALIKE, Question, _caveats, _join, _text, ask
 from runtime.sources import SALES
 from serving.api.app import create_app
 from tally.errors import TallyError
@@ -140,6 +140,15 @@ def test_what_keeps_an_answer_from_being_final_is_noted() -> None:
     assert "nothing is final" in first
     assert second == "5 records of sales-1 are gone: deleted"
     assert "till 4" in third
+
+
+def test_withheld_values_are_counted_and_no_dash_that_could_be_a_hole() -> None:
+    hidden: dict[str, Any] = {"start": "2026-11-23T10:00:00Z", "value": None, "suppressed": True}
+    told = {"start": "2026-11-23T11:00:00Z", "value": None, "suppressed": False}
+    answer = {"master_behind_since": None, "gaps": [], "numbering": [], "rows": [hidden, told]}
+
+    assert [_text(row, "value") for row in (hidden, told)] == ["withheld", "–"]
+    assert _caveats(answer) == ["1 values are withheld: of too few devices, or of days not settled"]
 
 
 def test_refusal_is_the_apis_own_sentence(address: str) -> None:

@@ -39,7 +39,14 @@ WRONG: dict[str, Callable[[Settings], object]] = {
     "no_member": lambda settings: no_member(settings, "normaliser").__enter__(),
 }
 # What has no settings, for it reaches nothing outside of its memory.
-PURE = {"PoorKey", "WithoutStore", "WithoutWindow", "presences_of_a_longest"}
+PURE = {
+    "PoorKey",
+    "WithoutStore",
+    "WithoutWindow",
+    "presences_of_a_longest",
+    "own_cell_alone",
+    "with_smallest_beside",
+}
 CONTROLS = [
     file
     for file in python_files()

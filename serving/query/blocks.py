@@ -1,0 +1,123 @@
+"""The blocks of a store's local day: the finest stretches of which anything is told."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import reduce
+from itertools import chain
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from serving.merge.served import ServedWindow
+from serving.query import grains
+from serving.query.grains import Slot
+from tally.algebra.merge import Axes, Parts
+from tally.algebra.parts import Uniques
+from tally.families import Family
+from tally.small_cells import CENSUSES, is_small, runs
+
+FEW = "too few devices to tell"
+UNSETTLED = "not told before all of its days are settled"
+# The share that each value of the axes has of a day.
+BY = "by"
+_FINER = {"1d": "1h", "1h": "15m"}
+# By start.
+ServedByStart = Mapping[datetime, ServedWindow]
+
+
+@dataclass(frozen=True)
+class ToldDay:
+    """A local day: why nothing of it is told, or else the borders of its blocks.
+
+    `shares`: parts, or BY, that are told of the day as a whole.
+    """
+
+    slot: Slot
+    why_not: str | None
+    borders: frozenset[datetime] = frozenset()
+    shares: frozenset[str] = frozenset()
+
+
+class _Piece(NamedTuple):
+    slot: Slot
+    parts: Parts
+    inside: tuple["_Piece", ...] = ()
+
+
+@dataclass(frozen=True)
+class DayCutter:
+    """Cuts local days of a zone by one table of a family, so that no block is of few."""
+
+    family: Family
+    table: str
+    smallest: int
+    zone: ZoneInfo
+
+    def told_day(self, day: Slot, windows: ServedByStart) -> ToldDay:
+        """What is told of a day, by all of its windows."""
+        quarters = grains.slots(*day, "15m", self.zone)
+        own = [windows[one.start] for one in quarters]
+        # Of two answers while it lasts the difference is who came in between.
+        if any(one.status == "provisional" for one in own):
+            return ToldDay(day, UNSETTLED)
+        whole = self._stretch(day, "1d", windows)
+        if not self._is_safe(whole.parts):
+            return ToldDay(day, FEW)
+        borders = frozenset((day.start, *self._ends(whole.inside)))
+        return ToldDay(day, None, borders, frozenset(self._shares(whole.parts, own)))
+
+    def _stretch(self, slot: Slot, grain: str, windows: ServedByStart) -> _Piece:
+        if grain == "15m":
+            values = windows[slot.start].merged.values or {}
+            return _Piece(slot, self.family.across([*values.values()]))
+        finer = _FINER[grain]
+        slots = grains.slots(*slot, finer, self.zone)
+        inside = tuple(self._stretch(one, finer, windows) for one in slots)
+        return _Piece(slot, self._joined(one.parts for one in inside), inside)
+
+    def _ends(self, stretches: Sequence[_Piece]) -> Iterator[datetime]:
+        for run in runs(stretches, self._plus, lambda one: self._is_safe(one.parts)):
+            yield run[-1].slot.end
+            # Inside of several that are told as one, nothing is.
+            if len(run) == 1:
+                yield from self._ends(run[0].inside)
+
+    def _shares(self, whole: Parts, own: Sequence[ServedWindow]) -> Iterator[str]:
+        census = CENSUSES[self.family.fields.name]
+        everybody = self._count(census.tables[self.table][0], whole)
+        for name, table in census.shares.items():
+            some = self._count(name, whole)
+            # Who is not of the share is as few as who is.
+            is_of_few = self._small(some) or self._small(everybody - some)
+            if table == self.table and not is_of_few:
+                yield name
+        if all(map(self._is_safe, self._by_axes(own).values())):
+            yield BY
+
+    def _by_axes(self, own: Iterable[ServedWindow]) -> dict[Axes, Parts]:
+        held: dict[Axes, Parts] = {}
+        rows = ((one.merged.values or {}).items() for one in own)
+        for axes, parts in chain.from_iterable(rows):
+            held[axes] = self.family.over_time(held.get(axes, {}), parts)
+        return held
+
+    def _is_safe(self, parts: Parts) -> bool:
+        names = CENSUSES[self.family.fields.name].tables[self.table]
+        return not any(self._small(self._count(name, parts)) for name in names)
+
+    def _small(self, count: int) -> bool:
+        return is_small(count, self.smallest)
+
+    def _count(self, name: str, parts: Parts) -> int:
+        (part,) = (one for one in self.family.parts if one.name == name)
+        value = parts.get(name, part.zero)
+        return round(part.estimate(value)) if isinstance(part, Uniques) else int(value)
+
+    def _plus(self, one: _Piece, other: _Piece) -> _Piece:
+        both = Slot(one.slot.start, other.slot.end)
+        return _Piece(both, self._joined((one.parts, other.parts)))
+
+    def _joined(self, every: Iterable[Parts]) -> Parts:
+        nothing: Parts = {}
+        # Most quarter hours are empty, and their sum costs nothing.
+        return reduce(self.family.over_time, (one for one in every if one), nothing)

@@ -1,0 +1,167 @@
+"""Which stretches of a store are told of families whose rows are of people's devices.
+
+A function of the data alone, whatever is asked: docs/adr/018-small-cells.md.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+from serving.query.blocks import BY, FEW, ToldDay
+from serving.query.catalogue import Metric
+from serving.query.cells import Cell, Split, values_seen
+from serving.query.formulas import Extreme, Formula, Percentile, UniquesEstimate, WeightedSum
+from serving.query.grains import Slot
+from tally.algebra.merge import Axes
+from tally.families import Family
+from tally.small_cells import CENSUSES, is_small
+
+
+@dataclass(frozen=True)
+class ToldFamily:
+    """What is told of one family: by table each local day, ascending without a gap.
+
+    `seen`: the axes of the rows of all those days.
+    """
+
+    tables: Mapping[str, Sequence[ToldDay]]
+    seen: frozenset[Axes]
+    smallest: int
+
+    def has_day(self, stretch: Slot) -> bool:
+        """Whether the stretch is one of the local days."""
+        return any(day.slot == stretch for day in next(iter(self.tables.values())))
+
+    @cached_property
+    def _starts(self) -> list[Any]:
+        return [day.slot.start for day in next(iter(self.tables.values()))]
+
+    def why_not(self, side: Formula, stretch: Slot, is_split: bool) -> str | None:
+        """Why the side of a metric is withheld of a stretch; None: it is told."""
+        each = (self._of_part(side, name, stretch, is_split) for name in _part_names(side))
+        return next((why for why in each if why is not None), None)
+
+    def _of_part(
+        self,
+        side: Formula,
+        name: str,
+        stretch: Slot,
+        is_split: bool,
+    ) -> str | None:
+        census = CENSUSES[side.family.fields.name]
+        table = census.tabled.get(name) or census.shares.get(name)
+        # What nobody has said to be harmless is not told; nor are shares of shares.
+        if table is None or (is_split and name in census.shares):
+            return FEW
+        days = self._days(table, stretch)
+        if dark := next((day.why_not for day in days if day.why_not), None):
+            return dark
+        if not is_split and name in census.tabled:
+            return None if _on_borders(days, stretch) else FEW
+        # Different devices of two days and of each are as much as who came on both.
+        if len(days) > 1 and isinstance(side, UniquesEstimate):
+            return FEW
+        return None if _is_shared(days, stretch, BY if is_split else name) else FEW
+
+    def _days(self, table: str, stretch: Slot) -> Sequence[ToldDay]:
+        first = bisect_right(self._starts, stretch.start) - 1
+        return self.tables[table][first : bisect_left(self._starts, stretch.end)]
+
+
+# By family; one that is not of people is absent.
+ToldFamilies = Mapping[str, ToldFamily]
+
+
+def why_not(
+    told: ToldFamilies,
+    metric: Metric,
+    stretch: Slot,
+    is_split: bool = False,
+) -> str | None:
+    """Why the metric's value of a stretch is withheld; None: it is told."""
+    for side in (metric.numerator, metric.denominator):
+        if side is not None and (family := told.get(side.family.name)):
+            why = family.why_not(side, stretch, is_split)
+            if why is not None:
+                return why
+    return None
+
+
+def why_not_bins(
+    told: ToldFamilies, metric: Metric, days: Iterable[tuple[Slot, Sequence[int]]]
+) -> str | None:
+    """Why a histogram of the metric is withheld; None: it is told.
+
+    `days` are its counts by day, each of which has to be whole and to have no small one.
+    """
+    family = told.get(metric.numerator.family.name)
+    if family is None:
+        return None
+    for day, counts in days:
+        if why := why_not(told, metric, day):
+            return why
+        if not family.has_day(day) or any(is_small(one, family.smallest) for one in counts):
+            return FEW
+    return None
+
+
+def withheld(
+    told: ToldFamilies,
+    metric: Metric,
+    found: Sequence[Cell],
+    splits: Sequence[Split],
+    rows: list[dict[str, Any]],
+) -> list[dict[str, Any]]:
+    """The rows of the cells and splits, each with `suppressed`, and null where that is true.
+
+    As they are where everything of the metric is told.
+    """
+    if not any(family.name in told for family in metric.families):
+        return rows
+    shown = []
+    for (cell, split), row in zip(product(found, splits), rows, strict=True):
+        is_hidden = why_not(told, metric, cell.slot, bool(split)) is not None
+        # Events of a window are sightings: few of them are of few devices.
+        numbers = ("value", "numerator", "denominator", "error") if is_hidden else ()
+        nulls = {name: None for name in numbers if name in row}
+        shown.append({**row, **nulls, "events": None, "suppressed": is_hidden})
+    return shown
+
+
+def seen_values(
+    told: ToldFamilies, found: Sequence[Cell], families: Sequence[Family], dimension: str
+) -> set[str]:
+    """The values of a dimension that rows are listed for.
+
+    Of families of people those of whole days: of a quarter hour they would say who was there.
+    """
+    others = [family for family in families if family.name not in told]
+    return values_seen(found, others, dimension).union(
+        axes[family.axes.index(dimension)]
+        for family in families
+        if family.name in told and dimension in family.axes
+        for axes in told[family.name].seen
+    )
+
+
+def _part_names(side: Formula) -> list[str]:
+    match side:
+        case WeightedSum():
+            return [*side.weights]
+        case Extreme():
+            return [side.part]
+        case UniquesEstimate() | Percentile():
+            return [side.part.name]
+    raise TypeError(f"{side!r}: nobody has said of which parts it is")
+
+
+def _on_borders(days: Sequence[ToldDay], stretch: Slot) -> bool:
+    return stretch.start in days[0].borders and stretch.end in days[-1].borders
+
+
+def _is_shared(days: Sequence[ToldDay], stretch: Slot, share: str) -> bool:
+    is_whole = (days[0].slot.start, days[-1].slot.end) == stretch
+    return is_whole and all(share in day.shares for day in days)
