@@ -92,6 +92,7 @@ def _of_minutes(minutes: Heard, rules: VisitRules) -> Iterator[Brought]:
 
 def _of_access_point(device: Device, minutes: Heard) -> Iterator[Brought]:
     """For how long it was there to hear anything: nobody's visit, however long."""
+    # Not by how strong it is: it hears itself.
     key = sensor_key(device.number)
     for start, count in Counter(map(window_of, minutes)).items():
         seconds = KeyedSum.brings(key, count * MINUTE_SECONDS)

@@ -2,12 +2,8 @@
 
 import sys
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date, datetime, timedelta
-from heapq import merge
-from itertools import groupby
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
@@ -15,72 +11,16 @@ from zoneinfo import ZoneInfo
 import typer
 
 from ingest.replay.channels import Channel, GatewayChannel
-from ingest.twin.people import people_of
 from ingest.twin.plan import TwinStore
-from ingest.twin.sensors import messages_of
-from ingest.twin.transport import OnItsWay, Transport, arrivals
-from ingest.twin.truth import write_truth
+from ingest.twin.stream import TwinDays, end_with_the_starter, send
+from ingest.twin.transport import Transport
 from runtime.job import run_verb
-from runtime.output import print_json, progress
+from runtime.output import note, print_json
 from runtime.store_fields import zone_of
-from runtime.stores import store_entries
+from runtime.stores import StoreEntry, store_entries
 from schemas import loader
+from tally.key_periods import KeyDays
 from tally.settings import Settings
-
-
-@dataclass(frozen=True)
-class TwinDays:
-    """Which stores over which local days, and how their messages travel."""
-
-    stores: Sequence[TwinStore]
-    days: Sequence[date]
-    seed: int
-    transport: Transport
-
-    def write_truth(self, folder: Path) -> Counter[str]:
-        """The truth of every store and day, written; how many visitors, passers, buyers in all."""
-        found: Counter[str] = Counter()
-        for store in self.stores:
-            for day in self.days:
-                truth = write_truth(folder, store, day, people_of(store, day, self.seed))
-                found += Counter(
-                    visitors=truth.visitors, passers=truth.passers, buyers=truth.buyers
-                )
-        return found
-
-    def arrivals(self, begin: float, until: float) -> list[OnItsWay]:
-        """What is handed over between the instants (seconds since 1970), by when it is."""
-        both = merge(*map(self._of_store, self.stores), key=lambda one: one.send_at)
-        return [one for one in both if begin <= one.send_at < until]
-
-    def _of_store(self, store: TwinStore) -> list[OnItsWay]:
-        made = [
-            message
-            for day in self.days
-            for message in messages_of(store, day, self.seed, people_of(store, day, self.seed))
-        ]
-        return arrivals(made, self.transport, self.seed, store.store_id)
-
-
-def send(
-    found: Sequence[OnItsWay], channels: Mapping[str, Channel], *, as_it_happens: bool
-) -> Counter[str]:
-    """Hand everything over in its order; how many messages of each source there were.
-
-    As it happens each second's messages are waited for, else they go out as fast as they are taken.
-    """
-    with progress("twin messages sent", len(found)) as advance:
-        for second, some in groupby(found, key=lambda one: int(one.send_at)):
-            # At the second's end: of what is not over yet nobody could tell.
-            if as_it_happens:
-                time.sleep(max(0.0, second + 1 - time.time()))
-            beat = [*some]
-            for one in beat:
-                channels[one.message.source].send("", one.message.body)
-            for channel in channels.values():
-                channel.settle()
-            advance(len(beat))
-    return Counter(one.message.source for one in found)
 
 
 def twin_stores(count: int, passers: int, tz: str, settings: Settings) -> list[TwinStore]:
@@ -96,6 +36,18 @@ def twin_stores(count: int, passers: int, tz: str, settings: Settings) -> list[T
         zone = tz or (entry and entry.tz) or settings.default_timezone
         found.append(TwinStore(name, zone_of(zone, "--tz"), passers=passers))
     return found
+
+
+def heard_since(store_id: str, settings: Settings, now: float) -> float:
+    """When the store's running key period began, seconds since 1970 (UTC), by the gateway's clock.
+
+    Raises BadSettings.
+    """
+    # Not by --tz: what the gateway takes hangs on what it knows of the store.
+    entry = store_entries(settings.stores_file).get(store_id, StoreEntry())
+    zone = zone_of(entry.tz or settings.default_timezone, "TALLY_DEFAULT_TIMEZONE")
+    keys = KeyDays(settings.key_days, entry.day_starts)
+    return keys.period(datetime.fromtimestamp(now, UTC), zone).start.timestamp()
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -118,6 +70,12 @@ def simulate(  # noqa: PLR0913  # the options of the command line
         float,
         typer.Option(min=0, help="send as it happens, from now on for so long; 0: all up to now"),
     ] = 0.0,
+    catch_up: Annotated[
+        bool, typer.Option("--catch-up", help="before --live-minutes: all of --days up to now")
+    ] = False,
+    with_starter: Annotated[
+        bool, typer.Option("--until-stdin-ends", help="end when standard input does")
+    ] = False,
     tz: Annotated[str, typer.Option(help="time zone of the stores; default by stores file")] = "",
     seed: Annotated[int, typer.Option(help="the same seed gives the same people")] = 1,
     truth: Annotated[
@@ -125,22 +83,44 @@ def simulate(  # noqa: PLR0913  # the options of the command line
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """Let twin stores send receipts, door counts and sightings, and keep the truth beside them."""
-    settings = Settings.load()
+    """Let twin stores send receipts, door counts and sightings, and keep the truth beside them.
+
+    Of sightings those of the key period that runs: the keys of earlier ones are destroyed.
+    """
+    settings, now = Settings.load(), time.time()
     chosen = twin_stores(stores, passers, tz, settings)
-    twin = TwinDays(chosen, _days(days, chosen[0].zone), seed, Transport())
+    until = now + 60 * live_minutes
+    names = (one.store_id for one in chosen)
+    since = {name: heard_since(name, settings, now) for name in names}
+    dates = _days(days, chosen[0].zone, now, until)
+    twin = TwinDays(chosen, dates, seed, Transport(), since)
     folder = truth or settings.home / "twin"
     found = twin.write_truth(folder)
-    now = time.time()
-    # What would have been sent before now is not there any more, or what comes after it not yet.
-    span = (now, now + 60 * live_minutes) if live_minutes else (0.0, now)
-    sent = send(twin.arrivals(*span), _channels(settings), as_it_happens=live_minutes > 0)
+    # One list: at the seam nothing is left out and nothing comes twice.
+    is_past = catch_up or not live_minutes
+    past, coming = twin.around(now, 0.0 if is_past else now, until)
+    channels = _channels(settings)
+    sent = send(past, channels, as_it_happens=False)
+    if catch_up:
+        say = note if as_json else print
+        say(f"caught up with {datetime.fromtimestamp(now, UTC):%FT%TZ}: sent {_counts(sent)}")
+        sys.stdout.flush()
+    pause = end_with_the_starter if with_starter else time.sleep
+    sent += send(coming, channels, as_it_happens=True, pause=pause)
     _print({"sent": sent, "truth": str(folder), **found}, as_json)
 
 
-def _days(count: int, zone: ZoneInfo) -> list[date]:
-    today = datetime.now(zone).date()
-    return [today - timedelta(number) for number in reversed(range(count))]
+def _days(
+    count: int,
+    zone: ZoneInfo,
+    now: float,
+    until: float,
+) -> list[date]:
+    """So many local days up to today, and those after it that begin before `until`."""
+    today = datetime.fromtimestamp(now, zone).date()
+    last = datetime.fromtimestamp(until, zone).date()
+    ordinals = range(today.toordinal() + 1 - count, last.toordinal() + 1)
+    return [*map(date.fromordinal, ordinals)]
 
 
 def _channels(settings: Settings) -> dict[str, Channel]:
@@ -153,12 +133,15 @@ def _print(result: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(result)
         return
-    sent = ", ".join(f"{count:,} {source}" for source, count in sorted(result["sent"].items()))
     print(
-        f"sent {sent or 'nothing'}; in truth {result.get('visitors', 0):,} came in,"
+        f"sent {_counts(result['sent'])}; in truth {result.get('visitors', 0):,} came in,"
         f" {result.get('passers', 0):,} passed, {result.get('buyers', 0):,} bought"
         f" on these days ({result['truth']})"
     )
+
+
+def _counts(sent: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {source}" for source, count in sorted(sent.items())) or "nothing"
 
 
 def main() -> int:

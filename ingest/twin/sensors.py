@@ -58,6 +58,12 @@ def messages_of(
     return sorted(found, key=lambda one: (one.at, one.source, one.identity))
 
 
+def still_known(messages: Sequence[SensorMessage], since: float) -> list[SensorMessage]:
+    """The messages without sightings of before the instant (seconds since 1970): their devices' key
+    is destroyed, and the gateway would refuse each of them."""
+    return [one for one in messages if one.source != "wifi" or one.at >= since]
+
+
 def _door_counts(
     store: TwinStore, day: date, seed: int, people: Sequence[Person]
 ) -> Iterator[SensorMessage]:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from runtime.output import note
+from tally.home import STORES_FILE
 
 HOME = Path(".tally") / "demo"
 # A year in two minutes: in small micro-batches it can be watched, and the master is asked soon
@@ -37,12 +38,13 @@ def demo(
 ) -> None:
     """Replay a year of real receipts through the whole system, rebuild, audit, serve one of now.
 
-    In a fresh folder. Exits with the audit's code, and with 1 when the receipt is not served within
-    a minute.
+    In a fresh folder, at the end with a simulated store of now beside them. Exits with the audit's
+    code, and with 1 when what is of now is not served within a minute.
     \f
     Raises Exit with that code.
     """
     from ops.local.demo.run import Demo, DemoPlan, show_result
+    from ops.local.demo.twin import write_stores
     from ops.local.stack.airflow import NEW_DAGS_ARE_PAUSED
     from runtime.sparkconf import SHORT_RUN_JAVA
     from tally.settings import Settings
@@ -59,13 +61,18 @@ def demo(
         note(f"demo: {home} holds an earlier demo; stopping it and starting afresh")
         running.stop()
         shutil.rmtree(home)
+    # Who names a stores file of his own has it read, and the twin store is as that one says.
+    if not os.environ.get("TALLY_STORES_FILE"):
+        write_stores(home / STORES_FILE)
     code = 1
     try:
         result = running.run(DemoPlan(speed))
         show_result(result, note)
         code = result.audit_code
         if not once:
-            _stay(home)
+            _tell(home, result.twin_page)
+            running.watch_twin()
+            signal.pause()
     except KeyboardInterrupt:
         note("demo: interrupted")
     finally:
@@ -73,8 +80,8 @@ def demo(
     raise typer.Exit(code)
 
 
-def _stay(home: Path) -> None:
-    """Keep the stack until Ctrl-C."""
+def _tell(home: Path, twin_page: str) -> None:
+    """What there is to look at until Ctrl-C."""
     from tally.settings import Settings
 
     api = Settings.load({"TALLY_HOME": str(home)}).api
@@ -82,8 +89,8 @@ def _stay(home: Path) -> None:
         f"\nThe dashboard is at http://{api}/ and the API at http://{api}/v1/metrics."
         f" In another terminal: export TALLY_HOME={home}"
     )
+    note(f"A simulated store of now, with people counters and WiFi, is at {twin_page}")
     note(
-        "The live receipt is none of the year's:"
+        "What is of now is none of the year's:"
         " a further audit is `tally audit --days 2017-01-01..2018-01-01`. Ctrl-C stops everything."
     )
-    signal.pause()

@@ -84,6 +84,7 @@ class Watch:
     @property
     def share(self) -> float | None:
         """The share of all sensors together; None where nothing is expected."""
+        # Of all time together: a mean of shares would weigh a new sensor as much as an old one.
         whole = Watched()
         for seen in self.sensors.values():
             whole = whole.plus(seen)

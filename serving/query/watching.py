@@ -39,6 +39,7 @@ class Watching(NamedTuple):
             found = level_cells(families, asked, windows, seen)
         else:
             found = cells(families, asked.slots, windows, seen)
+        # Also of stretches that nobody watched: joined to others they bring no rule of their own.
         for cell in found:
             cell.watch.rule = self.rule
         return found

@@ -49,7 +49,10 @@ def serve_one(
                 f" {answer.text[:200]}; see its log"
             )
         taken = time.monotonic() - started
-        _wait_until(lambda: (_served(client, settings, now) or 0) > before)
+        wait_until(
+            lambda: (_served(client, settings, now) or 0) > before,
+            lambda: "the receipt was taken and is not served",
+        )
     seconds = time.monotonic() - started
     say(
         f"a receipt of store {STORE} at {receipt['happened_at']}:"
@@ -88,7 +91,11 @@ def _served(client: httpx.Client, settings: Settings, now: datetime) -> int | No
     return value
 
 
-def _wait_until(served: Callable[[], bool]) -> None:
+def wait_until(
+    served: Callable[[], bool],
+    missing: Callable[[], str],
+) -> None:
+    """Returns when it is served. Raises StackError after a minute, with what is missing."""
     again = retry(
         retry=retry_if_result(lambda done: not done),
         stop=stop_after_delay(DEADLINE_SECONDS),
@@ -98,6 +105,6 @@ def _wait_until(served: Callable[[], bool]) -> None:
         again(served)()
     except RetryError as error:
         raise StackError(
-            f"demo: the receipt was taken and is not served after {DEADLINE_SECONDS:.0f} s;"
+            f"demo: {missing()} after {DEADLINE_SECONDS:.0f} s;"
             " `tally status` and `tally doctor` say why"
         ) from error

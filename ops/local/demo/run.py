@@ -17,6 +17,7 @@ from ops.lag import Lag, read_lag
 from ops.local.demo.airflow import run_rebuild
 from ops.local.demo.live import serve_one
 from ops.local.demo.progress import SpeedSummary, speed_summary
+from ops.local.demo.twin import TwinChild
 from ops.local.stack.catalogue import services_of
 from ops.local.stack.service import Site
 from runtime.connect import cassandra_session
@@ -66,10 +67,14 @@ class DemoPlan:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The audit's exit code, a live receipt's seconds to its answer, and what was measured."""
+    """The audit's exit code, a live receipt's seconds to its answer, and what was measured.
+
+    `twin_page` is the address of the twin store's page.
+    """
 
     audit_code: int
     live_seconds: float
+    twin_page: str
     speed: SpeedSummary
     seconds: dict[str, float]
 
@@ -83,26 +88,20 @@ class Demo:
         self._say = say
         self._seconds: dict[str, float] = {}
         self._starting: subprocess.Popen[str] | None = None
+        self._twin: TwinChild | None = None
 
     def run(self, plan: DemoPlan) -> DemoResult:
-        """Start everything, replay the year, rebuild under Airflow, audit, serve a receipt of now.
+        """Start everything, replay the year, rebuild under Airflow, audit, let a twin store sell
+        beside it, serve a receipt of now.
 
-        The stack is left running.
+        The stack and the twin store are left running.
         """
         self._step("start the stack, Airflow beside what follows", self._start)
         # `up` has chosen the addresses by now.
         self._settings = Settings.load(self._environment)
         self._say(f"watch it come in: http://{self._settings.api}/")
-        replay = [
-            "replay",
-            "--source",
-            "complete-journey",
-            "--seed",
-            str(plan.seed),
-            "--speed",
-            f"{plan.speed:g}",
-            *plan.replay,
-        ]
+        pace = ("--seed", str(plan.seed), "--speed", f"{plan.speed:g}")
+        replay = ("replay", "--source", "complete-journey", *pace, *plan.replay)
         self._step("replay one year of receipts", lambda: self._tally(*replay))
         self._step("both layers catch up", self._catch_up)
         self._step(
@@ -125,16 +124,25 @@ class Demo:
         )
         # Its exit code is the demo's own.
         code = self._step("audit", lambda: self._tally("audit", check=False))
-        # After the audit, which knows the receipts of the package alone.
+        # Of the year's receipts alone.
+        speed = speed_summary(self._log("speed-progress-views.jsonl"))
+        # After the audit, which knows the receipts of the package alone; and the twin first: a
+        # receipt of now in its partition would close the days that it has yet to send.
+        page = self._step("a twin store catches up with now, and goes on", self._start_twin)
         live = self._step(
             "a receipt of this very second", lambda: serve_one(self._settings, self._say)
         )
-        return DemoResult(
-            code, live, speed_summary(self._log("speed-progress-views.jsonl")), self._seconds
-        )
+        return DemoResult(code, live, page, speed, self._seconds)
+
+    def watch_twin(self) -> None:
+        """Returns when the twin store sends no more, and says so."""
+        if self._twin is not None:
+            self._twin.watch()
 
     def stop(self) -> None:
         """Stop everything that the demo started."""
+        if self._twin is not None:
+            self._twin.stop()
         if self._starting is not None and self._starting.poll() is None:
             # It holds the stack's lock, for which `down` would wait.
             self._starting.terminate()
@@ -159,6 +167,13 @@ class Demo:
             stderr=subprocess.STDOUT,
             text=True,
         )
+
+    def _start_twin(self) -> str:
+        self._twin = twin = TwinChild(self._settings, self._environment, self._say)
+        twin.start()
+        twin.wait_until_served()
+        self._say(f"its page, which goes on: {twin.page}")
+        return twin.page
 
     def _wait_for_airflow(self) -> None:
         assert self._starting is not None

@@ -1,6 +1,7 @@
 """The store twin: any store and day by itself, and what the way to Kafka does to its messages."""
 
 import json
+import time
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -11,10 +12,11 @@ import pytest
 
 from ingest.contract.arrival import Arrival, Rules
 from ingest.sources.registry import conversion_of
-from ingest.twin.__main__ import TwinDays, send
+from ingest.twin.__main__ import heard_since
 from ingest.twin.people import people_of
 from ingest.twin.plan import TwinStore
 from ingest.twin.sensors import SensorMessage, messages_of
+from ingest.twin.stream import PAST_BEAT, TwinDays, send
 from ingest.twin.transport import OnItsWay, Outage, Transport, arrivals, with_clock
 from ingest.twin.truth import DayTruth, day_truth, write_truth
 from schemas import loader
@@ -114,7 +116,7 @@ class Recorder:
         self.lots.append([])
 
 
-def test_what_arrives_within_a_span_is_sent_second_by_second() -> None:
+def test_what_arrives_within_a_span_is_sent_in_its_order() -> None:
     twin = TwinDays([STORE, replace(STORE, store_id="twin-2")], [MONDAY], SEED, Transport())
 
     found = twin.arrivals(TEN, TEN + HOUR)
@@ -124,11 +126,81 @@ def test_what_arrives_within_a_span_is_sent_second_by_second() -> None:
     assert [one.send_at for one in found] == sorted(one.send_at for one in found)
     assert all(TEN <= one.send_at < TEN + HOUR for one in found)
     assert sent.total() == len(found) > 100
-    seconds = len({int(one.send_at) for one in found})
+    beats = len({int(one.send_at // PAST_BEAT) for one in found})
     for source, channel in channels.items():
         own = [one.message.body for one in found if one.message.source == source]
         assert [body for lot in channel.lots for body in lot] == own
-        assert len(channel.lots) == seconds + 1
+        assert len(channel.lots) == beats + 1
+
+
+def test_catching_up_and_going_on_are_one_stream_without_a_hole_or_a_repeat() -> None:
+    now = TEN + 7 * HOUR + 30.5
+    twin = TwinDays([STORE], [MONDAY, TUESDAY], SEED, Transport(duplicates=0.0))
+
+    past, coming = twin.around(now, 0.0, now + 2 * HOUR)
+
+    whole = twin.arrivals(0.0, now + 2 * HOUR)
+    assert past + coming == whole and past and coming
+    assert max(one.send_at for one in past) < now <= min(one.send_at for one in coming)
+    minutes = Counter(one.message.identity for one in whole if one.message.source == "traffic")
+    told = [f"traffic/twin-1/door-1/{int(TEN) // 60 + number}" for number in range(8 * 60)]
+    assert [minutes[name] for name in told] == [1] * len(told)
+
+
+def test_catching_up_is_in_the_order_of_time_and_nothing_is_of_the_future() -> None:
+    now = TEN + 24 * HOUR
+    stores = [STORE, replace(STORE, store_id="twin-2")]
+    twin = TwinDays(stores, [MONDAY, TUESDAY], SEED, Transport())
+
+    past, _ = twin.around(now, 0.0, now + HOUR)
+
+    assert {one.message.source for one in past} == {"traffic", "wifi", "pos"}
+    assert [one.send_at for one in past] == sorted(one.send_at for one in past)
+    assert all(one.message.at <= one.message.ready_at <= one.send_at < now for one in past)
+
+
+def test_no_sighting_is_sent_of_before_the_running_key_period() -> None:
+    since = datetime(2026, 3, 3, tzinfo=UTC).timestamp()
+    twin = TwinDays([STORE], [MONDAY, TUESDAY], SEED, Transport(), {"twin-1": since})
+
+    past, coming = twin.around(TEN + 24 * HOUR, 0.0, TEN + 25 * HOUR)
+
+    firsts = {
+        source: min(one.message.at for one in past + coming if one.message.source == source)
+        for source in ("pos", "traffic", "wifi")
+    }
+    assert firsts["wifi"] >= since > max(firsts["pos"], firsts["traffic"])
+    assert {one.message.source for one in past if one.message.at >= since} == {*firsts}
+
+
+def test_the_key_period_is_that_of_the_stores_file_as_the_gateway_knows_it(tmp_path: Path) -> None:
+    file = tmp_path / "stores.yaml"
+    file.write_text('twin-1: {tz: Asia/Kathmandu, day_starts: "04:00"}', "utf-8")
+    settings = Settings(stores_file=file, default_timezone="America/New_York")
+    half_past_three = datetime(2026, 3, 2, 21, 45, tzinfo=UTC)
+
+    begins = [
+        datetime.fromtimestamp(heard_since(name, settings, half_past_three.timestamp()), UTC)
+        for name in ("twin-1", "twin-2")
+    ]
+
+    assert begins == [
+        datetime(2026, 3, 1, 22, 15, tzinfo=UTC),
+        datetime(2026, 3, 2, 5, tzinfo=UTC),
+    ]
+
+
+def test_as_it_happens_each_second_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    twin = TwinDays([STORE], [MONDAY], SEED, Transport())
+    found = twin.arrivals(TEN, TEN + 60)
+    waited: list[float] = []
+    monkeypatch.setattr(time, "time", lambda: TEN + sum(waited))
+
+    channels = {name: Recorder() for name in ("pos", "traffic", "wifi")}
+    send(found, channels, as_it_happens=True, pause=waited.append)
+
+    # At the end of the last second that has a message in it.
+    assert TEN + sum(waited) == int(found[-1].send_at) + 1
 
 
 def test_truth_ledger_holds_everybody_and_nobody_s_phone(tmp_path: Path) -> None:

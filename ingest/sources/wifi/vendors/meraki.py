@@ -199,6 +199,7 @@ def _named(listed: Any, field: str) -> set[str]:
 
 def _minute_of(data: JsonObject, heard: Iterable[_HeardClient]) -> datetime | None:
     """When the minute of a body began; of one that does not say so the latest instant in it."""
+    # Not when it arrived: what waited tells of the minute in which it was heard.
     begin, end = _instant(data.get("startTime")), _instant(data.get("endTime"))
     if begin is None and end is not None:
         begin = end - timedelta(minutes=1)
