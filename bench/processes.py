@@ -1,5 +1,8 @@
 """Processor time and memory of a job: its JVM, and all its Python processes together."""
 
+import shutil
+import subprocess
+
 import psutil
 
 
@@ -14,6 +17,23 @@ def memory_of(job: psutil.Process) -> dict[str, float]:
         except psutil.NoSuchProcess:
             continue
     return mib
+
+
+def live_heap_of(job: psutil.Process) -> float | None:
+    """MiB of the objects that the job's JVM still needs, after a full collection; None: it has no
+    JVM, or Java's tools are not there.
+
+    What a process occupies grows for as long as Java sees no need to collect; this does not.
+    """
+    tool = shutil.which("jcmd")
+    processes = [job, *job.children(recursive=True)]
+    javas = [one for one in processes if one.name() == "java"]
+    if tool is None or not javas:
+        return None
+    command = [tool, str(javas[0].pid), "GC.class_histogram"]
+    told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    # The last line is that of all classes: `Total`, objects, bytes.
+    return int(told.split()[-1]) / 2**20
 
 
 def cpu_of(process: psutil.Process | None) -> float:

@@ -7,6 +7,7 @@ ended, whose rows a reader sees then. And what each service used of processor an
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 import time
@@ -25,7 +26,7 @@ from rich.table import Table
 
 from bench.compared import say
 from bench.harness import own_environment
-from bench.processes import job_cpu, memory_of
+from bench.processes import job_cpu, live_heap_of, memory_of
 from runtime.offsets import TopicOffsets, offsets_by_topic
 from runtime.reading import read_to_end
 from runtime.store_fields import zone_of_midday
@@ -39,10 +40,12 @@ WARM_MINUTES, SAMPLE_SECONDS, SETTLE_SECONDS = 2.0, 10.0, 15.0
 
 @dataclass
 class Usage:
-    """Of one service: MiB at each look, and processor seconds from the first look to the last."""
+    """Of one service: MiB at each look, processor seconds from the first look to the last, and MiB
+    that its JVM needed at half of the time and at its end."""
 
     memory: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
+    live: list[float] = field(default_factory=list)
 
     @property
     def growth_percent(self) -> float:
@@ -70,8 +73,10 @@ def simulate(
     )
 
 
-def watched(environment: Mapping[str, str], twin: "subprocess.Popen[str]") -> dict[str, Usage]:
-    """What each service used while the twin stores sent."""
+def watched(
+    environment: Mapping[str, str], twin: "subprocess.Popen[str]", minutes: float
+) -> dict[str, Usage]:
+    """What each service used while the twin stores sent for so many minutes."""
     command = [sys.executable, "-m", "ops.cli", "status", "--json"]
     told = subprocess.run(
         command, env={**environment}, stdout=subprocess.PIPE, text=True, check=False
@@ -81,12 +86,27 @@ def watched(environment: Mapping[str, str], twin: "subprocess.Popen[str]") -> di
     # What does not run here has none.
     jobs = {name: psutil.Process(pid) for name, pid in pids.items() if pid}
     usage: dict[str, Usage] = defaultdict(Usage)
+    half = time.monotonic() + 30 * minutes
     while twin.poll() is None:
+        if time.monotonic() >= half:
+            half = math.inf
+            look_at_heaps(jobs, usage)
         for name, job in jobs.items():
             usage[name].memory.append(sum(memory_of(job).values()))
             usage[name].cpu.append(sum(job_cpu(job).values()))
         time.sleep(SAMPLE_SECONDS)
+    look_at_heaps(jobs, usage)
     return usage
+
+
+def look_at_heaps(
+    jobs: Mapping[str, psutil.Process],
+    usage: Mapping[str, Usage],
+) -> None:
+    """One more look at what each JVM needs."""
+    for name, job in jobs.items():
+        if (live := live_heap_of(job)) is not None:
+            usage[name].live.append(live)
 
 
 def micro_batches(home: Path) -> Iterator[tuple[float, TopicOffsets]]:
@@ -145,12 +165,15 @@ def show_freshness(found: Mapping[str, list[float]]) -> None:
 
 def show_usage(usage: Mapping[str, Usage], seconds: float) -> None:
     """A table of what each service used in so many seconds."""
-    # All that runs is there: what is steady is told from what grows.
-    table = Table("service", "cores", "MiB median", "MiB most", "growth %", title="used")
+    # All that runs is there: what is steady is told from what grows. What a JVM occupies grows up
+    # to its bound before it collects: whether it leaks, its live heap says, at half and at the end.
+    heads = ("service", "cores", "MiB median", "MiB most", "growth %", "heap MiB")
+    table = Table(*heads, title="used")
     for name, one in usage.items():
         cores = (one.cpu[-1] - one.cpu[0]) / seconds
         memory = (f"{median(one.memory):,.0f}", f"{max(one.memory):,.0f}")
-        table.add_row(name, f"{cores:.3f}", *memory, f"{one.growth_percent:+.1f}")
+        heap = " → ".join(f"{live:.0f}" for live in one.live)
+        table.add_row(name, f"{cores:.3f}", *memory, f"{one.growth_percent:+.1f}", heap)
     Console(width=100).print(table)
 
 
@@ -171,7 +194,7 @@ def main() -> int:
             say(f"{options.stores} twin stores for {options.minutes:g} minutes")
             began = time.time()
             twin = simulate(environment, options)
-            usage = watched(environment, twin)
+            usage = watched(environment, twin, options.minutes)
             seconds = time.time() - began
             assert twin.stdout is not None
             say(f"sent: {json.loads(twin.stdout.read())}")

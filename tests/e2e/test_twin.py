@@ -33,6 +33,7 @@ LEVELS = [("occupancy", "15m"), ("occupancy_residue", "1d")]
 # Of phones that are heard once a minute, in percent.
 MOST_OFF = {"visits": 5.0, "stay in seconds": 10.0}
 SPARSE_SECONDS = 240.0
+CROWD = 6_000
 # The time of arrival is that of the story: the ledger would else miss what is deleted meanwhile.
 KEPT_SECONDS = str(5 * 366 * 86_400)
 
@@ -49,7 +50,9 @@ class Sent:
 def story(request: pytest.FixtureRequest) -> TwinStory:
     stores, days = map(int, request.config.getoption("--twin").split("x"))
     firsts = (SPRING, AUTUMN) if days <= FEW else (SPRING - timedelta(days // 2),)
-    return TwinStory(stores, days, firsts, passers=600)
+    # In a month more devices come in a week than a sketch holds.
+    crowd = None if days <= FEW else CROWD
+    return TwinStory(stores, days, firsts, passers=600, crowd=crowd)
 
 
 @pytest.fixture(scope="module")
@@ -222,10 +225,35 @@ class TestTwin:
         for truth in truths(sparse, sparse.visits(is_over=True)):
             print(f"each {SPARSE_SECONDS:.0f} s, {truth}")
 
+    def test_different_devices_of_a_week_are_those_of_its_days_within_the_stated_error(
+        self, loop: Loop, sent: Sent, rebuilt: None
+    ) -> None:
+        """Each day has a key of its own, so no device is one of two days, and days are exact."""
+        store, (first, last) = sent.story.plans[0], (sent.story.dates[0], sent.story.dates[-1])
+        monday = first - timedelta(first.weekday())
+        weeks = answered(loop, "unique_devices", store, (monday, week_after(last)), "1w")
+        days = answered(loop, "unique_devices", store, (monday, week_after(last)), "1d")
+        assert not any(day["error"] for day in days)
+        for week in weeks:
+            exact = sum(
+                day["value"] or 0 for day in days if week["start"] <= day["start"] < week["end"]
+            )
+            if not exact:
+                continue
+            off = week["value"] / exact - 1
+            print(f"{week['value']:,} of {exact:,}: {100 * off:+.1f} %, stated {week['error']}")
+            assert abs(off) <= 3 * week["error"]
+        assert any(week["error"] for week in weeks) == (sent.story.days > FEW)
+
     def test_audit_agrees(self, loop: Loop, rebuilt: None) -> None:
         found = loop.json("audit", "--against", "master", "--http", "200")
 
         assert found["ok"], found
+
+
+def week_after(day: date) -> date:
+    """The Monday on which the week of a day is over."""
+    return day - timedelta(day.weekday()) + timedelta(7)
 
 
 def answered(

@@ -60,13 +60,15 @@ class Refused(NamedTuple):
 class TwinStory:
     """Some stores over some local days, from each of the first ones on.
 
-    `every_seconds` is how often a phone is heard that keeps its address.
+    `every_seconds` is how often a phone is heard that keeps its address, `crowd` how many pass the
+    first store on a day, where that is another number.
     """
 
     stores: int
     days: int
     firsts: Sequence[date]
     passers: int = 300
+    crowd: int | None = None
     every_seconds: float = 60.0
     seed: int = SEED
     people: dict[tuple[str, date], list[Person]] = field(default_factory=dict, compare=False)
@@ -79,7 +81,8 @@ class TwinStory:
             closes = CLOSES if number == 1 else time(20)
             name = f"twin-{number + 1}"
             phones = Phones(steady_seconds=self.every_seconds)
-            found.append(TwinStore(name, zone, closes=closes, passers=self.passers, phones=phones))
+            passers = self.passers if number else self.crowd or self.passers
+            found.append(TwinStore(name, zone, closes=closes, passers=passers, phones=phones))
         return found
 
     @property
