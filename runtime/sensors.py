@@ -47,10 +47,30 @@ def sensor_entries(where: str, fields: Any) -> dict[str, SensorEntry]:
         raise BadSettings(
             f"{where}: sensors: serials with their fields are wanted, e.g. `accc00000001: {{}}`"
         )
-    return {
+    found = {
         str(serial): _entry(f"{where}: sensor {serial}", serial, fields[serial])
         for serial in fields
     }
+    _refuse_one_name(where, found)
+    return found
+
+
+def _refuse_one_name(where: str, found: Mapping[str, SensorEntry]) -> None:
+    """Raise BadSettings where two that are there at once have one name: either would hide that the
+    other is silent."""
+    last: dict[str, SensorEntry] = {}
+    # By the day from which they are there.
+    since = {serial: entry.since or date.min for serial, entry in found.items()}
+    for serial in sorted(found, key=since.__getitem__):
+        entry = found[serial]
+        name = entry.device_id or serial
+        before = last.get(name)
+        if before and since[serial] < (before.until or date.max):
+            raise BadSettings(
+                f"{where}: sensor {serial}: another has the device_id {name} too; end that one"
+                " with `until`, and let this one begin with `since`"
+            )
+        last[name] = entry
 
 
 def _entry(where: str, serial: object, fields: Any) -> SensorEntry:
@@ -62,6 +82,8 @@ def _entry(where: str, serial: object, fields: Any) -> SensorEntry:
     for name, value in (("the serial", serial), ("device_id", entry.device_id)):
         if value is not None and not (isinstance(value, str) and IDENTIFIER.fullmatch(value)):
             raise BadSettings(f"{where}: {name} is not 1 to 64 of A-Z a-z 0-9 . _ : -")
+    if entry.since and entry.until and entry.until <= entry.since:
+        raise BadSettings(f"{where}: until {entry.until} is not after since {entry.since}")
     if both := {*entry.entries} & {*entry.exits}:
         raise BadSettings(f"{where}: {min(both)!r} is among its entries and its exits")
     return entry

@@ -12,6 +12,7 @@ from runtime.sensors import sensor_entries
 from tally.calendar.countries import COUNTRIES
 from tally.calendar.opening_hours import OpeningHours, opening_hours
 from tally.errors import BadSettings
+from tally.identity import IDENTIFIER, bare_serial
 from tally.money import CURRENCIES
 from tally.windows import WINDOW_SECONDS
 
@@ -21,6 +22,7 @@ WINDOW_MINUTES = WINDOW_SECONDS // 60
 # What Python would take for a number besides (1_000, nan, 1e3) is a slip in a file for people.
 _DECIMAL = re.compile(r"-?\d{1,9}(\.\d{1,9})?\Z", re.ASCII)
 _DAY = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
+_ADDRESS = re.compile(r"([0-9A-Fa-f]{2}[:-]?){5}[0-9A-Fa-f]{2}", re.ASCII)
 _WHOLE = re.compile(r"\d{1,6}\Z", re.ASCII)
 
 _DAYS = "each record was given its day by it, those that are stored too"
@@ -140,6 +142,19 @@ def _names(where: str, name: str, told: object) -> tuple[str, ...]:
     return tuple(listed)
 
 
+def _access_points(where: str, name: str, told: object) -> tuple[str, ...]:
+    named = _names(where, name, told)
+    for one in named:
+        # Records have an address in one spelling: another would be expected for ever, in vain.
+        if one != bare_serial(one) and _ADDRESS.fullmatch(one):
+            raise BadSettings(
+                f"{where}: {name}: write {one!r} as records name it: {bare_serial(one)}"
+            )
+        if IDENTIFIER.fullmatch(one) is None:
+            raise BadSettings(f"{where}: {name}: {one!r} is not 1 to 64 of A-Z a-z 0-9 . _ : -")
+    return named
+
+
 def _groups(where: str, name: str, told: object) -> tuple[str, ...]:
     groups = _names(where, name, told)
     if len({*groups}) < len(groups):
@@ -200,7 +215,7 @@ _READERS: Mapping[str, Callable[[str, str, Any], Any]] = {
     "sensors": lambda where, _, told: sensor_entries(where, told),
     "day_starts": _time_of_day,
     "networks": _names,
-    "access_points": _names,
+    "access_points": _access_points,
     "country": _country,
     "subdivision": _text,
     "coordinates": _coordinates,
@@ -211,7 +226,7 @@ _READERS: Mapping[str, Callable[[str, str, Any], Any]] = {
 }
 FIELDS = tuple(_READERS)
 CHANGEABLE = tuple(name for name in FIELDS if name not in FIXED)
-_EXAMPLES = {"networks": "L_1234", "groups": "west"}
+_EXAMPLES = {"networks": "L_1234", "access_points": "00180a000001", "groups": "west"}
 
 
 def told_values(values: Mapping[str, Any]) -> dict[str, Any]:

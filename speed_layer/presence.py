@@ -161,10 +161,15 @@ class Presences:
         where a store's zone, or how long a key is kept, has changed.
         """
         at = start * MINUTE_MILLIS
+        nothing = tuple(part.zero for part in self.family.parts)
         for mac_class in CLASSES:
             rows = [own.values((start, mac_class)) for own in owns]
             columns = zip(self.family.parts, *rows, strict=True)
             values = tuple(reduce(part.plus, held) for part, *held in columns)
+            # What an access point has said it takes back never: where it said nothing no row has
+            # to overrule another.
+            if mac_class == "access_point" and values == nothing:
+                continue
             yield WindowRow(store, at, (mac_class,), position, values)
 
 

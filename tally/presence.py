@@ -104,6 +104,8 @@ class KeyPeriod:
         device = self.devices.get(number) or HeardDevice()
         had = list(self._brought(number, device, before))
         told = {window_of(one.minute) for one in heard}
+        if {device.mac_class, *(one.mac_class for one in heard)} == {"access_point"}:
+            return self._be_there(number, device, heard, told)
         # Before and after: two presences may become one.
         if heard:
             told |= self._begins(device)
@@ -122,6 +124,26 @@ class KeyPeriod:
         for row, less in had:
             self._take_back(row, less)
         return told | {start for (start, _), _ in (*had, *has)}
+
+    def _be_there(
+        self,
+        number: int,
+        device: HeardDevice,
+        heard: Sequence[Sighting],
+        told: set[int],
+    ) -> set[int]:
+        """An access point is there in the windows that it says so, and moves nothing in others.
+
+        It says so each minute: read anew all of its day would be told each time.
+        """
+        minutes = {one.minute for one in heard} - device.minutes.keys()
+        own = Device(number, device.mac_class)
+        for sighting in heard:
+            device.hear(sighting)
+        self.devices[number] = device
+        for start, parts in brought(own, dict.fromkeys(minutes, 0), self.rules):
+            self._add((start, device.mac_class), parts)
+        return told
 
     def _begins(self, device: HeardDevice) -> set[int]:
         """The windows that presences of the device are brought to, or would be."""

@@ -162,6 +162,8 @@ def _join(whole: dict[str, Any], page: dict[str, Any]) -> None:
             else:
                 whole["series"].append(series)
     whole["complete"] = whole["complete"] and page["complete"]
+    # A share of one page is none of the whole.
+    whole.pop("coverage", None)
     whole["source"] = whole["source"] if whole["source"] == page["source"] else "mixed"
     statuses = whole["status"], page["status"]
     whole["status"] = next(
@@ -234,10 +236,16 @@ def _caveats(answer: dict[str, Any]) -> list[str]:
             " in the stores file if they begin again"
         )
     series = answer.get("series", [answer])
-    each = (one.get("rows", ()) for one in series)
-    hidden = sum(row.get("suppressed", False) for row in chain(*each))
+    rows = list(chain(*(one.get("rows", ()) for one in series)))
+    hidden = sum(row.get("suppressed", False) for row in rows)
     if hidden:
         lines.append(f"{hidden} values are withheld: of too few devices, or of days not settled")
+    silent = sum(row.get("estimated", False) or "withheld" in row for row in rows)
+    if silent:
+        lines.append(
+            f"{silent} values are of sensors that were silent for a part of the open hours;"
+            " `coverage` with --json, who it was: GET /v1/stores/<store>/sensors"
+        )
     return lines
 
 
@@ -267,7 +275,7 @@ def _columns(rows: list[dict[str, Any]]) -> list[str]:
 
 def _text(row: dict[str, Any], name: str) -> str:
     value = row.get(name, row.get("by", {}).get(name))
-    if name == "value" and row.get("suppressed"):
+    if name == "value" and (row.get("suppressed") or row.get("withheld")):
         return WITHHELD
     if value is None:
         return MISSING

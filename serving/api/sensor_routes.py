@@ -13,7 +13,7 @@ from serving.api.pages import Pages
 from serving.api.parameters import SensorQuery
 from serving.query import catalogue, cells
 from serving.query.answer import Query as MetricQuery
-from serving.query.coverage import Roster, SensorName, Watched
+from serving.query.coverage import SensorName, Watched
 from serving.query.instants import format_instant
 from serving.query.question import MOST_ENTRIES, StoreSlots, stretches
 from tally.errors import BadQuery
@@ -53,7 +53,7 @@ async def _sensors(asked: StoreSlots, pages: Pages) -> list[Shown]:
     # Any metric of a family reads its windows.
     metrics = catalogue.of_one_family()
     families = [one.families[0] for one in metrics.values()]
-    roster = Roster.of(pages.registry.store(asked.store_id), families)
+    roster = pages.answerer.roster(pages.registry.store(asked.store_id), families)
     rows = len(asked.slots) * sum(map(len, roster.by_family.values()))
     if rows > MOST_ENTRIES:
         raise BadQuery(
@@ -65,8 +65,9 @@ async def _sensors(asked: StoreSlots, pages: Pages) -> list[Shown]:
     for family, listed in sorted(roster.by_family.items()):
         question = MetricQuery(metrics[family], [asked], (), None)
         (answer,) = await pages.answerer.read(question)
-        for sensor in sorted(listed, key=lambda one: one.name):
-            found.append(_sensor(sensor.name, answer.found, asked.zone))
+        # One that was there, then not, then again is one.
+        for name in sorted({one.name for one in listed}):
+            found.append(_sensor(name, answer.found, asked.zone))
     return found
 
 

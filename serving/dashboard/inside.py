@@ -1,11 +1,12 @@
 """Persons inside on the last day of a period, by the people counters, and who is left over."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from zoneinfo import ZoneInfo
 
 from serving.dashboard import charts
 from serving.query import catalogue, cells, grains
+from serving.query.coverage import Watch
 from serving.query.formulas import MetricValue
 from serving.query.question import StoreSlots
 from serving.query.resets import Resets
@@ -18,7 +19,8 @@ METRIC = "occupancy"
 class PersonsInside:
     """The level by the end of each quarter hour of a store's day, UTC; None: not known.
 
-    `is_counted`: whether a counter has told of what is known of the day.
+    `is_counted`: whether a counter has told of what is known of the day; `watch`: for how long the
+    counters were there.
     """
 
     store: Store
@@ -26,6 +28,7 @@ class PersonsInside:
     levels: tuple[tuple[datetime, MetricValue], ...]
     is_counted: bool
     is_settled: bool
+    watch: Watch = field(default_factory=Watch)
 
     @property
     def residue(self) -> MetricValue:
@@ -50,7 +53,7 @@ def persons_inside(store: Store, day: date, found: list[cells.Cell]) -> PersonsI
     status = cells.status_of(status for cell in found for status in cell.statuses)
     is_counted = any(cell.events for cell in found)
     pairs = tuple(zip(ends, levels, strict=True))
-    return PersonsInside(store, day, pairs, is_counted, status != "provisional")
+    return PersonsInside(store, day, pairs, is_counted, status != "provisional", found[-1].watch)
 
 
 def inside_chart(inside: PersonsInside) -> charts.Options:
@@ -90,12 +93,16 @@ def inside_chart(inside: PersonsInside) -> charts.Options:
 def known_text(inside: PersonsInside) -> str:
     """Of which day it is, and what is known of it."""
     known = sum(level is not None for _, level in inside.levels)
-    if known == 0:
+    if inside.watch.is_withheld:
+        told = "withheld, for counters were silent"
+    elif known == 0:
         told = "not known, for its first quarter hour is missing"
     elif not inside.is_counted:
         told = "no people counter has told anything of it"
     elif known < len(inside.levels):
         told = f"{known} of {len(inside.levels)} quarter hours known: up to the first missing one"
+    elif not inside.watch.is_enough:
+        told = "estimated, for counters were silent"
     else:
         told = "complete" if inside.is_settled else "provisional"
     return f"{inside.day:%a} {inside.day.day} {inside.day:%b}: {told}"

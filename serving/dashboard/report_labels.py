@@ -49,6 +49,8 @@ def comparison_text(found: ComparedValue, period: Period) -> str:
     # Before the change: without a value there is none, whatever the days before had.
     if found.suppressed is not None:
         return f"withheld: {found.suppressed}"
+    if found.watch.is_withheld:
+        return "withheld: sensors were silent"
     if found.value is None:
         return "no value: it would be divided by 0" if found.known else ""
     if found.change_percent is not None:
@@ -111,7 +113,7 @@ def quality_text(found: ComparedValue) -> str:
     match found.state:
         case "unknown":
             return "No quarter hour of these days has an answer yet."
-        case "withheld":
+        case "withheld" if found.suppressed is not None:
             return f"The number is withheld: {found.suppressed}."
         case "partial":
             return "Quarter hours without an answer are left out, and are not counted as 0."

@@ -4,7 +4,7 @@ Both layers are read, merged and summed up.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from math import prod
@@ -24,7 +24,7 @@ from serving.merge.served import FamilyReading
 from serving.merge.views import ViewReader
 from serving.query import cells
 from serving.query.catalogue import Metric
-from serving.query.coverage import CoverageRule
+from serving.query.coverage import CoverageRule, Roster
 from serving.query.dimensions import (
     Values,
     ValuesEach,
@@ -38,10 +38,10 @@ from serving.query.instants import format_instant
 from serving.query.items import ItemReader
 from serving.query.quality import caveats, gap_shown, quality_of, through_of_all
 from serving.query.question import MOST_ENTRIES, StoreSlots, days_of
-from serving.query.rows import rows_of
+from serving.query.rows import Rows, rows_of
 from serving.query.small_cells import SmallCells
 from serving.query.speed_reach import SpeedReach, speed_reach
-from serving.query.stores import StoreRegistry
+from serving.query.stores import Store, StoreRegistry
 from serving.query.told import ToldFamilies, seen_values, withheld
 from serving.query.watching import Watching
 from tally.errors import AnswerMoved, BadQuery
@@ -85,6 +85,11 @@ class StoreAnswer:
     found: list[cells.Cell]
     readings: Sequence[FamilyReading]
     told: ToldFamilies = field(default_factory=dict)
+
+    def rows(self, metric: Metric, splits: Sequence[cells.Split]) -> Rows:
+        """The rows of its cells by field, without what small cells keep back."""
+        rows = rows_of(metric, self.found, self.asked.zone, splits)
+        return withheld(self.told, metric, self.found, splits, rows)
 
     @property
     def rows_read(self) -> int:
@@ -131,6 +136,11 @@ class QueryEngine:
         pointers = [replace(one, firsts={}) for one in await self._all_pointers(asked)]
         return await asyncio.gather(*(self._store(store, pointers) for store in asked.stores))
 
+    def roster(self, store: Store, families: Iterable[Family]) -> Roster:
+        """The store's sensors that tell of the families."""
+        # With small cells none of people's: who was there may be known by whom it has heard.
+        return Roster.of(store, [one for one in families if not self._small_cells.covers(one)])
+
     async def values(
         self, metric: Metric, stores: Sequence[StoreSlots], by: Sequence[str], most: int
     ) -> Values:
@@ -155,17 +165,18 @@ class QueryEngine:
         if asked.pages is None and len(stores) == len(stores[0].found) == 1:
             refuse_too_many(rows, stores[0].asked.store_id, asked.by, asked.limit)
         refuse_unnoted(rows, asked.limit)
+        shown = [
+            store.rows(asked.metric, splits_of(values))
+            for store, values in zip(stores, each, strict=True)
+        ]
         return {
             "currency": self._currency(asked, stores),
-            **quality_of([cell for store in stores for cell in store.found]),
+            **quality_of([cell for store in stores for cell in store.found], asked.metric, shown),
             "through": format_instant(min(known)) if known and len(known) == len(through) else None,
             **caveats(pointers, [(store.asked.store_id, store.readings) for store in stores]),
             "series": [
-                {
-                    "store": store.asked.store_id,
-                    "rows": _rows(asked.metric, store, splits_of(values)),
-                }
-                for store, values in zip(stores, each, strict=True)
+                {"store": store.asked.store_id, "rows": of_store}
+                for store, of_store in zip(stores, shown, strict=True)
             ],
         }
 
@@ -218,7 +229,8 @@ class QueryEngine:
         readings = await asyncio.gather(*(read_store(self._views, one, wanted) for one in pointers))
         starts = window_starts(*store.span)
         size = len(starts) + sum(reading.rows for reading in readings)
-        watching = Watching(known, self.coverage)
+        roster = self.roster(known, [one.family for one in readings])
+        watching = Watching(known, roster, self.coverage)
         told = await computed(size, self._small_cells.told, read, readings)
         found = await computed(size, watching.cells, store, readings, starts)
         return StoreAnswer(store, found, readings, told)
@@ -286,10 +298,3 @@ class QueryEngine:
             # Where nothing was sold, the row is of the money that would be taken.
             seen[CURRENCY] = {self._own_currency(store.asked)}
         return values_each(asked.by, store_id, asked.values, seen)
-
-
-def _rows(
-    metric: Metric, store: StoreAnswer, splits: Sequence[cells.Split]
-) -> list[dict[str, Any]]:
-    rows = rows_of(metric, store.found, store.asked.zone, splits)
-    return withheld(store.told, metric, store.found, splits, rows)

@@ -62,7 +62,7 @@ def of_one_family() -> dict[str, Metric]:
     found: dict[str, Metric] = {}
     for one in _metrics().values():
         # Whichever is the last: their windows are the same.
-        if len(one.families) == 1:
+        if len(one.families) == 1 and not one.is_level:
             found[one.families[0].name] = one
     return found
 

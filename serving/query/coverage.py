@@ -7,12 +7,11 @@ not told. Without any of a family nothing is expected of it, and its coverage is
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from itertools import repeat
+from itertools import repeat, zip_longest
 from math import floor
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
 
-from runtime.sensors import SensorEntry
 from serving.query.store_calendar import holidays_of
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.merge import Axes, Parts
@@ -210,14 +209,27 @@ def _open_seconds(spans: Sequence[OpenSpan], start: datetime) -> int:
 
 def _listed(store: "Store", family: Family) -> Iterator[ExpectedSensor]:
     """Those that the stores file lists for the family: by serial, or by their names alone."""
-    listed = getattr(store.entry, family.listed_as or "")
-    if not isinstance(listed, Mapping):
-        listed = dict.fromkeys(listed, SensorEntry())
-    for serial, entry in listed.items():
-        name = entry.device_id or serial
-        # Records have the name and no serial.
-        key = sensor_key(int(digest_text(name), 16))
-        yield ExpectedSensor((family.name, name), key, entry.since, entry.until)
+    field = family.listed_as or ""
+    listed: dict[date | None, Any] = {None: getattr(store.entry, field)}
+    for day, told in store.entry.changes.items():
+        if field in told:
+            listed[day] = told[field]
+    # Each list holds until the day of the one after it.
+    ends = [*listed][1:]
+    for (since, of_then), until in zip_longest(listed.items(), ends):
+        if not isinstance(of_then, Mapping):
+            for name in of_then:
+                yield _expected(family, name, since, until)
+            continue
+        for serial, entry in of_then.items():
+            span = entry.since, entry.until
+            yield _expected(family, entry.device_id or serial, *span)
+
+
+def _expected(family: Family, name: str, *days: date | None) -> ExpectedSensor:
+    # Records have the name and no serial.
+    key = sensor_key(int(digest_text(name), 16))
+    return ExpectedSensor((family.name, name), key, *days)
 
 
 def _by_key(family: Family, values: Mapping[Axes, Parts]) -> dict[int, int]:

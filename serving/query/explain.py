@@ -85,7 +85,7 @@ def _without_numbers(sides: Mapping[str, Any]) -> dict[str, Any]:
     somebody, and to tell of some windows only would say which those are."""
     return {
         **sides,
-        "served": {**sides["served"], "events": None, "rows": None},
+        "served": {**sides["served"], "source": "mixed", "events": None, "rows": None},
         "batch": None,
         "speed": None,
         "because": (

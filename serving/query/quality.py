@@ -3,7 +3,7 @@
 That is its weakest source and status, and how far records are counted.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
@@ -11,12 +11,21 @@ from serving.merge.reading import Pointers
 from serving.merge.served import FamilyReading, through_of
 from serving.merge.views import Gap
 from serving.query import cells
+from serving.query.catalogue import Metric
 from serving.query.coverage import Watch
 from serving.query.instants import format_instant
 
 
-def quality_of(found: Sequence[cells.Cell]) -> dict[str, Any]:
-    """`source`, `status` and `complete` of all cells together: the weakest of each."""
+def quality_of(
+    found: Sequence[cells.Cell],
+    metric: Metric,
+    shown: Iterable[Sequence[Mapping[str, Any]]],
+) -> dict[str, Any]:
+    """`source`, `status` and `complete` of all cells together: the weakest of each.
+
+    Of a level there is no `coverage`: its cells have hours of the day in common. `shown` are their
+    rows, of which none says by its source that there was somebody.
+    """
     status = cells.status_of(status for cell in found for status in cell.statuses)
     source = cells.source_of(source for cell in found for source in cell.sources)
     watch = Watch()
@@ -25,11 +34,13 @@ def quality_of(found: Sequence[cells.Cell]) -> dict[str, Any]:
         watch.join(cell.watch)
     # Each row, and not all of them together: one silent hour is not made good by the others.
     is_enough = all(cell.watch.is_enough for cell in found)
+    is_hidden = any(row.get("suppressed") for rows in shown for row in rows)
+    is_shared = watch.share is not None and not metric.is_level
     return {
-        "source": source,
+        "source": "mixed" if is_hidden else source,
         "status": status,
         "complete": status != "provisional" and is_enough,
-        **({} if watch.share is None else {"coverage": watch.share}),
+        **({"coverage": watch.share} if is_shared else {}),
     }
 
 

@@ -1,13 +1,15 @@
 """A store's cells as the rows of an answer."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
 from serving.query import cells
 from serving.query.catalogue import Metric
 from serving.query.instants import format_instant
 
+# Fields by name.
+Rows: TypeAlias = list[dict[str, Any]]
 # What a cell's sum is worth: its sources, its statuses, and what its sensors saw of it.
 Quality = tuple[frozenset[str], frozenset[str], float | None]
 

@@ -127,7 +127,10 @@ def withheld(
         # Events of a window are sightings: few of them are of few devices.
         numbers = ("value", "numerator", "denominator", "error") if is_hidden else ()
         nulls = {name: None for name in numbers if name in row}
-        shown.append({**row, **nulls, "events": None, "suppressed": is_hidden})
+        # Of which layer it is says that there is a row: of somebody.
+        source = "mixed" if is_hidden else row["source"]
+        told_of = {"events": None, "source": source, "suppressed": is_hidden}
+        shown.append({**row, **nulls, **told_of})
     return shown
 
 

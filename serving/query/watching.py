@@ -1,7 +1,7 @@
 """The cells of a store's stretches, each with what the store's sensors saw of it."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from serving.merge.served import FamilyReading, serve_windows
@@ -18,11 +18,15 @@ from serving.query.question import StoreSlots
 from serving.query.stores import Store
 from tally.families import Family
 
+# A window and what of it may be on its way.
+_UNDER_WAY = timedelta(minutes=30)
+
 
 class Watching(NamedTuple):
     """Looks at the sensors of a store; `rule`: when they have seen enough."""
 
     store: Store
+    roster: Roster
     rule: CoverageRule
 
     def cells(
@@ -51,17 +55,17 @@ class Watching(NamedTuple):
         windows: Sequence[FamilyWindows],
     ) -> Iterable[SeenWindow]:
         """What each sensor of the families saw of each window, `starts` (UTC) being theirs."""
-        roster = Roster.of(self.store, families)
         # Most questions are of sales, which nobody has to stand at a door for.
-        if not roster.by_family:
+        if not self.roster.by_family:
             return NOBODY_WATCHES
+        over = datetime.now(UTC) - _UNDER_WAY
         return [
             [
                 told
                 for family, one in zip(families, served, strict=True)
-                # One that is missing says so itself, and no sensor is blamed for it.
-                if expected.seconds and one.merged.values is not None
-                for told in roster.seen(family, one.merged.values, expected)
+                # What is over and has no row at all nobody has told of, not even a zero.
+                if expected.seconds and (one.merged.values is not None or expected.start < over)
+                for told in self.roster.seen(family, one.merged.values or {}, expected)
             ]
             for expected, served in zip(expected_windows(self.store, starts), windows, strict=True)
         ]

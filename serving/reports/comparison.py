@@ -111,12 +111,12 @@ class ComparedValue:
         # Of these days alone: what may change before them changes the change, and not the value.
         if self.known == 0:
             return "unknown"
-        if self.suppressed is not None:
+        if self.suppressed is not None or self.watch.is_withheld:
             return "withheld"
         if self.known < self.windows or not self.is_explained:
             return "partial"
         if not self.watch.is_enough:
-            return "withheld" if self.watch.is_withheld else "estimated"
+            return "estimated"
         return "complete" if self.is_settled else "provisional"
 
 

@@ -96,7 +96,8 @@ def _day(
     now, before = answers
     value, suppressed = told_value(metric, now, cell)
     previous, previous_suppressed = told_value(metric, before, earlier) if earlier else (None, None)
-    return DayEntry(cell.slot, value, previous, cell.is_whole, suppressed, previous_suppressed)
+    complete = cell.is_whole and cell.watch.is_enough
+    return DayEntry(cell.slot, value, previous, complete, suppressed, previous_suppressed)
 
 
 def _by_hour_of_week(metric: Metric, answer: StoreAnswer, zone: ZoneInfo) -> tuple[PivotEntry, ...]:
@@ -120,8 +121,8 @@ def _hour(
     suppressed = next((why for why in reasons if why is not None), None)
     value = None if suppressed else _mean(metric, whole)
     weekday, hour = place
-    is_whole = len(whole) == len(some)
-    return HourEntry(weekday + 1, hour, value, is_whole, suppressed)
+    complete = len(whole) == len(some) and all(cell.watch.is_enough for cell in whole)
+    return HourEntry(weekday + 1, hour, value, complete, suppressed)
 
 
 def _mean(metric: Metric, whole: list[cells.Cell]) -> MetricValue:
@@ -140,7 +141,8 @@ def _by_stay_time(metric: Metric, answer: StoreAnswer) -> tuple[PivotEntry, ...]
     # Day by day, for whoever has all bins of seven days and of six has those of one.
     each = ((cell.slot, _in_bins(metric, cell)) for cell in answer.found)
     suppressed = None if whole.is_missing else why_not_bins(answer.told, metric, each)
-    counts = None if whole.is_missing or suppressed else _in_bins(metric, whole)
+    is_told = not (whole.is_missing or suppressed or whole.watch.is_withheld)
+    counts = _in_bins(metric, whole) if is_told else None
     ends = (*STAY_BINS, None)
     values: Sequence[int | None] = counts or [None] * len(ends)
     return tuple(

@@ -1,5 +1,6 @@
 """Spark's schemas agree with the JSON Schema files, the CQL tables and the master's columns."""
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,7 +24,7 @@ SPARK_TYPE_OF_CQL = {
     "bigint": "bigint",
     "int": "int",
     "frozen<list<bigint>>": "array<bigint>",
-    "frozen<list<frozen<tuple<bigint, bigint>>>>": "array<struct<lower_end:bigint,count:bigint>>",
+    "frozen<list<frozen<tuple<bigint, bigint>>>>": "array<struct<bigint,bigint>>",
 }
 SPARK_TYPE_OF_JSON = {"string": "string", "integer": "bigint"}
 COUNTED = [family for family in FAMILIES.values() if family.reading is None]
@@ -86,7 +87,8 @@ def test_spark_computes_the_columns_of_what_is_read_from_presences(
 
 
 def check_columns(rows: "DataFrame", family: Family) -> None:
-    computed = types_of(rows)
+    # A tuple of Cassandra has no names for what is in it.
+    computed = {name: re.sub(r"\w+:", "", kind) for name, kind in types_of(rows).items()}
     stored = {
         name: SPARK_TYPE_OF_CQL[kind]
         for name, kind in tables()[family.batch_table].columns.items()

@@ -45,7 +45,8 @@ class Walked(NamedTuple):
         if place in self.missing:
             return UNKNOWN
         came, left = self.crossed.get(place, (0, 0))
-        parts = dict.fromkeys(TRAFFIC.part_names, 0) | {"entries": came, "exits": left}
+        parts = {part.name: part.zero for part in TRAFFIC.parts}
+        parts |= {"entries": came, "exits": left}
         return ServedWindow(MergedWindow("batch", 1, {(): parts}), "final", True)
 
 

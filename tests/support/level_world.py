@@ -27,8 +27,10 @@ STORES: dict[str, dict[str, str]] = {
 
 def crossed(store: str, start: str, came: int, left: int, generation: int | None = 1) -> Stored:
     """A window in which so many came and left; of the speed layer without a generation."""
-    excluded = () if generation is None else (0, 0, 0, 0)
-    row = ViewRow(at(start), (), TRAFFIC.epoch, 4, (came, left, 0, 0), excluded)
+    nothing = {part.name: part.zero for part in TRAFFIC.parts}
+    excluded = () if generation is None else tuple(nothing.values())
+    parts = tuple((nothing | {"entries": came, "exits": left}).values())
+    row = ViewRow(at(start), (), TRAFFIC.epoch, 4, parts, excluded)
     return Stored(TRAFFIC, store, row, generation)
 
 

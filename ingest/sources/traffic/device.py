@@ -47,6 +47,8 @@ def heartbeats(serial: str, said: Any, clock: str, every_seconds: int) -> Iterat
     if ends is None:
         yield message(sensor=serial, happened_at=said, until=said, heartbeat=True)
         return
+    # Records tell of whole seconds.
+    ends = ends.replace(microsecond=0)
     begins, cut = ends - timedelta(seconds=every_seconds), window_start(ends)
     spans = [(max(begins, cut), ends)]
     if begins < cut:

@@ -209,7 +209,7 @@ def test_one_provisional_quarter_hour_makes_the_rest_of_the_day_so(world: World,
 
 def ahead(start: str, came: int, left: int) -> ViewRow:
     """A row of the speed layer, which has seen more than the generation."""
-    return ViewRow(at(start), (), TRAFFIC.epoch, 5, (came, left, 0, 0), ())
+    return crossed(BRATISLAVA, start, came, left, None).row._replace(events=5)
 
 
 def test_more_out_than_in_is_shown_as_it_is(world: World, ask: Ask) -> None:

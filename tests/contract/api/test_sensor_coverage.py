@@ -199,3 +199,62 @@ def test_a_report_says_which_sensors_were_silent(ask: Ask) -> None:
     answer = ask("/v1/reports/productivity_by_hour_of_week", **span).json()
 
     assert (answer["coverage"], answer["complete"]) == (0.75, False)
+
+
+def test_withheld_bins_of_stays_are_not_told_either(tmp_path: Path) -> None:
+    with asked(tmp_path, coverage_below="withhold") as ask:
+        span = {"store": "367", "from": WHOLE, "to": HALF}
+        answer = ask("/v1/reports/visits_by_stay_time", **span).json()
+
+    assert answer["value"] is None
+    assert {one["value"] for one in answer["series"]} == {None}
+
+
+def test_days_and_hours_of_silent_sensors_are_not_complete(ask: Ask) -> None:
+    span = {"store": "367", "from": WHOLE, "to": HALF}
+    trend = ask("/v1/reports/traffic_trend", **span).json()
+    hours = ask("/v1/reports/in_store_traffic_intensity", **span).json()
+
+    assert [one["complete"] for one in trend["series"]] == [False]
+    assert not any(one["complete"] for one in hours["series"] if one["hour"] in (8, 9))
+
+
+def test_level_has_the_coverage_since_its_day_began_and_none_of_the_whole(ask: Ask) -> None:
+    answer = day_of(ask, "occupancy", HALF, grain="1h")
+
+    assert [row["coverage"] for row in answer["rows"][8:11]] == [1, 0.75, 0.75]
+    assert "coverage" not in answer and not answer["complete"]
+
+
+def test_with_small_cells_kept_nothing_is_said_of_access_points(tmp_path: Path) -> None:
+    with asked(tmp_path, privacy_smallest_cell=10) as ask:
+        (row,) = day_of(ask, "in_store_traffic", WHOLE)["rows"]
+        span = {"from": WHOLE, "to": SUNDAY}
+        families = {
+            one["family"] for one in ask("/v1/stores/367/sensors", **span).json()["sensors"]
+        }
+
+    assert (row["suppressed"], row["source"]) == (True, "mixed")
+    assert "coverage" not in row and families == {"traffic"}
+
+
+def test_access_points_that_were_replaced_are_expected_until_then(tmp_path: Path) -> None:
+    file = tmp_path / "stores.yaml"
+    changes = f"{{{HALF}: {{access_points: [ap-3]}}}}"
+    file.write_text(f"367: {{access_points: [ap-1, ap-3], changes: {changes}}}", "utf-8")
+    with asking(create_app(Settings(stores_file=file), MemoryViews(world()))) as ask:
+        span = {"from": WHOLE, "to": SUNDAY}
+        found = ask("/v1/stores/367/sensors", **span).json()["sensors"]
+
+    expected = {one["sensor"]: [row["expected_seconds"] for row in one["rows"]] for one in found}
+    assert expected == {"ap-1": [86_400, 0], "ap-3": [86_400, 86_400]}
+
+
+def test_hours_of_which_nobody_has_told_anything_are_silence(ask: Ask) -> None:
+    span = {"from": OF_SPEED, "to": "2026-11-25", "grain": "1d"}
+    found = ask("/v1/stores/367/sensors", **span).json()["sensors"]
+
+    # On the second day neither layer has a row of a door, and it is over.
+    silent = {one["sensor"]: one["rows"][1] for one in found if one["family"] == "traffic"}
+    assert {row["expected_seconds"] for row in silent.values()} == {7_200}
+    assert {row["coverage"] for row in silent.values()} == {0}

@@ -54,7 +54,7 @@ def test_a_withheld_row_has_no_number_and_says_so(ask: Ask) -> None:
         "end": f"{DAY}T11:00:00Z",
         "value": None,
         "events": None,
-        "source": "batch",
+        "source": "mixed",
         "status": "final",
         "complete": True,
         "numerator": None,

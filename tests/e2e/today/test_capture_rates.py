@@ -22,7 +22,7 @@ def doors(loop: Loop, gateway: GatewayClient) -> datetime:
     start = window_start(datetime.now(UTC)) - timedelta(hours=1)
     base = {"store_id": STORE, "happened_at": instant_text(start), "interval_seconds": 900}
     told = [
-        base | {"device_id": "door-1", "in": 40, "out": 38, "passers_by": 60},
+        base | {"device_id": "door-1", "in": 40, "out": 38, "passers_by": 60, "groups_in": 25},
         base | {"device_id": "door-2", "in": 500, "out": 490},
     ]
     gateway.post("/v1/events/traffic", [json.dumps(door).encode() for door in told])
@@ -48,5 +48,7 @@ def test_two_capture_rates_of_the_same_doors(loop: Loop, doors: datetime) -> Non
         for name in ("capture_rate_of_passers", "capture_rate_of_all")
     }
 
+    # A door that knows no groups has as many as persons.
+    assert asked(loop, "groups_in", doors) == 525
     print(rates)
     assert rates == {"capture_rate_of_passers": 0.666667, "capture_rate_of_all": 0.4}

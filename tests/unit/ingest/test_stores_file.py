@@ -173,6 +173,10 @@ def test_money_is_in_the_minor_units_of_its_currency(currency: str, minor: int) 
     ("text", "wrong"),
     [
         ("367: {sensors: [a]}", "store 367: sensors: serials with their fields are wanted"),
+        ("367: {sensors: {a: {device_id: d}, b: {device_id: d}}}", "another has the device_id d"),
+        ("367: {sensors: {a: {since: 2026-05-02, until: 2026-05-01}}}", "is not after since"),
+        ('367: {access_points: ["00:18:0A:00:00:01"]}', "as records name it: 00180a000001"),
+        ("367: {access_points: [a b]}", "access_points: 'a b' is not 1 to 64 of"),
         ("367: {sensors: {a b: {}}}", "sensor a b: the serial is not 1 to 64 of"),
         ("367: {sensors: {a: {device_id: ..}}}", "sensor a: device_id is not 1 to 64 of"),
         ("367: {sensors: {a: {interval: 60}}}", "sensor a: .*unknown field `interval`"),

@@ -33,6 +33,8 @@ _ACCESS_POINT = re.compile(r"[0-9A-Za-z_]{1,64}", re.ASCII)
 _POWER = re.compile(r"-?[0-9]{1,3}", re.ASCII)
 _NO_NETWORK, _NO_ACCESS_POINT, _NO_INSTANT = "no network", "no access point", "no instant"
 _NO_POWER = "no power"
+# A body is of one minute or two.
+_MINUTE, _MOST_MINUTES = timedelta(minutes=1), 5
 # Beyond any contract's bounds, and short.
 _MOST_POWER = 999
 
@@ -68,11 +70,14 @@ def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
     _refuse_stranger(tree, body.rules)
     if tree.get("type") not in _WIFI:
         yield Skipped("bodies of something else than WiFi")
+        # Some clouds list their access points in these alone.
+        if store_id := _store_of(tree.get("data"), body):
+            yield from _heartbeats(tree["data"], (), store_id, body)
         return
     is_v2 = _major(tree) == "2"
     data = an_object(tree.get("data"), "/data")
     network = data.get("networkId")
-    store_id = body.rules.devices.networks.get(network) if isinstance(network, str) else None
+    store_id = _store_of(data, body)
     if store_id is None:
         # Without a store there is no key: nothing of what was heard may go on.
         is_named = isinstance(network, str) and _NETWORK.fullmatch(network)
@@ -100,6 +105,11 @@ def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
     for one in strongest.values():
         yield _message(one, store_id, body)
     yield from _heartbeats(data, strongest.values(), store_id, body)
+
+
+def _store_of(data: Any, body: VendorBody) -> str | None:
+    network = data.get("networkId") if isinstance(data, dict) else None
+    return body.rules.devices.networks.get(network) if isinstance(network, str) else None
 
 
 def _null(token: re.Match[bytes]) -> bytes:
@@ -177,17 +187,23 @@ def _message(heard: _HeardClient, store_id: str, body: VendorBody) -> bytes:
 def _heartbeats(
     data: JsonObject, heard: Iterable[_HeardClient], store_id: str, body: VendorBody
 ) -> Iterator[bytes]:
-    """That access points were there in the minute of the body: those that it lists, which may have
-    heard nobody, or where it lists none those that have heard somebody."""
-    at = _minute_of(data, heard)
-    if at is None or _period(at, store_id, body) is None:
-        return
-    listed = _named(data.get("reportingAps"), "mac")
-    names = listed or {one.access_point for one in heard if one.access_point}
+    """That access points were there, minute by minute: those that the body lists, which may have
+    heard nobody, over its time; of a body that lists none where and when somebody was heard."""
+    listed = _named(data.get("reportingAps"), "mac") | _named([data], "apMac")
+    minutes = _minutes_of(data, body)
+    told = {(name, at) for name in listed for at in minutes}
+    if not listed:
+        told = {
+            (one.access_point, one.at.replace(second=0))
+            for one in heard
+            if one.at and one.access_point
+        }
     # A device's address in the wrong place is none of an access point.
-    for name in sorted(names - _named(data["observations"], "clientMac")):
-        told = {"store_id": store_id, "ap_id": name, "happened_at": instant_text(at)}
-        yield message(**told, heartbeat=True)
+    own = _named(data.get("observations"), "clientMac")
+    for name, at in sorted(one for one in told if one[0] not in own):
+        if _period(at, store_id, body) is not None:
+            said = {"store_id": store_id, "ap_id": name, "happened_at": instant_text(at)}
+            yield message(**said, heartbeat=True)
 
 
 def _named(listed: Any, field: str) -> set[str]:
@@ -197,14 +213,15 @@ def _named(listed: Any, field: str) -> set[str]:
     return {name for name in found if name}
 
 
-def _minute_of(data: JsonObject, heard: Iterable[_HeardClient]) -> datetime | None:
-    """When the minute of a body began; of one that does not say so the latest instant in it."""
-    # Not when it arrived: what waited tells of the minute in which it was heard.
+def _minutes_of(data: JsonObject, body: VendorBody) -> list[datetime]:
+    """The minutes that a body is of; of one that does not say so the one before it came."""
     begin, end = _instant(data.get("startTime")), _instant(data.get("endTime"))
-    if begin is None and end is not None:
-        begin = end - timedelta(minutes=1)
-    instants = [one.at for one in heard if one.at is not None]
-    return begin or max(instants, default=None)
+    if end is None:
+        end = begin + _MINUTE if begin else body.arrived_at
+    begin = begin or end - _MINUTE
+    first = begin.replace(second=0, microsecond=0)
+    count = min(_MOST_MINUTES, -((first - end) // _MINUTE))
+    return [first + number * _MINUTE for number in range(count)]
 
 
 def _hashed(heard: _HeardClient, store_id: str, body: VendorBody) -> str | None:
