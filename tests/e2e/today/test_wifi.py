@@ -204,8 +204,8 @@ def explained(loop: Loop, night: Night, minutes: int) -> dict[str, Any]:
 
 
 def holding(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without the classes of which nothing was heard."""
-    return [row for row in rows if row["device_windows"]]
+    """Without the classes of which nothing was heard, and that have said nothing."""
+    return [row for row in rows if row["device_windows"] or row["observed_seconds"]]
 
 
 def speed_visits(loop: Loop, night: Night) -> int:
