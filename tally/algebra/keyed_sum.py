@@ -1,10 +1,9 @@
 """Sums by key: how long of a window each of a store's sensors was there to see what happened."""
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tally.algebra.parts import MOST_PART, Numbers, Part, Value
+from tally.algebra.parts import MOST_PART, Numbers, Part, Value, summed
 
 
 @dataclass(frozen=True)
@@ -35,22 +34,13 @@ class KeyedSum(Part):
 
     def of(self, at: Numbers, brought: Numbers) -> Value:
         """The sum of each key that anything was brought for."""
-        return _summed(
-            (number >> self.AMOUNT_BITS, number & self.MOST_AMOUNT) for number in brought
-        )
+        return summed((number >> self.AMOUNT_BITS, number & self.MOST_AMOUNT) for number in brought)
 
     def plus(self, one: Value, other: Value) -> Value:
         """Both sums of each key."""
-        return _summed([*one, *other])
+        return summed([*one, *other])
 
     def minus(self, whole: Value, taken: Value) -> Value:
         """The sums less those that were added."""
         less = [(key, -amount) for key, amount in taken]
-        return _summed([*whole, *less])
-
-
-def _summed(pairs: Iterable[Sequence[int]]) -> list[list[int]]:
-    found: dict[int, int] = {}
-    for key, amount in pairs:
-        found[key] = found.get(key, 0) + amount
-    return [[key, found[key]] for key in sorted(found) if found[key]]
+        return summed([*whole, *less])

@@ -10,7 +10,7 @@ A value is what is stored: a whole number, None where nothing was brought, or a 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, ClassVar, TypeAlias
@@ -200,16 +200,16 @@ class Histogram(Part):
 
     def of(self, at: Numbers, brought: Numbers) -> Value:
         """How many in each bucket that has any."""
-        return self._counted([[self.bucket(number), 1] for number in brought])
+        return summed([[self.bucket(number), 1] for number in brought])
 
     def plus(self, one: Value, other: Value) -> Value:
         """Both counts of each bucket."""
-        return self._counted([*one, *other])
+        return summed([*one, *other])
 
     def minus(self, whole: Value, taken: Value) -> Value:
         """The counts less those that were added."""
         less = ([bucket, -count] for bucket, count in taken)
-        return self._counted([*whole, *less])
+        return summed([*whole, *less])
 
     @classmethod
     def bucket(cls, number: int) -> int:
@@ -234,12 +234,13 @@ class Histogram(Part):
         buckets = zip(value, reached, strict=True)
         return next((end for (end, _), so_far in buckets if so_far >= wanted), None)
 
-    @staticmethod
-    def _counted(pairs: Sequence[Sequence[int]]) -> list[list[int]]:
-        found: dict[int, int] = {}
-        for bucket, count in pairs:
-            found[bucket] = found.get(bucket, 0) + count
-        return [[bucket, found[bucket]] for bucket in sorted(found) if found[bucket]]
+
+def summed(pairs: Iterable[Sequence[int]]) -> list[list[int]]:
+    """The sum of each key of [key, number] pairs, by key ascending; a sum of 0 is left out."""
+    found: dict[int, int] = {}
+    for key, number in pairs:
+        found[key] = found.get(key, 0) + number
+    return [[key, found[key]] for key in sorted(found) if found[key]]
 
 
 def _within(total: int) -> int:
