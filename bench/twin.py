@@ -7,7 +7,6 @@ ended, whose rows a reader sees then. And what each service used of processor an
 
 import argparse
 import json
-import math
 import subprocess
 import sys
 import time
@@ -40,20 +39,24 @@ WARM_MINUTES, SAMPLE_SECONDS, SETTLE_SECONDS = 2.0, 10.0, 15.0
 
 @dataclass
 class Usage:
-    """Of one service: MiB at each look, processor seconds from the first look to the last, and MiB
-    that its JVM needed at half of the time and at its end."""
+    """Of one service: MiB of its `jvm` and of its `python` at each look, processor seconds from the
+    first look to the last, and MiB that its JVM needed after each quarter of the time."""
 
-    memory: list[float] = field(default_factory=list)
+    memory: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     cpu: list[float] = field(default_factory=list)
     live: list[float] = field(default_factory=list)
 
-    @property
-    def growth_percent(self) -> float:
-        """By how much the median memory of the last quarter is above that of the second."""
+    def told(self, part: str) -> tuple[str, str]:
+        """The median of a part's memory in MiB, and by how many percent its median of the last
+        quarter of the looks is above that of the second; empty for a part that it does not have."""
+        looks = self.memory[part]
         # The first quarter is that of JVMs which still compile.
-        quarter = max(1, len(self.memory) // 4)
-        before, after = self.memory[quarter : 2 * quarter], self.memory[-quarter:]
-        return 100 * (median(after) / median(before or after) - 1)
+        quarter = max(1, len(looks) // 4)
+        before, after = looks[quarter : 2 * quarter] or looks, looks[-quarter:]
+        if not any(before):
+            return "", ""
+        growth = 100 * (median(after) / median(before) - 1)
+        return f"{median(looks):,.0f}", f"{growth:+.1f}"
 
 
 def simulate(
@@ -86,13 +89,15 @@ def watched(
     # What does not run here has none.
     jobs = {name: psutil.Process(pid) for name, pid in pids.items() if pid}
     usage: dict[str, Usage] = defaultdict(Usage)
-    half = time.monotonic() + 30 * minutes
+    began = time.monotonic()
+    quarters = [began + 60 * minutes * share for share in (0.25, 0.5, 0.75)]
     while twin.poll() is None:
-        if time.monotonic() >= half:
-            half = math.inf
+        if quarters and time.monotonic() >= quarters[0]:
+            quarters.pop(0)
             look_at_heaps(jobs, usage)
         for name, job in jobs.items():
-            usage[name].memory.append(sum(memory_of(job).values()))
+            for part, mib in memory_of(job).items():
+                usage[name].memory[part].append(mib)
             usage[name].cpu.append(sum(job_cpu(job).values()))
         time.sleep(SAMPLE_SECONDS)
     look_at_heaps(jobs, usage)
@@ -157,7 +162,7 @@ def show_freshness(found: Mapping[str, list[float]]) -> None:
     """A table of seconds by family."""
     table = Table("family", "records", "p50 s", "p90 s", "p99 s", "worst s", title="freshness")
     for family, values in sorted(found.items()):
-        cut = quantiles(values, n=100)
+        cut = quantiles(values, n=100, method="inclusive")
         numbers = (median(values), cut[89], cut[98], max(values))
         table.add_row(family, f"{len(values):,}", *(f"{number:.2f}" for number in numbers))
     Console(width=100).print(table)
@@ -166,14 +171,14 @@ def show_freshness(found: Mapping[str, list[float]]) -> None:
 def show_usage(usage: Mapping[str, Usage], seconds: float) -> None:
     """A table of what each service used in so many seconds."""
     # All that runs is there: what is steady is told from what grows. What a JVM occupies grows up
-    # to its bound before it collects: whether it leaks, its live heap says, at half and at the end.
-    heads = ("service", "cores", "MiB median", "MiB most", "growth %", "heap MiB")
+    # to its bound before it collects: whether it leaks, its live heap says.
+    heads = ("service", "cores", "JVM MiB", "growth %", "Python MiB", "growth %", "live heap MiB")
     table = Table(*heads, title="used")
     for name, one in usage.items():
         cores = (one.cpu[-1] - one.cpu[0]) / seconds
-        memory = (f"{median(one.memory):,.0f}", f"{max(one.memory):,.0f}")
         heap = " → ".join(f"{live:.0f}" for live in one.live)
-        table.add_row(name, f"{cores:.3f}", *memory, f"{one.growth_percent:+.1f}", heap)
+        memory = (*one.told("jvm"), *one.told("python"))
+        table.add_row(name, f"{cores:.3f}", *memory, heap)
     Console(width=100).print(table)
 
 

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -17,10 +18,12 @@ from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixe
 
 from schemas import loader
 from tests.support.report_world import PARTIAL, SETTLED
+from tests.support.silent_sensors import HALF, SUNDAY
 
 WIDTHS = (1280, 390)
 SPAN = "from=2026-11-16&to=2026-11-23"
 ASKED = f"days=7&until={SETTLED}"
+SILENT, OF_SILENT = f"store=367&days=7&until={HALF}", f"store=367&from=2026-11-15&to={SUNDAY}"
 PAGES = (
     f"/?store=367&{ASKED}",
     f"/?store=500&days=7&until={PARTIAL}",
@@ -41,13 +44,22 @@ READY = retry(
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """Where the pages are served."""
-    command = [sys.executable, "-m", "tests.browser.served"]
+    with served() as url:
+        yield url
+
+
+@contextmanager
+def served(*arguments: str) -> Iterator[str]:
+    """Where a server of these arguments answers."""
+    command = [sys.executable, "-m", "tests.browser.served", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         url = f"http://{process.stdout.readline().strip()}"
-        answers(url)
-        yield url
-        process.terminate()
+        try:
+            answers(url)
+            yield url
+        finally:
+            process.terminate()
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +145,24 @@ def test_no_page_is_wider_than_its_window(tab: Any, address: str, path: str) -> 
         <= 0
     )
     assert tab.locator("h1").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("below", "state", "words"),
+    [("estimate", "estimated", "Estimated"), ("withhold", "withheld", "Withheld")],
+)
+def test_number_of_silent_sensors_says_so_on_each_page(
+    tab: Any, below: str, state: str, words: str
+) -> None:
+    with served(below) as url:
+        tab.goto(f"{url}/?{SILENT}")
+        panel = f"[data-report='traffic_trend'][data-state='{state}']"
+        tab.wait_for_selector(panel)
+        asked = f"/v1/reports/traffic_trend?{OF_SILENT}"
+        assert shown(tab, panel, "report") == {"traffic_trend": answered(url, asked)["value"]}
+        assert words in tab.locator(f".t-chip.t-{state}").first.inner_text()
+
+        tab.goto(f"{url}/report/traffic_trend?{SILENT}")
+        tab.wait_for_selector(panel)
+        assert "ensors were silent" in tab.locator("dd", has_text="ap-1").inner_text()
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -1,8 +1,4 @@
-"""What a number is worth whose sensors were silent: coverage by sensor and window.
-
-Store 367 is open from 8 to 10 on Mondays to Saturdays, with two doors; the second is there since
-the 21st, and says nothing between 9 and 10 of that day.
-"""
+"""What a number is worth whose sensors were silent: coverage by sensor and window."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -12,59 +8,17 @@ from typing import Any
 
 import pytest
 
-from runtime.sources import SALES, TRAFFIC
 from serving.api.app import create_app
-from serving.merge.views import Activity
 from tally.settings import Settings
 from tests.support.api_suite import Ask, asking
-from tests.support.serving_world import WIFI, MemoryViews, Stored, World, counted, flip, visits
-
-WHOLE, HALF, SUNDAY, OF_SPEED = "2026-11-20", "2026-11-21", "2026-11-22", "2026-11-23"
-STORES = """
-367:
-  opening_hours: {mon-sat: "08:00-10:00", sun: closed}
-  access_points: [ap-1, ap-2]
-  sensors:
-    accc00000001: {device_id: door_1}
-    accc00000002: {device_id: door_2, since: 2026-11-21}
-406:
-  sensors: {accc00000003: {device_id: door_1}}
-"""
-
-
-def quarters(day: str, hour: int) -> list[str]:
-    return [f"{day}T{hour:02}:{minute:02}" for minute in (0, 15, 30, 45)]
-
-
-def doors(store: str, day: str, generation: int | None = 7) -> Iterator[Stored]:
-    """Ten persons a quarter of an hour; messages that tell of one minute twice among them."""
-    for start in (*quarters(day, 8), *quarters(day, 9)):
-        seen = {"door_1": 960}
-        if day != WHOLE and "T09" not in start:
-            seen["door_2"] = 900
-        yield counted(store, start, 30, 10, generation, **seen)
-
-
-def world() -> World:
-    found = World([one for day in (WHOLE, HALF) for one in doors("367", day)])
-    found.rows += [*doors("406", WHOLE), *doors("367", OF_SPEED, None)]
-    found.rows.append(visits("367", f"{WHOLE}T08:00", (5, 7), 3, 7))
-    found.pointers = [
-        (family, flip(day, 7, "2026-11-22T12:00", pin=100))
-        for family in (SALES, TRAFFIC, WIFI)
-        for day in (WHOLE, HALF, SUNDAY)
-    ]
-    found.activity = [
-        (SALES, Activity(store, date(2026, 11, 20), date(2026, 11, 23)))
-        for store in ("367", "406", "500")
-    ]
-    return found
+from tests.support.serving_world import MemoryViews
+from tests.support.silent_sensors import HALF, OF_SPEED, STORES, SUNDAY, WHOLE, silent_world
 
 
 def asked(tmp_path: Path, **settings: Any) -> AbstractContextManager[Ask]:
     file = tmp_path / "stores.yaml"
     file.write_text(STORES, "utf-8")
-    return asking(create_app(Settings(stores_file=file, **settings), MemoryViews(world())))
+    return asking(create_app(Settings(stores_file=file, **settings), MemoryViews(silent_world())))
 
 
 @pytest.fixture
@@ -242,7 +196,7 @@ def test_access_points_that_were_replaced_are_expected_until_then(tmp_path: Path
     file = tmp_path / "stores.yaml"
     changes = f"{{{HALF}: {{access_points: [ap-3]}}}}"
     file.write_text(f"367: {{access_points: [ap-1, ap-3], changes: {changes}}}", "utf-8")
-    with asking(create_app(Settings(stores_file=file), MemoryViews(world()))) as ask:
+    with asking(create_app(Settings(stores_file=file), MemoryViews(silent_world()))) as ask:
         span = {"from": WHOLE, "to": SUNDAY}
         found = ask("/v1/stores/367/sensors", **span).json()["sensors"]
 
