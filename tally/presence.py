@@ -15,10 +15,11 @@ from tally.algebra.parts import Part, Value
 from tally.visit_parts import Device, MacClass, brought, window_of
 from tally.visits import MINUTE_SECONDS, MinuteSpan, VisitRules, presences
 
-# What is known of a device only rises: one that has joined the network once is no random probe.
-CLASSES: tuple[MacClass, ...] = ("access_point", "random_probe", "random_associated", "fixed")
+# What is known of a device only rises: one that has joined the network once is no random probe, and
+# what has said once that it is an access point is nobody's device, whoever else hears it.
+CLASSES: tuple[MacClass, ...] = ("random_probe", "random_associated", "fixed", "access_point")
 # Those of people's devices, which are all that a sender may name.
-CARRIED = CLASSES[1:]
+CARRIED = CLASSES[:-1]
 # Start of a window in minutes since 1970 (UTC), and the class of the addresses.
 RowKey: TypeAlias = tuple[int, MacClass]
 NEVER = -(2**62)
@@ -159,7 +160,7 @@ class KeyPeriod:
     def _wait(self, number: int, device: HeardDevice) -> None:
         ends = [one.last for one in presences(device.minutes, self.rules)]
         until = max(ends, default=NEVER) + self.rules.gap_minutes
-        if until >= self.frontier:
+        if until >= self.frontier and device.mac_class != "access_point":
             self.waiting[number] = until
         else:
             self.waiting.pop(number, None)

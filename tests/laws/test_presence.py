@@ -15,6 +15,7 @@ from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.parts import Histogram, Part, Sum, Uniques, Value
 from tally.identity import sensor_key
 from tally.presence import (
+    CARRIED,
     CLASSES,
     HeardDevice,
     KeyPeriod,
@@ -123,7 +124,8 @@ def test_rows_are_those_of_the_closed_presences_read_one_by_one(come: list[Sight
         own = [one for one in come if one.number == number]
         read = presences(heard((one.seconds, one.dbm) for one in own), RULES)
         classes = {one.mac_class for one in own}
-        if is_static(read, RULES, OPEN_AT) or classes <= {"random_probe", "access_point"}:
+        is_carried = classes <= {*CARRIED} and classes != {"random_probe"}
+        if not is_carried or is_static(read, RULES, OPEN_AT):
             continue
         closed = [one for one in read if one.last + RULES.gap_minutes < last]
         visits = [one for one in closed if one.is_visit]

@@ -127,6 +127,24 @@ def test_rows_and_late_records_are_those_of_the_rule_for_any_cut(
     [1],
     [],
 )
+# The number of an access point comes as one of a device, before or after: the access point's row
+# was written, and no later one would empty it.
+@example(
+    [
+        _record("367", Sighting(1, "access_point", 0, -75), LENGTH),
+        _record("367", Sighting(1, "random_probe", 0, -75), LENGTH),
+    ],
+    [],
+    [1],
+)
+@example(
+    [
+        _record("367", Sighting(1, "fixed", 0, -75), LENGTH),
+        _record("367", Sighting(1, "access_point", 60 * 20, -75), LENGTH),
+    ],
+    [1],
+    [],
+)
 @given(logs, st.lists(st.integers(0, 40), max_size=8), st.lists(st.integers(0, 40), max_size=8))
 def test_a_writer_that_ended_leaves_nothing_that_its_successor_s_other_cuts_do_not_mend(
     log: list[HeardRecord], cuts: list[int], other_cuts: list[int]
