@@ -33,6 +33,9 @@ from tally.settings import Settings
 
 TIMEOUT_SECONDS = 30.0
 HOUR_MILLISECONDS = 3_600_000
+CHRONICLE = "chronicle"
+# Who reads alerts may be away so long: behind it a subscriber is told of a gap.
+ALERTS_HOURS = 30 * 24
 _LEAST_SEGMENT = 60_000
 # Of the version before `store_axis`; it is read here alone, and may be dropped.
 _CURRENCIES = "store_currency"
@@ -71,24 +74,43 @@ def create_topics(settings: Settings, prefix: str = "") -> None:
 
 
 def _bring_topics(admin: AdminClient, settings: Settings, prefix: str) -> None:
-    wanted = {
-        prefix + name: topic_configuration(kind["kind"], settings)
-        for name, kind in loader.topics().items()
-    }
+    topics = loader.topics()
+    wanted = {prefix + name: topics[name]["kind"] for name in topics}
     present = admin.list_topics(timeout=TIMEOUT_SECONDS).topics
     for name in wanted.keys() & present.keys():
-        _check_partitions(name, len(present[name].partitions), settings)
-    _create(
-        admin, {name: config for name, config in wanted.items() if name not in present}, settings
+        _check_partitions(name, len(present[name].partitions), wanted[name], settings)
+    # What is there keeps its records; only its configuration follows.
+    missing = {name: wanted[name] for name in wanted.keys() - present.keys()}
+    _create(admin, missing, settings)
+    _configure(
+        admin,
+        {
+            name: topic_configuration(kind, settings)
+            for name, kind in wanted.items()
+            if name in present
+        },
     )
-    _configure(admin, {name: config for name, config in wanted.items() if name in present})
+
+
+def partition_count(kind: str, settings: Settings) -> int:
+    """How many partitions a topic of this kind has."""
+    # What holds is the first record of all: between two partitions there is no first.
+    return 1 if kind == CHRONICLE else settings.partitions
 
 
 def topic_configuration(kind: str, settings: Settings) -> dict[str, str]:
-    """Broker configuration, by name, of a topic by its kind: raw, canonical, durable or clock."""
+    """Broker configuration, by name, of a topic by its kind.
+
+    Of a compacted topic the last record of each key stays, of a chronicle and of a durable topic
+    every record; canonical ones keep some hours, the clock's one.
+    """
     # Raw topics have none: their records are deleted by who has read them, never by the clock
     # alone.
-    hours = {"canonical": settings.canonical_retention_hours, "clock": 1}.get(kind)
+    hours = {
+        "canonical": settings.canonical_retention_hours,
+        "alerts": ALERTS_HOURS,
+        "clock": 1,
+    }.get(kind)
     configuration = {
         "retention.ms": str(-1 if hours is None else hours * HOUR_MILLISECONDS),
         "retention.bytes": "-1",
@@ -97,14 +119,14 @@ def topic_configuration(kind: str, settings: Settings) -> dict[str, str]:
         "min.insync.replicas": str(max(1, settings.replication - 1)),
     }
     # The time of arrival is the broker's: a till's clock must not decide what is in the future.
-    by_the_broker = (
-        {"message.timestamp.type": "LogAppendTime"} if kind in ("raw", "canonical", "clock") else {}
-    )
-    return (
-        configuration
-        | by_the_broker
-        | ({"segment.ms": str(_raw_segment(settings))} if kind == "raw" else {})
-    )
+    if kind != "durable":
+        configuration["message.timestamp.type"] = "LogAppendTime"
+    if kind == "raw":
+        configuration["segment.ms"] = str(_raw_segment(settings))
+    if kind == "compacted":
+        # Nothing of the file that is written to is ever compacted.
+        configuration |= {"cleanup.policy": "compact", "segment.ms": str(HOUR_MILLISECONDS)}
+    return configuration
 
 
 def _raw_segment(settings: Settings) -> int:
@@ -207,8 +229,14 @@ def _currencies(session: Session) -> Iterator[BoundStatement]:
             yield from table(row.family).writes((row.store_id, row.currency), days)
 
 
-def _check_partitions(topic: str, partitions: int, settings: Settings) -> None:
-    if partitions != settings.partitions:
+def _check_partitions(topic: str, partitions: int, kind: str, settings: Settings) -> None:
+    wanted = partition_count(kind, settings)
+    if partitions != wanted and kind == CHRONICLE:
+        raise StackError(
+            f"topic {topic} has {partitions} partitions, and one is wanted: its records need one"
+            " order; begin anew in another TALLY_HOME"
+        )
+    if partitions != wanted:
         raise StackError(
             f"topic {topic} has {partitions} partitions, TALLY_PARTITIONS is {settings.partitions}:"
             " a store's records would move to another partition; set"
@@ -218,17 +246,17 @@ def _check_partitions(topic: str, partitions: int, settings: Settings) -> None:
 
 def _create(
     admin: AdminClient,
-    topics: Mapping[str, dict[str, str]],
+    kinds: Mapping[str, str],
     settings: Settings,
 ) -> None:
     new = [
         NewTopic(
             name,
-            num_partitions=settings.partitions,
+            num_partitions=partition_count(kind, settings),
             replication_factor=settings.replication,
-            config=config,
+            config=topic_configuration(kind, settings),
         )
-        for name, config in topics.items()
+        for name, kind in kinds.items()
     ]
     for outcome in (admin.create_topics(new) if new else {}).values():
         try:

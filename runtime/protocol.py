@@ -15,6 +15,8 @@ MOST_HEADER_BYTES = 64 * 1024
 # Requests of one connection that wait for the answer of the one before; nobody but an attacker has
 # more than a few.
 MOST_PIPELINED = 16
+# Name of the extension of a request's scope by which an answer without an end asks for more time.
+MORE_TIME = "tally.more_time"
 # Chunks of one byte cost six: a body may be framed no worse.
 _FRAMING = 8
 
@@ -49,6 +51,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.deadline = float("inf")
         self._in_headers = True
         self._ending = False
+        self._is_endless = False
         self._raw_bytes = 0
         self._body_bytes = 0
 
@@ -75,7 +78,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request begins: its headers come."""
         super().on_message_begin()
-        self._in_headers = True
+        self._in_headers, self._is_endless = True, False
+        self.scope["extensions"] = {MORE_TIME: {"ask": self._more_time}}
 
     def on_headers_complete(self) -> None:
         """The body comes. Raises TooManyInARow when more requests wait than anybody honest has."""
@@ -125,6 +129,19 @@ class BoundedProtocol(HttpToolsProtocol):
             self._end(503, "The answer took too long.")
         else:
             self._end(408, "The request took too long.")
+
+    def shutdown(self) -> None:
+        """The server stops: an answer that would never end is ended, any other is finished."""
+        super().shutdown()
+        if self._is_endless and self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+            self.transport.close()
+
+    def _more_time(self) -> None:
+        # Asked for once what was sent has been taken: who reads nothing is past the deadline.
+        self._is_endless = True
+        self._allow(self.limits.request_seconds)
 
     def _allow(self, seconds: float) -> None:
         # From the start of a part, not from its last byte: what trickles would never be past it.

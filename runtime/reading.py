@@ -62,13 +62,28 @@ def read_written(settings: Settings, lanes: Collection[Lane]) -> Iterator[Messag
         yield from _records(consumer, settings, written)
 
 
-def _records(
-    consumer: Any,
+def read_until(
     settings: Settings,
-    waiting: dict[Lane, int],
+    lane: Lane,
+    until: int,
+    start: int = 0,
+) -> Iterator[Message]:
+    """Every committed record of the partition from `start` on whose offset is below `until`.
+
+    Raises KafkaException, and StackError when the partition has not come to `until` and nothing
+    more comes for SILENCE_SECONDS.
+    """
+    with _consumer(settings, None) as consumer:
+        for message in _records(consumer, settings, {lane: until}, start):
+            if (message.offset() or 0) < until:
+                yield message
+
+
+def _records(
+    consumer: Any, settings: Settings, waiting: dict[Lane, int], start: int = 0
 ) -> Iterator[Message]:
     """The records of the partitions, until each has ended at its offset or behind it."""
-    consumer.assign([TopicPartition(*lane, 0) for lane in waiting])
+    consumer.assign([TopicPartition(*lane, start) for lane in waiting])
     heard = time.monotonic()
     while waiting:
         messages = consumer.consume(_AT_ONCE, _POLL_SECONDS)

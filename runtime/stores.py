@@ -1,15 +1,14 @@
 """The stores file: what is known of a store besides its events."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import date, time
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from runtime.sensors import SensorEntry
 from runtime.store_fields import FIELDS, Coordinates, changed_values, field_values, told_values
+from runtime.strict_yaml import yaml_texts
 from tally.calendar.holidays import subdivisions
 from tally.calendar.opening_hours import OpeningHours
 from tally.errors import BadSettings
@@ -70,30 +69,6 @@ class StoreEntry:
         return told_values(said) | ({CHANGES: changes} if changes else {})
 
 
-class _Texts(yaml.BaseLoader):
-    """Every scalar as its text: a store 0367 is not the number 247, and NO is not false."""
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """The next node. Raises ComposerError for an alias: a few of them make any size."""
-        if self.check_event(yaml.AliasEvent):
-            told = "an alias is not taken; write out what it stands for"
-            raise yaml.composer.ComposerError(None, None, told, self.get_mark())
-        found: yaml.Node | None = super().compose_node(parent, index)
-        return found
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """The mapping. Raises ConstructorError for a key that stands there twice."""
-        seen: set[str] = set()
-        for key, _ in node.value:
-            # YAML's own rule would keep the last, and a store would lose what the first one says.
-            if str(key.value) in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"{key.value} stands there twice; join the two", key.start_mark
-                )
-            seen.add(str(key.value))
-        return super().construct_mapping(node, deep)
-
-
 def store_entries(file: Path | None, named_by: str = _SETTING) -> dict[str, StoreEntry]:
     """The file's stores by id; none without a file. `named_by`: who has named the file.
 
@@ -113,8 +88,8 @@ def entries_of(content: bytes, file: Path, named_by: str = _SETTING) -> dict[str
     Raises BadSettings that names file, store, field and fix.
     """
     try:
-        stores = yaml.load(content.decode(), Loader=_Texts) or {}
-    except (UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        stores = yaml_texts(content) or {}
+    except ValueError as error:
         raise _unreadable(file, named_by, error) from error
     if not isinstance(stores, dict):
         raise BadSettings(

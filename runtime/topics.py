@@ -105,3 +105,15 @@ def committed_positions(
             reason = f"{place}: no committed position ({at.error.str()})"
             raise KafkaException(KafkaError(at.error.code(), reason))
     return found
+
+
+def positions_of(consumer: Any, topic: str, seconds: float) -> dict[int, int]:
+    """First offset that the consumer's group has not passed, by partition of the topic.
+
+    0 where nothing is committed. Raises KafkaException. For a consumer of committed records the
+    brokers answer once no transaction is under way that would move them.
+    """
+    lanes = [(topic, number) for number in partition_numbers(consumer, topic, seconds)]
+    found = committed_positions(consumer, lanes, seconds)
+    # A partition without a position (-1001) has been read up to its beginning.
+    return {at.partition: max(0, at.offset) for at in found}

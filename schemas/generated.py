@@ -183,5 +183,6 @@ def _described(field: RecordField) -> dict[str, Any]:
         items = {"type": "object", **_object(field.fields)}
         return {"type": "array", "items": items, **meaning}
     unit = {} if field.unit is None else {"x-unit": field.unit}
+    least = {} if field.minimum is None else {"minimum": field.minimum}
     inner = _object(field.fields) if field.fields else {}
-    return {"type": field.type, **unit, **meaning, **inner}
+    return {"type": field.type, **least, **unit, **meaning, **inner}

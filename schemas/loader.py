@@ -78,9 +78,9 @@ def master_schema() -> dict[str, Any]:
 
 @cache
 def topics() -> dict[str, dict[str, str]]:
-    """Topic name to its kind (raw, canonical, durable, clock) and meaning.
+    """Topic name to its kind and meaning; the canonical topic of a source has its raw topic too.
 
-    The canonical topic of a source has its raw topic too.
+    Kinds are raw, canonical, durable, compacted, chronicle, alerts and clock: ops/provision.py.
     """
     found: dict[str, dict[str, str]] = {}
     for source in sources().values():

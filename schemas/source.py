@@ -39,13 +39,17 @@ class BadSource(ValueError):
 
 
 class RecordField(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A field of the canonical record; `fields` are those of an object, or of an array's items."""
+    """A field of the canonical record; `fields` are those of an object, or of an array's items.
+
+    `minimum`: no record has less. A sum of what is never below 0 never falls while records come.
+    """
 
     name: FieldName
     type: Literal["string", "integer", "boolean", "object", "array"]
     meaning: Words
     unit: str | None = None
     optional: bool = False
+    minimum: int | None = None
     values: tuple[str, ...] = ()
     fields: tuple["RecordField", ...] = ()
 
@@ -162,6 +166,9 @@ def _wrong(source: Source) -> Iterable[tuple[str, str]]:
                 yield place, f"{name!r} is there twice"
             if name in TAKEN or name.startswith("excluded_"):
                 yield place, f"{name!r} is a name that every family has already"
+    for field in source.fields:
+        if field.minimum is not None and field.type != "integer":
+            yield "fields", f"{field.name!r} is no integer, and has no minimum"
     for one in source.family.raised:
         if one.first > one.last:
             yield "family.raised", f"{one.first} is after {one.last}"

@@ -5,6 +5,7 @@ import sys
 from runtime.job import run_job
 from runtime.protocol import ConnectionLimits
 from runtime.web import Place, serve
+from serving.alerts.stream.feed import TopicFeed
 from serving.api.app import create_app
 from serving.dashboard import page
 from serving.merge.cassandra_views import CassandraViews
@@ -26,11 +27,11 @@ def run() -> None:
     settings = Settings.load()
     # Read here, once: a descriptor that is wrong ends the process, and not each answer.
     catalogue.entries()
-    views = CassandraViews(settings)
+    views, feed = CassandraViews(settings), TopicFeed(settings)
     try:
-        app = create_app(settings, views)
+        app = create_app(settings, views, feed)
         # After the routes of the API: the page takes every path that is left.
-        page.mount(app, settings, views)
+        page.mount(app, settings, views, feed)
         serve(
             app,
             Place(
@@ -41,6 +42,7 @@ def run() -> None:
             ),
         )
     finally:
+        feed.close()
         views.close()
 
 

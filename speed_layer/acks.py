@@ -27,8 +27,8 @@ class Ack:
     Everything that it brought is acknowledged by Cassandra and Kafka. `rows` were written. `offset`
     and `crc` are of the last record that was read and had a value, NO_CRC if there was none. `late`
     records found their window closed; the others were left out for the reason that the name says.
-    `frontier` is the latest instant so far, in milliseconds since 1970, None of a query that keeps
-    no windows.
+    `frontier` is the latest instant so far, in milliseconds since 1970; windows that begin before
+    `floor` are left to the rebuild. Both are None of a query that keeps no windows.
     """
 
     topic: str
@@ -42,6 +42,7 @@ class Ack:
     ahead: int = 0
     late: int = 0
     frontier: int | None = None
+    floor: int | None = None
 
 
 # Made of the class, as Arrow's types below: columns that Spark promises and Python does not give

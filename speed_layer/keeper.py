@@ -90,8 +90,8 @@ class Keeper:
             driver.spark, settings, begins.starting, planned.most_records(settings)
         )
         self._query = planned.start(driver, records, begins)
-        self._progress = Progress(driver, self._query, planned.families, memory)
-        self._progress.reached(position)
+        self._progress = Progress(driver, self._query, planned.families, memory, begins)
+        self._progress.begin(position)
 
     def look(self) -> None:
         """Progress is passed on; a query that has failed is started again when its time has come.

@@ -95,6 +95,7 @@ class WindowOperator(StatefulProcessor):
             crc,
             late=state.late,
             frontier=state.frontier,
+            floor=state.floor,
             **_left_out(table, state.below),
         )
         yield batch_of([ack]).to_pandas()

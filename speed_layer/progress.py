@@ -18,8 +18,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from runtime.offsets import TopicOffsets, offsets_by_topic
 from runtime.writes import prepared, write_all
 from speed_layer.acks import LEFT_OUT, Ack, acks_of
+from speed_layer.handover import Handover
 from speed_layer.lastread import Memory
 from speed_layer.session import Driver
+from speed_layer.whole import WholeSince
 from tally.errors import Unacknowledged
 from tally.families import Family
 
@@ -39,7 +41,12 @@ class Progress:
     """
 
     def __init__(
-        self, driver: Driver, query: StreamingQuery, families: Sequence[Family], memory: Memory
+        self,
+        driver: Driver,
+        query: StreamingQuery,
+        families: Sequence[Family],
+        memory: Memory,
+        begins: Handover,
     ) -> None:
         session = driver.session
         self._session, self._query, self._memory = session, query, memory
@@ -53,6 +60,7 @@ class Progress:
         self._seen, self.batch = "", -1
         self.position: TopicOffsets = {}
         self._waiting: list[Statement] = []
+        self._whole = WholeSince(session, families, begins)
         self._next_write = 0.0
         # The offset is the write timestamp: a driver that wakes up late takes no reader back.
         self._reach = prepared(
@@ -73,6 +81,11 @@ class Progress:
             self._read(last)
         self._write()
 
+    def begin(self, position: TopicOffsets) -> None:
+        """Where the query goes on: first offset not yet in the views."""
+        self._whole.begin(position)
+        self.reached(position)
+
     def reached(self, position: TopicOffsets) -> None:
         """Where the query is now: first offset not yet in the views.
 
@@ -83,6 +96,7 @@ class Progress:
             for partition, until in position[topic].items():
                 if before.get(topic, {}).get(partition) != until:
                     watermark = self._watermarks.get((topic, partition), BEGINNING)
+                    self._waiting += self._whole.writes(topic, partition, until)
                     self._waiting.append(
                         self._reach.bind((family.name, partition, until, watermark, until))
                     )
@@ -109,6 +123,8 @@ class Progress:
                 # datetime.
                 seconds = max(0.0, ack.frontier / 1000 - self._lateness[ack.topic])
                 self._watermarks[ack.topic, ack.partition] = datetime.fromtimestamp(seconds, UTC)
+        # Before the offsets: whoever reads how far it has come reads by which definition too.
+        self._whole.note(acks)
         if line["until"] is not None:
             self.reached(offsets_by_topic(line["until"]))
         self._memory.note(acks)

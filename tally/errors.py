@@ -1,5 +1,6 @@
 """The errors of Tally: each says what is wrong, where, and what to do about it."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 
@@ -182,6 +183,22 @@ class NotTaken(TallyError):
         super().__init__(message)
         self.wait_seconds = wait_seconds
         self.is_away = is_away
+
+
+class BadRule(TallyError):
+    """Raised when a rule of alerts is none; `problems`: one line each: field, what, the fix."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(self.problems))
+
+
+class RuleConflict(TallyError):
+    """Raised when somebody else has written the versions `lost` first; all others are stored."""
+
+    def __init__(self, message: str, lost: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.lost = lost
 
 
 class FileChanged(TallyError):

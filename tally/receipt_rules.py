@@ -38,7 +38,7 @@ LinePart: TypeAlias = Literal[
     "units_milli",
     "non_sales_minor",
 ]
-RuleId: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z][a-z_]{0,39}$")]
+ReceiptRuleId: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z][a-z_]{0,39}$")]
 # Of the identity `pos:store:till:epoch:number`; one that adds nothing has its rule's id behind.
 _COLONS = 4
 
@@ -60,7 +60,7 @@ class LineWhen(Read, frozen=True):
 class LineRule(Read, frozen=True):
     """These lines add to these parts."""
 
-    id: RuleId
+    id: ReceiptRuleId
     when: LineWhen
     adds: dict[LinePart, Measure]
 
@@ -68,14 +68,14 @@ class LineRule(Read, frozen=True):
 class ReceiptWhen(Read, frozen=True):
     """Of which receipts a rule speaks: by their kind, and by a rule that one of its lines met."""
 
-    met: tuple[RuleId, ...]
+    met: tuple[ReceiptRuleId, ...]
     kind: tuple[ReceiptKind, ...] | None = None
 
 
 class ReceiptRule(Read, frozen=True):
     """These receipts count as one of these."""
 
-    id: RuleId
+    id: ReceiptRuleId
     when: ReceiptWhen
     adds: dict[Literal["receipts", "returned_receipts"], Literal[1]]
 

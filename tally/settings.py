@@ -154,6 +154,11 @@ class Settings(StoreSettings):
         ge=0,
         description="which of several normalisers this is; a second one of a slot ends the first",
     )
+    evaluator_slot: int = Field(
+        0,
+        ge=0,
+        description="which of several evaluators this is; a second one of a slot ends the first",
+    )
     alignment_seconds: int = Field(
         600,
         ge=0,
@@ -203,6 +208,12 @@ class Settings(StoreSettings):
     )
     checkpoints: Path | None = Field(
         None, description="folder of the streaming checkpoints; default TALLY_HOME/data/checkpoints"
+    )
+
+    tick_seconds: float = Field(
+        5.0,
+        gt=0,
+        description="seconds between two ticks, which say up to when what had arrived is read",
     )
 
     @field_validator("home")

@@ -17,7 +17,7 @@ from batch_layer.master.positions import kept_offsets
 from runtime.connect import NORMALISER_GROUP, kafka_consumer
 from runtime.kafka_source import committed_records
 from runtime.reading import first_records
-from runtime.topics import Bounds, bounds, committed_positions
+from runtime.topics import Bounds, bounds, positions_of
 from tally.frames import canonical_records
 from tally.instants import from_millis
 from tally.settings import Settings
@@ -40,13 +40,8 @@ def oldest_raw(settings: Settings, topic: str) -> datetime | None:
     # By the group's name alone, never a member of it: nobody's partitions move.
     with kafka_consumer(settings, NORMALISER_GROUP) as consumer:
         kept = bounds(consumer, topic, TIMEOUT_SECONDS)
-        lanes = [(topic, number) for number in kept]
-        reached = {
-            # A partition without a position (-1001) has been read up to its beginning.
-            at.partition: max(0, at.offset)
-            for at in committed_positions(consumer, lanes, TIMEOUT_SECONDS)
-        }
-    behind = [number for number, at in reached.items() if at < kept[number].end]
+        reached = positions_of(consumer, topic, TIMEOUT_SECONDS)
+    behind = [number for number in kept if reached[number] < kept[number].end]
     if any(reached[number] < kept[number].earliest for number in behind):
         return UNKNOWN_PAST
     places = [(topic, number, reached[number]) for number in behind]

@@ -19,9 +19,11 @@ VERBS = (
     "audit",
     "backfill",
     "query",
+    "alerts",
     "dead_letters",
     "gaps",
     "stores",
+    "rules",
     "demo",
 )
 

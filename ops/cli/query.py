@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ops.cli.api import TIMEOUT_SECONDS, get, refused
 from runtime.output import note, print_json
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-TIMEOUT_SECONDS = 120.0  # what the API may take for one answer
 # Times that a question of several pages is asked when rebuilds publish in between.
 TRIES = 5
 # What every page of one answer says alike, and the lists that each page has its own part of.
@@ -128,23 +128,12 @@ def _get(client: Any, address: Any) -> dict[str, Any] | None:
     """One page; None when it says that it does not belong to the pages before it."""
     import httpx
 
-    from tally.errors import TallyError
-
-    try:
-        answer = client.get(address)
-    except httpx.TransportError as error:
-        raise TallyError(
-            f"query: no answer from the API at {client.base_url} ({error});"
-            " start it with `tally up api`"
-        ) from error
+    answer = get("query", client, address)
     # Neither the rest of this answer nor an error: the question is to be asked anew.
     if answer.status_code == httpx.codes.CONFLICT:
         return None
     if answer.status_code != httpx.codes.OK:
-        problem = answer.json() if "json" in answer.headers.get("content-type", "") else {}
-        raise TallyError(
-            f"query: {answer.status_code} {problem.get('detail') or answer.text[:200]}"
-        )
+        raise refused("query", answer)
     return dict(answer.json())
 
 

@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ops.docs.api import api_page
+from ops.docs.asyncapi import asyncapi_text
 from ops.docs.described import api_document, gateway_document
 from ops.docs.metrics import metrics_page
+from ops.docs.rules import rule_copies, rules_page
 from ops.docs.settings import settings_page
 from ops.docs.sources import copies, sources_page
 from runtime.repository import REPOSITORY
@@ -13,8 +15,10 @@ from schemas.loader import own_sources, sources
 
 FOLDER = REPOSITORY / "docs" / "generated"
 PAGES: Mapping[str, Callable[[], str]] = {
+    "asyncapi.json": asyncapi_text,
     "api.md": lambda: api_page(api_document(), gateway_document()),
     "metrics.md": metrics_page,
+    "rules.md": rules_page,
     "settings.md": settings_page,
     "sources.md": sources_page,
 }
@@ -23,7 +27,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
 def written() -> dict[Path, str]:
     """Content by file of all that is generated for readers of the repository."""
     pages = {FOLDER / name: made() for name, made in PAGES.items()}
-    return pages | copies(own_sources())
+    return pages | copies(own_sources()) | rule_copies()
 
 
 def written_of_all(out: Path) -> dict[Path, str]:

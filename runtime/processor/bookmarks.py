@@ -3,7 +3,7 @@
 A bookmark lies beside each committed position.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import structlog
@@ -44,20 +44,24 @@ class Bookmarks(Protocol):
 class KafkaBookmarks:
     """The bookmarks of a consumer's group.
 
-    `anchor` is a topic beside whose position the ids of those that it reads are kept.
+    `anchor` is a topic beside whose position the ids of those that it reads are kept; `hints`:
+    topics of which nothing is lost with a record that was not read.
     """
 
-    def __init__(self, settings: Settings, consumer: Any, anchor: str = "") -> None:
+    def __init__(
+        self, settings: Settings, consumer: Any, anchor: str = "", hints: Collection[str] = ()
+    ) -> None:
         self._settings = settings
         self._consumer = consumer
         self._anchor = anchor
+        self._hints = hints
         self._topic_ids: dict[str, str] = {}
 
     def starts(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Where to read on: the committed position, 0 without one.
 
-        Never where Kafka happens to begin. Raises DataLoss when records that were not read are
-        gone.
+        Never where Kafka happens to begin, but for hints. Raises DataLoss when other records that
+        were not read are gone.
         """
         committed = self._committed(partitions)
         self._topic_ids = (
@@ -76,6 +80,7 @@ class KafkaBookmarks:
             if bookmark and bookmark.last
         }
         found = read_marks(self._settings, places.values())
+        starts = []
         for at in committed:
             lane = at.topic, at.partition
             bookmark = bookmarks[lane]
@@ -85,19 +90,28 @@ class KafkaBookmarks:
                 *bounds_of(self._consumer, lane, POSITIONS_SECONDS),
                 mark_found,
             )
-            if loss := what_is_lost(max(0, at.offset), bookmark, kept):
-                raise DataLoss(
-                    f"topic {at.topic} partition {at.partition}: {loss}; {way_out(*lane)}"
-                )
+            start = max(0, at.offset)
+            if loss := what_is_lost(start, bookmark, kept):
+                start = self._beyond(TopicPartition(*lane, start), loss, bookmark, kept)
+            starts.append(TopicPartition(*lane, start))
         self._keep_ids({**known, **self._topic_ids}, known)
-        return [
-            TopicPartition(
-                at.topic,
-                at.partition,
-                max(0, at.offset),
-            )
-            for at in committed
-        ]
+        return starts
+
+    def _beyond(
+        self,
+        at: TopicPartition,
+        loss: str,
+        bookmark: Bookmark | None,
+        kept: Log,
+    ) -> int:
+        """Where to read on without what is gone. Raises DataLoss where something is lost by it."""
+        if at.topic not in self._hints:
+            place = f"topic {at.topic} partition {at.partition}"
+            raise DataLoss(f"{place}: {loss}; {way_out(at.topic, at.partition)}")
+        log.info("hints are gone", topic=at.topic, partition=at.partition, reason=loss)
+        # Compaction takes the very record that was read last; the offsets are those of this log.
+        is_same = bookmark is None or bookmark.topic_id == kept.topic_id
+        return at.offset if is_same and kept.earliest <= at.offset <= kept.end else kept.earliest
 
     def after(self, last: Mapping[Lane, Input]) -> list[TopicPartition]:
         """The offset behind each record, with a bookmark."""

@@ -30,7 +30,8 @@ class ProcessorJob:
     """What a processor does; the group is also its name.
 
     A slot is one process of it, with a stable identity for the brokers. `anchor` names a durable
-    topic beside whose position the ids of the topics are kept.
+    topic beside whose position the ids of the topics are kept; `hints` are those of the topics of
+    which nothing is lost with a record that was deleted before it was read.
     """
 
     group: str
@@ -38,6 +39,7 @@ class ProcessorJob:
     step: Step
     slot: int = 0
     anchor: str = ""
+    hints: tuple[str, ...] = ()
 
     @property
     def identity(self) -> str:
@@ -52,7 +54,8 @@ def build_processor(settings: Settings, job: ProcessorJob, moments: Moments) -> 
     consumer = job_consumer(settings, job)
     reading = Reading(job.topics, job.step.event_time, AlignmentLimits(settings.alignment_seconds))
     limits = BatchLimits(settings.transaction_records)
-    intake = Intake(consumer, reading, KafkaBookmarks(settings, consumer, job.anchor))
+    bookmarks = KafkaBookmarks(settings, consumer, job.anchor, job.hints)
+    intake = Intake(consumer, reading, bookmarks)
     delivery = _delivery(settings, job, consumer, moments)
     return Processor(intake, job.step, delivery, limits, job_state(settings, job))
 

@@ -15,7 +15,10 @@ from fastapi.responses import PlainTextResponse
 
 from runtime.openapi import DescribedApp
 from runtime.sources import FAMILIES
+from serving.alerts.inquiry import AlertInquiry
+from serving.alerts.stream.feed import Feed, TopicFeed
 from serving.api import cursor, described, problems
+from serving.api.alert_routes import AlertRoutes, add_alert_routes
 from serving.api.calendar_routes import add_calendar_routes
 from serving.api.pages import Pages
 from serving.api.parameters import ExplainQuery, MetricQuery, PageQuery
@@ -98,8 +101,8 @@ class Api:
         }
 
 
-def create_app(settings: Settings, views: ViewReader) -> FastAPI:
-    """The application over these views."""
+def create_app(settings: Settings, views: ViewReader, feed: Feed | None = None) -> FastAPI:
+    """The application over these views, and the feed of the alerts; by default that of Kafka."""
     registry = StoreRegistry.load(settings)
     stores = KnownStores(views, registry)
     api = Api(
@@ -123,6 +126,7 @@ def create_app(settings: Settings, views: ViewReader) -> FastAPI:
     add_report_routes(app, api.pages)
     add_calendar_routes(app, api.pages)
     add_sensor_routes(app, api.pages)
+    add_alert_routes(app, AlertRoutes(AlertInquiry(views), stores, feed or TopicFeed(settings)))
     return app
 
 

@@ -4,7 +4,7 @@ import base64
 import binascii
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, TypeVar
+from typing import Annotated, TypeAlias, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
@@ -35,10 +35,21 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     entry: Annotated[str, msgspec.Meta(max_length=64)]
 
 
-_Cursor = TypeVar("_Cursor", PagePlace, Entry)
+class AlertEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Up to which alert the pages before went: when it was raised, and its id.
+
+    Milliseconds since 1970 (UTC).
+    """
+
+    raised: Annotated[int, msgspec.Meta(ge=0, le=10**13)]
+    alert: Annotated[str, msgspec.Meta(max_length=64)]
 
 
-def text_of(cursor: PagePlace | Entry) -> str:
+AnyCursor: TypeAlias = PagePlace | Entry | AlertEntry
+_Cursor = TypeVar("_Cursor", PagePlace, Entry, AlertEntry)
+
+
+def text_of(cursor: AnyCursor) -> str:
     """The cursor as text."""
     # Without padding, whose signs an address would have to escape.
     return base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode().rstrip("=")
@@ -73,7 +84,9 @@ def not_of_this() -> BadQuery:
 
 
 def address(
-    path: str, parameters: Sequence[tuple[str, str]], cursor: PagePlace | Entry | None
+    path: str,
+    parameters: Sequence[tuple[str, str]],
+    cursor: AnyCursor | None,
 ) -> str:
     """Path and query of the page that begins at the cursor, at the start without one.
 

@@ -1,6 +1,7 @@
 """What each route answers, by status, as OpenAPI publishes it."""
 
 from runtime.openapi import Health, Problem, Readiness, Responses, Shape, answer, problem
+from serving.api.alert_answers import AlertAnswer, AlertList
 from serving.api.answers import (
     MetricList,
     Moved,
@@ -14,6 +15,8 @@ from serving.api.report_answers import ReportAnswer, ReportList
 from serving.api.sensor_answers import SensorAnswer
 
 SHAPES: tuple[type[Shape], ...] = (
+    AlertAnswer,
+    AlertList,
     CalendarAnswer,
     SensorAnswer,
     Explanation,
@@ -89,4 +92,24 @@ EXPLANATION: Responses = {
     **_REFUSED,
     **_FAILED,
     **_UNREACHABLE,
+}
+ALERTS: Responses = {
+    200: answer("a page of alerts, each in its last state", AlertList),
+    404: problem("there is no such store"),
+    **_REFUSED,
+    **_FAILED,
+    **_UNREACHABLE,
+}
+ALERT: Responses = {
+    200: answer("the alert and all that was told of it", AlertAnswer),
+    404: problem("there is no such alert"),
+    **_REFUSED,
+    **_FAILED,
+    **_UNREACHABLE,
+}
+ALERT_STREAM: Responses = {
+    404: problem("there is no such store"),
+    **_REFUSED,
+    **_FAILED,
+    503: problem("the topic cannot be read, or too many streams are open; `Retry-After` says when"),
 }

@@ -24,6 +24,17 @@ def overview_address(period: Period, number: int = 1) -> str:
     return f"/stores?{urlencode({**_asked(period), **more})}"
 
 
+def inbox_address(period: Period, store_id: str = "") -> str:
+    """The page of the alerts, of all stores or of one."""
+    named = {"store": store_id} if store_id else {}
+    return f"/alerts?{urlencode({**named, **_asked(period)})}"
+
+
+def alert_address(alert_id: str) -> str:
+    """The page of one alert."""
+    return f"/alerts/{quote(alert_id, safe='')}"
+
+
 def answer_address(report_id: str, store_id: str, period: Period) -> str:
     """The report as the API answers it, of the same days in the store's zone."""
     # A page names its last day, a question the first one after it.

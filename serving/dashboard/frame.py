@@ -10,7 +10,7 @@ import structlog
 from nicegui import ui
 
 from serving.dashboard import charts
-from serving.dashboard.addresses import overview_address, store_address
+from serving.dashboard.addresses import inbox_address, overview_address, store_address
 from serving.dashboard.labels import span_text
 from serving.dashboard.period import LENGTHS, Period, period_of
 from serving.dashboard.source import StoreChoice
@@ -18,7 +18,7 @@ from tally.errors import ViewsUnreachable
 
 log = structlog.get_logger()
 STYLE = (Path(__file__).parent / "style.css").read_text("utf-8")
-PageName = Literal["overview", "store", "report"]
+PageName = Literal["overview", "store", "report", "alerts"]
 _Shown = TypeVar("_Shown")
 
 
@@ -27,7 +27,9 @@ class Frame:
     """What stands above the numbers: the page, its heading, the period and its choices.
 
     `address` is that of the same page of another store and period; without `stores` there is none
-    to choose, and `chosen` alone says which days are the newest.
+    to choose, and `chosen` alone says which days are the newest. `days_of`: by whose clock the days
+    are, where that is not the store's. `told`: what stands in place of the days, of a page that is
+    not of a period.
     """
 
     page: PageName
@@ -36,12 +38,14 @@ class Frame:
     address: Callable[[str, Period], str]
     chosen: StoreChoice
     stores: Sequence[StoreChoice] = ()
+    days_of: str = ""
+    told: str = ""
 
     @property
     def subtitle(self) -> str:
         """The days, and of one store whose days they are."""
         zone = self.chosen.store.tz if self.stores else "each store's own days"
-        return f"{span_text(self.period)}, {zone}"
+        return self.told or f"{span_text(self.period)}, {self.days_of or zone}"
 
 
 def begin() -> None:
@@ -59,6 +63,8 @@ def show_frame(frame: Frame) -> None:
             f"<div class='t-brand'><h1>{escape(frame.heading)}</h1>"
             f"<p>{escape(frame.subtitle)}</p></div>"
         )
+        if frame.told:
+            return
         with ui.element("div").classes("t-controls").props('role="group" aria-label="Period"'):
             if frame.stores:
                 _store_picker(frame)
@@ -71,6 +77,7 @@ def _navigation(frame: Frame) -> str:
     links = [
         ("overview", "Overview", overview_address(frame.period)),
         ("store", "Store", store_address(store_id, frame.period)),
+        ("alerts", "Alerts", inbox_address(frame.period)),
     ]
     items = "".join(
         f"<a href='{escape(address)}'{_current(name == frame.page)}>{word}</a>"

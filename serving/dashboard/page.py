@@ -4,6 +4,7 @@ So a view can be shared and the back button works.
 """
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from http import HTTPStatus
 
 from fastapi import FastAPI, HTTPException, Request
@@ -11,8 +12,10 @@ from nicegui import ui
 from starlette.routing import Match
 
 from schemas import loader
+from serving.alerts.stream.feed import Feed
 from serving.dashboard.addresses import store_address
 from serving.dashboard.admission import Admission
+from serving.dashboard.alert_pages import show_alert, show_inbox
 from serving.dashboard.frame import (
     Frame,
     begin,
@@ -53,9 +56,18 @@ class PageQuestion:
     until: str
 
 
-def mount(app: FastAPI, settings: Settings, views: ViewReader) -> None:
-    """Adds the pages at `/`, `/stores` and `/report/{id}`, and below them the files they load."""
+def mount(
+    app: FastAPI,
+    settings: Settings,
+    views: ViewReader,
+    feed: Feed | None = None,
+) -> None:
+    """Adds the pages, and below them the files they load; `feed` brings alerts as they are told.
+
+    They are at `/`, `/stores`, `/report/{id}`, `/alerts` and `/alerts/{id}`.
+    """
     source = FigureSource(settings, views)
+    _add_alert_pages(source, feed)
 
     @ui.page("/", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
     async def store_page(store: str = "", days: str = "", until: str = "") -> None:
@@ -81,6 +93,28 @@ def mount(app: FastAPI, settings: Settings, views: ViewReader) -> None:
     _keep_api_errors(app)
     app.add_middleware(Admission)
     ui.run_with(app, title="Tally", show_welcome_message=False)
+
+
+def _add_alert_pages(source: FigureSource, feed: Feed | None) -> None:
+    @ui.page("/alerts", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
+    async def inbox_page(store: str = "", days: str = "", until: str = "") -> None:
+        with ui.element("div").classes("t-page"):
+            stores = await _stores(source)
+            asked = PageQuestion(store, days, until)
+            if stores and (not store or _chosen(stores, asked) is not None):
+                await show_inbox(source, feed, stores, _of_today(asked), store)
+
+    @ui.page("/alerts/{alert_id}", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
+    async def alert_page(alert_id: str) -> None:
+        with ui.element("div").classes("t-page"):
+            stores = await _stores(source)
+            if stores:
+                await show_alert(source, stores, _of_today(PageQuestion("", "", "")), alert_id)
+
+
+def _of_today(asked: PageQuestion) -> Period:
+    # Alerts are raised now, also where the newest event is of years ago.
+    return period_of(asked.until, asked.days, datetime.now(UTC).date())
 
 
 def _keep_api_errors(app: FastAPI) -> None:

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from schemas import loader
 from schemas.report import ReportShape
+from serving.alerts.inquiry import AlertInquiry
 from serving.dashboard.figures import Figures, Stretch, figures, main_currency
 from serving.dashboard.inside import METRIC, PersonsInside, persons_inside, quarter_hours
 from serving.dashboard.period import Period
@@ -57,6 +58,7 @@ class FigureSource:
     """Stores and figures from one set of views."""
 
     def __init__(self, settings: Settings, views: ViewReader) -> None:
+        self.alerts = AlertInquiry(views)
         self._registry = StoreRegistry.load(settings)
         self._stores = KnownStores(views, self._registry)
         self._answerer = QueryEngine(views, self._registry, settings)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from runtime.chunks import chunks
 from runtime.sources import FAMILIES
 from serving.merge import statements
+from serving.merge.cassandra_alerts import CassandraAlerts
 from serving.merge.cassandra_receipts import CassandraReceipts
 from serving.merge.connection import Connection, CqlRow
 from serving.merge.offload import computed
@@ -41,20 +42,15 @@ _One = TypeVar("_One", bound=Covering)
 
 
 class CassandraViews:
-    """A ViewReader over one connection.
-
-    It is made on first use, and made again after a failure.
-    """
+    """A ViewReader over one connection, made on first use and again after a failure."""
 
     def __init__(self, settings: Settings) -> None:
         self._connection = Connection(settings)
         self.receipts = CassandraReceipts(self._connection)
+        self.alerts = CassandraAlerts(self._connection)
 
     async def published(self, family: Family, days: Sequence[date]) -> dict[date, Generation]:
-        """By UTC day, from one SELECT of one partition, SERIAL.
-
-        It is never part of a flip, and never older than an earlier read.
-        """
+        """By UTC day, one SELECT of one partition, SERIAL: never older than an earlier read."""
         if not days:
             return {}
         rows = await self._connection.rows(
@@ -198,19 +194,23 @@ class CassandraViews:
 
     async def activity(self) -> list[Activity]:
         """Stores of all families together."""
-        rows = await self._gather(statements.ACTIVITY, ((name,) for name in FAMILIES))
+        each = await asyncio.gather(*map(self.active_stores, FAMILIES.values()))
         spans: dict[str, Activity] = {}
+        for one in (one for stores in each for one in stores):
+            first, last = spans.get(one.store_id, one)[1:]
+            days = min(first, one.first_day), max(last, one.last_day)
+            spans[one.store_id] = Activity(one.store_id, *days)
+        return list(spans.values())
+
+    async def active_stores(self, family: Family) -> list[Activity]:
+        """Stores of one family."""
+        rows = await self._connection.rows(statements.ACTIVITY, (family.name,))
         # The two days are two writes: a store of which one has not arrived yet is not known yet.
-        for store_id, first, last in (
-            (store_id, first_day.date(), last_day.date())
+        return [
+            Activity(store_id, first_day.date(), last_day.date())
             for store_id, first_day, last_day in rows
             if first_day and last_day
-        ):
-            known = spans.get(store_id, Activity(store_id, first, last))
-            spans[store_id] = Activity(
-                store_id, min(first, known.first_day), max(last, known.last_day)
-            )
-        return list(spans.values())
+        ]
 
     async def has_events(self, store_id: str) -> bool:
         """A row of the store for each family, known once both days are there."""

@@ -40,6 +40,9 @@ AXIS_VALUES = (
     " WHERE family = ? AND axis = ? AND store_id IN ? AND first_day <= ? AND last_day >= ?"
     " PER PARTITION LIMIT ? ALLOW FILTERING"
 )
+ALERTS_RAISED = "SELECT message FROM alerts_byday WHERE store_id IN ? AND day = ?"
+ALERTS_OPEN = "SELECT message FROM alerts_open WHERE store_id IN ?"
+ALERT_LIFE = "SELECT message FROM alert_life WHERE alert_id = ?"
 
 # A partition is a UTC day of one store. Of the span that was asked for, not of the whole day: days
 # of a store begin at its own midnight.
@@ -95,6 +98,9 @@ def of_every_other_table() -> Iterator[tuple[str, tuple[object, ...]]]:
     yield STORE_ACTIVITY, (nobody, nobody)
     yield AXIS_VALUES, (nobody, nobody, [nobody], day, day, 1)
     yield RECEIPT_VOIDS, (nobody, nobody, 1)
+    yield ALERTS_RAISED, ([nobody], day)
+    yield ALERTS_OPEN, ([nobody],)
+    yield ALERT_LIFE, (nobody,)
     for family in FAMILIES.values():
         yield speed_statement(family), (nobody, [day])
         yield batch_statement(family), (nobody, [day], 0)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import NamedTuple, Protocol, TypeAlias
 
+from serving.merge.alerts import AlertReader
 from serving.merge.receipts import ReceiptReader
 from tally.algebra.merge import Axes
 from tally.algebra.parts import Value
@@ -83,6 +84,11 @@ class ViewReader(Protocol):
     @property
     def receipts(self) -> ReceiptReader:
         """The receipts that the views' numbers are of."""
+        ...
+
+    @property
+    def alerts(self) -> AlertReader:
+        """The alerts that the views' numbers called for."""
         ...
 
     async def published(self, family: Family, days: Sequence[date]) -> dict[date, Generation]:
@@ -179,6 +185,10 @@ class ViewReader(Protocol):
 
     async def activity(self) -> list[Activity]:
         """Every store that ever had events, in no order."""
+        ...
+
+    async def active_stores(self, family: Family) -> list[Activity]:
+        """Every store that ever had events of the family, in no order."""
         ...
 
     async def has_events(self, store_id: str) -> bool:

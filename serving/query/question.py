@@ -87,18 +87,26 @@ def first_and_last_day(store: StoreSlots) -> tuple[date, date]:
 
 
 def store_ids(question: MetricQuestion) -> list[str] | None:
-    """The stores asked for, in their order and once each; None for all.
+    """The stores asked for, in their order and once each; None for all. Raises BadQuery."""
+    return named_stores(question.store)
+
+
+def named_stores(texts: Sequence[str]) -> list[str] | None:
+    """The stores that texts name, in their order and once each; None for `all`.
 
     Raises BadQuery for none, or more than MOST_STORES.
     """
-    asked = list(
-        dict.fromkeys(part for text in question.store for part in text.split(",") if part),
-    )
+    asked = named_parts(texts)
     if not asked or len(asked) > MOST_STORES:
         raise BadQuery(
             "store", f"store: expected 1 to {MOST_STORES} store ids or `all`, got {len(asked)}"
         )
     return None if asked == ["all"] else asked
+
+
+def named_parts(texts: Sequence[str]) -> list[str]:
+    """What stands between the commas of the texts, in their order and once each."""
+    return list(dict.fromkeys(part for text in texts for part in text.split(",") if part))
 
 
 def dimensions(question: MetricQuestion, allowed: Sequence[str]) -> list[str]:

@@ -69,7 +69,7 @@ def opening_hours(told: object) -> OpeningHours:
         raise ValueError(f"hours by weekday are wanted, e.g. {EXAMPLE}")
     found: dict[str, Spans] = {}
     for key, value in told.items():
-        for name in _days_of(str(key)):
+        for name in days_of(str(key)):
             if name in found:
                 raise ValueError(f"{name} is told twice; name each day once")
             found[name] = _spans(str(key), value)
@@ -80,7 +80,11 @@ def opening_hours(told: object) -> OpeningHours:
     return OpeningHours(tuple(found[name] for name in WEEKDAYS), found.get(HOLIDAYS))
 
 
-def _days_of(key: str) -> Sequence[str]:
+def days_of(key: str) -> Sequence[str]:
+    """Names of WEEKDAYS that a weekday or a range of them stands for, or HOLIDAYS.
+
+    Raises ValueError, whose message says what is expected.
+    """
     if key == HOLIDAYS:
         return [HOLIDAYS]
     first, dash, last = key.partition("-")
@@ -99,14 +103,18 @@ def _spans(key: str, told: object) -> Spans:
     if told == CLOSED:
         return ()
     listed = told if isinstance(told, list) else [told]
-    spans = tuple(sorted(_span(key, one) for one in listed))
+    spans = tuple(sorted(clock_span(key, one) for one in listed))
     for before, after in pairwise(spans):
         if after.opens < before.closes:
             raise ValueError(f"{key}: {after} begins before {before} has ended; join the two")
     return spans
 
 
-def _span(key: str, told: object) -> ClockSpan:
+def clock_span(key: str, told: object) -> ClockSpan:
+    """The span that a text tells, e.g. `08:00-20:00`; `key`: whose it is, for messages.
+
+    Raises ValueError, whose message says what is expected.
+    """
     found = _SPAN.match(told) if isinstance(told, str) else None
     if found is None:
         raise ValueError(f"{key}: {told!r} is no span of the clock, e.g. 08:00-20:00, or {CLOSED}")

@@ -17,6 +17,8 @@ import pytest
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from schemas import loader
+from tests.support.alert_suite import ENDED
+from tests.support.alerts import told
 from tests.support.report_world import PARTIAL, SETTLED
 from tests.support.silent_sensors import HALF, SUNDAY
 
@@ -33,6 +35,9 @@ PAGES = (
         f"/report/{report}?store=367&{ASKED}"
         for report in ("sales", "outside_traffic_intensity", "visits_by_stay_time", "items")
     ),
+    "/alerts?days=7&until=2026-11-23",
+    "/alerts?store=406&days=7&until=2026-11-23",
+    f"/alerts/{ENDED.alert_id}",
 )
 READY = retry(
     stop=stop_after_delay(60),
@@ -133,6 +138,30 @@ def test_row_of_a_store_shows_the_numbers_of_the_api(tab: Any, address: str) -> 
         for metric in found.keys() & by_metric.keys()
     }
     assert len(found) == 6
+
+
+def test_an_alert_that_is_told_shows_at_once(tab: Any, address: str) -> None:
+    number = 100 + tab.viewport_size["width"]
+    tab.goto(f"{address}/alerts?days=7&until=2026-11-23")
+    tab.wait_for_selector("text=Live: what is told shows at once")
+    before = tab.locator("tr[data-open='true']").count()
+
+    httpx.post(f"{address}/tell/{number}").raise_for_status()
+
+    # Renewed it is every half minute: so soon only the stream brings it.
+    tab.wait_for_selector(f"tr[data-alert='{told(number).alert_id}']", timeout=5_000)
+    assert tab.locator("tr[data-open='true']").count() == before + 1
+    first = tab.locator("tr[data-alert]").first
+    assert first.get_attribute("data-alert") == told(number).alert_id
+
+
+def test_an_alert_leads_to_its_life_and_to_its_store(tab: Any, address: str) -> None:
+    tab.goto(f"{address}/alerts?days=7&until=2026-11-23")
+    tab.click(f"tr[data-alert='{ENDED.alert_id}'] th a")
+    tab.wait_for_selector("text=All that was told, and what it was judged by")
+    assert tab.locator("tr [data-state]").count() == 2
+    tab.click(".t-facts a")
+    tab.wait_for_selector("[data-report]")
 
 
 @pytest.mark.parametrize("path", PAGES)

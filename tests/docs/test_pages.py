@@ -5,6 +5,7 @@ from datetime import date
 import pytest
 
 from ops.docs.settings import variables
+from runtime.rules.files import parse_rule
 from runtime.store_fields import FIELDS
 from runtime.stores import CHANGES, entries_of
 from tests.docs.pages import (
@@ -111,6 +112,19 @@ def test_the_page_of_stores_shows_a_stores_file_that_fits_and_names_every_field(
 
     assert entry.on(date(2026, 6, 1)).tills == 5
     assert {name for name in (*FIELDS, CHANGES) if f"`{name}`" not in text} == set()
+
+
+def test_the_page_of_alerts_shows_a_rule_that_fits_and_speaks_of_every_verb() -> None:
+    text = pages()["docs/alerts.md"]
+    [(name, example)] = files_shown(text).items()
+
+    assert (name, parse_rule(example).rule_id) == (
+        "schemas/rules/example.yaml",
+        "few-customers-buy",
+    )
+    assert {verb for verb in ("check", "diff", "apply", "retire", "list") if verb not in text} == (
+        set()
+    )
 
 
 def test_the_architecture_page_is_short_and_states_invariants() -> None:

@@ -33,8 +33,11 @@ def asking(app: FastAPI) -> Iterator[Ask]:
             transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://tally"
         )
 
-        def ask(path: str, **parameters: Any) -> httpx.Response:
-            answers.append(runner.run(client.get(path, params=parameters or None)))
+        def ask(
+            path: str, headers: Mapping[str, str] | None = None, **parameters: Any
+        ) -> httpx.Response:
+            asked = client.get(path, params=parameters or None, headers=headers)
+            answers.append(runner.run(asked))
             return answers[-1]
 
         yield ask

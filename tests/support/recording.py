@@ -48,6 +48,7 @@ REGISTERS = {"sales_15min": "events", "traffic_15min": "events", "store_activity
 # How far somebody has come, by the clock.
 NOT_COMPARED = {
     "speed_progress",
+    "speed_epoch",
     "master_progress",
     "master_position",
     "master_current",

@@ -24,6 +24,7 @@ from tally.errors import ViewsUnreachable
 from tally.families import Family
 from tally.generation import Covering, Generation
 from tally.identity import digest_text, sensor_key
+from tests.support.alert_memory import MemoryAlerts
 from tests.support.raw_receipts import MemoryReceipts, Raw
 
 WIFI = FAMILIES["wifi"]
@@ -167,6 +168,7 @@ class MemoryViews:
     def __init__(self, world: World) -> None:
         self.world, self.is_down = world, False
         self.receipts = MemoryReceipts(world.receipts, self.check)
+        self.alerts = MemoryAlerts(self.check)
 
     async def published(self, family: Family, days: Sequence[date]) -> dict[date, Generation]:
         return {day: found[-1] for day, found in (await self.history(family, days)).items()}
@@ -242,11 +244,8 @@ class MemoryViews:
         self, family: Family, days: Sequence[date]
     ) -> dict[tuple[date, int], int]:
         await self.check()
-        return {
-            (day, partition): until
-            for of, day, partition, until in self.world.master
-            if of is family and day in days
-        }
+        rows = [row[1:] for row in self.world.master if row[0] is family]
+        return {(day, partition): until for day, partition, until in rows if day in days}
 
     async def master_current(self, family: Family) -> datetime | None:
         await self.check()
@@ -262,15 +261,16 @@ class MemoryViews:
 
     async def late_since(self, family: Family, since: datetime) -> int | None:
         await self.check()
-        return sum(
-            dropped
-            for of, recorded_at, dropped in self.world.late
-            if of is family and recorded_at > since
-        )
+        late = [one[1:] for one in self.world.late if one[0] is family]
+        return sum(dropped for recorded_at, dropped in late if recorded_at > since)
 
     async def activity(self) -> list[Activity]:
         await self.check()
         return [activity for _, activity in self.world.activity]
+
+    async def active_stores(self, family: Family) -> list[Activity]:
+        await self.check()
+        return [activity for of, activity in self.world.activity if of is family]
 
     async def has_events(self, store_id: str) -> bool:
         return any(activity.store_id == store_id for activity in await self.activity())

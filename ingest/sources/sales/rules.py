@@ -19,7 +19,7 @@ from tally.receipt_rules import (
     Read,
     ReceiptKind,
     ReceiptRule,
-    RuleId,
+    ReceiptRuleId,
     is_among,
 )
 
@@ -48,14 +48,14 @@ class LeftOutWhen(Read, frozen=True):
 class LeftOutRule(Read, frozen=True):
     """These receipts add nothing."""
 
-    id: RuleId
+    id: ReceiptRuleId
     when: LeftOutWhen
 
 
 class PostVoid(Read, frozen=True):
     """A void that names its receipt takes back what its lines would add as one of this kind."""
 
-    id: RuleId
+    id: ReceiptRuleId
     takes_back_as: ReceiptKind
 
 

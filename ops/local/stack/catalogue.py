@@ -84,6 +84,8 @@ SERVICES: dict[str, Service] = {
         _job("speed", "speed_layer.job", ("kafka", "cassandra"), spark_driver=True),
         _job("receipts", "speed_layer.receipts_job", ("kafka", "cassandra"), spark_driver=True),
         _job("master", "batch_layer.master.ingest", ("kafka", "cassandra"), spark_driver=True),
+        _job("evaluator", "serving.alerts.evaluator", ("kafka", "cassandra")),
+        _job("projector", "serving.alerts.projection", ("kafka", "cassandra")),
         _web("api", "serving", ("kafka", "cassandra")),
         AIRFLOW,
     )

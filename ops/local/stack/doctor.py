@@ -1,6 +1,7 @@
 """`tally doctor`: one check a line, each with what was found and, if it failed, the fix."""
 
 import platform
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -21,6 +22,7 @@ from ops.local.stack import (
 from ops.local.stack.addresses import variable
 from ops.local.stack.service import Service, Site
 from ops.local.stack.states import ServiceStatus
+from ops.provision import partition_count
 from runtime.connect import cassandra_session, kafka_admin
 from runtime.forkless import classes_jar
 from schemas import loader
@@ -155,16 +157,24 @@ def _free_ports(site: Site, service: Service) -> str:
 
 def _topics(site: Site) -> str:
     found = kafka_admin(site.settings).list_topics(timeout=probes.TIMEOUT_SECONDS).topics
-    wanted = site.settings.partitions
     held = {name: len(topic.partitions) for name, topic in found.items()}
-    counts = {name: held.get(name, 0) for name in loader.topics()}
-    wrong = [f"{name} {count}" for name, count in counts.items() if count != wanted]
+    wanted = {
+        name: partition_count(told["kind"], site.settings)
+        # Not every topic has the settings' partitions: a chronicle has one.
+        for name, told in loader.topics().items()
+    }
+    wrong = [
+        f"{name} {held.get(name, 0)} for {count}"
+        for name, count in wanted.items()
+        if held.get(name, 0) != count
+    ]
     if wrong:
         raise StackError(
-            f"partitions: {', '.join(wrong)}, wanted {wanted};"
+            f"partitions: {', '.join(wrong)};"
             " set TALLY_PARTITIONS as before, or use a new TALLY_HOME"
         )
-    return f"{len(counts)} with {wanted} partitions each"
+    counted = Counter(wanted.values()).most_common()
+    return ", ".join(f"{topics} with {count} partitions" for count, topics in counted)
 
 
 def _transactions(site: Site) -> str:

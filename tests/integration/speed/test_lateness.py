@@ -8,6 +8,7 @@ import pytest
 
 from speed_layer.acks import acks_of
 from speed_layer.floor import floor_of
+from speed_layer.handover import Handover
 from speed_layer.lastread import Memory, Remembered
 from speed_layer.progress import Progress, progress_file
 from speed_layer.session import Begin, Driver
@@ -113,6 +114,7 @@ def test_late_records_and_the_reached_offsets_are_kept_for_readers(query: SpeedQ
             running,
             [OnTopic.of(query.family, query.topic)],
             memory,
+            Handover({}, {}),
         )
         for records in ([query.sale(1)], [query.sale(2, CLOSES_NOON)], [query.sale(3)]):
             query.send(*records)

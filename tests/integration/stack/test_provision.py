@@ -33,9 +33,26 @@ def configuration(settings: Settings, topic: str) -> dict[str, str]:
 def test_every_topic_has_the_settings_partitions(kafka: str, settings: Settings) -> None:
     found = kafka_admin(settings).list_topics(timeout=30).topics
 
-    assert {name: len(found[name].partitions) for name in loader.topics()} == dict.fromkeys(
-        loader.topics(), settings.partitions
+    assert {name: len(found[name].partitions) for name in loader.topics()} == {
+        name: provision.partition_count(told["kind"], settings)
+        for name, told in loader.topics().items()
+    }
+
+
+def test_topic_of_rules_has_one_partition_that_is_kept_whole_by_the_brokers_time(
+    kafka: str, settings: Settings
+) -> None:
+    rules = configuration(settings, "alert-rules")
+
+    assert (
+        len(kafka_admin(settings).list_topics("alert-rules").topics["alert-rules"].partitions) == 1
     )
+    assert (rules["cleanup.policy"], rules["retention.ms"], rules["retention.bytes"]) == (
+        "delete",
+        "-1",
+        "-1",
+    )
+    assert rules["message.timestamp.type"] == "LogAppendTime"
 
 
 def test_raw_topic_takes_the_brokers_time_and_is_never_shortened_by_the_brokers(

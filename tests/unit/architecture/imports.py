@@ -30,10 +30,21 @@ OURS: dict[str, tuple[str, ...]] = {
     "serving.merge": BELOW,
     "serving.query": (*BELOW, "serving.merge"),
     # What is asked is asked of serving.query; of the merge they know what they hand it.
+    "serving.alerts.ticks": (*BELOW, "serving.merge.connection"),
+    "serving.alerts.evaluator": (*BELOW, "serving.alerts.ticks", "serving.merge", "serving.query"),
     "serving.reports": (*BELOW, "serving.query", "serving.merge.offload"),
-    "serving.api": (*BELOW, "serving.query", "serving.reports", "serving.merge.views"),
+    # What is told of the numbers stands on them, as a question does.
+    "serving.alerts": (*BELOW, "serving.query", "serving.merge.views"),
+    "serving.api": (
+        *BELOW,
+        "serving.alerts",
+        "serving.query",
+        "serving.reports",
+        "serving.merge.views",
+    ),
     "serving.dashboard": (
         *BELOW,
+        "serving.alerts",
         "serving.query",
         "serving.reports",
         "serving.merge.views",
@@ -45,8 +56,10 @@ OURS: dict[str, tuple[str, ...]] = {
     "ops.gaps": BELOW,
     "ops.lag": BELOW,
     "ops.provision": BELOW,
+    "ops.rules": BELOW,
     "ops.stores": BELOW,
-    "ops.docs": BELOW,
+    # How a topic is configured is part of what is told of it.
+    "ops.docs": (*BELOW, "ops.provision"),
     # What is of one machine is known to the verbs alone: all else works on a server too.
     "ops.local": (*BELOW, "ops.lag", "ops.provision"),
     "ops.cli": (
@@ -56,6 +69,7 @@ OURS: dict[str, tuple[str, ...]] = {
         "ops.gaps",
         "ops.local",
         "ops.oracle",
+        "ops.rules",
         "ops.stores",
     ),
     "ops.audit": (*BELOW, "ops.oracle"),
@@ -82,7 +96,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "runtime.gaps": ("cassandra",),
     "runtime.reads": ("cassandra",),
     "runtime.writes": ("cassandra",),
-    "runtime.stores": ("yaml",),
+    "runtime.strict_yaml": ("yaml",),
     "runtime.workers": ("pyspark",),
     "runtime.clock": ("confluent_kafka",),
     "runtime.job": ("confluent_kafka",),
@@ -91,6 +105,8 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "runtime.processor": ("confluent_kafka",),
     "runtime.producer": ("confluent_kafka",),
     "runtime.reading": ("confluent_kafka",),
+    "runtime.rules.topic": ("confluent_kafka",),
+    "runtime.tail": ("confluent_kafka",),
     "runtime.topics": ("confluent_kafka",),
     "runtime.jvm_lock": ("pyspark", "py4j"),
     "runtime.kafka_source": ("pyspark",),
@@ -103,6 +119,10 @@ OTHERS: dict[str, tuple[str, ...]] = {
     # HTTP is of the API, the page's server of the dashboard: a question is one without both.
     "serving.query": (),
     "serving.merge": ("cassandra",),
+    "serving.alerts": ("msgspec", "structlog"),
+    # What the brokers answer to it is an error of theirs.
+    "serving.alerts.evaluator": ("confluent_kafka",),
+    "serving.alerts.ticks": ("confluent_kafka", "structlog"),
     "serving.api": ("fastapi", "starlette", "pydantic", "msgspec", "structlog"),
     "serving.dashboard": ("nicegui", "fastapi", "starlette", "structlog"),
     "ops.oracle": ("duckdb",),

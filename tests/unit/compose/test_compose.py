@@ -108,7 +108,9 @@ def test_refusal_of_a_process_of_ours_is_held_and_not_repeated(name: str) -> Non
     assert (service["entrypoint"], service["init"]) == (["python", "-m", "runtime.container"], True)
 
 
-@pytest.mark.parametrize("name", ["normaliser", "speed", "receipts", "master"])
+@pytest.mark.parametrize(
+    "name", ["normaliser", "speed", "receipts", "master", "evaluator", "projector"]
+)
 def test_job_without_http_is_healthy_by_the_age_of_its_heartbeat(name: str) -> None:
     service = services()[name]
     file = environment(service)["TALLY_HEARTBEAT_FILE"]

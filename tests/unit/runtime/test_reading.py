@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from runtime import reading
-from runtime.reading import RecordPlace, first_records, read_to_end, read_written
+from runtime.reading import RecordPlace, first_records, read_to_end, read_until, read_written
 from tally.errors import StackError
 from tally.settings import Settings
 from tests.support.scripted_consumer import AWAY, BEYOND, END, ScriptedConsumer, Told
@@ -172,3 +172,13 @@ def test_places_that_are_not_answered_in_time_are_named(consumer: ScriptedConsum
 
 def test_no_place_needs_no_consumer(consumer: ScriptedConsumer) -> None:
     assert (firsts(), consumer.is_closed) == ({}, False)
+
+
+def test_a_partition_is_read_from_an_offset_on_and_no_further_than_was_asked(
+    consumer: ScriptedConsumer,
+) -> None:
+    consumer.told = [[Told(ZERO, 4), Told(ZERO, 5)], [Told(ZERO, 7), Told(ZERO, 8, END)]]
+
+    found = [message.offset() for message in read_until(Settings(), ZERO, 6, 4)]
+
+    assert (found, consumer.assigned) == ([4, 5], [("sales", 0, 4)])

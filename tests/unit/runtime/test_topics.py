@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from runtime.topics import Bounds, bounds, bounds_of, committed_positions, ends, partition_numbers
+from runtime.topics import (
+    Bounds,
+    bounds,
+    bounds_of,
+    committed_positions,
+    ends,
+    partition_numbers,
+    positions_of,
+)
 from tests.support.scripted_consumer import ScriptedConsumer
 
 CONSUMER = ScriptedConsumer(watermarks={("sales", 0): (3, 9), ("sales", 1): (0, 0)})
@@ -75,6 +83,17 @@ def test_position_that_the_brokers_do_not_tell_is_an_error_and_not_the_beginning
     assert [at.offset for at in committed_positions(consumer, [("sales", 0)], 1.0)] == [7]
     with pytest.raises(KafkaException, match="topic sales, partition 1: no committed position"):
         committed_positions(consumer, consumer.lanes, 1.0)
+
+
+def test_partition_without_a_position_has_been_read_up_to_its_beginning() -> None:
+    consumer = ScriptedConsumer(
+        positions={
+            ("sales", 0): TopicPartition("sales", 0, 7),
+            ("sales", 1): TopicPartition("sales", 1, -1001),
+        }
+    )
+
+    assert positions_of(consumer, "sales", 1.0) == {0: 7, 1: 0}
 
 
 def test_who_asks_for_no_partition_asks_nobody() -> None:

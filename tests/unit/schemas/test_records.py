@@ -15,8 +15,14 @@ from runtime.sources import SALES
 from schemas.loader import FOLDER, dead_letter_reasons, record_schema, sources, topics
 from speed_layer.sink import updates
 from speed_layer.sink.updates import ViewUpdates
+from tally.alerts.message import Alert, message_of
+from tally.alerts.tick import NO_TICK, SpeedEpoch, Tick
+from tally.alerts.versions import StoredRule
 from tally.settings import Settings
+from tests.support.alerts import told
 from tests.support.full_producer import FullProducer
+from tests.support.struct_schema import value_schema
+from tests.unit.alerts.rules import GOOD, rule
 from tests.unit.ingest.messages import ARRIVED, RULES
 from tests.unit.schemas.test_events import fields_of
 
@@ -130,6 +136,46 @@ def test_view_update_is_as_its_schema_says(monkeypatch: pytest.MonkeyPatch) -> N
     [(topic, record)] = sent_by(producer)
     assert (topic, wrong_in(topic, record)) == ("view-updates", [])
     assert record["value"]["window_start"] == START
+
+
+def test_tick_is_as_its_schema_says() -> None:
+    tick = Tick(
+        n=7,
+        at=9,
+        through={"sales": 8},
+        epoch={"sales": SpeedEpoch(2)},
+        flips={"sales": 0, "traffic": 3},
+        rules_until=4,
+    )
+
+    assert wrong_in("ticks", as_record("ticks", "3", tick.value, {})) == []
+    assert wrong_in("ticks", as_record("ticks", "0", NO_TICK.value, {})) == []
+
+
+@pytest.mark.parametrize("kind", GOOD)
+@pytest.mark.parametrize("more", [{}, {"revision": 2}, {"retired": True}])
+def test_version_of_a_rule_is_as_its_schema_says(kind: str, more: dict[str, Any]) -> None:
+    stored = StoredRule(rule=rule(kind), version=3, **more)
+
+    record = as_record("alert-rules", stored.key, stored.value, {})
+
+    assert wrong_in("alert-rules", record) == []
+    assert record["key"] == f"{record['value']['rule_id']}|3" + "|2" * ("revision" in more)
+
+
+def test_alert_is_as_its_schema_says_and_the_schema_as_the_struct() -> None:
+    one = told(subject="item:" + "7" * 5_000, value=None, reason="late_data", state="retracted")
+
+    record = as_record("alerts", one.store_id, message_of(one), {})
+
+    assert wrong_in("alerts", record) == []
+    assert wrong_in("alerts", {**record, "value": {**record["value"], "state": "sure"}}) != []
+    assert wrong_in("alerts", {**record, "value": {**record["value"], "window": None}}) != []
+    meaning = record_schema("alerts")["properties"]["value"]["x-meaning"]
+    assert record_schema("alerts")["properties"]["value"] == {
+        **value_schema(Alert),
+        "x-meaning": meaning,
+    }
 
 
 @BY_TOPIC

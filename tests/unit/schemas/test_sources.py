@@ -64,6 +64,11 @@ def queues(tmp_path: Path) -> Write:
             "{name: arrived, type",
             "fields: 'arrived' is there twice",
         ),
+        (
+            "{name: queue,            type: string,",
+            "{name: queue, type: string, minimum: 0,",
+            "fields: 'queue' is no integer, and has no minimum",
+        ),
         ("event: queue interval", "event: [", "is no YAML: "),
         ("meaning: intervals", "colour: red\nmeaning: intervals", "unknown field `colour`"),
     ],

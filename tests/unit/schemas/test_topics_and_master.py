@@ -16,7 +16,9 @@ SPARK_TYPES = {"string", "date", "timestamp", "int", "bigint"}
 
 
 def test_every_topic_has_a_known_kind_and_a_meaning() -> None:
-    assert {told["kind"] for told in topics().values()} == {"raw", "canonical", "durable", "clock"}
+    kinds = {"raw", "canonical", "durable", "compacted", "chronicle", "alerts", "clock"}
+
+    assert {told["kind"] for told in topics().values()} == kinds
     assert [name for name, told in topics().items() if not told["meaning"]] == []
 
 

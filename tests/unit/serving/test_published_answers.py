@@ -15,6 +15,8 @@ from runtime.sources import SALES
 from serving.api.app import create_app
 from serving.merge.views import Activity, Finding, Gap
 from tally.settings import Settings
+from tests.support.alert_memory import MemoryFeed
+from tests.support.alert_suite import OPEN, STORY
 from tests.support.api_suite import DAY, Ask, asking
 from tests.support.published import references, unlike
 from tests.support.serving_example import DIRTY, NEW, SETTLED, example
@@ -50,12 +52,17 @@ def views() -> TroubledViews:
     world.findings = [(SALES, "367", Finding(date(2017, 9, 19), "4", 200, 40))]
     world.gaps = [Gap("sales", 1, 7, 12, at(f"{SETTLED}T09:00"), at(f"{NEW}T09:00"), "deleted")]
     world.activity.append((SALES, Activity("900", date(2017, 9, 19), date(2017, 9, 19))))
-    return TroubledViews(world)
+    found = TroubledViews(world)
+    found.alerts.told += STORY
+    return found
 
 
 @pytest.fixture
 def app(views: TroubledViews) -> FastAPI:
-    return create_app(Settings(), views)
+    feed = MemoryFeed()
+    # Its streams end: an answer without an end is of other tests.
+    feed.end()
+    return create_app(Settings(), views, feed)
 
 
 @pytest.fixture
@@ -73,6 +80,9 @@ OF_VIEWS: list[tuple[str, dict[str, str]]] = [
     ("/v1/stores/nobody/calendar", {**SPAN}),
     ("/v1/stores/367/sensors", {**SPAN}),
     ("/v1/stores/nobody/sensors", {**SPAN}),
+    ("/v1/alerts", {"store": "all", **SPAN}),
+    (f"/v1/alerts/{OPEN.alert_id}", {}),
+    ("/v1/alerts/stream", {"store": "nobody"}),
 ]
 QUESTIONS: list[tuple[str, dict[str, str]]] = [
     *OF_VIEWS,
@@ -106,6 +116,13 @@ QUESTIONS: list[tuple[str, dict[str, str]]] = [
     ("/v1/stores/367/calendar", {**SPAN, "to": SETTLED}),
     ("/v1/stores/367/sensors", {**SPAN, "to": "then"}),
     (REPORT, {**REPORTED, "from": f"{SETTLED}T10:07:00Z"}),
+    ("/v1/alerts", {"store": "all", "open": "true"}),
+    ("/v1/alerts", {"store": "nobody", **SPAN}),
+    ("/v1/alerts", {"store": "all", **SPAN, "colour": "red"}),
+    ("/v1/alerts/nobody", {}),
+    (f"/v1/alerts/{OPEN.alert_id}", {"colour": "red"}),
+    ("/v1/alerts/stream", {}),
+    ("/v1/alerts/stream", {"colour": "red"}),
 ]
 
 
@@ -128,9 +145,10 @@ def state(answer: httpx.Response) -> str:
     path = answer.request.url.path
     of_names = ("/v1/metrics/{metric_id}", "/v1/reports/{report_id}")
     of_stores = ("/v1/stores/{store}/calendar", "/v1/stores/{store}/sensors")
-    for named in (*of_names, *of_stores):
+    for named in (*of_names, *of_stores, "/v1/alerts/{alert_id}"):
         before, _, behind = re.split("({.*})", named)
-        if path.startswith(before) and path.endswith(behind) and path != before:
+        is_other = path in (before, "/v1/alerts/stream")
+        if path.startswith(before) and path.endswith(behind) and not is_other:
             path = named
     return f"{path} {answer.status_code}"
 

@@ -36,6 +36,8 @@ def test_status_of_a_stack_that_was_never_up(tmp_path: Path) -> None:
         "speed",
         "receipts",
         "master",
+        "evaluator",
+        "projector",
         "api",
         "airflow",
     ]

@@ -129,6 +129,8 @@ def test_no_name_means_every_service() -> None:
         "speed",
         "receipts",
         "master",
+        "evaluator",
+        "projector",
         "api",
         "airflow",
     ]

@@ -2,8 +2,10 @@
 
 import pytest
 
-from ops.provision import topic_configuration
+from ops.provision import partition_count, topic_configuration
 from tally.settings import Settings
+
+KEPT = ("compacted", "chronicle")
 
 
 def test_brokers_delete_nothing_of_a_raw_topic_by_themselves() -> None:
@@ -30,3 +32,27 @@ def test_canonical_topic_keeps_its_hours_and_a_durable_one_everything() -> None:
     ]
 
     assert kept == ["604800000", "-1", "3600000"]
+
+
+def test_of_a_compacted_topic_the_last_record_of_a_key_stays_and_of_a_chronicle_every_record() -> (
+    None
+):
+    compacted, chronicle = (topic_configuration(kind, Settings()) for kind in KEPT)
+
+    assert (compacted["cleanup.policy"], compacted["segment.ms"]) == ("compact", "3600000")
+    assert "cleanup.policy" not in chronicle
+    assert {one["retention.ms"] for one in (compacted, chronicle)} == {"-1"}
+    assert {one["message.timestamp.type"] for one in (compacted, chronicle)} == {"LogAppendTime"}
+
+
+def test_a_chronicle_has_one_order_and_every_other_topic_the_settings_partitions() -> None:
+    counts = [partition_count(kind, Settings(partitions=7)) for kind in (*KEPT, "raw", "durable")]
+
+    assert counts == [7, 1, 7, 7]
+
+
+def test_alerts_are_kept_thirty_days_by_the_brokers_clock() -> None:
+    alerts = topic_configuration("alerts", Settings())
+
+    assert alerts["retention.ms"] == str(30 * 24 * 3_600_000)
+    assert alerts["message.timestamp.type"] == "LogAppendTime"

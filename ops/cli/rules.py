@@ -1,0 +1,275 @@
+"""`tally rules`: rules of alerts from files into their topic, and what is in force."""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from runtime.output import note, print_json
+
+if TYPE_CHECKING:
+    from ops.rules import RuleFiles
+    from tally.alerts.rule import RuleVersion
+    from tally.alerts.rule_changes import PlannedRule
+    from tally.alerts.versions import RuleChains
+    from tally.settings import Settings
+
+NOTHING = "–"
+RulePaths = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE…", exists=True, help="files of one rule each, or folders of them"),
+]
+JsonAsked = Annotated[bool, typer.Option("--json", help="print one JSON object")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb group to the command line."""
+    group = typer.Typer(
+        help="Rules of alerts: check, diff, apply, retire, list.", no_args_is_help=True
+    )
+    group.command("check")(check)
+    group.command("diff")(diff)
+    group.command("apply")(apply_rules)
+    group.command("retire")(retire)
+    group.command("list")(list_rules)
+    app.add_typer(group, name="rules")
+
+
+def check(files: RulePaths, json: JsonAsked = False) -> None:
+    """Whether the rules of FILE fit, by themselves and together; nothing is asked of Kafka.\f
+
+    Raises BadParameter for a folder without rules, Exit with 1 where something does not fit.
+    """
+    from tally.alerts.rule_checks import not_judged
+
+    found = _read(files).with_known(None)
+    later = {
+        rule_id: reason for rule_id, rule in found.rules.items() if (reason := not_judged(rule))
+    }
+    if json:
+        print_json(
+            {
+                "ok": not found.problems,
+                "rules": list(found.rules),
+                "problems": found.problems,
+                "not_judged": list(later),
+            }
+        )
+    for rule_id, reason in later.items():
+        note(f"{found.files[rule_id]}: {reason}")
+    _end_on_problems(found)
+    note(f"{len(found.rules):,} rules fit")
+
+
+def diff(files: RulePaths, json: JsonAsked = False) -> None:
+    """What applying FILE would change; exit code 1 if it would change anything.\f
+
+    Raises BadParameter and Exit as `check`, StackError and KafkaException when Kafka is away.
+    """
+    found, chains = _read_both(files)
+    _end_on_problems(found)
+    plan = _plan(found, chains)
+    if json:
+        print_json({"rules": [_as_json(one) for one in plan]})
+    else:
+        _print_plan(plan)
+    # As `diff` of files does it, for scripts.
+    if any(one.stored for one in plan):
+        raise typer.Exit(1)
+
+
+def apply_rules(files: RulePaths, json: JsonAsked = False) -> None:
+    """Write what FILE changes; the version of each rule and from when it is in force.
+
+    A rule that says the same writes nothing. All files are checked before the first is written.
+    \f
+    Raises BadParameter and Exit as `check`, also for a rule that is not judged yet; RuleConflict
+    when somebody else was first, NotSent when Kafka does not take it.
+    """
+    from runtime.rules.topic import write_rules
+    from tally.alerts.rule_checks import not_judged
+
+    found, chains = _read_both(files)
+    later = ((rule_id, not_judged(rule)) for rule_id, rule in found.rules.items())
+    # All of them are looked at first: a command writes all its rules or none.
+    places = found.files
+    refused = [f"{places[rule_id]}: {reason}" for rule_id, reason in later if reason]
+    _end_on_problems(found, refused)
+    plan = _plan(found, chains)
+    written = write_rules(_settings(), [one.stored for one in plan if one.stored])
+    now = {one.rule.rule_id: (one,) for one in written}
+    held = {**chains.chains, **now}
+    versions = [held[one.rule_id][-1] for one in plan]
+    if json:
+        told = [_version_json(one) for one in versions]
+        for version, one in zip(told, plan, strict=True):
+            version["change"] = one.change
+        print_json({"rules": told})
+        return
+    for one, held_now in zip(plan, versions, strict=True):
+        print(f"{_told(held_now)}: {_WORDS[one.change]}")
+
+
+def retire(
+    rule_id: Annotated[str, typer.Argument(metavar="ID", help="the rule")], json: JsonAsked = False
+) -> None:
+    """End a rule by a last version of it; what was told stays.\f
+
+    Raises TallyError for a rule that is not in force, or that others name in `unless`.
+    """
+    from runtime.rules.topic import RuleReader, write_rules
+    from tally.alerts.rule_changes import retirement
+
+    settings = _settings()
+    [version] = write_rules(settings, [retirement(rule_id, RuleReader(settings).read())])
+    if json:
+        print_json(_version_json(version))
+    else:
+        print(_told(version))
+
+
+def list_rules(json: JsonAsked = False) -> None:
+    """The newest version of each rule, those that are retired too."""
+    from runtime.rules.topic import RuleReader
+
+    chains = RuleReader(_settings()).read()
+    # Retired ones stay listed: their alerts are still shown.
+    newest = [chain[-1] for _, chain in sorted(chains.chains.items())]
+    for problem in chains.unread:
+        note(f"a record of alert-rules says nothing: {problem}")
+    if json:
+        print_json({"rules": [_version_json(one) for one in newest], "unread": chains.unread})
+        return
+    names = ("rule", "version", "in force from", "kind", "metric or source", "title")
+    rows = []
+    for one in newest:
+        rule = one.rule
+        kind = "retired" if one.retired else rule.kind
+        of = rule.metric or rule.family or NOTHING
+        version = _number(one), _from(one)
+        rows.append((rule.rule_id, *version, kind, of, rule.title))
+    _print_table(names, rows)
+
+
+_WORDS = {
+    "new": "a new rule",
+    "version": "a new version",
+    "revision": "told otherwise from now on",
+    "same": "as it was",
+}
+
+
+def _settings() -> "Settings":
+    from tally.settings import Settings
+
+    return Settings.load(os.environ)
+
+
+def _read(paths: Iterable[Path]) -> "RuleFiles":
+    from ops.rules import ENDINGS, read_rules, rule_files
+
+    files = rule_files(paths)
+    if not files:
+        raise typer.BadParameter(f"no file there ends with {' or '.join(ENDINGS)}")
+    return read_rules(files)
+
+
+def _read_both(paths: Iterable[Path]) -> "tuple[RuleFiles, RuleChains]":
+    """The files' rules, checked against those in force, and these."""
+    from runtime.rules.topic import RuleReader
+
+    found = _read(paths)
+    # Kafka may be away: what is wrong in the files alone is told without it.
+    _end_on_problems(found)
+    chains = RuleReader(_settings()).read()
+    return found.with_known(chains.living()), chains
+
+
+def _plan(found: "RuleFiles", chains: "RuleChains") -> "list[PlannedRule]":
+    from ops.rules import changes_of
+
+    return changes_of(found.rules, chains)
+
+
+def _end_on_problems(found: "RuleFiles", more: Sequence[str] = ()) -> None:
+    problems = [*found.problems, *more]
+    for problem in problems:
+        note(f"rules: {problem}")
+    if problems:
+        raise typer.Exit(1)
+
+
+def _as_json(one: "PlannedRule") -> dict[str, Any]:
+    stored = one.stored
+    return {
+        "rule_id": one.rule_id,
+        "change": one.change,
+        "version": stored.version if stored else None,
+        "fields": [field._asdict() for field in one.fields],
+    }
+
+
+def _version_json(one: "RuleVersion") -> dict[str, Any]:
+    from tally.alerts.rule import told_rule
+
+    return {
+        "rule_id": one.rule.rule_id,
+        "version": one.version,
+        "revision": one.revision,
+        "effective_from": _from(one),
+        "retired": one.retired,
+        "rule": told_rule(one.rule),
+    }
+
+
+def _told(one: "RuleVersion") -> str:
+    ended = "retired" if one.retired else "in force"
+    return f"{one.rule.rule_id} version {_number(one)}, {ended} from {_from(one)}"
+
+
+def _number(one: "RuleVersion") -> str:
+    return f"{one.version}" if one.revision == 1 else f"{one.version}.{one.revision}"
+
+
+def _from(one: "RuleVersion") -> str:
+    from tally.instants import from_millis, instant_text
+
+    return instant_text(from_millis(one.effective_from))
+
+
+def _print_plan(plan: "Sequence[PlannedRule]") -> None:
+    rows = []
+    for one in plan:
+        # Of a new rule all is new; a line says it as well.
+        fields = one.fields if one.change in ("version", "revision") else ()
+        head = (one.rule_id, _WORDS[one.change])
+        for field in fields:
+            values = _text(field.before), _text(field.after)
+            rows.append((*head, field.field, *values))
+        if not fields:
+            rows.append((*head, NOTHING, NOTHING, NOTHING))
+    _print_table(("rule", "change", "field", "before", "after"), rows)
+
+
+def _print_table(names: Iterable[str], rows: Iterable[tuple[str, ...]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*names)
+    for row in rows:
+        # Text, not markup: somebody has typed the titles.
+        table.add_row(*map(Text, row))
+    Console().print(table)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        # The other one of `change` and `sigmas` says nothing.
+        said = {name: one for name, one in value.items() if one is not None}
+        return ", ".join(f"{name} {_text(one)}" for name, one in said.items())
+    if isinstance(value, list):
+        return ", ".join(map(_text, value)) or NOTHING
+    return NOTHING if value in (None, "") else str(value)

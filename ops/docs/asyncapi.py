@@ -1,0 +1,111 @@
+"""The topics of Kafka as one AsyncAPI 3 document, for programs that read or write them."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+from ops.provision import partition_count, topic_configuration
+from runtime.repository import REPOSITORY
+from schemas.generated import SCHEMA_VERSION
+from schemas.loader import event_schema, message_schema, own_sources, record_schema, topics
+from tally.settings import Settings
+
+_MADE = (
+    "Made from schemas/ and the sources' folders by python -m ops.docs; do not edit."
+    " Read with isolation.level=read_committed: what a transaction has not committed is no record."
+    " Fields may be added; pass over those that you do not know."
+)
+# A JSON Schema is one of AsyncAPI but for these.
+_ONLY_JSON_SCHEMA = ("$schema", "title")
+_KAFKA = "0.5.0"
+# Part of a JSON document.
+Described: TypeAlias = dict[str, Any]
+# Probes that only the brokers' time is read from.
+_NO_RECORDS = frozenset({"clock"})
+
+
+def asyncapi_text() -> str:
+    """The document as JSON text, of Tally's own sources."""
+    return json.dumps(asyncapi_document(), indent=2, ensure_ascii=False) + "\n"
+
+
+def asyncapi_document() -> Described:
+    """The document: a channel a topic, with its configuration by the default settings.
+
+    Operations are Tally's: it receives what senders send, and sends what others read. Lengths of
+    time are in milliseconds, sizes in bytes, as Kafka has them.
+    """
+    channels, operations = {}, {}
+    for name, topic in topics().items():
+        if name not in _NO_RECORDS:
+            channels[name] = _channel(name, topic)
+            operations[name] = _operation(name, topic["kind"])
+    return {
+        "asyncapi": "3.0.0",
+        "info": {"title": "Tally", "version": f"{SCHEMA_VERSION}.0.0", "description": _MADE},
+        "defaultContentType": "application/json",
+        "channels": channels,
+        "operations": operations,
+        "components": {"messages": dict(_messages())},
+    }
+
+
+def _channel(name: str, topic: Mapping[str, str]) -> Described:
+    # As the page of settings has them: without what this machine's environment says.
+    settings, kind = Settings.model_construct(), topic["kind"]
+    configuration = topic_configuration(kind, settings)
+    kept = {
+        "cleanup.policy": [configuration.get("cleanup.policy", "delete")],
+        "retention.ms": int(configuration["retention.ms"]),
+        "max.message.bytes": int(configuration["max.message.bytes"]),
+    }
+    return {
+        "address": name,
+        "description": topic["meaning"],
+        "messages": {"record": {"$ref": f"#/components/messages/{name}"}},
+        "bindings": {
+            "kafka": {
+                "topic": name,
+                "partitions": partition_count(kind, settings),
+                "topicConfiguration": kept,
+                "bindingVersion": _KAFKA,
+            }
+        },
+    }
+
+
+def _operation(name: str, kind: str) -> Described:
+    return {
+        "action": "receive" if kind == "raw" else "send",
+        "channel": {"$ref": f"#/channels/{name}"},
+        "messages": [{"$ref": f"#/channels/{name}/messages/record"}],
+    }
+
+
+def _messages() -> Iterator[tuple[str, Described]]:
+    store = {"type": "string", "minLength": 1, "x-meaning": "store_id"}
+    for name, source in own_sources().items():
+        # Of a raw record nobody reads the key; the gateway writes the store's.
+        yield source.raw_topic, _message(message_schema(name), {})
+        yield name, _message(event_schema(name), {"key": store})
+    for name in topics():
+        file = REPOSITORY / "schemas" / "topics" / f"{name}.schema.json"
+        if file.exists():
+            schema = record_schema(name)
+            record = schema["properties"]
+            yield name, _message({**record["value"], "title": schema["title"]}, record)
+
+
+def _message(schema: Described, record: Described) -> Described:
+    """A message: its value's schema, and what of key and headers `record` tells."""
+    kafka = {"bindingVersion": _KAFKA}
+    if "key" in record:
+        kafka["key"] = record["key"]
+    message = {
+        "title": schema["title"],
+        "payload": {name: one for name, one in schema.items() if name not in _ONLY_JSON_SCHEMA},
+        "bindings": {"kafka": kafka},
+    }
+    if record.get("headers", {}).get("properties"):
+        message["headers"] = record["headers"]
+    return message

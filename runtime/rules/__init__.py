@@ -1,0 +1,1 @@
+"""The rules of alerts as processes have them: read from files, and from their topic."""

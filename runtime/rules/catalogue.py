@@ -1,0 +1,47 @@
+"""What rules have to know of the metrics and families that there are."""
+
+from functools import cache
+
+from runtime.sources import KINDS
+from schemas import loader
+from schemas.metric import AdditiveShape, AnyMetric, MaximumShape, MinimumShape, RatioShape
+from tally.alerts.rule_checks import MetricFacts, RuleCatalogue
+from tally.kinds.additive import ADDITIVE
+
+
+@cache
+def rule_catalogue() -> RuleCatalogue:
+    """The metrics of schemas/ and of all sources, and the families. Raises BadSource."""
+    metrics = {entry.id: _facts(entry) for entry in loader.metrics()}
+    families = {name: source.family.axes for name, source in loader.sources().items()}
+    return RuleCatalogue(metrics, families)
+
+
+def _facts(entry: AnyMetric) -> MetricFacts:
+    sources = [loader.sources()[name] for name in entry.families]
+    # What a later record of a derived family makes of earlier ones may be less.
+    adds_up = all(KINDS[source.family.kind] is ADDITIVE for source in sources)
+    return MetricFacts(
+        kind=entry.kind,
+        families=entry.families,
+        axes=entry.by,
+        only_rises=adds_up and (_is_sum_of_no_loss(entry) or isinstance(entry, MaximumShape)),
+        only_falls=adds_up and isinstance(entry, MinimumShape),
+        denominator=entry.value.denominator if isinstance(entry, RatioShape) else None,
+    )
+
+
+def _is_sum_of_no_loss(entry: AnyMetric) -> bool:
+    """Whether a further record takes nothing away, as its source's descriptor says.
+
+    A receipt that is taken back brings -1: such a field has no minimum.
+    """
+    # What is subtracted rises too, and the whole falls.
+    if not isinstance(entry, AdditiveShape) or -1 in entry.value.sum.values():
+        return False
+    (family,) = entry.families
+    source = loader.sources()[family]
+    counted = {part.name for part in source.family.parts if part.kind == "count"}
+    least = {one.name: one.minimum for one in source.fields}
+    never_negative = {name for name, told in least.items() if told is not None and told >= 0}
+    return entry.value.sum.keys() <= counted | never_negative

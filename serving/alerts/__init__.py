@@ -1,0 +1,1 @@
+"""Alerts as processes: what is true is read from the views, and told once."""

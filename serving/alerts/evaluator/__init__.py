@@ -1,0 +1,1 @@
+"""Judges the views by the rules, and tells what has not been told: topic `alerts`."""

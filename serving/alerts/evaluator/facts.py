@@ -1,0 +1,134 @@
+"""What is known of one window to a rule's version, and what a message tells of it."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from serving.alerts.evaluator.calendar import millis_of
+from serving.alerts.evaluator.judged_rules import VersionMetrics
+from serving.alerts.evaluator.moment import JudgedCell
+from serving.query.catalogue import Metric
+from serving.query.cells import Cell, source_of
+from serving.query.formulas import Formula, WeightedSum
+from tally.alerts.comparison import ExactValue
+from tally.alerts.message import ReadRows
+from tally.alerts.rule import Rule
+from tally.alerts.tick import Tick, has_closed, is_known
+from tally.alerts.verdict import WindowFacts, WindowPhase
+
+
+class WindowCells(NamedTuple):
+    """One window as a version reads it: of its metric, and of each metric of `minimum`."""
+
+    metric: JudgedCell
+    minimum: tuple[JudgedCell, ...] = ()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether generations cover it in all families."""
+        return all(one.is_complete for one in (self.metric, *self.minimum))
+
+    @property
+    def start(self) -> int:
+        """Start of the window, milliseconds since 1970 (UTC)."""
+        return millis_of(self.metric.cell.slot.start)
+
+
+def facts_of(
+    rule: Rule, metrics: VersionMetrics, cells: WindowCells, tick: Tick, is_exempt: bool
+) -> WindowFacts:
+    """What is known of the window at that tick."""
+    return WindowFacts(
+        phase=_phase(rule, metrics, cells, tick),
+        value=value_of(rule, metrics.metric, cells.metric.cell),
+        is_known=_can_be_told(rule, cells) and (cells.is_complete or _is_whole(cells, tick)),
+        meets_minimum=_meets_minimum(metrics, cells),
+        is_exempt=is_exempt,
+    )
+
+
+def value_of(rule: Rule, metric: Metric, cell: Cell) -> ExactValue | None:
+    """The value in the metric's unit, of a silence rule the events; None where nothing has come."""
+    if cell.is_missing or not cell.known:
+        return None
+    if rule.kind == "silence":
+        # Of derived families the speed layer does not say how many there were.
+        return cell.events if cell.is_counted else int(bool(cell.parts))
+    return exact_value(metric, cell)
+
+
+def exact_value(metric: Metric, cell: Cell) -> ExactValue | None:
+    """The value without any rounding; None where there is none: a mean of nothing."""
+    above = _total(metric.numerator, cell)
+    if metric.denominator is None or above is None:
+        return above
+    below = _total(metric.denominator, cell)
+    return Fraction(above) / below if below else None
+
+
+def read_rows(cells: WindowCells, tick: Tick) -> tuple[ReadRows, ...]:
+    """Which rows the window was judged by, by family."""
+    found: dict[str, ReadRows] = {}
+    for one in (cells.metric, *cells.minimum):
+        day, source = one.cell.slot.start.date(), source_of(one.cell.sources)
+        for family, serving in one.served:
+            speaking = tick.epoch.get(family)
+            epochs = (serving.epoch if serving else 0, speaking.epoch if speaking else 0)
+            found[family] = ReadRows(
+                family=family,
+                day=day.isoformat(),
+                generation=serving.generation if serving else None,
+                epoch=epochs[0] if source == "batch" else max(epochs),
+                # How many there were may be what is withheld.
+                events=0 if one.is_hidden else one.cell.events,
+                source=source,
+            )
+    return tuple(found.values())
+
+
+def _phase(rule: Rule, metrics: VersionMetrics, cells: WindowCells, tick: Tick) -> WindowPhase:
+    if cells.is_complete:
+        return "covered"
+    is_closed = has_closed(tick, metrics.families, cells.start, rule.delay * 1000)
+    return "closed" if is_closed else "open"
+
+
+def _is_whole(cells: WindowCells, tick: Tick) -> bool:
+    """Whether the speed layer's rows of the window count, in all families."""
+    served = (pair for one in (cells.metric, *cells.minimum) for pair in one.served)
+    return all(
+        is_known(tick, family, cells.start, serving.epoch if serving else 0)
+        for family, serving in served
+    )
+
+
+def _can_be_told(rule: Rule, cells: WindowCells) -> bool:
+    """Whether its number may be told, and whoever should have counted was there."""
+    cell = cells.metric.cell
+    if rule.kind == "silence":
+        # Sensors that were not there are what it waits for.
+        return not cells.metric.is_hidden
+    # Of what has not come nobody knows whether it was seen: that is for `on_silence` to say.
+    is_seen = cell.is_missing or cell.watch.is_enough
+    return is_seen and not any(one.is_hidden for one in (cells.metric, *cells.minimum))
+
+
+def _meets_minimum(metrics: VersionMetrics, cells: WindowCells) -> bool:
+    values = (
+        exact_value(metric, one.cell) if one.cell.known else None
+        for (metric, _), one in zip(metrics.minimum, cells.minimum, strict=True)
+    )
+    least: Sequence[int] = [one for _, one in metrics.minimum]
+    return all(
+        value is not None and value >= wanted for value, wanted in zip(values, least, strict=True)
+    )
+
+
+def _total(of: Formula, cell: Cell) -> ExactValue | None:
+    rows = cell.parts.get(of.family.name, {})
+    joined = of.family.across([*rows.values()])
+    if isinstance(of, WeightedSum):
+        # Not by total(), which divides once and for good.
+        return Fraction(WeightedSum(of.family, of.weights).total(joined) or 0) / of.divide_by
+    found = of.total(joined)
+    return found if found is None or isinstance(found, int) else Fraction(found)

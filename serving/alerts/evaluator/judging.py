@@ -1,0 +1,138 @@
+"""One pass over a partition: what has come is looked at, judged, and counted as judged."""
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from serving.alerts.evaluator.calendar import WindowSpan, start_of_window
+from serving.alerts.evaluator.judged_rules import JudgedRules
+from serving.alerts.evaluator.memory import Hint, PartitionMemory
+from serving.alerts.evaluator.moment import FamilyWindowsOf, ViewsMoment
+from serving.alerts.evaluator.partition import DAY_MILLIS, REMEMBERED, PartitionJudge, first_judged
+from serving.alerts.evaluator.pointers import MovedDays, has_news, judged_days, moved
+from serving.alerts.evaluator.scope import FamilyStores, Since, closed_spans, named_days
+from serving.alerts.evaluator.stores import ActiveStores, begin_stores
+from tally.alerts.message import Alert
+from tally.windows import WINDOW_MILLIS
+
+# Runs to its end what reads.
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+# Days of stores that one transaction judges because of generations: a rebuilt year takes longer
+# than the group waits for a member. What is left comes with the next tick.
+MOST_STORE_DAYS = 2_000
+
+
+class PassReading(NamedTuple):
+    """What is read in a pass, and what runs the reading to its end."""
+
+    moment: ViewsMoment
+    stores: ActiveStores
+    run: Run
+
+
+class PartitionPass:
+    """Looks at one partition. The memory has all as judged and told, to be stored or forgotten."""
+
+    def __init__(self, rules: JudgedRules, memory: PartitionMemory, reading: PassReading) -> None:
+        self._rules, self._memory = rules, memory
+        self._moment, self._stores, self._run = reading
+        # Of the last window that has begun: what has not is not looked at yet.
+        self._judged = WindowSpan(
+            first_judged(memory), start_of_window(memory.tick.at) + WINDOW_MILLIS
+        )
+
+    def alerts(self) -> list[Alert]:
+        """What is to be told, in its order. Raises ViewsUnreachable, and nothing is stored then."""
+        if not self._memory.tick.at:
+            # Before the first tick nobody knows what time it is; with it all is judged anyway.
+            self._memory.hints.clear()
+            return []
+        closed = self._closed()
+        all_moved = {family: self._moved(family, closed) for family in self._rules.families}
+        if self._is_everywhere(closed, all_moved) or self._has_strangers():
+            # After the pointers: who has rows in a generation is among its stores by then.
+            self._run(self._stores.read(self._rules.families))
+        stores = self._stores.of(self._memory.number)
+        begin_stores(self._memory, stores)
+        most = {family: _most(stores, family) for family in all_moved}
+        chosen = {family: one.newest(most[family]) for family, one in all_moved.items()}
+        days = {family: one.days for family, one in chosen.items()}
+        ticks = self._memory.last, self._memory.tick
+        since = Since(*ticks, self._hints(), days, self._judged)
+        named = named_days(since, self._rules.rules, stores, self._moment.days)
+        judge = PartitionJudge(self._rules, self._memory, self._moment, self._read_now)
+        causes = {family: one.causes for family, one in chosen.items()}
+        found = judge.judge(named, causes)
+        unfinished = [one for one in chosen if chosen[one].days != all_moved[one].days]
+        self._count_as_judged(chosen, unfinished)
+        return found
+
+    def _closed(self) -> dict[str, list[WindowSpan]]:
+        """By family the windows that the tick closes in all stores."""
+        before, now = self._memory.last, self._memory.tick
+        found: dict[str, list[WindowSpan]] = {}
+        for rule in self._rules.rules:
+            judged = WindowSpan(max(rule.since, self._judged.start), self._judged.end)
+            for families, span in closed_spans(rule, before, now):
+                if (inside := judged.within(span)).windows:
+                    for family in families:
+                        found.setdefault(family, []).append(inside)
+        return found
+
+    def _moved(self, family: str, closed: Mapping[str, Sequence[WindowSpan]]) -> MovedDays:
+        since = max(self._judged.start, self._rules.since(family))
+        judged = WindowSpan(since, max(since, self._judged.end))
+        if has_news(self._memory, family):
+            days = {*judged_days(judged)}
+        else:
+            # Read for them anyway: if another generation serves by now, that is news too.
+            hints = (one.window for one in self._hints() if one.family == family)
+            hinted = [WindowSpan(one, one + 1) for one in hints]
+            looked_at = (*hinted, *closed.get(family, ()))
+            days = {day for span in looked_at for day in judged_days(judged.within(span))}
+        served = self._run(self._moment.published(family, sorted(days)))
+        return moved(self._memory, family, sorted(days), served)
+
+    def _hints(self) -> list[Hint]:
+        """Those of windows that have begun."""
+        return [one for one in self._memory.hints if one.window < self._judged.end]
+
+    def _is_everywhere(
+        self, closed: Mapping[str, Sequence[WindowSpan]], all_moved: Mapping[str, MovedDays]
+    ) -> bool:
+        # At once with a rule, and not with the first window that it judges: from then on a store
+        # may be silent.
+        return (
+            bool(closed)
+            or any(one.days for one in all_moved.values())
+            or self._stores.lacks(self._rules.families)
+        )
+
+    def _has_strangers(self) -> bool:
+        """Whether a hint is of a store of which nobody has heard."""
+        known = self._stores.of(self._memory.number)
+        return any(
+            one.store_id not in known.get(one.family, ())
+            for one in self._hints()
+            if one.family in self._rules.families
+        )
+
+    def _read_now(self, wanted: Sequence[FamilyWindowsOf]) -> None:
+        if missing := self._moment.missing(wanted):
+            self._run(self._moment.read(missing))
+
+    def _count_as_judged(self, chosen: Mapping[str, MovedDays], unfinished: Sequence[str]) -> None:
+        memory = self._memory
+        for family, one in chosen.items():
+            for day in one.days:
+                # Of the generation that was read, whichever serves by now.
+                memory.mark_judged((family, day), one.judged[day])
+        memory.hints = {one for one in memory.hints if one.window >= self._judged.end}
+        if memory.last.at // DAY_MILLIS < memory.tick.at // DAY_MILLIS:
+            memory.forget_before(memory.tick.at - REMEMBERED)
+        memory.close(unfinished)
+
+
+def _most(stores: FamilyStores, family: str) -> int:
+    """Of how many days all stores of the family are judged in one transaction; at least of one."""
+    count = sum(1 for _ in stores.get(family, ()))
+    return max(1, MOST_STORE_DAYS // max(1, count))

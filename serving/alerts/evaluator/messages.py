@@ -1,0 +1,83 @@
+"""Alerts as subscribers read them: of what is to be told, and of the rows that were judged."""
+
+from fractions import Fraction
+
+from serving.alerts.evaluator.facts import read_rows, value_of
+from serving.alerts.evaluator.judged_rules import JudgedRule
+from serving.alerts.evaluator.judgements import DayWindow
+from tally.alerts.comparison import ExactValue
+from tally.alerts.ids import window_text
+from tally.alerts.judge import Transition
+from tally.alerts.message import Alert, AlertWindow, EpisodeSpan, Evidence, ReadRows
+from tally.alerts.rule import Condition, Rule, Threshold
+from tally.alerts.tick import Tick
+from tally.alerts.told import ToldAlert
+from tally.windows import WINDOW_MILLIS
+
+
+def alert_message(
+    rule: JudgedRule, told: Transition, window: DayWindow | None, tick: Tick
+) -> Alert:
+    """The message of one transition; `window`: its own, as it is served now."""
+    one = told.alert
+    version = rule.version(one.version).rule
+    # An episode goes on across versions: that of its end may be another one.
+    judging = window.version.rule if window and window.version else version
+    return Alert(
+        alert_id=one.alert_id,
+        rule_id=rule.rule_id,
+        rule_version=one.version,
+        store_id=one.chain.store_id,
+        subject=one.chain.subject,
+        metric=version.metric or version.family or "",
+        window=AlertWindow(window_text(one.window), window_text(one.window + WINDOW_MILLIS)),
+        state=one.state,
+        # What somebody had erased is not told once more by taking it back.
+        value=None if told.reason == "erasure" else _value(rule, window),
+        threshold=_threshold(judging, one),
+        baseline=None,
+        severity=version.severity,
+        raised_at=window_text(one.raised_at),
+        reason=told.reason,
+        edge=one.edge,
+        of=one.of,
+        occurrence=one.occurrence,
+        supersedes=one.supersedes,
+        late=one.late,
+        backfilled=False,
+        episode=EpisodeSpan(
+            window_text(one.start), None if one.ended is None else window_text(one.ended)
+        ),
+        evidence=Evidence(tick.n, _rows_of(window, tick)),
+    )
+
+
+def number_of(value: ExactValue) -> int | float:
+    """The value as JSON has it: whole where it is, else with 6 decimals.
+
+    >>> number_of(Fraction(6, 2)), number_of(Fraction(1, 3))
+    (3, 0.333333)
+    """
+    found = Fraction(value)
+    return found.numerator if found.denominator == 1 else round(float(found), 6)
+
+
+def _rows_of(window: DayWindow | None, tick: Tick) -> tuple[ReadRows, ...]:
+    return read_rows(window.cells, tick) if window and window.cells else ()
+
+
+def _value(rule: JudgedRule, window: DayWindow | None) -> int | float | None:
+    if window is None or window.cells is None or window.version is None:
+        return None
+    metrics = rule.metrics(window.version.version)
+    if metrics is None or window.cells.metric.is_hidden:
+        return None
+    value = value_of(window.version.rule, metrics.metric, window.cells.metric.cell)
+    return None if value is None else number_of(value)
+
+
+def _threshold(rule: Rule, told: ToldAlert) -> float | None:
+    # Without a `clear` of its own the rule ends where its condition does not hold.
+    ends = told.edge == "clear" and rule.clear is not None
+    condition: Condition | None = rule.clear if ends else rule.condition
+    return float(condition.value) if isinstance(condition, Threshold) else None

@@ -1,0 +1,80 @@
+"""Days whose serving generation is another one than that by which they were judged."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import NamedTuple
+
+from runtime.sources import FAMILIES
+from serving.alerts.evaluator.calendar import WindowSpan, days_in_utc, millis_of, utc_span
+from serving.alerts.evaluator.memory import JudgedDay, PartitionMemory
+from tally.alerts.message import Reason
+from tally.alerts.tick import SpeedEpoch
+from tally.generation import Generation
+
+_NEVER = JudgedDay()
+
+
+class MovedDays(NamedTuple):
+    """UTC days of a family that have to be judged in all stores, newest first.
+
+    `judged`: by what each is judged now; `causes`: of those whose generation is of a higher epoch
+    why their numbers may be others.
+    """
+
+    days: tuple[date, ...]
+    judged: Mapping[date, JudgedDay]
+    causes: Mapping[date, Reason]
+
+    def newest(self, most: int) -> "MovedDays":
+        """The same of so many days at most."""
+        return self._replace(days=self.days[:most])
+
+
+def has_news(memory: PartitionMemory, family: str) -> bool:
+    """Whether any day may be served by another generation, or its speed rows count otherwise."""
+    before, now = memory.last, memory.tick
+    return (before.flips.get(family), before.epoch.get(family)) != (
+        now.flips.get(family),
+        now.epoch.get(family),
+    )
+
+
+def moved(
+    memory: PartitionMemory, family: str, days: Sequence[date], served: Mapping[date, Generation]
+) -> MovedDays:
+    """Which of the days have moved; `served`: the generations as they were read."""
+    speed = memory.tick.epoch.get(family)
+    judged: dict[date, JudgedDay] = {}
+    causes: dict[date, Reason] = {}
+    # What is newest is waited for most, where not all of them can be judged at once.
+    for day in sorted(days, reverse=True):
+        before = memory.judged.get((family, day), _NEVER)
+        now = _judged_by(served.get(day), day, speed)
+        if now != before:
+            judged[day] = now
+        # A day that was never judged has told nothing that could be taken back.
+        if before.generation and now.epoch > before.epoch:
+            causes[day] = _cause(family, now.epoch)
+    return MovedDays(tuple(judged), judged, causes)
+
+
+def judged_days(span: WindowSpan) -> list[date]:
+    """The UTC days of the windows, ascending; none of an empty span."""
+    return days_in_utc(span) if span.start < span.end else []
+
+
+def _judged_by(one: Generation | None, day: date, speed: SpeedEpoch | None) -> JudgedDay:
+    if one is None:
+        return JudgedDay(speed=speed)
+    return JudgedDay(one.generation, one.epoch, None if _is_covered(one, day) else speed)
+
+
+def _cause(family: str, epoch: int) -> Reason:
+    """Above the definition's own lies what days were raised to: something of them was erased."""
+    return "erasure" if epoch > FAMILIES[family].epoch else "definition"
+
+
+def _is_covered(one: Generation, day: date) -> bool:
+    """Whether no window of the day is left to the speed layer."""
+    covered = WindowSpan(millis_of(one.covered_from), millis_of(one.covered_until))
+    return covered.start <= utc_span(day).start and utc_span(day).end <= covered.end

@@ -1,0 +1,96 @@
+"""Where a subscriber is in the topic: the `id:` of an event, as a value.
+
+It names the next offset of every partition, and not that of its own event alone: two partitions
+have no order between them, and by its own offset nobody could say which events of the others had
+come before it.
+
+    partition 0, partition 1   | a0, b0, b1
+    told so far                | a0, b0
+    id of b0                   | next: 1, 1
+    resumed at that id         | b1
+    resumed at "partition 1, offset 0" alone: a0 again, or, at the ends of the others, never
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from runtime.topics import Bounds
+from tally.errors import BadQuery
+
+FIELD = "Last-Event-ID"
+# Of a topic's id so much tells it from every other one of the name.
+_PREFIX = 8
+# Ids are base64 with any of its alphabets.
+_TEXT = re.compile(r"([A-Za-z0-9+/_-]{1,8})((?:\.\d{1,18}){1,1000})\Z", re.ASCII)
+_MOST_SIGNS = 4_000
+
+
+class StreamPlace(Struct, frozen=True):
+    """A place in one topic: prefix of its id, and the next offset of each partition in order."""
+
+    topic_id: str
+    offsets: tuple[int, ...]
+
+    def after(self, partition: int, offset: int) -> "StreamPlace":
+        """The place behind the event of this offset."""
+        return self.reaching({partition: offset + 1})
+
+    def reaching(self, until: Mapping[int, int]) -> "StreamPlace":
+        """The place once everything before these offsets has been looked at; it never falls."""
+        numbered = enumerate(self.offsets)
+        offsets = (max(at, until.get(number, 0)) for number, at in numbered)
+        return StreamPlace(self.topic_id, tuple(offsets))
+
+    def has_passed(self, partition: int, offset: int) -> bool:
+        """Whether that event lies before the place."""
+        return offset < self.offsets[partition]
+
+
+def place_at(topic_id: str, offsets: Sequence[int]) -> StreamPlace:
+    """The place at these offsets of the topic that has this id now."""
+    return StreamPlace(topic_id[:_PREFIX], tuple(offsets))
+
+
+def text_of(place: StreamPlace) -> str:
+    """The place as an event's id: base64url without padding."""
+    plain = ".".join([place.topic_id, *map(str, place.offsets)])
+    return base64.urlsafe_b64encode(plain.encode()).decode().rstrip("=")
+
+
+def place_of(text: str) -> StreamPlace:
+    """The place of an id. Raises BadQuery for a text that is none."""
+    try:
+        # validate: else signs of no alphabet are passed over, and many texts are one place.
+        padded = text + "=" * (-len(text) % 4)
+        plain = base64.b64decode(padded, altchars=b"-_", validate=True)
+        found = _TEXT.match(plain.decode("ascii")) if len(text) <= _MOST_SIGNS else None
+    except (binascii.Error, ValueError) as error:
+        raise _no_place(text) from error
+    if found is None:
+        raise _no_place(text)
+    # Eighteen digits at most: more than any log has, and never beyond 64 bits.
+    offsets = found[2].split(".")[1:]
+    return StreamPlace(found[1], tuple(map(int, offsets)))
+
+
+def mended(place: StreamPlace, topic_id: str, bounds: Sequence[Bounds]) -> StreamPlace:
+    """The nearest place from which the topic can be read on, by what it has now.
+
+    The same place unless something is gone: of a topic that was made anew all is read; where
+    records have left, what comes behind them; where a log was cut, what is written there next.
+    """
+    # First: of another topic its offsets say nothing.
+    if place.topic_id != topic_id[:_PREFIX] or len(place.offsets) != len(bounds):
+        return place_at(topic_id, [one.earliest for one in bounds])
+    pairs = zip(place.offsets, bounds, strict=True)
+    offsets = [min(max(at, one.earliest), one.end) for at, one in pairs]
+    return place_at(topic_id, offsets)
+
+
+def _no_place(text: str) -> BadQuery:
+    told = f"{FIELD}: {text[:40]!r} is no id of this stream; leave it out to begin now"
+    return BadQuery(FIELD, told)

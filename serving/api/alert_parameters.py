@@ -1,0 +1,108 @@
+"""The parameters of the addresses of alerts, as OpenAPI publishes them."""
+
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from serving.alerts.inquiry import AlertFilter, AlertSpan
+from serving.api.parameters import PageQuery
+from serving.query.instants import UTC_ZONE
+from serving.query.question import check_years, instant, named_parts
+from tally.errors import BadQuery
+
+_LONGEST = timedelta(days=400)
+StoreNames = Annotated[list[str], Field(description="store ids, repeated or with commas, or `all`")]
+RuleIds = Annotated[list[str], Field([], description="ids of rules, comma between; default all")]
+SeverityNames = Annotated[
+    list[str], Field([], description="info, warning, critical, comma between; default all")
+]
+
+
+class AlertQuery(PageQuery):
+    """Parameters of the list of alerts; any other is refused."""
+
+    store: StoreNames
+    rule: RuleIds
+    severity: SeverityNames
+    state: Annotated[
+        Literal["provisional", "confirmed", "retracted"] | None,
+        Field(None, description="the last one of the alert; default any"),
+    ]
+    edge: Annotated[
+        Literal["raise", "clear"] | None,
+        Field(None, description="where an episode begins, or its end; default both"),
+    ]
+    from_: Annotated[
+        str,
+        Field(
+            "",
+            alias="from",
+            max_length=100,
+            description="raised at or after: instant with offset, or YYYY-MM-DD (UTC);"
+            " needed unless open=true",
+        ),
+    ]
+    to: Annotated[
+        str, Field("", max_length=100, description="raised before; as `from`, at most 400 days on")
+    ]
+    open: Annotated[
+        bool | None,
+        Field(None, description="true: only what is open, whenever it was raised; false: the rest"),
+    ]
+    late: Annotated[
+        bool | None, Field(None, description="whether it was told long after; default both")
+    ]
+
+    @property
+    def wanted(self) -> AlertFilter:
+        """What passes, whatever the stores and the time."""
+        return AlertFilter(
+            frozenset(named_parts(self.rule)),
+            frozenset(named_parts(self.severity)),
+            frozenset(filter(None, [self.state])),
+            frozenset(filter(None, [self.edge])),
+            self.late,
+        )
+
+    @property
+    def span(self) -> AlertSpan | None:
+        """When it was raised; None without both, which open=true alone may lack.
+
+        Raises BadQuery.
+        """
+        # What is open is of now: no span bounds what it costs, and none is needed.
+        if self.open and not self.from_ and not self.to:
+            return None
+        # Days are of UTC, as the alerts are filed: each store has a zone of its own.
+        start, end = instant(self.from_, "from", UTC_ZONE), instant(self.to, "to", UTC_ZONE)
+        check_years("from", start)
+        check_years("to", end)
+        if start >= end:
+            raise BadQuery("from", f"from: {self.from_} is not before to: {self.to}")
+        if end - start > _LONGEST:
+            raise BadQuery("to", f"to: at most {_LONGEST.days} days on; ask for less")
+        return AlertSpan(start, end)
+
+
+class NoQuery(BaseModel):
+    """An address without parameters; any is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class StreamQuery(BaseModel):
+    """Parameters of the stream of alerts; any other is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+    store: Annotated[
+        list[str],
+        Field(["all"], description="store ids, repeated or with commas; default `all`"),
+    ]
+    rule: RuleIds
+    severity: SeverityNames
+
+    @property
+    def wanted(self) -> AlertFilter:
+        """What passes, of whichever store."""
+        return AlertFilter(frozenset(named_parts(self.rule)), frozenset(named_parts(self.severity)))

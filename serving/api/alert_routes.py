@@ -1,0 +1,151 @@
+"""The routes of alerts: the list, one of them, and the stream."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+import structlog
+from fastapi import FastAPI, Header, Path, Query, Request, Response
+
+from runtime.problem import problem
+from serving.alerts.inquiry import AlertInquiry, AlertPlace, AlertQuestion
+from serving.alerts.stream import blocks
+from serving.alerts.stream.feed import Feed
+from serving.alerts.stream.listening import PLACE_SECONDS, HeardEvent, listen
+from serving.alerts.stream.place import place_of
+from serving.api import cursor, described
+from serving.api.alert_parameters import AlertQuery, NoQuery, StreamQuery
+from serving.api.event_stream import EventStream
+from serving.query.known_stores import KnownStores
+from serving.query.question import named_stores
+from tally.alerts.message import alert_or_none, message_of
+from tally.errors import ViewsUnreachable
+
+# Each is a connection and a task, and nothing of it grows.
+MOST_STREAMS = 256
+_RETRY = {"Retry-After": "5"}
+
+log = structlog.get_logger()
+
+
+@dataclass
+class AlertRoutes:
+    """What the routes work with; `streams` are open now."""
+
+    inquiry: AlertInquiry
+    stores: KnownStores
+    feed: Feed
+    streams: int = 0
+
+    async def page(self, query: AlertQuery, request: Request) -> dict[str, Any]:
+        """One page of the list, by field. Raises BadQuery, UnknownName, ViewsUnreachable."""
+        # First: what nobody can answer is refused before a store is looked up.
+        span, kept = query.span, cursor.cursor_of(query.after, cursor.AlertEntry)
+        after = AlertPlace(kept.raised, kept.alert) if kept else None
+        store_ids = await self.asked_stores(query.store)
+        question = AlertQuestion(store_ids, query.wanted, span, query.open)
+        found, end = await self.inquiry.page(question, after, query.limit)
+        asked = request.query_params.multi_items()
+        following = cursor.AlertEntry(*end) if end else None
+        address = cursor.address(request.url.path, asked, following) if following else None
+        return {"alerts": found, "next": address}
+
+    async def asked_stores(self, texts: Sequence[str]) -> list[str]:
+        """The ids that are asked for. Raises BadQuery, UnknownName, ViewsUnreachable."""
+        named = named_stores(texts)
+        if named is not None:
+            await self.stores.check(named)
+        return await self.stores.all_ids() if named is None else named
+
+    async def blocks(
+        self, heard: AsyncIterator[HeardEvent], query: StreamQuery
+    ) -> AsyncIterator[bytes]:
+        """What is heard as it is sent; it ends where the open alerts cannot be read."""
+        self.streams += 1
+        try:
+            yield blocks.RETRY_BLOCK
+            async for one in heard:
+                if one.lost is not None:
+                    yield blocks.gap_block(one.lost, one.place)
+                    yield blocks.snapshot_block(one.place, await self._open(query))
+                elif one.message is not None:
+                    yield blocks.alert_block(one.place, one.message)
+                else:
+                    yield blocks.place_block(one.place)
+        except ViewsUnreachable as error:
+            # The client comes again from the place that it has, and is told of the gap anew.
+            log.warning("views unreachable", path="stream", reason=str(error.__cause__ or error))
+        finally:
+            self.streams -= 1
+
+    async def _open(self, query: StreamQuery) -> list[bytes]:
+        store_ids = await self.asked_stores(query.store)
+        found = await self.inquiry.views.alerts.open(store_ids)
+        return [message_of(one) for one in found if query.wanted.passes(one)]
+
+
+def add_alert_routes(app: FastAPI, routes: AlertRoutes) -> None:
+    """The list of alerts, one alert, and the stream."""
+
+    @app.get("/v1/alerts", summary="Alerts, newest first", responses=described.ALERTS)
+    async def alerts(query: Annotated[AlertQuery, Query()], request: Request) -> Response:
+        return await asyncio.to_thread(_json, await routes.page(query, request))
+
+    @app.get(
+        "/v1/alerts/stream",
+        summary="Alerts as they are told, as server-sent events",
+        responses=described.ALERT_STREAM,
+        response_class=EventStream,
+        response_description=(
+            "`alert` with a message of the topic, `gap` and then `snapshot` with what is open where"
+            " the place is gone; every `id` is a place to resume at"
+        ),
+    )
+    async def stream(
+        query: Annotated[StreamQuery, Query()],
+        request: Request,
+        last_event_id: Annotated[
+            str,
+            Header(max_length=4_000, description="place to resume at; without it it begins now"),
+        ] = "",
+    ) -> Response:
+        store_ids = None if query.store == ["all"] else await routes.asked_stores(query.store)
+        place = place_of(last_event_id) if last_event_id else None
+        # Behind the checks: who asks for nonsense is told so, however many listen.
+        if routes.streams >= MOST_STREAMS:
+            detail = f"{MOST_STREAMS} streams are open; ask again later"
+            return problem(request.url.path, 503, detail, headers=_RETRY)
+        # Also for who names a place: where nobody reads the topic there is nothing to wait for.
+        here = await routes.feed.here()
+        is_wanted = _Wanted(query, None if store_ids is None else frozenset(store_ids))
+        heard = listen(routes.feed, place or here, is_wanted, PLACE_SECONDS)
+        return EventStream.of(request, routes.blocks(heard, query))
+
+    @app.get("/v1/alerts/{alert_id}", summary="One alert and its life", responses=described.ALERT)
+    async def alert(
+        alert_id: Annotated[str, Path(description="`alert_id` of its messages")],
+        _query: Annotated[NoQuery, Query()],
+    ) -> Response:
+        life = await routes.inquiry.life(alert_id)
+        episode, states, ends = life.episode, life.states, life.ends
+        return _json({"alert": life.last, "episode": episode, "states": states, "ends": ends})
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    query: StreamQuery
+    store_ids: frozenset[str] | None
+
+    def __call__(self, message: bytes) -> bool:
+        alert = alert_or_none(message)
+        if alert is None:
+            # The projector says so in its log, once for all.
+            return False
+        is_of_store = self.store_ids is None or alert.store_id in self.store_ids
+        return is_of_store and self.query.wanted.passes(alert)
+
+
+def _json(body: Any) -> Response:
+    return Response(msgspec.json.encode(body), media_type="application/json")

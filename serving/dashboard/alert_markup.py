@@ -1,0 +1,166 @@
+"""Rows of the inbox, and one alert's life, as markup; every name is escaped where it is put in."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from zoneinfo import ZoneInfo
+
+from serving.alerts.inquiry import AlertLife, ListedAlert
+from serving.dashboard.addresses import alert_address, store_address
+from serving.dashboard.alert_labels import (
+    REASONS,
+    SEVERITIES,
+    instant_text,
+    raised_text,
+    state_chip,
+    title_text,
+    value_text,
+    window_text,
+)
+from serving.dashboard.labels import NOTHING
+from serving.dashboard.period import Period
+from serving.dashboard.source import StoreChoice
+from tally.alerts.message import Alert, ReadRows
+from tally.instants import parse_instant
+
+_COLUMNS = ("Alert", "Store", "Raised", "Number", "Severity", "State")
+_READ = ("Family", "UTC day", "Generation", "Epoch", "Events", "Source")
+_STORE_DAYS = 7
+Choices = Mapping[str, StoreChoice]
+
+
+def alert_table(alerts: Iterable[ListedAlert], stores: Choices) -> str:
+    """Head and rows; on a phone each alert is a card, as a store of the overview is."""
+    head = "".join(f"<th scope='col' role='columnheader'>{one}</th>" for one in _COLUMNS)
+    rows = "".join(_row(one, stores.get(one.store_id)) for one in alerts)
+    return (
+        "<table class='t-table t-stores t-alerts' role='table'><thead role='rowgroup'>"
+        f"<tr role='row'>{head}</tr></thead><tbody role='rowgroup'>{rows}</tbody></table>"
+    )
+
+
+def _row(alert: ListedAlert, choice: StoreChoice | None) -> str:
+    zone, currency = _clock(choice)
+    number = escape(value_text(alert, currency))
+    told = f"data-alert='{escape(alert.alert_id)}' data-open='{str(alert.open).lower()}'"
+    return (
+        f"<tr role='row' {told}>"
+        f"<th scope='row' role='rowheader'><a href='{escape(alert_address(alert.alert_id))}'>"
+        f"{escape(title_text(alert))}</a>{_subject(alert)}</th>"
+        f"{_cell('Store', _store_link(alert, choice))}"
+        f"{_cell('Raised', escape(raised_text(alert, zone)))}"
+        f"{_cell('Number', number)}{_cell('Severity', severity_chip(alert))}"
+        f"{_cell('State', state_chip(alert.state) + _notes(alert))}</tr>"
+    )
+
+
+def severity_chip(alert: Alert) -> str:
+    """How severe it is, as its rule says."""
+    kind, sign = SEVERITIES.get(alert.severity, ("", ""))
+    return f"<span class='t-chip t-{kind}'>{sign} {escape(alert.severity)}</span>"
+
+
+def life_facts(life: AlertLife, choice: StoreChoice | None) -> str:
+    """What it is of, when, and how it stands, each with its name."""
+    alert, (zone, currency) = life.last, _clock(choice)
+    address = f"/v1/alerts/{alert.alert_id}"
+    started = instant_text(parse_instant(life.episode.start, "start"), zone)
+    ended = _ended_text(life, zone)
+    facts = {
+        "Store": _store_link(alert, choice),
+        "What of it": escape(_subject_text(alert) or "all of it"),
+        "Number": escape(f"{alert.metric}: {value_text(alert, currency)}"),
+        "Window": escape(window_text(alert, zone)),
+        "Episode": escape(f"from {started}; {ended}"),
+        "Rule": escape(f"{alert.rule_id}, version {alert.rule_version}"),
+        **({"Taken back because": REASONS[alert.reason]} if alert.reason else {}),
+        **_other("Of", alert.of),
+        **_other("Tells again", alert.supersedes),
+        "The same by HTTP": f"<a href='{escape(address)}'><code>{escape(address)}</code></a>",
+    }
+    # Values have been escaped above.
+    rows = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in facts.items())
+    return f"<dl class='t-facts'>{rows}</dl>"
+
+
+def life_table(messages: Iterable[Alert], choice: StoreChoice | None) -> str:
+    """Each message with what it was judged by."""
+    zone, currency = _clock(choice)
+    rows = "".join(_message(one, zone, currency) for one in messages)
+    names = ("State", "Number", *_READ, "Tick")
+    head = "".join(f"<th scope='col'>{one}</th>" for one in names)
+    return (
+        f"<table class='t-table t-life'><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    )
+
+
+def _message(message: Alert, zone: ZoneInfo, currency: str) -> str:
+    reads: Sequence[ReadRows | None] = message.evidence.read or (None,)
+    first = (
+        f"<td>{'End: ' if message.edge == 'clear' else ''}{state_chip(message.state)}</td>"
+        f"<td>{escape(value_text(message, currency))}</td>"
+    )
+    tick = f"<td class='t-num'>{message.evidence.tick}</td>"
+    # What was read of several families stands below each other.
+    return "".join(
+        f"<tr>{'<td></td><td></td>' if number else first}{_read_cells(read)}{tick}</tr>"
+        for number, read in enumerate(reads)
+    )
+
+
+def _read_cells(read: ReadRows | None) -> str:
+    if read is None:
+        return "<td></td>" * len(_READ)
+    generation = NOTHING if read.generation is None else read.generation
+    told = (read.family, read.day, generation, read.epoch, f"{read.events:,}", read.source)
+    return "".join(f"<td>{escape(str(one))}</td>" for one in told)
+
+
+def _clock(choice: StoreChoice | None) -> tuple[ZoneInfo, str]:
+    """Zone and currency of a store."""
+    if choice is None:
+        return ZoneInfo("UTC"), ""
+    return ZoneInfo(choice.store.tz), choice.store.currency
+
+
+def _store_link(alert: Alert, choice: StoreChoice | None) -> str:
+    """The store's page of the days up to the alert, also where that is long ago."""
+    # By the window, which an alert of days ago has in those days too.
+    start = parse_instant(alert.window.start, "window").astimezone(_clock(choice)[0])
+    address = store_address(alert.store_id, Period(start.date(), _STORE_DAYS))
+    label = choice.label if choice else alert.store_id
+    return f"<a href='{escape(address)}'>{escape(label)}</a>"
+
+
+def _cell(title: str, content: str) -> str:
+    return f"<td role='cell' data-label='{title}'><span>{content}</span></td>"
+
+
+def _subject(alert: Alert) -> str:
+    text = _subject_text(alert)
+    return f"<span class='t-change'>{escape(text)}</span>" if text else ""
+
+
+def _subject_text(alert: Alert) -> str:
+    return "" if alert.subject == "none" else alert.subject
+
+
+def _notes(alert: Alert) -> str:
+    notes = [
+        *(["late"] if alert.late else []),
+        *(["told again"] if alert.occurrence > 1 else []),
+        *(["backfilled"] if alert.backfilled else []),
+        *([REASONS[alert.reason]] if alert.reason else []),
+    ]
+    return f"<span class='t-change'>{escape(', '.join(notes))}</span>" if notes else ""
+
+
+def _ended_text(life: AlertLife, zone: ZoneInfo) -> str:
+    if life.episode.ended:
+        return f"ended {instant_text(parse_instant(life.episode.ended, 'ended'), zone)}"
+    return "it is open" if life.last.open else "taken back"
+
+
+def _other(name: str, alert_id: str | None) -> dict[str, str]:
+    if alert_id is None:
+        return {}
+    return {name: f"<a href='{escape(alert_address(alert_id))}'>{escape(alert_id[:12])}…</a>"}

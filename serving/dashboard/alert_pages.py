@@ -1,0 +1,222 @@
+"""The inbox of alerts, which what is told reaches at once, and the page of one alert."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from html import escape
+from http import HTTPStatus
+from zoneinfo import ZoneInfo
+
+from nicegui import ui
+
+from serving.alerts.inquiry import (
+    AlertFilter,
+    AlertLife,
+    AlertQuestion,
+    AlertSpan,
+    ListedAlert,
+)
+from serving.alerts.stream.feed import Feed
+from serving.alerts.stream.listening import listen
+from serving.dashboard.addresses import inbox_address
+from serving.dashboard.alert_labels import state_chip, title_text
+from serving.dashboard.alert_markup import alert_table, life_facts, life_table
+from serving.dashboard.frame import (
+    Frame,
+    html,
+    keep_current,
+    log_unreachable,
+    say,
+    say_unreachable,
+    show_frame,
+)
+from serving.dashboard.inbox import Inbox, InboxRows
+from serving.dashboard.period import Period
+from serving.dashboard.source import FigureSource, StoreChoice
+from tally.alerts.message import alert_of, alert_or_none
+from tally.errors import UnknownName, ViewsUnreachable
+
+REFRESH_SECONDS = 30.0
+# Of each kind so many are shown; the API has all.
+MOST_SHOWN = 200
+# How soon a browser that has left is noticed, and what came in a burst is drawn.
+_LOOK_SECONDS = 1.0
+_DRAW_SECONDS = 0.5
+_FILED_SECONDS = 5.0
+
+
+async def show_inbox(
+    source: FigureSource,
+    feed: Feed | None,
+    stores: Sequence[StoreChoice],
+    period: Period,
+    store_id: str,
+) -> None:
+    """The whole page, of all stores or of one."""
+    chosen = next((one for one in stores if one.store.store_id == store_id), None)
+    heading = f"Alerts · {chosen.label}" if chosen else "Alerts"
+    show_frame(_frame(heading, period, chosen or stores[0], store_id))
+    with ui.element("main").classes("t-body"):
+        if chosen:
+            html(f"<p class='t-foot'><a href='{escape(inbox_address(period))}'>All stores</a></p>")
+        live = LiveInbox(source, {one.store.store_id: one for one in stores}, period, store_id)
+        await live.show()
+        ui.timer(REFRESH_SECONDS, live.renew, immediate=False)
+        if feed is not None:
+            ui.timer(0.1, partial(live.follow, feed), once=True)
+            # What was told just before the stream began may have been filed since.
+            ui.timer(_FILED_SECONDS, live.renew, once=True)
+
+
+@dataclass
+class LiveInbox:
+    """The lists, drawn anew when something has changed."""
+
+    source: FigureSource
+    stores: Mapping[str, StoreChoice]
+    period: Period
+    store_id: str
+    inbox: Inbox = field(default_factory=Inbox)
+    is_live: bool = False
+
+    async def show(self) -> None:
+        """The lists as the tables have them, so that the page is sent with them."""
+        self._box = ui.element("div").classes("t-body")
+        self._drawn: tuple[InboxRows | None, bool] | None = None
+        self._drawn_at, self._has_news = 0.0, False
+        await self.renew()
+
+    async def renew(self) -> None:
+        """Ask the tables again."""
+        try:
+            self.inbox.load(await self._listed())
+        # The page stays, and looks again by itself.
+        except ViewsUnreachable as error:
+            log_unreachable(error)
+            self._draw(None)
+            return
+        self._draw(self.inbox.rows)
+
+    async def follow(self, feed: Feed) -> None:
+        """Draw what is told, for as long as there is a browser."""
+        client = ui.context.client
+        try:
+            place = await feed.here()
+        except ViewsUnreachable as error:
+            log_unreachable(error)
+            return
+        self.is_live = True
+        # What was told between the first look at the tables and this place.
+        await self.renew()
+        async for heard in listen(feed, place, self._is_wanted, _LOOK_SECONDS):
+            if client.is_deleted:
+                return
+            if heard.lost is not None:
+                await self.renew()
+            if heard.message is not None:
+                self.inbox.hear(alert_of(heard.message))
+                self._has_news = True
+            # Of a burst the rest is drawn with the place that follows it.
+            is_burst = time.monotonic() - self._drawn_at < _DRAW_SECONDS
+            if self._has_news and (heard.message is None or not is_burst):
+                self._draw(self.inbox.rows)
+
+    async def _listed(self) -> list[ListedAlert]:
+        asked = [self.store_id] if self.store_id else [*self.stores]
+        span = AlertSpan(*self.period.span(ZoneInfo("UTC")))
+        raised = AlertQuestion(asked, AlertFilter(), span)
+        page = await self.source.alerts.page(raised, None, MOST_SHOWN)
+        # However long ago it was raised: it is not over.
+        still = await self.source.alerts.open(AlertQuestion(asked, AlertFilter()))
+        return [*page.alerts, *still]
+
+    def _is_wanted(self, message: bytes) -> bool:
+        alert = alert_or_none(message)
+        return alert is not None and self.store_id in ("", alert.store_id)
+
+    def _draw(self, rows: InboxRows | None) -> None:
+        self._has_news = False
+        if self._drawn == (rows, self.is_live):
+            return
+        self._drawn, self._drawn_at = (rows, self.is_live), time.monotonic()
+        self._box.clear()
+        with self._box:
+            say_unreachable() if rows is None else self._lists(rows)
+
+    def _lists(self, rows: InboxRows) -> None:
+        live = "Live: what is told shows at once" if self.is_live else "Renewed every half minute"
+        count = f"{len(rows.open):,} open"
+        html(f"<p class='t-foot' role='status'><strong>{count}</strong> · {live}</p>")
+        self._list("open", "Open", rows.open, "Nothing is open.")
+        self._list("others", "Ended or taken back", rows.others, "Nothing else in these days.")
+
+    def _list(
+        self,
+        name: str,
+        title: str,
+        alerts: Sequence[ListedAlert],
+        none: str,
+    ) -> None:
+        with ui.element("section").classes("t-panel").props(f'aria-labelledby="{name}"'):
+            html(f"<h2 id='{name}'>{title}</h2>")
+            if not alerts:
+                html(f"<p class='t-sub'>{none}</p>")
+                return
+            shown = alert_table(alerts[:MOST_SHOWN], self.stores)
+            region = f"class='t-scroll' role='region' aria-labelledby='{name}' tabindex='0'"
+            html(f"<div {region}>{shown}</div>")
+            if len(alerts) >= MOST_SHOWN:
+                html(f"<p class='t-known'>The newest {MOST_SHOWN}; /v1/alerts has all.</p>")
+
+
+async def show_alert(
+    source: FigureSource, stores: Sequence[StoreChoice], period: Period, alert_id: str
+) -> None:
+    """The page of one alert; of an id that nobody knows the page says so."""
+    choices = {one.store.store_id: one for one in stores}
+    try:
+        life = await source.alerts.life(alert_id)
+    except UnknownName:
+        ui.context.client.status_code = HTTPStatus.NOT_FOUND
+        show_frame(_frame_of_one("Not found", period, stores[0]))
+        with ui.element("main"):
+            say(f"There is no alert {alert_id[:64]}", "The inbox has those that there are.")
+        return
+    except ViewsUnreachable as error:
+        log_unreachable(error)
+        show_frame(_frame_of_one("Alert", period, stores[0]))
+        with ui.element("main"):
+            say_unreachable()
+        return
+    show_frame(_frame_of_one(title_text(life.last), period, stores[0]))
+    with ui.element("main").classes("t-body"):
+        draw = partial(_show_life, choice=choices.get(life.last.store_id))
+        await keep_current(partial(source.alerts.life, alert_id), draw, REFRESH_SECONDS)
+
+
+def _frame(heading: str, period: Period, chosen: StoreChoice, store_id: str = "") -> Frame:
+    def address(_: str, of: Period) -> str:
+        return inbox_address(of, store_id)
+
+    return Frame("alerts", heading, period, address, chosen, days_of="UTC days")
+
+
+def _frame_of_one(heading: str, period: Period, chosen: StoreChoice) -> Frame:
+    return replace(_frame(heading, period, chosen), told="One alert, by the clock of its store")
+
+
+def _show_life(life: AlertLife, choice: StoreChoice | None) -> None:
+    with ui.element("section").classes("t-panel").props('aria-label="What it is"'):
+        standing = "Open" if life.last.open else "Not open"
+        html(
+            f"<div class='t-line'>{state_chip(life.last.state)}"
+            f"<strong data-open='{str(life.last.open).lower()}'>{standing}</strong></div>"
+            f"{life_facts(life, choice)}"
+        )
+    with ui.element("section").classes("t-panel").props('aria-label="All that was told"'):
+        html(
+            "<h2 id='life'>All that was told, and what it was judged by</h2>"
+            "<div class='t-scroll' role='region' aria-labelledby='life' tabindex='0'>"
+            f"{life_table([*life.states, *life.ends], choice)}</div>"
+        )

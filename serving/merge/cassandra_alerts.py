@@ -1,0 +1,51 @@
+"""The alerts read from Cassandra, with LOCAL_QUORUM."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from datetime import date
+
+from runtime.chunks import chunks
+from serving.merge import statements
+from serving.merge.connection import Connection
+from serving.merge.offload import computed
+from tally.alerts.message import Alert, alert_of
+
+# Partitions of stores that one SELECT names.
+STORES_AT_ONCE = 100
+
+
+class CassandraAlerts:
+    """An AlertReader over the connection of the views."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def raised(self, store_ids: Sequence[str], day: date) -> list[Alert]:
+        """A partition for each store."""
+        lots = chunks(store_ids, STORES_AT_ONCE)
+        return await self._alerts(statements.ALERTS_RAISED, ((some, day) for some in lots))
+
+    async def open(self, store_ids: Sequence[str]) -> list[Alert]:
+        """A partition for each store; in it are open ones alone."""
+        lots = chunks(store_ids, STORES_AT_ONCE)
+        return await self._alerts(statements.ALERTS_OPEN, ((some,) for some in lots))
+
+    async def life(self, alert_id: str) -> list[Alert]:
+        """One partition."""
+        return await self._alerts(statements.ALERT_LIFE, [(alert_id,)])
+
+    async def _alerts(
+        self,
+        statement: str,
+        asked: Iterable[tuple[object, ...]],
+    ) -> list[Alert]:
+        answers = await asyncio.gather(
+            *(self._connection.rows(statement, values) for values in asked)
+        )
+        # An erasure leaves the row, and takes what it said.
+        messages = [message for rows in answers for (message,) in rows if message is not None]
+        return await computed(len(messages), _decoded, messages)
+
+
+def _decoded(messages: Sequence[str]) -> list[Alert]:
+    return [alert_of(one) for one in messages]

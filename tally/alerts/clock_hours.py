@@ -1,0 +1,28 @@
+"""The hours of a rule: on which weekdays, from when to when by the store's clock."""
+
+from tally.alerts.rule import ClockHours
+from tally.calendar.opening_hours import WEEKDAYS, ClockSpan, clock_span, days_of
+
+
+def weekdays_of(hours: ClockHours) -> tuple[int, ...]:
+    """The weekdays on which the span begins, in days since Monday. Raises ValueError.
+
+    >>> weekdays_of(ClockHours("sat-mon", "22:00", "02:00"))
+    (5, 6, 0)
+    """
+    # A stores file may name holidays too; a rule has no calendar.
+    found = tuple(WEEKDAYS.index(name) for name in days_of(hours.days) if name in WEEKDAYS)
+    if not found:
+        raise ValueError(f"{hours.days!r}: holidays are days of the week here, e.g. mon-fri")
+    return found
+
+
+def span_of(hours: ClockHours) -> ClockSpan:
+    """From when to when, in minutes of the clock; an end past midnight lies beyond the day's.
+
+    Raises ValueError.
+
+    >>> span_of(ClockHours("sat-mon", "22:00", "02:00"))
+    ClockSpan(opens=1320, closes=1560)
+    """
+    return clock_span(hours.days, f"{hours.from_}-{hours.to}")

@@ -1,0 +1,178 @@
+"""Which local days of a chain are folded anew when something of some of them has changed.
+
+As many as it takes for what is told to be the same as if all had been folded, and no more.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import takewhile
+
+from msgspec import Struct
+
+from tally.alerts.fold import AT_REST, Episode, FoldState, Judgement, fold
+from tally.alerts.told import ToldAlert
+
+
+class FoldedDays(Struct, frozen=True):
+    """Consecutive days that were folded in one go, [start, until) in milliseconds since 1970 (UTC).
+
+    `begin`: the state at their start. `episodes`: those they have a part in; the last may be open
+    here and have ended later. `settled`: starts of the windows that are served complete, as all
+    before them in the same day are.
+    """
+
+    start: int
+    until: int
+    begin: FoldState
+    episodes: tuple[Episode, ...]
+    settled: frozenset[int]
+
+    @property
+    def since(self) -> int:
+        """Start of the first window that one of the episodes may hold, milliseconds since 1970."""
+        reached = self.begin.reaches_back_to
+        return self.start if reached is None else reached
+
+
+class Refolding(Struct, frozen=True):
+    """What was folded anew, and by its start the state of each day that begins otherwise now.
+
+    One that is AT_REST now need not be kept.
+    """
+
+    stretches: tuple[FoldedDays, ...]
+    states: dict[int, FoldState]
+
+
+class DayLine(Struct, frozen=True):
+    """The local days of a store, as one chain is judged on them.
+
+    `borders`: starts of all days that are judged, ascending, and behind them the end of the last
+    window that has begun; milliseconds since 1970 (UTC). `states`: the fold's state at the start of
+    a day, where it is not AT_REST. `named`: starts of the days of which something has changed.
+    `new_from`: start of the first day that had not begun when the chain was last judged.
+    """
+
+    borders: Sequence[int]
+    states: Mapping[int, FoldState]
+    named: Collection[int]
+    new_from: int
+
+    @property
+    def count(self) -> int:
+        """How many days there are."""
+        return len(self.borders) - 1
+
+    def begin(self, day: int) -> FoldState:
+        """The state at the start of a day, by its number from 0 on."""
+        return self.states.get(self.borders[day], AT_REST)
+
+    def is_named(self, day: int) -> bool:
+        """Whether the day is to be folded whatever the fold before it says.
+
+        A new one has never been folded, and the one before it had no end yet.
+        """
+        starts = self.borders[day : min(day + 2, self.count)]
+        return starts[0] in self.named or starts[-1] >= self.new_from
+
+
+def refold(
+    line: DayLine,
+    told: Iterable[ToldAlert],
+    judgements_of: Callable[[int], Sequence[Judgement]],
+) -> Refolding:
+    """The days that are named, and those that must be folded with them.
+
+    In:  `told`: every alert of the chain; `judgements_of`: by the start of a day its windows that
+         have begun, in their order. It is asked once for each day that is folded, and for no other.
+    Out: stretches of days, ascending, each to be given to transitions().
+
+    A fold goes on into the next day where it ends otherwise than that day began. It begins and
+    stops only at a midnight that parts no alert from what decides about it.
+    """
+    standing = [one for one in told if one.is_standing]
+    stretches: list[FoldedDays] = []
+    states: dict[int, FoldState] = {}
+    day = 0
+    while day < line.count:
+        if not line.is_named(day):
+            day += 1
+            continue
+        # Back to where all that decides is on one side; no farther than a stretch before this one.
+        while day > 0 and _parts(line.borders[day], line.begin(day), standing):
+            day -= 1
+        one = _GrowingDays(line, day)
+        day = one.fold_on(standing, judgements_of)
+        stretches.append(one.folded(day))
+        states |= one.states
+    return Refolding(tuple(stretches), states)
+
+
+class _GrowingDays:
+    """A stretch while it grows, from the start of a day on."""
+
+    def __init__(self, line: DayLine, first: int) -> None:
+        self.line, self.first, self.state = line, first, line.begin(first)
+        self.episodes: list[Episode] = []
+        self.settled: set[int] = set()
+        self.states: dict[int, FoldState] = {}
+
+    def fold_on(
+        self, standing: Sequence[ToldAlert], judgements_of: Callable[[int], Sequence[Judgement]]
+    ) -> int:
+        """The number of the day before which it may stop, once those before it are folded."""
+        day = self.first
+        while True:
+            self._keep_state(day)
+            self._add(judgements_of(self.line.borders[day]))
+            day += 1
+            if day == self.line.count:
+                return day
+            goes_on = self.line.is_named(day) or self.line.begin(day) != self.state
+            # From here on all would be as it was, and was told.
+            if not goes_on and not _parts(self.line.borders[day], self.state, standing):
+                return day
+
+    def folded(self, until: int) -> FoldedDays:
+        """The stretch up to the day of that number."""
+        borders, line = self.line.borders, self.line
+        return FoldedDays(
+            borders[self.first],
+            borders[until],
+            line.begin(self.first),
+            tuple(self.episodes),
+            frozenset(self.settled),
+        )
+
+    def _keep_state(self, day: int) -> None:
+        if self.line.begin(day) != self.state:
+            self.states[self.line.borders[day]] = self.state
+
+    def _add(self, judgements: Sequence[Judgement]) -> None:
+        if self.episodes and self.state.open is not None:
+            # It goes on: the fold of this day has it whole.
+            self.episodes.pop()
+        folded = fold(judgements, self.state)
+        self.state = folded.state
+        self.episodes += folded.episodes
+        # A hole leaves what is behind it open: there an episode may still begin or end.
+        served = takewhile(lambda one: one.is_complete, judgements)
+        self.settled.update(one.window for one in served)
+
+
+def _parts(midnight: int, state: FoldState, standing: Sequence[ToldAlert]) -> bool:
+    """Whether alerts on one side are decided by windows on the other, beyond what the state says.
+
+    The state has the start of an open episode, so an alert of it before midnight is none of them.
+    Others are: a raise in a run that may still become an episode, the first alert of an open one
+    when that is behind midnight, an end inside of it, and an end that was told of a later window
+    than that of which it is now.
+    """
+    since, episode = state.reaches_back_to, state.open
+    before = [one for one in standing if one.window < midnight]
+    inside = {one.edge for one in before if since is not None and since <= one.window}
+    if inside != (set() if episode is None else {"raise"}):
+        return True
+    raises = {one.alert_id: one.window for one in before if one.edge == "raise"}
+    behind = [one.of for one in standing if one.window >= midnight]
+    begun = [raises[of] for of in behind if of in raises]
+    return any(episode is None or not episode.contains(window) for window in begun)

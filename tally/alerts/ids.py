@@ -1,0 +1,59 @@
+"""What alerts are named by: an id that no other alert has, and subjects without a separator."""
+
+from hashlib import sha256
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from tally.alerts.message import Edge
+from tally.alerts.rule import Subject
+from tally.instants import from_millis
+
+# It occurs in no rule id, in no store id, and not in what subject_text() writes.
+_SEPARATOR = "|"
+
+
+class Chain(Struct, frozen=True):
+    """What one row of verdicts is about, window after window, whichever version judges them.
+
+    A rule, one store, and what of the store, as subject_text() writes it.
+    """
+
+    rule_id: str
+    store_id: str
+    subject: str
+
+
+def subject_text(kind: Subject, value: str = "") -> str:
+    """The subject as ids and messages have it; no two subjects share one.
+
+    >>> subject_text("none"), subject_text("item", "A|1"), subject_text("item", "A%7C1")
+    ('none', 'item:A%7C1', 'item:A%257C1')
+    """
+    # Half of a surrogate pair is no text in any encoding, and may still be somebody's item number.
+    return kind if kind == "none" else f"{kind}:{quote(value, safe='', errors='surrogatepass')}"
+
+
+def window_text(window: int) -> str:
+    """The start of a window (milliseconds since 1970, UTC) as ids and messages have it.
+
+    >>> window_text(1_774_745_100_000)
+    '2026-03-29T00:45:00Z'
+    """
+    return from_millis(window).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
+
+
+def alert_id(
+    chain: Chain, version: int, window: int, edge: Edge = "raise", occurrence: int = 1
+) -> str:
+    """The alert's id, 64 hex digits: alerts that differ in anything have different ones.
+
+    `window`: start of the window of which it is first told, milliseconds since 1970 (UTC).
+    Raises ValueError for a part that holds the separator.
+    """
+    parts = [chain.rule_id, str(version), chain.store_id, chain.subject, window_text(window)]
+    if any(_SEPARATOR in part for part in parts):
+        raise ValueError(f"{chain}: no part of an alert's id may hold {_SEPARATOR!r}")
+    # Left out where they say nothing new: the id of a first raise is the digest of five parts.
+    parts += ["clear"] * (edge == "clear") + [str(occurrence)] * (occurrence > 1)
+    return sha256(_SEPARATOR.join(parts).encode()).hexdigest()

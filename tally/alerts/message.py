@@ -1,0 +1,126 @@
+"""An alert as subscribers read it in the topic `alerts`.
+
+Its JSON Schema is schemas/topics/alerts.schema.json, with the meanings and units of these fields.
+"""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+AlertState = Literal["provisional", "confirmed", "retracted"]
+Edge = Literal["raise", "clear"]
+Reason = Literal["late_data", "conflict", "erasure", "definition", "merged", "rule"]
+
+_UTC = {"x-unit": "UTC, RFC 3339, Z"}
+_OF_METRIC = {"x-unit": "unit of the metric"}
+_NONE = {"x-unit": ""}
+
+
+class AlertWindow(Struct, frozen=True):
+    """The window of which the alert was first told, [start, end)."""
+
+    start: Annotated[str, Meta(description="inclusive", extra_json_schema=_UTC)]
+    end: Annotated[str, Meta(description="exclusive", extra_json_schema=_UTC)]
+
+
+class EpisodeSpan(Struct, frozen=True):
+    """Windows in which the condition held, as known at the message."""
+
+    start: Annotated[str, Meta(description="start of its first window", extra_json_schema=_UTC)]
+    ended: Annotated[
+        str | None,
+        Meta(description="start of the window that ended it; null: open", extra_json_schema=_UTC),
+    ]
+
+
+class ReadRows(Struct, frozen=True):
+    """Which rows were judged: of a generation, or of the speed layer, with their events."""
+
+    family: Annotated[str, Meta(description="view family")]
+    day: Annotated[str, Meta(description="UTC day", extra_json_schema={"x-unit": "YYYY-MM-DD"})]
+    generation: Annotated[
+        int | None, Meta(description="that served; null: none", extra_json_schema=_NONE)
+    ]
+    epoch: Annotated[int, Meta(description="definition epoch", extra_json_schema=_NONE)]
+    events: Annotated[
+        int,
+        Meta(description="distinct events of the window", extra_json_schema={"x-unit": "events"}),
+    ]
+    source: Annotated[str, Meta(description="batch, speed, mixed or missing")]
+
+
+class Evidence(Struct, frozen=True):
+    """By which tick's time was judged, and what was read."""
+
+    tick: Annotated[int, Meta(description="number of the tick", extra_json_schema=_NONE)]
+    read: Annotated[tuple[ReadRows, ...], Meta(description="rows of the window, by family")]
+
+
+class Alert(Struct, frozen=True, kw_only=True):
+    """One state of one alert, and what called for it.
+
+    `raised_at` is that of its first message in all of them: by it the alert is filed.
+    """
+
+    alert_id: Annotated[str, Meta(description="digest of rule, version, store, subject and window")]
+    rule_id: Annotated[str, Meta(description="the rule that called for it")]
+    rule_version: Annotated[int, Meta(description="version of it", extra_json_schema=_NONE)]
+    store_id: Annotated[str, Meta(description="the store, also the record's key")]
+    subject: Annotated[str, Meta(description="what of the store, e.g. `item:7`; `none`: all of it")]
+    metric: Annotated[str, Meta(description="id of the catalogue, or family that was silent")]
+    window: Annotated[AlertWindow, Meta(description="of which it was first told; never moves")]
+    state: Annotated[
+        AlertState, Meta(description="provisional, then confirmed or retracted by a generation")
+    ]
+    value: Annotated[
+        float | None,
+        Meta(description="of the window; null: silent or erased", extra_json_schema=_OF_METRIC),
+    ]
+    threshold: Annotated[
+        float | None,
+        Meta(description="that it was compared with; null: none", extra_json_schema=_OF_METRIC),
+    ]
+    baseline: Annotated[
+        float | None, Meta(description="what is usual; null: none", extra_json_schema=_OF_METRIC)
+    ]
+    severity: Annotated[str, Meta(description="info, warning or critical")]
+    raised_at: Annotated[
+        str, Meta(description="of its first message, by the tick", extra_json_schema=_UTC)
+    ]
+    reason: Annotated[Reason | None, Meta(description="why it was retracted; else null")]
+    edge: Annotated[Edge, Meta(description="raise: it begins; clear: the end of one")]
+    of: Annotated[str | None, Meta(description="alert_id of the raise that a clear ends")]
+    occurrence: Annotated[
+        int, Meta(description="2 and more: told again after a retraction", extra_json_schema=_NONE)
+    ]
+    supersedes: Annotated[str | None, Meta(description="alert_id of the occurrence before")]
+    late: Annotated[bool, Meta(description="told long after the window's end")]
+    backfilled: Annotated[bool, Meta(description="of a time before the rule; goes to no channel")]
+    episode: Annotated[EpisodeSpan, Meta(description="the run of windows that it is of")]
+    evidence: Annotated[Evidence, Meta(description="what it was judged by")]
+
+
+# Not strict: fields are only ever added, and an older reader passes over them.
+_DECODER = msgspec.json.Decoder(Alert)
+
+
+def alert_of(message: bytes | str) -> Alert:
+    """The alert in a record's value; fields that it does not know are passed over.
+
+    Raises msgspec.DecodeError, also for a field that is missing or of another type.
+    """
+    return _DECODER.decode(message)
+
+
+def alert_or_none(message: bytes) -> Alert | None:
+    """The alert in a record's value, None for what is none."""
+    try:
+        return alert_of(message)
+    except msgspec.DecodeError:
+        return None
+
+
+def message_of(alert: Alert) -> bytes:
+    """The record's value: one JSON object."""
+    return msgspec.json.encode(alert)

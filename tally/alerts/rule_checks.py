@@ -1,0 +1,160 @@
+"""What of a rule does not go together, with itself or with the catalogue of metrics."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from tally.alerts.conditions import UPWARD, negated, overlap, same_form
+from tally.alerts.rule import JUDGED, AgainstBaseline, Rule, Threshold
+from tally.alerts.rule_words import FIELD_WORDS
+
+
+class MetricFacts(NamedTuple):
+    """What a rule has to know of a metric of the catalogue.
+
+    `kind`: additive, ratio, level, …; `axes`: by what it can be told; `only_rises`, `only_falls`:
+    whatever else comes into a window; `denominator`: the metric below the line of a ratio.
+    """
+
+    kind: str
+    families: tuple[str, ...] = ()
+    axes: tuple[str, ...] = ()
+    only_rises: bool = False
+    only_falls: bool = False
+    denominator: str | None = None
+
+
+class RuleCatalogue(NamedTuple):
+    """The metrics by id, and the axes of each family by its name."""
+
+    metrics: Mapping[str, MetricFacts]
+    families: Mapping[str, tuple[str, ...]]
+
+
+def problems_of(rule: Rule, catalogue: RuleCatalogue) -> list[str]:
+    """One line for each thing that does not fit: field, what is wrong, the fix."""
+    silent = rule.kind == "silence"
+    checks = [_of_silence(rule, catalogue)] if silent else [_of_values(rule, catalogue)]
+    checks += [_of_subject(rule, catalogue), _of_minimum(rule, catalogue)]
+    if rule.rule_id in rule.unless:
+        checks.append(iter(["unless: a rule cannot wait for itself; take it out"]))
+    return [problem for check in checks for problem in check]
+
+
+def not_judged(rule: Rule) -> str | None:
+    """Why the rule cannot be applied yet, though it is right; None if it can."""
+    if rule.kind in JUDGED:
+        return None
+    return (
+        f"kind: {rule.kind} rules are read and checked, and not judged yet;"
+        f" there are {' and '.join(JUDGED)} rules"
+    )
+
+
+def _of_silence(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
+    """Of a rule that waits for records: it has a family, and nothing that speaks of a value."""
+    if rule.family is None:
+        yield f"family: a silence rule needs one: {FIELD_WORDS['family'].wanted}"
+    elif rule.family not in catalogue.families:
+        yield f"family: there is no {rule.family!r}; {_known(catalogue.families)}"
+    for name, value in (
+        ("metric", rule.metric),
+        ("condition", rule.condition),
+        ("clear", rule.clear),
+        ("minimum", rule.minimum or None),
+    ):
+        if value is not None:
+            yield f"{name}: a silence rule has none; leave it out"
+    if rule.evaluate == "eager":
+        yield "evaluate: a window that has just begun is silent; only `close` fits a silence rule"
+    if rule.on_silence == "hold":
+        yield "on_silence: a silence rule raises on silence; leave it out"
+
+
+def _of_values(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
+    # Two places for one fact could differ.
+    if rule.family is not None:
+        yield "family: it follows from the metric; leave it out, or write `kind: silence`"
+    yield from _of_condition(rule)
+    if rule.metric is None:
+        yield f"metric: a {rule.kind} rule needs one: {FIELD_WORDS['metric'].wanted}"
+        return
+    facts = catalogue.metrics.get(rule.metric)
+    if facts is None:
+        yield f"metric: there is no {rule.metric!r}; {_known(catalogue.metrics)}"
+        return
+    if facts.denominator is not None and facts.denominator not in rule.minimum:
+        # One visitor who buys is a conversion of 100 %.
+        yield (
+            f"minimum: {rule.metric} is a share of {facts.denominator}, and of few it is chance;"
+            f" write for example `minimum: {{{facts.denominator}: 20}}`"
+        )
+    if rule.evaluate == "eager" and not _is_provable(rule, facts):
+        yield (
+            f"evaluate: more records of a window could undo this condition on {rule.metric}, so"
+            " that `eager` would tell what is taken back; write `evaluate: close`"
+        )
+
+
+def _of_condition(rule: Rule) -> Iterator[str]:
+    condition, clear = rule.condition, rule.clear
+    if condition is None:
+        yield f"condition: a {rule.kind} rule needs one: {FIELD_WORDS['condition'].wanted}"
+        return
+    if (rule.kind == "baseline") != isinstance(condition, AgainstBaseline):
+        wanted = "kind: baseline" if rule.kind != "baseline" else "a `baseline` in `condition`"
+        yield f"condition: a {rule.kind} rule has no such condition; write {wanted}"
+    if rule.kind == "stock" and clear is None:
+        yield (
+            "clear: a stock rule needs one, for single units come and go;"
+            ' write for example `clear: {op: ">=", value: 5}`'
+        )
+    if clear is None:
+        return
+    if not same_form(condition, clear):
+        yield "clear: it speaks of another number than condition; write both in one form"
+    # It would raise and clear in one window, and again in the next.
+    elif overlap(condition, clear):
+        yield "clear: some values fulfil it and condition too; move one of them away"
+    elif rule.kind == "stock" and clear == negated(condition):
+        yield "clear: nothing lies between it and condition; leave a gap, so that stock may waver"
+
+
+def _of_subject(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
+    if rule.subject == "none":
+        return
+    if rule.kind == "silence":
+        axes = catalogue.families.get(rule.family or "", (rule.subject,))
+    else:
+        facts = catalogue.metrics.get(rule.metric or "")
+        # An unknown metric was told of already; its axes are anybody's guess.
+        axes = (rule.subject,) if facts is None else facts.axes
+    if rule.subject not in axes:
+        yield (
+            f"subject: {rule.metric or rule.family} cannot be told by {rule.subject};"
+            " write `subject: none`"
+        )
+
+
+def _of_minimum(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
+    # Of a ratio or a level a minimum says nothing of how much has come.
+    for metric in rule.minimum:
+        facts = catalogue.metrics.get(metric)
+        if facts is None:
+            yield f"minimum: there is no metric {metric!r}; {_known(catalogue.metrics)}"
+        elif facts.kind != "additive":
+            yield f"minimum: {metric} is no sum but of kind {facts.kind}; name one that counts"
+
+
+def _is_provable(rule: Rule, facts: MetricFacts) -> bool:
+    """Whether nothing that comes later into the window undoes the condition once it has held."""
+    # How much there is now is what it is, though it changes again.
+    if facts.kind == "level":
+        return True
+    # What is usual is a snapshot of generations, which is made anew.
+    if not isinstance(rule.condition, Threshold):
+        return False
+    return facts.only_rises if rule.condition.op in UPWARD else facts.only_falls
+
+
+def _known(names: Iterable[str]) -> str:
+    return f"there are {', '.join(sorted(names)) or 'none'}"

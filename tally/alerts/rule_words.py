@@ -1,0 +1,115 @@
+"""What each field of a rule is for, and what may stand there: for errors, schema and documents."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class FieldWords(NamedTuple):
+    """Of one field: its meaning, what is wanted there, and the unit of a number."""
+
+    meaning: str
+    wanted: str
+    unit: str | None = None
+
+
+# One example of each form: who has a wrong one sees both.
+_CONDITION = '`{op: ">=", value: 6}`, or `{baseline: same_weekday_4w, change: "<= -30 %"}`'
+FIELD_WORDS: Mapping[str, FieldWords] = {
+    "rule_id": FieldWords(
+        "the rule, for good: its versions and its alerts name it",
+        "1 to 63 of a-z 0-9 -, the first a letter, e.g. queue-too-long",
+    ),
+    "kind": FieldWords(
+        "what is judged: a value, a value against what is usual, no records at all, or stock",
+        "threshold, baseline, silence or stock",
+    ),
+    "metric": FieldWords(
+        "the metric whose value is judged; none of a silence rule",
+        "an id of the catalogue, e.g. transactions",
+    ),
+    "family": FieldWords(
+        "the source whose records a silence rule waits for; none of any other",
+        "the name of a source",
+    ),
+    "stores": FieldWords(
+        "which stores; each is judged by itself, never a sum of several",
+        "`all`, 1 to 10,000 different store ids as `[367, 406]`, or a group as `{region: west}`",
+    ),
+    "subject": FieldWords(
+        "what of a store is judged, each by itself: the store as a whole, or each value of an axis",
+        "none, item, till, device, zone or category",
+    ),
+    "condition": FieldWords(
+        "what calls for an alert; its value is in the metric's unit", _CONDITION
+    ),
+    "clear": FieldWords(
+        "what ends it; what lies between it and the condition leaves all as it is. By default"
+        " whatever the condition does not hold for",
+        _CONDITION,
+    ),
+    "for": FieldWords(
+        "windows in a row for which the condition has to hold",
+        "a whole number of windows from 1 to 96",
+        "windows",
+    ),
+    "clear_for": FieldWords(
+        "windows in a row for which `clear` has to hold",
+        "a whole number of windows from 1 to 96",
+        "windows",
+    ),
+    "evaluate": FieldWords(
+        "when a window is judged: `close`, once it is over, or `eager`, as soon as the condition"
+        " holds; the latter only where more records cannot undo it",
+        "close or eager",
+    ),
+    "on_silence": FieldWords(
+        "a window of which nothing has come: `hold` leaves all as it is, `raise` counts as if the"
+        " condition held. Of a silence rule always `raise`",
+        "hold or raise",
+    ),
+    "delay": FieldWords(
+        "so long after all that had arrived by a window's end was read it is judged",
+        "a whole number of seconds from 0 to 3600",
+        "seconds",
+    ),
+    "within": FieldWords(
+        "which windows count, by their start on the store's clock",
+        '`always`, `opening_hours`, or 1 to 100 spans as `[{days: mon-fri, from: "08:00", to:'
+        ' "20:00"}]`',
+    ),
+    "minimum": FieldWords(
+        "how much of other metrics a window must have, else its value is not known; a ratio needs"
+        " that of its denominator",
+        "up to 20 metrics with a whole number above 0, as `{transactions: 20}`",
+    ),
+    "unless": FieldWords(
+        "rules whose open episode in the same store keeps this one as it is",
+        "up to 100 different rule ids, as `[store-silent]`",
+    ),
+    "severity": FieldWords("how bad it is", "info, warning or critical"),
+    "title": FieldWords(
+        "the alert in words, for people", "a text of at most 200 characters, on one line"
+    ),
+    "owner": FieldWords(
+        "who looks after the rule", "a text of at most 200 characters, on one line"
+    ),
+    "channels": FieldWords(
+        "where its alerts are sent",
+        "up to 20 different names of 1 to 64 of A-Z a-z 0-9 . _ -, as `[floor-tablet]`",
+    ),
+    "late_after": FieldWords(
+        "an alert that comes so long after its window's end is marked as late",
+        "a whole number of seconds from 0 to 2592000",
+        "seconds",
+    ),
+    "backfill": FieldWords(
+        "whether windows from before the rule are told too, in topic and inbox, never to a channel",
+        "true or false",
+    ),
+}
+# Fields that people write and that no rule has, and why.
+NOT_TAKEN: Mapping[str, str] = {
+    "effective_from": "a version is in force by the time at which it was applied",
+    "version": "versions are numbered as they are applied",
+    "retired": "`tally rules retire` ends a rule",
+}

@@ -1,0 +1,74 @@
+"""What one window says to a rule: that it raises, that it clears, or nothing.
+
+No data is never recovery: what is not known, and what has not come yet, leaves things as they are.
+"""
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from tally.alerts.comparison import ExactValue, Usual, holds
+from tally.alerts.rule import Rule
+
+# +1 raises, -1 clears, 0 leaves things as they are.
+Ruling: TypeAlias = Literal[-1, 0, 1]
+# Closed by a tick; covered by a generation, which is `complete: true`.
+WindowPhase: TypeAlias = Literal["open", "closed", "covered"]
+
+
+class WindowFacts(Struct, frozen=True, kw_only=True):
+    """What is known of one window at the moment of judging it.
+
+    `value`: in the unit of the rule's metric, of a silence rule the events; None where nothing has
+    come. `is_known`: not where a side is unreachable, a value `missing`, a sensor below its
+    coverage, or the day's serving epoch above the tick's. `meets_minimum`: of the rule's `minimum`.
+    `is_exempt`: the window begins outside of `within`, before a silence rule may judge, or while
+    the alert of a rule in `unless` is open. `usual`: of a baseline rule.
+    """
+
+    phase: WindowPhase
+    value: ExactValue | None
+    is_known: bool = True
+    meets_minimum: bool = True
+    is_exempt: bool = False
+    usual: Usual | None = None
+
+
+def verdict(rule: Rule, facts: WindowFacts) -> Ruling:
+    """What the window says to the rule that is in force in it.
+
+    | window  | condition | between | clear | nothing has come                | not known |
+    |---------|-----------|---------|-------|---------------------------------|-----------|
+    | open    | +1 if eager, else 0 | 0 | 0 | 0                               | 0         |
+    | closed  | +1        | 0       | -1    | +1 with `on_silence: raise`     | 0         |
+    | covered | +1        | 0       | -1    | the same, else it is a true zero | 0         |
+
+    A silence rule raises where nothing has come to a window that is not open, and else clears.
+    A window that is exempt says nothing, and breaks a run of windows as any other 0 does.
+    """
+    if facts.is_exempt or not facts.is_known:
+        return 0
+    if facts.phase == "open":
+        # One that has just begun is not low yet, and not silent.
+        is_early = rule.evaluate == "eager" and rule.kind != "silence"
+        return 1 if is_early and _compared(rule, facts.value, facts) == 1 else 0
+    if rule.kind == "silence":
+        return -1 if facts.value else 1
+    if facts.value is not None:
+        return _compared(rule, facts.value, facts)
+    if rule.on_silence == "raise":
+        return 1
+    # A level that nobody has counted is not known: no generation makes it a zero.
+    is_zero = facts.phase == "covered" and rule.kind != "stock"
+    return _compared(rule, 0, facts) if is_zero else 0
+
+
+def _compared(rule: Rule, value: ExactValue | None, facts: WindowFacts) -> Ruling:
+    if value is None or rule.condition is None or not facts.meets_minimum:
+        return 0
+    raises = holds(rule.condition, value, facts.usual)
+    if raises is None or raises:
+        return 1 if raises else 0
+    # Without a `clear` of its own it is the condition's negation.
+    clears = True if rule.clear is None else holds(rule.clear, value, facts.usual)
+    return -1 if clears else 0

@@ -1,0 +1,201 @@
+"""Versions of rules, made from the records of the topic of rules and from nothing else.
+
+A version is what its first record by offset says, for good: whoever writes the same version later
+has lost. What only says how an alert is told makes no version, but a revision of the newest one; it
+holds as soon as it is read.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from msgspec import Meta, Struct, structs
+
+from tally.alerts.conditions import negated
+from tally.alerts.rule import COSMETIC, Rule, RuleId, RuleVersion, told_rule, with_cosmetics
+from tally.alerts.rule_shape import rule_of
+from tally.errors import BadRule
+from tally.windows import WINDOW_MILLIS
+
+_MOST_PROBLEM = 300
+_Ordinal = Annotated[int, Meta(ge=1, le=10**9)]
+
+
+class _StoredShape(Struct, frozen=True):
+    """A record's value, the rule in it unread; what else a later version writes is passed over."""
+
+    rule_id: RuleId
+    version: _Ordinal
+    revision: _Ordinal
+    retired: bool
+    rule: dict[str, Any]
+
+
+class StoredRule(Struct, frozen=True, kw_only=True):
+    """What a record of the topic says: a version of a rule, or a revision of one."""
+
+    rule: Rule
+    version: int
+    revision: int = 1
+    retired: bool = False
+
+    @property
+    def key(self) -> str:
+        """The record's key; no rule id holds a bar."""
+        # The version itself has no further number: its key is what two writers meet at.
+        version = f"{self.rule.rule_id}|{self.version}"
+        return version if self.revision == 1 else f"{version}|{self.revision}"
+
+    @property
+    def value(self) -> bytes:
+        """The record's value in JSON, as schemas/topics/alert-rules.schema.json has it."""
+        numbered = {"version": self.version, "revision": self.revision, "retired": self.retired}
+        # All fields, defaults too: a default that changes later changes no rule that was applied.
+        told = {"rule_id": self.rule.rule_id, **numbered, "rule": told_rule(self.rule)}
+        return msgspec.json.encode(told)
+
+
+class RuleRecord(NamedTuple):
+    """A record of the topic; `arrived_ms`: milliseconds since 1970 (UTC) by the brokers."""
+
+    offset: int
+    key: bytes
+    value: bytes
+    arrived_ms: int
+
+
+class RuleEntry(NamedTuple):
+    """A record that was read: what it says, or the problem because of which it says nothing."""
+
+    offset: int
+    arrived_ms: int
+    stored: StoredRule | None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class RuleChains:
+    """The versions of each rule by its id, ascending; `unread`: records that say nothing, and why.
+
+    `firsts`: by key what its first record says.
+    """
+
+    chains: Mapping[str, tuple[RuleVersion, ...]]
+    firsts: Mapping[str, StoredRule]
+    unread: tuple[str, ...] = ()
+
+    def newest(self, rule_id: str) -> RuleVersion | None:
+        """The last version of a rule, in force or soon; None of a rule that nobody has written."""
+        chain = self.chains.get(rule_id)
+        return chain[-1] if chain else None
+
+    def living(self) -> dict[str, Rule]:
+        """By id the rules whose last version is not retired, as that one has them."""
+        newest = ((rule_id, chain[-1]) for rule_id, chain in self.chains.items())
+        return {rule_id: one.rule for rule_id, one in newest if not one.retired}
+
+
+def effective_from(arrived_ms: int) -> int:
+    """The first start of a window that is at least one window after the arrival of a version.
+
+    Both in milliseconds since 1970 (UTC). Of the record alone: no window that had begun when it
+    came is ever judged by it, whoever reads it when.
+
+    >>> effective_from(0), effective_from(1), effective_from(900_000)
+    (900000, 1800000, 1800000)
+    """
+    return -(-(arrived_ms + WINDOW_MILLIS) // WINDOW_MILLIS) * WINDOW_MILLIS
+
+
+def meaning(rule: Rule) -> dict[str, Any]:
+    """The fields that make a version by their names in a file: all but those of COSMETIC.
+
+    What says the same is the same: an order that decides nothing is left out, and a `clear` that is
+    the condition's negation is the default.
+    """
+    told = {name: value for name, value in told_rule(rule).items() if name not in COSMETIC}
+    for name in ("stores", "unless", "within"):
+        if isinstance(told[name], list):
+            told[name] = sorted(told[name], key=str)
+    # As numbers: 6 and 6.0 are one.
+    told["condition"], told["clear"] = rule.condition, rule.clear
+    if rule.condition is not None and rule.clear == negated(rule.condition):
+        told["clear"] = None
+    return told
+
+
+def entry_of(record: RuleRecord) -> RuleEntry:
+    """What a record says. It raises nothing, whatever the bytes: no record may stop a reader."""
+    try:
+        stored = _stored(msgspec.json.decode(record.value))
+        # Else a record could take the place of a version that it does not name.
+        if stored.key.encode() != record.key:
+            raise BadRule([f"its key is not {stored.key}"])
+    except (BadRule, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        problem = f"offset {record.offset}: {str(error)[:_MOST_PROBLEM]}"
+        return RuleEntry(record.offset, record.arrived_ms, None, problem)
+    return RuleEntry(record.offset, record.arrived_ms, stored)
+
+
+def versions_of(records: Iterable[RuleRecord]) -> RuleChains:
+    """The versions that the records of the topic make, in whatever order they are given."""
+    return chains_of(map(entry_of, records))
+
+
+def chains_of(entries: Iterable[RuleEntry]) -> RuleChains:
+    """As versions_of(), of records that were read before."""
+    unread: list[str] = []
+    firsts: dict[str, tuple[StoredRule, int]] = {}
+    for entry in sorted(entries, key=attrgetter("offset")):
+        # It takes no key either: garbage would block a version for ever.
+        if entry.stored is None:
+            unread.append(entry.problem)
+        else:
+            firsts.setdefault(entry.stored.key, (entry.stored, entry.arrived_ms))
+    versions: dict[str, dict[int, RuleVersion]] = {}
+    revisions: list[StoredRule] = []
+    for stored, arrived_ms in firsts.values():
+        if stored.revision > 1:
+            revisions.append(stored)
+        else:
+            made = _version(stored, arrived_ms)
+            versions.setdefault(stored.rule.rule_id, {})[stored.version] = made
+    # Whatever the order of their offsets: the highest number was written knowing the others.
+    for stored in sorted(revisions, key=attrgetter("revision")):
+        chain = versions.get(stored.rule.rule_id, {})
+        # Of a version that nobody has written, or with another meaning, it revises nothing.
+        if (base := chain.get(stored.version)) and _revises(stored, base):
+            rule = with_cosmetics(base.rule, stored.rule)
+            chain[stored.version] = structs.replace(base, rule=rule, revision=stored.revision)
+    chains = {
+        rule_id: tuple(chain[number] for number in sorted(chain))
+        for rule_id, chain in versions.items()
+    }
+    told = {key: stored for key, (stored, _) in firsts.items()}
+    return RuleChains(chains, told, tuple(unread))
+
+
+def _version(stored: StoredRule, arrived_ms: int) -> RuleVersion:
+    return RuleVersion(
+        rule=stored.rule,
+        version=stored.version,
+        effective_from=effective_from(arrived_ms),
+        retired=stored.retired,
+    )
+
+
+def _revises(stored: StoredRule, base: RuleVersion) -> bool:
+    return not base.retired and meaning(stored.rule) == meaning(base.rule)
+
+
+def _stored(told: object) -> StoredRule:
+    """Raises BadRule and ValidationError."""
+    shape = msgspec.convert(told, _StoredShape)
+    rule = rule_of(shape.rule)
+    if rule.rule_id != shape.rule_id:
+        raise BadRule([f"rule_id: {shape.rule_id} is not that of the rule, {rule.rule_id}"])
+    return StoredRule(
+        rule=rule, version=shape.version, revision=shape.revision, retired=shape.retired
+    )

@@ -1,0 +1,96 @@
+"""Alerts over HTTP, over what was told in memory."""
+
+from typing import Any
+
+import pytest
+
+from serving.alerts import inquiry
+from serving.api import alert_routes
+from serving.api.app import create_app
+from tally.settings import Settings
+from tests.support.alert_memory import MemoryFeed
+from tests.support.alert_suite import DAY, STORY, AlertSuite, numbers
+from tests.support.alerts import told
+from tests.support.api_suite import Ask, asking
+from tests.support.serving_world import MemoryViews
+
+
+@pytest.fixture
+def views(views: MemoryViews) -> MemoryViews:
+    views.alerts.told += STORY
+    return views
+
+
+class TestInMemory(AlertSuite):
+    """The suite over messages in memory."""
+
+
+def test_days_without_alerts_are_passed_a_bounded_number_at_a_time(
+    ask: Ask, views: MemoryViews, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Three stores: two days of them a page.
+    monkeypatch.setattr(inquiry, "MOST_PARTITIONS", 6)
+    page = ask("/v1/alerts", **{**DAY, "from": "2026-11-15", "to": "2026-12-01"}).json()
+    found, pages = numbers(page), 1
+    while page["next"]:
+        page = ask(page["next"]).json()
+        found, pages = found + numbers(page), pages + 1
+
+    assert (sorted(found), pages) == ([1, 2, 2, 3, 4, 5, 6, 6], 8)
+
+
+def test_an_alert_that_is_raised_between_two_pages_moves_none_of_them(
+    ask: Ask, views: MemoryViews
+) -> None:
+    whole = ask("/v1/alerts", **DAY).json()["alerts"]
+    first = ask("/v1/alerts", **DAY, limit="3").json()
+    views.alerts.told.append(told(9))
+
+    second = ask(first["next"]).json()
+
+    assert first["alerts"] + second["alerts"] == whole[:6]
+
+
+def test_without_tables_there_is_no_answer(ask: Ask, views: MemoryViews) -> None:
+    views.is_down = True
+
+    asked = [ask("/v1/alerts", **DAY), ask(f"/v1/alerts/{STORY[0].alert_id}")]
+
+    assert [one.status_code for one in asked] == [503, 503]
+
+
+@pytest.mark.parametrize(
+    ("asked", "named", "status"),
+    [
+        ({}, "no id", 422),
+        ({"store": "nobody"}, "", 404),
+        ({"store": ""}, "", 422),
+        ({"colour": "red"}, "", 422),
+    ],
+)
+def test_a_stream_that_cannot_be_is_refused(
+    ask: Ask, asked: dict[str, Any], named: str, status: int
+) -> None:
+    answer = ask("/v1/alerts/stream", headers={"Last-Event-ID": named} if named else {}, **asked)
+
+    assert (answer.status_code, answer.json()["status"]) == (status, status)
+
+
+def test_streams_are_bounded(views: MemoryViews, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alert_routes, "MOST_STREAMS", 0)
+    with asking(create_app(Settings(), views, MemoryFeed())) as ask:
+        answer = ask("/v1/alerts/stream")
+
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+
+
+def test_a_stream_begins_where_the_topic_ends(views: MemoryViews) -> None:
+    feed = MemoryFeed()
+    feed.tell(0, STORY[0])
+    feed.end()
+    with asking(create_app(Settings(), views, feed)) as ask:
+        answer = ask("/v1/alerts/stream")
+
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    lines = answer.text.split("\n\n")
+    assert (lines[0], lines[1].startswith("id: "), lines[2:]) == ("retry: 3000", True, [""])

@@ -1,0 +1,15 @@
+"""Wrong on purpose: an event's id that is its own offset alone.
+
+Who resumes by it knows where one partition goes on, and takes the others as they are now.
+"""
+
+from serving.alerts.stream.place import StreamPlace, place_at
+
+
+def resumed_by_own_offset(before: StreamPlace, last: StreamPlace, here: StreamPlace) -> StreamPlace:
+    """Where the client goes on after a connection that broke.
+
+    `before` and `last` are the places ahead of and behind the last event that it has.
+    """
+    moved = zip(before.offsets, last.offsets, here.offsets, strict=True)
+    return place_at(here.topic_id, [at if at != was else now for was, at, now in moved])

@@ -1,0 +1,1 @@
+"""Rules of alerts in the real topic."""

@@ -1,0 +1,37 @@
+"""`python -m tests.integration.serving.alert_server TOPIC`: the product's server, with a topic of a
+test's own and less patience; it prints its address."""
+
+import sys
+from typing import Any
+
+from runtime.protocol import ConnectionLimits
+from runtime.web import Place, serve
+from serving.alerts.stream.feed import TopicFeed
+from serving.api import alert_routes
+from serving.api.app import create_app
+from serving.merge.cassandra_views import CassandraViews
+from tally.settings import Settings
+from tests.integration.serving.test_process import free_port
+
+PLACE_SECONDS = 1.0
+# So long a client may take nothing.
+REQUEST_SECONDS = 4.0
+
+
+def main(topic: str) -> int:
+    """Exit code 0 once it was told to stop."""
+    routes: Any = alert_routes
+    routes.PLACE_SECONDS = PLACE_SECONDS
+    settings = Settings.load()
+    views, feed = CassandraViews(settings), TopicFeed(settings, topic)
+    app = create_app(settings, views, feed)
+    address = f"127.0.0.1:{free_port()}"
+    print(address, flush=True)
+    serve(app, Place(address, limits=ConnectionLimits(request_seconds=REQUEST_SECONDS)))
+    feed.close()
+    views.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

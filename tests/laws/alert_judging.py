@@ -1,0 +1,178 @@
+"""An evaluator's judgement of a partition, on the shipped functions: verdicts of windows, the fold
+of the days that are named, and what is to be told of them."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import partial
+
+from tally.alerts.days import DayLine, FoldedDays, refold
+from tally.alerts.fold import FoldState, Judgement
+from tally.alerts.ids import Chain
+from tally.alerts.judge import Basis, Transition, transitions
+from tally.alerts.rule import Rule, Threshold
+from tally.alerts.told import ToldAlert
+from tally.alerts.verdict import WindowFacts, verdict
+from tally.windows import WINDOW_MILLIS
+from tests.laws.alert_shop import DAY, DAYS, WINDOWS, Published, Shop
+
+# 2026-03-29T00:00:00Z, in milliseconds since 1970.
+FIRST_WINDOW = 1_774_742_400_000
+# Raised at once, also by a sum that may fall again: harder than what rules are allowed.
+BUSY = Rule(
+    rule_id="busy",
+    metric="amount",
+    condition=Threshold(">=", Decimal(2)),
+    clear=Threshold("<=", Decimal(0)),
+    evaluate="eager",
+)
+SILENT = Rule(rule_id="silent", kind="silence", family="receipts", on_silence="raise")
+RULES = (BUSY, SILENT)
+LATE_AFTER_SECONDS = 900
+Judgements = Callable[[int], Sequence[Judgement]]
+
+
+@dataclass
+class Memory:
+    """What a process knows of a partition, and keeps in the state topic.
+
+    `closed`: windows before it are; `judged`: by day the token of the generation that was read;
+    `days`: how many had begun at the last judgement.
+    """
+
+    told: dict[str, ToldAlert] = field(default_factory=dict)
+    states: dict[tuple[Chain, int], FoldState] = field(default_factory=dict)
+    closed: int = 0
+    days: int = 0
+    edit: int | None = None
+    judged: dict[int, int] = field(default_factory=dict)
+    position: int = 0
+
+    def copy(self) -> "Memory":
+        return replace(
+            self, told=dict(self.told), states=dict(self.states), judged=dict(self.judged)
+        )
+
+
+def instant(window: int) -> int:
+    """Start of a window by its number."""
+    return FIRST_WINDOW + window * WINDOW_MILLIS
+
+
+def number(start: int) -> int:
+    """The number of a window by its start."""
+    return (start - FIRST_WINDOW) // WINDOW_MILLIS
+
+
+def chain_of(rule: Rule, store: int) -> Chain:
+    """The rule at a store."""
+    return Chain(rule.rule_id, str(store), "none")
+
+
+def version(rule_id: str, edit: int | None, window: int) -> int:
+    """The version in force in a window: of the one rule that is edited the second from there on.
+
+    Version n wants n windows in a row.
+    """
+    return 2 if rule_id == BUSY.rule_id and edit is not None and window >= edit else 1
+
+
+class Judging(Shop):
+    """The stores, and how a partition of them is judged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fired: Counter[str] = Counter()
+
+    def judge(
+        self,
+        store: int,
+        memory: Memory,
+        pointers: Mapping[int, Published],
+        named: Collection[int],
+    ) -> list[Transition]:
+        """What is to be told of the days that are named; `memory` remembers it."""
+        found: list[Transition] = []
+        last = min(memory.closed, WINDOWS - 1)
+        begun = [instant(day * DAY) for day in DAYS if day * DAY <= last]
+        for rule in RULES:
+            chain = chain_of(rule, store)
+            states = {start: state for (of, start), state in memory.states.items() if of == chain}
+            line = DayLine(
+                [*begun, instant(last + 1)],
+                states,
+                [instant(day * DAY) for day in named],
+                instant(memory.days * DAY),
+            )
+            judgements_of = partial(self.judgements, rule, store, memory, pointers)
+            found += self.judge_chain(chain, line, memory, judgements_of)
+        memory.days = len(begun)
+        return found
+
+    def judge_chain(
+        self, chain: Chain, line: DayLine, memory: Memory, judgements_of: Judgements
+    ) -> list[Transition]:
+        """The same of one rule."""
+        own = {key: one for key, one in memory.told.items() if one.chain == chain}
+        refolding = refold(line, own.values(), judgements_of)
+        found: list[Transition] = []
+        for days in refolding.stretches:
+            told_now = self.tell(chain, days, [*own.values()], instant(memory.closed))
+            own |= {one.alert.alert_id: one.alert for one in told_now}
+            found += told_now
+        memory.told |= own
+        memory.states |= {(chain, start): state for start, state in refolding.states.items()}
+        folded = sum(days.until - days.start for days in refolding.stretches)
+        self.fired["days left alone"] += folded < line.borders[-1] - line.borders[0]
+        return found
+
+    def tell(
+        self, chain: Chain, days: FoldedDays, told: Sequence[ToldAlert], at: int
+    ) -> list[Transition]:
+        """What is to be told of days that were folded."""
+        return transitions(chain, days, told, Basis(at=at, late_after=LATE_AFTER_SECONDS))
+
+    def judgements(
+        self,
+        rule: Rule,
+        store: int,
+        memory: Memory,
+        pointers: Mapping[int, Published],
+        start: int,
+    ) -> Sequence[Judgement]:
+        """The verdicts on a day's windows that have begun, by the day's start."""
+        first = number(start)
+        last = min(first + DAY - 1, memory.closed, WINDOWS - 1)
+        return [
+            self.judgement(rule, store, window, memory, pointers)
+            for window in range(first, last + 1)
+        ]
+
+    def judgement(
+        self,
+        rule: Rule,
+        store: int,
+        window: int,
+        memory: Memory,
+        pointers: Mapping[int, Published],
+    ) -> Judgement:
+        """The verdict on one window."""
+        served = self.served(store, window, pointers)
+        is_complete = served is not None and served.is_complete
+        is_closed = memory.closed > window
+        row = served.row if served is not None and served.row.events else None
+        value = None if row is None else row.events if rule is SILENT else row.amount
+        facts = WindowFacts(
+            phase="covered" if is_complete else "closed" if is_closed else "open",
+            value=value,
+            is_known=is_complete or not self.is_old_epoch(window, pointers),
+        )
+        number_of = version(rule.rule_id, memory.edit, window)
+        return Judgement(
+            window=instant(window),
+            verdict=verdict(rule, facts),
+            version=number_of,
+            for_=number_of,
+            is_complete=is_complete,
+        )

@@ -1,0 +1,1 @@
+"""What alerts are made of, function by function."""

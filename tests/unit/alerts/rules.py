@@ -1,0 +1,53 @@
+"""Rules for tests: a good one of each kind, and the catalogue that they are of."""
+
+from typing import Any
+
+from tally.alerts.rule import Rule
+from tally.alerts.rule_checks import MetricFacts, RuleCatalogue
+from tally.alerts.rule_file import checked_rule
+
+COUNTERS = ("traffic",)
+CATALOGUE = RuleCatalogue(
+    {
+        "visitors": MetricFacts("additive", COUNTERS, only_rises=True),
+        "revenue": MetricFacts("additive", ("sales",)),
+        "conversion": MetricFacts("ratio", ("sales", "traffic"), denominator="visitors"),
+        "longest_wait": MetricFacts("maximum", ("queues",), ("device",), only_rises=True),
+        "shortest_wait": MetricFacts("minimum", ("queues",), only_falls=True),
+        "inside": MetricFacts("level", COUNTERS),
+    },
+    {"sales": ("currency",), "traffic": (), "queues": ("device",)},
+)
+GOOD: dict[str, dict[str, Any]] = {
+    "threshold": {
+        "rule_id": "many-visitors",
+        "metric": "visitors",
+        "condition": {"op": ">=", "value": "40"},
+        "clear": {"op": "<=", "value": "30"},
+    },
+    "baseline": {
+        "rule_id": "unlike-last-month",
+        "kind": "baseline",
+        "metric": "revenue",
+        "condition": {"baseline": "same_weekday_4w", "change": "<= -30 %"},
+    },
+    "silence": {"rule_id": "door-silent", "kind": "silence", "family": "traffic"},
+    "stock": {
+        "rule_id": "sold-out",
+        "kind": "stock",
+        "metric": "inside",
+        "condition": {"op": "<=", "value": "0"},
+        "clear": {"op": ">=", "value": "5"},
+    },
+}
+
+
+def rule(kind: str = "threshold", /, **changed: Any) -> Rule:
+    """A good rule of the kind, changed; `for_` is the field `for`."""
+    return checked_rule(told(kind, **changed), CATALOGUE)
+
+
+def told(kind: str = "threshold", /, **changed: Any) -> dict[str, Any]:
+    """The same as the plain values of its file; a field that gets None is left out."""
+    named = {name.removesuffix("_"): value for name, value in changed.items()}
+    return {name: one for name, one in {**GOOD[kind], **named}.items() if one is not None}

@@ -1,0 +1,161 @@
+"""What the evaluator remembers, as the brokers keep it, and which days it has to judge anew."""
+
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+import msgspec
+import pytest
+from jsonschema import Draft202012Validator
+
+from runtime.processor.record import Input
+from runtime.sources import SALES
+from schemas.loader import record_schema
+from serving.alerts.evaluator.calendar import (
+    millis_of,
+)
+from serving.alerts.evaluator.memory import JudgedDay, PartitionMemory, recalled
+from serving.alerts.evaluator.pointers import moved
+from tally.alerts.fold import AT_REST, Episode, FoldState
+from tally.alerts.ids import Chain, alert_id
+from tally.alerts.tick import SpeedEpoch, Tick
+from tally.alerts.told import ToldAlert
+from tally.errors import Refused
+from tests.support.serving_world import at, flip
+
+CHAIN = Chain("busy", "367", "none")
+HOUR = 3_600_000
+START = millis_of(at("2026-03-29T00:00"))
+DAY_MILLIS = 24 * HOUR
+
+
+def alert(window: int = START) -> ToldAlert:
+    return ToldAlert(
+        alert_id=alert_id(CHAIN, 1, window),
+        chain=CHAIN,
+        version=1,
+        edge="raise",
+        window=window,
+        state="provisional",
+        raised_at=window + HOUR,
+        start=window,
+    )
+
+
+def filled() -> PartitionMemory:
+    memory = PartitionMemory(2)
+    memory.tell(alert())
+    memory.begin_day(CHAIN, START, FoldState(open=Episode(START - HOUR, START - HOUR, 1)))
+    memory.begin_day(CHAIN, START + HOUR, FoldState(run=1, since=START))
+    memory.mark_judged(("sales", date(2026, 3, 29)), JudgedDay(7, 2, SpeedEpoch(2, 5)))
+    memory.begin_store(("sales", "367"), START)
+    memory.learn(Tick(n=3, at=START + HOUR, through={"sales": START}))
+    memory.close()
+    return memory
+
+
+def stored(memory: PartitionMemory) -> list[Input]:
+    return [Input(one.topic, 2, 0, 0, one.key, one.value) for one in memory.drained()]
+
+
+def seen(memory: PartitionMemory) -> object:
+    told, states = memory.told(CHAIN), memory.states(CHAIN)
+    return dict(told), dict(states), memory.judged, memory.silent_from, memory.last
+
+
+def test_memory_comes_back_as_it_was_stored_and_is_given_out_once() -> None:
+    memory = filled()
+    state = stored(memory)
+
+    assert seen(recalled(state)[2]) == seen(memory)
+    assert (stored(memory), memory.has_news) == ([], False)
+
+
+def test_of_a_key_the_last_record_counts_and_one_without_value_deletes_it() -> None:
+    memory = filled()
+    state = stored(memory)
+    memory.begin_day(CHAIN, START, AT_REST)
+    memory.tell(alert(START + HOUR))
+    memory.forget_before(START + HOUR)
+
+    later = recalled([*state, *stored(memory)])[2]
+
+    assert seen(later) == seen(memory)
+    assert [*later.told(CHAIN)] == [alert_id(CHAIN, 1, START + HOUR)]
+    assert [*later.states(CHAIN)] == [START + HOUR]
+    assert later.judged == {}
+
+
+def test_state_is_as_its_schema_says() -> None:
+    memory = filled()
+    memory.begin_day(CHAIN, START, AT_REST)
+    schema = Draft202012Validator(record_schema("alert-episodes"))
+
+    for one in memory.drained():
+        value = None if one.value is None else msgspec.json.decode(one.value)
+        record: dict[str, Any] = {"key": (one.key or b"").decode(), "value": value, "headers": {}}
+        assert [error.message for error in schema.iter_errors(record)] == []
+        assert not schema.is_valid({**record, "value": {"more": 1}})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"e|1", b"{}"),
+        (b"d|busy|367|none|soon", b"{}"),
+        (b"g|sales|2026-02-30", b"{}"),
+        (b"x", b"1"),
+        (b"\xff", b"1"),
+        (None, b""),
+        (b"c", b"no tick"),
+    ],
+)
+def test_state_that_cannot_be_read_is_refused(key: bytes | None, value: bytes) -> None:
+    with pytest.raises(Refused, match="offset 9"):
+        recalled([Input("alert-episodes", 2, 9, 0, key, value)])
+
+
+def test_tick_that_is_not_judged_to_its_end_is_kept_with_the_flips_of_before() -> None:
+    memory = filled()
+    memory.learn(Tick(flips={"sales": 4, "traffic": 4}, epoch={"sales": SpeedEpoch(2)}))
+
+    memory.close(unfinished=["sales"])
+
+    assert (memory.last.flips, memory.last.epoch) == ({"traffic": 4}, {})
+    assert memory.has_news
+    assert recalled(stored(memory))[2].last == memory.last
+
+
+def test_day_has_moved_when_another_generation_serves_with_the_cause_of_a_higher_epoch() -> None:
+    memory = filled()
+    days = [date(2026, 3, number) for number in (27, 28, 29)]
+    for day in days[1:]:
+        memory.mark_judged(("sales", day), JudgedDay(7, SALES.epoch))
+    raised = replace(flip("2026-03-28", 8, "2026-03-29T01:00", 0), epoch=SALES.epoch + 1)
+    first, same = (
+        replace(flip(f"2026-03-{day}", number, "2026-03-29T01:00", 0), epoch=SALES.epoch)
+        for day, number in ((27, 5), (29, 7))
+    )
+
+    found = moved(memory, "sales", days, {days[0]: first, days[1]: raised, days[2]: same})
+
+    assert found.days == (days[1], days[0])
+    assert found.judged[days[1]] == JudgedDay(8, SALES.epoch + 1)
+    assert found.causes == {days[1]: "erasure"}
+    assert found.newest(1).days == (days[1],)
+
+
+def test_days_left_to_the_speed_layer_have_moved_when_its_epoch_rises() -> None:
+    memory = filled()
+    day = date(2026, 3, 29)
+    memory.mark_judged(("sales", day), JudgedDay(7, 1, SpeedEpoch(1)))
+    half = flip("2026-03-29", 7, "2026-03-29T01:00", 0, covered_until="2026-03-29T12:00")
+    before = moved(memory, "sales", [day], {day: half})
+
+    memory.learn(Tick(epoch={"sales": SpeedEpoch(1)}))
+    same = moved(memory, "sales", [day], {day: half})
+    memory.learn(Tick(epoch={"sales": SpeedEpoch(2)}))
+    risen = moved(memory, "sales", [day], {day: half})
+
+    assert [one.days for one in (before, same, risen)] == [(day,), (), (day,)]
+    assert risen.judged == {day: JudgedDay(7, 1, SpeedEpoch(2))}
