@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ops.cli.tables import print_table
 from runtime.output import note, print_json
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def list_rules(json: JsonAsked = False) -> None:
         of = rule.metric or rule.family or NOTHING
         version = _number(one), _from(one)
         rows.append((rule.rule_id, *version, kind, of, rule.title))
-    _print_table(names, rows)
+    print_table(names, rows)
 
 
 _WORDS = {
@@ -250,19 +251,7 @@ def _print_plan(plan: "Sequence[PlannedRule]") -> None:
             rows.append((*head, field.field, *values))
         if not fields:
             rows.append((*head, NOTHING, NOTHING, NOTHING))
-    _print_table(("rule", "change", "field", "before", "after"), rows)
-
-
-def _print_table(names: Iterable[str], rows: Iterable[tuple[str, ...]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(*names)
-    for row in rows:
-        # Text, not markup: somebody has typed the titles.
-        table.add_row(*map(Text, row))
-    Console().print(table)
+    print_table(("rule", "change", "field", "before", "after"), rows)
 
 
 def _text(value: Any) -> str:

@@ -1,13 +1,14 @@
 """`tally stores`: the registry of stores, shown, and replaced by a file as a whole."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ops.cli.tables import print_table
 from runtime.output import note, print_json
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def show(
     if json:
         print_json({"registry": registry, "on": day, "stores": told})
     else:
-        _print_table(
+        print_table(
             ("store", "field", "value"),
             (
                 (one, field, _text(value))
@@ -169,19 +170,7 @@ def _print_change(change: "RegistryChange", stores: int) -> None:
     for one in change.changed:
         values = (_text(one.before), _text(one.after))
         rows.append((one.store, one.field, one.from_day or NOTHING, *values))
-    _print_table(("store", "field", "from", "before", "after"), rows)
-
-
-def _print_table(names: Iterable[str], rows: Iterable[tuple[str, ...]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(*names)
-    for row in rows:
-        # Text, not markup: somebody has typed the names.
-        table.add_row(*map(Text, row))
-    Console().print(table)
+    print_table(("store", "field", "from", "before", "after"), rows)
 
 
 def _text(value: Any) -> str:
