@@ -5,6 +5,7 @@ import sys
 from runtime.job import run_job
 from runtime.protocol import ConnectionLimits
 from runtime.web import Place, serve
+from serving.alerts.simulation.desk import SimulationDesk
 from serving.alerts.stream.feed import TopicFeed
 from serving.api.app import create_app
 from serving.dashboard import page
@@ -29,9 +30,11 @@ def run() -> None:
     catalogue.entries()
     views, feed = CassandraViews(settings), TopicFeed(settings)
     try:
-        app = create_app(settings, views, feed)
+        # One for both: what it has read of the topics is kept once.
+        desk = SimulationDesk.of(settings, views)
+        app = create_app(settings, views, feed, desk)
         # After the routes of the API: the page takes every path that is left.
-        page.mount(app, settings, views, feed)
+        page.mount(app, settings, views, feed, desk)
         serve(
             app,
             Place(

@@ -156,6 +156,10 @@ class KeysUnreachable(TallyError):
     """Raised when there is no key to hash a device's address with; nothing of it may go on."""
 
 
+class AddressRefused(TallyError):
+    """Raised when an address is none that a webhook may be called at."""
+
+
 class Busy(TallyError):
     """Raised when too much is under way; nothing of the request was stored."""
 

@@ -159,6 +159,11 @@ class Settings(StoreSettings):
         ge=0,
         description="which of several evaluators this is; a second one of a slot ends the first",
     )
+    dispatcher_slot: int = Field(
+        0,
+        ge=0,
+        description="which of several dispatchers this is; a second one of a slot ends the first",
+    )
     alignment_seconds: int = Field(
         600,
         ge=0,
@@ -166,6 +171,21 @@ class Settings(StoreSettings):
     )
     transaction_records: int = Field(
         2000, ge=1, description="most input records in one normaliser transaction"
+    )
+
+    webhook_networks: str = Field(
+        "",
+        description=(
+            "networks that webhooks may be called in beside the public internet, e.g. 10.20.0.0/16;"
+            " comma between; plain http with 127.0.0.0/8 alone"
+        ),
+    )
+    webhook_secrets: Path | None = Field(
+        None,
+        description=(
+            "JSON file of the secrets that sign webhooks, by name, readable for its owner alone;"
+            " default TALLY_HOME/webhook-secrets.json"
+        ),
     )
 
     # By family, each from a variable of its own; what none names is the source's own default.

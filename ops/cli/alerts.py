@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ops.cli.alert_handling import ack, decisions, snooze
+from ops.cli.alert_simulation import simulate
 from ops.cli.api import api_client, get, refused
 from ops.cli.event_source import EventSource, StreamEvent
 from runtime.output import note, print_json
@@ -27,10 +29,17 @@ _COLUMNS = ("raised_at", "store_id", "rule_id", "edge", "state", "value")
 
 def register(app: typer.Typer) -> None:
     """Add the verb group to the command line."""
-    group = typer.Typer(help="Alerts: list, show, follow.", no_args_is_help=True)
+    group = typer.Typer(
+        help="Alerts: list, show, follow, put off, take on, simulate; what channels were told.",
+        no_args_is_help=True,
+    )
     group.command("list")(list_alerts)
     group.command("show")(show)
     group.command("tail")(tail)
+    group.command("simulate")(simulate)
+    group.command("decisions")(decisions)
+    group.command("snooze")(snooze)
+    group.command("ack")(ack)
     app.add_typer(group, name="alerts")
 
 

@@ -32,6 +32,16 @@ def get(verb: str, client: "httpx.Client", address: Any) -> "httpx.Response":
         raise unanswered(verb, client, error) from error
 
 
+def post(verb: str, client: "httpx.Client", address: Any, body: Any) -> "httpx.Response":
+    """As get(), for what is asked with a JSON body. Raises TallyError."""
+    import httpx
+
+    try:
+        return client.post(address, json=body)
+    except httpx.TransportError as error:
+        raise unanswered(verb, client, error) from error
+
+
 def refused(verb: str, answer: "httpx.Response") -> TallyError:
     """The API's own words of why it does not answer; the body is read."""
     problem = answer.json() if "json" in answer.headers.get("content-type", "") else {}

@@ -24,6 +24,7 @@ VERBS = (
     "gaps",
     "stores",
     "rules",
+    "channels",
     "demo",
 )
 

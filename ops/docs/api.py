@@ -65,11 +65,14 @@ def _parameter(parameter: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 
 def _body(content: Mapping[str, Any]) -> str:
-    """The media types, and the file of the message's schema."""
+    """The media types, and the file of the message's schema, or the shape."""
     titles = {loader.message_schema(name)["title"]: name for name in loader.own_sources()}
     if "application/json" not in content:
         return "what the vendor sends, as it is"
-    title = content["application/json"]["schema"]["title"]
+    schema = content["application/json"]["schema"]
+    if schema.get("title") not in titles:
+        return f"one {type_of(schema)} as `application/json`"
+    title = schema["title"]
     file = f"ingest/sources/{titles[title]}/message.schema.json"
     one = f"one [{title}](../../{file}) as `application/json`"
     return f"{one}, or one a line as `application/x-ndjson`"

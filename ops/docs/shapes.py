@@ -47,7 +47,9 @@ def _plain_type(schema: Schema) -> str:
     if kind == "array":
         return f"list of {_grouped(type_of(schema['items']))}"
     if kind == "object":
-        return f"map to {_grouped(type_of(schema['additionalProperties']))}"
+        content = schema.get("additionalProperties")
+        # Of an object whose fields another file describes nothing is said here.
+        return f"map to {_grouped(type_of(content))}" if isinstance(content, Mapping) else kind
     return _FORMATS.get(schema.get("format", ""), kind)
 
 

@@ -45,23 +45,29 @@ class KafkaBookmarks:
     """The bookmarks of a consumer's group.
 
     `anchor` is a topic beside whose position the ids of those that it reads are kept; `hints`:
-    topics of which nothing is lost with a record that was not read.
+    topics of which nothing is lost with a record that was not read; `again`: topics that are read
+    from their beginning where something is gone.
     """
 
     def __init__(
-        self, settings: Settings, consumer: Any, anchor: str = "", hints: Collection[str] = ()
+        self,
+        settings: Settings,
+        consumer: Any,
+        anchor: str = "",
+        hints: Collection[str] = (),
+        again: Collection[str] = (),
     ) -> None:
         self._settings = settings
         self._consumer = consumer
         self._anchor = anchor
-        self._hints = hints
+        self._hints, self._again = hints, again
         self._topic_ids: dict[str, str] = {}
 
     def starts(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Where to read on: the committed position, 0 without one.
 
-        Never where Kafka happens to begin, but for hints. Raises DataLoss when other records that
-        were not read are gone.
+        Never where Kafka happens to begin, but for hints and what may come again. Raises DataLoss
+        when other records that were not read are gone.
         """
         committed = self._committed(partitions)
         self._topic_ids = (
@@ -105,6 +111,10 @@ class KafkaBookmarks:
         kept: Log,
     ) -> int:
         """Where to read on without what is gone. Raises DataLoss where something is lost by it."""
+        if at.topic in self._again:
+            # Of a log that was cut nobody knows which of its records are others now.
+            log.warning("read again", topic=at.topic, partition=at.partition, reason=loss)
+            return kept.earliest
         if at.topic not in self._hints:
             place = f"topic {at.topic} partition {at.partition}"
             raise DataLoss(f"{place}: {loss}; {way_out(at.topic, at.partition)}")

@@ -31,7 +31,8 @@ class ProcessorJob:
 
     A slot is one process of it, with a stable identity for the brokers. `anchor` names a durable
     topic beside whose position the ids of the topics are kept; `hints` are those of the topics of
-    which nothing is lost with a record that was deleted before it was read.
+    which nothing is lost with a record that was deleted before it was read; `again`: those whose
+    records change nothing when they come again, so that all that are left are read anew.
     """
 
     group: str
@@ -40,6 +41,7 @@ class ProcessorJob:
     slot: int = 0
     anchor: str = ""
     hints: tuple[str, ...] = ()
+    again: tuple[str, ...] = ()
 
     @property
     def identity(self) -> str:
@@ -54,7 +56,7 @@ def build_processor(settings: Settings, job: ProcessorJob, moments: Moments) -> 
     consumer = job_consumer(settings, job)
     reading = Reading(job.topics, job.step.event_time, AlignmentLimits(settings.alignment_seconds))
     limits = BatchLimits(settings.transaction_records)
-    bookmarks = KafkaBookmarks(settings, consumer, job.anchor, job.hints)
+    bookmarks = KafkaBookmarks(settings, consumer, job.anchor, job.hints, job.again)
     intake = Intake(consumer, reading, bookmarks)
     delivery = _delivery(settings, job, consumer, moments)
     return Processor(intake, job.step, delivery, limits, job_state(settings, job))

@@ -135,6 +135,7 @@ class Processor:
             batch.outputs, self._intake.bookmarks.after(batch.last), self._intake.metadata_now
         )
         self._counts.add(batch, time.monotonic() - begun)
+        self._step.stored()
 
     def _forget(self) -> None:
         self._batch = Batch()

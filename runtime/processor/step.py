@@ -14,7 +14,8 @@ class Step(ABC):
     - `restore` before the first record, and again before the next one whenever what was taken may
       not count: partitions were given or lost, a transaction was aborted or its outcome is unknown;
     - `process` for each record, of one partition in the order of its offsets;
-    - `tick` once a transaction, just before it begins, and never without a record since the last.
+    - `tick` once a transaction, just before it begins, and never without a record since the last;
+    - `stored` once it is known to be stored, before anything else: not called, nothing is.
 
     A step that counts by key, and keeps its counts in the topic `counts`. A predecessor has counted
     `a` and `b` of partition 0, at offsets 0 and 1:
@@ -64,6 +65,14 @@ class Step(ABC):
         Raises Aborted when it cannot find out: nothing is stored, and all comes again.
         """
         return ()
+
+    def stored(self) -> None:  # noqa: B027
+        """All that was given since the last transaction is stored, and the positions with it.
+
+        Here begins what must not be done before, such as a call that another process would have to
+        know of. It must not take long, for nothing is read meanwhile, and has to expect that the
+        process dies just before: then whoever restores the state finds what was to be done.
+        """
 
     def event_time(self, record: Input) -> float | None:
         """Seconds since 1970 (UTC), by which partitions are read in order.

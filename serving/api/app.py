@@ -16,6 +16,7 @@ from fastapi.responses import PlainTextResponse
 from runtime.openapi import DescribedApp
 from runtime.sources import FAMILIES
 from serving.alerts.inquiry import AlertInquiry
+from serving.alerts.simulation.desk import SimulationDesk
 from serving.alerts.stream.feed import Feed, TopicFeed
 from serving.api import cursor, described, problems
 from serving.api.alert_routes import AlertRoutes, add_alert_routes
@@ -23,6 +24,7 @@ from serving.api.calendar_routes import add_calendar_routes
 from serving.api.pages import Pages
 from serving.api.parameters import ExplainQuery, MetricQuery, PageQuery
 from serving.api.report_routes import add_report_routes
+from serving.api.rule_routes import RuleRoutes, add_rule_routes
 from serving.api.sensor_routes import add_sensor_routes
 from serving.api.telemetry import RequestCounts, Telemetry
 from serving.merge.views import ViewReader
@@ -101,8 +103,16 @@ class Api:
         }
 
 
-def create_app(settings: Settings, views: ViewReader, feed: Feed | None = None) -> FastAPI:
-    """The application over these views, and the feed of the alerts; by default that of Kafka."""
+def create_app(
+    settings: Settings,
+    views: ViewReader,
+    feed: Feed | None = None,
+    desk: SimulationDesk | None = None,
+) -> FastAPI:
+    """The application over these views, the feed of the alerts, and the desk of the rules.
+
+    By default feed and desk are those of Kafka.
+    """
     registry = StoreRegistry.load(settings)
     stores = KnownStores(views, registry)
     api = Api(
@@ -127,6 +137,7 @@ def create_app(settings: Settings, views: ViewReader, feed: Feed | None = None) 
     add_calendar_routes(app, api.pages)
     add_sensor_routes(app, api.pages)
     add_alert_routes(app, AlertRoutes(AlertInquiry(views), stores, feed or TopicFeed(settings)))
+    add_rule_routes(app, RuleRoutes(desk or SimulationDesk.of(settings, views), stores))
     return app
 
 

@@ -12,6 +12,7 @@ from serving.api.answers import (
 from serving.api.calendar_answers import CalendarAnswer
 from serving.api.explanation_answers import Explanation
 from serving.api.report_answers import ReportAnswer, ReportList
+from serving.api.rule_answers import RuleList, RuleVersionsAnswer, SimulationAnswer
 from serving.api.sensor_answers import SensorAnswer
 
 SHAPES: tuple[type[Shape], ...] = (
@@ -27,7 +28,10 @@ SHAPES: tuple[type[Shape], ...] = (
     Readiness,
     ReportAnswer,
     ReportList,
+    RuleList,
+    RuleVersionsAnswer,
     SeriesAnswer,
+    SimulationAnswer,
     OneStoreAnswer,
     StoreList,
 )
@@ -112,4 +116,28 @@ ALERT_STREAM: Responses = {
     **_REFUSED,
     **_FAILED,
     503: problem("the topic cannot be read, or too many streams are open; `Retry-After` says when"),
+}
+# Rules are in Kafka: they can be away while the tables are there.
+_NO_RULES: Responses = {
+    503: problem("the rules or the views cannot be read; `Retry-After` says when to ask")
+}
+RULES: Responses = {
+    200: answer("a page of rules, by id", RuleList),
+    **_REFUSED,
+    **_FAILED,
+    **_NO_RULES,
+}
+RULE_VERSIONS: Responses = {
+    200: answer("its versions, ascending", RuleVersionsAnswer),
+    404: problem("there is no such rule"),
+    **_REFUSED,
+    **_FAILED,
+    **_NO_RULES,
+}
+SIMULATION: Responses = {
+    200: answer("some stores, judged whole", SimulationAnswer),
+    404: problem("there is no such rule or store"),
+    **_REFUSED,
+    **_FAILED,
+    **_NO_RULES,
 }

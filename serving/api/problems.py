@@ -93,8 +93,10 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 
 def _invalid_entry(error: dict[str, Any]) -> dict[str, str]:
-    # The place is (query, name), and of a parameter that is a list (query, name, number).
-    field = str(error["loc"][1])
+    # The place is (query, name), and of a parameter that is a list (query, name, number); of a body
+    # that is not there (body,).
+    place = (*error["loc"], "")
+    field = str(place[1]) if place[1] != "" else str(place[0])
     if error["type"] == "extra_forbidden":
         return {"field": field, "message": f"{field[:64]}: there is no such parameter"}
     return {"field": field, "message": f"{field}: {error['msg']}"}

@@ -35,6 +35,18 @@ def alert_address(alert_id: str) -> str:
     return f"/alerts/{quote(alert_id, safe='')}"
 
 
+def rules_address() -> str:
+    """The page of the rules in force."""
+    return "/rules"
+
+
+def rule_address(rule_id: str, period: Period | None = None, store_id: str = "") -> str:
+    """The page of one rule, of a store and days if they are named."""
+    named = {"store": store_id} if store_id else {}
+    asked = urlencode({**named, **(_asked(period) if period else {})})
+    return f"/rules/{quote(rule_id, safe='')}{'?' if asked else ''}{asked}"
+
+
 def answer_address(report_id: str, store_id: str, period: Period) -> str:
     """The report as the API answers it, of the same days in the store's zone."""
     # A page names its last day, a question the first one after it.

@@ -10,7 +10,12 @@ import structlog
 from nicegui import ui
 
 from serving.dashboard import charts
-from serving.dashboard.addresses import inbox_address, overview_address, store_address
+from serving.dashboard.addresses import (
+    inbox_address,
+    overview_address,
+    rules_address,
+    store_address,
+)
 from serving.dashboard.labels import span_text
 from serving.dashboard.period import LENGTHS, Period, period_of
 from serving.dashboard.source import StoreChoice
@@ -18,7 +23,7 @@ from tally.errors import ViewsUnreachable
 
 log = structlog.get_logger()
 STYLE = (Path(__file__).parent / "style.css").read_text("utf-8")
-PageName = Literal["overview", "store", "report", "alerts"]
+PageName = Literal["overview", "store", "report", "alerts", "rules"]
 _Shown = TypeVar("_Shown")
 
 
@@ -78,6 +83,7 @@ def _navigation(frame: Frame) -> str:
         ("overview", "Overview", overview_address(frame.period)),
         ("store", "Store", store_address(store_id, frame.period)),
         ("alerts", "Alerts", inbox_address(frame.period)),
+        ("rules", "Rules", rules_address()),
     ]
     items = "".join(
         f"<a href='{escape(address)}'{_current(name == frame.page)}>{word}</a>"

@@ -12,6 +12,7 @@ from nicegui import ui
 from starlette.routing import Match
 
 from schemas import loader
+from serving.alerts.simulation.desk import SimulationDesk
 from serving.alerts.stream.feed import Feed
 from serving.dashboard.addresses import store_address
 from serving.dashboard.admission import Admission
@@ -28,6 +29,8 @@ from serving.dashboard.frame import (
 from serving.dashboard.overview_page import show_overview
 from serving.dashboard.period import Period, period_of
 from serving.dashboard.report_page import report_links, show_report
+from serving.dashboard.rule_pages import show_rule, show_rules
+from serving.dashboard.rule_source import RuleFigureSource
 from serving.dashboard.source import FigureSource, StoreChoice, newest_day
 from serving.dashboard.store_page import show_store
 from serving.merge.views import ViewReader
@@ -61,13 +64,16 @@ def mount(
     settings: Settings,
     views: ViewReader,
     feed: Feed | None = None,
+    desk: SimulationDesk | None = None,
 ) -> None:
     """Adds the pages, and below them the files they load; `feed` brings alerts as they are told.
 
-    They are at `/`, `/stores`, `/report/{id}`, `/alerts` and `/alerts/{id}`.
+    They are at `/`, `/stores`, `/report/{id}`, `/alerts`, `/alerts/{id}`, `/rules` and
+    `/rules/{id}`, of which the last two ask the desk; by default that of Kafka.
     """
     source = FigureSource(settings, views)
     _add_alert_pages(source, feed)
+    _add_rule_pages(source, RuleFigureSource(desk or SimulationDesk.of(settings, views), views))
 
     @ui.page("/", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
     async def store_page(store: str = "", days: str = "", until: str = "") -> None:
@@ -110,6 +116,31 @@ def _add_alert_pages(source: FigureSource, feed: Feed | None) -> None:
             stores = await _stores(source)
             if stores:
                 await show_alert(source, stores, _of_today(PageQuestion("", "", "")), alert_id)
+
+
+def _add_rule_pages(source: FigureSource, rules: RuleFigureSource) -> None:
+    @ui.page("/rules", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
+    async def rules_page() -> None:
+        with ui.element("div").classes("t-page"):
+            stores = await _stores(source)
+            if stores:
+                asked = PageQuestion("", "", "")
+                await show_rules(rules, stores[0], _period(stores[0], asked))
+
+    @ui.page("/rules/{rule_id}", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
+    async def rule_page(
+        rule_id: str,
+        store: str = "",
+        days: str = "",
+        until: str = "",
+    ) -> None:
+        with ui.element("div").classes("t-page"):
+            stores = await _stores(source)
+            # A week: more quarter hours than that run into each other.
+            asked = PageQuestion(store, days or "7", until)
+            chosen = _chosen(stores, asked)
+            if chosen is not None:
+                await show_rule(rules, rule_id, stores, chosen, _period(chosen, asked))
 
 
 def _of_today(asked: PageQuestion) -> Period:

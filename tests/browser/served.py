@@ -16,9 +16,17 @@ from tally.settings import Settings
 from tests.support.alert_memory import MemoryFeed
 from tests.support.alert_suite import STORY
 from tests.support.alerts import told
+from tests.support.evaluating import BUSY, SILENT, ListedRules, in_force
 from tests.support.report_world import report_world
 from tests.support.serving_world import MemoryViews, World
 from tests.support.silent_sensors import STORES, silent_week
+from tests.support.simulating import desk_over
+
+RULES = ListedRules(
+    in_force(BUSY, "2026-11-01T00:00"),
+    in_force(SILENT, "2026-11-01T00:00"),
+    in_force(SILENT, "2026-11-20T00:00", version=2, retired=True),
+)
 
 
 def main() -> int:
@@ -27,13 +35,14 @@ def main() -> int:
         settings, world = _served(Path(folder), sys.argv[1:])
         views, feed = MemoryViews(world), MemoryFeed()
         views.alerts.told += STORY
-        app = create_app(settings, views, feed)
+        desk = desk_over(views, RULES, settings=settings)
+        app = create_app(settings, views, feed, desk)
 
         @app.post("/tell/{number}", include_in_schema=False)
         async def tell(number: int) -> None:
             feed.tell(0, told(number, value=1_234, severity="critical"))
 
-        page.mount(app, settings, views, feed)
+        page.mount(app, settings, views, feed, desk)
         serve(app, Place(_free_address(), page_policy=page.POLICY))
     return 0
 

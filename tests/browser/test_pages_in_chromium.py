@@ -38,6 +38,9 @@ PAGES = (
     "/alerts?days=7&until=2026-11-23",
     "/alerts?store=406&days=7&until=2026-11-23",
     f"/alerts/{ENDED.alert_id}",
+    "/rules",
+    f"/rules/busy?store=367&{ASKED}",
+    f"/rules/silent?store=367&{ASKED}",
 )
 READY = retry(
     stop=stop_after_delay(60),

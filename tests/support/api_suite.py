@@ -34,9 +34,15 @@ def asking(app: FastAPI) -> Iterator[Ask]:
         )
 
         def ask(
-            path: str, headers: Mapping[str, str] | None = None, **parameters: Any
+            path: str,
+            headers: Mapping[str, str] | None = None,
+            body: Any = None,
+            **parameters: Any,
         ) -> httpx.Response:
-            asked = client.get(path, params=parameters or None, headers=headers)
+            # What has a body is sent; all other addresses are read.
+            method = "GET" if body is None else "POST"
+            named = parameters or None
+            asked = client.request(method, path, params=named, headers=headers, json=body)
             answers.append(runner.run(asked))
             return answers[-1]
 

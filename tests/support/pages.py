@@ -15,6 +15,7 @@ import httpx
 from fastapi import FastAPI
 from nicegui.testing.general import nicegui_reset_globals
 
+from serving.alerts.simulation.desk import SimulationDesk
 from serving.api.app import create_app
 from serving.dashboard import admission, page
 from tally.settings import Settings
@@ -28,13 +29,15 @@ Element = tuple[str, dict[str, str], str]
 
 
 @contextmanager
-def mounted(views: MemoryViews, settings: Settings) -> Iterator[Get]:
+def mounted(
+    views: MemoryViews, settings: Settings, desk: SimulationDesk | None = None
+) -> Iterator[Get]:
     """A function that asks API and pages in this process: get("/", store="367")."""
     # NiceGUI keeps one application for each process: it begins anew. And a test asks for more pages
     # than strangers may.
     with nicegui_reset_globals(), mock.patch.object(admission, "PAGES_A_SECOND", 1e6):
-        app = create_app(settings, views)
-        page.mount(app, settings, views)
+        app = create_app(settings, views, desk=desk)
+        page.mount(app, settings, views, desk=desk)
         with asyncio.Runner() as runner:
             yield from _asking(app, runner)
 

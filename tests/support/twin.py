@@ -14,24 +14,17 @@ from zlib import crc32
 from zoneinfo import ZoneInfo
 
 import yaml
-from confluent_kafka.admin import (
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ConfigSource,
-    ResourceType,
-)
 
 from ingest.twin.people import Person, people_of
 from ingest.twin.plan import Phones, TwinStore
 from ingest.twin.sensors import SensorMessage, messages_of
 from ingest.twin.transport import OnItsWay, Outage, Transport, arrivals, with_clock
-from runtime.connect import kafka_admin
 from schemas import loader
 from tally.settings import Settings
 from tests.support.plain_oracle import Cell, Event, Parts, counted_once, event_of
 from tests.support.plain_visits import PlainCell, PlainSighting, VisitCell, visit_cells
 from tests.support.producers import PlacedMessage, produced
+from tests.support.topic_settings import configure
 
 SEED = 12
 ZONES = ("Europe/Bratislava", "Asia/Kathmandu", "America/New_York", "UTC", "Pacific/Auckland")
@@ -265,19 +258,7 @@ def truths(story: TwinStory, visits: Mapping[VisitCell, PlainCell]) -> list[Trut
 
 def arrive_by_the_sender(settings: Settings, topics: Iterable[str]) -> None:
     """From now on the time of arrival on these topics is what the producer says."""
-    entry = ConfigEntry(
-        "message.timestamp.type",
-        "CreateTime",
-        source=ConfigSource.DYNAMIC_TOPIC_CONFIG,
-        incremental_operation=AlterConfigOpType.SET,
-    )
-    resources = [
-        ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry]) for topic in topics
-    ]
-    # Held: what it has asked for ends with it.
-    admin = kafka_admin(settings)
-    for done in admin.incremental_alter_configs(resources).values():
-        done.result(30)
+    configure(settings, topics, "message.timestamp.type", "CreateTime")
 
 
 def _as_told(message: SensorMessage) -> SensorMessage:

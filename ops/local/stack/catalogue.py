@@ -86,6 +86,7 @@ SERVICES: dict[str, Service] = {
         _job("master", "batch_layer.master.ingest", ("kafka", "cassandra"), spark_driver=True),
         _job("evaluator", "serving.alerts.evaluator", ("kafka", "cassandra")),
         _job("projector", "serving.alerts.projection", ("kafka", "cassandra")),
+        _job("dispatcher", "serving.alerts.dispatch", ("kafka", "cassandra")),
         _web("api", "serving", ("kafka", "cassandra")),
         AIRFLOW,
     )

@@ -8,10 +8,9 @@ from serving.alerts.evaluator.judgements import DayWindow
 from tally.alerts.comparison import ExactValue
 from tally.alerts.ids import window_text
 from tally.alerts.judge import Transition
-from tally.alerts.message import Alert, AlertWindow, EpisodeSpan, Evidence, ReadRows
+from tally.alerts.message import Alert, AlertWindow, Edge, EpisodeSpan, Evidence, ReadRows
 from tally.alerts.rule import Condition, Rule, Threshold
 from tally.alerts.tick import Tick
-from tally.alerts.told import ToldAlert
 from tally.windows import WINDOW_MILLIS
 
 
@@ -33,8 +32,8 @@ def alert_message(
         window=AlertWindow(window_text(one.window), window_text(one.window + WINDOW_MILLIS)),
         state=one.state,
         # What somebody had erased is not told once more by taking it back.
-        value=None if told.reason == "erasure" else _value(rule, window),
-        threshold=_threshold(judging, one),
+        value=None if told.reason == "erasure" else told_value(rule, window),
+        threshold=told_threshold(judging, one.edge),
         baseline=None,
         severity=version.severity,
         raised_at=window_text(one.raised_at),
@@ -62,11 +61,8 @@ def number_of(value: ExactValue) -> int | float:
     return found.numerator if found.denominator == 1 else round(float(found), 6)
 
 
-def _rows_of(window: DayWindow | None, tick: Tick) -> tuple[ReadRows, ...]:
-    return read_rows(window.cells, tick) if window and window.cells else ()
-
-
-def _value(rule: JudgedRule, window: DayWindow | None) -> int | float | None:
+def told_value(rule: JudgedRule, window: DayWindow | None) -> int | float | None:
+    """The window's value in the metric's unit; None of silence, and of what may not be told."""
     if window is None or window.cells is None or window.version is None:
         return None
     metrics = rule.metrics(window.version.version)
@@ -76,8 +72,13 @@ def _value(rule: JudgedRule, window: DayWindow | None) -> int | float | None:
     return None if value is None else number_of(value)
 
 
-def _threshold(rule: Rule, told: ToldAlert) -> float | None:
+def told_threshold(rule: Rule, edge: Edge = "raise") -> float | None:
+    """What the value was compared with, in its unit; None where that is no number."""
     # Without a `clear` of its own the rule ends where its condition does not hold.
-    ends = told.edge == "clear" and rule.clear is not None
+    ends = edge == "clear" and rule.clear is not None
     condition: Condition | None = rule.clear if ends else rule.condition
     return float(condition.value) if isinstance(condition, Threshold) else None
+
+
+def _rows_of(window: DayWindow | None, tick: Tick) -> tuple[ReadRows, ...]:
+    return read_rows(window.cells, tick) if window and window.cells else ()

@@ -15,9 +15,11 @@ from tests.integration.ingest.test_positions import commit, delete_below
 VALUES = [f"v{number:03d}" for number in range(40)]
 
 
-def starts(settings: Settings, consumer: Consumer, topic: str, *hints: str) -> list[int]:
+def starts(
+    settings: Settings, consumer: Consumer, topic: str, *hints: str, again: str = ""
+) -> list[int]:
     """Where a group reads on in the first partition."""
-    bookmarks = KafkaBookmarks(settings, consumer, hints=hints)
+    bookmarks = KafkaBookmarks(settings, consumer, hints=hints, again=[again])
     return [at.offset for at in bookmarks.starts([TopicPartition(topic, 0)])]
 
 
@@ -45,5 +47,23 @@ def test_hint_that_compaction_has_taken_is_no_cut_and_of_a_topic_made_anew_all_a
 
     with kafka_consumer(settings, topic) as consumer:
         assert starts(settings, consumer, topic, topic) == [expected]
+        with pytest.raises(DataLoss):
+            starts(settings, consumer, topic)
+
+
+def test_what_may_come_again_is_read_from_its_beginning_where_something_is_gone(
+    settings: Settings, topic: str
+) -> None:
+    send_values(settings, topic, VALUES)
+    admin = kafka_admin(settings)
+    own = topic_ids(settings, [topic])[topic]
+    # A record that lies within the log, and is not the one that was read: the log was cut.
+    kept = Bookmark(own, Mark(6, 1, "another"))
+    commit(admin, topic, [TopicPartition(topic, 0, 7, metadata=kept.text)])
+
+    with kafka_consumer(settings, topic) as consumer:
+        assert starts(settings, consumer, topic, again=topic) == [0]
+        delete_below(admin, topic, [5])
+        assert starts(settings, consumer, topic, again=topic) == [5]
         with pytest.raises(DataLoss):
             starts(settings, consumer, topic)

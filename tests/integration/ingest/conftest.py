@@ -18,7 +18,6 @@ from runtime.connect import kafka_admin, kafka_consumer
 from runtime.reading import read_to_end
 from runtime.topics import bounds, bounds_of, committed_positions
 from tally.settings import Settings
-from tests.conftest import make_site
 from tests.support.producers import connected_producer
 
 if TYPE_CHECKING:
@@ -47,17 +46,6 @@ def start(settings: Settings) -> Iterator[Start]:
     killed."""
     with starter({"TALLY_KAFKA": settings.kafka}) as begin:
         yield begin
-
-
-@pytest.fixture(scope="module")
-def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Site"]:
-    """A broker of the module's own, for processes that know their topics by fixed names."""
-    from ops.local.stack import catalogue, control
-
-    site = make_site(tmp_path_factory.mktemp("broker"))
-    control.up(site, catalogue.named(["kafka"]), print)
-    yield site
-    control.down(site, catalogue.named(()), print)
 
 
 @contextmanager

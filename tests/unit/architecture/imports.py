@@ -32,6 +32,15 @@ OURS: dict[str, tuple[str, ...]] = {
     # What is asked is asked of serving.query; of the merge they know what they hand it.
     "serving.alerts.ticks": (*BELOW, "serving.merge.connection"),
     "serving.alerts.evaluator": (*BELOW, "serving.alerts.ticks", "serving.merge", "serving.query"),
+    # Which stores there are is read there, where no file says it.
+    "serving.alerts.dispatch": (*BELOW, "serving.merge"),
+    # It judges as the evaluator does, and never speaks to its topics.
+    "serving.alerts.simulation": (
+        *BELOW,
+        "serving.alerts.evaluator",
+        "serving.merge.views",
+        "serving.query",
+    ),
     "serving.reports": (*BELOW, "serving.query", "serving.merge.offload"),
     # What is told of the numbers stands on them, as a question does.
     "serving.alerts": (*BELOW, "serving.query", "serving.merge.views"),
@@ -52,6 +61,7 @@ OURS: dict[str, tuple[str, ...]] = {
     ),
     "dags": (),
     "ops": (),
+    "ops.channels": BELOW,
     "ops.dead_letters": BELOW,
     "ops.gaps": BELOW,
     "ops.lag": BELOW,
@@ -65,6 +75,7 @@ OURS: dict[str, tuple[str, ...]] = {
     "ops.cli": (
         *BELOW,
         "ops.audit",
+        "ops.channels",
         "ops.dead_letters",
         "ops.gaps",
         "ops.local",
@@ -122,7 +133,9 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "serving.alerts": ("msgspec", "structlog"),
     # What the brokers answer to it is an error of theirs.
     "serving.alerts.evaluator": ("confluent_kafka",),
+    "serving.alerts.simulation": ("confluent_kafka", "msgspec"),
     "serving.alerts.ticks": ("confluent_kafka", "structlog"),
+    "serving.alerts.dispatch": ("confluent_kafka", "httpx", "msgspec", "structlog"),
     "serving.api": ("fastapi", "starlette", "pydantic", "msgspec", "structlog"),
     "serving.dashboard": ("nicegui", "fastapi", "starlette", "structlog"),
     "ops.oracle": ("duckdb",),

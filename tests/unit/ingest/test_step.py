@@ -200,3 +200,23 @@ def test_state_of_inputs_that_are_not_divided_alike_is_refused() -> None:
 
     with pytest.raises(TallyError, match=r"in, ticks: .* give them one number of partitions"):
         kept_state(Settings(), STATE, ("in", "ticks"), ours)
+
+
+class Announcing(Noted):
+    """Counts, and notes that it was told of a commit."""
+
+    def stored(self) -> None:
+        self.calls.append("stored()")
+
+
+def test_a_step_hears_of_each_transaction_that_is_stored_at_once_and_of_no_other() -> None:
+    outcomes: list[Outcome] = ["committed", "aborted", "lost", "applied"]
+    brokers = Brokers({0: "ababab"}, [(0,), *[1] * 6], outcomes)
+
+    brokers.run(Announcing(brokers))
+
+    calls = brokers.calls
+    assert [calls[number - 1] for number, one in enumerate(calls) if one == "stored()"] == [
+        "committed"
+    ] * calls.count("committed")
+    assert calls.count("committed") == 3

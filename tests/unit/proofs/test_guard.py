@@ -54,7 +54,7 @@ PURE = {
     "resumed_by_own_offset",
 }
 # Nothing in them has.
-PURE_FILES = ("alerts_evaluator", "tick_walks")
+PURE_FILES = ("alerts_evaluator", "alerts_simulation", "alert_deliveries", "tick_walks")
 CONTROLS = [
     file
     for file in python_files()

@@ -3,8 +3,9 @@
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args
 
+import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
@@ -15,13 +16,24 @@ from runtime.sources import SALES
 from schemas.loader import FOLDER, dead_letter_reasons, record_schema, sources, topics
 from speed_layer.sink import updates
 from speed_layer.sink.updates import ViewUpdates
+from tally.alerts.delivery.controls import (
+    Acknowledgement,
+    AlertControl,
+    Redelivery,
+    Silence,
+    Snooze,
+    parsed_control,
+)
+from tally.alerts.delivery.records import GoneAddress, KeptDelivery, kept_key, kept_value
 from tally.alerts.message import Alert, message_of
+from tally.alerts.rule import ClockHours
 from tally.alerts.tick import NO_TICK, SpeedEpoch, Tick
 from tally.alerts.versions import StoredRule
 from tally.settings import Settings
 from tests.support.alerts import told
 from tests.support.full_producer import FullProducer
 from tests.support.struct_schema import value_schema
+from tests.unit.alerts.deliveries import alert, channel, desk_with
 from tests.unit.alerts.rules import GOOD, rule
 from tests.unit.ingest.messages import ARRIVED, RULES
 from tests.unit.schemas.test_events import fields_of
@@ -32,6 +44,13 @@ DESCRIBED = sorted(
 )
 BY_TOPIC = pytest.mark.parametrize("topic", DESCRIBED)
 START = "2026-03-02T10:00:00.000Z"
+CONTROLS = (
+    channel(quiet=(ClockHours("mon-fri", "22:00", "06:00"),), leaves_out=("confirmed",)),
+    Silence(silence_id="lunch", starts=1, ends=2, rules=("a",), stores=("367",)),
+    Snooze(alert_id="0" * 64, store_id="367", until=1, by="anna"),
+    Acknowledgement(alert_id="0" * 64, store_id="367", at=1, by="anna"),
+    Redelivery(channel_id="floor", message_id="alrt_1_confirmed", asked_at=1),
+)
 UNCOUNTED = {
     "partition": 3,
     "offset": 7,
@@ -176,6 +195,28 @@ def test_alert_is_as_its_schema_says_and_the_schema_as_the_struct() -> None:
         **value_schema(Alert),
         "x-meaning": meaning,
     }
+
+
+@pytest.mark.parametrize("control", CONTROLS, ids=lambda one: type(one).__name__)
+def test_a_control_is_as_its_schema_says(control: AlertControl) -> None:
+    value = msgspec.json.encode(control)
+
+    assert wrong_in("alert-controls", as_record("alert-controls", control.key, value, {})) == []
+    assert parsed_control(value) == control
+    more = json.dumps({**json.loads(value), "more": 1}).encode()
+    assert wrong_in("alert-controls", as_record("alert-controls", control.key, more, {})) != []
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_a_record_of_deliveries_is_as_its_schema_says(number: int) -> None:
+    desk = desk_with()
+    gone = GoneAddress(channel="floor", url="https://x.example/", at=1)
+    kept = [*desk.take(alert()), *CONTROLS[:3], gone, desk.memory.time][number]
+
+    record = as_record("alert-deliveries", kept_key(kept), kept_value(kept) or b"", {})
+
+    assert wrong_in("alert-deliveries", record) == []
+    assert {type(one) for one in [kept]} <= {*get_args(KeptDelivery)}
 
 
 @BY_TOPIC

@@ -14,13 +14,17 @@ from structlog.testing import capture_logs
 from runtime.sources import SALES
 from serving.api.app import create_app
 from serving.merge.views import Activity, Finding, Gap
+from tally.alerts.rule import RuleVersion
+from tally.alerts.versions import RuleChains
 from tally.settings import Settings
 from tests.support.alert_memory import MemoryFeed
 from tests.support.alert_suite import OPEN, STORY
 from tests.support.api_suite import DAY, Ask, asking
+from tests.support.evaluating import BUSY, ListedRules, in_force
 from tests.support.published import references, unlike
 from tests.support.serving_example import DIRTY, NEW, SETTLED, example
 from tests.support.serving_world import MemoryViews, at, flip
+from tests.support.simulating import AwayRules, desk_over
 
 METRIC = "/v1/metrics/revenue"
 ALL = {**DAY, "store": "all", "grain": "1d"}
@@ -46,6 +50,19 @@ class TroubledViews(MemoryViews):
         self.world.pointers.append((SALES, flip(SETTLED, 9, "2017-09-23T00:00", pin=120)))
 
 
+class TroubledRules(AwayRules):
+    """Rules that are as their views are."""
+
+    def __init__(self, *versions: RuleVersion, of: TroubledViews) -> None:
+        super().__init__(*versions)
+        self.of = of
+
+    def read(self, until: int | None = None) -> RuleChains:
+        if self.of.is_broken:
+            raise RuntimeError("planted")
+        return super().read(until) if self.of.is_down else ListedRules.read(self, until)
+
+
 @pytest.fixture
 def views() -> TroubledViews:
     world = example()
@@ -62,7 +79,8 @@ def app(views: TroubledViews) -> FastAPI:
     feed = MemoryFeed()
     # Its streams end: an answer without an end is of other tests.
     feed.end()
-    return create_app(Settings(), views, feed)
+    rules = TroubledRules(in_force(BUSY, "2026-11-20T00:00"), of=views)
+    return create_app(Settings(), views, feed, desk_over(views, rules))
 
 
 @pytest.fixture
@@ -71,7 +89,8 @@ def ask(app: FastAPI) -> Iterator[Ask]:
         yield function
 
 
-OF_VIEWS: list[tuple[str, dict[str, str]]] = [
+SIMULATED = {"body": {"from": SETTLED, "to": NEW}}
+OF_VIEWS: list[tuple[str, dict[str, Any]]] = [
     ("/readyz", {}),
     ("/v1/stores", {}),
     (METRIC, {**DAY}),
@@ -83,8 +102,11 @@ OF_VIEWS: list[tuple[str, dict[str, str]]] = [
     ("/v1/alerts", {"store": "all", **SPAN}),
     (f"/v1/alerts/{OPEN.alert_id}", {}),
     ("/v1/alerts/stream", {"store": "nobody"}),
+    ("/v1/rules", {}),
+    ("/v1/rules/busy/versions", {}),
+    ("/v1/rules/busy/simulate", SIMULATED),
 ]
-QUESTIONS: list[tuple[str, dict[str, str]]] = [
+QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     *OF_VIEWS,
     ("/healthz", {}),
     ("/metrics", {}),
@@ -123,6 +145,12 @@ QUESTIONS: list[tuple[str, dict[str, str]]] = [
     (f"/v1/alerts/{OPEN.alert_id}", {"colour": "red"}),
     ("/v1/alerts/stream", {}),
     ("/v1/alerts/stream", {"colour": "red"}),
+    ("/v1/rules", {"limit": "0"}),
+    ("/v1/rules/nobody/versions", {}),
+    ("/v1/rules/busy/versions", {"colour": "red"}),
+    ("/v1/rules/nobody/simulate", SIMULATED),
+    ("/v1/rules/busy/simulate", {"body": {}}),
+    ("/v1/rules/busy/simulate", {"body": {**SIMULATED["body"], "against": "live"}}),
 ]
 
 
@@ -145,7 +173,8 @@ def state(answer: httpx.Response) -> str:
     path = answer.request.url.path
     of_names = ("/v1/metrics/{metric_id}", "/v1/reports/{report_id}")
     of_stores = ("/v1/stores/{store}/calendar", "/v1/stores/{store}/sensors")
-    for named in (*of_names, *of_stores, "/v1/alerts/{alert_id}"):
+    of_rules = ("/v1/rules/{rule_id}/versions", "/v1/rules/{rule_id}/simulate")
+    for named in (*of_names, *of_stores, *of_rules, "/v1/alerts/{alert_id}"):
         before, _, behind = re.split("({.*})", named)
         is_other = path in (before, "/v1/alerts/stream")
         if path.startswith(before) and path.endswith(behind) and not is_other:
@@ -155,7 +184,12 @@ def state(answer: httpx.Response) -> str:
 
 def published(ask: Ask) -> set[str]:
     paths = ask("/openapi.json").json()["paths"]
-    return {f"{path} {status}" for path, of in paths.items() for status in of["get"]["responses"]}
+    return {
+        f"{path} {status}"
+        for path, of in paths.items()
+        for operation in of.values()
+        for status in operation["responses"]
+    }
 
 
 def test_every_shape_that_is_referred_to_is_there(ask: Ask) -> None:
@@ -167,9 +201,8 @@ def test_every_shape_that_is_referred_to_is_there(ask: Ask) -> None:
 
 def test_every_parameter_and_field_says_what_it_means(ask: Ask) -> None:
     document = ask("/openapi.json").json()
-    parameters = [
-        one for of in document["paths"].values() for one in of["get"].get("parameters", [])
-    ]
+    operations = [one for of in document["paths"].values() for one in of.values()]
+    parameters = [one for operation in operations for one in operation.get("parameters", [])]
     fields = [
         {"name": f"{name}.{field}", **schema}
         for name, shape in document["components"]["schemas"].items()

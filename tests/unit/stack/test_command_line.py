@@ -38,6 +38,7 @@ def test_status_of_a_stack_that_was_never_up(tmp_path: Path) -> None:
         "master",
         "evaluator",
         "projector",
+        "dispatcher",
         "api",
         "airflow",
     ]

@@ -131,6 +131,7 @@ def test_no_name_means_every_service() -> None:
         "master",
         "evaluator",
         "projector",
+        "dispatcher",
         "api",
         "airflow",
     ]

@@ -1,0 +1,96 @@
+"""`tally alerts snooze | ack | decisions`: what is done about one alert, and who was told of it."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ops.cli.api import api_client, get, refused
+from runtime.output import print_json
+
+if TYPE_CHECKING:
+    from ops.channels import ToldState
+
+_VERB = "alerts"
+_ID = Annotated[str, typer.Argument(metavar="ID", help="alert_id, as list --json has it")]
+_BY = Annotated[str, typer.Option("--by", help="who")]
+_MINUTES = typer.Option(min=0, max=525_600, help="from now on; 0 ends it")
+_JSON = Annotated[bool, typer.Option("--json", help="print one JSON object")]
+
+
+def snooze(
+    alert_id: _ID,
+    minutes: Annotated[int, _MINUTES] = 60,
+    by: _BY = "",
+) -> None:
+    """Keep an alert back from every channel for a while; if it is open then, it goes out.
+
+    Of one that was told already the end waits too, and a retraction does not.
+    """
+    from ops.channels import settle
+    from tally.alerts.delivery.controls import Snooze
+    from tally.settings import Settings
+
+    store_id = _store_of(alert_id)
+    until = _now() + minutes * 60_000
+    settled = Snooze(alert_id=alert_id, store_id=store_id, until=until, by=by)
+    settle(Settings.load(), settled)
+    print(f"{alert_id}: {f'put off for {minutes} minutes' if minutes else 'put off no longer'}")
+
+
+def ack(
+    alert_id: _ID,
+    by: Annotated[str, typer.Option("--by", help="who takes it on")],
+) -> None:
+    """Note who has taken an alert on; it is told as before, and `decisions` shows it."""
+    from ops.channels import settle
+    from tally.alerts.delivery.controls import Acknowledgement
+    from tally.settings import Settings
+
+    store_id = _store_of(alert_id)
+    noted = Acknowledgement(alert_id=alert_id, store_id=store_id, at=_now(), by=by)
+    settle(Settings.load(), noted)
+    print(f"{alert_id}: taken on by {by!a}")
+
+
+def decisions(alert_id: _ID, json: _JSON = False) -> None:
+    """What was decided about an alert on each channel, and what came of the messages."""
+    from msgspec import to_builtins
+
+    from ops.channels import handled, told_of
+    from tally.settings import Settings
+
+    settings = Settings.load()
+    told, noted = told_of(settings, alert_id), handled(settings, alert_id)
+    if json:
+        each = [{"decision": one.decision, "message": one.message} for one in told]
+        print_json(to_builtins({"decisions": each, "handled": noted}))
+        return
+    for one in told:
+        print(_line(one))
+    for control in noted:
+        print(ascii(f"{control.key.partition('|')[0]} by {control.by}")[1:-1])
+
+
+def _line(told: "ToldState") -> str:
+    one, message = told
+    because = f" ({one.why})" if one.why else ""
+    # A stranger's server has said why.
+    came = f": {message.outcome} {ascii(message.cause)[1:-1]}".rstrip() if message else ""
+    return f"{one.channel}  {one.alert.edge} {one.alert.state}  {one.verdict}{because}{came}"
+
+
+def _store_of(alert_id: str) -> str:
+    """The alert's store, as the API has it: to its partition alone the note goes."""
+    from urllib.parse import quote
+
+    with api_client() as client:
+        answer = get(_VERB, client, f"/v1/alerts/{quote(alert_id, safe='')}")
+    if not answer.is_success:
+        raise refused(_VERB, answer)
+    return str(answer.json()["alert"]["store_id"])
+
+
+def _now() -> int:
+    from datetime import UTC, datetime
+
+    return int(datetime.now(UTC).timestamp() * 1_000)

@@ -1,0 +1,188 @@
+"""`tally channels`: where alerts go by webhook, what became of messages, and silences."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from runtime.output import print_json
+
+if TYPE_CHECKING:
+    from tally.alerts.delivery.records import WebhookMessage
+
+JsonWanted = Annotated[bool, typer.Option("--json", help="print one JSON object")]
+ChannelArgument = Annotated[str, typer.Argument(metavar="CHANNEL", help="channel_id")]
+_MINUTES = typer.Option(min=0, max=525_600, help="from now on; 0 ends it")
+_SHOWN_CAUSE = 60
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb group to the command line."""
+    group = typer.Typer(
+        help="Channels of alerts: set, list, deliveries, redeliver, silence, silences.",
+        no_args_is_help=True,
+    )
+    group.command("set")(set_one)
+    group.command("list")(list_channels)
+    group.command("deliveries")(list_deliveries)
+    group.command("redeliver")(redeliver_one)
+    group.command("silence")(silence_some)
+    group.command("silences")(list_silences)
+    app.add_typer(group, name="channels")
+
+
+def set_one(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="JSON of a channel")],
+    json: JsonWanted = False,
+) -> None:
+    """Settle a channel as FILE has it, in place of what it was."""
+    from ops.channels import set_channel
+    from tally.settings import Settings
+
+    channel = set_channel(Settings.load(), file.read_bytes())
+    if json:
+        print_json({"channel": channel.channel_id})
+    else:
+        print(f"{channel.channel_id} is set: {channel.url!a}")
+
+
+def list_channels(json: JsonWanted = False) -> None:
+    """The channels that there are."""
+    from msgspec import to_builtins
+
+    from ops.channels import channels
+    from tally.settings import Settings
+
+    found = channels(Settings.load())
+    if json:
+        print_json({"channels": [to_builtins(one) for one in found.values()]})
+        return
+    for one in found.values():
+        state = "" if one.enabled else "  (off)"
+        # Whoever has set it may have written anything.
+        print(f"{one.channel_id}  {one.url!a}{state}")
+
+
+def list_deliveries(
+    channel: ChannelArgument,
+    dead: Annotated[bool, typer.Option("--dead", help="only what was given up")] = False,
+    json: JsonWanted = False,
+) -> None:
+    """The messages of CHANNEL, and what came of them."""
+    from msgspec import to_builtins
+
+    from ops.channels import deliveries
+    from tally.settings import Settings
+
+    found = deliveries(Settings.load(), channel)
+    wanted = [one for one in found if not dead or one.outcome in ("dead", "unknown")]
+    if json:
+        print_json({"deliveries": [to_builtins(one) for one in wanted]})
+    else:
+        _print_table(wanted)
+
+
+def redeliver_one(
+    channel: ChannelArgument,
+    message: Annotated[str, typer.Argument(metavar="MESSAGE", help="its webhook-id")],
+    json: JsonWanted = False,
+) -> None:
+    """Call for a message of CHANNEL again, under its id and with its bytes."""
+    from ops.channels import redeliver
+    from tally.settings import Settings
+
+    found = redeliver(Settings.load(), channel, message)
+    if json:
+        print_json({"channel": channel, "redelivered": found.message_id})
+    else:
+        print(f"{found.message_id} will be called for again")
+
+
+def silence_some(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="of the silence, e.g. moving-house")],
+    minutes: Annotated[int, _MINUTES] = 60,
+    rule: Annotated[str, typer.Option(help="only these rules, comma between")] = "",
+    store: Annotated[str, typer.Option(help="only these stores, comma between")] = "",
+    maintenance: Annotated[bool, typer.Option("--maintenance", help="say that it is one")] = False,
+    by: Annotated[str, typer.Option(help="who")] = "",
+    comment: Annotated[str, typer.Option(help="why")] = "",
+) -> None:
+    """Keep alerts back from every channel for a while; what is open then goes out.\f
+
+    Raises BadParameter for a name, a rule or a store that cannot be one.
+    """
+    from datetime import UTC, datetime
+
+    import msgspec
+
+    from ops.channels import settle
+    from tally.alerts.delivery.controls import Silence
+    from tally.settings import Settings
+
+    now = int(datetime.now(UTC).timestamp() * 1_000)
+    told = {
+        "is": "silence",
+        "silence_id": name,
+        "starts": now,
+        "ends": now + minutes * 60_000,
+        "rules": _chosen(rule),
+        "stores": _chosen(store),
+        "kind": "maintenance" if maintenance else "silence",
+        "by": by,
+        "comment": comment,
+    }
+    try:
+        settled = msgspec.convert(told, Silence)
+    except msgspec.ValidationError as error:
+        raise typer.BadParameter(str(error)) from error
+    settle(Settings.load(), settled)
+    print(f"{name}: {f'for {minutes} minutes' if minutes else 'ended'}")
+
+
+def list_silences(json: JsonWanted = False) -> None:
+    """The silences that are not over."""
+    from datetime import UTC, datetime
+
+    from msgspec import to_builtins
+
+    from ops.channels import silences
+    from tally.instants import from_millis, instant_text
+    from tally.settings import Settings
+
+    now = int(datetime.now(UTC).timestamp() * 1_000)
+    found = [one for one in silences(Settings.load()) if now < one.ends]
+    if json:
+        print_json({"silences": [to_builtins(one) for one in found]})
+        return
+    for one in found:
+        ends = instant_text(from_millis(one.ends))
+        # Whoever has set it may have written anything.
+        said = ascii(f"{one.by} {one.comment}".strip())[1:-1]
+        print(f"{one.silence_id}  {one.kind}  until {ends}  {said}".rstrip())
+
+
+def _chosen(text: str) -> str | list[str]:
+    return [one.strip() for one in text.split(",")] if text else "all"
+
+
+def _print_table(messages: Sequence["WebhookMessage"]) -> None:
+    from rich.console import Console
+    from rich.table import Column, Table
+    from rich.text import Text
+
+    from tally.instants import from_millis, instant_text
+
+    table = Table(
+        Column("message", no_wrap=True, overflow="fold"),
+        *("kind", "outcome", "attempts", "due", "status", "cause"),
+        title=f"{len(messages):,} messages",
+    )
+    for one in messages:
+        # What a stranger's server has answered: no markup, and on one line.
+        cause = Text(ascii(one.cause[:_SHOWN_CAUSE])[1:-1])
+        due = instant_text(from_millis(one.due_at))
+        status = "" if one.status is None else str(one.status)
+        attempts = str(one.attempts)
+        table.add_row(one.message_id, one.kind, one.outcome, attempts, due, status, cause)
+    Console().print(table)

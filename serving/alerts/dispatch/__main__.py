@@ -1,0 +1,105 @@
+"""`python -m serving.alerts.dispatch`: alerts to webhooks, as channels and silences have it."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from threading import Event
+
+from runtime.heartbeat import Heartbeat
+from runtime.job import Announced, run_until_stopped, say_ready
+from runtime.processor.build import ProcessorJob, build_processor
+from runtime.processor.intake import input_of
+from runtime.processor.moments import Moments
+from runtime.processor.record import Input
+from runtime.processor.rivals import fenced_or_late
+from runtime.reading import read_to_end
+from runtime.rules.topic import TOPIC as RULES
+from runtime.rules.topic import RuleReader
+from runtime.stores import store_entries
+from runtime.watchdog import Watchdog
+from serving.alerts.dispatch.addresses import allowed_networks
+from serving.alerts.dispatch.calls import WebhookCalls
+from serving.alerts.dispatch.peers import StoresOfFamilies
+from serving.alerts.dispatch.rule_facts import LearnedRules
+from serving.alerts.dispatch.secrets import FILE, SigningKeys
+from serving.alerts.dispatch.sender import WebhookSender
+from serving.alerts.dispatch.step import CONTROLS, Dispatcher
+from serving.alerts.dispatch.surroundings import RegisteredStores, StoreLookup
+from serving.merge.cassandra_views import CassandraViews
+from tally.alerts.delivery.deciding import DeliveryRules
+from tally.alerts.delivery.desk import Desk
+from tally.alerts.delivery.many_silent import DeskMemories
+from tally.errors import Fenced
+from tally.settings import Settings
+
+GROUP = "dispatcher"
+
+
+def main(moments: Moments = Moments()) -> int:
+    """Exit code of the dispatcher.
+
+    0 when told to stop, 1 on an error that a new start may heal, 78 when it was refused.
+    """
+
+    def work(stopped: Event) -> None:
+        settings = Settings.load()
+        views = CassandraViews(settings)
+        stores = StoresOfFamilies(views, settings.partitions)
+        step = dispatcher(settings, stores.of)
+        with closing(views), closing(stores), closing(step):
+            run(settings, step, moments, stopped)
+
+    return run_until_stopped(GROUP, work)
+
+
+def dispatcher(
+    settings: Settings, stores: StoreLookup, prefix: str = "", rules: str = RULES
+) -> Dispatcher:
+    """The step by the settings; `prefix` and `rules` name topics of their own (tests).
+
+    Raises BadSettings for networks or a stores file that do not fit.
+    """
+    sender = WebhookSender(allowed_networks(settings.webhook_networks))
+    keys = SigningKeys(settings.webhook_secrets or settings.home / FILE)
+    known = LearnedRules(RuleReader(settings, rules))
+    entries = store_entries(settings.stores_file)
+    around = RegisteredStores(entries, settings.default_timezone, known, stores)
+
+    def desk(partition: int, desks: Callable[[], DeskMemories]) -> Desk:
+        return Desk(DeliveryRules(), around, partition, desks)
+
+    def settled() -> Iterator[Input]:
+        return (input_of(message) for message in read_to_end(settings, [prefix + CONTROLS]))
+
+    return Dispatcher(WebhookCalls(sender, keys), desk, prefix, settled, known.learn)
+
+
+def dispatch_job(step: Dispatcher, group: str = GROUP, slot: int = 0) -> ProcessorJob:
+    """The job of the step; `group` is its own in tests."""
+    controls, alerts, ticks = step.topics
+    # Of controls and ticks Kafka keeps the last of a key, and takes the very record that was read
+    # last. An alert that comes again was decided about; no topic's loss is a reason to tell nobody.
+    hints, again = (controls, ticks), (alerts,)
+    return ProcessorJob(group, step.topics, step, slot, anchor=RULES, hints=hints, again=again)
+
+
+def run(settings: Settings, step: Dispatcher, moments: Moments, stopped: Event) -> None:
+    """Dispatch until stopped.
+
+    Raises Fenced when a successor has taken over, TallyError when it cannot go on.
+    """
+    job = dispatch_job(step, slot=settings.dispatcher_slot)
+    processor = build_processor(settings, job, moments)
+    heartbeat = Heartbeat(settings.heartbeat_file)
+    Watchdog(GROUP, heartbeat).begin(stopped)
+    ready = Announced(lambda: say_ready(settings))
+    try:
+        with closing(processor):
+            processor.run(stopped, ready, moments, heartbeat)
+    # In the same words brokers end a transaction that took too long: no reason to stay away.
+    except Fenced as error:
+        raise fenced_or_late(settings, job, error) from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

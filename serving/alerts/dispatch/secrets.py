@@ -1,0 +1,46 @@
+"""What signs messages: a file of its own, beside the data and never in it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from tally.alerts.delivery.signing import secret_key
+from tally.errors import BadSettings
+
+FILE = "webhook-secrets.json"
+# Anybody of the machine's other users.
+_OTHERS = 0o077
+_DECODER = msgspec.json.Decoder(dict[str, str])
+
+
+class SigningKeys:
+    """The secrets of a file, `{"name": "whsec_…"}`, which its owner alone may read.
+
+    It is read whenever something is signed: who changes a secret starts nothing anew.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def __call__(self, names: Sequence[str]) -> list[bytes]:
+        """The keys of these names. Raises BadSettings, which tells no secret."""
+        named = self._named()
+        if missing := [name for name in names if name not in named]:
+            raise BadSettings(f"{self._file}: no secret {missing[0]!r}; add it, or name another")
+        return [secret_key(named[name]) for name in names]
+
+    def _named(self) -> dict[str, str]:
+        try:
+            if self._file.stat().st_mode & _OTHERS:
+                raise BadSettings(f"{self._file}: others may read it; `chmod 600` takes that away")
+            return _DECODER.decode(self._file.read_bytes())
+        except OSError as error:
+            raise BadSettings(
+                f"{self._file}: {error.strerror}; TALLY_WEBHOOK_SECRETS names the file of secrets"
+            ) from error
+        except msgspec.DecodeError as error:
+            # What stands there is not told: it may be a secret.
+            raise BadSettings(
+                f'{self._file}: no secrets by name, as {{"tablet": "whsec_…"}}'
+            ) from error

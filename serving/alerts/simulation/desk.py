@@ -1,0 +1,125 @@
+"""What is asked of rules: which there are, and what one of them calls for over some days."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
+from typing import NamedTuple
+
+from confluent_kafka import KafkaException
+
+from runtime.rules.topic import RuleReader
+from serving.alerts.evaluator.calendar import WindowSpan
+from serving.alerts.evaluator.judged_rules import RuleVersions
+from serving.alerts.evaluator.step import RuleSource
+from serving.alerts.simulation.basis import (
+    SimulationBasis,
+    backdated,
+    in_place_of,
+    needed_rules,
+)
+from serving.alerts.simulation.simulator import SimulatedPage, SimulationQuestion, Simulator
+from serving.alerts.simulation.state import StateReader, StateSource
+from serving.merge.views import ViewReader
+from serving.query.stores import StoreRegistry
+from tally.alerts.rule import JUDGED, Rule, RuleVersion
+from tally.alerts.rule_file import problems_together
+from tally.alerts.versions import RuleChains
+from tally.errors import BadQuery, StackError, UnknownName, ViewsUnreachable
+from tally.settings import Settings
+
+
+class KnownRules:
+    """The rules, for whoever asks on an event loop."""
+
+    def __init__(self, source: RuleSource) -> None:
+        self._source, self._lock = source, Lock()
+
+    async def read(self) -> RuleChains:
+        """The versions that there are now. Raises ViewsUnreachable."""
+        return await asyncio.to_thread(self._read)
+
+    async def versions(self, rule_id: str) -> tuple[RuleVersion, ...]:
+        """Those of one rule, ascending. Raises UnknownName, ViewsUnreachable."""
+        found = (await self.read()).chains.get(rule_id)
+        if not found:
+            raise UnknownName(
+                "rule_id", f"there is no rule {rule_id[:64]!r}; GET /v1/rules lists them"
+            )
+        return found
+
+    def _read(self) -> RuleChains:
+        # It reads on from where it stopped, so one at a time.
+        with self._lock:
+            try:
+                return self._source.read()
+            except (KafkaException, StackError) as error:
+                raise ViewsUnreachable(
+                    "the rules cannot be read; look at `tally status` and ask again"
+                ) from error
+
+
+class SimulationWish(NamedTuple):
+    """What somebody wants to know of a rule, of windows in milliseconds since 1970 (UTC).
+
+    `draft`: a rule in the place of all its versions. `as_told`: by what the evaluators have gone
+    by, and compared with what was told.
+    """
+
+    rule_id: str
+    span: WindowSpan
+    stores: frozenset[str] | None = None
+    draft: Rule | None = None
+    as_told: bool = False
+    with_values: bool = False
+
+
+@dataclass(frozen=True)
+class SimulationDesk:
+    """Answers what is asked; `now`: milliseconds since 1970 (UTC)."""
+
+    known: KnownRules
+    state: StateSource
+    simulator: Simulator
+    now: Callable[[], int] = lambda: int(time.time() * 1000)
+
+    @classmethod
+    def of(cls, settings: Settings, views: ViewReader) -> "SimulationDesk":
+        """Over what the brokers keep. Raises BadSettings."""
+        simulator = Simulator(views, StoreRegistry.load(settings), settings)
+        return cls(KnownRules(RuleReader(settings)), StateReader(settings), simulator)
+
+    async def page(self, wish: SimulationWish, after: str = "") -> SimulatedPage:
+        """The stores behind one. Raises UnknownName, BadQuery, ViewsUnreachable."""
+        return await self.simulator.page(await self._question(wish), after)
+
+    async def _question(self, wish: SimulationWish) -> SimulationQuestion:
+        read = await self.known.read()
+        chains: RuleVersions = read.chains
+        if wish.draft is not None:
+            _refuse_misfit(wish.draft, read)
+            chains = in_place_of(chains, wish.draft)
+        elif wish.rule_id not in chains:
+            # In the words of the other addresses.
+            await self.known.versions(wish.rule_id)
+        if not wish.as_told:
+            # Whether a draft or not: nobody asks how a rule of tomorrow judges yesterday.
+            chains = backdated(chains)
+        evaluated = await asyncio.to_thread(self.state.read) if wish.as_told else None
+        rules = needed_rules(chains, wish.rule_id)
+        basis = SimulationBasis(wish.rule_id, rules, self.now(), evaluated)
+        if basis.rule is None:
+            raise BadQuery(
+                "rule",
+                f"rule: {wish.rule_id} is not judged; judged are {' and '.join(JUDGED)} rules"
+                " of whole stores",
+            )
+        return SimulationQuestion(basis, wish.span, wish.stores, wish.with_values)
+
+
+def _refuse_misfit(draft: Rule, chains: RuleChains) -> None:
+    """Raises BadQuery for a rule that could not be applied beside those in force."""
+    found = problems_together({draft.rule_id: draft}, chains.living()).get(draft.rule_id)
+    if found:
+        raise BadQuery("rule", "; ".join(f"rule: {one}" for one in found))

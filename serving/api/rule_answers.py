@@ -1,0 +1,150 @@
+"""The shapes of what is answered about rules, as OpenAPI publishes them."""
+
+from datetime import date
+from typing import Annotated, Any
+
+from msgspec import Meta, field
+
+from runtime.openapi import Shape
+from serving.api.answers import Instant, Next
+from tally.alerts.message import Edge
+from tally.alerts.simulated import DifferenceKind
+
+
+class RuleEntryAnswer(Shape):
+    """One version of a rule."""
+
+    rule_id: Annotated[str, Meta(description="the rule")]
+    version: Annotated[int, Meta(description="number of the version, from 1 on")]
+    revision: Annotated[
+        int, Meta(description="how often it was said anew how the version's alerts are told")
+    ]
+    effective_from: Annotated[
+        Instant, Meta(description="start of the first quarter hour that it judges")
+    ]
+    retired: Annotated[bool, Meta(description="from then on nothing is called for")]
+    # Not by a shape of its own: rule.schema.json is what files are checked by, and says it all.
+    rule: Annotated[
+        dict[str, Any],
+        Meta(description="every field, as schemas/rules/rule.schema.json has them"),
+    ]
+
+
+class RuleList(Shape):
+    """A page of rules, each in its newest version, by id."""
+
+    rules: Annotated[list[RuleEntryAnswer], Meta(description="at most `limit`; retired ones too")]
+    next: Next
+
+
+class RuleVersionsAnswer(Shape):
+    """All versions of one rule."""
+
+    rule_id: Annotated[str, Meta(description="the rule")]
+    versions: Annotated[list[RuleEntryAnswer], Meta(description="ascending")]
+
+
+class SimulatedEpisodeAnswer(Shape):
+    """One alert that would have been told, and its end."""
+
+    # No alert_id: an alert has that of its first message, and this one was never told.
+    store_id: Annotated[str, Meta(description="the store")]
+    rule_version: Annotated[int, Meta(description="the version that raises it")]
+    start: Annotated[Instant, Meta(description="start of its first quarter hour")]
+    raised: Annotated[
+        Instant,
+        Meta(description="start of the quarter hour that raises it"),
+    ]
+    end: Annotated[
+        Instant | None,
+        Meta(description="start of the quarter hour that ends it; null: open at `to`"),
+    ]
+    value: Annotated[
+        float | None,
+        Meta(description="of the quarter hour that raises it; null: silent, or withheld"),
+    ]
+    threshold: Annotated[float | None, Meta(description="that it was compared with; null: none")]
+    complete: Annotated[
+        bool,
+        Meta(description="all quarter hours from its day's begin to its end are served complete"),
+    ]
+
+
+class IncompleteDayAnswer(Shape):
+    """A day of a store of which not all is served complete."""
+
+    store_id: Annotated[str, Meta(description="the store")]
+    day: Annotated[date, Meta(description="its local day")]
+    # Beside the local day: who draws it does not have to know the store's zone.
+    start: Annotated[Instant, Meta(description="of what was asked of it, inclusive")]
+    end: Annotated[Instant, Meta(description="exclusive")]
+    windows: Annotated[int, Meta(description="quarter hours that are not served complete")]
+    of: Annotated[int, Meta(description="quarter hours of the day that were asked for")]
+
+
+class DifferenceAnswer(Shape):
+    """One alert that was told otherwise than the rule calls for."""
+
+    store_id: Annotated[str, Meta(description="the store")]
+    kind: Annotated[
+        DifferenceKind,
+        Meta(
+            description="not_told: called for, and none stands; not_confirmed: one stands, still"
+            " provisional; not_called_for: one stands, and nothing calls for it"
+        ),
+    ]
+    edge: Annotated[Edge, Meta(description="raise: the begin of an episode; clear: its end")]
+    window: Annotated[
+        Instant,
+        Meta(description="start of the quarter hour that it is of"),
+    ]
+    alert_id: Annotated[str | None, Meta(description="of what stands; null: none does")]
+
+
+class AgainstLive(Shape):
+    """How the alerts that were told differ, of quarter hours that are settled."""
+
+    compared: Annotated[int, Meta(description="begins and ends of episodes")]
+    left_out: Annotated[
+        int, Meta(description="of quarter hours that are not settled: provisional by nature")
+    ]
+    differences: Annotated[list[DifferenceAnswer], Meta(description="every one, by store")]
+    unjudged: Annotated[
+        list[date],
+        Meta(
+            description="UTC days that say nothing yet: the evaluator has judged them by another"
+            " generation than that which serves"
+        ),
+    ]
+
+
+class SimulationAnswer(Shape):
+    """What a rule calls for in some stores over some days."""
+
+    rule_id: Annotated[str, Meta(description="the rule")]
+    from_: Annotated[Instant, Meta(description="inclusive")] = field(name="from")
+    to: Annotated[Instant, Meta(description="exclusive")]
+    stores: Annotated[list[str], Meta(description="those of this page, judged whole")]
+    episodes: Annotated[
+        list[SimulatedEpisodeAnswer], Meta(description="by store and begin; one may begin earlier")
+    ]
+    complete: Annotated[
+        bool, Meta(description="every quarter hour was served complete, and every begin is known")
+    ]
+    # Each day by itself: a sum of them would not say which days to rebuild.
+    incomplete: Annotated[
+        list[IncompleteDayAnswer], Meta(description="of these days episodes may be missing")
+    ]
+    begun_before: Annotated[
+        list[str],
+        Meta(
+            description="stores of which the quarter hours before `from` do not show where the rule"
+            " stood: an episode of theirs may have begun earlier, or not be one"
+        ),
+    ]
+    against: Annotated[
+        AgainstLive | None, Meta(description="against what was told; null: not asked for")
+    ]
+    next: Annotated[
+        str | None, Meta(description="address to send the same body to for further stores")
+    ]

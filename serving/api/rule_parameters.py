@@ -1,0 +1,70 @@
+"""What is sent to the addresses of rules, as OpenAPI publishes it."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from serving.alerts.evaluator.calendar import WindowSpan, millis_of
+from serving.query.instants import UTC_ZONE
+from serving.query.question import MetricQuestion, check_span
+
+
+class SimulationPageQuery(BaseModel):
+    """Parameters of a page of a simulation; any other is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+    after: Annotated[
+        str,
+        Field(
+            "",
+            max_length=1_000,
+            description="cursor of a page; taken from `next`, and nothing else is one",
+        ),
+    ]
+
+
+class SimulationBody(BaseModel):
+    """What a rule is to be simulated over; any other field is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+    from_: Annotated[
+        str,
+        Field(
+            alias="from",
+            max_length=100,
+            description="inclusive: instant with offset, or YYYY-MM-DD (UTC); on a quarter hour",
+        ),
+    ]
+    to: Annotated[
+        str, Field(max_length=100, description="exclusive, as `from`; at most 400 days on")
+    ]
+    store: Annotated[
+        list[str],
+        Field(["all"], description="store ids, or `all`; of them those that the rule is about"),
+    ]
+    rule: Annotated[
+        dict[str, Any] | None,
+        Field(
+            None,
+            description="a rule in the place of all versions of the one of the address, as"
+            " schemas/rules/rule.schema.json has it; null: as it was applied",
+        ),
+    ]
+    against: Annotated[
+        Literal["live"] | None,
+        Field(
+            None,
+            description="live: judged by what the evaluators have gone by, from when the rule came"
+            " into force, and compared with what was told; null: as if it had always been in force",
+        ),
+    ]
+
+    @property
+    def span(self) -> WindowSpan:
+        """The windows, milliseconds since 1970 (UTC). Raises BadQuery."""
+        # Days are of UTC, as alerts are listed: each store has a zone of its own.
+        zone = UTC_ZONE.key
+        # The checks of a metric's span are these: the grid, the years, 400 days.
+        asked = MetricQuestion(["all"], self.from_, self.to, "15m", zone, [], None)
+        start, end = check_span(asked, UTC_ZONE)
+        return WindowSpan(millis_of(start), millis_of(end))

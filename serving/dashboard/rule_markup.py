@@ -1,0 +1,143 @@
+"""Rules, their versions, and episodes as markup; every name is escaped where it is put in."""
+
+from collections.abc import Iterable
+from html import escape
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from serving.dashboard.addresses import alert_address, rule_address
+from serving.dashboard.alert_labels import SEVERITIES, instant_text, number_text, state_chip
+from serving.dashboard.labels import NOTHING
+from serving.dashboard.rule_source import DrawnRule
+from tally.alerts.rule import AgainstBaseline, Condition, InGroup, Rule, RuleVersion, Threshold
+from tally.alerts.told import ToldAlert
+from tally.instants import from_millis
+
+_RULES = ("Rule", "Calls for an alert", "Stores", "Severity", "Version")
+_VERSIONS = ("Version", "In force from (UTC)", "Calls for an alert", "Stores", "For")
+_EPISODES = ("Begins", "Ends", "Number", "Served", "Told")
+_UTC = ZoneInfo("UTC")
+
+
+def rule_table(rules: Iterable[RuleVersion]) -> str:
+    """Head and rows, one a rule; on a phone each is a card."""
+    head = "".join(f"<th scope='col' role='columnheader'>{one}</th>" for one in _RULES)
+    rows = "".join(_rule_row(one) for one in rules)
+    return (
+        "<table class='t-table t-stores t-alerts' role='table'><thead role='rowgroup'>"
+        f"<tr role='row'>{head}</tr></thead><tbody role='rowgroup'>{rows}</tbody></table>"
+    )
+
+
+def version_table(versions: Iterable[RuleVersion]) -> str:
+    """Head and rows, one a version, the newest first."""
+    head = "".join(f"<th scope='col'>{one}</th>" for one in _VERSIONS)
+    rows = "".join(_version_row(one) for one in reversed([*versions]))
+    return f"<table class='t-table'><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def episode_table(drawn: DrawnRule, rule: Rule, zone: ZoneInfo, currency: str) -> str:
+    """Each episode by the store's clock, beside what was told of it."""
+    assert drawn.simulated is not None
+    head = "".join(f"<th scope='col'>{one}</th>" for one in _EPISODES)
+    rows = []
+    for one in drawn.simulated.episodes:
+        # By what holds its window, as the evaluator matches them.
+        begun = [
+            told
+            for told in drawn.told
+            if told.edge == "raise" and one.episode.contains(told.window)
+        ]
+        ended = one.episode.ended
+        # Of a rule of silence it is the events of its family.
+        metric = rule.metric or rule.family or ""
+        number = NOTHING if one.value is None else number_text(metric, one.value, currency)
+        cells = (
+            escape(instant_text(from_millis(one.episode.start), zone)),
+            "open" if ended is None else escape(instant_text(from_millis(ended), zone)),
+            escape(number),
+            "complete" if one.is_complete else "not complete",
+            " ".join(map(_told_link, begun)) or NOTHING,
+        )
+        told = f"data-episode='{one.episode.start}' data-complete='{str(one.is_complete).lower()}'"
+        rows.append(f"<tr {told}>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
+    body = "".join(rows)
+    return f"<table class='t-table'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def condition_text(rule: Rule) -> str:
+    """What calls for an alert, in words.
+
+    >>> from decimal import Decimal
+    >>> condition_text(Rule(rule_id="a", metric="units", condition=Threshold(">", Decimal(6))))
+    'units > 6'
+    """
+    if rule.kind == "silence":
+        return f"{rule.family} is silent"
+    clear = f"; ends at {_side(rule.clear)}" if rule.clear is not None else ""
+    return f"{rule.metric} {_side(rule.condition)}{clear}"
+
+
+def _side(condition: Condition | None) -> str:
+    if isinstance(condition, Threshold):
+        return f"{condition.op} {condition.value:f}"
+    if isinstance(condition, AgainstBaseline):
+        how = condition.change if condition.sigmas is None else f"{condition.sigmas:g} deviations"
+        return f"{how} of {condition.baseline}"
+    return NOTHING
+
+
+def _rule_row(one: RuleVersion) -> str:
+    rule = one.rule
+    title = f"<span class='t-change'>{escape(rule.title)}</span>" if rule.title else ""
+    kind, sign = SEVERITIES.get(rule.severity, ("", ""))
+    chip = f"<span class='t-chip t-{kind}'>{sign} {escape(rule.severity)}</span>"
+    state = "retired" if one.retired else "in force"
+    cells = {
+        "Calls for an alert": escape(condition_text(rule)),
+        "Stores": escape(_stores_text(rule)),
+        "Severity": chip,
+        "Version": f"<span data-state='{state}'>{one.version}, {state}</span>",
+    }
+    shown = "".join(
+        f"<td role='cell' data-label='{name}'><span>{text}</span></td>"
+        for name, text in cells.items()
+    )
+    told = f"data-rule='{escape(rule.rule_id)}' data-retired='{str(one.retired).lower()}'"
+    return (
+        f"<tr role='row' {told}><th scope='row' role='rowheader'>"
+        f"<a href='{escape(rule_address(rule.rule_id))}'>{escape(rule.rule_id)}</a>{title}</th>"
+        f"{shown}</tr>"
+    )
+
+
+def _version_row(one: RuleVersion) -> str:
+    rule = one.rule
+    # As `tally rules` writes it.
+    number = f"{one.version}" if one.revision == 1 else f"{one.version}.{one.revision}"
+    runs = f"{rule.for_} quarter hours" if rule.for_ > 1 else "a quarter hour"
+    condition = "nothing: retired" if one.retired else condition_text(rule)
+    shown: tuple[Any, ...] = (
+        number,
+        instant_text(from_millis(one.effective_from), _UTC),
+        condition,
+        _stores_text(rule),
+        runs,
+    )
+    cells = "".join(f"<td>{escape(str(cell))}</td>" for cell in shown)
+    return f"<tr data-version='{one.version}'>{cells}</tr>"
+
+
+def _stores_text(rule: Rule) -> str:
+    if rule.stores == "all":
+        return "all"
+    if isinstance(rule.stores, InGroup):
+        return f"group {rule.stores.region}"
+    # A rule may name ten thousand.
+    left = len(rule.stores) - 4
+    return ", ".join(rule.stores[:4]) + (f" and {left:,} more" if left > 0 else "")
+
+
+def _told_link(one: ToldAlert) -> str:
+    address = escape(alert_address(one.alert_id))
+    return f"<a href='{address}' data-told='{one.state}'>{state_chip(one.state)}</a>"

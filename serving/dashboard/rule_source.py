@@ -1,0 +1,71 @@
+"""What the pages of rules ask: the rules, and what one calls for in a store."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from operator import attrgetter
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from serving.alerts.evaluator.calendar import WindowSpan, millis_of
+from serving.alerts.simulation.desk import SimulationDesk, SimulationWish
+from serving.alerts.simulation.store import SimulatedStore
+from serving.alerts.simulation.told import told_alerts
+from serving.dashboard.period import Period
+from serving.merge.views import ViewReader
+from serving.query.stores import Store
+from tally.alerts.rule import RuleVersion
+from tally.alerts.told import ToldAlert
+from tally.errors import BadQuery
+
+
+class DrawnRule(NamedTuple):
+    """A rule in one store over some days.
+
+    `simulated`: as if it had always been in force; None where it is not judged, or not of the
+    store. `told`: its alerts in these days as they stand, those that were taken back too.
+    """
+
+    span: WindowSpan
+    simulated: SimulatedStore | None
+    told: tuple[ToldAlert, ...]
+
+
+@dataclass(frozen=True)
+class RuleFigureSource:
+    """Rules from one desk, and alerts from one set of views."""
+
+    desk: SimulationDesk
+    views: ViewReader
+
+    async def rules(self) -> list[RuleVersion]:
+        """Each rule in its newest version, by id. Raises ViewsUnreachable."""
+        chains = (await self.desk.known.read()).chains
+        return [chain[-1] for _, chain in sorted(chains.items())]
+
+    async def versions(self, rule_id: str) -> Sequence[RuleVersion]:
+        """Those of one rule, ascending. Raises UnknownName, ViewsUnreachable."""
+        return await self.desk.known.versions(rule_id)
+
+    async def drawn(self, rule_id: str, store: Store, period: Period) -> DrawnRule:
+        """The rule in a store. Raises UnknownName, ViewsUnreachable."""
+        start, end = period.span(ZoneInfo(store.tz))
+        span = WindowSpan(millis_of(start), millis_of(end))
+        # Of one store: all of a rule's would be minutes.
+        stores = frozenset([store.store_id])
+        wish = SimulationWish(rule_id, span, stores, with_values=True)
+        try:
+            page = await self.desk.page(wish)
+        except BadQuery:
+            # Of a kind that is not judged yet: its versions are shown all the same.
+            return DrawnRule(span, None, ())
+        # Nothing is raised before its window, and much of it long after.
+        first, today = start.date(), datetime.now(UTC).date()
+        days = first, max(first, today)
+        ids = [store.store_id]
+        told = await told_alerts(self.views, rule_id, ids, days)
+        own = told.get(store.store_id, [])
+        here = [one for one in own if one.window in span.windows]
+        here.sort(key=attrgetter("window", "edge", "occurrence"))
+        simulated = page.stores[0] if page.stores else None
+        return DrawnRule(span, simulated, tuple(here))

@@ -1,0 +1,161 @@
+"""What people have settled about deliveries: the records of the topic `alert-controls`.
+
+Each lies there under its key, in every partition whose deliveries it may touch: so whoever has a
+partition has read what holds for it, up to a position of its own.
+"""
+
+from typing import Annotated, Literal, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from tally.alerts.delivery.clock_times import quiet_spans
+from tally.alerts.rule import ChannelId, ClockHours, RuleId, Severity, StoreId
+from tally.errors import BadSettings
+from tally.partitions import partition_of
+
+SilenceId = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,62}\Z")]
+AlertId = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+# Characters that no id of these has.
+_BETWEEN = "|"
+Item = TypeVar("Item")
+Chosen: TypeAlias = Literal["all"] | tuple[Item, ...]
+# Ascending.
+SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
+
+
+class AlertChannel(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="is", tag="channel"
+):
+    """A webhook, which alerts it takes, and when.
+
+    `rules`: those whose alerts it takes beside the rules that name it; `leaves_out`: states that it
+    is not told after an earlier one; `max_age`: seconds after which an alert is old;
+    `most_a_minute`: so many raises one by one, further ones are counted; `quiet`, `digest`: by the
+    clock of the alert's store; `secrets`: names of what signs its messages, never the secrets.
+    """
+
+    channel_id: ChannelId
+    url: Annotated[str, Meta(max_length=2_000, pattern=r"^https?://\S+\Z")]
+    secrets: Annotated[tuple[str, ...], Meta(min_length=1, max_length=2)]
+    rules: Chosen[RuleId] = ()
+    stores: Chosen[StoreId] = "all"
+    least_severity: Severity = "info"
+    leaves_out: tuple[Literal["confirmed"], ...] = ()
+    max_age: Annotated[int, Meta(ge=0)] = 3_600
+    most_a_minute: Annotated[int, Meta(ge=1)] = 30
+    quiet: tuple[ClockHours, ...] = ()
+    digest: Annotated[str, Meta(pattern=r"^(([01]\d|2[0-3]):[0-5]\d)?\Z")] = ""
+    promise: Literal["at_least_once", "at_most_once"] = "at_least_once"
+    heartbeat: bool = False
+    owner: str = ""
+    enabled: bool = True
+
+    @property
+    def key(self) -> str:
+        """Its key in the topic."""
+        return f"channel{_BETWEEN}{self.channel_id}"
+
+
+class Silence(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="is", tag="silence"
+):
+    """Alerts that are kept back from `starts` to `ends`, milliseconds since 1970 (UTC).
+
+    Ended early it is written again with the earlier end: who has not read that holds for too long,
+    and forgets nothing.
+    """
+
+    silence_id: SilenceId
+    starts: int
+    ends: int
+    kind: Literal["silence", "maintenance"] = "silence"
+    rules: Chosen[RuleId] = "all"
+    stores: Chosen[StoreId] = "all"
+    by: str = ""
+    comment: str = ""
+
+    @property
+    def key(self) -> str:
+        """Its key in the topic."""
+        return f"silence{_BETWEEN}{self.silence_id}"
+
+
+class Snooze(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="is", tag="snooze"
+):
+    """An alert of which nothing more is to be heard until an instant, milliseconds since 1970."""
+
+    alert_id: AlertId
+    store_id: StoreId
+    until: int
+    by: str = ""
+
+    @property
+    def key(self) -> str:
+        """Its key in the topic."""
+        return f"snooze{_BETWEEN}{self.alert_id}"
+
+
+class Acknowledgement(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="is", tag="ack"
+):
+    """Somebody has taken an alert on, at an instant; it is told as before."""
+
+    alert_id: AlertId
+    store_id: StoreId
+    at: int
+    by: str
+
+    @property
+    def key(self) -> str:
+        """Its key in the topic."""
+        return f"ack{_BETWEEN}{self.alert_id}"
+
+
+class Redelivery(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="is", tag="redeliver"
+):
+    """A message that is to be called for again, under its key and with its bytes."""
+
+    channel_id: ChannelId
+    message_id: str
+    asked_at: int
+    by: str = ""
+
+    @property
+    def key(self) -> str:
+        """Its key in the topic."""
+        return f"redeliver{_BETWEEN}{self.channel_id}{_BETWEEN}{self.message_id}"
+
+
+AlertControl: TypeAlias = AlertChannel | Silence | Snooze | Acknowledgement | Redelivery
+_DECODER = msgspec.json.Decoder(AlertControl)
+
+
+def parsed_control(value: bytes) -> AlertControl:
+    """The control that a record's value says.
+
+    Raises msgspec.DecodeError, of which ValidationError is one.
+    """
+    control: AlertControl = _DECODER.decode(value)
+    if isinstance(control, AlertChannel):
+        try:
+            quiet_spans(control.quiet)
+        # Found out at night, it would end the process that reads it.
+        except BadSettings as error:
+            raise msgspec.ValidationError(str(error)) from error
+    return control
+
+
+def control_partitions(control: AlertControl, partitions: int) -> list[int]:
+    """In which partitions of the topic a control is written: its store's, or all of them."""
+    # Of an alert only its own partition has to know.
+    if isinstance(control, Snooze | Acknowledgement):
+        return [partition_of(control.store_id, partitions)]
+    return [*range(partitions)]
+
+
+def holds_for(chosen: Chosen[str], one: str) -> bool:
+    """Whether a choice has this one in it."""
+    return chosen == "all" or one in chosen

@@ -1,0 +1,140 @@
+"""Once a day, by the clock of a store: what was decided about its alerts since the last time.
+
+What began and ended while nobody was to be told is told here, and so is what was too much.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from tally.alerts.delivery.body import MOST_BYTES, body_text, hashed_id
+from tally.alerts.delivery.clock_times import start_instant
+from tally.alerts.delivery.controls import AlertChannel
+from tally.alerts.delivery.deciding import Surroundings
+from tally.alerts.delivery.memory import DeliveryMemory
+from tally.alerts.delivery.records import DeliveryDecision, KeptDelivery, WebhookMessage
+from tally.instants import from_millis, instant_text
+
+_MILLIS = 1_000
+# Of a line of a digest no more than this many bytes: ids are bounded, the subject is left out.
+_LINE_BYTES = 600
+_MOST_LINES = MOST_BYTES // _LINE_BYTES - 1
+
+
+class DigestSpan(NamedTuple):
+    """What the digest of a local date is about: from exclusive, to inclusive, in milliseconds."""
+
+    day: date
+    after: int
+    until: int
+
+
+def digests(memory: DeliveryMemory, around: Surroundings, before: int) -> list[KeptDelivery]:
+    """The digests that have become due between two ticks; `before`: the instant of the earlier one.
+
+    One a channel, store and date, none without an alert; after days without ticks one for all.
+    """
+    found: list[KeptDelivery] = []
+    for channel in memory.channels.values():
+        # Before the first tick of all there was no day.
+        if channel.digest and channel.enabled and before:
+            found += _of_channel(channel, memory, around, before)
+    return found
+
+
+def digest_span(clock: time, zone: ZoneInfo, before: int, now: int) -> DigestSpan | None:
+    """Which digest has become due after `before` and up to `now`; None for none.
+
+    Of several the last, which is about the days of the others too. A date that the zone has left
+    out has none.
+    """
+    today = from_millis(now).astimezone(zone).date()
+    # A clock can be a day off, where a zone has left one out.
+    for shift in range(1, -3, -1):
+        instant = _millis(start_instant(today + timedelta(days=shift), clock, zone))
+        if instant is not None and before < instant <= now:
+            day = today + timedelta(days=shift)
+            return DigestSpan(day, _last_before(day, clock, zone, before), instant)
+    return None
+
+
+def _last_before(day: date, clock: time, zone: ZoneInfo, before: int) -> int:
+    """The instant of the last digest that was due by `before`, seen from a later date."""
+    back = day - from_millis(before).astimezone(zone).date()
+    for more in range(back.days - 2, back.days + 4):
+        instant = _millis(start_instant(day - timedelta(days=more), clock, zone))
+        if more > 0 and instant is not None and instant <= before:
+            return instant
+    return before
+
+
+def _of_channel(
+    channel: AlertChannel, memory: DeliveryMemory, around: Surroundings, before: int
+) -> Iterable[WebhookMessage]:
+    clock, now = time.fromisoformat(channel.digest), memory.time.at
+    # By zone and not by store: a thousand stores have a few zones.
+    zones = {around.store(store_id).zone for store_id in memory.stores}
+    spans_due = {zone: digest_span(clock, zone, before, now) for zone in zones}
+    due = {zone: span for zone, span in spans_due.items() if span}
+    # At nearly every tick: what was decided in months is not gone through each time.
+    if not due:
+        return
+    by_store: dict[str, list[DeliveryDecision]] = defaultdict(list)
+    spans: dict[str, DigestSpan] = {}
+    for decision in memory.decisions(channel.channel_id):
+        store_id = decision.alert.store_id
+        span = due.get(around.store(store_id).zone)
+        if span is not None and span.after < decision.at <= span.until:
+            by_store[store_id].append(decision)
+            spans[store_id] = span
+    for number, (store_id, decisions) in enumerate(sorted(by_store.items()), 1):
+        yield _digest(channel, memory, spans[store_id], decisions, number)
+
+
+def _digest(
+    channel: AlertChannel,
+    memory: DeliveryMemory,
+    span: DigestSpan,
+    decisions: Sequence[DeliveryDecision],
+    number: int,
+) -> WebhookMessage:
+    store_id, day = decisions[0].alert.store_id, span.day.isoformat()
+    told = {
+        "store_id": store_id,
+        "date": day,
+        "alerts": [_line(one) for one in decisions[:_MOST_LINES]],
+        "more": max(0, len(decisions) - _MOST_LINES),
+    }
+    due = instant_text(from_millis(span.until))
+    return WebhookMessage(
+        channel=channel.channel_id,
+        message_id=hashed_id("digest", channel.channel_id, store_id, day, "1"),
+        kind="digest",
+        url=channel.url,
+        body=body_text("alerts.digest", due, told),
+        # No alert waits for a digest, and yesterday's comes before today's.
+        lanes=(f"digest {store_id}",),
+        order=memory.order + number,
+        due_at=memory.time.at,
+        promise=channel.promise,
+    )
+
+
+def _line(decision: DeliveryDecision) -> Mapping[str, Any]:
+    alert = decision.alert
+    return {
+        "alert_id": alert.alert_id,
+        "rule_id": alert.rule_id,
+        "edge": alert.edge,
+        "state": alert.state,
+        "raised_at": alert.raised_at,
+        "severity": alert.severity,
+        "told": decision.verdict,
+        "why": decision.why,
+    }
+
+
+def _millis(instant: datetime | None) -> int | None:
+    return None if instant is None else int(instant.timestamp() * _MILLIS)

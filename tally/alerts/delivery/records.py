@@ -1,0 +1,164 @@
+"""What is kept of deliveries in the topic `alert-deliveries`: its records, and their keys.
+
+    channel|alert_id|state    the decision about one state of an alert on one channel
+    channel|message_id        a message, how often it was called for, and what came of it
+    control|<its key>         a control as it was taken into account
+    control|gone|channel      an address that wants no more
+    tick                      how far time had come
+
+Instants are milliseconds since 1970 (UTC), by ticks.
+"""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from tally.alerts.delivery.controls import AlertChannel, Silence, Snooze
+from tally.alerts.message import Alert
+
+DeliveryVerdict: TypeAlias = Literal["send", "held", "suppressed"]
+DeliveryReason: TypeAlias = Literal[
+    "",
+    "followed",
+    "left out",
+    "released",
+    "silence",
+    "maintenance",
+    "snooze",
+    "quiet",
+    "many silent",
+    "late",
+    "storm",
+    "backfilled",
+    "raise not sent",
+]
+DeliveryOutcome: TypeAlias = Literal["waiting", "delivered", "dead", "unknown"]
+WebhookKind: TypeAlias = Literal[
+    "alert", "group", "storm", "catchup", "silence", "digest", "heartbeat"
+]
+Promise: TypeAlias = Literal["at_least_once", "at_most_once"]
+
+
+class DeliveryDecision(Struct, frozen=True, kw_only=True, tag_field="is", tag="decision"):
+    """What was decided about one state of an alert on a channel.
+
+    `message`: id of the message that carries it, "" while none does; `at`, `tick`: the instant and
+    the number of the tick by which it was decided; `crowd`: the region with which it was told of as
+    one, "" for none.
+    """
+
+    channel: str
+    alert: Alert
+    verdict: DeliveryVerdict
+    why: DeliveryReason
+    message: str
+    at: int
+    tick: int
+    crowd: str = ""
+
+    @property
+    def key(self) -> str:
+        """Its key in the topic."""
+        return f"{self.channel}|{self.alert.alert_id}|{self.alert.state}"
+
+
+class WebhookMessage(Struct, frozen=True, kw_only=True, tag_field="is", tag="message"):
+    """One message to one address, made once: each attempt has its id and these bytes.
+
+    `lanes`: of two messages of a channel that share one, the lower `order` has to come to an end
+    first; `needs`: alerts of which something must have arrived before; `begun_at`: first attempt;
+    `may_have_arrived`: false only while it is certain that the receiver has not taken it.
+    """
+
+    channel: str
+    message_id: str
+    kind: WebhookKind
+    url: str
+    body: str
+    lanes: tuple[str, ...]
+    order: int
+    due_at: int
+    needs: tuple[str, ...] = ()
+    promise: Promise = "at_least_once"
+    expires_at: int | None = None
+    begun_at: int | None = None
+    attempts: int = 0
+    refusals: int = 0
+    was_in_doubt: bool = False
+    may_have_arrived: bool = False
+    outcome: DeliveryOutcome = "waiting"
+    status: int | None = None
+    cause: str = ""
+
+    @property
+    def key(self) -> str:
+        """Its key in the topic; a heartbeat takes the place of the last one."""
+        name = self.kind if self.kind == "heartbeat" else self.message_id
+        return f"{self.channel}|{name}"
+
+
+class GoneAddress(Struct, frozen=True, kw_only=True, tag_field="is", tag="gone"):
+    """An address that has answered 410: nothing is called there until its channel is set anew."""
+
+    channel: str
+    url: str
+    at: int
+
+    @property
+    def key(self) -> str:
+        """Its key in the topic, behind that of controls."""
+        return f"gone|{self.channel}"
+
+
+class TickTime(Struct, frozen=True, kw_only=True, tag_field="is", tag="tick"):
+    """How far time had come: number and instant of the newest tick."""
+
+    n: int
+    at: int
+
+    @property
+    def key(self) -> str:
+        """Its key in the topic."""
+        return "tick"
+
+
+class DroppedRecord(Struct, frozen=True):
+    """A record that is kept no longer, by its key in the topic."""
+
+    topic_key: bytes
+
+
+KeptDelivery: TypeAlias = (
+    DeliveryDecision | WebhookMessage | GoneAddress | TickTime | AlertChannel | Silence | Snooze
+)
+_DECODER = msgspec.json.Decoder(KeptDelivery)
+_ENCODER = msgspec.json.Encoder()
+
+
+DeliveryChange: TypeAlias = KeptDelivery | DroppedRecord
+
+
+def kept_key(kept: DeliveryChange) -> bytes:
+    """The key of a record in the topic."""
+    if isinstance(kept, DroppedRecord):
+        return kept.topic_key
+    # A channel may be named like another kind of record: nobody's alert is.
+    is_control = isinstance(kept, AlertChannel | Silence | Snooze | GoneAddress)
+    return (f"control|{kept.key}" if is_control else kept.key).encode()
+
+
+def kept_value(kept: DeliveryChange) -> bytes | None:
+    """The record's value, JSON whose field `is` names its kind; None deletes the key's record."""
+    if isinstance(kept, DroppedRecord):
+        return None
+    return _ENCODER.encode(kept)
+
+
+def parsed_kept(value: bytes) -> KeptDelivery:
+    """The record that a value of the topic says.
+
+    Raises msgspec.DecodeError, of which ValidationError is one.
+    """
+    found: KeptDelivery = _DECODER.decode(value)
+    return found

@@ -1,0 +1,69 @@
+"""The world of alerts, and one who works out by what is served what should have been told."""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import combinations
+
+from tally.alerts.days import DayLine, FoldedDays, refold
+from tally.alerts.fold import Judgement
+from tally.alerts.rule import Rule
+from tally.alerts.simulated import FoldedSpan, compared
+from tally.alerts.told import ToldAlert
+from tests.laws.alert_judging import RULES, Memory, chain_of, instant, number
+from tests.laws.alert_shop import DAY, DAYS, STORES, UNPUBLISHED, WINDOWS, must
+from tests.laws.alert_world import World
+
+# Every stretch of windows that somebody may ask for.
+SPANS = [(instant(start), instant(end)) for start, end in combinations(range(WINDOWS + 1), 2)]
+
+
+class SimulatedWorld(World):
+    """Whenever all inputs have been taken, what was told is what a simulation says."""
+
+    def settle(self) -> None:
+        super().settle()
+        for store in STORES:
+            memory = self.state_of(store)
+            # Somebody's end has still to arrive: then nobody can say by what was judged.
+            if memory is not None:
+                for rule in RULES:
+                    self.simulate(rule, store, memory)
+
+    def simulate(self, rule: Rule, store: int, memory: Memory) -> None:
+        """Raises Broken where what was told of a span is something else."""
+        told = [one for one in self.last.values() if one.chain == chain_of(rule, store)]
+        folded = self.folded(rule, store, memory)
+        settled = self.settled(folded, memory)
+        for start, end in SPANS:
+            span = FoldedSpan(start, end, folded.episodes, settled)
+            found = compared(span, self.told_of(told))
+            self.fired["compared"] += found.compared
+            self.fired["left out"] += found.left_out
+            where = f"{rule.rule_id} at {store}, {number(start)} to {number(end)}"
+            must(not found.differences, f"otherwise: {where}: {found.differences} {told} {span}")
+
+    def folded(self, rule: Rule, store: int, memory: Memory) -> FoldedDays:
+        """All windows that have begun, from rest on."""
+        last = min(memory.closed, WINDOWS - 1)
+        begun = [instant(day * DAY) for day in DAYS if day * DAY <= last]
+        line = DayLine([*begun, instant(last + 1)], {}, begun, 0)
+        judgements_of = partial(self.judged_on, rule, store, memory)
+        [found] = refold(line, (), judgements_of).stretches
+        return found
+
+    def judged_on(self, rule: Rule, store: int, memory: Memory, day: int) -> Sequence[Judgement]:
+        """The verdicts on a day as it is served now."""
+        return self.judgements(rule, store, memory, self.pointers, day)
+
+    def settled(self, folded: FoldedDays, memory: Memory) -> frozenset[int]:
+        """Those windows of which the generation that serves has been judged."""
+        return frozenset(
+            one
+            for one in folded.settled
+            if memory.judged.get(number(one) // DAY, 0)
+            == self.pointers.get(number(one) // DAY, UNPUBLISHED).token
+        )
+
+    def told_of(self, told: Iterable[ToldAlert]) -> Iterable[ToldAlert]:
+        """What was told, as the one who compares has it."""
+        return told

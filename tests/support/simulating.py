@@ -1,0 +1,100 @@
+"""Simulations in memory: a test plays the rules' topic and what the evaluators have judged."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from serving.alerts.evaluator.calendar import WindowSpan, millis_of
+from serving.alerts.evaluator.memory import recalled
+from serving.alerts.simulation.desk import KnownRules, SimulationDesk, SimulationWish
+from serving.alerts.simulation.simulator import SimulatedPage, Simulator
+from serving.alerts.simulation.state import EvaluatedBy
+from serving.query.stores import StoreRegistry
+from tally.alerts.versions import RuleChains
+from tally.errors import StackError, ViewsUnreachable
+from tally.instants import from_millis
+from tally.settings import Settings
+from tests.support.evaluating import DAY, ListedRules, Watched
+from tests.support.serving_world import MemoryViews, at, flip
+
+EVE, NOW = "2026-11-23", f"{DAY}T20:00"
+DAWN, DUSK = f"{DAY}T08:00", f"{DAY}T12:00"
+
+
+class MemoryState:
+    """A StateSource over what a test says, or over the state of an evaluator in memory."""
+
+    def __init__(self, of: Watched | None = None) -> None:
+        self._of, self.is_away = of, False
+
+    def read(self) -> Mapping[int, EvaluatedBy]:
+        if self.is_away:
+            raise ViewsUnreachable("planted")
+        memories = recalled(self._of.state if self._of else ())
+        return {
+            number: EvaluatedBy(one.last, one.silent_from, one.judged)
+            for number, one in memories.items()
+        }
+
+
+class AwayRules(ListedRules):
+    """Rules whose topic does not answer."""
+
+    def read(self, until: int | None = None) -> RuleChains:
+        raise StackError("planted")
+
+
+def desk_over(
+    views: MemoryViews,
+    rules: ListedRules,
+    state: MemoryState | None = None,
+    settings: Settings | None = None,
+    now: str = NOW,
+) -> SimulationDesk:
+    """A desk whose clock stands."""
+    of = settings or Settings()
+    simulator = Simulator(views, StoreRegistry.load(of), of)
+    return SimulationDesk(
+        KnownRules(rules), state or MemoryState(), simulator, lambda: millis_of(at(now))
+    )
+
+
+async def page_of(store: Watched, rule_id: str, start: str, end: str, **more: Any) -> SimulatedPage:
+    """What a simulation says of a store's world, from `2026-11-24T08:00` on, or a page of that."""
+    after = more.pop("after", "")
+    store.views.alerts.told = [*store.alerts]
+    desk = desk_over(store.views, store.rules, MemoryState(store), store.settings)
+    span = WindowSpan(millis_of(at(start)), millis_of(at(end)))
+    return await desk.page(SimulationWish(rule_id, span, **more), after)
+
+
+def simulated(
+    store: Watched, rule_id: str = "busy", start: str = DAWN, end: str = DUSK, **more: Any
+) -> SimulatedPage:
+    """The same, of the morning of DAY."""
+    return asyncio.run(page_of(store, rule_id, start, end, **more))
+
+
+def served(store: Watched, until: str, generation: int = 1) -> None:
+    """A generation serves the day before whole, and DAY up to a time."""
+    for day, covered in ((EVE, f"{DAY}T00:00"), (DAY, f"{DAY}T{until}")):
+        at_night = f"{DAY}T18:{generation:02d}"
+        store.publish(flip(day, generation, at_night, 0, covered_until=covered))
+
+
+def clock_of(millis: int) -> str:
+    """Hour and minute (UTC) of an instant in milliseconds since 1970."""
+    return f"{from_millis(millis):%H:%M}"
+
+
+def clocks(page: SimulatedPage) -> list[tuple[str, str | None, bool]]:
+    """Of each episode the clock (UTC) at its begin and its end, and whether it is complete."""
+    return [
+        (
+            clock_of(one.episode.start),
+            None if one.episode.ended is None else clock_of(one.episode.ended),
+            one.is_complete,
+        )
+        for store in page.stores
+        for one in store.episodes
+    ]

@@ -1,0 +1,52 @@
+"""A desk that is made anew of its records, and the keys that tell them apart."""
+
+from tally.alerts.delivery.controls import AlertChannel, Silence
+from tally.alerts.delivery.records import (
+    KeptDelivery,
+    TickTime,
+    kept_key,
+    kept_value,
+    parsed_kept,
+)
+from tally.alerts.rule import ClockHours
+from tests.unit.alerts.deliveries import HOUR, NOON, alert, channel, desk_with, end_of, of_kind
+
+NIGHT = (ClockHours("mon-sun", "22:00", "06:00"),)
+
+
+def test_a_desk_that_is_restored_goes_on_as_the_one_before() -> None:
+    desk = desk_with(channel(), channel("night", quiet=NIGHT), at=NOON + 9 * HOUR)
+    stored: dict[bytes, bytes] = {}
+
+    def keep(kept: list[KeptDelivery]) -> None:
+        stored.update({kept_key(one): kept_value(one) or b"" for one in kept})
+
+    keep([*desk.memory.channels.values(), desk.memory.time, *()])
+    for one in (alert(1, at=NOON + 9 * HOUR), alert(2), alert(1, state="confirmed")):
+        keep(desk.take(one))
+    keep(desk.begin(()).kept)
+    restored = desk_with()
+    restored.restore(parsed_kept(value) for value in reversed(stored.values()))
+
+    for each in (desk, restored):
+        each.pass_time(TickTime(n=9, at=NOON + 18 * HOUR))
+    rest = (alert(3, at=NOON + 18 * HOUR), alert(1, state="retracted"), end_of(alert(2), 4))
+    expected = [desk.take(one) for one in rest]
+
+    assert [restored.take(one) for one in rest] == expected
+    assert restored.begin(()) == desk.begin(())
+
+
+def test_records_have_keys_of_their_own_whatever_channels_are_called() -> None:
+    named = [channel(name) for name in ("control", "tick", "gone", "channel")]
+    desk = desk_with(*named)
+    kept = [
+        *named,
+        Silence(silence_id="lunch", starts=NOON, ends=NOON + HOUR),
+        *desk.take(alert()),
+        desk.memory.time,
+    ]
+
+    assert len({kept_key(one) for one in kept}) == len(kept)
+    assert [parsed_kept(kept_value(one) or b"") for one in kept] == kept
+    assert of_kind(AlertChannel, kept) == named
