@@ -15,6 +15,7 @@ BENCHES = (
     ("bench.window", "--batches", "60"),
     ("bench.backlog", "--receipts", "200000"),
     ("bench.freshness", "--seconds", "15"),
+    ("bench.judging", "--rules", "100", "--stores", "40"),
 )
 
 

@@ -26,9 +26,14 @@ class Heartbeat:
         self._file = file
         self._written = float("-inf")
         self._progress: object = None
+        self._told: dict[str, float] = {}
         # CLOCK_MONOTONIC is one for all processes of a machine, and no step of the wall clock makes
         # a healthy job look stalled.
         self._moved_at = time.monotonic()
+
+    def restored(self, seconds: float) -> None:
+        """The job has restored its state, which took so long: told with each beat from now on."""
+        self._told = {"restore_seconds": round(seconds, 3)}
 
     def beat(self, progress: object, is_behind: bool) -> None:
         """Alive now.
@@ -45,7 +50,8 @@ class Heartbeat:
             return
         self._written = now
         # Whole or the one before: somebody may read it at any moment.
-        keep_whole(self._file, json.dumps({"at": now, "moved_at": self._moved_at}))
+        kept = {"at": now, "moved_at": self._moved_at, **self._told}
+        keep_whole(self._file, json.dumps(kept))
 
 
 def stall(
@@ -74,6 +80,26 @@ def stalled(file: Path, seconds: float, now: float | None = None) -> str | None:
     """Why the job that writes the file has stalled, None while it works or is idle."""
     found = stall(file, seconds, now)
     return found[1] if found else None
+
+
+def restore_seconds(
+    folder: Path | None, fresh_seconds: float, now: float | None = None
+) -> dict[str, float]:
+    """By service the seconds in which it restored its state last, of those that have one.
+
+    `folder` has heartbeats as SERVICE.heartbeat; what is older than `fresh_seconds` is of a service
+    that works no more. `now` is of time.monotonic().
+    """
+    now = time.monotonic() if now is None else now
+    found: dict[str, float] = {}
+    for file in folder.glob("*.heartbeat") if folder else ():
+        try:
+            kept = json.loads(file.read_text("utf-8"))
+        except FileNotFoundError:
+            continue
+        if now - kept["at"] <= fresh_seconds and "restore_seconds" in kept:
+            found[file.stem] = float(kept["restore_seconds"])
+    return found
 
 
 def main(argv: Sequence[str] | None = None) -> int:

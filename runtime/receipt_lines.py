@@ -11,6 +11,8 @@ from schemas.source import read_yaml
 from tally.receipt_rules import AddingRules, LineFacts, LineRule, ReceiptRule
 
 FILE = "rules.yaml"
+# Canonical topic of receipts.
+RECEIPTS = SALES.topic
 
 
 class StoredLine(msgspec.Struct, frozen=True):

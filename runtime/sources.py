@@ -7,12 +7,14 @@ from schemas import loader
 from schemas.family import READINGS, PartShape, RaisedDays
 from schemas.source import Source
 from tally.algebra.keyed_sum import KeyedSum
+from tally.algebra.level import Level
 from tally.algebra.parts import Count, Histogram, Max, Min, Part, Sum, Uniques
 from tally.epochs import Raised
 from tally.families import Family, RecordFields
 from tally.kinds.additive import ADDITIVE
 from tally.kinds.derived import DERIVED
 from tally.kinds.kind import Kind
+from tally.kinds.level import LEVEL
 
 # What a descriptor's words mean.
 PARTS: Mapping[str, type[Part]] = {
@@ -23,8 +25,9 @@ PARTS: Mapping[str, type[Part]] = {
     "uniques": Uniques,
     "histogram": Histogram,
     "keyed_sum": KeyedSum,
+    "level": Level,
 }
-KINDS: Mapping[str, Kind] = {"additive": ADDITIVE, "derived": DERIVED}
+KINDS: Mapping[str, Kind] = {"additive": ADDITIVE, "derived": DERIVED, "level": LEVEL}
 
 
 @cache

@@ -1,9 +1,11 @@
 """YAML of files that people write: every scalar a text, and nothing that could be read two ways."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 import yaml
+
+_WIDTH = 100
 
 
 class _Texts(yaml.BaseLoader):
@@ -40,3 +42,39 @@ def yaml_texts(content: bytes) -> object:
         return yaml.load(content.decode(), Loader=_Texts)
     except (UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise ValueError(" ".join(str(error).split())) from error
+
+
+def yaml_lines(content: bytes) -> dict[str, int]:
+    """In which line each field begins, a count from 1 on: by its name, `outer.inner` inside of one.
+
+    Empty for what yaml_texts() refuses.
+    """
+    try:
+        node = yaml.compose(content.decode(), Loader=_Texts)
+    except (UnicodeDecodeError, yaml.YAMLError, RecursionError):
+        return {}
+    return dict(_lines(node, "")) if isinstance(node, yaml.MappingNode) else {}
+
+
+def yaml_written(told: Mapping[str, Any]) -> str:
+    """The text that yaml_texts() reads as these mappings, lists and texts, a field a line."""
+    # Short lists and mappings stay on the line of their name, as people write them.
+    options: dict[str, Any] = {"default_flow_style": None, "sort_keys": False}
+    text: str = yaml.dump(told, Dumper=_TextDumper, allow_unicode=True, width=_WIDTH, **options)
+    return text
+
+
+class _TextDumper(yaml.SafeDumper):
+    """Without quotes where only another reader would take the text for a number or a flag."""
+
+
+_TextDumper.yaml_implicit_resolvers = {}
+
+
+def _lines(node: yaml.MappingNode, outer: str) -> Iterator[tuple[str, int]]:
+    for key, value in node.value:
+        name = f"{outer}{key.value}"
+        yield name, key.start_mark.line + 1
+        # Of fields in fields no problem speaks.
+        if isinstance(value, yaml.MappingNode) and not outer:
+            yield from _lines(value, f"{name}.")

@@ -3,7 +3,14 @@
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from schemas.metric import READABLE, AdditiveShape, AnyMetric, RatioShape, parts_of
+from schemas.metric import (
+    READABLE,
+    AdditiveShape,
+    AnyMetric,
+    RatioShape,
+    StockShape,
+    parts_of,
+)
 from schemas.source import BadSource, Source, read_yaml
 
 # Field and what is wrong with it.
@@ -57,9 +64,19 @@ def _wrong_names(
         return
     if isinstance(entry, RatioShape):
         yield from _wrong_sides(entry, entries)
+    elif isinstance(entry, StockShape):
+        yield from _wrong_parts(entry, sources[entry.families[0]])
+        yield from _wrong_sold(entry, entries)
+        if len(sources[entry.families[0]].family.axes) != 1:
+            yield "families", f"{entry.families[0]} is to have one axis, the article"
+    elif len(entry.families) > 1:
+        # The rows of one family are joined: parts of another would be 0 in silence.
+        yield "families", f"its parts are of one family, not of {', '.join(entry.families)}"
     else:
-        yield from _wrong_parts(entry, sources)
-    for family in entry.families:
+        yield from _wrong_parts(entry, sources[entry.families[0]])
+    # What is sold of an article is found in the receipts' lines, whatever axes their family has.
+    split = entry.families[:1] if isinstance(entry, StockShape) else entry.families
+    for family in split:
         for axis in entry.by:
             # By an axis that one side lacks a ratio would be of a part over the whole.
             if axis not in sources[family].family.axes:
@@ -69,19 +86,26 @@ def _wrong_names(
             yield "variants", f"there is no metric {variant!r}"
 
 
-def _wrong_parts(entry: AnyMetric, sources: Mapping[str, Source]) -> Wrong:
-    if len(entry.families) > 1:
-        # The rows of one family are joined: parts of another would be 0 in silence.
-        yield "families", f"its parts are of one family, not of {', '.join(entry.families)}"
-        return
-    (family,) = entry.families
-    kinds = {part.name: part.kind for part in sources[family].family.parts}
+def _wrong_parts(entry: AnyMetric, source: Source) -> Wrong:
+    kinds = {part.name: part.kind for part in source.family.parts}
     for name, field in parts_of(entry).items():
         if name not in kinds:
-            yield field, f"{name!r} is no part of {family}"
+            yield field, f"{name!r} is no part of {source.name}"
         elif kinds[name] not in READABLE[entry.kind]:
             readable = " or ".join(READABLE[entry.kind])
             yield field, f"{name!r} is a {kinds[name]}, and {entry.kind} is of a {readable}"
+
+
+def _wrong_sold(entry: StockShape, entries: Mapping[str, AnyMetric]) -> Wrong:
+    sold = entries.get(entry.value.sold)
+    if not isinstance(sold, AdditiveShape):
+        yield "value.sold", f"{entry.value.sold!r} is no metric that is a sum"
+    elif sold.value.divide_by != entry.value.divide_by:
+        # Both are taken as they are stored: pieces less thousandths of pieces would be neither.
+        yield "value.divide_by", f"is not {sold.value.divide_by}, that of {sold.id}"
+    elif entry.families != (entry.families[0], *sold.families):
+        told = ", ".join((entry.families[0], *sold.families))
+        yield "families", f"its level and what is sold are of {told}, in this order"
 
 
 def _wrong_sides(entry: RatioShape, entries: Mapping[str, AnyMetric]) -> Wrong:

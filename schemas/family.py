@@ -18,6 +18,7 @@ COLUMN_TYPES = {
     "uniques": "frozen<list<bigint>>",
     "histogram": "frozen<list<frozen<tuple<bigint, bigint>>>>",
     "keyed_sum": "frozen<list<frozen<tuple<bigint, bigint>>>>",
+    "level": "frozen<list<frozen<tuple<bigint, bigint>>>>",
 }
 
 
@@ -25,8 +26,7 @@ class PartShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """What a window makes of the whole numbers that its events bring in the field of this name."""
 
     name: FieldName
-    # A level is not among them yet: a stretch needs the count before it, which no reader looks for.
-    kind: Literal["sum", "count", "min", "max", "uniques", "histogram", "keyed_sum"]
+    kind: Literal["sum", "count", "min", "max", "uniques", "histogram", "keyed_sum", "level"]
     unit: Words
     meaning: Words
 
@@ -86,12 +86,19 @@ class FamilyShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     derived family's events bring is not in their fields: `reading` says what makes it of them.
     """
 
-    kind: Literal["additive", "derived"]
+    kind: Literal["additive", "derived", "level"]
     reading: Literal["presence"] | None = None
     epoch: Epoch
     axes: tuple[FieldName, ...]
     parts: Annotated[tuple[PartShape, ...], msgspec.Meta(min_length=1)]
     raised: tuple[RaisedDays, ...] = ()
+
+
+def wrong_parts(family: FamilyShape) -> Iterable[tuple[str, str]]:
+    """Field and what is wrong with the kinds of a family and of its parts beside each other."""
+    # A family says by its kind that its windows do not add up, though most of its parts may.
+    if (family.kind == "level") != any(part.kind == "level" for part in family.parts):
+        yield "family.parts", "a family of kind level has a part of that kind, no other has one"
 
 
 def wrong_reading(family: FamilyShape) -> Iterable[tuple[str, str]]:

@@ -12,7 +12,7 @@ import yaml
 
 from schemas.catalogue import metrics_of
 from schemas.generated import event_schema_of, topics_of, views_of
-from schemas.metric import AnyMetric, LevelShape
+from schemas.metric import AnyMetric, LevelShape, StockShape
 from schemas.report import ReportShape
 from schemas.source import DESCRIPTOR, BadSource, Source, by_name, json_of, read_source, read_yaml
 
@@ -131,7 +131,7 @@ def reports() -> Mapping[str, ReportShape]:
     Raises BadSource for one of a metric that there is not, or that is a level.
     """
     # A level is of an instant: days of it can neither be joined nor compared.
-    known = {entry.id for entry in metrics() if not isinstance(entry, LevelShape)}
+    known = {entry.id for entry in metrics() if not isinstance(entry, LevelShape | StockShape)}
     found: dict[str, ReportShape] = {}
     for file in sorted((FOLDER / "reports").glob("*.yaml")):
         report = read_yaml(file, ReportShape)

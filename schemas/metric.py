@@ -65,6 +65,18 @@ class LevelValue(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     running: Annotated[dict[str, Literal[1, -1]], Meta(min_length=1)]
 
 
+class StockValue(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A level of one family, less what the receipts sold since; at the end, or the lowest of all.
+
+    `sold` is the id of the sum, of another family, that the receipts' lines come to.
+    """
+
+    stock: str
+    sold: str
+    at: Literal["end", "lowest"]
+    divide_by: Annotated[int, Meta(ge=1)] = 1
+
+
 class MetricShape(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind"):
     """What the file of a metric says, whatever its kind; the kind decides what `value` is."""
 
@@ -129,6 +141,15 @@ class LevelShape(MetricShape, frozen=True, kw_only=True, tag="level"):
     value: LevelValue
 
 
+class StockShape(MetricShape, frozen=True, kw_only=True, tag="stock"):
+    """A metric that is what there is of articles: the last count, and what came and went since.
+
+    It never begins anew but by a count.
+    """
+
+    value: StockValue
+
+
 # By the word of `kind` msgspec chooses the shape.
 AnyMetric: TypeAlias = (
     AdditiveShape
@@ -138,6 +159,7 @@ AnyMetric: TypeAlias = (
     | UniquesShape
     | PercentileShape
     | LevelShape
+    | StockShape
 )
 # Kinds of parts that a metric of each kind can read; a ratio is made of two sums instead.
 READABLE: Mapping[str, tuple[str, ...]] = {
@@ -147,6 +169,7 @@ READABLE: Mapping[str, tuple[str, ...]] = {
     "uniques": ("uniques",),
     "percentile": ("histogram",),
     "level": ("sum", "count"),
+    "stock": ("level",),
 }
 
 
@@ -159,6 +182,8 @@ def parts_of(entry: AnyMetric) -> dict[str, str]:
             return dict.fromkeys(entry.value.sum, "value.sum")
         case LevelShape():
             return dict.fromkeys(entry.value.running, "value.running")
+        case StockShape():
+            return {entry.value.stock: "value.stock"}
         case PercentileShape():
             return {entry.value.percentile.part: "value.percentile.part"}
     # The others have one field, which names one part.

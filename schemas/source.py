@@ -8,7 +8,14 @@ from typing import Annotated, Any, Literal
 import msgspec
 import yaml
 
-from schemas.family import FamilyShape, FieldName, Words, brought, wrong_reading
+from schemas.family import (
+    FamilyShape,
+    FieldName,
+    Words,
+    brought,
+    wrong_parts,
+    wrong_reading,
+)
 
 DESCRIPTOR = "source.yaml"
 # What a folder must hold beside its descriptor.
@@ -177,6 +184,7 @@ def _wrong(source: Source) -> Iterable[tuple[str, str]]:
                 "family.raised",
                 f"epoch {one.epoch} is not above {source.family.epoch}, that of all days",
             )
+    yield from wrong_parts(source.family)
     yield from wrong_reading(source.family)
     for name, wanted in brought(source.family).items():
         if name not in fields or (

@@ -7,6 +7,7 @@ from runtime.protocol import ConnectionLimits
 from runtime.web import Place, serve
 from serving.alerts.simulation.desk import SimulationDesk
 from serving.alerts.stream.feed import TopicFeed
+from serving.alerts.watch import AlertWatch
 from serving.api.app import create_app
 from serving.dashboard import page
 from serving.merge.cassandra_views import CassandraViews
@@ -28,11 +29,11 @@ def run() -> None:
     settings = Settings.load()
     # Read here, once: a descriptor that is wrong ends the process, and not each answer.
     catalogue.entries()
-    views, feed = CassandraViews(settings), TopicFeed(settings)
+    views, feed, watch = CassandraViews(settings), TopicFeed(settings), AlertWatch(settings)
     try:
         # One for both: what it has read of the topics is kept once.
         desk = SimulationDesk.of(settings, views)
-        app = create_app(settings, views, feed, desk)
+        app = create_app(settings, views, feed, desk, watch)
         # After the routes of the API: the page takes every path that is left.
         page.mount(app, settings, views, feed, desk)
         serve(
@@ -45,6 +46,7 @@ def run() -> None:
             ),
         )
     finally:
+        watch.close()
         feed.close()
         views.close()
 

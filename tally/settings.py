@@ -12,11 +12,12 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator
 
+from tally.alert_settings import AlertSettings
 from tally.errors import BadSettings
 from tally.families import Family
 from tally.home import STORES_FILE, home_of, kept_addresses, with_kept_stores
 from tally.lateness import Lateness, given_lateness, lateness_variable
-from tally.store_settings import StoreSettings
+from tally.stock_settings import StockSettings
 
 # Delta's reader takes `%41` for an A, and `[` for the begin of an address.
 _NOT_IN_A_HOME = "%[]"
@@ -27,7 +28,7 @@ def user_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tally"
 
 
-class Settings(StoreSettings):
+class Settings(AlertSettings, StockSettings):
     """Every setting, with unit and meaning; frozen.
 
     Nothing below a `main` reads the environment.
@@ -187,6 +188,9 @@ class Settings(StoreSettings):
             " default TALLY_HOME/webhook-secrets.json"
         ),
     )
+    digests: Path | None = Field(
+        None, description="folder of digests that become files; default TALLY_HOME/digests"
+    )
 
     # By family, each from a variable of its own; what none names is the source's own default.
     lateness: tuple[Lateness, ...] = ()
@@ -228,12 +232,6 @@ class Settings(StoreSettings):
     )
     checkpoints: Path | None = Field(
         None, description="folder of the streaming checkpoints; default TALLY_HOME/data/checkpoints"
-    )
-
-    tick_seconds: float = Field(
-        5.0,
-        gt=0,
-        description="seconds between two ticks, which say up to when what had arrived is read",
     )
 
     @field_validator("home")

@@ -32,8 +32,22 @@ hypothesis.settings.load_profile("tally")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """--twin 5x30: how many twin stores over how many days go through the loop."""
+    """--twin 5x30: how many twin stores over how many days go through the loop.
+
+    --alert-kills 20: how often evaluators are killed at each moment.
+    --alert-stores 40: how many stores' year is told of live and simulated.
+    --kills 20: how often dispatchers die at each moment of a delivery.
+    --purchases 400: how many purchases chaos/test_stock_kills.py has moved.
+    """
     parser.addoption("--twin", default="2x2", help="twin stores x days of e2e/test_twin.py")
+    parser.addoption(
+        "--alert-kills", default="1", help="kills at each moment of chaos/test_alert_kills.py"
+    )
+    parser.addoption("--alert-stores", default="6", help="stores of chaos/test_alerts_of_a_year.py")
+    parser.addoption(
+        "--kills", default="20", help="kills at each moment of chaos/test_killed_dispatchers.py"
+    )
+    parser.addoption("--purchases", default="10000", help="purchases of chaos/test_stock_kills.py")
 
 
 def make_site(home: Path, **variables: str) -> "Site":

@@ -83,7 +83,7 @@ def simulate(  # noqa: PLR0913  # the options of the command line
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """Let twin stores send receipts, door counts and sightings, and keep the truth beside them.
+    """Let twin stores send what tills, sensors and shelves tell, and keep the truth beside it.
 
     Of sightings those of the key period that runs: the keys of earlier ones are destroyed.
     """

@@ -1,4 +1,4 @@
-"""What the sensors of a twin store send of its people: door counts, sightings, receipts.
+"""What a twin store sends of its people, door counts, sightings, receipts, and of its goods.
 
 Each message as its path of the gateway takes it. What a sensor errs in is in it; what the way to
 Kafka does to it is not (transport.py).
@@ -31,6 +31,9 @@ _GOODS = (
     ("soap", 189),
     ("wine", 899),
 )
+# Seconds, and units: of the busiest day some articles run out.
+_COUNT_AHEAD, _DELIVERED_AFTER = 600, 7200
+_COUNTED, _DELIVERED = (40, 120), (10, 40)
 
 
 class SensorMessage(NamedTuple):
@@ -54,6 +57,7 @@ def messages_of(
         *_door_counts(store, day, seed, people),
         *_sightings(store, day, seed, people),
         *_receipts(store, day, seed, people),
+        *_documents(store, day, seed),
     ]
     return sorted(found, key=lambda one: (one.at, one.source, one.identity))
 
@@ -198,6 +202,29 @@ def _receipts(
             transaction_id=number,
             transactions=lines,
         )
+
+
+def _documents(store: TwinStore, day: date, seed: int) -> Iterator[SensorMessage]:
+    """Every article counted before the doors open, and delivered once they are."""
+    chance = chance_of(seed, store.store_id, day.isoformat(), "documents")
+    opens = int(store.hours(day)[0].timestamp())
+    for kind, at, amounts in (
+        ("count", opens - _COUNT_AHEAD, _COUNTED),
+        ("delivery", opens + _DELIVERED_AFTER, _DELIVERED),
+    ):
+        document = f"{kind}-{day.isoformat()}"
+        for item, _ in _GOODS:
+            yield _message(
+                "inventory",
+                at,
+                f"{document}/{item}",
+                store_id=store.store_id,
+                document_id=document,
+                happened_at=_text(at),
+                kind=kind,
+                item_id=item,
+                amount=chance.randint(*amounts),
+            )
 
 
 def _line(chance: Random) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from tally.algebra.keyed_sum import KeyedSum
+from tally.algebra.level import Level
 from tally.algebra.parts import Count, Histogram, Max, Min, Part, Sum, Uniques, Value
 from tally.errors import TallyError
 
@@ -16,7 +17,7 @@ from tally.errors import TallyError
 class PartQuery(NamedTuple):
     """An aggregate over the events of a group, and what is stored of its answer.
 
-    `sql` is told what an event brings to the part, as SQL.
+    `sql` is told what an event brings to the part, as SQL; `happened_at` is its instant.
     """
 
     sql: Callable[[str], str]
@@ -26,8 +27,7 @@ class PartQuery(NamedTuple):
 def query_of(family: str, part: Part) -> PartQuery:
     """The query of a family's part.
 
-    Raises TallyError, which names the part, for a kind that has none: a level hangs on the instants
-    of its events too.
+    Raises TallyError, which names the part, for a kind that has none.
     """
     found = QUERIES.get(type(part))
     if found is None:
@@ -76,6 +76,21 @@ def _sums(found: Any) -> Value:
     return [[key, total] for key, total in sorted(sums.items()) if total]
 
 
+def _events(brought: str) -> str:
+    """Of each event its instant in milliseconds, whether it moves something, and how much."""
+    number = f"CAST({brought} AS BIGINT)"
+    return f"list(ROW(epoch_ms(happened_at), {number} % 2 <> 0, {number}))"
+
+
+def _since_last_count(found: Any) -> Value:
+    # Of one instant the count comes before what moved, and a lower number before a higher one.
+    events = sorted(found)
+    last = 0
+    for place, (_, is_movement, _) in enumerate(events):
+        last = last if is_movement else place
+    return [[at, number] for at, _, number in events[last:]]
+
+
 QUERIES: Mapping[type[Part], PartQuery] = {
     Sum: PartQuery(lambda brought: f"sum({_number(brought)})", _whole),
     Count: PartQuery(lambda _: "count(*)", _whole),
@@ -88,5 +103,6 @@ QUERIES: Mapping[type[Part], PartQuery] = {
         list,
     ),
     KeyedSum: PartQuery(_shares, _sums),
+    Level: PartQuery(_events, _since_last_count),
     Histogram: PartQuery(lambda brought: f"histogram({_bucket(brought)})", _pairs),
 }

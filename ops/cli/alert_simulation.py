@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _VERB = "alerts"
 # Lists of which each page has its own stores' part, and what of them is one text for people.
 _LISTED = ("stores", "episodes", "incomplete", "begun_before")
+_COUNTED = ("articles", "articles_left_out")
 _COMPARED = ("compared", "left_out")
 _FILES = (".yaml", ".yml")
 # One of the API's answers by field.
@@ -116,7 +117,7 @@ def _joined(pages: Iterator[dict[str, Any]]) -> dict[str, Any]:
     # There is always a first one, if only to say that no store is asked for.
     whole = next(pages)
     for page in pages:
-        for name in _LISTED:
+        for name in (*_LISTED, *_COUNTED):
             whole[name] += page[name]
         whole["complete"] = whole["complete"] and page["complete"]
         if page["against"] is not None:
@@ -149,6 +150,8 @@ def _caveats(whole: dict[str, Any]) -> Iterator[str]:
             "alerts: what was before --from does not show where the rule stood in"
             f" {_stores(whole['begun_before'])}: an episode may have begun earlier"
         )
+    if left := whole["articles_left_out"]:
+        yield f"alerts: articles that are not looked at: {left:,}; of a store and day the first are"
     if whole["against"] is not None and whole["against"]["unjudged"]:
         unjudged = whole["against"]["unjudged"]
         shown = f"{', '.join(unjudged[:4])}{_more(unjudged[4:], 'days')}"

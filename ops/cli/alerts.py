@@ -88,7 +88,8 @@ def show(
     alert, episode = found["alert"], found["episode"]
     ended = episode["ended"] or ("open" if alert["open"] else "–")
     told = {**alert, "episode": f"{episode['start']} to {ended}"}
-    for name in ("alert_id", *_SHOWN, "rule_version", "metric", "threshold", "late", "episode"):
+    more = ("rule_version", "metric", "threshold", "late", "overdue", "episode")
+    for name in ("alert_id", *_SHOWN, *more):
         print(f"{name:12} {_text(told[name])}")
     for one in (*found["states"], *found["ends"]):
         print(f"\n{one['edge']} {one['state']}{_because(one)}, judged by tick {_tick(one)}")
@@ -163,6 +164,8 @@ def _print_table(alerts: list[dict[str, Any]]) -> None:
     for one in alerts:
         # Minutes are enough for people; text and not markup, for a stranger may have sent it.
         told = {**one, "raised_at": f"{one['raised_at'][:16]}Z"}
+        # There is no room for a column: what is overdue is provisional.
+        told["state"] = "overdue" if one["overdue"] else one["state"]
         shown = [Text(_text(told[name])) for name in _COLUMNS]
         table.add_row(*shown, Text("open" if one["open"] else "–"))
     Console().print(table)

@@ -5,12 +5,15 @@ import shutil
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from runtime.output import note
 from tally.home import STORES_FILE
+
+if TYPE_CHECKING:
+    from ops.local.demo.run import Demo
 
 HOME = Path(".tally") / "demo"
 # A year in two minutes: in small micro-batches it can be watched, and the master is asked soon
@@ -35,14 +38,20 @@ def demo(
         float,
         typer.Option(help="replay so many times faster than real time; 0 is as fast as it goes"),
     ] = 400_000,
+    alerts: Annotated[
+        bool,
+        typer.Option("--alerts", help="with --once: wait for the alerts too, up to 50 minutes"),
+    ] = False,
 ) -> None:
     """Replay a year of real receipts through the whole system, rebuild, audit, serve one of now.
 
-    In a fresh folder, at the end with a simulated store of now beside them. Exits with the audit's
-    code, and with 1 when what is of now is not served within a minute.
+    In a fresh folder, at the end with a simulated store of now beside them, and, where it stays,
+    an alert that a rebuild confirms and one that it takes back. Exits with the audit's code, and
+    with 1 when what is of now is not served within a minute, or not told.
     \f
     Raises Exit with that code.
     """
+    from ops.local.demo.alerts import how_to_see_alerts
     from ops.local.demo.run import Demo, DemoPlan, show_result
     from ops.local.demo.twin import write_stores
     from ops.local.stack.airflow import NEW_DAGS_ARE_PAUSED
@@ -71,6 +80,13 @@ def demo(
         code = result.audit_code
         if not once:
             _tell(home, result.twin_page)
+        if alerts or not once:
+            # Last: it waits for a quarter hour to end.
+            shown = _alerts_code(running)
+            code = code or shown
+        else:
+            note(f"\n{how_to_see_alerts()}")
+        if not once:
             running.watch_twin()
             signal.pause()
     except KeyboardInterrupt:
@@ -78,6 +94,20 @@ def demo(
     finally:
         running.stop()
     raise typer.Exit(code)
+
+
+def _alerts_code(running: "Demo") -> int:
+    """0 once both alerts are told and settled; else 1, and what runs goes on to be looked at."""
+    import httpx
+
+    from tally.errors import TallyError
+
+    try:
+        running.show_alerts()
+    except (TallyError, httpx.HTTPError) as error:
+        note(str(error))
+        return 1
+    return 0
 
 
 def _tell(home: Path, twin_page: str) -> None:

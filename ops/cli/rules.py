@@ -61,7 +61,7 @@ def check(files: RulePaths, json: JsonAsked = False) -> None:
     for rule_id, reason in later.items():
         note(f"{found.files[rule_id]}: {reason}")
     _end_on_problems(found)
-    note(f"{len(found.rules):,} rules fit")
+    note("1 rule fits" if len(found.rules) == 1 else f"{len(found.rules):,} rules fit")
 
 
 def diff(files: RulePaths, json: JsonAsked = False) -> None:

@@ -23,7 +23,7 @@ Made from `tally/alerts/rule.py` by `python -m ops.docs`; do not edit. How rules
 
 A change of a field with a `yes` makes a new version of the rule; one of the others says how its
 alerts are told, and holds at once. Every field but `rule_id` may be left out. Judged today:
-{" and ".join(JUDGED)} rules.
+{", ".join(JUDGED)} rules.
 
 """
 # The two forms of a condition, which the type joins in a union.

@@ -46,7 +46,8 @@ class KafkaBookmarks:
 
     `anchor` is a topic beside whose position the ids of those that it reads are kept; `hints`:
     topics of which nothing is lost with a record that was not read; `again`: topics that are read
-    from their beginning where something is gone.
+    from their beginning where something is gone; `begun`: topics that a group which has never read
+    them begins with what is left of them.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class KafkaBookmarks:
         self._consumer = consumer
         self._anchor = anchor
         self._hints, self._again = hints, again
+        self.begun: Collection[str] = ()
         self._topic_ids: dict[str, str] = {}
 
     def starts(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
@@ -86,7 +88,7 @@ class KafkaBookmarks:
             if bookmark and bookmark.last
         }
         found = read_marks(self._settings, places.values())
-        starts = []
+        starts, begun = [], []
         for at in committed:
             lane = at.topic, at.partition
             bookmark = bookmarks[lane]
@@ -97,10 +99,15 @@ class KafkaBookmarks:
                 mark_found,
             )
             start = max(0, at.offset)
-            if loss := what_is_lost(start, bookmark, kept):
+            if at.topic in self.begun and at.offset < 0 and _is_of(bookmark, kept):
+                # What was gone before anybody came is nobody's loss. Kept at once: what is gone by
+                # the next time is one, read or not.
+                start = kept.earliest
+                begun.append(_begin_of(lane, start, kept.topic_id))
+            elif loss := what_is_lost(start, bookmark, kept):
                 start = self._beyond(TopicPartition(*lane, start), loss, bookmark, kept)
             starts.append(TopicPartition(*lane, start))
-        self._keep_ids({**known, **self._topic_ids}, known)
+        self._keep_ids({**known, **self._topic_ids}, known, begun)
         return starts
 
     def _beyond(
@@ -147,15 +154,14 @@ class KafkaBookmarks:
         self,
         ids: dict[str, str],
         known: dict[str, str],
+        begun: Sequence[TopicPartition],
     ) -> None:
         # Outside of any transaction, since it is no progress; each assignment looks again.
-        if not self._anchor or ids == known:
+        if not self._anchor or (ids == known and not begun):
             return
+        kept = TopicPartition(self._anchor, 0, 0, metadata=TopicIds(ids).text)
         try:
-            self._consumer.commit(
-                offsets=[TopicPartition(self._anchor, 0, 0, metadata=TopicIds(ids).text)],
-                asynchronous=False,
-            )
+            self._consumer.commit(offsets=[kept, *begun], asynchronous=False)
         except KafkaException as error:
             log.warning(
                 "topic ids not kept, the next assignment tries again", reason=error.args[0].str()
@@ -164,6 +170,14 @@ class KafkaBookmarks:
     def _committed(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         lanes = [(at.topic, at.partition) for at in partitions]
         return committed_positions(self._consumer, lanes, POSITIONS_SECONDS)
+
+
+def _is_of(bookmark: Bookmark | None, kept: Log) -> bool:
+    return bookmark is None or bookmark.topic_id == kept.topic_id
+
+
+def _begin_of(lane: Lane, start: int, topic_id: str) -> TopicPartition:
+    return TopicPartition(*lane, start, metadata=Bookmark(topic_id).text)
 
 
 def _unread(topic_id: str | None) -> Bookmark | None:

@@ -32,7 +32,8 @@ class ProcessorJob:
     A slot is one process of it, with a stable identity for the brokers. `anchor` names a durable
     topic beside whose position the ids of the topics are kept; `hints` are those of the topics of
     which nothing is lost with a record that was deleted before it was read; `again`: those whose
-    records change nothing when they come again, so that all that are left are read anew.
+    records change nothing when they come again, so that all that are left are read anew; `begun`:
+    those of which the first process of the group ever reads what is left.
     """
 
     group: str
@@ -42,6 +43,7 @@ class ProcessorJob:
     anchor: str = ""
     hints: tuple[str, ...] = ()
     again: tuple[str, ...] = ()
+    begun: tuple[str, ...] = ()
 
     @property
     def identity(self) -> str:
@@ -57,6 +59,7 @@ def build_processor(settings: Settings, job: ProcessorJob, moments: Moments) -> 
     reading = Reading(job.topics, job.step.event_time, AlignmentLimits(settings.alignment_seconds))
     limits = BatchLimits(settings.transaction_records)
     bookmarks = KafkaBookmarks(settings, consumer, job.anchor, job.hints, job.again)
+    bookmarks.begun = job.begun
     intake = Intake(consumer, reading, bookmarks)
     delivery = _delivery(settings, job, consumer, moments)
     return Processor(intake, job.step, delivery, limits, job_state(settings, job))

@@ -141,7 +141,10 @@ class Processor:
         self._batch = Batch()
 
     def _restore(self, assigned: Sequence[TopicPartition]) -> None:
+        begun = time.monotonic()
         self._step.restore(self._state(assigned))
+        if self._step.state_topic:
+            self._heartbeat.restored(time.monotonic() - begun)
 
 
 class _Counts:

@@ -1,7 +1,8 @@
 """The alerts that were told, asked by store and time, newest first, or one by its id."""
 
+import asyncio
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, NamedTuple
@@ -10,13 +11,18 @@ from msgspec import Meta
 
 from serving.merge.views import ViewReader
 from tally.alerts.message import Alert, EpisodeSpan
-from tally.alerts.standing import last_states, newest_episode, open_alert, rank_of
+from tally.alerts.standing import is_overdue, last_states, newest_episode, open_alert, rank_of
 from tally.errors import UnknownName
 from tally.instants import parse_instant
+from tally.settings import Settings
 
 # Partitions that one page reads, a store and day each; at least one day of all stores.
 MOST_PARTITIONS = 4_000
 _ALERT_ID = re.compile(r"[0-9a-f]{64}\Z", re.ASCII)
+# An alert of a window that changed that long after it is no more looked for beside the window.
+MOST_DAYS_LATE = 35
+# Days that are asked for at once: of most of them the answer is empty.
+_AT_ONCE = 16
 _DAY, _MILLI = timedelta(days=1), timedelta(milliseconds=1)
 
 
@@ -26,6 +32,9 @@ class ListedAlert(Alert, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     open: Annotated[
         bool, Meta(description="a raise that was neither taken back nor ended; never of an end")
+    ]
+    overdue: Annotated[
+        bool, Meta(description="provisional for longer than a generation should take to settle it")
     ]
 
 
@@ -102,11 +111,31 @@ class AlertLife(NamedTuple):
     ends: list[Alert]
 
 
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
 @dataclass(frozen=True)
 class AlertInquiry:
     """Alerts as the tables have them. Every method raises ViewsUnreachable."""
 
     views: ViewReader
+    overdue_after: timedelta
+    # An alert gets old by itself: no tick says so to who asks.
+    now: Callable[[], datetime] = _utc_now
+
+    @classmethod
+    def of(cls, settings: Settings, views: ViewReader) -> "AlertInquiry":
+        """By the settings."""
+        return cls(views, timedelta(seconds=settings.batch_overdue_seconds))
+
+    def listed(self, alert: Alert, is_open: bool) -> ListedAlert:
+        """The message as the list has it."""
+        return listed(alert, is_open, self.is_overdue(alert))
+
+    def is_overdue(self, alert: Alert) -> bool:
+        """Whether the alert, by its last message, has been provisional for too long by now."""
+        return is_overdue(alert, self.now(), self.overdue_after)
 
     async def page(
         self, question: AlertQuestion, after: AlertPlace | None, limit: int
@@ -125,7 +154,7 @@ class AlertInquiry:
         stores = sorted({one.store_id for one in raised if one.edge == "raise"})
         still = await self.views.alerts.open(stores) if stores else []
         is_open = {one.alert_id for one in still}
-        found = (listed(one, one.alert_id in is_open) for one in raised)
+        found = (self.listed(one, one.alert_id in is_open) for one in raised)
         # The place goes on behind what was left out too.
         kept = [one for one in found if question.is_open is None or not one.open]
         return AlertPage(kept, end)
@@ -134,7 +163,7 @@ class AlertInquiry:
         """Every one that is open, newest first."""
         found = await self.views.alerts.open(question.store_ids)
         asked = sorted(filter(question.asks_for, found), key=newest_first)
-        return [listed(one, True) for one in asked]
+        return [self.listed(one, True) for one in asked]
 
     async def _raised(
         self, question: AlertQuestion, span: AlertSpan, after: AlertPlace | None, limit: int
@@ -155,6 +184,26 @@ class AlertInquiry:
             return found[:limit], place_of_alert(found[limit - 1])
         return found, _before(day + _DAY) if day >= span.start.date() else None
 
+    async def of_windows(self, store_id: str, span: AlertSpan, now: datetime) -> list[ListedAlert]:
+        """Those of one store whose window begins in the span, whenever they were raised.
+
+        Newest first; but of what was raised MOST_DAYS_LATE days behind the span none. `now`: UTC.
+        """
+        # Nothing is raised before its window has begun, and nothing after now.
+        latest = min(span.end + MOST_DAYS_LATE * _DAY, max(now, span.end)).date()
+        count = max(0, (latest - span.start.date()).days + 1)
+        days = [span.start.date() + more * _DAY for more in range(count)]
+        found: list[Alert] = []
+        for begin in range(0, len(days), _AT_ONCE):
+            some = days[begin : begin + _AT_ONCE]
+            raised = (self.views.alerts.raised([store_id], day) for day in some)
+            found += [one for alerts in await asyncio.gather(*raised) for one in alerts]
+        of_span = [one for one in found if span.start <= window_start(one) < span.end]
+        still = await self.views.alerts.open([store_id]) if of_span else []
+        is_open = {one.alert_id for one in still}
+        shown = sorted(of_span, key=newest_first)
+        return [listed(one, one.alert_id in is_open) for one in shown]
+
     async def life(self, alert_id: str) -> AlertLife:
         """Raises UnknownName for an id that nobody knows."""
         # What could never be an id is asked of nobody.
@@ -168,7 +217,7 @@ class AlertInquiry:
         states = [one for one in shown if one.alert_id == alert_id]
         ends = [one for one in shown if one.of == alert_id]
         is_open = open_alert(alert_id, told) is not None
-        return AlertLife(listed(last, is_open), episode, states, ends)
+        return AlertLife(self.listed(last, is_open), episode, states, ends)
 
 
 def place_of_alert(alert: Alert) -> AlertPlace:
@@ -181,10 +230,15 @@ def raised_at(alert: Alert) -> datetime:
     return parse_instant(alert.raised_at, "raised_at")
 
 
-def listed(alert: Alert, is_open: bool) -> ListedAlert:
-    """The message as the list has it."""
+def window_start(alert: Alert) -> datetime:
+    """Start of the window that it was first told of, UTC."""
+    return parse_instant(alert.window.start, "window")
+
+
+def listed(alert: Alert, is_open: bool, is_overdue: bool = False) -> ListedAlert:
+    """The message as a list has it."""
     fields = {name: getattr(alert, name) for name in Alert.__struct_fields__}
-    return ListedAlert(**fields, open=is_open)
+    return ListedAlert(**fields, open=is_open, overdue=is_overdue)
 
 
 def newest_first(alert: Alert) -> tuple[int, str]:

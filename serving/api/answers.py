@@ -63,10 +63,13 @@ class MetricEntry(Shape):
     name: Annotated[str, Meta(description="name for people")]
     unit: Annotated[str, Meta(description="unit of a value; `minor` is of the answer's currency")]
     kind: Annotated[
-        Literal["additive", "ratio", "minimum", "maximum", "uniques", "percentile", "level"],
+        Literal[
+            "additive", "ratio", "minimum", "maximum", "uniques", "percentile", "level", "stock"
+        ],
         Meta(
             description="how a value is made; only additive ones of two windows add up; a level is"
-            " that at the end of the stretch, since the store's day began"
+            " that at the end of the stretch, since the store's day began, a stock since the last"
+            " count"
         ),
     ]
     families: Annotated[list[str], Meta(description="view families that it is computed from")]

@@ -18,7 +18,9 @@ from runtime.sources import FAMILIES
 from serving.alerts.inquiry import AlertInquiry
 from serving.alerts.simulation.desk import SimulationDesk
 from serving.alerts.stream.feed import Feed, TopicFeed
+from serving.alerts.watch import AlertWatch
 from serving.api import cursor, described, problems
+from serving.api.alert_counters import AlertCounters, Counters
 from serving.api.alert_routes import AlertRoutes, add_alert_routes
 from serving.api.calendar_routes import add_calendar_routes
 from serving.api.pages import Pages
@@ -108,10 +110,12 @@ def create_app(
     views: ViewReader,
     feed: Feed | None = None,
     desk: SimulationDesk | None = None,
+    watch: AlertWatch | None = None,
 ) -> FastAPI:
     """The application over these views, the feed of the alerts, and the desk of the rules.
 
-    By default feed and desk are those of Kafka.
+    By default feed and desk are those of Kafka. `watch`: who looks at what the brokers say of the
+    alerts' machinery; without one its numbers are not among the counters.
     """
     registry = StoreRegistry.load(settings)
     stores = KnownStores(views, registry)
@@ -130,18 +134,19 @@ def create_app(
     counts = RequestCounts()
     app.add_middleware(Telemetry, counts=counts)
     problems.install(app)
-    _add_state_routes(app, api, counts)
+    inquiry = AlertInquiry.of(settings, views)
+    _add_state_routes(app, api, Counters(counts, AlertCounters(inquiry, stores, watch)))
     _add_list_routes(app, api)
     _add_metric_routes(app, api)
     add_report_routes(app, api.pages)
     add_calendar_routes(app, api.pages)
     add_sensor_routes(app, api.pages)
-    add_alert_routes(app, AlertRoutes(AlertInquiry(views), stores, feed or TopicFeed(settings)))
+    add_alert_routes(app, AlertRoutes(inquiry, stores, feed or TopicFeed(settings)))
     add_rule_routes(app, RuleRoutes(desk or SimulationDesk.of(settings, views), stores))
     return app
 
 
-def _add_state_routes(app: FastAPI, api: Api, counts: RequestCounts) -> None:
+def _add_state_routes(app: FastAPI, api: Api, counters: Counters) -> None:
     @app.get("/healthz", summary="The process answers", responses=described.HEALTH)
     async def healthz() -> Response:
         return _json({"status": "ok"})
@@ -158,7 +163,7 @@ def _add_state_routes(app: FastAPI, api: Api, counts: RequestCounts) -> None:
         response_description="the counters as text",
     )
     async def metrics() -> Response:
-        return Response(counts.text(), media_type="text/plain; version=0.0.4")
+        return Response(await counters.text(), media_type="text/plain; version=0.0.4")
 
 
 def _add_list_routes(app: FastAPI, api: Api) -> None:

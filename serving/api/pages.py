@@ -61,6 +61,8 @@ class Pages:
         whole = await self._whole(question, named)
         if metric.is_level:
             whole = await asyncio.to_thread(with_resets, whole, question.grain, self.registry)
+        if metric.stock is not None:
+            whole = await self.answerer.stock.with_counts(metric.stock, whole, as_of)
         # Of the whole question and not of this page: euros of a second page have been added up
         # under the dollars of the first (seen). One more than a page has rows says that they are
         # too many.

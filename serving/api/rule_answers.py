@@ -49,6 +49,7 @@ class SimulatedEpisodeAnswer(Shape):
 
     # No alert_id: an alert has that of its first message, and this one was never told.
     store_id: Annotated[str, Meta(description="the store")]
+    subject: Annotated[str, Meta(description="what of the store, e.g. `item:7`; `none`: all of it")]
     rule_version: Annotated[int, Meta(description="the version that raises it")]
     start: Annotated[Instant, Meta(description="start of its first quarter hour")]
     raised: Annotated[
@@ -86,6 +87,7 @@ class DifferenceAnswer(Shape):
     """One alert that was told otherwise than the rule calls for."""
 
     store_id: Annotated[str, Meta(description="the store")]
+    subject: Annotated[str, Meta(description="what of the store, e.g. `item:7`; `none`: all of it")]
     kind: Annotated[
         DifferenceKind,
         Meta(
@@ -108,7 +110,9 @@ class AgainstLive(Shape):
     left_out: Annotated[
         int, Meta(description="of quarter hours that are not settled: provisional by nature")
     ]
-    differences: Annotated[list[DifferenceAnswer], Meta(description="every one, by store")]
+    differences: Annotated[
+        list[DifferenceAnswer], Meta(description="every one, by store and subject")
+    ]
     unjudged: Annotated[
         list[date],
         Meta(
@@ -141,6 +145,12 @@ class SimulationAnswer(Shape):
             description="stores of which the quarter hours before `from` do not show where the rule"
             " stood: an episode of theirs may have begun earlier, or not be one"
         ),
+    ]
+    articles: Annotated[
+        int, Meta(description="how many articles of these stores a rule of stock has looked at")
+    ]
+    articles_left_out: Annotated[
+        int, Meta(description="how many more there are: of a store and day the first 500 count")
     ]
     against: Annotated[
         AgainstLive | None, Meta(description="against what was told; null: not asked for")

@@ -9,8 +9,8 @@ from fastapi import Body, FastAPI, Path, Query, Request, Response
 
 from runtime.rules.catalogue import rule_catalogue
 from serving.alerts.simulation.desk import SimulationDesk, SimulationWish
+from serving.alerts.simulation.findings import IncompleteDay
 from serving.alerts.simulation.simulator import SimulatedPage
-from serving.alerts.simulation.store import IncompleteDay
 from serving.api import cursor, described
 from serving.api.alert_parameters import NoQuery
 from serving.api.parameters import PageQuery
@@ -140,6 +140,8 @@ def simulation_answer(
         complete=not (incomplete or unsure),
         incomplete=incomplete,
         begun_before=unsure,
+        articles=sum(one.articles.looked_at for one in page.stores),
+        articles_left_out=sum(one.articles.left_out for one in page.stores),
         against=_against(page) if wish.as_told else None,
         next=following,
     )
@@ -149,6 +151,7 @@ def _episodes(page: SimulatedPage) -> list[SimulatedEpisodeAnswer]:
     return [
         SimulatedEpisodeAnswer(
             store_id=one.store_id,
+            subject=one.subject,
             rule_version=one.episode.version,
             start=from_millis(one.episode.start),
             raised=from_millis(one.episode.raised),
@@ -173,8 +176,8 @@ def _against(page: SimulatedPage) -> AgainstLive:
         compared=sum(one.compared for one in comparisons),
         left_out=sum(one.left_out for one in comparisons),
         differences=[
-            DifferenceAnswer(store_id, one.kind, one.edge, from_millis(one.window), one.alert_id)
-            for store_id, comparison in page.told.items()
+            DifferenceAnswer(*place, one.kind, one.edge, from_millis(one.window), one.alert_id)
+            for place, comparison in page.told.items()
             for one in comparison.differences
         ],
         unjudged=[*page.unjudged],

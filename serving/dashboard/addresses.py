@@ -47,6 +47,18 @@ def rule_address(rule_id: str, period: Period | None = None, store_id: str = "")
     return f"/rules/{quote(rule_id, safe='')}{'?' if asked else ''}{asked}"
 
 
+def rule_edit_address(rule_id: str, period: Period, store_id: str) -> str:
+    """The editor of one rule, with what it would have told in a store."""
+    asked = urlencode({"store": store_id, **_asked(period)})
+    return f"/rules/{quote(rule_id, safe='')}/edit?{asked}"
+
+
+def new_rule_address() -> str:
+    """The editor of a rule that is not there yet."""
+    # Not below /rules: any name there may be that of a rule.
+    return "/new-rule"
+
+
 def answer_address(report_id: str, store_id: str, period: Period) -> str:
     """The report as the API answers it, of the same days in the store's zone."""
     # A page names its last day, a question the first one after it.

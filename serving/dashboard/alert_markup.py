@@ -25,6 +25,11 @@ from tally.instants import parse_instant
 _COLUMNS = ("Alert", "Store", "Raised", "Number", "Severity", "State")
 _READ = ("Family", "UTC day", "Generation", "Epoch", "Events", "Source")
 _STORE_DAYS = 7
+# What the marks of a chart stand for.
+MARK_KEY = (
+    "<p class='t-sub'>On the charts above: ▲ begins, ▼ ends; filled is confirmed, hollow"
+    " provisional, a grey struck ring taken back; the colour is the severity.</p>"
+)
 Choices = Mapping[str, StoreChoice]
 
 
@@ -72,6 +77,7 @@ def life_facts(life: AlertLife, choice: StoreChoice | None) -> str:
         "Window": escape(window_text(alert, zone)),
         "Episode": escape(f"from {started}; {ended}"),
         "Rule": escape(f"{alert.rule_id}, version {alert.rule_version}"),
+        **({"Overdue": "no generation has settled it yet"} if alert.overdue else {}),
         **({"Taken back because": REASONS[alert.reason]} if alert.reason else {}),
         **_other("Of", alert.of),
         **_other("Tells again", alert.supersedes),
@@ -144,8 +150,9 @@ def _subject_text(alert: Alert) -> str:
     return "" if alert.subject == "none" else alert.subject
 
 
-def _notes(alert: Alert) -> str:
+def _notes(alert: ListedAlert) -> str:
     notes = [
+        *(["overdue"] if alert.overdue else []),
         *(["late"] if alert.late else []),
         *(["told again"] if alert.occurrence > 1 else []),
         *(["backfilled"] if alert.backfilled else []),

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
 from http import HTTPStatus
@@ -60,7 +60,9 @@ async def show_inbox(
     with ui.element("main").classes("t-body"):
         if chosen:
             html(f"<p class='t-foot'><a href='{escape(inbox_address(period))}'>All stores</a></p>")
-        live = LiveInbox(source, {one.store.store_id: one for one in stores}, period, store_id)
+        inbox = Inbox(is_overdue=source.alerts.is_overdue)
+        choices = {one.store.store_id: one for one in stores}
+        live = LiveInbox(source, choices, period, store_id, inbox)
         await live.show()
         ui.timer(REFRESH_SECONDS, live.renew, immediate=False)
         if feed is not None:
@@ -77,7 +79,7 @@ class LiveInbox:
     stores: Mapping[str, StoreChoice]
     period: Period
     store_id: str
-    inbox: Inbox = field(default_factory=Inbox)
+    inbox: Inbox
     is_live: bool = False
 
     async def show(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import structlog
 from nicegui import ui
@@ -180,12 +180,26 @@ def html(text: str) -> None:
     ui.html(text, sanitize=False).style("display: contents")
 
 
-def chart(options: charts.Options, label: str, size: str = "") -> None:
-    """A chart, with its words for those who do not see it."""
-    # A canvas says nothing by itself.
-    made = ui.echart(options).classes(f"t-chart {size}").props('role="img"')
+def chart(
+    options: charts.Options, label: str, size: str = "", mark_links: Sequence[str] = ()
+) -> None:
+    """A chart, with its words for those who do not see it; its marks lead to these addresses."""
+    # A canvas says nothing by itself, and what the library makes up of it takes the label's place.
+    worded = {**options, "aria": {"enabled": True, "label": {"description": label}}}
+    made = ui.echart(worded).classes(f"t-chart {size}").props('role="img"')
     # Not by props(), which reads a text of its own syntax: the label holds names.
     made.props["aria-label"] = label
+    if mark_links:
+        # Only what is a mark, and by its number: a browser may send anything.
+        names = ["componentType", "dataIndex"]
+        made.on("componentClick", lambda event: _follow(event.args, mark_links), names)
+
+
+def _follow(clicked: Any, links: Sequence[str]) -> None:
+    number = clicked.get("dataIndex") if isinstance(clicked, dict) else None
+    is_mark = number is not None and clicked.get("componentType") == "markPoint"
+    if is_mark and type(number) is int and 0 <= number < len(links):
+        ui.navigate.to(links[number])
 
 
 def _step(icon: str, label: str, act: Callable[[], None]) -> None:

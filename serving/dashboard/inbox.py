@@ -23,8 +23,12 @@ class InboxRows(NamedTuple):
 class Inbox:
     """Told twice, in any order, it is the same: of each alert the last state is shown."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        is_overdue: Callable[[Alert], bool] = lambda _: False,
+    ) -> None:
+        self._clock, self._is_overdue = clock, is_overdue
         self._listed: dict[str, ListedAlert] = {}
         self._heard: list[tuple[float, Alert]] = []
 
@@ -43,10 +47,13 @@ class Inbox:
         """What is shown now."""
         heard = [one for _, one in self._heard]
         last = last_states([*self._listed.values(), *heard])
-        every = (listed(one, self._is_open(one, last)) for one in last.values())
+        every = (self._shown(one, last) for one in last.values())
         rows = sorted(every, key=newest_first)
         is_open = [one for one in rows if one.open]
         return InboxRows(is_open, [one for one in rows if not one.open])
+
+    def _shown(self, alert: Alert, last: dict[str, Alert]) -> ListedAlert:
+        return listed(alert, self._is_open(alert, last), self._is_overdue(alert))
 
     def _is_open(self, alert: Alert, last: dict[str, Alert]) -> bool:
         if alert.edge != "raise" or alert.state == "retracted":

@@ -12,6 +12,7 @@ from nicegui import ui
 from starlette.routing import Match
 
 from schemas import loader
+from serving.alerts.editing import RuleEditing
 from serving.alerts.simulation.desk import SimulationDesk
 from serving.alerts.stream.feed import Feed
 from serving.dashboard.addresses import store_address
@@ -29,6 +30,7 @@ from serving.dashboard.frame import (
 from serving.dashboard.overview_page import show_overview
 from serving.dashboard.period import Period, period_of
 from serving.dashboard.report_page import report_links, show_report
+from serving.dashboard.rule_editor import EditorPlace, show_editor
 from serving.dashboard.rule_pages import show_rule, show_rules
 from serving.dashboard.rule_source import RuleFigureSource
 from serving.dashboard.source import FigureSource, StoreChoice, newest_day
@@ -68,12 +70,16 @@ def mount(
 ) -> None:
     """Adds the pages, and below them the files they load; `feed` brings alerts as they are told.
 
-    They are at `/`, `/stores`, `/report/{id}`, `/alerts`, `/alerts/{id}`, `/rules` and
-    `/rules/{id}`, of which the last two ask the desk; by default that of Kafka.
+    They are at `/`, `/stores`, `/report/{id}`, `/alerts`, `/alerts/{id}`, `/rules`, `/rules/{id}`,
+    `/rules/{id}/edit` and `/new-rule`, of which the last four ask the desk; by default that of
+    Kafka.
     """
-    source = FigureSource(settings, views)
+    source, desk = FigureSource(settings, views), desk or SimulationDesk.of(settings, views)
+    rules = RuleFigureSource(desk, views)
     _add_alert_pages(source, feed)
-    _add_rule_pages(source, RuleFigureSource(desk or SimulationDesk.of(settings, views), views))
+    _add_rule_pages(source, rules)
+    may_apply = settings.rule_edits == "allow"
+    _add_editors(source, EditorPlace(RuleEditing(desk.known), rules, may_apply))
 
     @ui.page("/", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
     async def store_page(store: str = "", days: str = "", until: str = "") -> None:
@@ -141,6 +147,31 @@ def _add_rule_pages(source: FigureSource, rules: RuleFigureSource) -> None:
             chosen = _chosen(stores, asked)
             if chosen is not None:
                 await show_rule(rules, rule_id, stores, chosen, _period(chosen, asked))
+
+
+def _add_editors(source: FigureSource, place: EditorPlace) -> None:
+    async def edited(rule_id: str | None, asked: PageQuestion) -> None:
+        stores = await _stores(source)
+        chosen = _chosen(stores, asked)
+        if chosen is not None:
+            await show_editor(place, rule_id, stores, chosen, _period(chosen, asked))
+
+    @ui.page(
+        "/rules/{rule_id}/edit", title="Tally", language="en-US", response_timeout=MOST_SECONDS
+    )
+    async def edit_page(
+        rule_id: str,
+        store: str = "",
+        days: str = "",
+        until: str = "",
+    ) -> None:
+        with ui.element("div").classes("t-page"):
+            await edited(rule_id, PageQuestion(store, days or "7", until))
+
+    @ui.page("/new-rule", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
+    async def new_page() -> None:
+        with ui.element("div").classes("t-page"):
+            await edited(None, PageQuestion("", "7", ""))
 
 
 def _of_today(asked: PageQuestion) -> Period:

@@ -5,6 +5,7 @@ from html import escape
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from serving.alerts.evaluator.judgements import WHOLE_STORE
 from serving.dashboard.addresses import alert_address, rule_address
 from serving.dashboard.alert_labels import SEVERITIES, instant_text, number_text, state_chip
 from serving.dashboard.labels import NOTHING
@@ -15,6 +16,7 @@ from tally.instants import from_millis
 
 _RULES = ("Rule", "Calls for an alert", "Stores", "Severity", "Version")
 _VERSIONS = ("Version", "In force from (UTC)", "Calls for an alert", "Stores", "For")
+_SUBJECT = "What of it"
 _EPISODES = ("Begins", "Ends", "Number", "Served", "Told")
 _UTC = ZoneInfo("UTC")
 
@@ -39,30 +41,51 @@ def version_table(versions: Iterable[RuleVersion]) -> str:
 def episode_table(drawn: DrawnRule, rule: Rule, zone: ZoneInfo, currency: str) -> str:
     """Each episode by the store's clock, beside what was told of it."""
     assert drawn.simulated is not None
-    head = "".join(f"<th scope='col'>{one}</th>" for one in _EPISODES)
+    # A column of a store's articles where there are any.
+    names = (_SUBJECT, *_EPISODES) if has_subjects(drawn) else _EPISODES
+    head = "".join(f"<th scope='col'>{one}</th>" for one in names)
     rows = []
     for one in drawn.simulated.episodes:
         # By what holds its window, as the evaluator matches them.
         begun = [
             told
             for told in drawn.told
-            if told.edge == "raise" and one.episode.contains(told.window)
+            if (told.edge, told.chain.subject) == ("raise", one.subject)
+            and one.episode.contains(told.window)
         ]
         ended = one.episode.ended
         # Of a rule of silence it is the events of its family.
         metric = rule.metric or rule.family or ""
         number = NOTHING if one.value is None else number_text(metric, one.value, currency)
-        cells = (
+        cells = [
             escape(instant_text(from_millis(one.episode.start), zone)),
             "open" if ended is None else escape(instant_text(from_millis(ended), zone)),
             escape(number),
             "complete" if one.is_complete else "not complete",
             " ".join(map(_told_link, begun)) or NOTHING,
-        )
+        ]
         told = f"data-episode='{one.episode.start}' data-complete='{str(one.is_complete).lower()}'"
+        told += f" data-subject='{escape(one.subject)}'"
+        if has_subjects(drawn):
+            cells.insert(0, escape(subject_name(one.subject)))
         rows.append(f"<tr {told}>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
     body = "".join(rows)
     return f"<table class='t-table'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def has_subjects(drawn: DrawnRule) -> bool:
+    """Whether an episode is of single articles."""
+    assert drawn.simulated is not None
+    return any(one.subject != WHOLE_STORE for one in drawn.simulated.episodes)
+
+
+def subject_name(subject: str) -> str:
+    """What of the store it is, for people.
+
+    >>> subject_name("item:milk"), subject_name("none")
+    ('item:milk', 'all of it')
+    """
+    return "all of it" if subject == WHOLE_STORE else subject
 
 
 def condition_text(rule: Rule) -> str:
@@ -76,6 +99,11 @@ def condition_text(rule: Rule) -> str:
         return f"{rule.family} is silent"
     clear = f"; ends at {_side(rule.clear)}" if rule.clear is not None else ""
     return f"{rule.metric} {_side(rule.condition)}{clear}"
+
+
+def version_text(one: RuleVersion) -> str:
+    """Its number, as `tally rules` writes it."""
+    return f"{one.version}" if one.revision == 1 else f"{one.version}.{one.revision}"
 
 
 def _side(condition: Condition | None) -> str:
@@ -113,12 +141,10 @@ def _rule_row(one: RuleVersion) -> str:
 
 def _version_row(one: RuleVersion) -> str:
     rule = one.rule
-    # As `tally rules` writes it.
-    number = f"{one.version}" if one.revision == 1 else f"{one.version}.{one.revision}"
     runs = f"{rule.for_} quarter hours" if rule.for_ > 1 else "a quarter hour"
     condition = "nothing: retired" if one.retired else condition_text(rule)
     shown: tuple[Any, ...] = (
-        number,
+        version_text(one),
         instant_text(from_millis(one.effective_from), _UTC),
         condition,
         _stores_text(rule),

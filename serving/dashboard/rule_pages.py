@@ -10,7 +10,12 @@ from zoneinfo import ZoneInfo
 from nicegui import ui
 
 from runtime.sources import FAMILIES
-from serving.dashboard.addresses import rule_address, rules_address
+from serving.dashboard.addresses import (
+    new_rule_address,
+    rule_address,
+    rule_edit_address,
+    rules_address,
+)
 from serving.dashboard.frame import (
     Frame,
     chart,
@@ -72,10 +77,11 @@ async def show_rule(
     show_frame(frame)
     with ui.element("main").classes("t-body"):
         # By the newest version's words; each window is judged by its own.
-        draw = partial(_show_drawn, rule=versions[-1].rule, chosen=chosen)
+        draw = partial(show_drawn, rule=versions[-1].rule, chosen=chosen)
         load = partial(source.drawn, rule_id, chosen.store, period)
         await keep_current(load, draw, REFRESH_SECONDS)
-        _show_versions(rule_id, versions)
+        edit = rule_edit_address(rule_id, period, chosen.store.store_id)
+        _show_versions(rule_id, versions, edit)
 
 
 def _show_list(rules: Sequence[RuleVersion]) -> None:
@@ -91,27 +97,30 @@ def _show_list(rules: Sequence[RuleVersion]) -> None:
             region = f"class='t-scroll' role='region' aria-labelledby='{name}' tabindex='0'"
             html(f"<div {region}>{rule_table(some)}</div>")
     html(
-        "<p class='t-foot'>Rules are files: <code>tally rules apply FILE</code>. "
-        "The same by HTTP: /v1/rules</p>"
+        f"<p class='t-foot'><a href='{new_rule_address()}'>Write a new rule</a>, or keep them as"
+        " files: <code>tally rules apply FILE</code>. The same by HTTP: /v1/rules</p>"
     )
 
 
-def _show_versions(rule_id: str, versions: Sequence[RuleVersion]) -> None:
+def _show_versions(rule_id: str, versions: Sequence[RuleVersion], edit: str) -> None:
     address = escape(f"/v1/rules/{rule_id}/versions")
     with ui.element("section").classes("t-panel").props('aria-labelledby="versions"'):
         html(
             "<h2 id='versions'>Versions</h2>"
             "<div class='t-scroll' role='region' aria-labelledby='versions' tabindex='0'>"
             f"{version_table(versions)}</div>"
+            f"<p class='t-known'><a href='{escape(edit)}'>Edit this rule</a></p>"
             "<p class='t-foot'>The same by HTTP:"
             f" <a href='{address}'><code>{address}</code></a></p>"
         )
 
 
-def _show_drawn(drawn: DrawnRule, rule: Rule, chosen: StoreChoice) -> None:
+def show_drawn(drawn: DrawnRule, rule: Rule, chosen: StoreChoice) -> None:
+    """The chart of a rule in a store, what is known of it, and its episodes."""
     title = "What it calls for, and what was told"
     with ui.element("section").classes("t-panel").props(f'aria-label="{title}"'):
-        html(f"<h2>{title}</h2><p class='t-sub'>{escape(condition_text(rule))}</p>")
+        told = escape(f"{condition_text(rule)}, in {chosen.label}")
+        html(f"<h2>{title}</h2><p class='t-sub'>{told}</p>")
         if drawn.simulated is None:
             html(
                 "<p class='t-known' data-state='missing'>Nothing: it is not judged, is not about"
@@ -120,8 +129,10 @@ def _show_drawn(drawn: DrawnRule, rule: Rule, chosen: StoreChoice) -> None:
             return
         zone = ZoneInfo(chosen.store.tz)
         style = UnitStyle(_unit(rule), chosen.store.currency)
-        # With its words: a canvas says nothing by itself.
-        chart(rule_chart(drawn, style, zone), f"{title}: {describe_rule(drawn)}")
+        # Of articles that are all there is none to draw.
+        if drawn.simulated.values:
+            # With its words: a canvas says nothing by itself.
+            chart(rule_chart(drawn, style, zone), f"{title}: {describe_rule(drawn)}")
         state = "complete" if _is_known(drawn) else "partial"
         known = escape(_known_text(drawn))
         html(f"<p class='t-known' data-known data-state='{state}'>{known}</p>")
@@ -154,6 +165,9 @@ def _known_text(drawn: DrawnRule) -> str:
     # Counted, and not left to the grey of the chart.
     missing = sum(one.windows for one in drawn.simulated.incomplete)
     told = [f"As if the rule had always been in force: {found}."]
+    subjects = {one.subject for one in drawn.simulated.episodes}
+    if left := subjects - drawn.simulated.values.keys():
+        told.append(f"Of {len(left):,} more the table alone has the episodes.")
     if missing:
         told.append(f"{missing:,} quarter hours are not served complete, and raise nothing.")
     if not drawn.simulated.is_sure:

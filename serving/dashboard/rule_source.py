@@ -9,12 +9,12 @@ from zoneinfo import ZoneInfo
 
 from serving.alerts.evaluator.calendar import WindowSpan, millis_of
 from serving.alerts.simulation.desk import SimulationDesk, SimulationWish
-from serving.alerts.simulation.store import SimulatedStore
+from serving.alerts.simulation.findings import SimulatedStore
 from serving.alerts.simulation.told import told_alerts
 from serving.dashboard.period import Period
 from serving.merge.views import ViewReader
 from serving.query.stores import Store
-from tally.alerts.rule import RuleVersion
+from tally.alerts.rule import Rule, RuleVersion
 from tally.alerts.told import ToldAlert
 from tally.errors import BadQuery
 
@@ -47,13 +47,15 @@ class RuleFigureSource:
         """Those of one rule, ascending. Raises UnknownName, ViewsUnreachable."""
         return await self.desk.known.versions(rule_id)
 
-    async def drawn(self, rule_id: str, store: Store, period: Period) -> DrawnRule:
-        """The rule in a store. Raises UnknownName, ViewsUnreachable."""
+    async def drawn(
+        self, rule_id: str, store: Store, period: Period, draft: Rule | None = None
+    ) -> DrawnRule:
+        """The rule in a store, or the draft in its place. Raises UnknownName, ViewsUnreachable."""
         start, end = period.span(ZoneInfo(store.tz))
         span = WindowSpan(millis_of(start), millis_of(end))
         # Of one store: all of a rule's would be minutes.
         stores = frozenset([store.store_id])
-        wish = SimulationWish(rule_id, span, stores, with_values=True)
+        wish = SimulationWish(rule_id, span, stores, draft, with_values=True)
         try:
             page = await self.desk.page(wish)
         except BadQuery:

@@ -58,7 +58,7 @@ class FigureSource:
     """Stores and figures from one set of views."""
 
     def __init__(self, settings: Settings, views: ViewReader) -> None:
-        self.alerts = AlertInquiry(views)
+        self.alerts = AlertInquiry.of(settings, views)
         self._registry = StoreRegistry.load(settings)
         self._stores = KnownStores(views, self._registry)
         self._answerer = QueryEngine(views, self._registry, settings)

@@ -3,12 +3,22 @@
 from collections.abc import Sequence
 from functools import partial
 from html import escape
+from zoneinfo import ZoneInfo
 
 from nicegui import ui
 
 from schemas import loader
+from serving.alerts.inquiry import ListedAlert
 from serving.dashboard import charts, labels
-from serving.dashboard.addresses import report_address, store_address
+from serving.dashboard.addresses import inbox_address, report_address, store_address
+from serving.dashboard.alert_marks import (
+    PlaceOf,
+    described_marks,
+    mark_links,
+    marked,
+    placed_marks,
+)
+from serving.dashboard.alert_markup import MARK_KEY, alert_table
 from serving.dashboard.figures import Figures
 from serving.dashboard.frame import Frame, chart, html, keep_current, show_frame
 from serving.dashboard.inside import PersonsInside, inside_chart, known_text, residue_text
@@ -17,11 +27,16 @@ from serving.dashboard.report_charts import describe_chart, has_chart, report_ch
 from serving.dashboard.report_labels import state_of, unexplained_text
 from serving.dashboard.report_markup import beside_value, figure, state_chip
 from serving.dashboard.source import FigureSource, StoreChoice
+from serving.dashboard.store_alerts import StoreAlerts
 from serving.dashboard.unit_style import UnitStyle
 from serving.reports.comparison import Withheld
 from serving.reports.report import StoreReport
+from tally.windows import WINDOW
 
 REFRESH_SECONDS = 30.0
+_MOST_LISTED = 6
+# Alerts, their places on the chart's axis, and the store by whose clock they are told.
+MarkedAlerts = tuple[Sequence[ListedAlert], PlaceOf, StoreChoice]
 # Reports are of all families: several times the work of the figures above them.
 REPORTS_REFRESH_SECONDS = 120.0
 
@@ -31,25 +46,36 @@ async def show_store(
 ) -> None:
     """The whole page."""
     show_frame(Frame("store", chosen.label, period, store_address, chosen, stores))
+    alerts = StoreAlerts(source.alerts, chosen, period)
+    figures = partial(source.figures, chosen.store, period)
+    inside = partial(source.inside, chosen.store, period)
+    reports = partial(source.reports, chosen.store, period)
     with ui.element("main").classes("t-body"):
         await keep_current(
-            partial(source.figures, chosen.store, period),
-            partial(_show_figures, chosen=chosen, period=period),
+            lambda: alerts.beside(figures),
+            partial(_show_figures, alerts=alerts),
             REFRESH_SECONDS,
         )
         await keep_current(
-            partial(source.inside, chosen.store, period), _show_inside, REFRESH_SECONDS
+            lambda: alerts.beside(inside),
+            partial(_show_inside, chosen=chosen),
+            REFRESH_SECONDS,
         )
         # Apart from the figures, which are renewed more often.
         html("<h2 class='t-heading' id='reports'>Reports</h2>")
         await keep_current(
-            partial(source.reports, chosen.store, period),
+            lambda: alerts.beside(reports),
             partial(_show_reports, chosen=chosen, period=period),
             REPORTS_REFRESH_SECONDS,
         )
 
 
-def _show_figures(figures: Figures, chosen: StoreChoice, period: Period) -> None:
+def _show_figures(
+    found: tuple[Figures, list[ListedAlert]],
+    alerts: StoreAlerts,
+) -> None:
+    figures, told = found
+    chosen, period = alerts.chosen, alerts.period
     _show_coverage(figures)
     with ui.element("section").classes("t-cards").props('aria-label="Sums of the period"'):
         for card in figures.cards:
@@ -62,16 +88,16 @@ def _show_figures(figures: Figures, chosen: StoreChoice, period: Period) -> None
                 f"<div class='t-change'>{changed}</div></article>"
             )
     with ui.element("section").classes("t-panels").props('aria-label="Charts of the period"'):
-        _show_panel(
-            "Revenue by day",
-            charts.describe_days(figures.days),
-            charts.revenue_by_day(figures, chosen.store.tz),
-        )
-        _show_panel(
-            "Receipts by hour of the week",
-            "Mean number of receipts in each hour",
-            charts.receipts_by_hour_of_week(figures),
-        )
+        with ui.element("article").classes("t-panel"):
+            title, known = "Revenue by day", charts.describe_days(figures.days)
+            html(f"<h2>{title}</h2><p class='t-sub'>{escape(known)}</p>")
+            options = charts.revenue_by_day(figures, chosen.store.tz)
+            show_marked(options, title, (told, place_of_day(period, chosen), chosen))
+        with ui.element("article").classes("t-panel"):
+            title = "Receipts by hour of the week"
+            html(f"<h2>{title}</h2><p class='t-sub'>Mean number of receipts in each hour</p>")
+            chart(charts.receipts_by_hour_of_week(figures), title)
+    _show_alerts(alerts.of_period(told), chosen, period)
     html(
         f"<p class='t-foot'>{escape(labels.note_text(figures))}"
         " The same numbers by HTTP: /v1/metrics</p>"
@@ -87,13 +113,28 @@ def _show_coverage(figures: Figures) -> None:
     )
 
 
-def _show_panel(title: str, subtitle: str, options: charts.Options) -> None:
-    with ui.element("article").classes("t-panel"):
-        html(f"<h2>{escape(title)}</h2><p class='t-sub'>{escape(subtitle)}</p>")
-        chart(options, title)
+def _show_alerts(told: Sequence[ListedAlert], chosen: StoreChoice, period: Period) -> None:
+    # Marks alone say nothing to who does not see them, or has no pointer.
+    if not told:
+        return
+    store_id = chosen.store.store_id
+    with ui.element("section").classes("t-panel").props('aria-labelledby="marked"'):
+        html(
+            f"<h2 id='marked'>Alerts of these days</h2>{MARK_KEY}"
+            "<div class='t-scroll' role='region' aria-labelledby='marked' tabindex='0'>"
+            f"{alert_table(told[:_MOST_LISTED], {store_id: chosen})}</div>"
+        )
+        address = escape(inbox_address(period, store_id))
+        left = len(told) - _MOST_LISTED
+        more = f"{left:,} more are in the inbox" if left > 0 else "Inbox of this store"
+        html(f"<p class='t-known'><a href='{address}'>{more}</a></p>")
 
 
-def _show_inside(inside: PersonsInside) -> None:
+def _show_inside(
+    found: tuple[PersonsInside, list[ListedAlert]],
+    chosen: StoreChoice,
+) -> None:
+    inside, told = found
     title = "Persons inside (by the counters)"
     residue = escape(residue_text(inside))
     number = "" if inside.residue is None else inside.residue
@@ -101,23 +142,30 @@ def _show_inside(inside: PersonsInside) -> None:
         html(f"<h2>{title}</h2><p class='t-sub'>{escape(known_text(inside))}</p>")
         # Of a day that no counter has told of the line would say that the store was empty.
         if inside.is_counted:
-            chart(inside_chart(inside), title, "t-small")
+            places = {end - WINDOW: place for place, (end, _) in enumerate(inside.levels)}
+            show_marked(inside_chart(inside), title, (told, places.get, chosen), "t-small")
             html(f"<p class='t-known' data-residue='{number}'>{residue}</p>")
 
 
 def _show_reports(
-    found: Sequence[StoreReport | Withheld], chosen: StoreChoice, period: Period
+    found: tuple[Sequence[StoreReport | Withheld], list[ListedAlert]],
+    chosen: StoreChoice,
+    period: Period,
 ) -> None:
+    reports, told = found
     with ui.element("section").classes("t-reports").props('aria-labelledby="reports"'):
-        for report_id, one in zip(loader.reports(), found, strict=True):
+        for report_id, one in zip(loader.reports(), reports, strict=True):
             with ui.element("article").classes("t-panel t-report"):
-                _show_report(report_id, one, chosen, period)
+                # Of its own number alone: ten charts with all marks would say it ten times.
+                metric = loader.reports()[report_id].metric
+                own = [alert for alert in told if alert.metric == metric]
+                _show_report(report_id, one, (own, place_of_day(period, chosen), chosen), period)
 
 
 def _show_report(
-    report_id: str, found: StoreReport | Withheld, chosen: StoreChoice, period: Period
+    report_id: str, found: StoreReport | Withheld, marks: MarkedAlerts, period: Period
 ) -> None:
-    shape = loader.reports()[report_id]
+    shape, chosen = loader.reports()[report_id], marks[2]
     compared = found if isinstance(found, Withheld) else found.comparison
     style = style_of(found, chosen)
     html(
@@ -127,7 +175,12 @@ def _show_report(
     )
     # An empty frame would say no more than the dash above it.
     if isinstance(found, StoreReport) and has_chart(found):
-        chart(report_chart(found, style, is_small=True), describe_chart(found), "t-small")
+        options = report_chart(found, style, is_small=True)
+        # Over days alone a window has a place.
+        if shape.pivot == "day":
+            show_marked(options, describe_chart(found), marks, "t-small")
+        else:
+            chart(options, describe_chart(found), "t-small")
     address = escape(report_address(report_id, chosen.store.store_id, period))
     if isinstance(found, StoreReport) and found.beside is not None:
         name = escape(found.beside.name)
@@ -138,6 +191,26 @@ def _show_report(
         f"<p class='t-read'>{escape(shape.how_to_read)}</p><a class='t-more' href='{address}'>"
         f"Table and details<span class='t-unseen'> of {escape(shape.title)}</span></a>"
     )
+
+
+def place_of_day(period: Period, chosen: StoreChoice) -> PlaceOf:
+    """The number of the local day in the period, of an instant of it."""
+    zone = ZoneInfo(chosen.store.tz)
+    days = {day: at for at, day in enumerate(period.days)}
+    return lambda instant: days.get(instant.astimezone(zone).date())
+
+
+def show_marked(
+    options: charts.Options,
+    label: str,
+    of: MarkedAlerts,
+    size: str = "",
+) -> None:
+    """A chart with its alerts above it, each of which leads to its life."""
+    alerts, place_of, chosen = of
+    marks = placed_marks(alerts, place_of)
+    links = mark_links(marks, chosen)
+    chart(marked(options, marks, chosen), f"{label}{described_marks(marks)}", size, links)
 
 
 def style_of(found: StoreReport | Withheld, chosen: StoreChoice) -> UnitStyle:

@@ -3,17 +3,29 @@
 They are records that nobody has counted, and nobody will.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, time, timedelta
 
 from schemas import loader
-from serving.merge.views import Gap
+from serving.merge.views import Gap, ViewReader
 from tally.families import Family
 
 
 def topics_of(family: Family) -> list[str]:
     """The topics that the family is made from: the canonical one, and the raw one before it."""
     return [family.topic, loader.topics()[family.topic]["raw"]]
+
+
+async def read_gaps(
+    views: ViewReader,
+    families: Sequence[Family],
+    span: tuple[datetime, datetime],
+    partitions: Collection[int],
+    tolerance_seconds: int,
+) -> list[Gap]:
+    """Those of the families' topics, as touching(). Raises ViewsUnreachable."""
+    topics = [topic for family in families for topic in topics_of(family)]
+    return touching(await views.gaps(topics), span, partitions, tolerance_seconds)
 
 
 def touching(

@@ -11,7 +11,7 @@ from math import prod
 from operator import mul
 from typing import Any
 
-from serving.merge.gaps import topics_of, touching
+from serving.merge.gaps import read_gaps
 from serving.merge.offload import computed
 from serving.merge.reading import (
     Pointers,
@@ -41,6 +41,7 @@ from serving.query.question import MOST_ENTRIES, StoreSlots, days_of
 from serving.query.rows import Rows, rows_of
 from serving.query.small_cells import SmallCells
 from serving.query.speed_reach import SpeedReach, speed_reach
+from serving.query.stock_reading import StockReader
 from serving.query.stores import Store, StoreRegistry
 from serving.query.told import ToldFamilies, seen_values, withheld
 from serving.query.watching import Watching
@@ -75,6 +76,7 @@ class Query:
     def __post_init__(self) -> None:
         # Without its resets a level would be a sum, and look like a number.
         assert not self.metric.is_level or all(store.resets for store in self.stores)
+        assert not self.metric.stock or all(store.counted for store in self.stores)
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,7 @@ class QueryEngine:
         self._views, self._registry, self._settings = views, registry, settings
         self.coverage = CoverageRule.of(settings)
         self.items = ItemReader(views)
+        self.stock = StockReader(views, settings, self.items)
         self._small_cells = SmallCells(settings.privacy_smallest_cell, registry)
 
     async def answer(self, asked: Query) -> tuple[dict[str, Any], Generations]:
@@ -232,7 +235,8 @@ class QueryEngine:
         roster = self.roster(known, [one.family for one in readings])
         watching = Watching(known, roster, self.coverage)
         told = await computed(size, self._small_cells.told, read, readings)
-        found = await computed(size, watching.cells, store, readings, starts)
+        sold = await self.stock.sold(store, readings)
+        found = await computed(size, watching.cells, store, readings, starts, sold)
         return StoreAnswer(store, found, readings, told)
 
     def _near(self, days: Sequence[date]) -> list[date]:
@@ -245,18 +249,14 @@ class QueryEngine:
 
     async def _gaps(self, asked: Query) -> list[dict[str, Any]]:
         """The gaps that the asked stores' numbers of the asked span lack."""
-        topics = [topic for family in asked.metric.families for topic in topics_of(family)]
         span = (
             min(store.span.start for store in asked.stores),
             max(store.span.end for store in asked.stores),
         )
         partitions = {self._partition(store.store_id) for store in asked.stores}
-        found = touching(
-            await self._views.gaps(topics),
-            span,
-            partitions,
-            self._settings.future_tolerance_seconds,
-        )
+        tolerance = self._settings.future_tolerance_seconds
+        families = asked.metric.families
+        found = await read_gaps(self._views, families, span, partitions, tolerance)
         return [gap_shown(gap) for gap in found]
 
     async def _speed(

@@ -14,6 +14,7 @@ from schemas.metric import (
     MetricShape,
     PercentileShape,
     RatioShape,
+    StockShape,
     UniquesShape,
     parts_of,
 )
@@ -22,6 +23,7 @@ from serving.query.formulas import (
     Formula,
     MetricValue,
     Percentile,
+    StockAt,
     UniquesEstimate,
     WeightedSum,
 )
@@ -51,9 +53,15 @@ class Metric:
         return isinstance(self.entry, LevelShape)
 
     @property
+    def stock(self) -> StockAt | None:
+        """The formula of what there is since the last count; None of any other metric."""
+        return self.numerator if isinstance(self.numerator, StockAt) else None
+
+    @property
     def families(self) -> tuple[Family, ...]:
         """The families whose windows must be there for the metric to have a value."""
-        sides = (self.numerator, self.denominator) if self.denominator else (self.numerator,)
+        other = self.denominator if self.stock is None else self.stock.sold
+        sides = (self.numerator, other) if other else (self.numerator,)
         return tuple(dict.fromkeys(side.family for side in sides))
 
 
@@ -123,10 +131,20 @@ def _metrics() -> dict[str, Metric]:
 
 
 def _metric(entry: AnyMetric, by_id: Mapping[str, AnyMetric]) -> Metric:
+    if isinstance(entry, StockShape):
+        return Metric(entry, _stock(entry, by_id[entry.value.sold]))
     if isinstance(entry, RatioShape):
         sides = (by_id[entry.value.numerator], by_id[entry.value.denominator])
         return Metric(entry, *map(_formula, sides))
     return Metric(entry, _formula(entry))
+
+
+def _stock(entry: StockShape, sold: AnyMetric) -> StockAt:
+    value, takes = entry.value, _formula(sold)
+    # A sum: the loader has looked.
+    assert isinstance(takes, WeightedSum)
+    family = FAMILIES[entry.families[0]]
+    return StockAt(family, value.stock, takes, value.at == "lowest", value.divide_by)
 
 
 def _formula(entry: AnyMetric) -> Formula:

@@ -212,9 +212,8 @@ def _totals(
         rows[tuple(value for axis, value in named if axis in splits[0])].append(parts)
     found = []
     for split in splits:
-        # Never as over time: the rows are of one stretch, and none of them forgets another.
         place = tuple(split[one] for one in dimensions)
-        joined = of.family.across(rows.get(place, ()))
+        joined = of.joined(rows.get(place, ()))
         if stated:
             stated = {"error": of.error(joined)}
         found.append({"value": of.total(joined), **stated})

@@ -1,8 +1,9 @@
 """What a metric makes of the parts of a family's rows, once they are joined to those of one row."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from math import sqrt
 
 from tally.algebra.merge import Parts
@@ -29,6 +30,11 @@ class Formula(ABC):
         """How far a value may be off, in words; None where it is what the events say."""
         return None
 
+    def joined(self, rows: Sequence[Parts]) -> Parts:
+        """Rows of different values of the axes as one, of the same stretch."""
+        # Never as over time: none of them forgets another.
+        return self.family.across(rows)
+
     @abstractmethod
     def total(self, parts: Parts) -> MetricValue:
         """The value of joined parts; None where nothing was brought that it could be of."""
@@ -48,10 +54,14 @@ class WeightedSum(Formula):
     weights: Mapping[str, int]
     divide_by: int = 1
 
+    def undivided(self, parts: Parts) -> int:
+        """The sum as the parts are kept."""
+        weights = self.weights.items()
+        return sum(weight * parts.get(part, 0) for part, weight in weights)
+
     def total(self, parts: Parts) -> MetricValue:
         """The value of summed parts; an absent part is 0."""
-        weights = self.weights.items()
-        total = sum(weight * parts.get(part, 0) for part, weight in weights)
+        total = self.undivided(parts)
         return total if self.divide_by == 1 else _divided(total, self.divide_by)
 
 
@@ -114,6 +124,37 @@ class Percentile(Formula):
         """By how much the true one may be larger; 0 where each number has its own bucket."""
         value = self.total(parts)
         return 0 if value is None or value < EXACT_SIZES else BUCKET_ERROR
+
+
+@dataclass(frozen=True)
+class StockAt(Formula):
+    """What there is of articles: at the end of a stretch, or the lowest that there was in it.
+
+    Its rows hold in the place of the level what serving/query/stock.py has made of it: a number,
+    None where nobody knows. `sold` is what receipts take from it.
+    """
+
+    part: str
+    sold: WeightedSum
+    is_lowest: bool = False
+    divide_by: int = 1
+
+    def joined(self, rows: Sequence[Parts]) -> Parts:
+        """Of several articles all together; of the lowest that of the one with the least."""
+        levels = [row[self.part] for row in rows]
+        # Without the one that nobody has counted it would be too low, or too high, in silence.
+        if not levels or None in levels:
+            return {self.part: None}
+        return {self.part: min(levels) if self.is_lowest else sum(levels)}
+
+    def total(self, parts: Parts) -> MetricValue:
+        """The level in units; None where nobody knows."""
+        level: int | None = parts[self.part]
+        return None if level is None else _divided(level, self.divide_by)
+
+    def exactly(self, level: int) -> Fraction:
+        """The level in units, without any rounding."""
+        return Fraction(level, self.divide_by)
 
 
 def _divided(total: int, divisor: int) -> int | float:

@@ -6,12 +6,12 @@ been: nothing here can come to another sum than the receipts have.
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import groupby
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from runtime.chunks import chunks
 from runtime.receipt_lines import adding_rules, readable_lines
@@ -49,6 +49,19 @@ class Named(NamedTuple):
     category: str | None
 
 
+class ReceiptLines(Protocol):
+    """What takes the receipts of a stretch, in lots and in no order."""
+
+    # Of receipts, read so far.
+    lines: int
+
+    def saw(self, heads: Sequence[ReceiptHead]) -> None:
+        """All receipts of the stretch, those too that do not count."""
+
+    def add(self, receipts: Iterable[StoredReceipt], counting: Mapping[str, ReceiptHead]) -> None:
+        """Some receipts, and by identity those of the stretch that count."""
+
+
 @dataclass
 class ItemSums:
     """What receipts add by article or by category, part by part.
@@ -62,13 +75,13 @@ class ItemSums:
     currencies: set[str] = field(default_factory=set)
     lines: int = 0
 
+    def saw(self, heads: Sequence[ReceiptHead]) -> None:
+        """Of receipts that do not count nothing is added up."""
+
     def add(self, receipts: Iterable[StoredReceipt], counting: Mapping[str, ReceiptHead]) -> None:
         """Those of the receipts that count."""
-        for receipt in receipts:
-            head = counting.get(receipt.event_id)
-            # Another copy of it, or one that came since: it was not judged.
-            if head is not None and head.offset == receipt.offset:
-                self._add(receipt)
+        for receipt, _ in counted_ones(receipts, counting):
+            self._add(receipt)
 
     def total(self, metric_id: str, keys: Iterable[ItemKey]) -> MetricValue:
         """A metric of these articles or categories together; 0 of what nobody had."""
@@ -129,19 +142,29 @@ class ItemReader:
 
         Raises BadQuery for more than MOST_RECEIPTS or MOST_LINES of all spans together.
         """
+        found = [ItemSums(by) for _ in spans]
+        await self.read(store_id, spans, found)
+        return found
+
+    async def read(
+        self,
+        store_id: str,
+        spans: Sequence[Slot],
+        into: Sequence[ReceiptLines],
+    ) -> None:
+        """The receipts of each span, into what takes those of it. Raises as sums()."""
         async with self._reading:
             heads = await self._heads(store_id, spans)
-            found = [ItemSums(by) for _ in spans]
-            each = zip(spans, heads, found, strict=True)
-            for span, of_span, sums in each:
+            each = zip(spans, heads, into, strict=True)
+            for span, of_span, lines in each:
+                await computed(len(of_span), lines.saw, of_span)
                 voids = await self._voids_after(store_id, span)
                 counting = await computed(len(of_span), first_copies, of_span, voids)
                 pieces = await computed(len(counting), pieces_of, counting.values())
                 for some in chunks(pieces, PIECES_AT_ONCE):
-                    await self._add(store_id, some, sums, counting)
-                    read = sum(one.lines for one in found)
+                    await self._add(store_id, some, lines, counting)
+                    read = sum(one.lines for one in into)
                     _refuse_many(read, MOST_LINES, "lines of receipts")
-        return found
 
     async def _heads(
         self,
@@ -178,13 +201,24 @@ class ItemReader:
         self,
         store_id: str,
         pieces: Sequence[tuple[datetime, datetime]],
-        sums: ItemSums,
+        lines: ReceiptLines,
         counting: Mapping[str, ReceiptHead],
     ) -> None:
         read = (self._views.receipts.receipts(store_id, *piece) for piece in pieces)
         for receipts in await asyncio.gather(*read):
             # Lines are JSON: of few receipts already it is some milliseconds.
-            await asyncio.to_thread(sums.add, receipts, counting)
+            await asyncio.to_thread(lines.add, receipts, counting)
+
+
+def counted_ones(
+    receipts: Iterable[StoredReceipt], counting: Mapping[str, ReceiptHead]
+) -> Iterator[tuple[StoredReceipt, ReceiptHead]]:
+    """Those of the receipts that count, each with its head."""
+    for receipt in receipts:
+        head = counting.get(receipt.event_id)
+        # Another copy of it, or one that came since: it was not judged.
+        if head is not None and head.offset == receipt.offset:
+            yield receipt, head
 
 
 def first_copies(
@@ -225,6 +259,6 @@ def _refuse_many(count: int, left: int, what: str) -> None:
         most = MOST_RECEIPTS if what == "receipts" else MOST_LINES
         raise BadQuery(
             "to",
-            f"to: these days and those that they are compared with have more than"
-            f" {most:,} {what}; ask for fewer days",
+            "to: these days, and those that they are compared with or those since the last count,"
+            f" have more than {most:,} {what}; ask for fewer days",
         )

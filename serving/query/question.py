@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from serving.query import grains
+from serving.query.counted import Counted
 from serving.query.instants import format_instant
 from serving.query.resets import Resets
 from serving.query.stores import StoreRegistry
@@ -50,7 +51,8 @@ class MetricQuestion:
 class StoreSlots:
     """One store, its zone, and the stretches that are asked of it.
 
-    Also how many rows of the answer each stretch is, and of a level when it begins anew.
+    Also how many rows of the answer each stretch is, of a level when it begins anew, and of a stock
+    since when it is counted.
     """
 
     store_id: str
@@ -58,6 +60,7 @@ class StoreSlots:
     slots: tuple[grains.Slot, ...]
     rows_each: int = 1
     resets: Resets | None = None
+    counted: Counted | None = None
 
     @property
     def span(self) -> grains.Slot:
@@ -67,9 +70,11 @@ class StoreSlots:
     def read_from(self, place: int = 0) -> datetime:
         """What has to be read for the stretch of this number and those behind it begins here, UTC.
 
-        Of a level that is the reset before the end of the stretch.
+        Of a level that is the reset before the end of the stretch, of a stock the last count.
         """
         start, end = self.slots[place]
+        if self.counted is not None:
+            return min(start, self.counted.since)
         return start if self.resets is None else min(start, self.resets.day_before(end).start)
 
 

@@ -15,6 +15,7 @@ from serving.query.coverage import (
 )
 from serving.query.levels import level_cells
 from serving.query.question import StoreSlots
+from serving.query.stock import SoldMoves, stock_cells
 from serving.query.stores import Store
 from tally.families import Family
 
@@ -34,12 +35,18 @@ class Watching(NamedTuple):
         asked: StoreSlots,
         readings: Sequence[FamilyReading],
         starts: Sequence[datetime],
+        sold: SoldMoves | None = None,
     ) -> list[Cell]:
-        """A cell for each stretch of the store, of windows that start then (UTC)."""
+        """A cell for each stretch of the store, of windows that start then (UTC).
+
+        `sold` is there where the cells are of its stock.
+        """
         windows = list(zip(*(serve_windows(one, starts) for one in readings), strict=True))
         families = [reading.family for reading in readings]
         seen = self._seen(families, starts, windows)
-        if asked.resets is not None:
+        if sold is not None:
+            found = stock_cells(asked, windows, sold)
+        elif asked.resets is not None:
             found = level_cells(families, asked, windows, seen)
         else:
             found = cells(families, asked.slots, windows, seen)

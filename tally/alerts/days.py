@@ -3,13 +3,20 @@
 As many as it takes for what is told to be the same as if all had been folded, and no more.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import takewhile
+from functools import lru_cache
 
 from msgspec import Struct
 
-from tally.alerts.fold import AT_REST, Episode, FoldState, Judgement, fold
+from tally.alerts.fold import AT_REST, Episode, FoldState, JudgedStretch, Judgement, fold
 from tally.alerts.told import ToldAlert
+from tally.windows import WINDOW_MILLIS
+
+# By the start of a day its windows that have begun, in their order.
+JudgedOf = Callable[[int], Sequence[Judgement | JudgedStretch]]
+# Stores times days that are folded at once: all rules of a store have the same ones.
+_MOST_KNOWN = 1_000
 
 
 class FoldedDays(Struct, frozen=True):
@@ -74,16 +81,25 @@ class DayLine(Struct, frozen=True):
         starts = self.borders[day : min(day + 2, self.count)]
         return starts[0] in self.named or starts[-1] >= self.new_from
 
+    @property
+    def named_days(self) -> list[int]:
+        """The numbers of those days, ascending."""
+        # One after the other would be a year of them for each of a few.
+        new = bisect_left(self.borders, self.new_from, 0, self.count)
+        first = self.count if new == self.count else max(0, new - 1)
+        found = {*range(first, self.count)}
+        for start in self.named:
+            day = bisect_right(self.borders, start, 0, self.count) - 1
+            if day >= 0 and self.borders[day] == start:
+                found.add(day)
+        return sorted(found)
 
-def refold(
-    line: DayLine,
-    told: Iterable[ToldAlert],
-    judgements_of: Callable[[int], Sequence[Judgement]],
-) -> Refolding:
+
+def refold(line: DayLine, told: Iterable[ToldAlert], judged_of: JudgedOf) -> Refolding:
     """The days that are named, and those that must be folded with them.
 
-    In:  `told`: every alert of the chain; `judgements_of`: by the start of a day its windows that
-         have begun, in their order. It is asked once for each day that is folded, and for no other.
+    In:  `told`: every alert of the chain; `judged_of`: it is asked once for each day that is
+         folded, and for no other.
     Out: stretches of days, ascending, each to be given to transitions().
 
     A fold goes on into the next day where it ends otherwise than that day began. It begins and
@@ -92,17 +108,16 @@ def refold(
     standing = [one for one in told if one.is_standing]
     stretches: list[FoldedDays] = []
     states: dict[int, FoldState] = {}
-    day = 0
-    while day < line.count:
-        if not line.is_named(day):
-            day += 1
+    done = 0
+    for day in line.named_days:
+        if day < done:
             continue
         # Back to where all that decides is on one side; no farther than a stretch before this one.
         while day > 0 and _parts(line.borders[day], line.begin(day), standing):
             day -= 1
         one = _GrowingDays(line, day)
-        day = one.fold_on(standing, judgements_of)
-        stretches.append(one.folded(day))
+        done = one.fold_on(standing, judged_of)
+        stretches.append(one.folded(done))
         states |= one.states
     return Refolding(tuple(stretches), states)
 
@@ -113,17 +128,15 @@ class _GrowingDays:
     def __init__(self, line: DayLine, first: int) -> None:
         self.line, self.first, self.state = line, first, line.begin(first)
         self.episodes: list[Episode] = []
-        self.settled: set[int] = set()
+        self.settled: frozenset[int] = frozenset()
         self.states: dict[int, FoldState] = {}
 
-    def fold_on(
-        self, standing: Sequence[ToldAlert], judgements_of: Callable[[int], Sequence[Judgement]]
-    ) -> int:
+    def fold_on(self, standing: Sequence[ToldAlert], judged_of: JudgedOf) -> int:
         """The number of the day before which it may stop, once those before it are folded."""
         day = self.first
         while True:
             self._keep_state(day)
-            self._add(judgements_of(self.line.borders[day]))
+            self._add(judged_of(self.line.borders[day]))
             day += 1
             if day == self.line.count:
                 return day
@@ -140,23 +153,42 @@ class _GrowingDays:
             borders[until],
             line.begin(self.first),
             tuple(self.episodes),
-            frozenset(self.settled),
+            self.settled,
         )
 
     def _keep_state(self, day: int) -> None:
         if self.line.begin(day) != self.state:
             self.states[self.line.borders[day]] = self.state
 
-    def _add(self, judgements: Sequence[Judgement]) -> None:
+    def _add(self, judged: Sequence[Judgement | JudgedStretch]) -> None:
         if self.episodes and self.state.open is not None:
             # It goes on: the fold of this day has it whole.
             self.episodes.pop()
-        folded = fold(judgements, self.state)
+        folded = fold(judged, self.state)
         self.state = folded.state
         self.episodes += folded.episodes
-        # A hole leaves what is behind it open: there an episode may still begin or end.
-        served = takewhile(lambda one: one.is_complete, judgements)
-        self.settled.update(one.window for one in served)
+        if settled := _settled(judged):
+            self.settled = self.settled | settled if self.settled else settled
+
+
+def _settled(judged: Sequence[Judgement | JudgedStretch]) -> frozenset[int]:
+    """Starts of the windows that are served complete, as all before them are."""
+    complete = 0
+    # A hole leaves what is behind it open: there an episode may still begin or end.
+    for one in judged:
+        stretch = one.stretch if isinstance(one, Judgement) else one
+        complete += stretch.complete
+        if stretch.complete < len(stretch.verdicts):
+            break
+    if not complete:
+        return frozenset()
+    first = judged[0]
+    return _windows(first.window if isinstance(first, Judgement) else first.start, complete)
+
+
+@lru_cache(maxsize=_MOST_KNOWN)
+def _windows(start: int, count: int) -> frozenset[int]:
+    return frozenset(range(start, start + count * WINDOW_MILLIS, WINDOW_MILLIS))
 
 
 def _parts(midnight: int, state: FoldState, standing: Sequence[ToldAlert]) -> bool:
@@ -168,6 +200,9 @@ def _parts(midnight: int, state: FoldState, standing: Sequence[ToldAlert]) -> bo
     than that of which it is now.
     """
     since, episode = state.reaches_back_to, state.open
+    if not standing:
+        # Of most chains nothing was told.
+        return episode is not None
     before = [one for one in standing if one.window < midnight]
     inside = {one.edge for one in before if since is not None and since <= one.window}
     if inside != (set() if episode is None else {"raise"}):

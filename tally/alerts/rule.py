@@ -24,7 +24,7 @@ Least = Annotated[int, Meta(ge=1, le=10**15)]
 # A number of a condition as text: up to 15 digits, and 6 after the point.
 DECIMAL = r"-?\d{1,15}(\.\d{1,6})?"
 # What an evaluator can judge today. A rule of another kind is read and checked, and not applied.
-JUDGED: tuple[RuleKind, ...] = ("threshold", "silence")
+JUDGED: tuple[RuleKind, ...] = ("threshold", "silence", "stock")
 
 
 class Threshold(Struct, frozen=True, forbid_unknown_fields=True):

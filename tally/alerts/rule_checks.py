@@ -35,6 +35,8 @@ def problems_of(rule: Rule, catalogue: RuleCatalogue) -> list[str]:
     silent = rule.kind == "silence"
     checks = [_of_silence(rule, catalogue)] if silent else [_of_values(rule, catalogue)]
     checks += [_of_subject(rule, catalogue), _of_minimum(rule, catalogue)]
+    if rule.kind == "stock":
+        checks.append(_of_stock(rule))
     if rule.rule_id in rule.unless:
         checks.append(iter(["unless: a rule cannot wait for itself; take it out"]))
     return [problem for check in checks for problem in check]
@@ -42,12 +44,19 @@ def problems_of(rule: Rule, catalogue: RuleCatalogue) -> list[str]:
 
 def not_judged(rule: Rule) -> str | None:
     """Why the rule cannot be applied yet, though it is right; None if it can."""
-    if rule.kind in JUDGED:
-        return None
-    return (
-        f"kind: {rule.kind} rules are read and checked, and not judged yet;"
-        f" there are {' and '.join(JUDGED)} rules"
-    )
+    if rule.kind not in JUDGED:
+        return (
+            f"kind: {rule.kind} rules are read and checked, and not judged yet;"
+            f" there are {', '.join(JUDGED)} rules"
+        )
+    if rule.subject != "none" and rule.kind != "stock":
+        return f"subject: a store is judged as a whole, and not yet by {rule.subject}; leave it out"
+    if rule.backfill:
+        return (
+            "backfill: what was before a rule is not told yet; leave it out, and look with"
+            " `tally alerts simulate`"
+        )
+    return None
 
 
 def _of_silence(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
@@ -82,6 +91,8 @@ def _of_values(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
     if facts is None:
         yield f"metric: there is no {rule.metric!r}; {_known(catalogue.metrics)}"
         return
+    if (rule.kind == "stock") != (facts.kind == "stock"):
+        yield _unlike_stock(rule.metric, facts)
     if facts.denominator is not None and facts.denominator not in rule.minimum:
         # One visitor who buys is a conversion of 100 %.
         yield (
@@ -93,6 +104,13 @@ def _of_values(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
             f"evaluate: more records of a window could undo this condition on {rule.metric}, so"
             " that `eager` would tell what is taken back; write `evaluate: close`"
         )
+
+
+def _unlike_stock(metric: str, facts: MetricFacts) -> str:
+    if facts.kind == "stock":
+        # Of how much there is, two numbers are judged: the least of a window and that at its end.
+        return f"metric: {metric} is a stock; write `kind: stock`"
+    return f"metric: {metric} is no stock; a stock rule needs one, e.g. stock_on_hand"
 
 
 def _of_condition(rule: Rule) -> Iterator[str]:
@@ -119,8 +137,19 @@ def _of_condition(rule: Rule) -> Iterator[str]:
         yield "clear: nothing lies between it and condition; leave a gap, so that stock may waver"
 
 
+def _of_stock(rule: Rule) -> Iterator[str]:
+    """Of a rule of articles that run out: each is judged by itself, and by the least of it."""
+    if isinstance(rule.condition, Threshold) and rule.condition.op in UPWARD:
+        yield "condition: a stock rule is of too little; write `<=` or `<`"
+    if rule.subject != "item":
+        yield "subject: a stock rule judges each article by itself; leave it out"
+    if rule.on_silence == "raise":
+        yield "on_silence: of an article that nobody has counted nothing is known; leave it out"
+
+
 def _of_subject(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
-    if rule.subject == "none":
+    # Of stocks: _of_stock.
+    if rule.subject == "none" or rule.kind == "stock":
         return
     if rule.kind == "silence":
         axes = catalogue.families.get(rule.family or "", (rule.subject,))
@@ -148,7 +177,7 @@ def _of_minimum(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
 def _is_provable(rule: Rule, facts: MetricFacts) -> bool:
     """Whether nothing that comes later into the window undoes the condition once it has held."""
     # How much there is now is what it is, though it changes again.
-    if facts.kind == "level":
+    if facts.kind in ("level", "stock"):
         return True
     # What is usual is a snapshot of generations, which is made anew.
     if not isinstance(rule.condition, Threshold):

@@ -75,6 +75,9 @@ def rule_of(told: object) -> Rule:
     # Of silence nothing else can be made.
     if values.get("kind") == "silence":
         values.setdefault("on_silence", "raise")
+    if values.get("kind") == "stock":
+        # How much there is now is what it is, and there is no sum of articles that is sold out.
+        values = {"evaluate": "eager", "subject": "item"} | values
     return Rule(**values)
 
 

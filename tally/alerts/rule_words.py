@@ -36,7 +36,8 @@ FIELD_WORDS: Mapping[str, FieldWords] = {
         "`all`, 1 to 10,000 different store ids as `[367, 406]`, or a group as `{region: west}`",
     ),
     "subject": FieldWords(
-        "what of a store is judged, each by itself: the store as a whole, or each value of an axis",
+        "what of a store is judged, each by itself: the store as a whole, or each value of an axis."
+        " Of a stock rule always `item`",
         "none, item, till, device, zone or category",
     ),
     "condition": FieldWords(
@@ -44,7 +45,7 @@ FIELD_WORDS: Mapping[str, FieldWords] = {
     ),
     "clear": FieldWords(
         "what ends it; what lies between it and the condition leaves all as it is. By default"
-        " whatever the condition does not hold for",
+        " whatever the condition does not hold for; a stock rule needs one",
         _CONDITION,
     ),
     "for": FieldWords(
@@ -59,7 +60,8 @@ FIELD_WORDS: Mapping[str, FieldWords] = {
     ),
     "evaluate": FieldWords(
         "when a window is judged: `close`, once it is over, or `eager`, as soon as the condition"
-        " holds; the latter only where more records cannot undo it",
+        " holds; the latter only where more records cannot undo it. Of a stock rule `eager` by"
+        " default",
         "close or eager",
     ),
     "on_silence": FieldWords(

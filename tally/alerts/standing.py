@@ -7,8 +7,10 @@ more has heard all that the other one has.
 """
 
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 
 from tally.alerts.message import Alert, AlertState, EpisodeSpan
+from tally.instants import parse_instant
 
 # The write timestamp of an alert's row: a repeat or an older state changes nothing there.
 RANKS: dict[AlertState, int] = {"provisional": 1, "confirmed": 2, "retracted": 3}
@@ -33,6 +35,16 @@ def last_states(told: Iterable[Alert]) -> dict[str, Alert]:
         if known is None or rank_of(known) < rank_of(one):
             found[one.alert_id] = one
     return found
+
+
+def is_overdue(alert: Alert, now: datetime, after: timedelta) -> bool:
+    """Whether no generation has settled the alert in the time `after` since its first message.
+
+    `now` in UTC; `alert` is its last message. Raises BadInstant for one without an instant.
+    """
+    # Time alone settles nothing: what is overdue stays provisional.
+    is_settled = alert.state != "provisional"
+    return not is_settled and parse_instant(alert.raised_at, "raised_at") + after < now
 
 
 def open_alert(alert_id: str, told: Iterable[Alert]) -> Alert | None:

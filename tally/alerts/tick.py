@@ -111,19 +111,16 @@ def _largest(
     }
 
 
-def has_closed(
-    tick: Tick,
-    families: Iterable[str],
-    start: int,
-    delay: int = 0,
-) -> bool:
-    """Whether all that had come `delay` milliseconds after the window's end is in its speed rows.
+def closed_until(tick: Tick, families: Iterable[str], delay: int) -> int:
+    """End of the last window that has closed, ms since 1970 (UTC); 0: none has.
 
-    In each of the families, of which at least one is to be named; `start` is the window's.
+    All that had come `delay` milliseconds after its end is in its speed rows then, in each of the
+    families, of which at least one is to be named.
     """
-    due = start + WINDOW_MILLIS + delay
-    instants = [tick.through.get(name) for name in families]
-    return bool(instants) and all(at is not None and at >= due for at in instants)
+    # A family that no tick has spoken of closes nothing.
+    instants = [tick.through.get(one, 0) - delay for one in families]
+    until = min(instants, default=0)
+    return max(0, until - until % WINDOW_MILLIS)
 
 
 def is_known(tick: Tick, family: str, start: int, epoch: int) -> bool:

@@ -12,6 +12,10 @@ from tally.alerts.rule import Rule
 
 # +1 raises, -1 clears, 0 leaves things as they are.
 Ruling: TypeAlias = Literal[-1, 0, 1]
+# The same where many are kept: a byte each.
+LEAVES, RAISES, CLEARS = b"\0", b"\1", b"\2"
+_RULINGS: tuple[Ruling, ...] = (0, 1, -1)
+_BYTES = (LEAVES, RAISES, CLEARS)
 # Closed by a tick; covered by a generation, which is `complete: true`.
 WindowPhase: TypeAlias = Literal["open", "closed", "covered"]
 
@@ -19,8 +23,9 @@ WindowPhase: TypeAlias = Literal["open", "closed", "covered"]
 class WindowFacts(Struct, frozen=True, kw_only=True):
     """What is known of one window at the moment of judging it.
 
-    `value`: in the unit of the rule's metric, of a silence rule the events; None where nothing has
-    come. `is_known`: not where a side is unreachable, a value `missing`, a sensor below its
+    `value`: in the unit of the rule's metric, of a silence rule the events, of a stock rule the
+    least; None where nothing has come. `level`: of a stock rule what there is at the end, by which
+    it clears. `is_known`: not where a side is unreachable, a value `missing`, a sensor below its
     coverage, or the day's serving epoch above the tick's. `meets_minimum`: of the rule's `minimum`.
     `is_exempt`: the window begins outside of `within`, before a silence rule may judge, or while
     the alert of a rule in `unless` is open. `usual`: of a baseline rule.
@@ -32,6 +37,7 @@ class WindowFacts(Struct, frozen=True, kw_only=True):
     meets_minimum: bool = True
     is_exempt: bool = False
     usual: Usual | None = None
+    level: ExactValue | None = None
 
 
 def verdict(rule: Rule, facts: WindowFacts) -> Ruling:
@@ -63,6 +69,20 @@ def verdict(rule: Rule, facts: WindowFacts) -> Ruling:
     return _compared(rule, 0, facts) if is_zero else 0
 
 
+def ruling_byte(ruling: Ruling) -> bytes:
+    """The verdict as that byte."""
+    return _BYTES[ruling]
+
+
+def ruling_of(byte: int) -> Ruling:
+    """The verdict that is kept as that byte.
+
+    >>> [ruling_of(one) for one in LEAVES + RAISES + CLEARS]
+    [0, 1, -1]
+    """
+    return _RULINGS[byte]
+
+
 def _compared(rule: Rule, value: ExactValue | None, facts: WindowFacts) -> Ruling:
     if value is None or rule.condition is None or not facts.meets_minimum:
         return 0
@@ -70,5 +90,6 @@ def _compared(rule: Rule, value: ExactValue | None, facts: WindowFacts) -> Rulin
     if raises is None or raises:
         return 1 if raises else 0
     # Without a `clear` of its own it is the condition's negation.
-    clears = True if rule.clear is None else holds(rule.clear, value, facts.usual)
+    at_end = value if facts.level is None else facts.level
+    clears = True if rule.clear is None else holds(rule.clear, at_end, facts.usual)
     return -1 if clears else 0

@@ -2,31 +2,68 @@
 what becomes of numbers whose sensors were silent (`estimate`, `withhold`), over that of those.
 
 POST /tell/NUMBER tells one more alert, by the stream alone: the tables do not have it yet.
+POST /apply/NUMBER applies the rule `busy` with that `for`, as somebody else would.
 """
 
 import socket
 import sys
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec import structs
 
 from runtime.web import Place, serve
 from serving.api.app import create_app
 from serving.dashboard import page
+from tally.alerts.versions import StoredRule
 from tally.settings import Settings
 from tests.support.alert_memory import MemoryFeed
 from tests.support.alert_suite import STORY
-from tests.support.alerts import told
-from tests.support.evaluating import BUSY, SILENT, ListedRules, in_force
+from tests.support.alerts import end_of, then, told
+from tests.support.evaluating import BUSY, SILENT, in_force
 from tests.support.report_world import report_world
 from tests.support.serving_world import MemoryViews, World
 from tests.support.silent_sensors import STORES, silent_week
-from tests.support.simulating import desk_over
+from tests.support.simulating import WrittenRules, desk_over
 
-RULES = ListedRules(
+RULES = WrittenRules(
     in_force(BUSY, "2026-11-01T00:00"),
     in_force(SILENT, "2026-11-01T00:00"),
     in_force(SILENT, "2026-11-20T00:00", version=2, retired=True),
 )
+# Beside STORY, whose alerts are all of one day: one of each form and colour.
+_CRITICAL = told(
+    31,
+    raised=datetime(2026, 11, 20, 10, 16, tzinfo=UTC),
+    rule_id="no-visitors",
+    metric="visitors_in",
+    state="confirmed",
+    severity="critical",
+    value=0,
+)
+MARKED = [
+    _CRITICAL,
+    then(end_of(_CRITICAL), "confirmed"),
+    told(32, raised=datetime(2026, 11, 18, 16, 31, tzinfo=UTC), severity="info", value=9),
+    told(
+        33,
+        raised=datetime(2026, 11, 21, 10, 31, tzinfo=UTC),
+        state="retracted",
+        reason="conflict",
+        rule_id="<b>hostile</b>",
+        value=7,
+    ),
+    told(
+        34,
+        raised=datetime(2026, 11, 22, 16, 31, tzinfo=UTC),
+        metric="occupancy",
+        rule_id="full-house",
+        severity="critical",
+        value=48,
+        threshold=45,
+    ),
+]
 
 
 def main() -> int:
@@ -36,11 +73,19 @@ def main() -> int:
         views, feed = MemoryViews(world), MemoryFeed()
         views.alerts.told += STORY
         desk = desk_over(views, RULES, settings=settings)
+        views.alerts.told += MARKED
         app = create_app(settings, views, feed, desk)
 
         @app.post("/tell/{number}", include_in_schema=False)
         async def tell(number: int) -> None:
             feed.tell(0, told(number, value=1_234, severity="critical"))
+
+        @app.post("/apply/{number}", include_in_schema=False)
+        async def apply(number: int) -> None:
+            newest = RULES.read().newest("busy")
+            assert newest is not None
+            rule = structs.replace(newest.rule, for_=number)
+            RULES.write([StoredRule(rule=rule, version=newest.version + 1)])
 
         page.mount(app, settings, views, feed, desk)
         serve(app, Place(_free_address(), page_policy=page.POLICY))

@@ -8,7 +8,9 @@ The moments are those of runtime/processor/moments.py.
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field
+from typing import ClassVar, Self
 
 from ingest.normaliser.__main__ import main
 from runtime.processor.moments import NAMES, Moments
@@ -22,6 +24,7 @@ SIGNALS = {"": signal.SIGKILL, "SIGSTOP": signal.SIGSTOP}
 class Crash(Moments):
     """Sends this process the signal when the named moment comes for the nth time."""
 
+    names: ClassVar[Sequence[str]] = NAMES
     settings: InitVar[Settings]
     name: str
     nth: int = 1
@@ -32,11 +35,12 @@ class Crash(Moments):
         refuse_outside_tests(settings)
 
     @classmethod
-    def of(cls, text: str, settings: Settings) -> "Crash":
-        """From `name:nth` or `name:nth:SIGSTOP`. Raises ValueError."""
+    def of(cls, text: str, settings: Settings, names: Sequence[str] = ()) -> Self:
+        """From `name:nth` or `name:nth:SIGSTOP`, the name one of these. Raises ValueError."""
+        known = names or cls.names
         name, nth, sent, *more = (*text.split(":"), "", "")
-        if name not in NAMES or not nth.isdigit() or sent not in SIGNALS or any(more):
-            raise ValueError(f"{text}: write name:nth[:SIGSTOP] with a name of {', '.join(NAMES)}")
+        if name not in known or not nth.isdigit() or sent not in SIGNALS or any(more):
+            raise ValueError(f"{text}: write name:nth[:SIGSTOP] with a name of {', '.join(known)}")
         return cls(settings, name, int(nth), SIGNALS[sent])
 
     def reach(self, name: str) -> None:

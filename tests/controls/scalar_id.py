@@ -13,3 +13,10 @@ def resumed_by_own_offset(before: StreamPlace, last: StreamPlace, here: StreamPl
     """
     moved = zip(before.offsets, last.offsets, here.offsets, strict=True)
     return place_at(here.topic_id, [at if at != was else now for was, at, now in moved])
+
+
+def resumed_in_one_partition(last: StreamPlace, number: int, here: StreamPlace) -> StreamPlace:
+    """Where a client goes on that has of the last event its partition and offset alone."""
+    own = {number: last.offsets[number]}
+    offsets = (own.get(one, at) for one, at in enumerate(here.offsets))
+    return place_at(here.topic_id, [*offsets])

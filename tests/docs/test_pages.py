@@ -37,6 +37,15 @@ def test_every_verb_that_code_names_is_one_of_tally(page: str) -> None:
 
 
 @BY_PAGE
+def test_every_test_that_a_page_links_is_in_the_file_it_leads_to(page: str) -> None:
+    linked = re.findall(r"\[`(test_\w+)`\]\(\.\./(tests/[\w/]+\.py)\)", pages()[page])
+
+    assert [
+        name for name, file in linked if f"def {name}(" not in (ROOT / file).read_text("utf-8")
+    ] == []
+
+
+@BY_PAGE
 def test_every_make_target_that_code_names_is_there(page: str) -> None:
     assert names_in(page, r"(?:^|[\s$(])make ([a-z][a-z-]*)") - make_targets() == set()
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally.alerts.tick import NO_TICK, SpeedEpoch, Tick, has_closed, is_known, merged
+from tally.alerts.tick import NO_TICK, SpeedEpoch, Tick, closed_until, is_known, merged
 from tally.windows import WINDOW_MILLIS
 from tests.laws.tick_world import Op, Teller, World, histories
 
@@ -52,11 +52,10 @@ def test_window_has_closed_once_all_its_families_are_through_its_end_and_the_del
     due = 7 * WINDOW_MILLIS + WINDOW_MILLIS + 60
     tick = Tick(through={"a": due, "b": due - 1})
 
-    assert has_closed(tick, ["a"], 7 * WINDOW_MILLIS, 60)
-    assert not has_closed(tick, ["a"], 7 * WINDOW_MILLIS, 61)
-    assert not has_closed(tick, ["a", "b"], 7 * WINDOW_MILLIS, 60)
-    assert not has_closed(tick, ["a", "c"], 7 * WINDOW_MILLIS)
-    assert not has_closed(tick, [], 0)
+    assert closed_until(tick, ["a"], 60) == 8 * WINDOW_MILLIS
+    assert closed_until(tick, ["a"], 61) == 7 * WINDOW_MILLIS
+    assert closed_until(tick, ["a", "b"], 60) == 7 * WINDOW_MILLIS
+    assert closed_until(tick, ["a", "c"], 0) == closed_until(tick, [], 0) == 0
 
 
 def test_speed_rows_say_nothing_below_the_floor_or_of_a_day_of_a_higher_epoch() -> None:

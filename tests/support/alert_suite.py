@@ -54,7 +54,7 @@ class AlertSuite:
         assert sorted(numbers(body)) == [1, 2, 2, 3, 4, 5, 6, 6]
         assert body["next"] is None
         (own,) = (one for one in body["alerts"] if one["alert_id"] == OPEN.alert_id)
-        assert own == {**plain(then(OPEN, "confirmed")), "open": True}
+        assert own == {**plain(then(OPEN, "confirmed")), "open": True, "overdue": False}
 
     @pytest.mark.parametrize(
         ("asked", "found"),

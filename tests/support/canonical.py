@@ -7,12 +7,14 @@ from datetime import datetime
 import msgspec
 from confluent_kafka import Message
 
+from ingest.sources.inventory.contract import SIGNS, CanonicalStockLine, DocumentKind
 from ingest.sources.sales.contract import receipt_id
 from ingest.sources.sales.record import CanonicalReceipt, Line
 from ingest.sources.traffic.contract import CanonicalInterval
 from ingest.sources.wifi.contract import CanonicalSighting
 from runtime.producer import AwaitedProducer
 from tally.algebra.keyed_sum import KeyedSum
+from tally.algebra.level import Level
 from tally.events import SCHEMA_VERSION
 from tally.identity import digest_text, event_id, fingerprint, interval_id, sensor_key
 from tally.instants import instant_text
@@ -21,7 +23,7 @@ from tally.partitions import partition_of
 from tally.settings import Settings
 from tests.support.producers import connected_producer
 
-Canonical = CanonicalReceipt | CanonicalInterval | CanonicalSighting
+Canonical = CanonicalReceipt | CanonicalInterval | CanonicalSighting | CanonicalStockLine
 Placed = tuple[int, int]
 
 
@@ -108,6 +110,36 @@ def sighting(store: str, access_point: str, happened_at: datetime) -> CanonicalS
         period_start=begin,
         period_end=begin + 1440,
         open_at=UNKNOWN,
+    )
+
+
+def stock_line(
+    store: str, document: str, kind: DocumentKind, happened_at: datetime, **amounts: int
+) -> CanonicalStockLine:
+    """The line of a document about one article, named, of so many units."""
+    ((article, units),) = amounts.items()
+    milli, text = 1000 * units, instant_text(happened_at)
+    identity = event_id("inventory", store, document, article)
+    brought = Level.count(milli) if kind == "count" else Level.moved(SIGNS[kind] * milli)
+    return CanonicalStockLine(
+        schema_version=SCHEMA_VERSION,
+        event_id=identity,
+        store_id=store,
+        happened_at=text,
+        received_at=text,
+        fingerprint=fingerprint([identity, text, kind, milli]),
+        raw_partition=0,
+        raw_offset=0,
+        document_id=document,
+        line=article,
+        kind=kind,
+        item_id=article,
+        amount_milli=milli,
+        counts=int(kind == "count"),
+        delivered_milli=milli if kind == "delivery" else 0,
+        transferred_in_milli=milli if kind == "transfer_in" else 0,
+        transferred_out_milli=milli if kind == "transfer_out" else 0,
+        stock_milli=brought,
     )
 
 

@@ -100,7 +100,11 @@ class Watched:
         return self.come(UPDATES, msgspec.json.encode(told))
 
     def tick(
-        self, now: str, through: str | None = None, epoch: int | None = None, **said: int
+        self,
+        now: str,
+        through: str | None = None,
+        speaking: SpeedEpoch = SpeedEpoch(SALES.epoch),
+        **said: int,
     ) -> list[Alert]:
         """What is told when a tick comes; all was read through then, or through `through`."""
         self.ticks += 1
@@ -111,7 +115,7 @@ class Watched:
             n=self.ticks,
             at=millis_of(at(now)),
             through=dict.fromkeys(families, reached),
-            epoch={name: SpeedEpoch(epoch or SALES.epoch) for name in families},
+            epoch=dict.fromkeys(families, speaking),
             flips=dict.fromkeys(families, flips),
             rules_until=1,
         )

@@ -14,6 +14,8 @@ def served(app: FastAPI) -> Iterator[str]:
     """host:port of the application within the block."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
+        # Already here: who asks before the server has begun waits, and is not refused.
+        listener.listen()
         host, port = listener.getsockname()
         server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
         thread = Thread(target=server.run, args=([listener],))

@@ -1,7 +1,7 @@
 """Simulations in memory: a test plays the rules' topic and what the evaluators have judged."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from serving.alerts.evaluator.calendar import WindowSpan, millis_of
@@ -10,10 +10,12 @@ from serving.alerts.simulation.desk import KnownRules, SimulationDesk, Simulatio
 from serving.alerts.simulation.simulator import SimulatedPage, Simulator
 from serving.alerts.simulation.state import EvaluatedBy
 from serving.query.stores import StoreRegistry
-from tally.alerts.versions import RuleChains
-from tally.errors import StackError, ViewsUnreachable
+from tally.alerts.rule import RuleVersion
+from tally.alerts.versions import RuleChains, RuleRecord, StoredRule, versions_of
+from tally.errors import RuleConflict, StackError, ViewsUnreachable
 from tally.instants import from_millis
 from tally.settings import Settings
+from tally.windows import WINDOW_MILLIS
 from tests.support.evaluating import DAY, ListedRules, Watched
 from tests.support.serving_world import MemoryViews, at, flip
 
@@ -44,6 +46,36 @@ class AwayRules(ListedRules):
         raise StackError("planted")
 
 
+class WrittenRules(ListedRules):
+    """Rules whose topic takes what is written, by a clock that stands; it begins with versions."""
+
+    def __init__(self, *versions: RuleVersion, now: str = NOW) -> None:
+        self._records: list[RuleRecord] = []
+        self._now = millis_of(at(now))
+        for one in versions:
+            stored = StoredRule(rule=one.rule, version=one.version, retired=one.retired)
+            self._append(stored, one.effective_from - WINDOW_MILLIS)
+
+    def read(self, until: int | None = None) -> RuleChains:
+        return versions_of(self._records)
+
+    def write(self, stored: Sequence[StoredRule]) -> list[RuleVersion]:
+        """As runtime/rules/topic.py does it: the first record of a key holds."""
+        for one in stored:
+            self._append(one, self._now)
+        chains = self.read()
+        newest = [chains.newest(one.rule.rule_id) for one in stored]
+        for one, now in zip(stored, newest, strict=True):
+            is_first = chains.firsts.get(one.key) == one
+            if not is_first or now is None or now.version != one.version:
+                raise RuleConflict("planted", (one.rule.rule_id,))
+        return [one for one in newest if one is not None]
+
+    def _append(self, stored: StoredRule, arrived: int) -> None:
+        offset = len(self._records)
+        self._records.append(RuleRecord(offset, stored.key.encode(), stored.value, arrived))
+
+
 def desk_over(
     views: MemoryViews,
     rules: ListedRules,
@@ -55,7 +87,10 @@ def desk_over(
     of = settings or Settings()
     simulator = Simulator(views, StoreRegistry.load(of), of)
     return SimulationDesk(
-        KnownRules(rules), state or MemoryState(), simulator, lambda: millis_of(at(now))
+        KnownRules(rules, getattr(rules, "write", None)),
+        state or MemoryState(),
+        simulator,
+        lambda: millis_of(at(now)),
     )
 
 

@@ -41,16 +41,11 @@ def serve_one(
     with httpx.Client(timeout=DEADLINE_SECONDS) as client:
         # The store may have sold in this quarter hour already, in an earlier run: one more is
         # waited for.
-        before = _served(client, settings, now) or 0
-        answer = client.post(f"http://{settings.gateway}/v1/events/pos", json=receipt)
-        if answer.status_code != httpx.codes.ACCEPTED:
-            raise StackError(
-                f"demo: the gateway answered {answer.status_code} to a receipt:"
-                f" {answer.text[:200]}; see its log"
-            )
+        before = served_receipts(client, settings, now) or 0
+        send_receipt(client, settings, receipt)
         taken = time.monotonic() - started
         wait_until(
-            lambda: (_served(client, settings, now) or 0) > before,
+            lambda: (served_receipts(client, settings, now) or 0) > before,
             lambda: "the receipt was taken and is not served",
         )
     seconds = time.monotonic() - started
@@ -61,7 +56,17 @@ def serve_one(
     return seconds
 
 
-def live_receipt(now: datetime) -> dict[str, Any]:
+def send_receipt(client: httpx.Client, settings: Settings, receipt: dict[str, Any]) -> None:
+    """Gives a receipt to the gateway. Raises StackError when it is not taken."""
+    answer = client.post(f"http://{settings.gateway}/v1/events/pos", json=receipt)
+    if answer.status_code != httpx.codes.ACCEPTED:
+        raise StackError(
+            f"demo: the gateway answered {answer.status_code} to a receipt:"
+            f" {answer.text[:200]}; see its log"
+        )
+
+
+def live_receipt(now: datetime, store: str = STORE) -> dict[str, Any]:
     """A receipt of the instant, by field of the message; prices in major units.
 
     Its number is the instant's, so that another run's is another receipt.
@@ -69,20 +74,22 @@ def live_receipt(now: datetime) -> dict[str, Any]:
     number = int(now.timestamp() * 1000)
     return {
         "happened_at": instant_text(now),
-        "operation_id": STORE,
+        "operation_id": store,
         "vendor_fiscal_module": "demo",
         "transaction_id": number,
         "transactions": list(LINES),
     }
 
 
-def _served(client: httpx.Client, settings: Settings, now: datetime) -> int | None:
-    """Transactions of the receipt's window as the API tells them.
+def served_receipts(
+    client: httpx.Client, settings: Settings, now: datetime, store: str = STORE
+) -> int | None:
+    """Transactions of the store's window at the instant as the API tells them.
 
     None while it knows nothing of the store or the window.
     """
     start = window_start(now)
-    asked = {"store": STORE, "from": instant_text(start), "to": instant_text(start + WINDOW)}
+    asked = {"store": store, "from": instant_text(start), "to": instant_text(start + WINDOW)}
     answer = client.get(f"http://{settings.api}/v1/metrics/transactions", params=asked)
     if answer.status_code != httpx.codes.OK:
         return None

@@ -13,8 +13,16 @@ from typing import Any
 
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from ops.lag import Lag, read_lag
+from ops.lag import Lag, read_lag, read_waiting
 from ops.local.demo.airflow import run_rebuild
+from ops.local.demo.alerts import (
+    RULE_FILE,
+    DemoAlerts,
+    ToldRaise,
+    in_force_from,
+    show_alerts,
+)
+from ops.local.demo.held import wait_until_held
 from ops.local.demo.live import serve_one
 from ops.local.demo.progress import SpeedSummary, speed_summary
 from ops.local.demo.twin import TwinChild
@@ -99,6 +107,8 @@ class Demo:
         self._step("start the stack, Airflow beside what follows", self._start)
         # `up` has chosen the addresses by now.
         self._settings = Settings.load(self._environment)
+        # First of all: no rule judges what begins sooner than a quarter hour after it was written.
+        self._step("apply a rule of alerts", lambda: self._tally("rules", "apply", str(RULE_FILE)))
         self._say(f"watch it come in: http://{self._settings.api}/")
         pace = ("--seed", str(plan.seed), "--speed", f"{plan.speed:g}")
         replay = ("replay", "--source", "complete-journey", *pace, *plan.replay)
@@ -133,6 +143,24 @@ class Demo:
             "a receipt of this very second", lambda: serve_one(self._settings, self._say)
         )
         return DemoResult(code, live, page, speed, self._seconds)
+
+    def show_alerts(self) -> None:
+        """Returns when one alert was confirmed and one taken back, and says where they are.
+
+        Raises StackError when that does not come about.
+        """
+
+        def rebuild() -> None:
+            with cassandra_session(self._settings) as session:
+                wait_until_held(lambda: read_waiting(self._settings, session))
+            run_rebuild(self._settings.airflow, {"mode": "dirty"}, self._say)
+
+        alerts = DemoAlerts(self._settings, self._say, rebuild)
+        found: dict[str, ToldRaise] = self._step(
+            "two alerts: one that a rebuild confirms, one that it takes back",
+            lambda: alerts.run(in_force_from(self._settings)),
+        )
+        show_alerts(self._settings, found, self._say)
 
     def watch_twin(self) -> None:
         """Returns when the twin store sends no more, and says so."""

@@ -92,11 +92,17 @@ SERVICES: dict[str, Service] = {
     )
 }
 
+# Off unless somebody wants them.
+STOCK = _job("stock", "serving.stock.movements", ("kafka",))
+STOCK_ADAPTER = _job("stock-adapter", "serving.stock.adapter", ("kafka",))
+OPTIONAL = {service.name: service for service in (STOCK, STOCK_ADAPTER)}
+
 
 def services_of(site: Site) -> dict[str, Service]:
     """Every service of this site.
 
-    There is a normaliser for each slot that its settings want, or that was started and not stopped.
+    There is a normaliser for each slot that its settings want, or that was started and not stopped;
+    so are stock movements and the adapter, which are off without a setting.
     """
     # A slot that is wanted no more, and still runs, can be stopped and told of.
     begun = [
@@ -110,7 +116,19 @@ def services_of(site: Site) -> dict[str, Service]:
             max(site.settings.normalisers, *begun, 1),
         )
     ]
-    return {**SERVICES, **{service.name: service for service in more}}
+    further = {service.name: service for service in (*more, *_stock_of(site))}
+    return {**SERVICES, **further}
+
+
+def _stock_of(site: Site) -> list[Service]:
+    """What somebody has asked for who wants stock movements, or has started."""
+    told = site.settings.stock_target is not None
+    wanted = {STOCK.name: told or site.settings.stock_movements, STOCK_ADAPTER.name: told}
+    return [
+        service
+        for name, service in OPTIONAL.items()
+        if wanted[name] or site.trace(name, "json").exists()
+    ]
 
 
 def named(

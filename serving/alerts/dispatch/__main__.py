@@ -4,24 +4,24 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from threading import Event
+from typing import NamedTuple
 
-from runtime.heartbeat import Heartbeat
-from runtime.job import Announced, run_until_stopped, say_ready
-from runtime.processor.build import ProcessorJob, build_processor
+from runtime.job import run_until_stopped
+from runtime.outbound.addresses import allowed_networks
+from runtime.outbound.secrets import FILE, SigningKeys
+from runtime.processor.build import ProcessorJob
 from runtime.processor.intake import input_of
 from runtime.processor.moments import Moments
 from runtime.processor.record import Input
-from runtime.processor.rivals import fenced_or_late
+from runtime.processor.service import serve
 from runtime.reading import read_to_end
 from runtime.rules.topic import TOPIC as RULES
 from runtime.rules.topic import RuleReader
 from runtime.stores import store_entries
-from runtime.watchdog import Watchdog
-from serving.alerts.dispatch.addresses import allowed_networks
 from serving.alerts.dispatch.calls import WebhookCalls
+from serving.alerts.dispatch.digest_files import DigestFiles
 from serving.alerts.dispatch.peers import StoresOfFamilies
 from serving.alerts.dispatch.rule_facts import LearnedRules
-from serving.alerts.dispatch.secrets import FILE, SigningKeys
 from serving.alerts.dispatch.sender import WebhookSender
 from serving.alerts.dispatch.step import CONTROLS, Dispatcher
 from serving.alerts.dispatch.surroundings import RegisteredStores, StoreLookup
@@ -29,10 +29,18 @@ from serving.merge.cassandra_views import CassandraViews
 from tally.alerts.delivery.deciding import DeliveryRules
 from tally.alerts.delivery.desk import Desk
 from tally.alerts.delivery.many_silent import DeskMemories
-from tally.errors import Fenced
 from tally.settings import Settings
 
 GROUP = "dispatcher"
+
+
+class DispatcherParts(NamedTuple):
+    """What a dispatcher is made of; what is wrong on purpose takes the place of one of them."""
+
+    step: Callable[..., Dispatcher] = Dispatcher
+    sender: Callable[..., WebhookSender] = WebhookSender
+    desk: Callable[..., Desk] = Desk
+    rules: DeliveryRules = DeliveryRules()
 
 
 def main(moments: Moments = Moments()) -> int:
@@ -47,31 +55,36 @@ def main(moments: Moments = Moments()) -> int:
         stores = StoresOfFamilies(views, settings.partitions)
         step = dispatcher(settings, stores.of)
         with closing(views), closing(stores), closing(step):
-            run(settings, step, moments, stopped)
+            serve(settings, dispatch_job(step, slot=settings.dispatcher_slot), moments, stopped)
 
     return run_until_stopped(GROUP, work)
 
 
 def dispatcher(
-    settings: Settings, stores: StoreLookup, prefix: str = "", rules: str = RULES
+    settings: Settings,
+    stores: StoreLookup,
+    prefix: str = "",
+    rules: str = RULES,
+    parts: DispatcherParts = DispatcherParts(),
 ) -> Dispatcher:
     """The step by the settings; `prefix` and `rules` name topics of their own (tests).
 
     Raises BadSettings for networks or a stores file that do not fit.
     """
-    sender = WebhookSender(allowed_networks(settings.webhook_networks))
+    sender = parts.sender(allowed_networks(settings.webhook_networks))
     keys = SigningKeys(settings.webhook_secrets or settings.home / FILE)
+    files = DigestFiles(settings.digests or settings.home / "digests")
     known = LearnedRules(RuleReader(settings, rules))
     entries = store_entries(settings.stores_file)
     around = RegisteredStores(entries, settings.default_timezone, known, stores)
 
     def desk(partition: int, desks: Callable[[], DeskMemories]) -> Desk:
-        return Desk(DeliveryRules(), around, partition, desks)
+        return parts.desk(parts.rules, around, partition, desks)
 
     def settled() -> Iterator[Input]:
         return (input_of(message) for message in read_to_end(settings, [prefix + CONTROLS]))
 
-    return Dispatcher(WebhookCalls(sender, keys), desk, prefix, settled, known.learn)
+    return parts.step(WebhookCalls(sender, keys, files), desk, prefix, settled, known.learn)
 
 
 def dispatch_job(step: Dispatcher, group: str = GROUP, slot: int = 0) -> ProcessorJob:
@@ -81,24 +94,6 @@ def dispatch_job(step: Dispatcher, group: str = GROUP, slot: int = 0) -> Process
     # last. An alert that comes again was decided about; no topic's loss is a reason to tell nobody.
     hints, again = (controls, ticks), (alerts,)
     return ProcessorJob(group, step.topics, step, slot, anchor=RULES, hints=hints, again=again)
-
-
-def run(settings: Settings, step: Dispatcher, moments: Moments, stopped: Event) -> None:
-    """Dispatch until stopped.
-
-    Raises Fenced when a successor has taken over, TallyError when it cannot go on.
-    """
-    job = dispatch_job(step, slot=settings.dispatcher_slot)
-    processor = build_processor(settings, job, moments)
-    heartbeat = Heartbeat(settings.heartbeat_file)
-    Watchdog(GROUP, heartbeat).begin(stopped)
-    ready = Announced(lambda: say_ready(settings))
-    try:
-        with closing(processor):
-            processor.run(stopped, ready, moments, heartbeat)
-    # In the same words brokers end a transaction that took too long: no reason to stay away.
-    except Fenced as error:
-        raise fenced_or_late(settings, job, error) from error
 
 
 if __name__ == "__main__":

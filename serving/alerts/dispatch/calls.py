@@ -1,21 +1,16 @@
-"""The calls under way, on a thread of their own: the processor's loop waits for none of them."""
+"""The webhooks under way: begun once their attempts are stored, asked for when they have ended."""
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Sequence
-from threading import Thread
 from typing import NamedTuple
 
-import structlog
-
+from runtime.outbound.caller import SECONDS
+from runtime.outbound.calls import CallsUnderWay
+from runtime.outbound.secrets import KeyLookup
+from serving.alerts.dispatch.digest_files import DigestFiles
 from serving.alerts.dispatch.sender import WebhookSender
 from tally.alerts.delivery.attempts import WebhookAnswer
-from tally.alerts.delivery.records import WebhookMessage
+from tally.alerts.delivery.records import FILE, WebhookMessage
 from tally.errors import BadSettings
-
-log = structlog.get_logger()
-# By the names of secrets; raises BadSettings.
-KeyLookup = Callable[[Sequence[str]], Sequence[bytes]]
 
 
 class PlacedMessage(NamedTuple):
@@ -35,62 +30,61 @@ class Answered(NamedTuple):
 
 
 class WebhookCalls:
-    """Begins calls, and keeps what came of them until it is asked for."""
+    """Begins calls, and keeps what came of them until it is asked for.
 
-    def __init__(self, sender: WebhookSender, keys: KeyLookup) -> None:
+    `files`: where digests become files; without it none does.
+    """
+
+    def __init__(
+        self, sender: WebhookSender, keys: KeyLookup, files: DigestFiles | None = None
+    ) -> None:
         self._sender = sender
         self._keys = keys
-        # By partition and key; the processor's thread alone looks into it.
-        self._under_way: dict[tuple[int, str], WebhookMessage] = {}
-        # Appended by the calls' thread, taken by the processor's.
-        self._ended: deque[Answered] = deque()
-        # One thread for all calls: they wait, and compute nothing.
-        self._loop = asyncio.new_event_loop()
-        self._thread = Thread(target=self._loop.run_forever, name="webhooks", daemon=True)
-        self._thread.start()
+        self._files = files
+        self._calls = CallsUnderWay(self._call, _place, _failed)
 
     def begin(self, placed: PlacedMessage) -> None:
         """Call; the message with its attempt is stored already."""
-        self._under_way[placed.partition, placed.message.key] = placed.message
-        asyncio.run_coroutine_threadsafe(self._call(placed), self._loop)
+        self._calls.begin(placed)
 
     def under_way(self, partition: int) -> list[WebhookMessage]:
         """The partition's messages that were called and whose answers were not taken yet."""
-        return [message for (own, _), message in self._under_way.items() if own == partition]
+        return [one.message for one in self._calls.under_way() if one.partition == partition]
 
     def take_answers(self) -> list[Answered]:
         """What came of the calls that have ended, each once."""
-        found = []
-        while self._ended:
-            ended = self._ended.popleft()
-            self._under_way.pop((ended.partition, ended.message.key), None)
-            found.append(ended)
-        return found
+        ended = self._calls.take_answers()
+        return [Answered(placed.partition, placed.message, answer) for placed, answer in ended]
 
     def close(self) -> None:
         """End the thread; calls under way are given up, and count as unanswered."""
-        asyncio.run_coroutine_threadsafe(self._cancel(), self._loop).result(10)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-        self._loop.close()
+        self._calls.close()
 
-    async def _call(self, placed: PlacedMessage) -> None:
+    async def _call(self, placed: PlacedMessage) -> WebhookAnswer:
         message = placed.message
         try:
+            if message.url.startswith(FILE) and self._files is not None:
+                return await self._written(message, self._files)
             keys = self._keys(placed.secrets)
-            answer = await self._sender.call(
+            return await self._sender.call(
                 message.url, message.message_id, message.body.encode(), keys
             )
         except BadSettings as error:
-            answer = WebhookAnswer(error=str(error), is_refused=True)
-        # Whatever it is, the lane must not wait for ever for an answer that nobody gives.
-        except Exception as error:
-            log.exception("webhook not called", message=message.message_id)
-            answer = WebhookAnswer(error=f"{type(error).__name__}: {error}"[:200])
-        self._ended.append(Answered(placed.partition, message, answer))
+            return WebhookAnswer(error=str(error), is_refused=True)
 
-    async def _cancel(self) -> None:
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+    async def _written(self, message: WebhookMessage, files: DigestFiles) -> WebhookAnswer:
+        name, content = message.url.removeprefix(FILE), message.body.encode()
+        try:
+            # A folder of the network may hang as long as it likes, and calls do not wait for it.
+            async with asyncio.timeout(SECONDS):
+                return await asyncio.to_thread(files.write, name, message.attempts, content)
+        except TimeoutError:
+            return WebhookAnswer(error=f"not written in {SECONDS:.0f} s")
+
+
+def _place(placed: PlacedMessage) -> tuple[int, str]:
+    return placed.partition, placed.message.key
+
+
+def _failed(error: Exception) -> WebhookAnswer:
+    return WebhookAnswer(error=f"{type(error).__name__}: {error}"[:200])

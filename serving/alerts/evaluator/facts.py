@@ -4,17 +4,20 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
+from msgspec import structs
+
 from serving.alerts.evaluator.calendar import millis_of
 from serving.alerts.evaluator.judged_rules import VersionMetrics
 from serving.alerts.evaluator.moment import JudgedCell
 from serving.query.catalogue import Metric
 from serving.query.cells import Cell, source_of
-from serving.query.formulas import Formula, WeightedSum
+from serving.query.formulas import Formula, StockAt, WeightedSum
 from tally.alerts.comparison import ExactValue
 from tally.alerts.message import ReadRows
 from tally.alerts.rule import Rule
-from tally.alerts.tick import Tick, has_closed, is_known
-from tally.alerts.verdict import WindowFacts, WindowPhase
+from tally.alerts.tick import Tick, closed_until, is_known
+from tally.alerts.verdict import WindowFacts
+from tally.algebra.shelf import Reached
 
 
 class WindowCells(NamedTuple):
@@ -34,14 +37,32 @@ class WindowCells(NamedTuple):
         return millis_of(self.metric.cell.slot.start)
 
 
+class KnownBy(NamedTuple):
+    """The tick that is judged by, and the end of what it closes for a version, ms since 1970."""
+
+    tick: Tick
+    closed: int
+
+    @classmethod
+    def of(cls, tick: Tick, rule: Rule, metrics: VersionMetrics) -> "KnownBy":
+        """What holds for all windows of the version."""
+        return cls(tick, closed_until(tick, metrics.families, rule.delay * 1000))
+
+
 def facts_of(
-    rule: Rule, metrics: VersionMetrics, cells: WindowCells, tick: Tick, is_exempt: bool
+    rule: Rule, metrics: VersionMetrics, cells: WindowCells, by: KnownBy, is_exempt: bool
 ) -> WindowFacts:
-    """What is known of the window at that tick."""
+    """What is known of the window at that tick; of a stock all but what there was."""
+    is_complete, start = cells.is_complete, cells.start
+    is_closed = start < by.closed
+    value = value_of(rule, metrics.metric, cells.metric.cell)
+    if rule.kind == "silence" and value:
+        # How many there were makes no difference to it.
+        value = 1
     return WindowFacts(
-        phase=_phase(rule, metrics, cells, tick),
-        value=value_of(rule, metrics.metric, cells.metric.cell),
-        is_known=_can_be_told(rule, cells) and (cells.is_complete or _is_whole(cells, tick)),
+        phase="covered" if is_complete else "closed" if is_closed else "open",
+        value=value,
+        is_known=_can_be_told(rule, cells) and (is_complete or _is_whole(cells, by.tick, start)),
         meets_minimum=_meets_minimum(metrics, cells),
         is_exempt=is_exempt,
     )
@@ -49,12 +70,21 @@ def facts_of(
 
 def value_of(rule: Rule, metric: Metric, cell: Cell) -> ExactValue | None:
     """The value in the metric's unit, of a silence rule the events; None where nothing has come."""
-    if cell.is_missing or not cell.known:
+    if metric.stock is not None or cell.is_missing or not cell.known:
         return None
     if rule.kind == "silence":
         # Of derived families the speed layer does not say how many there were.
         return cell.events if cell.is_counted else int(bool(cell.parts))
     return exact_value(metric, cell)
+
+
+def with_shelf(facts: WindowFacts, stock: StockAt, reached: Reached | None) -> WindowFacts:
+    """The facts with what there was of one article: the least, and what was left at the end."""
+    if reached is None or reached.level is None or reached.lowest is None:
+        # Nobody has counted it yet, or nobody knows what has moved since.
+        return structs.replace(facts, is_known=False)
+    lowest, level = stock.exactly(reached.lowest), stock.exactly(reached.level)
+    return structs.replace(facts, value=lowest, level=level)
 
 
 def exact_value(metric: Metric, cell: Cell) -> ExactValue | None:
@@ -86,19 +116,17 @@ def read_rows(cells: WindowCells, tick: Tick) -> tuple[ReadRows, ...]:
     return tuple(found.values())
 
 
-def _phase(rule: Rule, metrics: VersionMetrics, cells: WindowCells, tick: Tick) -> WindowPhase:
-    if cells.is_complete:
-        return "covered"
-    is_closed = has_closed(tick, metrics.families, cells.start, rule.delay * 1000)
-    return "closed" if is_closed else "open"
-
-
-def _is_whole(cells: WindowCells, tick: Tick) -> bool:
-    """Whether the speed layer's rows of the window count, in all families."""
-    served = (pair for one in (cells.metric, *cells.minimum) for pair in one.served)
+def _is_whole(cells: WindowCells, tick: Tick, start: int) -> bool:
+    """Whether the speed layer's rows that the window hangs on count, in all families."""
+    each = (cells.metric, *cells.minimum)
+    served = (pair for one in each for pair in one.served)
+    behind = (reach for one in each for reach in one.reach)
     return all(
-        is_known(tick, family, cells.start, serving.epoch if serving else 0)
-        for family, serving in served
+        is_known(tick, family, start, serving.epoch if serving else 0) for family, serving in served
+    ) and all(
+        # From the first of them on: what a level lacks there it lacks for ever after.
+        is_known(tick, one.family, min(one.start, start), one.epoch)
+        for one in behind
     )
 
 
@@ -114,6 +142,8 @@ def _can_be_told(rule: Rule, cells: WindowCells) -> bool:
 
 
 def _meets_minimum(metrics: VersionMetrics, cells: WindowCells) -> bool:
+    if not metrics.minimum:
+        return True
     values = (
         exact_value(metric, one.cell) if one.cell.known else None
         for (metric, _), one in zip(metrics.minimum, cells.minimum, strict=True)
@@ -126,9 +156,10 @@ def _meets_minimum(metrics: VersionMetrics, cells: WindowCells) -> bool:
 
 def _total(of: Formula, cell: Cell) -> ExactValue | None:
     rows = cell.parts.get(of.family.name, {})
-    joined = of.family.across([*rows.values()])
     if isinstance(of, WeightedSum):
+        # Sums and counts alone: those of all rows are the same, whatever they are joined by first.
+        whole = sum(of.undivided(parts) for parts in rows.values())
         # Not by total(), which divides once and for good.
-        return Fraction(WeightedSum(of.family, of.weights).total(joined) or 0) / of.divide_by
-    found = of.total(joined)
+        return whole if of.divide_by == 1 else Fraction(whole, of.divide_by)
+    found = of.total(of.family.across([*rows.values()]))
     return found if found is None or isinstance(found, int) else Fraction(found)

@@ -1,18 +1,21 @@
 """The rules as they are judged: each version with the metrics that it reads, in an order in which
 a rule comes after those that it waits for."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
-from typing import NamedTuple
+from itertools import pairwise
+from typing import NamedTuple, TypeAlias
 
 import structlog
 
+from serving.alerts.evaluator.calendar import WindowSpan
 from serving.query import catalogue
 from serving.query.catalogue import Metric
 from serving.query.stores import Store
-from tally.alerts.rule import JUDGED, InGroup, Rule, RuleVersion, version_at
+from tally.alerts.rule import JUDGED, AgainstBaseline, InGroup, Rule, RuleVersion, version_at
 from tally.errors import UnknownName
 
 # By id the versions of each rule, ascending.
@@ -40,6 +43,18 @@ class VersionMetrics(NamedTuple):
         return tuple(dict.fromkeys(found))
 
 
+# Windows, and the version that judges them if any does.
+JudgedSpan: TypeAlias = tuple[RuleVersion | None, WindowSpan]
+
+
+class _CutSpan(NamedTuple):
+    """Windows by the versions that judge them; `readings`: what that reads of a store."""
+
+    span: WindowSpan
+    pieces: list[JudgedSpan]
+    readings: Hashable
+
+
 class JudgedRule:
     """The versions of one rule, ascending; those that cannot be judged call for nothing."""
 
@@ -48,6 +63,8 @@ class JudgedRule:
         made = ((one.version, metrics_of(one.rule)) for one in versions)
         self._metrics = {number: found for number, found in made if found is not None}
         self._by_number = {one.version: one for one in versions}
+        self._readings = {one.version: reading_of(one.rule) for one in versions}
+        self._cut = _CutSpan(WindowSpan(0, 0), [], ())
 
     @cached_property
     def families(self) -> frozenset[str]:
@@ -73,9 +90,26 @@ class JudgedRule:
         return min(one.effective_from for one in self.versions)
 
     @cached_property
+    def named_stores(self) -> frozenset[str] | None:
+        """The stores that its versions name; None where one is about all, or about a region."""
+        lists = [one.rule.stores for one in self.versions]
+        names = [frozenset(one) for one in lists if isinstance(one, tuple)]
+        return frozenset[str]().union(*names) if len(names) == len(lists) else None
+
+    @cached_property
     def unless(self) -> frozenset[str]:
         """Ids of the rules that any version waits for."""
         return frozenset(name for one in self.versions for name in one.rule.unless)
+
+    @cached_property
+    def carries_over(self) -> bool:
+        """Whether what it judges hangs on all windows before, as a stock does."""
+        return any(one.metric.stock is not None for one in self._metrics.values())
+
+    @cached_property
+    def judges_stores(self) -> bool:
+        """Whether any version is about stores as a whole."""
+        return any(one.metric.stock is None for one in self._metrics.values())
 
     def version(self, number: int) -> RuleVersion:
         """The version of that number; the newest in place of one that the topic has no more."""
@@ -86,10 +120,43 @@ class JudgedRule:
         version = self._by_number[number]
         return None if version.retired else self._metrics.get(number)
 
-    def judging(self, window: int) -> RuleVersion | None:
-        """The version by which a window is judged (its start, ms since 1970, UTC), if any is."""
+    def reading(self, number: int) -> Hashable:
+        """What the facts of a window hang on, by the version of that number: see reading_of()."""
+        return self._readings[number]
+
+    def judging(self, span: WindowSpan) -> Sequence[JudgedSpan]:
+        """The span in its order, cut where another version begins; None judges by nothing."""
+        return self._cut_at(span).pieces
+
+    def readings(self, span: WindowSpan) -> Hashable:
+        """What judging the span reads of a store: of rules that read the same it is equal."""
+        return self._cut_at(span).readings
+
+    def _cut_at(self, span: WindowSpan) -> "_CutSpan":
+        # Stores of one zone have the same days.
+        if self._cut.span != span:
+            pieces = [*self._cut_up(span)]
+            each = (one.rule for one, _ in pieces if one)
+            read = tuple((reading_of(rule), rule.unless) for rule in each)
+            self._cut = _CutSpan(span, pieces, read)
+        return self._cut
+
+    def _cut_up(self, span: WindowSpan) -> Iterator[JudgedSpan]:
+        if not span.windows:
+            return
+        first = bisect_right(self._borders, span.start)
+        inside = self._borders[first : bisect_left(self._borders, span.end)]
+        for start, end in pairwise((span.start, *inside, span.end)):
+            yield self._judging(start), WindowSpan(start, end)
+
+    def _judging(self, window: int) -> RuleVersion | None:
         found = version_at(self.versions, window)
         return found if found and self.metrics(found.version) else None
+
+    @cached_property
+    def _borders(self) -> list[int]:
+        """Starts of the windows with which a version may begin, ascending."""
+        return sorted({one.effective_from for one in self.versions})
 
 
 class JudgedRules:
@@ -123,7 +190,8 @@ class JudgedRules:
 def metrics_of(rule: Rule) -> VersionMetrics | None:
     """What the rule reads; None for one that is not judged: of another kind, of single subjects,
     or of a metric that is not there any more."""
-    if rule.kind not in JUDGED or rule.subject != "none":
+    # So far articles alone are judged one by one.
+    if rule.kind not in JUDGED or (rule.subject == "none") == (rule.kind == "stock"):
         return None
     try:
         if rule.kind == "silence":
@@ -135,7 +203,17 @@ def metrics_of(rule: Rule) -> VersionMetrics | None:
     except (UnknownName, KeyError) as error:
         log.warning("rule is not judged", rule=rule.rule_id, reason=str(error))
         return None
-    return VersionMetrics(metric, minimum)
+    # Another catalogue than that by which it was checked.
+    is_stock = metric.stock is not None
+    return VersionMetrics(metric, minimum) if is_stock == (rule.kind == "stock") else None
+
+
+def reading_of(rule: Rule) -> Hashable:
+    """What the facts of a window hang on: for rules of which it is equal they are the same."""
+    condition = rule.condition
+    usual = condition.baseline if isinstance(condition, AgainstBaseline) else None
+    of = rule.kind, rule.metric or rule.family, rule.delay, usual
+    return (*of, *rule.minimum.items()) if rule.minimum else of
 
 
 def is_of(rule: Rule, store: Store, day: date) -> bool:

@@ -1,22 +1,29 @@
 """The verdicts on a store's windows at one moment, by the versions that are in force in them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple
 
-from serving.alerts.evaluator.calendar import WindowSpan, start_of_window, watched_windows
-from serving.alerts.evaluator.facts import WindowCells, facts_of
-from serving.alerts.evaluator.judged_rules import JudgedRule, JudgedRules, VersionMetrics, is_of
+from serving.alerts.evaluator.calendar import (
+    StoreCalendarDays,
+    WindowSpan,
+    start_of_window,
+    watched_windows,
+)
+from serving.alerts.evaluator.facts import WindowCells
+from serving.alerts.evaluator.judged_rules import JudgedRule, JudgedRules, is_of
+from serving.alerts.evaluator.known import KnownDays, KnownWindows
 from serving.alerts.evaluator.memory import PartitionMemory
-from serving.alerts.evaluator.moment import FamilyWindowsOf, ViewsMoment
-from tally.alerts.fold import AT_REST, Episode, Judgement, fold
-from tally.alerts.ids import Chain
-from tally.alerts.rule import RuleVersion
-from tally.alerts.verdict import WindowFacts, verdict
+from serving.alerts.evaluator.moment import ReadingWanted, ViewsMoment, wanted_of
+from tally.alerts.fold import AT_REST, Episode, JudgedStretch, Judgement, fold
+from tally.alerts.ids import Chain, subject_text
+from tally.alerts.rule import Rule, RuleVersion
+from tally.alerts.verdict import LEAVES, ruling_of
 from tally.windows import WINDOW_MILLIS
 
-_NEVER = 1 << 62
 # Reads all of these, and comes back when they are there.
-ReadNow = Callable[[Sequence[FamilyWindowsOf]], None]
+ReadNow = Callable[[Sequence[ReadingWanted]], None]
+# The store as a whole.
+WHOLE_STORE = subject_text("none")
 
 
 class DayWindow(NamedTuple):
@@ -27,9 +34,17 @@ class DayWindow(NamedTuple):
     cells: WindowCells | None = None
 
 
-def chain_of(rule: JudgedRule, store_id: str) -> Chain:
-    """The rule at the store as a whole."""
-    return Chain(rule.rule_id, store_id, "none")
+class _JudgedPiece(NamedTuple):
+    """Windows of a day that one version judges, or none."""
+
+    stretch: JudgedStretch
+    version: RuleVersion | None = None
+    known: KnownWindows | None = None
+
+
+def chain_of(rule: JudgedRule, store_id: str, subject: str = WHOLE_STORE) -> Chain:
+    """The rule at the store as a whole, or at one thing in it."""
+    return Chain(rule.rule_id, store_id, subject)
 
 
 class Judgements:
@@ -40,104 +55,185 @@ class Judgements:
     ) -> None:
         self._rules, self._memory = rules, memory
         self._moment, self._read_now = moment, read_now
-        self._days: dict[tuple[Chain, int], list[DayWindow]] = {}
+        self._known = KnownDays(memory, moment)
+        self._days: dict[tuple[Chain, int], list[_JudgedPiece]] = {}
+        self._spans: dict[tuple[str, int], WindowSpan] = {}
+        self._watched: dict[Hashable, frozenset[int]] = {}
         # The last window that may be looked at begins by the tick's instant.
         self.end = start_of_window(memory.tick.at) + WINDOW_MILLIS
 
     def span(self, store_id: str, start: int) -> WindowSpan:
         """The windows that have begun of the local day that begins there."""
-        return self._moment.days(store_id).day(start).cut(self.end)
+        key = store_id, start
+        if key not in self._spans:
+            day = self._moment.days(store_id).day(start)
+            self._spans[key] = day.cut(self.end)
+        return self._spans[key]
 
-    def wanted(self, rule: JudgedRule, store_id: str, start: int) -> Iterable[FamilyWindowsOf]:
+    def wanted(self, rule: JudgedRule, store_id: str, start: int) -> Iterable[ReadingWanted]:
         """What has to be read to judge the day, that of the rules it waits for included."""
         span = self.span(store_id, start)
-        judging = (rule.judging(one) for one in span.windows)
-        versions = {one.version: one for one in judging if one is not None}
-        for one in versions.values():
-            metrics = rule.metrics(one.version)
-            for family in metrics.families if metrics else ():
-                yield FamilyWindowsOf(family, store_id, span)
-            for other in self._rules.waits_for(rule, one.rule.unless):
+        for one, _ in rule.judging(span):
+            metrics = rule.metrics(one.version) if one else None
+            for metric in metrics.all if metrics else ():
+                yield from wanted_of(metric, store_id, span)
+            for other in self._rules.waits_for(rule, one.rule.unless) if one else ():
                 yield from self.wanted(other, store_id, start)
 
-    def of_day(self, rule: JudgedRule, store_id: str, start: int) -> list[DayWindow]:
-        """Every window of the day that has begun, in their order."""
-        key = chain_of(rule, store_id), start
-        if key not in self._days:
-            self._read_now([*self.wanted(rule, store_id, start)])
-            self._days[key] = self._judged(rule, store_id, self.span(store_id, start))
-        return self._days[key]
+    def chains(
+        self,
+        rule: JudgedRule,
+        store_id: str,
+        days: Iterable[int],
+    ) -> list[Chain]:
+        """What has to be judged on the days (their starts): the store as a whole, or each article
+        of which the rule has told something, or that calls for it now."""
+        subjects = {*self._memory.subjects(rule.rule_id, store_id)}
+        if rule.judges_stores and not rule.carries_over and not subjects:
+            return [chain_of(rule, store_id)]
+        if rule.judges_stores:
+            subjects.add(WHOLE_STORE)
+        # Of hundreds of articles a few: who is far from running out has nothing to be folded.
+        for start in days if rule.carries_over else ():
+            subjects.update(self._calling(rule, store_id, start))
+        return [chain_of(rule, store_id, one) for one in sorted(subjects)]
 
-    def window(self, rule: JudgedRule, store_id: str, window: int) -> DayWindow | None:
-        """The window that begins there, as it is now; None of one that has not begun."""
-        day = self._moment.days(store_id).day(window)
-        found = self.of_day(rule, store_id, day.start)
-        return next((one for one in found if one.judgement.window == window), None)
+    def stretches(self, rule: JudgedRule, chain: Chain, start: int) -> list[JudgedStretch]:
+        """Every window of the day that has begun, in their order, to be folded."""
+        return [one.stretch for one in self._judged(rule, chain, start)]
 
-    def episodes(self, rule: JudgedRule, store_id: str, start: int) -> Sequence[Episode]:
-        """Episodes that the day has a part in, from what the fold's state was at its start."""
-        state = self._memory.states(chain_of(rule, store_id)).get(start, AT_REST)
-        judged = self.of_day(rule, store_id, start)
-        return fold((one.judgement for one in judged), state).episodes
-
-    def _judged(self, rule: JudgedRule, store_id: str, span: WindowSpan) -> list[DayWindow]:
-        by_window = {one: rule.judging(one) for one in span.windows}
-        numbers = {one.version for one in by_window.values() if one is not None}
-        judged = {number: self._by_version(rule, number, store_id, span) for number in numbers}
+    def of_day(
+        self, rule: JudgedRule, store_id: str, start: int, subject: str = WHOLE_STORE
+    ) -> list[DayWindow]:
+        """The same, window by window."""
+        judged = self._judged(rule, chain_of(rule, store_id, subject), start)
         return [
-            # Whatever is served of it, nothing is called for: it holds up no confirmation.
-            DayWindow(Judgement(window, 0, is_complete=True))
-            if one is None
-            else judged[one.version][window]
-            for window, one in by_window.items()
+            _day_window(one, place) for one in judged for place in range(len(one.stretch.verdicts))
         ]
 
-    def _by_version(
-        self, rule: JudgedRule, number: int, store_id: str, span: WindowSpan
-    ) -> dict[int, DayWindow]:
-        """The windows of a day as one version judges them, by their starts."""
-        version, metrics = rule.version(number), rule.metrics(number)
-        assert metrics is not None
-        looked_at = self._looked_at(rule, version, store_id, span)
-        begun = self._begun(metrics, store_id)
-        read = [self._moment.cells(one, store_id, span) for one in metrics.all]
-        found = {}
-        for first, *rest in zip(*read, strict=True):
-            cells = WindowCells(first, (*rest,))
-            # What nobody has sent before the first record is no silence.
-            is_before = cells.start < begun and not (first.cell.events or first.cell.parts)
-            is_exempt = is_before or cells.start not in looked_at
-            facts = facts_of(version.rule, metrics, cells, self._memory.tick, is_exempt)
-            found[cells.start] = DayWindow(_judgement(version, cells, facts), version, cells)
-        return found
+    def window(
+        self, rule: JudgedRule, store_id: str, window: int, subject: str = WHOLE_STORE
+    ) -> DayWindow | None:
+        """The window that begins there, as it is now; None of one that has not begun."""
+        day = self._moment.days(store_id).day(window)
+        for one in self._judged(rule, chain_of(rule, store_id, subject), day.start):
+            place = (window - one.stretch.start) // WINDOW_MILLIS
+            if 0 <= place < len(one.stretch.verdicts):
+                return _day_window(one, place)
+        return None
+
+    def episodes(self, rule: JudgedRule, store_id: str, start: int) -> Iterable[Episode]:
+        """Episodes that the day has a part in, from what the fold's state was at its start."""
+        for chain in self.chains(rule, store_id, [start]):
+            state = self._memory.states(chain).get(start, AT_REST)
+            yield from fold(self.stretches(rule, chain, start), state).episodes
+
+    def _judged(self, rule: JudgedRule, chain: Chain, start: int) -> list[_JudgedPiece]:
+        key = chain, start
+        if key not in self._days:
+            span = self.span(chain.store_id, start)
+            self._days[key] = [
+                self._piece(rule, chain, version, piece) for version, piece in rule.judging(span)
+            ]
+        return self._days[key]
+
+    def _piece(
+        self, rule: JudgedRule, chain: Chain, version: RuleVersion | None, span: WindowSpan
+    ) -> _JudgedPiece:
+        metrics = rule.metrics(version.version) if version else None
+        count = len(span.windows)
+        if (
+            version is None
+            or metrics is None
+            or _is_of_articles(version) == (chain.subject == WHOLE_STORE)
+        ):
+            # Whatever is served of it, nothing is called for: it holds up no confirmation.
+            return _JudgedPiece(JudgedStretch(span.start, LEAVES * count, complete=count))
+        whole = self.span(chain.store_id, span.start)
+        reading = rule.reading(version.version)
+        known = self._known.find(reading, chain.store_id, whole.start)
+        if known is None:
+            self._read_now([*self.wanted(rule, chain.store_id, whole.start)])
+            known = self._known.of(version, metrics, chain.store_id, whole)
+        # All but this is alike for the hundreds of articles of a store.
+        if (stock := metrics.metric.stock) is not None:
+            of = version, chain.store_id, chain.subject
+            known = self._known.of_article(known, stock, of)
+        first = known.place(span.start)
+        verdicts = known.verdicts(version.rule)[first : first + count]
+        if (looked_at := self._looked_at(rule, version, chain.store_id, whole)) is not None:
+            verdicts = _only(verdicts, span, looked_at)
+        hole = known.complete.find(0, first, first + count)
+        stretch = JudgedStretch(
+            span.start,
+            verdicts,
+            version.version,
+            version.rule.for_,
+            version.rule.clear_for,
+            count if hole < 0 else hole - first,
+        )
+        return _JudgedPiece(stretch, version, known)
+
+    def _calling(self, rule: JudgedRule, store_id: str, start: int) -> Iterable[str]:
+        """Subjects of which there was so little in a window of the day that the condition holds."""
+        span = self.span(store_id, start)
+        self._read_now([*self.wanted(rule, store_id, start)])
+        for version, _ in rule.judging(span):
+            metrics = rule.metrics(version.version) if version else None
+            condition = version.rule.condition if version else None
+            if metrics is not None and metrics.metric.stock is not None and condition is not None:
+                yield from self._known.calling(condition, metrics, store_id, span)
 
     def _looked_at(
-        self, rule: JudgedRule, version: RuleVersion, store_id: str, span: WindowSpan
-    ) -> set[int]:
-        """Starts of the windows that the version is about, and that no other rule holds back."""
+        self, rule: JudgedRule, version: RuleVersion, store_id: str, day: WindowSpan
+    ) -> frozenset[int] | None:
+        """Starts of the windows that the version is about, and that no other rule holds back; None:
+        of all of them."""
+        wanted = version.rule
+        if wanted.stores == "all" and wanted.within == "always" and not wanted.unless:
+            # As most are.
+            return None
         days = self._moment.days(store_id)
-        if not is_of(version.rule, days.store, days.date(span.start)):
-            return set()
-        found = {*watched_windows(version.rule, days, span)}
-        for other in self._rules.waits_for(rule, version.rule.unless):
-            for episode in self.episodes(other, store_id, span.start):
-                found = {one for one in found if not episode.contains(one)}
-        return found
+        # What a clock shows is asked for the few rules that it matters to.
+        if wanted.stores != "all" and not _is_about(wanted, days, day):
+            return frozenset()
+        episodes = [
+            episode
+            for other in self._rules.waits_for(rule, wanted.unless)
+            for episode in self.episodes(other, store_id, day.start)
+        ]
+        if wanted.within == "always" and not episodes:
+            return None
+        key = wanted.within, store_id, day
+        if key not in self._watched:
+            self._watched[key] = watched_windows(wanted, days, day)
+        watched = self._watched[key]
+        return frozenset(one for one in watched if not any(of.contains(one) for of in episodes))
 
-    def _begun(self, metrics: VersionMetrics, store_id: str) -> int:
-        """Start of the first window in which the store has begun to send, in all families."""
-        begun = self._memory.silent_from
-        # Who has never sent of a family is not silent in it.
-        return max(begun.get((one, store_id), _NEVER) for one in metrics.families)
+
+def _is_about(rule: Rule, days: StoreCalendarDays, day: WindowSpan) -> bool:
+    return is_of(rule, days.store, days.date(day.start))
 
 
-def _judgement(version: RuleVersion, cells: WindowCells, facts: WindowFacts) -> Judgement:
-    rule = version.rule
-    return Judgement(
-        window=cells.start,
-        verdict=verdict(rule, facts),
-        version=version.version,
-        for_=rule.for_,
-        clear_for=rule.clear_for,
-        is_complete=cells.is_complete,
+def _is_of_articles(version: RuleVersion) -> bool:
+    return version.rule.subject != "none"
+
+
+def _only(verdicts: bytes, span: WindowSpan, looked_at: frozenset[int]) -> bytes:
+    pairs = zip(span.windows, verdicts, strict=True)
+    return bytes(one if window in looked_at else 0 for window, one in pairs)
+
+
+def _day_window(of: _JudgedPiece, place: int) -> DayWindow:
+    stretch, version, known = of
+    window = stretch.window(place)
+    at = 0 if known is None else known.place(window)
+    judgement = Judgement(
+        window,
+        ruling_of(stretch.verdicts[place]),
+        stretch.version,
+        stretch.for_,
+        stretch.clear_for,
+        known is None or bool(known.complete[at]),
     )
+    return DayWindow(judgement, version, None if known is None else known.cells[at])

@@ -1,24 +1,37 @@
 """One pass over a partition: what has come is looked at, judged, and counted as judged."""
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Coroutine,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Any, NamedTuple
 
 from serving.alerts.evaluator.calendar import WindowSpan, start_of_window
-from serving.alerts.evaluator.judged_rules import JudgedRules
+from serving.alerts.evaluator.judged_rules import JudgedRule, JudgedRules
 from serving.alerts.evaluator.memory import Hint, PartitionMemory
-from serving.alerts.evaluator.moment import FamilyWindowsOf, ViewsMoment
+from serving.alerts.evaluator.moment import ReadingWanted, ViewsMoment
 from serving.alerts.evaluator.partition import DAY_MILLIS, REMEMBERED, PartitionJudge, first_judged
 from serving.alerts.evaluator.pointers import MovedDays, has_news, judged_days, moved
-from serving.alerts.evaluator.scope import FamilyStores, Since, closed_spans, named_days
+from serving.alerts.evaluator.scope import FamilyStores, NamedDays, Since, closed_spans, named_days
 from serving.alerts.evaluator.stores import ActiveStores, begin_stores
 from tally.alerts.message import Alert
 from tally.windows import WINDOW_MILLIS
 
 # Runs to its end what reads.
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
-# Days of stores that one transaction judges because of generations: a rebuilt year takes longer
-# than the group waits for a member. What is left comes with the next tick.
-MOST_STORE_DAYS = 2_000
+# Rules times days of stores that one pass judges because of generations: what closes meanwhile
+# waits for its end. What is left comes with the next tick.
+MOST_RULE_DAYS = 500_000
+# A day of a store is read once for all rules, in the time in which so many judge it.
+_READ_AS_RULES = 100
+# So many things are read side by side, and in memory together.
+_MOST_READINGS = 250
 
 
 class PassReading(NamedTuple):
@@ -35,17 +48,22 @@ class PartitionPass:
     def __init__(self, rules: JudgedRules, memory: PartitionMemory, reading: PassReading) -> None:
         self._rules, self._memory = rules, memory
         self._moment, self._stores, self._run = reading
+        self._judge = PartitionJudge(rules, memory, reading.moment, self._read_now)
         # Of the last window that has begun: what has not is not looked at yet.
         self._judged = WindowSpan(
             first_judged(memory), start_of_window(memory.tick.at) + WINDOW_MILLIS
         )
 
-    def alerts(self) -> list[Alert]:
-        """What is to be told, in its order. Raises ViewsUnreachable, and nothing is stored then."""
+    def alerts(self) -> Iterator[list[Alert]]:
+        """What is to be told, in its order, store by store.
+
+        Between two stores all can be stored that was told so far, and the memory is to learn
+        nothing. Raises ViewsUnreachable: what was not stored is to be forgotten then.
+        """
         if not self._memory.tick.at:
             # Before the first tick nobody knows what time it is; with it all is judged anyway.
             self._memory.hints.clear()
-            return []
+            return
         closed = self._closed()
         all_moved = {family: self._moved(family, closed) for family in self._rules.families}
         if self._is_everywhere(closed, all_moved) or self._has_strangers():
@@ -53,32 +71,63 @@ class PartitionPass:
             self._run(self._stores.read(self._rules.families))
         stores = self._stores.of(self._memory.number)
         begin_stores(self._memory, stores)
-        most = {family: _most(stores, family) for family in all_moved}
-        chosen = {family: one.newest(most[family]) for family, one in all_moved.items()}
+        chosen = {
+            family: one.newest(self._most(stores, family)) for family, one in all_moved.items()
+        }
+        yield from self._told(stores, chosen)
+        unfinished = [one for one in chosen if chosen[one].days != all_moved[one].days]
+        self._count_as_judged(chosen, unfinished)
+
+    def _told(
+        self,
+        stores: FamilyStores,
+        chosen: Mapping[str, MovedDays],
+    ) -> Iterator[list[Alert]]:
         days = {family: one.days for family, one in chosen.items()}
+        causes = {family: one.causes for family, one in chosen.items()}
         ticks = self._memory.last, self._memory.tick
         since = Since(*ticks, self._hints(), days, self._judged)
         named = named_days(since, self._rules.rules, stores, self._moment.days)
-        judge = PartitionJudge(self._rules, self._memory, self._moment, self._read_now)
-        causes = {family: one.causes for family, one in chosen.items()}
-        found = judge.judge(named, causes)
-        unfinished = [one for one in chosen if chosen[one].days != all_moved[one].days]
-        self._count_as_judged(chosen, unfinished)
-        return found
+        for some in self._read_ahead(named):
+            for store_id, of_store in some:
+                yield self._judge.judge(store_id, of_store, causes)
+            self._moment.forget(store_id for store_id, _ in some)
 
-    def _closed(self) -> dict[str, list[WindowSpan]]:
+    def _read_ahead(
+        self, named: Iterable[tuple[str, NamedDays]]
+    ) -> Iterator[list[tuple[str, NamedDays]]]:
+        """The stores in their order, some at a time, whose rows have been read."""
+        some: list[tuple[str, NamedDays]] = []
+        wanted: dict[ReadingWanted, None] = {}
+        for one in named:
+            some.append(one)
+            wanted |= dict.fromkeys(self._judge.wanted(*one))
+            # At once for all of them, and not one after the other where they are folded.
+            if len(wanted) >= _MOST_READINGS:
+                self._read_now([*wanted])
+                yield some
+                some, wanted = [], {}
+        self._read_now([*wanted])
+        yield some
+
+    def _closed(self) -> dict[str, set[WindowSpan]]:
         """By family the windows that the tick closes in all stores."""
         before, now = self._memory.last, self._memory.tick
-        found: dict[str, list[WindowSpan]] = {}
+        found: dict[str, set[WindowSpan]] = {}
+        since: dict[Hashable, JudgedRule] = {}
         for rule in self._rules.rules:
+            # Of those that close alike the one that was there first.
+            first = since.setdefault(rule.delays, rule)
+            since[rule.delays] = rule if rule.since < first.since else first
+        for rule in since.values():
             judged = WindowSpan(max(rule.since, self._judged.start), self._judged.end)
             for families, span in closed_spans(rule, before, now):
                 if (inside := judged.within(span)).windows:
                     for family in families:
-                        found.setdefault(family, []).append(inside)
+                        found.setdefault(family, set()).add(inside)
         return found
 
-    def _moved(self, family: str, closed: Mapping[str, Sequence[WindowSpan]]) -> MovedDays:
+    def _moved(self, family: str, closed: Mapping[str, Collection[WindowSpan]]) -> MovedDays:
         since = max(self._judged.start, self._rules.since(family))
         judged = WindowSpan(since, max(since, self._judged.end))
         if has_news(self._memory, family):
@@ -97,7 +146,7 @@ class PartitionPass:
         return [one for one in self._memory.hints if one.window < self._judged.end]
 
     def _is_everywhere(
-        self, closed: Mapping[str, Sequence[WindowSpan]], all_moved: Mapping[str, MovedDays]
+        self, closed: Mapping[str, Collection[WindowSpan]], all_moved: Mapping[str, MovedDays]
     ) -> bool:
         # At once with a rule, and not with the first window that it judges: from then on a store
         # may be silent.
@@ -116,7 +165,7 @@ class PartitionPass:
             if one.family in self._rules.families
         )
 
-    def _read_now(self, wanted: Sequence[FamilyWindowsOf]) -> None:
+    def _read_now(self, wanted: Sequence[ReadingWanted]) -> None:
         if missing := self._moment.missing(wanted):
             self._run(self._moment.read(missing))
 
@@ -131,8 +180,8 @@ class PartitionPass:
             memory.forget_before(memory.tick.at - REMEMBERED)
         memory.close(unfinished)
 
-
-def _most(stores: FamilyStores, family: str) -> int:
-    """Of how many days all stores of the family are judged in one transaction; at least of one."""
-    count = sum(1 for _ in stores.get(family, ()))
-    return max(1, MOST_STORE_DAYS // max(1, count))
+    def _most(self, stores: FamilyStores, family: str) -> int:
+        """Of how many days all stores of the family are judged in one pass; at least of one."""
+        rules = sum(family in rule.families for rule in self._rules.rules)
+        each = (_READ_AS_RULES + rules) * sum(1 for _ in stores.get(family, ()))
+        return max(1, MOST_RULE_DAYS // max(1, each))

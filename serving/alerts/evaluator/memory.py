@@ -79,6 +79,8 @@ class PartitionMemory:
         self._states: dict[Chain, dict[int, FoldState]] = {}
         # A record that deletes an alert has its id alone.
         self._chains: dict[str, Chain] = {}
+        # By rule and store.
+        self._subjects: dict[tuple[str, str], set[str]] = {}
         self._changed: dict[str, bytes | None] = {}
 
     def told(self, chain: Chain) -> Mapping[str, ToldAlert]:
@@ -88,6 +90,10 @@ class PartitionMemory:
     def states(self, chain: Chain) -> Mapping[int, FoldState]:
         """The fold's state at the starts of days (ms since 1970, UTC), where it is not at rest."""
         return self._states.get(chain, {})
+
+    def subjects(self, rule_id: str, store_id: str) -> Collection[str]:
+        """Of which the rule has told something in the store, or may yet."""
+        return self._subjects.get((rule_id, store_id), ())
 
     def learn(self, tick: Tick) -> None:
         """One more tick: of each field the largest holds."""
@@ -143,6 +149,11 @@ class PartitionMemory:
         for chain, states in self._states.items():
             for start in [start for start in states if start < horizon]:
                 self.begin_day(chain, start, AT_REST)
+        # Else each article that ever ran out would be judged for ever.
+        self._subjects = {}
+        for chain in [*self._told, *self._states]:
+            if self._told.get(chain) or self._states.get(chain):
+                self._note(chain)
         for family, day in [*self.judged]:
             if _millis(day) < horizon:
                 del self.judged[family, day]
@@ -198,6 +209,7 @@ class PartitionMemory:
             self.judged[of] = msgspec.json.decode(value, type=JudgedDay)
 
     def _keep_alert(self, alert: ToldAlert) -> None:
+        self._note(alert.chain)
         self._told.setdefault(alert.chain, {})[alert.alert_id] = alert
         self._chains[alert.alert_id] = alert.chain
 
@@ -206,7 +218,12 @@ class PartitionMemory:
         if state == AT_REST:
             kept.pop(start, None)
         else:
+            self._note(chain)
             kept[start] = state
+
+    def _note(self, chain: Chain) -> None:
+        of = chain.rule_id, chain.store_id
+        self._subjects.setdefault(of, set()).add(chain.subject)
 
 
 def recalled(state: Iterable[Input]) -> dict[int, PartitionMemory]:

@@ -4,13 +4,16 @@ from fractions import Fraction
 
 from serving.alerts.evaluator.facts import read_rows, value_of
 from serving.alerts.evaluator.judged_rules import JudgedRule
-from serving.alerts.evaluator.judgements import DayWindow
+from serving.alerts.evaluator.judgements import WHOLE_STORE, DayWindow
+from serving.alerts.evaluator.moment import JudgedCell
+from serving.query.formulas import StockAt
 from tally.alerts.comparison import ExactValue
 from tally.alerts.ids import window_text
 from tally.alerts.judge import Transition
 from tally.alerts.message import Alert, AlertWindow, Edge, EpisodeSpan, Evidence, ReadRows
 from tally.alerts.rule import Condition, Rule, Threshold
 from tally.alerts.tick import Tick
+from tally.alerts.told import ToldAlert
 from tally.windows import WINDOW_MILLIS
 
 
@@ -32,7 +35,7 @@ def alert_message(
         window=AlertWindow(window_text(one.window), window_text(one.window + WINDOW_MILLIS)),
         state=one.state,
         # What somebody had erased is not told once more by taking it back.
-        value=None if told.reason == "erasure" else told_value(rule, window),
+        value=None if told.reason == "erasure" else told_value(rule, window, *_of(one)),
         threshold=told_threshold(judging, one.edge),
         baseline=None,
         severity=version.severity,
@@ -61,14 +64,19 @@ def number_of(value: ExactValue) -> int | float:
     return found.numerator if found.denominator == 1 else round(float(found), 6)
 
 
-def told_value(rule: JudgedRule, window: DayWindow | None) -> int | float | None:
+def told_value(
+    rule: JudgedRule, window: DayWindow | None, subject: str = WHOLE_STORE, edge: Edge = "raise"
+) -> int | float | None:
     """The window's value in the metric's unit; None of silence, and of what may not be told."""
     if window is None or window.cells is None or window.version is None:
         return None
     metrics = rule.metrics(window.version.version)
     if metrics is None or window.cells.metric.is_hidden:
         return None
-    value = value_of(window.version.rule, metrics.metric, window.cells.metric.cell)
+    if metrics.metric.stock is not None:
+        value = _shelf_value(metrics.metric.stock, (subject, edge), window.cells.metric)
+    else:
+        value = value_of(window.version.rule, metrics.metric, window.cells.metric.cell)
     return None if value is None else number_of(value)
 
 
@@ -78,6 +86,18 @@ def told_threshold(rule: Rule, edge: Edge = "raise") -> float | None:
     ends = edge == "clear" and rule.clear is not None
     condition: Condition | None = rule.clear if ends else rule.condition
     return float(condition.value) if isinstance(condition, Threshold) else None
+
+
+def _of(told: ToldAlert) -> tuple[str, Edge]:
+    return told.chain.subject, told.edge
+
+
+def _shelf_value(stock: StockAt, told: tuple[str, Edge], cell: JudgedCell) -> ExactValue | None:
+    """What it was judged by: the least of the window, at the end of an episode what there is."""
+    subject, edge = told
+    reached = (cell.shelves or {}).get(subject)
+    found = reached and (reached.lowest if edge == "raise" else reached.level)
+    return None if found is None else stock.exactly(found)
 
 
 def _rows_of(window: DayWindow | None, tick: Tick) -> tuple[ReadRows, ...]:

@@ -3,24 +3,31 @@ what was answered, however long that takes."""
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import date
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from runtime.sources import FAMILIES
 from serving.alerts.evaluator.calendar import StoreCalendarDays, WindowSpan
+from serving.alerts.evaluator.stock import (
+    ShelfReach,
+    Shelves,
+    StockDay,
+    StockViews,
+    StockWindowsOf,
+)
 from serving.merge.reading import Pointers, StoreDays, read_store
 from serving.merge.served import FamilyReading
 from serving.merge.views import ViewReader
-from serving.query import grains
+from serving.query import catalogue, grains
 from serving.query.catalogue import Metric
 from serving.query.cells import Cell
 from serving.query.coverage import CoverageRule, Roster
 from serving.query.question import StoreSlots, days_of
 from serving.query.small_cells import SmallCells
 from serving.query.stores import StoreRegistry
-from serving.query.told import why_not
+from serving.query.told import ToldFamilies, why_not
 from serving.query.watching import Watching
 from tally.families import Family
 from tally.generation import Generation
@@ -38,14 +45,52 @@ class FamilyWindowsOf(NamedTuple):
     span: WindowSpan
 
 
+# Of each family the generation that serves a UTC day.
+ServedBy: TypeAlias = tuple[tuple[str, Generation | None], ...]
+
+
 class JudgedCell(NamedTuple):
     """One window of a metric: the sums, whether a generation covers it, and of each family the
-    generation that serves its UTC day."""
+    generation that serves its UTC day.
+
+    Of a stock `shelves` are there in place of sums, and `reach`: what else it hangs on.
+    """
 
     cell: Cell
     is_complete: bool
     is_hidden: bool
-    served: tuple[tuple[str, Generation | None], ...]
+    served: ServedBy
+    shelves: Shelves | None = None
+    reach: tuple[ShelfReach, ...] = ()
+
+
+class _SumsOf(NamedTuple):
+    """What several metrics share: sums of families, of a level since its store's day began."""
+
+    families: tuple[Family, ...]
+    is_level: bool
+    store_id: str
+    span: WindowSpan
+
+
+class _FamilySums(NamedTuple):
+    """Those of each window, and what of families of people may be told."""
+
+    cells: list[JudgedCell]
+    told: ToldFamilies
+
+
+_Of = TypeVar("_Of", FamilyWindowsOf, StockWindowsOf, _SumsOf)
+_Read = TypeVar("_Read")
+# What is read for a day.
+ReadingWanted: TypeAlias = FamilyWindowsOf | StockWindowsOf
+
+
+def wanted_of(metric: Metric, store_id: str, span: WindowSpan) -> Iterable[ReadingWanted]:
+    """What has to be read of the metric, for windows of one local day of a store."""
+    if metric.stock is not None:
+        return [StockWindowsOf(metric.entry.id, store_id, span)]
+    return [FamilyWindowsOf(family.name, store_id, span) for family in metric.families]
 
 
 class ViewsMoment:
@@ -60,6 +105,9 @@ class ViewsMoment:
         self._rule = CoverageRule.of(settings)
         self._published: dict[str, dict[date, Generation | None]] = defaultdict(dict)
         self._readings: dict[FamilyWindowsOf, FamilyReading] = {}
+        self._sums: dict[_SumsOf, _FamilySums] = {}
+        self._stock = StockViews(views, settings, self.published)
+        self._stocks: dict[StockWindowsOf, StockDay | None] = {}
         self._days: dict[str, StoreCalendarDays] = {}
 
     def days(self, store_id: str) -> StoreCalendarDays:
@@ -79,13 +127,16 @@ class ViewsMoment:
         served = ((day, known[day]) for day in days)
         return {day: one for day, one in served if one is not None}
 
-    def missing(self, wanted: Iterable[FamilyWindowsOf]) -> list[FamilyWindowsOf]:
+    def missing(self, wanted: Iterable[ReadingWanted]) -> list[ReadingWanted]:
         """Those whose rows are still to be read, once each."""
-        return [one for one in dict.fromkeys(wanted) if one not in self._readings]
+        known = (self._readings, self._stocks)
+        return [one for one in dict.fromkeys(wanted) if not any(one in some for some in known)]
 
-    async def read(self, wanted: Iterable[FamilyWindowsOf]) -> None:
+    async def read(self, wanted: Iterable[ReadingWanted]) -> None:
         """The rows of all these windows, all at once."""
-        missing = self.missing(wanted)
+        all_missing = self.missing(wanted)
+        stocks = [one for one in all_missing if isinstance(one, StockWindowsOf)]
+        missing = [one for one in all_missing if isinstance(one, FamilyWindowsOf)]
         # In one question for each family, ahead of the rows.
         days: dict[str, set[date]] = defaultdict(set)
         for one in missing:
@@ -94,26 +145,71 @@ class ViewsMoment:
         await asyncio.gather(*asked)
         readings = await asyncio.gather(*map(self._read, missing))
         self._readings |= zip(missing, readings, strict=True)
+        # One by one: what each of them hangs on is read all at once already.
+        for stock in stocks:
+            slots = self._slots(stock.store_id, stock.span)
+            self._stocks[stock] = await self._stock.read(catalogue.metric(stock.metric), slots)
 
     def cells(self, metric: Metric, store_id: str, span: WindowSpan) -> list[JudgedCell]:
         """The windows of a local day that were read, in their order."""
-        asked = self._asked(metric, store_id, span)
-        readings = [
-            self._readings[FamilyWindowsOf(family.name, store_id, span)]
-            for family in metric.families
+        if metric.stock is not None:
+            return self._stock_cells(StockWindowsOf(metric.entry.id, store_id, span))
+        families = metric.families
+        readings = [self._readings[FamilyWindowsOf(one.name, store_id, span)] for one in families]
+        of = _SumsOf(families, metric.is_level, store_id, span)
+        if of not in self._sums:
+            self._sums[of] = self._summed(of, readings)
+        cells, told = self._sums[of]
+        if not told:
+            # Most families are of no people: there is nothing to be withheld.
+            return cells
+        return [
+            one._replace(is_hidden=why_not(told, metric, one.cell.slot) is not None)
+            for one in cells
         ]
-        store = self._registry.store(store_id)
-        watching = Watching(store, self._roster(store_id, metric.families), self._rule)
-        found = watching.cells(asked, readings, window_starts(*asked.span))
-        told = self._small_cells.told(self._small_cells.read_for(metric.families, asked), readings)
+
+    def forget(self, store_ids: Iterable[str]) -> None:
+        """Drops the rows of these stores; which generations serve stays as it was answered."""
+        gone = {*store_ids}
+        _drop(self._readings, gone)
+        _drop(self._stocks, gone)
+        _drop(self._sums, gone)
+
+    def _summed(self, of: _SumsOf, readings: Sequence[FamilyReading]) -> _FamilySums:
+        store = self._registry.store(of.store_id)
+        slots = self._slots(of.store_id, of.span)
+        asked = replace(slots, resets=self.days(of.store_id).resets) if of.is_level else slots
+        watching = Watching(store, self._roster(of.store_id, of.families), self._rule)
+        served = _served(readings, slots)
+        cells = [
+            JudgedCell(
+                one,
+                _is_complete(one, readings),
+                False,
+                served[one.slot.start.date()],
+            )
+            for one in watching.cells(asked, readings, window_starts(*asked.span))
+        ]
+        read_for = self._small_cells.read_for(of.families, slots)
+        return _FamilySums(cells, self._small_cells.told(read_for, readings))
+
+    def _stock_cells(self, wanted: StockWindowsOf) -> list[JudgedCell]:
+        read = self._stocks[wanted]
+        if read is None:
+            # Not complete either: else what was told of it would be taken back.
+            unknown = (Cell(slot) for slot in self._slots(wanted.store_id, wanted.span).slots)
+            return [JudgedCell(one, False, False, (), {}) for one in unknown]
+        served = _served(read.readings, self._slots(wanted.store_id, wanted.span))
         return [
             JudgedCell(
-                cell,
-                _is_complete(cell, readings),
-                why_not(told, metric, cell.slot) is not None,
-                _served(cell, readings),
+                one.cell,
+                one.agrees and _is_complete(one.cell, read.readings),
+                False,
+                served[one.cell.slot.start.date()],
+                shelves,
+                read.reach,
             )
-            for cell in found
+            for one, shelves in zip(read.stretches, read.shelves, strict=True)
         ]
 
     async def _read(self, wanted: FamilyWindowsOf) -> FamilyReading:
@@ -131,10 +227,6 @@ class ViewsMoment:
         slots = self._slots(wanted.store_id, wanted.span)
         return days_of(self._small_cells.read_for([FAMILIES[wanted.family]], slots))
 
-    def _asked(self, metric: Metric, store_id: str, span: WindowSpan) -> StoreSlots:
-        slots = self._slots(store_id, span)
-        return replace(slots, resets=self.days(store_id).resets) if metric.is_level else slots
-
     def _slots(self, store_id: str, span: WindowSpan) -> StoreSlots:
         zone = self.days(store_id).zone
         return StoreSlots(store_id, zone, grains.slots(*map(from_millis, span), "15m", zone))
@@ -145,11 +237,17 @@ class ViewsMoment:
         return Roster.of(self._registry.store(store_id), open_ones)
 
 
-def _served(
-    cell: Cell, readings: Sequence[FamilyReading]
-) -> tuple[tuple[str, Generation | None], ...]:
-    day = cell.slot.start.date()
-    return tuple((one.family.name, one.published.get(day)) for one in readings)
+def _drop(held: dict[_Of, _Read], store_ids: Collection[str]) -> None:
+    for of in [one for one in held if one.store_id in store_ids]:
+        del held[of]
+
+
+def _served(readings: Sequence[FamilyReading], slots: StoreSlots) -> dict[date, ServedBy]:
+    """By UTC day of the windows what serves it, of each family."""
+    return {
+        day: tuple((one.family.name, one.published.get(day)) for one in readings)
+        for day in days_of(slots)
+    }
 
 
 def _is_complete(cell: Cell, readings: Sequence[FamilyReading]) -> bool:

@@ -1,119 +1,161 @@
 """One partition judged at one moment: what of it is to be told, and what its memory has then."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from datetime import date, timedelta
+from functools import partial
 
-from serving.alerts.evaluator.calendar import start_of_window
+from serving.alerts.evaluator.calendar import StoreCalendarDays, start_of_window
 from serving.alerts.evaluator.judged_rules import JudgedRule, JudgedRules
-from serving.alerts.evaluator.judgements import Judgements, ReadNow, chain_of
+from serving.alerts.evaluator.judgements import Judgements, ReadNow
 from serving.alerts.evaluator.memory import PartitionMemory
 from serving.alerts.evaluator.messages import alert_message
-from serving.alerts.evaluator.moment import ViewsMoment
+from serving.alerts.evaluator.moment import ReadingWanted, ViewsMoment
 from serving.alerts.evaluator.scope import NamedDays
 from tally.alerts.days import DayLine, FoldedDays, refold
-from tally.alerts.fold import Judgement
+from tally.alerts.ids import Chain
 from tally.alerts.judge import Basis, transitions
 from tally.alerts.message import Alert, Reason
 from tally.alerts.rule import version_at
 from tally.alerts.told import ToldAlert
+from tally.alerts.verdict import RAISES
 from tally.instants import from_millis
 
 DAY_MILLIS = timedelta(days=1) // timedelta(milliseconds=1)
 # Frozen before forgotten: what may still be judged has all its state.
 JUDGED_BACK, REMEMBERED = 400 * DAY_MILLIS, 430 * DAY_MILLIS
 
-
 # By family and UTC day why its numbers may have changed, where that is no late data.
 Causes = Mapping[str, Mapping[date, Reason]]
-# By store the starts of its local days, milliseconds since 1970 (UTC).
-StoreDayStarts = dict[str, set[int]]
 
 
 class PartitionJudge:
-    """Judges the named days of a partition, rule after rule."""
+    """Judges the stores of a partition one after the other, each by rule after rule."""
 
     def __init__(
         self, rules: JudgedRules, memory: PartitionMemory, moment: ViewsMoment, read_now: ReadNow
     ) -> None:
         self._rules, self._memory = rules, memory
         self._moment, self._read_now = moment, read_now
-        self._judgements = Judgements(rules, memory, moment, read_now)
-        # By rule and store the starts of the days that were folded.
-        self._folded: dict[tuple[str, str], set[int]] = {}
 
-    def judge(self, named: NamedDays, causes: Causes) -> list[Alert]:
-        """The messages of all chains in the order of telling; the memory has them as told.
-
-        `named`: days by rule and store.
-        """
-        rules = {rule.rule_id: rule for rule in self._rules.rules}
-        # At once for all, and not one after the other where they are folded.
-        self._read_now(
-            [
-                one
-                for (rule_id, store_id), days in named.items()
-                for day in days
-                for one in self._judgements.wanted(rules[rule_id], store_id, day)
-            ]
-        )
-        found: list[Alert] = []
-        by_rule = _by_rule(named)
+    def wanted(self, store_id: str, named: NamedDays) -> Iterator[ReadingWanted]:
+        """What has to be read to judge the days."""
+        judgements = self._judgements()
+        seen: set[Hashable] = set()
         for rule in self._rules.rules:
-            of_rule = self._of_rule(rule, by_rule.get(rule.rule_id, {}))
-            for store_id in sorted(of_rule):
-                found += self._chain(rule, store_id, of_rule[store_id], causes)
+            for start in named.get(rule.rule_id, ()):
+                # Most rules read the same of a day.
+                of = rule.readings(judgements.span(store_id, start)), start
+                if of not in seen:
+                    seen.add(of)
+                    yield from judgements.wanted(rule, store_id, start)
+
+    def judge(self, store_id: str, named: NamedDays, causes: Causes) -> list[Alert]:
+        """The messages of all chains of the store in the order of telling; the memory has them as
+        told.
+
+        `named`: days by rule. What is made for the rules together is dropped behind the store.
+        """
+        store = _StoreJudge(self._judgements(), self._memory, self._moment.days(store_id))
+        found: list[Alert] = []
+        for rule in self._rules.rules:
+            days = {*named.get(rule.rule_id, ())}
+            # Those too on which one that it waits for was folded anew.
+            for other in self._rules.waits_for(rule, rule.unless) if rule.unless else ():
+                days |= store.folded.get(other.rule_id, set())
+            if days or rule.rule_id in named:
+                found += store.judge(rule, days, causes)
         return found
 
-    def _of_rule(self, rule: JudgedRule, named: StoreDayStarts) -> StoreDayStarts:
-        """By store the days of a rule: the named, and those on which one that it waits for was
-        folded anew."""
-        found = {store_id: {*days} for store_id, days in named.items()}
-        for other in self._rules.waits_for(rule, rule.unless):
-            for (rule_id, store_id), days in self._folded.items():
-                if rule_id == other.rule_id:
-                    found.setdefault(store_id, set()).update(days)
-        return found
+    def _judgements(self) -> Judgements:
+        return Judgements(self._rules, self._memory, self._moment, self._read_now)
+
+
+class _StoreJudge:
+    """Judges one store; `folded`: by rule the starts of the days that were folded."""
+
+    def __init__(
+        self, judgements: Judgements, memory: PartitionMemory, days: StoreCalendarDays
+    ) -> None:
+        self._judgements, self._memory, self._days = judgements, memory, days
+        self._starts = days.starts(first_judged(memory), judgements.end)
+        before = memory.last.at
+        self._new_from = days.day(before).end if before else 0
+        new = bisect_left(self._starts, self._new_from)
+        # The one before the first new one had no end yet.
+        self._first_new = max(0, new - 1) if new < len(self._starts) else new
+        self.folded: dict[str, set[int]] = {}
+
+    def judge(
+        self,
+        rule: JudgedRule,
+        days: set[int],
+        causes: Causes,
+    ) -> Iterator[Alert]:
+        """The messages of the rule's chains."""
+        store_id = self._days.store.store_id
+        new = self._starts[max(self._first_new, self._first(rule)) :]
+        looked_at = {*days, *new}
+        for chain in self._judgements.chains(rule, store_id, sorted(days)):
+            # Of most nothing was ever told, and nothing is called for.
+            if not self._rests(rule, chain, looked_at):
+                yield from self._chain(rule, chain, days, causes)
+
+    def _rests(self, rule: JudgedRule, chain: Chain, days: Iterable[int]) -> bool:
+        """Whether folding the days makes nothing of the chain, as nothing was made of it before."""
+        if chain.subject in self._memory.subjects(chain.rule_id, chain.store_id):
+            return False
+        # At rest a fold stays there until something raises.
+        each = (one for day in days for one in self._judgements.stretches(rule, chain, day))
+        return not any(RAISES in one.verdicts for one in each)
 
     def _chain(
-        self, rule: JudgedRule, store_id: str, days: set[int], causes: Causes
+        self,
+        rule: JudgedRule,
+        chain: Chain,
+        days: set[int],
+        causes: Causes,
     ) -> list[Alert]:
-        chain = chain_of(rule, store_id)
-        told = dict(self._memory.told(chain))
-
-        def judgements_of(start: int) -> Sequence[Judgement]:
-            judged = self._judgements.of_day(rule, store_id, start)
-            return [one.judgement for one in judged]
-
-        line = self._line(rule, store_id, days)
+        line = self._line(rule, chain, days)
         if line.count < 1:
             return []
-        refolding = refold(line, told.values(), judgements_of)
+        told = self._memory.told(chain)
+        refolding = refold(line, told.values(), partial(self._judgements.stretches, rule, chain))
         found: list[Alert] = []
         for stretch in refolding.stretches:
-            basis = self._basis(rule, told.values(), causes)
-            for one in transitions(chain, stretch, told.values(), basis):
-                told[one.alert.alert_id] = one.alert
-                self._memory.tell(one.alert)
-                window = self._judgements.window(rule, store_id, one.alert.window)
-                found.append(alert_message(rule, one, window, self._memory.tick))
+            if stretch.episodes or told:
+                found += self._tell(rule, chain, stretch, causes)
+                told = self._memory.told(chain)
         for start, state in refolding.states.items():
             self._memory.begin_day(chain, start, state)
-        self._folded[rule.rule_id, store_id] = {
-            start for one in refolding.stretches for start in _starts(line, one)
-        }
+        folded = self.folded.setdefault(rule.rule_id, set())
+        folded.update(start for one in refolding.stretches for start in _starts(line, one))
         return found
 
-    def _line(self, rule: JudgedRule, store_id: str, named: set[int]) -> DayLine:
-        memory, days = self._memory, self._moment.days(store_id)
-        first, end = max(first_judged(memory), rule.since), self._judgements.end
-        starts = days.starts(first, end)
-        before = memory.last.at
+    def _tell(
+        self, rule: JudgedRule, chain: Chain, stretch: FoldedDays, causes: Causes
+    ) -> Iterator[Alert]:
+        told = dict(self._memory.told(chain))
+        basis = self._basis(rule, told.values(), causes)
+        for one in transitions(chain, stretch, told.values(), basis):
+            self._memory.tell(one.alert)
+            place = chain.store_id, one.alert.window, chain.subject
+            window = self._judgements.window(rule, *place)
+            yield alert_message(rule, one, window, self._memory.tick)
+
+    def _line(self, rule: JudgedRule, chain: Chain, named: set[int]) -> DayLine:
+        end = self._judgements.end
+        starts = self._starts[self._first(rule) :] if rule.since < end else []
         return DayLine(
             borders=[*starts, end] if starts else [],
-            states=memory.states(chain_of(rule, store_id)),
+            states=self._memory.states(chain),
             named=named,
-            new_from=days.day(before).end if before else 0,
+            new_from=self._new_from,
         )
+
+    def _first(self, rule: JudgedRule) -> int:
+        """The number of the day that holds the rule's first window, or of the first one."""
+        return max(0, bisect_right(self._starts, rule.since) - 1)
 
     def _basis(self, rule: JudgedRule, told: Iterable[ToldAlert], causes: Causes) -> Basis:
         at = self._memory.tick.at
@@ -136,10 +178,3 @@ def first_judged(memory: PartitionMemory) -> int:
 
 def _starts(line: DayLine, stretch: FoldedDays) -> list[int]:
     return [one for one in line.borders[:-1] if stretch.start <= one < stretch.until]
-
-
-def _by_rule(named: NamedDays) -> dict[str, StoreDayStarts]:
-    found: dict[str, StoreDayStarts] = {}
-    for (rule_id, store_id), days in named.items():
-        found.setdefault(rule_id, {})[store_id] = days
-    return found

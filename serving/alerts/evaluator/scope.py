@@ -2,22 +2,18 @@
 a new day speaks of, and no others."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import NamedTuple
 
-from serving.alerts.evaluator.calendar import (
-    StoreCalendarDays,
-    WindowSpan,
-    start_of_window,
-    utc_span,
-)
+from serving.alerts.evaluator.calendar import StoreCalendarDays, WindowSpan, utc_span
 from serving.alerts.evaluator.judged_rules import JudgedRule
 from serving.alerts.evaluator.memory import FamilyStore, Hint
-from tally.alerts.tick import Tick
+from tally.alerts.tick import Tick, closed_until
+from tally.windows import WINDOW_MILLIS
 
-# By rule and store the starts of its local days, milliseconds since 1970 (UTC).
-NamedDays = Mapping[tuple[str, str], set[int]]
+# By rule the starts of local days of one store, milliseconds since 1970 (UTC).
+NamedDays = Mapping[str, Collection[int]]
 # By family those that have ever sent something.
 FamilyStores = Mapping[str, Iterable[str]]
 DaysOf = Callable[[str], StoreCalendarDays]
@@ -39,39 +35,90 @@ class Since(NamedTuple):
 
 
 def named_days(
-    since: Since, rules: Iterable[JudgedRule], stores: FamilyStores, days_of: DaysOf
-) -> NamedDays:
-    """The days of each rule and store that have to be judged, perhaps none."""
-    named: dict[tuple[str, str], set[int]] = {}
+    since: Since, rules: Sequence[JudgedRule], stores: FamilyStores, days_of: DaysOf
+) -> Iterator[tuple[str, NamedDays]]:
+    """Store by store, ascending, the days of each rule that have to be judged, perhaps none.
+
+    A store of which nothing has to be judged is left out.
+    """
     hints = _by_place(since.hints)
-    each = {store_id for some in stores.values() for store_id in some}
-    woken = {store_id for store_id in each if _has_new_day(since, days_of(store_id))}
+    scopes = _scopes(since, rules)
+    asked = [(one, stores_of(one.rules[0], stores)) for one in scopes]
+    for store_id in sorted({store_id for some in stores.values() for store_id in some}):
+        days = days_of(store_id)
+        is_woken = _has_new_day(since, days)
+        named: dict[str, Collection[int]] = {}
+        for scope, of in asked:
+            if store_id not in of:
+                continue
+            found = _days_of_scope(scope, store_id, days, hints)
+            if scope.span.windows and (found or is_woken):
+                named.update(dict.fromkeys((rule.rule_id for rule in scope.rules), found))
+        if named:
+            yield store_id, named
+
+
+class _RuleScope(NamedTuple):
+    """Rules of which the same days are named; `everywhere`: windows to be judged in all stores."""
+
+    rules: list[JudgedRule]
+    span: WindowSpan
+    everywhere: list[WindowSpan]
+
+
+def _scopes(since: Since, rules: Sequence[JudgedRule]) -> list[_RuleScope]:
+    spoken: dict[Hashable, list[WindowSpan]] = {}
     for rule in rules:
-        span = WindowSpan(max(since.judged.start, rule.since), since.judged.end)
-        everywhere = [one for one in _everywhere(since, rule, span) if one.windows]
-        asked = stores_of(rule, stores)
-        if not everywhere:
-            # Most ticks close nothing, and most hints are of a few stores.
-            hinted = {store_id for family, store_id in hints if family in rule.families}
-            asked &= woken | hinted
-        for store_id in sorted(asked):
-            days = days_of(store_id)
-            found = {day for one in everywhere for day in days.days_of(one)}
-            for family in rule.families:
-                windows = hints.get((family, store_id), ())
-                found |= {days.day(one).start for one in windows if one in span.windows}
-            if span.windows and (found or store_id in woken):
-                named[rule.rule_id, store_id] = found
-    return named
+        of = rule.families_each, rule.delays
+        if of not in spoken:
+            each = _everywhere(since, rule, since.judged)
+            spoken[of] = [one for one in each if one.windows]
+    starts = (one.start for some in spoken.values() for one in some)
+    hinted = (one.window for one in since.hints)
+    begun = min((*starts, *hinted, since.judged.end - WINDOW_MILLIS))
+    found: dict[Hashable, _RuleScope] = {}
+    for rule in rules:
+        # Rules are as old as they like: before what is spoken of it makes no difference.
+        first = rule.since if rule.carries_over else max(rule.since, begun)
+        span = WindowSpan(max(since.judged.start, first), since.judged.end)
+        of = rule.families_each, rule.delays
+        key = span, of, rule.carries_over, rule.named_stores
+        if key not in found:
+            everywhere = [one for one in map(span.within, spoken[of]) if one.windows]
+            found[key] = _RuleScope([], span, everywhere)
+        found[key].rules.append(rule)
+    return [*found.values()]
+
+
+def _days_of_scope(
+    scope: _RuleScope,
+    store_id: str,
+    days: StoreCalendarDays,
+    hints: Mapping[FamilyStore, set[int]],
+) -> set[int]:
+    rule, span = scope.rules[0], scope.span
+    found = {day for one in scope.everywhere for day in days.days_of(one)}
+    for family in rule.families:
+        windows = hints.get((family, store_id), ())
+        # Also of one before the rule's first: what there is then hangs on it.
+        reached = (max(one, span.start) if rule.carries_over else one for one in windows)
+        found |= {days.day(one).start for one in reached if one in span.windows}
+    if rule.carries_over and found:
+        # What there is on a day hangs on all days before it.
+        first = max(min(found), span.start)
+        found = {*days.days_of(WindowSpan(first, span.end))}
+    return found
 
 
 def stores_of(rule: JudgedRule, stores: FamilyStores) -> set[str]:
-    """The stores that have sent something of all families of a version of the rule."""
-    return {
+    """The stores that have sent something of all families of a version of the rule, and that one
+    may be about."""
+    found = {
         store_id
         for families in rule.families_each
         for store_id in set.intersection(*(_all_of(stores, one) for one in families))
     }
+    return found if rule.named_stores is None else found & rule.named_stores
 
 
 def closed_spans(
@@ -83,15 +130,8 @@ def closed_spans(
         yield families, WindowSpan(first, max(first, end))
 
 
-def closed_until(tick: Tick, families: Iterable[str], delay_millis: int) -> int:
-    """End of the last window that the tick closes in all families, ms since 1970 (UTC); 0: none."""
-    # A family that no tick has spoken of closes nothing.
-    instants = [tick.through.get(one, 0) - delay_millis for one in families]
-    return max(0, start_of_window(min(instants, default=0)))
-
-
 def _everywhere(since: Since, rule: JudgedRule, span: WindowSpan) -> Iterator[WindowSpan]:
-    """Windows that are to be judged in all stores of the rule."""
+    """Windows that are to be judged in all stores of the rule, of those of the span."""
     for _, closed in closed_spans(rule, since.before, since.now):
         yield span.within(closed)
     for family in rule.families:

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 import msgspec
@@ -20,7 +21,7 @@ from serving.alerts.evaluator.moment import ViewsMoment
 from serving.alerts.evaluator.stores import ActiveStores
 from serving.merge.views import ViewReader
 from serving.query.stores import StoreRegistry
-from tally.alerts.message import message_of
+from tally.alerts.message import Alert, message_of
 from tally.alerts.tick import Tick
 from tally.alerts.versions import RuleChains
 from tally.errors import Aborted, BadInstant, StackError, ViewsUnreachable
@@ -57,6 +58,9 @@ class Evaluator(Step):
     """Judges what has changed once a transaction, and tells the difference to what was told."""
 
     state_topic = STATE_TOPIC
+    # So long it judges in one transaction: the group waits a minute for a member. What is left of a
+    # partition is judged in the next one, by the same tick.
+    most_seconds = 10.0
 
     def __init__(self, settings: Settings, views: ViewReader, rules: RuleSource) -> None:
         self._settings, self._views, self._source = settings, views, rules
@@ -65,9 +69,20 @@ class Evaluator(Step):
         self._runner = asyncio.Runner()
         self._rules = JudgedRules({})
         self._memories: dict[int, PartitionMemory] = {}
+        # By partition what is left of a pass, and what has come since it began.
+        self._passes: dict[int, Iterator[list[Alert]]] = {}
+        self._waiting: dict[int, list[Input]] = defaultdict(list)
 
     def process(self, record: Input) -> Sequence[Output]:
         """Nothing yet: what the record speaks of is looked at with the next tick()."""
+        if record.partition in self._passes:
+            # All stores of a pass are judged by one tick, and no hint is counted as judged by it.
+            self._waiting[record.partition].append(record)
+        else:
+            self._learn(record)
+        return ()
+
+    def _learn(self, record: Input) -> None:
         memory = self._memories.get(record.partition)
         if memory is None:
             memory = self._memories[record.partition] = PartitionMemory(record.partition)
@@ -80,12 +95,12 @@ class Evaluator(Step):
             # No record may stop a reader, and a hint that is lost costs time and nothing else.
             place = f"{record.topic} {record.partition} {record.offset}"
             log.warning("unreadable record", place=place, reason=str(error))
-        return ()
 
     def restore(self, state: Iterable[Input]) -> None:
         """Begin anew with what the brokers keep."""
         # Ticks and hints that were not judged come again: their positions were not kept.
         self._memories = recalled(state)
+        self._passes, self._waiting = {}, defaultdict(list)
         self._stores = ActiveStores(self._views, self._settings.partitions)
 
     def tick(self) -> Sequence[Output]:
@@ -95,8 +110,12 @@ class Evaluator(Step):
         """
         # One for all partitions: they are judged by the same pointers.
         moment = ViewsMoment(self._views, self._registry, self._settings)
+        until = time.monotonic() + self.most_seconds
         try:
-            judged = [self._judged(one, moment) for one in self._memories.values()]
+            # Who has waited since the last transaction comes first.
+            waiting = [self._memories[number] for number in self._passes]
+            others = [one for one in self._memories.values() if one not in waiting]
+            judged = [self._judged(one, moment, until) for one in (*waiting, *others)]
         except (ViewsUnreachable, StackError, KafkaException) as error:
             log.warning("blind", reason=str(error.__cause__ or error))
             time.sleep(_AGAIN_SECONDS)
@@ -107,18 +126,35 @@ class Evaluator(Step):
         """Ends what it has begun."""
         self._runner.close()
 
-    def _judged(self, memory: PartitionMemory, moment: ViewsMoment) -> list[Output]:
-        if not memory.has_news:
-            return []
-        if memory.tick.rules_until != self._rules.offset:
-            until = memory.tick.rules_until
-            self._rules = JudgedRules(self._source.read(until).chains, until)
-        reading = PassReading(moment, self._stores, self._runner.run)
-        found = PartitionPass(self._rules, memory, reading).alerts()
+    def _judged(self, memory: PartitionMemory, moment: ViewsMoment, until: float) -> list[Output]:
+        """What the partition tells of the stores that there is time for, at least of one."""
+        found: list[Alert] = []
+        for of_store in self._pass(memory, moment):
+            found += of_store
+            if time.monotonic() > until:
+                break
+        else:
+            self._passes.pop(memory.number, None)
+            for record in self._waiting.pop(memory.number, ()):
+                self._learn(record)
         sent = [
             Output(ALERTS, one.store_id.encode(), message_of(one), memory.number) for one in found
         ]
         return [*sent, *memory.drained()]
+
+    def _pass(self, memory: PartitionMemory, moment: ViewsMoment) -> Iterator[list[Alert]]:
+        """The pass that was begun, or else another one where there is news."""
+        begun = self._passes.get(memory.number)
+        if begun is None:
+            if not memory.has_news:
+                return iter(())
+            if memory.tick.rules_until != self._rules.offset:
+                until = memory.tick.rules_until
+                self._rules = JudgedRules(self._source.read(until).chains, until)
+            reading = PassReading(moment, self._stores, self._runner.run)
+            begun = PartitionPass(self._rules, memory, reading).alerts()
+            self._passes[memory.number] = begun
+        return begun
 
 
 def _hint(value: bytes) -> Hint:

@@ -41,6 +41,11 @@ class SimulationBasis(NamedTuple):
         """The rule; None where no version of it can be judged."""
         return next((one for one in self.rules.rules if one.rule_id == self.rule_id), None)
 
+    @property
+    def is_of_articles(self) -> bool:
+        """Whether the rule, or one that it waits for, judges articles one by one."""
+        return any(one.carries_over for one in self.rules.rules)
+
     def memory(self, number: int, stores: FirstDaysOf) -> PartitionMemory:
         """What an evaluator of the partition would go by; `stores`: by family their first days."""
         memory = PartitionMemory(number)

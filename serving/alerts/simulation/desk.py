@@ -2,16 +2,18 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from typing import NamedTuple
 
 from confluent_kafka import KafkaException
 
-from runtime.rules.topic import RuleReader
+from runtime.rules.topic import RuleReader, write_rules
 from serving.alerts.evaluator.calendar import WindowSpan
 from serving.alerts.evaluator.judged_rules import RuleVersions
+from serving.alerts.evaluator.partition import DAY_MILLIS
 from serving.alerts.evaluator.step import RuleSource
 from serving.alerts.simulation.basis import (
     SimulationBasis,
@@ -25,16 +27,22 @@ from serving.merge.views import ViewReader
 from serving.query.stores import StoreRegistry
 from tally.alerts.rule import JUDGED, Rule, RuleVersion
 from tally.alerts.rule_file import problems_together
-from tally.alerts.versions import RuleChains
+from tally.alerts.versions import RuleChains, StoredRule
 from tally.errors import BadQuery, StackError, UnknownName, ViewsUnreachable
 from tally.settings import Settings
 
+# A store's days come on one page; with hundreds of articles that is a minute of the processor.
+MOST_ARTICLE_DAYS = 100
+
+# Raises RuleConflict when somebody else was first with one of them, and NotSent.
+RuleWriter = Callable[[Sequence[StoredRule]], list[RuleVersion]]
+
 
 class KnownRules:
-    """The rules, for whoever asks on an event loop."""
+    """The rules, for whoever asks on an event loop; without a writer none is taken."""
 
-    def __init__(self, source: RuleSource) -> None:
-        self._source, self._lock = source, Lock()
+    def __init__(self, source: RuleSource, writer: RuleWriter | None = None) -> None:
+        self._source, self._writer, self._lock = source, writer, Lock()
 
     async def read(self) -> RuleChains:
         """The versions that there are now. Raises ViewsUnreachable."""
@@ -48,6 +56,24 @@ class KnownRules:
                 "rule_id", f"there is no rule {rule_id[:64]!r}; GET /v1/rules lists them"
             )
         return found
+
+    async def write(self, stored: StoredRule) -> RuleVersion:
+        """What holds once it is read back.
+
+        Raises RuleConflict, NotSent, ViewsUnreachable.
+        """
+        (version,) = await asyncio.to_thread(self._written, stored)
+        return version
+
+    def _written(self, stored: StoredRule) -> list[RuleVersion]:
+        if self._writer is None:
+            raise ViewsUnreachable("there is no topic of rules here")
+        try:
+            return self._writer([stored])
+        except (KafkaException, StackError) as error:
+            raise ViewsUnreachable(
+                "the rule cannot be written; look at `tally status`, then at what holds"
+            ) from error
 
     def _read(self) -> RuleChains:
         # It reads on from where it stopped, so one at a time.
@@ -88,7 +114,8 @@ class SimulationDesk:
     def of(cls, settings: Settings, views: ViewReader) -> "SimulationDesk":
         """Over what the brokers keep. Raises BadSettings."""
         simulator = Simulator(views, StoreRegistry.load(settings), settings)
-        return cls(KnownRules(RuleReader(settings)), StateReader(settings), simulator)
+        known = KnownRules(RuleReader(settings), partial(write_rules, settings))
+        return cls(known, StateReader(settings), simulator)
 
     async def page(self, wish: SimulationWish, after: str = "") -> SimulatedPage:
         """The stores behind one. Raises UnknownName, BadQuery, ViewsUnreachable."""
@@ -115,7 +142,18 @@ class SimulationDesk:
                 f"rule: {wish.rule_id} is not judged; judged are {' and '.join(JUDGED)} rules"
                 " of whole stores",
             )
+        _refuse_long(basis, wish.span)
         return SimulationQuestion(basis, wish.span, wish.stores, wish.with_values)
+
+
+def _refuse_long(basis: SimulationBasis, span: WindowSpan) -> None:
+    """Raises BadQuery for more days of a store than one page can hold."""
+    if basis.is_of_articles and span.end - span.start > MOST_ARTICLE_DAYS * DAY_MILLIS:
+        raise BadQuery(
+            "to",
+            f"to: at most {MOST_ARTICLE_DAYS} days of a rule that looks at articles one by one, for"
+            " each is reckoned from the last counts on; ask for fewer",
+        )
 
 
 def _refuse_misfit(draft: Rule, chains: RuleChains) -> None:

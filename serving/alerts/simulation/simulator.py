@@ -4,40 +4,47 @@ It judges by the evaluator's own reading, verdicts and folds, and never speaks t
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 from msgspec import structs
 
 from serving.alerts.evaluator.calendar import WindowSpan, utc_span
 from serving.alerts.evaluator.judged_rules import JudgedRule, is_of
+from serving.alerts.evaluator.judgements import WHOLE_STORE
 from serving.alerts.evaluator.memory import PartitionMemory
-from serving.alerts.evaluator.moment import FamilyWindowsOf, ViewsMoment
-from serving.alerts.evaluator.partition import DAY_MILLIS
+from serving.alerts.evaluator.moment import ReadingWanted, ViewsMoment
+from serving.alerts.evaluator.partition import DAY_MILLIS, JUDGED_BACK
 from serving.alerts.evaluator.pointers import judged_days, moved
 from serving.alerts.evaluator.scope import stores_of
 from serving.alerts.evaluator.stores import ActiveStores
 from serving.alerts.simulation.basis import SimulationBasis
-from serving.alerts.simulation.store import (
-    LEADS,
-    SimulatedStore,
-    StoreReading,
-    StoreSimulation,
-)
-from serving.alerts.simulation.told import told_alerts
+from serving.alerts.simulation.findings import JudgedValue, SimulatedStore
+from serving.alerts.simulation.folds import LEADS, StoreReading
+from serving.alerts.simulation.store import StoreSimulation
+from serving.alerts.simulation.told import told_alerts, told_by_subject
 from serving.merge.views import ViewReader
 from serving.query.stores import StoreRegistry
-from tally.alerts.simulated import ToldComparison, compared
+from tally.alerts.simulated import FoldedSpan, ToldComparison, compared
 from tally.instants import from_millis
 from tally.partitions import partition_of
 from tally.settings import Settings
 
 # Days of stores on one page, at least one store: some seconds of the processor.
 MOST_STORE_DAYS = 400
+# Where articles are looked at, those ahead of the span too: each day is read since the last counts,
+# and has hundreds of them. With 500 it is half a second of the processor.
+MOST_SHELF_DAYS = 60
+# A chart of more of them shows none.
+MOST_SUBJECTS_WITH_VALUES = 6
 # Days before the span; as told, there is the rule's first version to begin at.
 _MOST_LEAD, _MOST_LEAD_AS_TOLD = 32, LEADS[-1]
+# Most shops have an article that is neither out nor plentiful for weeks: it is left out.
+_MOST_LEAD_OF_ARTICLES = 8
 _ONE_DAY = timedelta(days=1)
 
 
@@ -61,12 +68,13 @@ class SimulationQuestion:
 class SimulatedPage(NamedTuple):
     """Some stores by their ids, ascending; `after`: the last of them if there are more.
 
-    `told`: by store how it differs from what was told, where that was asked. `unjudged`: UTC days
-    of which another generation serves than the evaluators have judged, so that they say nothing.
+    `told`: by store and subject how it differs from what was told, where that was asked.
+    `unjudged`: UTC days of which another generation serves than the evaluators have judged, so that
+    they say nothing.
     """
 
     stores: tuple[SimulatedStore, ...]
-    told: Mapping[str, ToldComparison]
+    told: Mapping[tuple[str, str], ToldComparison]
     unjudged: tuple[date, ...]
     after: str | None
 
@@ -75,6 +83,8 @@ class _JudgedStore(NamedTuple):
     store_id: str
     memory: PartitionMemory
     found: SimulatedStore
+    # Subjects that nothing calls for, folded like those of which something is.
+    others: Callable[[Iterable[str]], dict[str, FoldedSpan]]
 
 
 class Simulator:
@@ -100,7 +110,7 @@ class Simulator:
         active = ActiveStores(self._views, self._settings.partitions)
         await active.read(asked.basis.rules.families)
         waiting = [one for one in self._store_ids(asked, rule, active) if one > after]
-        most = max(1, MOST_STORE_DAYS * DAY_MILLIS // (asked.span.end - asked.span.start))
+        most = _most_stores(asked)
         page = waiting[:most]
         judged = [await self._judged(asked, rule, one, (moment, active)) for one in page]
         more = page[-1] if len(waiting) > len(page) else None
@@ -137,12 +147,12 @@ class Simulator:
         store = StoreSimulation(store_id, asked.basis.rules, memory, reading)
         # Most of it at once; how far back there is more to read is seen when it is judged.
         await moment.read(store.wanted(rule, asked.span))
-        lead = _MOST_LEAD if asked.basis.evaluated is None else _MOST_LEAD_AS_TOLD
+        lead = _most_lead(asked.basis)
         found = await asyncio.to_thread(store.simulated, rule, asked.span, lead)
         if asked.with_values:
-            values = await asyncio.to_thread(store.values, rule, asked.span)
+            values = await asyncio.to_thread(_values, rule, asked.span, store, found)
             found = found._replace(values=values)
-        return _JudgedStore(store_id, memory, found)
+        return _JudgedStore(store_id, memory, found, partial(store.others, rule, found, asked.span))
 
     async def _against(
         self, asked: SimulationQuestion, judged: Sequence[_JudgedStore], moment: ViewsMoment
@@ -152,33 +162,44 @@ class Simulator:
         # Nothing is raised before its window has begun; and much of it long after.
         days = from_millis(since).date(), from_millis(asked.basis.now).date() + _ONE_DAY
         told = await told_alerts(self._views, asked.basis.rule_id, ids, days)
-        found: dict[str, ToldComparison] = {}
+        found: dict[tuple[str, str], ToldComparison] = {}
         stores, unjudged = [], set[date]()
         for one in judged:
+            by_subject = told_by_subject(told.get(one.store_id, ()))
+            more = by_subject.keys() - one.found.spans.keys()
+            # Whatever was told is compared, also where nothing calls for it by now.
+            every = {**one.found.spans, **await asyncio.to_thread(one.others, more)}
+            # Where an episode may have begun before, nobody knows what should have been told.
+            spans = {
+                subject: _unsettled(span) if subject in one.found.unsure else span
+                for subject, span in every.items()
+            }
             left = await self._unjudged(asked, one, moment)
-            span = one.found.span
-            # What the evaluator has not come to yet is no difference.
-            by_day = {window: from_millis(window).date() for window in span.settled}
-            settled = frozenset(window for window, day in by_day.items() if day not in left)
-            unjudged |= {by_day[one] for one in span.settled - settled if one in asked.span.windows}
-            span = structs.replace(span, settled=settled)
-            found[one.store_id] = compared(span, told.get(one.store_id, ()))
-            stores.append(one.found._replace(span=span))
+            settled = {subject: _without(left, span) for subject, span in spans.items()}
+            for subject, span in sorted(settled.items()):
+                found[one.store_id, subject] = compared(span, by_subject[subject])
+                unjudged |= _days(spans[subject].settled - span.settled, asked.span)
+            stores.append(one.found._replace(spans=settled))
         return SimulatedPage(tuple(stores), found, tuple(sorted(unjudged)), None)
 
     async def _unjudged(
         self, asked: SimulationQuestion, one: _JudgedStore, moment: ViewsMoment
     ) -> set[date]:
         """UTC days that the evaluator of the store's partition has still to look at."""
+        rules = asked.basis.rules
         until = min(asked.span.end, asked.basis.until(one.memory.number))
-        days = judged_days(WindowSpan(one.found.since, until))
+        # What there is of an article hangs on days before those that were folded.
+        carries_over = asked.basis.is_of_articles
+        start = max(0, one.found.since - JUDGED_BACK) if carries_over else one.found.since
+        days = judged_days(WindowSpan(start, until))
         found: set[date] = set()
-        for family in asked.basis.rules.families:
-            since = asked.basis.rules.since(family)
+        for family in rules.families:
+            since = rules.since(family)
             judged = [day for day in days if utc_span(day).end > since]
             served = await moment.published(family, judged)
             found |= {*moved(one.memory, family, judged, served).days}
-        return found
+        # And on these hang all behind them.
+        return {day for day in days if day >= min(found)} if carries_over and found else found
 
 
 class _IsOf:
@@ -197,12 +218,52 @@ class _IsOf:
         )
 
 
+def _most_lead(basis: SimulationBasis) -> int:
+    if basis.is_of_articles:
+        return _MOST_LEAD_OF_ARTICLES
+    return _MOST_LEAD if basis.evaluated is None else _MOST_LEAD_AS_TOLD
+
+
+def _most_stores(asked: SimulationQuestion) -> int:
+    """How many stores a page holds."""
+    days = (asked.span.end - asked.span.start) / DAY_MILLIS
+    if asked.basis.is_of_articles:
+        return max(1, int(MOST_SHELF_DAYS / (days + _MOST_LEAD_OF_ARTICLES)))
+    return max(1, int(MOST_STORE_DAYS / days))
+
+
+def _without(days: Collection[date], span: FoldedSpan) -> FoldedSpan:
+    """The span with no window of the UTC days settled: what an evaluator has not come to yet is no
+    difference."""
+    left = (one for one in span.settled if from_millis(one).date() not in days)
+    return structs.replace(span, settled=frozenset(left))
+
+
+def _unsettled(span: FoldedSpan) -> FoldedSpan:
+    return structs.replace(span, settled=frozenset())
+
+
+def _days(windows: Iterable[int], span: WindowSpan) -> set[date]:
+    """The UTC days of those of the windows that lie in the span."""
+    return {from_millis(one).date() for one in windows if one in span.windows}
+
+
+def _values(
+    rule: JudgedRule, span: WindowSpan, store: StoreSimulation, found: SimulatedStore
+) -> dict[str, tuple[JudgedValue, ...]]:
+    """By subject the numbers of the store, or of the first articles that are called for."""
+    called = dict.fromkeys(one.subject for one in found.episodes)
+    whole = dict.fromkeys([WHOLE_STORE] if rule.judges_stores else ())
+    subjects = islice({**whole, **called}, MOST_SUBJECTS_WITH_VALUES)
+    return {one: store.values(rule, span, one) for one in subjects}
+
+
 def _read_by(
     moment: ViewsMoment, loop: asyncio.AbstractEventLoop
-) -> Callable[[Sequence[FamilyWindowsOf]], None]:
+) -> Callable[[Sequence[ReadingWanted]], None]:
     """Reads from a thread, by the loop that the connection belongs to."""
 
-    def read_now(wanted: Sequence[FamilyWindowsOf]) -> None:
+    def read_now(wanted: Sequence[ReadingWanted]) -> None:
         if missing := moment.missing(wanted):
             asyncio.run_coroutine_threadsafe(moment.read(missing), loop).result()
 

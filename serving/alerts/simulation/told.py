@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
 
 from serving.alerts.evaluator.calendar import millis_of
@@ -34,6 +34,14 @@ async def told_alerts(
                 # The tables are by store and day: of every rule.
                 if one.rule_id == rule_id:
                     found[one.store_id].append(_told(one))
+    return found
+
+
+def told_by_subject(told: Iterable[ToldAlert]) -> dict[str, list[ToldAlert]]:
+    """The alerts of a rule and a store by subject; of one that is not there none."""
+    found: dict[str, list[ToldAlert]] = defaultdict(list)
+    for one in told:
+        found[one.chain.subject].append(one)
     return found
 
 

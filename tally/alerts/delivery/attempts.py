@@ -1,20 +1,13 @@
 """When a message is called for again, and when no more: of its record and an answer alone."""
 
-from hashlib import sha256
 from typing import Literal
 
 from msgspec import Struct, structs
 
 from tally.alerts.delivery.records import WebhookMessage
+from tally.backoff import DELAYS, SECOND, spread_delay
 
-SECOND = 1_000
 _MINUTE, _HOUR = 60 * SECOND, 3_600 * SECOND
-# Milliseconds after each attempt; the last one again and again.
-DELAYS = (
-    *(5 * SECOND, 30 * SECOND, 2 * _MINUTE, 10 * _MINUTE),
-    *(_HOUR, 3 * _HOUR, 6 * _HOUR),
-)
-SPREAD = 0.2
 GIVES_UP_AFTER = 72 * _HOUR
 # So long an attempt may take, and its answer until it is stored.
 _LAST_ANSWER = _MINUTE
@@ -129,11 +122,7 @@ def due_again(message_id: str, attempts: int, first: int, now: int) -> int:
     # Nobody was there for the last attempt when it was due: this is it.
     if now >= end:
         return now + _LAST_ANSWER
-    delay = DELAYS[min(attempts, len(DELAYS)) - 1]
-    # By the message and not by dice: the record alone says when, to whoever restores it.
-    digest = sha256(f"{message_id}|{attempts}".encode()).digest()
-    share = int.from_bytes(digest[:4]) / 0xFFFFFFFF
-    return min(now + int(delay * (1 - SPREAD + 2 * SPREAD * share)), end)
+    return min(now + spread_delay(message_id, attempts), end)
 
 
 def given_up(message: WebhookMessage, now: int) -> WebhookMessage | None:

@@ -123,9 +123,9 @@ class Desk:
         """
         time = self.memory.time
         n, at = max(tick.n, time.n), max(tick.at, time.at)
-        newest = TickTime(n=n, at=at)
-        if newest == time:
+        if (n, at) == (time.n, time.at):
             return []
+        newest = TickTime(n=n, at=at, undelivered=self.memory.undelivered(at))
         kept: list[DeliveryChange] = [*self._keep([newest])]
         desks = self._desks()
         kept += self._keep(releases.released(self.memory, self._rules, self._around, desks))
@@ -272,11 +272,13 @@ class Desk:
         # Late it would say that all is well, of a time when nobody knew.
         if message.expires_at is not None and now >= message.expires_at:
             return structs.replace(message, outcome="dead", cause="its time is over")
-        arrived = (
-            self.memory.may_have_arrived(message.channel, alert_id) for alert_id in message.needs
-        )
-        if not all(arrived):
+        channel, cause = message.channel, ""
+        # Whatever kind it is of, and whenever it was made.
+        if self.memory.is_gone(channel, message.url):
+            cause = releases.WANTS_NO_MORE
+        elif not all(self.memory.may_have_arrived(channel, one) for one in message.needs):
             cause = "what it follows was refused"
+        if cause:
             return structs.replace(message, outcome="dead", cause=cause)
         return attempts.begun(message, now)
 

@@ -1,12 +1,15 @@
 """Once a day, by the clock of a store: what was decided about its alerts since the last time.
 
-What began and ended while nobody was to be told is told here, and so is what was too much.
+What began and ended while nobody was to be told is told here, and so is what was too much. It is a
+function of what was decided up to a tick, and is stored with that before anybody has it: as a call,
+or as a file, it is the same whoever makes it after a crash.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Any, NamedTuple
+from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from tally.alerts.delivery.body import MOST_BYTES, body_text, hashed_id
@@ -14,12 +17,19 @@ from tally.alerts.delivery.clock_times import start_instant
 from tally.alerts.delivery.controls import AlertChannel
 from tally.alerts.delivery.deciding import Surroundings
 from tally.alerts.delivery.memory import DeliveryMemory
-from tally.alerts.delivery.records import DeliveryDecision, KeptDelivery, WebhookMessage
+from tally.alerts.delivery.records import (
+    FILE,
+    DeliveryDecision,
+    KeptDelivery,
+    WebhookMessage,
+)
 from tally.instants import from_millis, instant_text
 
 _MILLIS = 1_000
 # Of a line of a digest no more than this many bytes: ids are bounded, the subject is left out.
 _LINE_BYTES = 600
+# Of the 255 bytes of a file's name.
+_MOST_NAME = 200
 _MOST_LINES = MOST_BYTES // _LINE_BYTES - 1
 
 
@@ -108,18 +118,33 @@ def _digest(
         "more": max(0, len(decisions) - _MOST_LINES),
     }
     due = instant_text(from_millis(span.until))
+    is_file = channel.digest_as == "file"
     return WebhookMessage(
         channel=channel.channel_id,
         message_id=hashed_id("digest", channel.channel_id, store_id, day, "1"),
         kind="digest",
-        url=channel.url,
+        url=FILE + file_name(channel.channel_id, store_id, day) if is_file else channel.url,
         body=body_text("alerts.digest", due, told),
         # No alert waits for a digest, and yesterday's comes before today's.
         lanes=(f"digest {store_id}",),
         order=memory.order + number,
         due_at=memory.time.at,
-        promise=channel.promise,
+        # A file that is written again is the same file: there is no reason to give one up.
+        promise="at_least_once" if is_file else channel.promise,
     )
+
+
+def file_name(channel_id: str, store_id: str, day: str) -> str:
+    """The name of a digest's file below the folder of digests: by channel, date and store.
+
+    >>> file_name("office", "367", "2026-11-27")
+    'office/2026-11-27_367.json'
+    """
+    # Whatever a store is called, it names no other folder, and no file that is too long.
+    store = quote(store_id, safe="")
+    if len(store) > _MOST_NAME:
+        store = hashed_id("store", store_id)
+    return f"{channel_id}/{day}_{store}.json"
 
 
 def _line(decision: DeliveryDecision) -> Mapping[str, Any]:

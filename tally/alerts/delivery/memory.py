@@ -15,6 +15,7 @@ from tally.alerts.delivery.records import (
     GoneAddress,
     KeptDelivery,
     TickTime,
+    UndeliveredMessages,
     WebhookMessage,
 )
 
@@ -35,6 +36,7 @@ class DeliveryMemory:
         self.waiting: dict[str, WebhookMessage] = {}
         # A dict and no set: in the order in which they came.
         self.held: dict[OnChannel, None] = {}
+        self._dead: Counter[str] = Counter()
         self.order = 0
         # Of which anything was ever decided.
         self.stores: set[str] = set()
@@ -75,7 +77,7 @@ class DeliveryMemory:
             case DeliveryDecision():
                 self._forget_decision(kept)
             case WebhookMessage():
-                self.messages.pop(kept.key, None)
+                self._count_dead(self.messages.pop(kept.key, None), -1)
             case Silence():
                 self._silences.pop(kept.silence_id, None)
             case Snooze():
@@ -119,6 +121,17 @@ class DeliveryMemory:
     def sent_in(self, channel: str, minute: int) -> int:
         """How many raises went out one by one in the minute, counted since 1970."""
         return self._sent[channel, minute]
+
+    def undelivered(self, now: int) -> dict[str, UndeliveredMessages]:
+        """By channel what has not arrived by now, milliseconds since 1970 (UTC)."""
+        since: dict[str, int] = {}
+        for one in self.waiting.values():
+            # From its first attempt on: the next one is due later and later.
+            due = one.due_at if one.begun_at is None else one.begun_at
+            if due <= now:
+                since[one.channel] = min(due, since.get(one.channel, due))
+        named = sorted({*self.channels, *since, *self._dead})
+        return {one: UndeliveredMessages(since.get(one), self._dead[one]) for one in named}
 
     def is_gone(self, channel: str, url: str) -> bool:
         """Whether the address has said that it wants no more."""
@@ -194,9 +207,16 @@ class DeliveryMemory:
             del self._sent[at]
 
     def _remember_message(self, message: WebhookMessage) -> None:
+        self._count_dead(self.messages.get(message.key), -1)
+        self._count_dead(message, 1)
         self.messages[message.key] = message
         self.order = max(self.order, message.order)
         if message.outcome == "waiting":
             self.waiting[message.key] = message
         else:
             self.waiting.pop(message.key, None)
+
+    def _count_dead(self, message: WebhookMessage | None, more: int) -> None:
+        # A heartbeat that was late is followed by the next one.
+        if message and message.outcome == "dead" and message.kind != "heartbeat":
+            self._dead[message.channel] += more

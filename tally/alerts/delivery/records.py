@@ -38,6 +38,8 @@ WebhookKind: TypeAlias = Literal[
     "alert", "group", "storm", "catchup", "silence", "digest", "heartbeat"
 ]
 Promise: TypeAlias = Literal["at_least_once", "at_most_once"]
+# Before the name of a file, in the place of an address.
+FILE = "file:"
 
 
 class DeliveryDecision(Struct, frozen=True, kw_only=True, tag_field="is", tag="decision"):
@@ -66,6 +68,7 @@ class DeliveryDecision(Struct, frozen=True, kw_only=True, tag_field="is", tag="d
 class WebhookMessage(Struct, frozen=True, kw_only=True, tag_field="is", tag="message"):
     """One message to one address, made once: each attempt has its id and these bytes.
 
+    `url`: where it is called for, or FILE and the name of the file that it becomes.
     `lanes`: of two messages of a channel that share one, the lower `order` has to come to an end
     first; `needs`: alerts of which something must have arrived before; `begun_at`: first attempt;
     `may_have_arrived`: false only while it is certain that the receiver has not taken it.
@@ -111,11 +114,33 @@ class GoneAddress(Struct, frozen=True, kw_only=True, tag_field="is", tag="gone")
         return f"gone|{self.channel}"
 
 
-class TickTime(Struct, frozen=True, kw_only=True, tag_field="is", tag="tick"):
-    """How far time had come: number and instant of the newest tick."""
+class UndeliveredMessages(Struct, frozen=True):
+    """What of a channel's messages has not arrived, in one partition.
+
+    `waiting_since`: when the oldest that waits was due first, None while none does; `dead`: those
+    that were given up, as long as they are kept.
+    """
+
+    waiting_since: int | None = None
+    dead: int = 0
+
+
+class TickTime(
+    Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    tag_field="is",
+    tag="tick",
+):
+    """How far time had come: number and instant of the newest tick.
+
+    `undelivered`: by channel what had not arrived then.
+    """
 
     n: int
     at: int
+    undelivered: dict[str, UndeliveredMessages] = {}
 
     @property
     def key(self) -> str:

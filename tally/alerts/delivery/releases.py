@@ -21,7 +21,7 @@ from tally.alerts.message import Alert
 
 # Calls under way at once to one channel: the rest waits its turn.
 MOST_CALLS = 8
-_GONE = "the receiver wants no more"
+WANTS_NO_MORE = "the receiver wants no more"
 
 
 def alert_message(
@@ -176,7 +176,7 @@ def _made(channel: AlertChannel, memory: DeliveryMemory, message: WebhookMessage
     numbered = structs.replace(message, order=memory.order + 1, promise=channel.promise)
     # Stored all the same: it can be seen, and called for again when the address is another one.
     if memory.is_gone(channel.channel_id, message.url):
-        return structs.replace(numbered, outcome="dead", cause=_GONE)
+        return structs.replace(numbered, outcome="dead", cause=WANTS_NO_MORE)
     return numbered
 
 

@@ -1,16 +1,17 @@
 """Alerts over HTTP, over what was told in memory."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from serving.alerts import inquiry
-from serving.api import alert_routes
+from serving.api import alert_counters, alert_routes
 from serving.api.app import create_app
 from tally.settings import Settings
 from tests.support.alert_memory import MemoryFeed
 from tests.support.alert_suite import DAY, STORY, AlertSuite, numbers
-from tests.support.alerts import told
+from tests.support.alerts import then, told
 from tests.support.api_suite import Ask, asking
 from tests.support.serving_world import MemoryViews
 
@@ -49,6 +50,68 @@ def test_an_alert_that_is_raised_between_two_pages_moves_none_of_them(
     second = ask(first["next"]).json()
 
     assert first["alerts"] + second["alerts"] == whole[:6]
+
+
+def test_what_no_generation_has_settled_in_two_hours_is_overdue_and_stays_provisional(
+    ask: Ask, views: MemoryViews
+) -> None:
+    now = datetime.now(UTC)
+    old, new = (told(number, raised=now - timedelta(hours=number)) for number in (3, 1))
+    settled = then(told(4, raised=now - timedelta(hours=4)), "confirmed")
+    views.alerts.told[:] = [old, new, settled]
+
+    listed = ask("/v1/alerts", store="367", open="true").json()["alerts"]
+
+    assert [(one["overdue"], one["state"]) for one in listed] == [
+        (False, "provisional"),
+        (True, "provisional"),
+        (False, "confirmed"),
+    ]
+    life = ask(f"/v1/alerts/{old.alert_id}").json()
+    assert (life["alert"]["overdue"], "overdue" in life["states"][0]) == (True, False)
+
+
+def test_counters_have_what_is_open_and_what_of_it_is_overdue(
+    ask: Ask, views: MemoryViews, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alert_counters, "OPEN_SECONDS", 0)
+    now = datetime.now(UTC)
+    views.alerts.told[:] = [told(1, raised=now)]
+    fresh = ask("/metrics").text
+    views.alerts.told += [told(2, "406", raised=now - timedelta(days=1))]
+    views.alerts.told += [then(views.alerts.told[0], "confirmed")]
+    later = ask("/metrics").text
+
+    assert 'tally_alerts_open{state="provisional"} 1\n' in fresh
+    assert 'tally_alerts_open{state="confirmed"} 0\n' in fresh
+    assert "tally_alerts_overdue 0\n" in fresh
+    assert 'tally_alerts_open{state="provisional"} 1\n' in later
+    assert 'tally_alerts_open{state="confirmed"} 1\n' in later
+    assert "tally_alerts_overdue 1\n" in later
+
+
+def test_open_alerts_are_counted_once_however_often_they_are_scraped(
+    ask: Ask, views: MemoryViews
+) -> None:
+    before = ask("/metrics").text
+    views.alerts.told += [told(50)]
+
+    assert _of_alerts(ask("/metrics").text) == _of_alerts(before) != []
+
+
+def test_without_tables_counters_say_nothing_of_alerts_and_the_rest(
+    ask: Ask, views: MemoryViews
+) -> None:
+    views.is_down = True
+    ask("/v1/alerts", **DAY)
+    text = ask("/metrics").text
+
+    assert _of_alerts(text) == []
+    assert 'tally_api_requests_total{route="/v1/alerts",status="503"} 1' in text
+
+
+def _of_alerts(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("tally_alerts")]
 
 
 def test_without_tables_there_is_no_answer(ask: Ask, views: MemoryViews) -> None:

@@ -1,26 +1,33 @@
-"""A process for tests: the shipped dispatcher on topics of its own.
+"""A process for tests: the shipped dispatcher on topics of its own, or a wrong one.
 
-`python -m tests.integration.alerts.dispatching PREFIX RULES [CRASH]`, settings from the
+`python -m tests.integration.alerts.dispatching PREFIX RULES [CRASH [WRONG]]`, settings from the
 environment; RULES: the topic of rules. Prints `ready` on stdout when it has its partitions. CRASH:
-as tests.controls.crashing has it.
+`name:nth`, "" for none, by the moments of a transaction and of tests.controls.dispatchers; WRONG: a
+name of WRONG_PARTS there.
 """
 
 import sys
 from collections.abc import Sequence
 
+from runtime.processor.moments import NAMES, Moments
 from serving.alerts.dispatch.__main__ import dispatch_job, dispatcher
 from serving.alerts.dispatch.surroundings import unknown_stores
 from tally.settings import Settings
+from tests.controls.crashing import Crash
+from tests.controls.dispatchers import OWN_MOMENTS, watched_parts
 from tests.integration.ingest.copier import run_job
 
 
 def main(argv: Sequence[str]) -> int:
     """Exit code of dispatching."""
-    prefix, rules, *crash = argv
+    prefix, rules, crash, wrong, *_ = (*argv, "", "")
     settings = Settings.load()
-    step = dispatcher(settings, unknown_stores, prefix, rules)
+    moments = Crash.of(crash, settings, (*NAMES, *OWN_MOMENTS)) if crash else Moments()
+    parts = watched_parts(settings, moments, wrong)
+    step = dispatcher(settings, unknown_stores, prefix, rules, parts)
     try:
-        return run_job(dispatch_job(step, prefix, settings.dispatcher_slot), *crash)
+        job = dispatch_job(step, prefix, settings.dispatcher_slot)
+        return run_job(job, moments=moments)
     finally:
         step.close()
 

@@ -5,10 +5,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
+from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
 from cassandra.cluster import Session
+from confluent_kafka import Producer
 
 from runtime.sources import SALES
 from serving.alerts.evaluator.calendar import millis_of
@@ -59,12 +61,18 @@ class Quarters:
     speed: dict[str, Sequence[int]]
     batch: dict[str, Sequence[int]]
     told: int = 0
+    rules: int = len(RULES)
     flips: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         day_before = from_millis(self.first).date() - 2 * LATER
         active = [(SALES, Activity(one, day_before, day_before)) for one in self.speed]
         insert_world(self.session, World(activity=active))
+
+    @cached_property
+    def producer(self) -> Producer:
+        """One for all: each takes half a second before it sends."""
+        return connected_producer(self.settings)
 
     @property
     def count(self) -> int:
@@ -78,7 +86,6 @@ class Quarters:
     def sell(self, number: int, *, with_hints: bool = True) -> None:
         """The speed layer has counted the quarter hour, and says so or does not."""
         rows = []
-        producer = connected_producer(self.settings)
         for store, counts in self.speed.items():
             if counts[number]:
                 rows.append(sale(store, self._text(number), counts[number], 100))
@@ -89,9 +96,9 @@ class Quarters:
             }
             if with_hints:
                 place = partition_of(store, PARTITIONS)
-                producer.produce("view-updates", msgspec.json.encode(update), store, place)
+                self.producer.produce("view-updates", msgspec.json.encode(update), store, place)
         insert_world(self.session, World(rows=rows))
-        assert producer.flush(30) == 0
+        assert self.producer.flush(30) == 0
 
     def rebuild(self, until: int | None = None) -> None:
         """A generation serves all of them, or those before one."""
@@ -117,12 +124,11 @@ class Quarters:
             through={"sales": reached},
             epoch={"sales": SpeedEpoch(SALES.epoch)},
             flips={"sales": self.flips},
-            rules_until=len(RULES),
+            rules_until=self.rules,
         )
-        producer = connected_producer(self.settings)
         for number in range(PARTITIONS):
-            producer.produce("ticks", tick.value, str(number), number)
-        assert producer.flush(30) == 0
+            self.producer.produce("ticks", tick.value, str(number), number)
+        assert self.producer.flush(30) == 0
 
     def provisional(self) -> dict[Expected, str]:
         """By alert its state before any rebuild."""

@@ -1,188 +1,142 @@
-"""The dispatcher on the real broker: a receiver that fails half of the calls and half of the
-answers, people who silence, and a process that is killed at every moment."""
+"""The dispatcher on the real broker: killed at each moment of a delivery, with silences that begin
+and end in between, against a receiver that fails half of the calls and half of the answers."""
 
-import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from random import Random
+from typing import NamedTuple
 
 import pytest
 
-from runtime.processor import moments
-from tally.alerts.delivery.controls import AlertChannel, Silence
-from tally.alerts.delivery.records import DeliveryDecision, WebhookMessage
-from tally.alerts.message import Alert
 from tally.settings import Settings
-from tests.integration.alerts.town import EPISODES, Receiver, Told, Town, episode, new_town
-from tests.integration.ingest.conftest import KILLED, starter, stop, wait_until, wait_until_ready
-from tests.unit.alerts.deliveries import messages, of_kind
-from tests.unit.alerts.receivers import receiver
+from tests.controls.dispatchers import RESTORING
+from tests.integration.alerts.failing_receiver import KILLED_IN_CALL, NOT_TAKEN, TAKEN
+from tests.integration.alerts.killing import ALL_MOMENTS, IN_CALL, ordeal
+from tests.integration.alerts.witness import AT_MOST_ONCE, Witness
 
-DISPATCHING = "tests.integration.alerts.dispatching"
-SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-FAR = 10**15
-
-
-def secrets_file(folder: Path) -> Path:
-    file = folder / "webhook-secrets.json"
-    file.write_text(json.dumps({"tablet": SECRET}), "utf-8")
-    file.chmod(0o600)
-    return file
+SEED = 13
+# A successor waits six seconds for the partitions of who was killed: meanwhile others have theirs.
+TOWNS = 7
+FAULTS = (
+    *NOT_TAKEN,
+    *TAKEN,
+    *("silenced", "silenced while it runs", "retracted within a silence", "nobody knows"),
+)
 
 
-def channel(port: int) -> AlertChannel:
-    return AlertChannel(
-        channel_id="floor-tablet",
-        url=f"http://127.0.0.1:{port}/alerts",
-        secrets=("tablet",),
-        max_age=10**9,
-        most_a_minute=10**6,
-    )
+class Survived(NamedTuple):
+    """What has happened in a town, and how often each fault has fired."""
+
+    witness: Witness
+    fired: Counter[str]
+    stored: dict[str, bytes]
+    files: dict[str, bytes]
 
 
-def silence(number: int, is_over: bool = False) -> Silence:
-    return Silence(silence_id=f"s{number}", starts=0, ends=0 if is_over else FAR)
+def survived(settings: Settings, folder: Path, seed: int, kills: Sequence[str]) -> Survived:
+    """A town whose dispatchers die at these moments; the last one is left in peace."""
+    with ordeal(settings, folder / f"{seed}", seed) as one:
+        for moment in kills:
+            one.killed(moment)
+        one.finish(slots=1 + (seed == SEED))
+        return Survived(one.witness(), one.fired + one.at.fired, *one.filed())
 
 
-class Played:
-    """What was told, what became of it, and what the receiver has."""
-
-    def __init__(self, town: Town, at: Receiver) -> None:
-        self.alerts, self.at = [*town.alerts], at
-        kept = town.kept()
-        self.decisions = of_kind(DeliveryDecision, kept)
-        self.messages = of_kind(WebhookMessage, kept)
-        self.effects = at.effects()
-
-    def states(self, alert_id: str) -> list[str]:
-        """What the receiver was told of an alert."""
-        return [one.state for one in self.effects if one.alert_id == alert_id]
+def parted(kills: Sequence[str], towns: int) -> list[list[str]]:
+    """The moments of each town; none begins with one that needs a state to be restored."""
+    by_town = [[*kills[number::towns]] for number in range(towns)]
+    return [sorted(one, key=lambda moment: moment == RESTORING) for one in by_town]
 
 
-def is_decided(town: Town) -> bool:
-    """Whether every alert was decided about, and what is open is held no more."""
-    decisions = of_kind(DeliveryDecision, town.kept())
-    decided = {Told(one.alert.alert_id, one.alert.state) for one in decisions}
-    sent = {one.alert.alert_id for one in decisions if one.verdict == "send"}
-    told = {Told(one.alert_id, one.state) for one in town.alerts}
-    return decided == told and open_raises(town.alerts) <= sent
-
-
-def is_settled(town: Town) -> bool:
-    """Whether every message has come to an end."""
-    return not any(one.outcome == "waiting" for one in messages(town.kept()))
-
-
-def open_raises(alerts: Sequence[Alert]) -> set[str]:
-    """The raises that have neither ended nor been taken back."""
-    raised = {one.alert_id for one in alerts if one.edge == "raise"}
-    over = {one.of for one in alerts if one.of}
-    return raised - over - {one.alert_id for one in alerts if one.state == "retracted"}
+def all_survived(
+    settings: Settings, folder: Path, kills: Sequence[str], towns: int
+) -> list[Survived]:
+    """The kills shared out among towns, which live at the same time."""
+    with ThreadPoolExecutor(towns) as pool:
+        running = [
+            pool.submit(survived, settings, folder, SEED + number, some)
+            for number, some in enumerate(parted(kills, towns))
+        ]
+        return [one.result() for one in running]
 
 
 @pytest.fixture(scope="module")
-def played(
+def towns(
     kafka: str, settings: Settings, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Played]:
-    """Episodes told piece by piece while processes are killed, one at each moment."""
-    variables = {
-        "TALLY_KAFKA": settings.kafka,
-        "TALLY_KEYSPACE": "test_dispatcher",
-        "TALLY_WEBHOOK_NETWORKS": "127.0.0.0/8",
-        "TALLY_WEBHOOK_SECRETS": str(secrets_file(tmp_path_factory.mktemp("secrets"))),
-    }
-    random = Random(13)
-    at = Receiver(Random(7))
-    told = [[*episode(number, random)] for number in range(EPISODES)]
-    with (
-        new_town(settings) as town,
-        receiver(at.react) as (port, _),
-        starter(variables) as start,
-    ):
-        # Only of its rule the channel hears of anything.
-        town.apply("floor-tablet")
-        town.settle(channel(port))
-        with town.clock():
-            for number, name in enumerate(moments.NAMES):
-                _tell_some(town, told, random)
-                town.settle(silence(number // 2, is_over=bool(number % 2)))
-                # Some transactions first, so that there are calls under way.
-                nth = 1 if name == moments.AFTER_POLL else 4
-                killed = start(DISPATCHING, town.prefix, town.rules, f"{name}:{nth}")
-                _tell_some(town, told, random)
-                assert killed.wait(120) == KILLED
-            # Then two at once: the second takes partitions of the first, with calls under way.
-            pair = []
-            for slot in ("0", "1"):
-                pair.append(start(DISPATCHING, town.prefix, town.rules, TALLY_DISPATCHER_SLOT=slot))
-                _tell_some(town, told, random)
-                wait_until_ready(pair[-1])
-            while any(told):
-                _tell_some(town, told, random)
-            wait_until(lambda: is_decided(town), 120)
-            # Without it the last of a lane may be called for until its time is over, days later.
-            at.is_well = True
-            wait_until(lambda: is_settled(town), 120)
-            assert [stop(one) for one in pair] == [0, 0]
-        yield Played(town, at)
+) -> Iterator[list[Survived]]:
+    """Each moment once."""
+    yield all_survived(settings, tmp_path_factory.mktemp("towns"), ALL_MOMENTS, TOWNS)
 
 
-def _tell_some(town: Town, told: list[list[Alert]], random: Random) -> None:
-    """The next state of a third of the episodes."""
-    chosen = [one for one in told if one and random.random() < 0.35]
-    town.tell([one.pop(0) for one in chosen])
+def counted(towns: Sequence[Survived]) -> Counter[str]:
+    """How often each fault has fired in all of them; printed, too."""
+    fired = sum((one.fired for one in towns), Counter[str]())
+    fired["held until a silence ended"] = sum(len(one.witness.held) for one in towns)
+    told = sum(len(one.witness.alerts) for one in towns)
+    calls = sum(len(one.witness.calls) for one in towns)
+    print(f"{told} states of alerts, {calls} calls: {dict(sorted(fired.items()))}")
+    return fired
 
 
-def test_each_state_that_is_to_be_told_is_told(played: Played) -> None:
-    sent = [one for one in played.decisions if one.verdict == "send" and one.message]
-    missing = [
-        Told(one.alert.alert_id, one.alert.state)
-        for one in sent
-        if Told(one.alert.alert_id, one.alert.state) not in played.effects
-    ]
-
-    assert len(sent) > EPISODES
-    assert missing == []
+def test_whatever_dies_or_fails_a_receiver_is_told_what_is_promised(towns: list[Survived]) -> None:
+    assert [breach for one in towns for breach in one.witness.breaches()] == []
 
 
-def test_all_attempts_of_a_message_have_one_key_and_the_same_bytes(played: Played) -> None:
-    assert {key for key, bodies in played.at.bodies.items() if len(bodies) > 1} == set()
-    assert sum(len(stamps) > 1 for stamps in played.at.stamps.values()) > 5
+def test_every_moment_and_every_fault_has_come(towns: list[Survived]) -> None:
+    fired = counted(towns)
+
+    kills = [f"killed {moment}" for moment in ALL_MOMENTS]
+    wanted = (*kills, *FAULTS, KILLED_IN_CALL, "held until a silence ended")
+    assert [name for name in wanted if not fired[name]] == []
+    # Nothing that was told is missing because it was given up.
+    assert fired["given up"] == 0
 
 
-def test_states_come_in_their_order_and_an_end_after_its_raise(played: Played) -> None:
-    order = [one.alert_id for one in played.effects]
-    for alert_id in {*order}:
-        said = [one.state for one in played.alerts if one.alert_id == alert_id]
-        mine = played.states(alert_id)
-        assert mine == [state for state in said if state in mine]
-        [of] = {one.of for one in played.alerts if one.alert_id == alert_id}
-        assert of is None or of in order[: order.index(alert_id)]
+def test_whoever_may_have_a_raise_has_its_retraction(towns: list[Survived]) -> None:
+    had, retracted = 0, 0
+    for one in towns:
+        taken_back = {a.alert_id for a in one.witness.alerts if a.state == "retracted"}
+        states = [told for told in one.witness.acted if told.alert_id in taken_back]
+        had += len({told.alert_id for told in states})
+        retracted += sum(told.state == "retracted" for told in states)
+
+    assert had == retracted > 10
 
 
-def test_a_retraction_reaches_whoever_may_have_the_raise_and_nobody_else(played: Played) -> None:
-    retracted = {one.alert_id for one in played.alerts if one.state == "retracted"}
-    told = {one.alert_id for one in played.effects}
+def test_a_channel_at_most_once_is_called_once_whatever_was_answered(
+    towns: list[Survived],
+) -> None:
+    called = [call for one in towns for call in one.witness.calls if call.path == AT_MOST_ONCE]
 
-    assert retracted & told
-    for alert_id in retracted:
-        states = played.states(alert_id)
-        assert states[-1:] == (["retracted"] if alert_id in told else [])
-        assert states != ["retracted"]
-
-
-def test_silences_have_held_some_and_the_held_went_out_afterwards(played: Played) -> None:
-    verdicts = {(one.verdict, one.why) for one in played.decisions}
-
-    assert ("send", "released") in verdicts
-    assert [one for one in open_raises(played.alerts) if not played.states(one)] == []
+    # Of each town its own: their alerts have the same ids.
+    assert len(called) == sum(
+        len({call.key for call in one.witness.calls if call.path == AT_MOST_ONCE}) for one in towns
+    )
+    assert sum(not call.is_taken for call in called) > 10
 
 
-def test_every_attempt_that_was_made_is_in_the_state(played: Played) -> None:
-    attempts = {one.message_id: one.attempts for one in played.messages}
+def test_each_digest_is_a_file_of_the_bytes_that_were_stored_before(
+    towns: list[Survived],
+) -> None:
+    # Nothing else lies there: no half of one that was killed.
+    assert [one.files == one.stored for one in towns] == [True] * TOWNS
+    assert sum(len(one.files) for one in towns) > 10
 
-    assert {
-        key: (len(stamps), attempts[key])
-        for key, stamps in played.at.stamps.items()
-        if len(stamps) > attempts[key]
-    } == {}
+
+def test_attempts_of_several_processes_have_one_key_and_the_same_bytes(
+    towns: list[Survived],
+) -> None:
+    again = Counter(
+        (number, call.key, call.body)
+        for number, one in enumerate(towns)
+        for call in one.witness.calls
+    )
+
+    assert sum(times > 2 for times in again.values()) > 10
+
+
+def test_the_process_died_in_a_call_that_had_arrived(towns: list[Survived]) -> None:
+    fired = counted(towns)
+
+    assert fired[KILLED_IN_CALL] == fired[f"killed {IN_CALL}"] == 1

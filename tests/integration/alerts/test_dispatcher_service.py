@@ -24,13 +24,13 @@ from tally.alerts.tick import Tick
 from tally.alerts.versions import StoredRule
 from tally.partitions import partition_of
 from tally.settings import Settings
-from tests.integration.alerts.test_dispatcher import secrets_file
+from tests.integration.alerts.killing import secrets_file
 from tests.integration.ingest.conftest import starter, stop, wait_until, wait_until_read
 from tests.integration.ingest.test_positions import delete_below
 from tests.support.producers import connected_producer
 from tests.support.topic_settings import configure
 from tests.unit.alerts.deliveries import MINUTE, NOON, alert
-from tests.unit.alerts.receivers import Got, receiver, status
+from tests.unit.alerts.receivers import Got, Reaction, receiver, status
 from tests.unit.alerts.rules import rule
 
 DISPATCHER = "serving.alerts.dispatch"
@@ -79,8 +79,14 @@ class World:
 @pytest.fixture
 def world(own_broker: Site) -> Iterator[World]:
     """A rule that names the channel of a receiver."""
-    settings = own_broker.settings
-    with receiver(status(204)) as (port, calls):
+    with world_of(own_broker.settings, status(204)) as made:
+        yield made
+
+
+@contextmanager
+def world_of(settings: Settings, react: Reaction) -> Iterator[World]:
+    """A rule that names the channel of a receiver which reacts so."""
+    with receiver(react) as (port, calls):
         named = rule(rule_id=alert().rule_id, channels=["floor-tablet"])
         write_rules(settings, [StoredRule(rule=named, version=1)])
         url = f"http://127.0.0.1:{port}/alerts"

@@ -1,28 +1,30 @@
 """The evaluator as a process on a broker of its own, over rows in the real tables: what it tells,
 and that whatever kills it, each state of each alert is told once."""
 
+import math
+import re
 import signal
 import subprocess
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from types import MappingProxyType
 
 import pytest
 
-from ops.local.stack import catalogue, control
 from ops.local.stack.service import Site
 from runtime.connect import cassandra_session
 from runtime.job import DONE, FAILED
 from runtime.processor import moments
 from runtime.reading import read_to_end
 from runtime.rules.topic import write_rules
-from schemas import loader
+from serving.alerts.gauges import AlertFacts, gauges_of_facts
+from serving.alerts.watch import AlertWatch
 from tally.alerts.message import Alert, alert_of
 from tally.alerts.versions import StoredRule
-from tests.conftest import make_site, node_of
 from tests.integration.alerts.quarters import RULES, Quarters, last_states
-from tests.integration.ingest.conftest import KILLED, Start, starter, stop, wait_until
+from tests.integration.ingest.conftest import KILLED, Start, stop, wait_until
 
 EVALUATOR, CRASHING = "serving.alerts.evaluator", "tests.controls.crashing_evaluator"
 SPEED = {
@@ -36,28 +38,9 @@ BATCH = {
     "500": (3, 3, 1, 3, 3, 3, 3, 0),
 }
 MOST_SECONDS = 90
-EACH_TWICE = [f"{name}:{2 + number}" for number in range(2) for name in moments.NAMES]
+# Each of them, many times and in two slots: tests/chaos/test_alert_kills.py.
+EACH = [f"{name}:2" for name in moments.NAMES]
 SOME = [f"{name}:2" for name in moments.NAMES[-3:]]
-
-
-@pytest.fixture
-def broker(node_site: Site, keyspace: str, tmp_path: Path) -> Iterator[Site]:
-    """A broker of the test's own, and empty tables: state and ticks of another would go on here."""
-    site = make_site(tmp_path / "own", **node_of(node_site), TALLY_KEYSPACE=keyspace)
-    control.up(site, catalogue.named(["kafka"]), print)
-    with cassandra_session(site.settings) as session:
-        for statement in loader.table_statements():
-            session.execute(f"TRUNCATE {loader.table_name(statement)}", timeout=60)
-    yield site
-    control.down(site, catalogue.named(()), print)
-
-
-@pytest.fixture
-def begin(broker: Site) -> Iterator[Start]:
-    """Starts processes on it, with ticks in quick succession."""
-    own = {**broker.environment, "TALLY_KAFKA": broker.settings.kafka, "TALLY_TICK_SECONDS": "0.5"}
-    with starter(own) as begin:
-        yield begin
 
 
 @pytest.fixture
@@ -87,11 +70,13 @@ def running(begin: Start, night: Quarters) -> Iterator[None]:
     assert stop(process) == 0
 
 
-def started(begin: Start, night: Quarters, slot: int = 0) -> "subprocess.Popen[str]":
-    """An evaluator that has its partitions."""
+def started(
+    begin: Start, night: Quarters, slot: int = 0, more: Mapping[str, str] = MappingProxyType({})
+) -> "subprocess.Popen[str]":
+    """An evaluator that has its partitions; `more`: variables."""
     ready = night.settings.home / f"evaluator-{slot}.ready"
     ready.unlink(missing_ok=True)
-    process = begin(EVALUATOR, TALLY_READY_FILE=str(ready), TALLY_EVALUATOR_SLOT=str(slot))
+    process = begin(EVALUATOR, TALLY_READY_FILE=str(ready), TALLY_EVALUATOR_SLOT=str(slot), **more)
     wait_until(lambda: ready.exists() or process.poll() is not None, MOST_SECONDS)
     return process
 
@@ -166,6 +151,28 @@ def test_nobody_is_silent_while_the_pipeline_stands_still_and_then_one_store_is_
     ]
 
 
+def test_it_says_since_when_nothing_was_judged_and_how_long_its_state_took(
+    begin: Start, night: Quarters
+) -> None:
+    heart = night.settings.home / "run" / "evaluator.heartbeat"
+    heart.parent.mkdir(exist_ok=True)
+    settings = night.settings.model_copy(update={"heartbeat_file": heart.with_stem("api")})
+    with closing(AlertWatch(settings, look_seconds=0.2)) as watch:
+        assert watch.facts() == AlertFacts()
+        process = started(begin, night, 0, {"TALLY_HEARTBEAT_FILE": str(heart)})
+        wait_until(lambda: gauge(watch, "tally_evaluator_blind_seconds") < 3)
+        wait_until(lambda: gauge(watch, 'tally_restore_seconds{service="evaluator"}') < 60)
+        assert stop(process) == 0
+
+
+def gauge(watch: AlertWatch, name: str) -> float:
+    """A number as it is scraped now; one that is not there is endless."""
+    now = int(time.time() * 1_000)
+    text = "".join(one.text for one in gauges_of_facts(watch.facts(), now))
+    found = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
+    return float(found[1]) if found else math.inf
+
+
 def test_two_share_the_partitions_and_one_that_was_frozen_tells_nothing_twice(
     begin: Start, night: Quarters
 ) -> None:
@@ -188,7 +195,7 @@ def test_two_share_the_partitions_and_one_that_was_frozen_tells_nothing_twice(
     assert each_once(night)
 
 
-@pytest.mark.parametrize(("with_hints", "kills"), [(True, EACH_TWICE), (False, SOME)])
+@pytest.mark.parametrize(("with_hints", "kills"), [(True, EACH), (False, SOME)])
 def test_killed_at_every_moment_it_tells_each_state_once_and_what_a_reader_of_rules_expects(
     begin: Start, night: Quarters, with_hints: bool, kills: Sequence[str]
 ) -> None:

@@ -2,62 +2,21 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
 
 import pytest
 from msgspec import structs
-from typer.testing import CliRunner, Result
 
-from ops.cli.app import build_app
-from runtime.connect import cassandra_session
 from runtime.job import DONE
-from serving.alerts.projection.tables import AlertTables, FiledAlert
-from serving.api.app import create_app
-from serving.merge.cassandra_views import CassandraViews
-from tally.alerts.ids import window_text
-from tally.alerts.message import Alert, message_of
-from tally.settings import Settings
+from tally.alerts.message import Alert
 from tests.integration.alerts import test_evaluator as live
 from tests.integration.alerts.quarters import Quarters, last_states
+from tests.integration.alerts.simulating import PROJECTOR, against, filed, plant, simulating
 from tests.integration.ingest.conftest import Start, stop, wait_until
 from tests.support.alerts import id_of
-from tests.support.served_app import served
 
-# The broker, the processes and the quarter hours are those of the evaluator's own tests.
-broker, begin, night = live.broker, live.begin, live.night
+# The quarter hours are those of the evaluator's own tests.
+night = live.night
 BATCH = live.BATCH
-PROJECTOR = "serving.alerts.projection"
-Simulate = Callable[..., Result]
-
-
-@contextmanager
-def simulating(night: Quarters, patch: pytest.MonkeyPatch) -> Iterator[Simulate]:
-    """Runs the verb over the real topics and tables, of all the quarter hours."""
-    views = CassandraViews(night.settings)
-    with served(create_app(night.settings, views)) as address:
-        patch.setenv("TALLY_API", address)
-        span = window_text(night.window(0)), window_text(night.window(night.count))
-        asked = ("--from", span[0], "--to", span[1], "--json")
-
-        def run(*arguments: str) -> Result:
-            return CliRunner().invoke(build_app(), ["alerts", "simulate", *arguments, *asked])
-
-        yield run
-    views.close()
-
-
-def against(done: Result) -> dict[str, Any]:
-    """What of an answer is about what was told."""
-    found: dict[str, Any] = json.loads(done.stdout)["against"]
-    return found
-
-
-def filed(settings: Settings) -> Counter[str]:
-    """How many alerts stand in which state by now, as the projector has filed them."""
-    with cassandra_session(settings) as session:
-        return Counter(row.state for row in session.execute("SELECT state FROM alerts_byday"))
 
 
 def all_changes(begin: Start, night: Quarters) -> list[Alert]:
@@ -99,7 +58,8 @@ def test_what_was_told_live_is_what_is_simulated_and_a_planted_alert_is_found(
     wait_until(lambda: filed(night.settings) == last, live.MOST_SECONDS)
     wanted = Counter(one.rule_id for one, state in night.settled().items() if state == "confirmed")
 
-    with simulating(night, monkeypatch) as simulate:
+    span = night.window(0), night.window(night.count)
+    with simulating(night.settings, span, monkeypatch) as simulate:
         for rule_id in ("busy", "silent"):
             done = simulate(rule_id, "--against", "live")
             assert against(done)["differences"] == []
@@ -112,8 +72,7 @@ def test_what_was_told_live_is_what_is_simulated_and_a_planted_alert_is_found(
         confirmed = (one for one in told if (one.rule_id, one.state) == ("busy", "confirmed"))
         raised = next(one for one in confirmed if one.edge == "raise")
         planted = structs.replace(raised, alert_id=id_of("planted"), occurrence=7)
-        with cassandra_session(night.settings) as session:
-            AlertTables(session).file([FiledAlert(planted, message_of(planted).decode())])
+        plant(night.settings, planted)
         done = simulate("busy", "--against", "live")
 
     [one] = against(done)["differences"]

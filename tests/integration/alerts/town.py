@@ -1,10 +1,8 @@
-"""Alerts, silences and ticks on topics of a test's own, and what a receiver makes of them."""
+"""Alerts, silences and ticks on topics of a test's own."""
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from random import Random
 from threading import Event, Thread
 from typing import NamedTuple
@@ -28,10 +26,8 @@ from tally.partitions import partition_of
 from tally.settings import Settings
 from tests.support.producers import connected_producer
 from tests.unit.alerts.deliveries import MINUTE, NOON, alert, end_of
-from tests.unit.alerts.receivers import Got, status
 from tests.unit.alerts.rules import rule
 
-EPISODES = 24
 TICK_SECONDS = 0.2
 
 
@@ -40,44 +36,6 @@ class Told(NamedTuple):
 
     alert_id: str
     state: str
-
-
-@dataclass
-class Receiver:
-    """Of the calls half do not arrive, and of those that do half have no answer.
-
-    `acted`: each state once, in the order in which it came first.
-    """
-
-    random: Random
-    is_well: bool = False
-    acted: dict[str, list[Told]] = field(default_factory=dict)
-    bodies: dict[str, set[bytes]] = field(default_factory=dict)
-    stamps: dict[str, list[str]] = field(default_factory=dict)
-
-    def react(self, handler: BaseHTTPRequestHandler, got: Got) -> None:
-        """Take a call, or be away."""
-        key = got.headers["webhook-id"]
-        self.bodies.setdefault(key, set()).add(got.body)
-        self.stamps.setdefault(key, []).append(got.headers["webhook-timestamp"])
-        if not self.is_well and self.random.random() < 0.5:
-            return status(503)(handler, got)
-        self.acted.setdefault(key, told_by(got.body))
-        if not self.is_well and self.random.random() < 0.5:
-            handler.close_connection = True
-            return None
-        return status(204)(handler, got)
-
-    def effects(self) -> list[Told]:
-        """All that was told, in its order."""
-        return [one for told in self.acted.values() for one in told]
-
-
-def told_by(body: bytes) -> list[Told]:
-    """The states that a message tells of."""
-    data = json.loads(body)["data"]
-    alerts = data.get("alerts", [data])
-    return [Told(one["alert_id"], one["state"]) for one in alerts]
 
 
 def episode(number: int, random: Random) -> Iterator[Alert]:
@@ -104,6 +62,9 @@ class Town:
     settings: Settings
     prefix: str
     alerts: list[Alert] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._producer = connected_producer(self.settings)
 
     def tell(self, alerts: Sequence[Alert]) -> None:
         """Alerts into the partitions of their stores, all acknowledged."""
@@ -164,11 +125,10 @@ class Town:
         return partition_of(one.store_id, self.settings.partitions)
 
     def _send(self, records: Iterable[tuple[str, str, bytes, list[int]]]) -> None:
-        producer = connected_producer(self.settings)
         for topic, key, value, places in records:
             for place in places:
-                producer.produce(self.prefix + topic, value, key.encode(), partition=place)
-        assert producer.flush(30) == 0
+                self._producer.produce(self.prefix + topic, value, key.encode(), place)
+        assert self._producer.flush(30) == 0
 
 
 @contextmanager

@@ -25,10 +25,16 @@ def free_address() -> str:
         return f"127.0.0.1:{probe.getsockname()[1]}"
 
 
+def always_up() -> list[str]:
+    """Our services that run without a profile and for good, in the file's order."""
+    wanted = (name for name in own_services() if "profiles" not in services()[name])
+    return [name for name in wanted if name != "provision"]
+
+
 def local_services(spark: str) -> list[Service]:
-    """Every service of ours and a Spark cluster of one worker at `spark` (host:port), in start
-    order."""
-    ours = [_ours(name, spark) for name in own_services() if name != "provision"]
+    """Our services that need no profile and a Spark cluster of one worker at `spark` (host:port),
+    in start order."""
+    ours = [_ours(name, spark) for name in always_up()]
     return [_spark_master(spark), _spark_worker(spark), *ours]
 
 

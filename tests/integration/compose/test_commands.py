@@ -17,7 +17,7 @@ from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 from ops.local.stack import control
 from ops.local.stack.service import Service, Site
 from tests.conftest import make_site
-from tests.integration.compose.local import free_address, local_services
+from tests.integration.compose.local import always_up, free_address, local_services
 from tests.unit.compose.files import own_services
 
 RECEIPT = {
@@ -67,9 +67,7 @@ def test_each_command_line_brings_its_service_up(running: tuple[Site, list[Servi
 
     states = {name: status.state for name, status in control.status(site, started).items()}
 
-    assert states == dict.fromkeys(
-        [*own_services().keys() - {"provision"}, "spark-master", "spark-worker-1"], "running"
-    )
+    assert states == dict.fromkeys([*always_up(), "spark-master", "spark-worker-1"], "running")
 
 
 def test_a_receipt_sent_to_the_gateway_is_answered_by_the_api(

@@ -48,13 +48,13 @@ def main(argv: Sequence[str]) -> int:
     return run_job(copy_job(argv[0], argv[1], argv[2], slot), *argv[4:])
 
 
-def run_job(job: ProcessorJob, crash: str = "") -> int:
-    """Exit code: 0 when told to stop, 1 on an error."""
+def run_job(job: ProcessorJob, crash: str = "", *, moments: Moments | None = None) -> int:
+    """Exit code: 0 when told to stop, 1 on an error; `moments` in the place of a crash."""
     stopped = Event()
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     signal.signal(signal.SIGTERM, lambda _number, _frame: stopped.set())
     settings = Settings.load()
-    moments = Crash.of(crash, settings) if crash else Moments()
+    moments = moments or (Crash.of(crash, settings) if crash else Moments())
     processor = build_processor(settings, job, moments)
     try:
         processor.run(stopped, Announced(lambda: print("ready", flush=True)), moments)

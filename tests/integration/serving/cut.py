@@ -23,8 +23,11 @@ class Wire:
         return f"127.0.0.1:{self.port}"
 
     def cut(self) -> None:
-        _close([self._listener, *self._open])
+        close_all([self._listener, *self._open])
         self._open.clear()
+
+    def close(self) -> None:
+        self.cut()
 
     def mend(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", self.port))
@@ -41,17 +44,19 @@ class Wire:
                 far = socket.create_connection(self._to)
                 self._open += [near, far]
                 for source, target in ((near, far), (far, near)):
-                    threading.Thread(target=_pump, args=(source, target), daemon=True).start()
+                    threading.Thread(target=pump, args=(source, target), daemon=True).start()
 
 
-def _pump(source: socket.socket, target: socket.socket) -> None:
+def pump(source: socket.socket, target: socket.socket) -> None:
+    """Forwards one way until either side ends, and ends both."""
     with suppress(OSError):
         while data := source.recv(65536):
             target.sendall(data)
-    _close([source, target])
+    close_all([source, target])
 
 
-def _close(sockets: list[socket.socket]) -> None:
+def close_all(sockets: list[socket.socket]) -> None:
+    """Ends connections and listeners, whoever waits for them."""
     for one in sockets:
         with suppress(OSError):
             one.shutdown(socket.SHUT_RDWR)

@@ -143,7 +143,7 @@ def test_job_refuses_a_topic_with_another_partition_count(own_site: Site) -> Non
 
     assert (done.returncode, json.loads(exit_file.read_text())["code"]) == (REFUSED, REFUSED)
     assert done.stderr.splitlines()[-1].startswith(
-        "speed layer: topic sales has 4 partitions, TALLY_PARTITIONS is 5"
+        "speed layer: topic inventory has 4 partitions, TALLY_PARTITIONS is 5"
     )
 
 

@@ -9,18 +9,27 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from runtime.sources import FAMILIES, SALES, TRAFFIC
+from runtime.sources import FAMILIES, SALES
 from tally.algebra.parts import MOST_PART, MOST_SUM
 from tally.families import Family
 from tally.frames import canonical_records, contributions, members_per_window, window_rows
 from tally.record_columns import readable
 from tests.integration.speed.query import NOON
-from tests.support.canonical import interval, receipt, sighting
+from tests.support.canonical import interval, receipt, sighting, stock_line
 
 KAFKA = "topic string, value binary, partition int, offset bigint, timestamp timestamp"
 GOOD: dict[str, Any] = json.loads(msgspec.json.encode(receipt("7", 1, NOON)))
 GOOD_SIGHTING: dict[str, Any] = json.loads(msgspec.json.encode(sighting("7", "ap", NOON)))
 GOOD_INTERVAL: dict[str, Any] = json.loads(msgspec.json.encode(interval("7", "door", NOON)))
+GOOD_LINE: dict[str, Any] = json.loads(
+    msgspec.json.encode(stock_line("7", "C-1", "count", NOON, m1=5))
+)
+GOOD_ONES = {
+    "inventory": GOOD_LINE,
+    "sales": GOOD,
+    "traffic": GOOD_INTERVAL,
+    "wifi": GOOD_SIGHTING,
+}
 
 
 def text(**changes: Any) -> bytes:
@@ -126,7 +135,7 @@ def test_the_column_says_the_same_of_each_value(speed_spark: SparkSession) -> No
 
 @pytest.mark.parametrize(
     ("family", "good"),
-    [(SALES, GOOD), (TRAFFIC, GOOD_INTERVAL), (FAMILIES["wifi"], GOOD_SIGHTING)],
+    [(family, GOOD_ONES[name]) for name, family in FAMILIES.items()],
     ids=FAMILIES,
 )
 def test_record_of_each_family_is_read_and_that_of_another_is_not(

@@ -8,6 +8,7 @@ import pytest
 
 from tally.alerts.rule import Rule
 from tests.support.evaluating import DAY, ListedRules, Watched, Watching, in_force
+from tests.support.judged_shelves import SOLD_OUT, open_shelves
 
 
 @pytest.fixture
@@ -33,3 +34,13 @@ def watched(begun: Watching) -> Watching:
         return found
 
     return watch
+
+
+@pytest.fixture
+def shop(begun: Watching) -> Watching:
+    """A store whose milk and bread were counted yesterday: ten and twenty."""
+
+    def open_shop(*rules: Rule, **more: Any) -> Watched:
+        return open_shelves(begun(*(rules or (SOLD_OUT,)), **more))
+
+    return open_shop

@@ -15,6 +15,7 @@ CATALOGUE = RuleCatalogue(
         "longest_wait": MetricFacts("maximum", ("queues",), ("device",), only_rises=True),
         "shortest_wait": MetricFacts("minimum", ("queues",), only_falls=True),
         "inside": MetricFacts("level", COUNTERS),
+        "on_hand": MetricFacts("stock", ("inventory", "sales"), ("item_id",)),
     },
     {"sales": ("currency",), "traffic": (), "queues": ("device",)},
 )
@@ -35,7 +36,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "stock": {
         "rule_id": "sold-out",
         "kind": "stock",
-        "metric": "inside",
+        "metric": "on_hand",
         "condition": {"op": "<=", "value": "0"},
         "clear": {"op": ">=", "value": "5"},
     },

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from tally.alerts.delivery.attempts import (
-    DELAYS,
     GIVES_UP_AFTER,
     WebhookAnswer,
     answered,
@@ -16,6 +15,7 @@ from tally.alerts.delivery.attempts import (
     given_up,
 )
 from tally.alerts.delivery.records import WebhookMessage
+from tally.backoff import DELAYS
 from tests.unit.alerts.deliveries import HOUR, MINUTE, NOON, SECOND, URL
 
 NOTHING = WebhookAnswer(error="no answer in 15 s")

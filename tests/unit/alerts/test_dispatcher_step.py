@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
+from runtime.outbound.addresses import allowed_networks
 from runtime.processor.record import Input, Output
-from serving.alerts.dispatch.addresses import allowed_networks
 from serving.alerts.dispatch.calls import WebhookCalls
 from serving.alerts.dispatch.sender import WebhookSender
 from serving.alerts.dispatch.step import ALERTS, CONTROLS, DELIVERIES, TICKS, Dispatcher

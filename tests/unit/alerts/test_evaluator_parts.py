@@ -18,13 +18,12 @@ from serving.alerts.evaluator.calendar import (
 from serving.alerts.evaluator.facts import exact_value
 from serving.alerts.evaluator.judged_rules import JudgedRules
 from serving.alerts.evaluator.messages import number_of
-from serving.alerts.evaluator.scope import closed_until
 from serving.query.catalogue import metric
 from serving.query.cells import Cell
 from serving.query.grains import Slot
 from serving.query.stores import Store
 from tally.alerts.rule import ClockHours, Rule, Threshold
-from tally.alerts.tick import Tick
+from tally.alerts.tick import Tick, closed_until
 from tally.algebra.merge import Axes, Parts
 from tally.calendar.opening_hours import opening_hours
 from tests.support.evaluating import in_force

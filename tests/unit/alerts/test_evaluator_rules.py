@@ -6,10 +6,11 @@ from decimal import Decimal
 import pytest
 from msgspec import structs
 
-from runtime.sources import SALES
+from runtime.sources import SALES, TRAFFIC
 from tally.alerts.rule import Rule, Threshold
+from tally.alerts.tick import SpeedEpoch
 from tests.support.evaluating import BUSY, DAY, SILENT, ListedRules, Watching, in_force, said, sold
-from tests.support.serving_world import flip, sale
+from tests.support.serving_world import counted, flip, sale
 
 
 def test_new_store_is_not_silent_before_it_was_seen(begun: Watching) -> None:
@@ -30,7 +31,7 @@ def test_speed_rows_out_of_force_are_no_silence(watched: Watching) -> None:
     store.publish(replace(raised, epoch=SALES.epoch + 1))
 
     assert store.tick(f"{DAY}T09:30") == []
-    assert said(store.tick(f"{DAY}T09:31", epoch=SALES.epoch + 1)) == [
+    assert said(store.tick(f"{DAY}T09:31", speaking=SpeedEpoch(SALES.epoch + 1))) == [
         ("raise", "provisional", "08:15")
     ]
 
@@ -57,6 +58,29 @@ def test_rule_that_waits_for_another_says_nothing_while_that_one_s_alert_is_open
         [("silent", "raise", "08:30")],
         [],
     ]
+
+
+def test_rule_that_waits_is_judged_again_with_the_one_that_it_waits_for(watched: Watching) -> None:
+    empty = Rule(rule_id="empty", metric="visitors_in", condition=Threshold("<=", Decimal(3)))
+    store = watched(empty, structs.replace(BUSY, unless=("empty",)))
+    store.sends("2026-11-20", TRAFFIC)
+    sold(store, "09:00", 7)
+    store.world.rows.append(counted(store.store, f"{DAY}T09:00", 1, 2))
+
+    first = store.tick(f"{DAY}T09:17", traffic=1)
+    store.world.rows[-1] = counted(store.store, f"{DAY}T09:00", 2, 9)
+    then = store.hint(f"{DAY}T09:00", TRAFFIC)
+
+    assert [[one.rule_id for one in some] for some in (first, then)] == [["empty"], ["busy"]]
+
+
+def test_eager_rule_looks_at_a_day_as_it_begins(watched: Watching) -> None:
+    store = watched(structs.replace(BUSY, evaluate="eager"))
+    store.tick(f"{DAY}T22:50")
+    # Midnight in Rome; nothing of it has closed, and no notice has come.
+    sold(store, "23:00", 7)
+
+    assert said(store.tick(f"{DAY}T23:01")) == [("raise", "provisional", "23:00")]
 
 
 def test_store_that_has_never_sent_of_a_family_is_not_silent_in_it(watched: Watching) -> None:
@@ -143,7 +167,7 @@ def test_erased_number_is_not_told_once_more_by_taking_its_alert_back(watched: W
 def test_rebuild_of_many_days_is_judged_in_lots_and_to_its_end(
     watched: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("serving.alerts.evaluator.judging.MOST_STORE_DAYS", 1)
+    monkeypatch.setattr("serving.alerts.evaluator.judging.MOST_RULE_DAYS", 1)
     store = watched(BUSY, since="2026-11-20T08:00")
     days = ["2026-11-21", "2026-11-22", "2026-11-23"]
     for day in days:

@@ -4,6 +4,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from runtime.rules.files import MOST_BYTES, parse_rule
 from tally.alerts.clock_hours import span_of, weekdays_of
@@ -62,8 +63,26 @@ def test_a_rule_of_each_kind_fits_and_one_place_says_which_can_be_judged(kind: s
     assert rule_of(told_rule(good)) == good
 
 
+@pytest.mark.parametrize(
+    ("field", "value"), [("subject", "category"), ("subject", "till"), ("backfill", True)]
+)
+def test_what_nobody_judges_yet_is_said_and_not_passed_over(field: str, value: object) -> None:
+    fits = structs.replace(rule(), **{field: value})
+
+    found = not_judged(fits)
+
+    assert found is not None and found.startswith(f"{field}: ")
+    # Of stocks each article is.
+    assert not_judged(rule("stock")) is None
+
+
 def test_a_silence_rule_raises_on_silence_without_saying_so() -> None:
     assert (rule("silence").on_silence, rule().on_silence) == ("raise", "hold")
+
+
+def test_a_stock_rule_is_of_articles_and_eager_without_saying_so() -> None:
+    assert (rule("stock").subject, rule("stock").evaluate) == ("item", "eager")
+    assert (rule("stock", evaluate="close").evaluate, rule().evaluate) == ("close", "close")
 
 
 def test_stores_are_all_some_or_a_group_and_numbers_are_ids_too() -> None:
@@ -219,8 +238,18 @@ def test_a_field_that_does_not_fit_is_named_with_the_fix(field: str, value: Any,
         ("silence", {"on_silence": "hold"}, "on_silence: a silence rule raises"),
         ("silence", {"minimum": {"visitors": "3"}}, "minimum: a silence rule has none"),
         ("silence", {"subject": "till"}, "subject: traffic cannot be told by till"),
+        ("threshold", {"metric": "on_hand"}, "metric: on_hand is a stock; write `kind: stock`"),
+        ("stock", {"metric": "inside"}, "metric: inside is no stock; a stock rule needs one"),
         ("stock", {"clear": None}, "clear: a stock rule needs one"),
         ("stock", {"clear": {"op": ">", "value": "0.0"}}, "clear: nothing lies between it"),
+        ("stock", {"subject": "none"}, "subject: a stock rule judges each article by itself"),
+        ("stock", {"subject": "till"}, "subject: a stock rule judges each article by itself"),
+        ("stock", {"on_silence": "raise"}, "on_silence: of an article that nobody has counted"),
+        (
+            "stock",
+            {"condition": {"op": ">=", "value": "9"}, "clear": {"op": "<=", "value": "5"}},
+            "condition: a stock rule is of too little",
+        ),
     ],
 )
 def test_what_a_kind_needs_or_cannot_have_is_said(

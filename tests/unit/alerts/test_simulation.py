@@ -5,6 +5,7 @@ from decimal import Decimal
 import pytest
 from msgspec import structs
 
+from serving.alerts.evaluator.judgements import WHOLE_STORE
 from serving.alerts.simulation import simulator
 from tally.alerts.rule import Threshold
 from tests.support.evaluating import BUSY, DAY, SILENT, Watching, sold
@@ -84,7 +85,7 @@ def test_where_nothing_before_shows_how_the_rule_stood_it_is_said(begun: Watchin
     # Of the hour before midnight in Rome no generation says anything.
     [found] = simulated(store, start=f"{EVE}T23:00").stores
 
-    assert (found.is_sure, found.since < found.span.start) == (False, True)
+    assert (found.is_sure, found.since < found.spans[WHOLE_STORE].start) == (False, True)
     store.publish(flip(EVE, 2, f"{DAY}T18:30", 0))
     assert simulated(store).stores[0].is_sure
 

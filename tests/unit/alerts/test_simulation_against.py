@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from serving.alerts.evaluator.judgements import WHOLE_STORE
 from tally.alerts.rule import Threshold
 from tally.alerts.simulated import ToldDifference
 from tests.support.evaluating import BUSY, DAY, SILENT, Watched, Watching, in_force, sold
@@ -82,7 +83,7 @@ def test_day_whose_generation_was_not_judged_yet_says_nothing(watched: Watching)
     page = simulated(store, as_told=True)
 
     assert [one.isoformat() for one in page.unjudged] == [DAY]
-    assert page.told[store.store].differences == ()
+    assert page.told[store.store, WHOLE_STORE].differences == ()
     store.tick(f"{DAY}T19:30")
     assert simulated(store, as_told=True).unjudged == ()
     # The raise moves to 09:30, and ends at 09:45; another one begins at 10:00.

@@ -65,6 +65,23 @@ def test_table_of_verdicts(rule: Rule, phase: WindowPhase, expected: tuple[Rulin
     assert found == expected
 
 
+@pytest.mark.parametrize(
+    ("lowest", "level", "expected"),
+    [(0, 0, 1), (-2, 9, 1), (0, 9, 1), (1, 4, 0), (1, 5, -1), (5, 5, -1)],
+)
+def test_a_stock_rule_raises_by_the_least_and_clears_by_what_is_left(
+    lowest: int, level: int, expected: Ruling
+) -> None:
+    rule = structs.replace(
+        STOCK, condition=Threshold("<=", Decimal(0)), clear=Threshold(">=", Decimal(5))
+    )
+    facts = WindowFacts(phase="closed", value=lowest, level=level)
+
+    assert verdict(rule, facts) == expected
+    # While more may come it raises alone.
+    assert verdict(rule, structs.replace(facts, phase="open")) == max(expected, 0)
+
+
 @pytest.mark.parametrize("rule", [QUEUE, EAGER, INSISTING, SILENCE, STOCK])
 @pytest.mark.parametrize("phase", ["open", "closed", "covered"])
 @pytest.mark.parametrize("why", [{"is_known": False}, {"is_exempt": True}])

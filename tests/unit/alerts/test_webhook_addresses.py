@@ -1,11 +1,13 @@
 """Which addresses a webhook is called at: none inside, in whatever form it is written."""
 
 import asyncio
+import socket
 from ipaddress import ip_address
+from typing import Any
 
 import pytest
 
-from serving.alerts.dispatch.addresses import (
+from runtime.outbound.addresses import (
     allowed_networks,
     callable_addresses,
     checked_url,
@@ -33,6 +35,9 @@ HOSTILE_HOSTS = (
     *("0xa9fea9fe", "0251.0376.0251.0376", "[::1]", "[::]", "[::ffff:127.0.0.1]"),
     *("[::ffff:7f00:1]", "[0:0:0:0:0:ffff:a9fe:a9fe]", "[64:ff9b::7f00:1]", "[fe80::1]"),
     *("127.0.0.1.", "１２７.0.0.1", "①②⑦.0.0.1", "10.0.0.1", "192.168.0.1", "[fd00:ec2::254]"),
+    *("localhost.", "127.0.0.1%2f", "127。0。0。1", "[::ffff:0:127.0.0.1]", "[fe80::1%25lo]"),
+    *("127.00000.0.1", "00000177.1", "0x7F.1", "4294967297", "256.256.256.256", "[::127.0.0.1]"),
+    *("[2002:7f00:1::]", "[64:ff9b::a9fe:a9fe]", "[0000:0000::0001]", "%31%32%37.0.0.1"),
 )
 NO_URLS = (
     *("", "tablet.example", "//tablet.example/", "ftp://tablet.example/", "file:///etc/passwd"),
@@ -93,6 +98,24 @@ def test_a_network_of_ones_own_may_be_called_where_it_is_named() -> None:
     assert found("https://10.20.1.1/", "10.20.0.0/16, fd00::/8") == ["10.20.1.1"]
     with pytest.raises(AddressRefused):
         found("https://10.21.1.1/", "10.20.0.0/16")
+
+
+def test_of_a_name_that_is_here_and_there_only_what_is_outside_is_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    places = ("10.0.0.1", "::ffff:169.254.169.254", "1.1.1.1", "fe80::1%eth0", "127.0.0.1")
+    real = socket.getaddrinfo
+    looked_up = [one for place in places for one in _place(real, place)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_more: looked_up)
+
+    assert found("https://both.test/") == ["1.1.1.1"]
+
+
+def _place(real: Any, address: str) -> list[Any]:
+    if "%" in address:
+        kind = socket.AF_INET6, socket.SOCK_STREAM, socket.IPPROTO_TCP
+        return [(*kind, "", (address, 443, 0, 2))]
+    return list(real(address, 443, type=socket.SOCK_STREAM))
 
 
 @pytest.mark.parametrize("text", ["10.0.0.1/8", "everything", "10.0.0.0/33", "::/129"])

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 from tenacity import retry, stop_after_delay, wait_fixed
 
-from serving.alerts.dispatch.addresses import allowed_networks
+from runtime.outbound.addresses import allowed_networks
 from serving.alerts.dispatch.sender import WebhookSender
 from tally.alerts.delivery.body import alert_body, alert_message_id
 from tally.alerts.delivery.signing import secret_key

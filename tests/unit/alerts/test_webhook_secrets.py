@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from serving.alerts.dispatch.secrets import SigningKeys
+from runtime.outbound.secrets import SigningKeys
 from tally.alerts.delivery.signing import secret_key
 from tally.errors import BadSettings
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from serving.alerts.dispatch.addresses import allowed_networks
-from serving.alerts.dispatch.sender import WebhookSender, retry_after
+from runtime.outbound.addresses import allowed_networks
+from runtime.outbound.caller import retry_after
+from serving.alerts.dispatch.sender import WebhookSender
 from tally.alerts.delivery.attempts import WebhookAnswer
 from tally.alerts.delivery.signing import signature
 from tests.unit.alerts.receivers import CERTIFICATE, TLS_HOST, Got, Reaction, receiver, status

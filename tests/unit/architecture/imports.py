@@ -41,6 +41,10 @@ OURS: dict[str, tuple[str, ...]] = {
         "serving.merge.views",
         "serving.query",
     ),
+    "serving.stock": BELOW,
+    # Which topics a stock is made of, and what is sold of an article, says the catalogue.
+    "serving.stock.movements": (*BELOW, "serving.query"),
+    "serving.stock.adapter": BELOW,
     "serving.reports": (*BELOW, "serving.query", "serving.merge.offload"),
     # What is told of the numbers stands on them, as a question does.
     "serving.alerts": (*BELOW, "serving.query", "serving.merge.views"),
@@ -116,6 +120,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "runtime.processor": ("confluent_kafka",),
     "runtime.producer": ("confluent_kafka",),
     "runtime.reading": ("confluent_kafka",),
+    "runtime.outbound": ("httpx", "structlog"),
     "runtime.rules.topic": ("confluent_kafka",),
     "runtime.tail": ("confluent_kafka",),
     "runtime.topics": ("confluent_kafka",),
@@ -134,8 +139,10 @@ OTHERS: dict[str, tuple[str, ...]] = {
     # What the brokers answer to it is an error of theirs.
     "serving.alerts.evaluator": ("confluent_kafka",),
     "serving.alerts.simulation": ("confluent_kafka", "msgspec"),
+    "serving.alerts.watch": ("confluent_kafka",),
     "serving.alerts.ticks": ("confluent_kafka", "structlog"),
-    "serving.alerts.dispatch": ("confluent_kafka", "httpx", "msgspec", "structlog"),
+    "serving.alerts.dispatch": ("confluent_kafka", "msgspec", "structlog"),
+    "serving.stock": ("msgspec", "structlog"),
     "serving.api": ("fastapi", "starlette", "pydantic", "msgspec", "structlog"),
     "serving.dashboard": ("nicegui", "fastapi", "starlette", "structlog"),
     "ops.oracle": ("duckdb",),

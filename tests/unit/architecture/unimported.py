@@ -29,7 +29,7 @@ NAMES: dict[str, dict[str, str]] = {
         "ingest": "gateway and normalisers are started as services",
         "speed_layer": "its jobs are started as services",
         "batch_layer": "the master ingest is started as a service",
-        "serving": "evaluator, projector and dispatcher are started as services",
+        "serving": "alerts' and stock's processes are started as services",
     },
     "ops.local.stack.airflow": {"dags": "Airflow is told where they lie"},
 }

@@ -109,7 +109,11 @@ def test_refusal_of_a_process_of_ours_is_held_and_not_repeated(name: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "name", ["normaliser", "speed", "receipts", "master", "evaluator", "projector", "dispatcher"]
+    "name",
+    [
+        *("normaliser", "speed", "receipts", "master", "evaluator", "projector", "dispatcher"),
+        *("stock", "stock-adapter"),
+    ],
 )
 def test_job_without_http_is_healthy_by_the_age_of_its_heartbeat(name: str) -> None:
     service = services()[name]

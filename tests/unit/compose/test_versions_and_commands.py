@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from ops.local.stack.airflow_run import COMPONENTS
-from ops.local.stack.catalogue import SERVICES
+from ops.local.stack.catalogue import OPTIONAL, SERVICES
 from ops.local.stack.service import Site
 from tally.definition import DECIDE, FOLDS, PARTS, TRANSFORMS
 from tally.settings import Settings
@@ -27,6 +27,7 @@ MUST_AGREE = (
     "num.partitions",
 )
 SITE = Site.of(Settings(), {})
+LOCAL = {**SERVICES, **OPTIONAL}
 
 
 def test_every_image_is_named_with_a_full_version() -> None:
@@ -69,11 +70,11 @@ def test_versions_are_those_that_the_tests_run_with() -> None:
 
 @pytest.mark.parametrize("name", [name for name in own_services() if name != "provision"])
 def test_our_services_are_started_as_the_local_stack_starts_them(name: str) -> None:
-    assert tuple(own_services()[name][1:]) == SERVICES[name].launch(SITE).argv[1:]
+    assert tuple(own_services()[name][1:]) == LOCAL[name].launch(SITE).argv[1:]
 
 
 def test_every_service_of_the_local_stack_is_there() -> None:
-    of_our_own = SERVICES.keys() - {"kafka", "cassandra", "airflow"}
+    of_our_own = LOCAL.keys() - {"kafka", "cassandra", "airflow"}
 
     assert own_services().keys() == of_our_own | {"provision"}
 

@@ -27,6 +27,7 @@ MONDAY, TUESDAY = date(2026, 3, 2), date(2026, 3, 3)
 STORE = TwinStore("twin-1", passers=300)
 TEN = datetime(2026, 3, 2, 10, tzinfo=UTC).timestamp()
 HOUR = 3600
+NAMES = ("pos", "traffic", "wifi", "inventory")
 
 
 def made(*days: date, store: TwinStore = STORE, seed: int = SEED) -> list[SensorMessage]:
@@ -54,7 +55,7 @@ def test_no_two_messages_are_one_event() -> None:
     identities = Counter(message.identity for message in made(MONDAY, TUESDAY))
 
     assert max(identities.values()) == 1
-    assert {name.partition("/")[0] for name in identities} == {"traffic", "wifi", "pos"}
+    assert {name.partition("/")[0] for name in identities} == {*NAMES}
 
 
 def test_tills_count_on_without_a_hole() -> None:
@@ -63,6 +64,17 @@ def test_tills_count_on_without_a_hole() -> None:
     for till in {one["vendor_fiscal_module"] for one in receipts}:
         own = [one["transaction_id"] for one in receipts if one["vendor_fiscal_module"] == till]
         assert sorted(own) == list(range(min(own), min(own) + len(own)))
+
+
+def test_each_article_that_is_sold_is_counted_and_delivered_once_a_day() -> None:
+    messages = made(MONDAY)
+    told = [json.loads(one.body) for one in messages if one.source == "inventory"]
+    receipts = [json.loads(one.body) for one in messages if one.source == "pos"]
+
+    sold = {line["item_id"] for one in receipts for line in one["transactions"]}
+    for kind in ("count", "delivery"):
+        articles = Counter(one["item_id"] for one in told if one["kind"] == kind)
+        assert sold <= articles.keys() and {*articles.values()} == {1}
 
 
 def test_every_message_keeps_its_contract() -> None:
@@ -120,7 +132,7 @@ def test_what_arrives_within_a_span_is_sent_in_its_order() -> None:
     twin = TwinDays([STORE, replace(STORE, store_id="twin-2")], [MONDAY], SEED, Transport())
 
     found = twin.arrivals(TEN, TEN + HOUR)
-    channels = {name: Recorder() for name in ("pos", "traffic", "wifi")}
+    channels = {name: Recorder() for name in NAMES}
     sent = send(found, channels, as_it_happens=False)
 
     assert [one.send_at for one in found] == sorted(one.send_at for one in found)
@@ -154,7 +166,7 @@ def test_catching_up_is_in_the_order_of_time_and_nothing_is_of_the_future() -> N
 
     past, _ = twin.around(now, 0.0, now + HOUR)
 
-    assert {one.message.source for one in past} == {"traffic", "wifi", "pos"}
+    assert {one.message.source for one in past} == {*NAMES}
     assert [one.send_at for one in past] == sorted(one.send_at for one in past)
     assert all(one.message.at <= one.message.ready_at <= one.send_at < now for one in past)
 
@@ -167,7 +179,7 @@ def test_no_sighting_is_sent_of_before_the_running_key_period() -> None:
 
     firsts = {
         source: min(one.message.at for one in past + coming if one.message.source == source)
-        for source in ("pos", "traffic", "wifi")
+        for source in NAMES
     }
     assert firsts["wifi"] >= since > max(firsts["pos"], firsts["traffic"])
     assert {one.message.source for one in past if one.message.at >= since} == {*firsts}
@@ -196,7 +208,7 @@ def test_as_it_happens_each_second_is_waited_for(monkeypatch: pytest.MonkeyPatch
     waited: list[float] = []
     monkeypatch.setattr(time, "time", lambda: TEN + sum(waited))
 
-    channels = {name: Recorder() for name in ("pos", "traffic", "wifi")}
+    channels = {name: Recorder() for name in NAMES}
     send(found, channels, as_it_happens=True, pause=waited.append)
 
     # At the end of the last second that has a message in it.

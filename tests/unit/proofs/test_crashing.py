@@ -8,6 +8,7 @@ import pytest
 from runtime.processor.moments import AFTER_POLL, BEFORE_COMMIT, NAMES, Moments
 from tally.settings import Settings
 from tests.controls.crashing import Crash
+from tests.controls.faulty_evaluator import AFTER_READ, IN_RESTORE, TellingCrash
 from tests.unit.architecture.sources import ROOT, python_files
 
 TEST = Settings(keyspace="test_crashing")
@@ -41,6 +42,20 @@ def test_crash_may_freeze() -> None:
     assert Crash.of("before_commit:3:SIGSTOP", TEST) == Crash(
         TEST, BEFORE_COMMIT, 3, signal.SIGSTOP
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"), [(AFTER_READ, [0, 1]), (BEFORE_COMMIT, [0, 1]), (IN_RESTORE, [1, 1])]
+)
+def test_crash_of_an_evaluator_counts_deliveries_that_tell_alerts(
+    name: str, counts: list[int], sent: list[tuple[int, int]]
+) -> None:
+    crash, found = TellingCrash.of(f"{name}:1", TEST), []
+    for crash.is_telling in (False, True):
+        crash.reach(name)
+        found.append(len(sent))
+
+    assert found == counts
 
 
 @pytest.mark.parametrize(

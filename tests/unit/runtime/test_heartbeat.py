@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.heartbeat import Heartbeat, main, stall, stalled
+from runtime.heartbeat import Heartbeat, main, restore_seconds, stall, stalled
 
 
 @pytest.fixture
@@ -90,6 +90,25 @@ def test_job_that_has_not_written_yet_is_not_stalled(tmp_path: Path) -> None:
 
 def test_without_a_file_nothing_is_written(tmp_path: Path) -> None:
     Heartbeat(None).beat(1, is_behind=True)
+
+
+def test_it_says_how_long_the_job_took_to_restore_its_state_while_the_job_works(
+    tmp_path: Path, clock: list[float]
+) -> None:
+    heart = Heartbeat(tmp_path / "evaluator.heartbeat")
+    heart.beat(1, is_behind=False)
+    Heartbeat(tmp_path / "projector.heartbeat").beat(1, is_behind=False)
+    before = restore_seconds(tmp_path, 60)
+    heart.restored(2.5)
+    clock[0] += 1
+    heart.beat(2, is_behind=False)
+    clock[0] += 1
+    heart.beat(3, is_behind=False)
+    works = restore_seconds(tmp_path, 60)
+    clock[0] += 61
+
+    assert (before, works) == ({}, {"evaluator": 2.5})
+    assert (restore_seconds(tmp_path, 60), restore_seconds(None, 60)) == ({}, {})
 
 
 def test_health_check_as_a_command(tmp_path: Path) -> None:

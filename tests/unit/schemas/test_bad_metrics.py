@@ -17,7 +17,7 @@ from tests.support.sources import ELEVENTH, run_with
 
 SOURCES = read_sources([*(source.folder for source in own_sources().values()), ELEVENTH])
 UNITS = {"minor", "receipts", "units", "persons", "groups", "fraction", "person-seconds"}
-UNITS |= {"seconds", "minutes", "visits", "passes", "devices"}
+UNITS |= {"seconds", "minutes", "visits", "passes", "devices", "counts"}
 OWN = sorted((FOLDER / "metrics").glob("*.yaml"))
 ADDITIVE = yaml.safe_load((ELEVENTH / "metrics" / "waiting_time.yaml").read_text("utf-8"))
 RATIO = yaml.safe_load((FOLDER / "metrics" / "conversion.yaml").read_text("utf-8"))

@@ -39,7 +39,9 @@ def queues(tmp_path: Path) -> Write:
     [
         ("kind: additive", "kind: summed", "family.kind: Invalid enum value 'summed'"),
         ("kind: additive", "kind: derived", "family.reading: a derived family has one"),
-        ("kind: sum, unit: persons,  ", "kind: level, unit: persons,", "family.parts[0].kind: "),
+        ("kind: sum, unit: persons,  ", "kind: mean, unit: persons, ", "family.parts[0].kind: "),
+        ("kind: sum, unit: persons,  ", "kind: level, unit: persons,", "family.parts: a family of"),
+        ("kind: additive", "kind: level", "family.parts: a family of kind level has a part"),
         (
             "epoch: 1",
             "epoch: 2\n  raised: [{first: 2026-03-02, last: 2026-03-01, epoch: 3}]",
@@ -167,7 +169,8 @@ from runtime.sources import FAMILIES, SALES
 from schemas import loader
 from serving.query.catalogue import metric
 from tally.settings import Settings
-assert [*FAMILIES] == ["sales", "traffic", "wifi", "queues"] and FAMILIES["sales"] is SALES
+assert [*FAMILIES] == ["inventory", "sales", "traffic", "wifi", "queues"]
+assert FAMILIES["sales"] is SALES
 assert FAMILIES["queues"].sums == ("arrived", "waited_seconds")
 assert FAMILIES["queues"].lateness_seconds == 3600
 assert loader.topics()["queues"]["raw"] == "raw-queues" and raw_topics()["raw-queues"] == "queues"

@@ -1,6 +1,7 @@
 """The pages of alerts as a browser gets them, before any script runs."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -89,6 +90,18 @@ def test_why_it_was_taken_back_is_said(get: Get) -> None:
     answer = get(f"/alerts/{TAKEN_BACK.alert_id}")
 
     assert "what came later changed the number" in "".join(texts(answer, "dd"))
+
+
+def test_what_is_overdue_is_said_in_the_list_and_on_its_page(get: Get, views: MemoryViews) -> None:
+    old = told(70, raised=datetime.now(UTC) - timedelta(hours=3))
+    views.alerts.told.append(old)
+    try:
+        listed, own = get("/alerts", **ASKED), get(f"/alerts/{old.alert_id}")
+    finally:
+        views.alerts.told.remove(old)
+
+    assert "overdue" in texts(listed, "span")
+    assert "no generation has settled it yet" in texts(own, "dd")
 
 
 @pytest.mark.parametrize("alert_id", ["x", "0" * 64])

@@ -8,13 +8,13 @@ from zoneinfo import ZoneInfo
 import pytest
 from msgspec import structs
 
-from serving.alerts.evaluator.calendar import WindowSpan
+from serving.alerts.evaluator.calendar import WindowSpan, millis_of
 from serving.dashboard.rule_chart import describe_rule, rule_chart
 from serving.dashboard.rule_source import DrawnRule
 from serving.dashboard.unit_style import UnitStyle
 from tests.support.evaluating import BUSY, DAY, SILENT, ListedRules, Watched, in_force, sold
 from tests.support.pages import Get, elements, mounted, texts, with_attribute
-from tests.support.serving_world import flip
+from tests.support.serving_world import at, flip
 from tests.support.simulating import MemoryState, desk_over, page_of
 
 EVE = "2026-11-23"
@@ -132,7 +132,8 @@ def drawn(store: Watched, start: str, end: str) -> DrawnRule:
     asked = page_of(store, "busy", f"{DAY}T{start}", f"{DAY}T{end}", with_values=True)
     [found] = asyncio.run(asked).stores
     store.views.alerts.told = kept
-    return DrawnRule(WindowSpan(found.span.start, found.span.end), found, ())
+    span = WindowSpan(millis_of(at(f"{DAY}T{start}")), millis_of(at(f"{DAY}T{end}")))
+    return DrawnRule(span, found, ())
 
 
 def test_chart_has_a_hole_where_nothing_is_served_and_marks_episodes_by_place(
@@ -142,11 +143,12 @@ def test_chart_has_a_hole_where_nothing_is_served_and_marks_episodes_by_place(
 
     options = rule_chart(found, UnitStyle("receipts", "EUR"), ZoneInfo("Europe/Rome"))
 
-    [line] = options["series"]
+    [line, raised] = options["series"]
     assert options["xAxis"]["data"][0] == "Tue 24 Nov 09:45"
     assert line["data"] == [0, 7, 1, 0, 0, 6, 0, 0, 0, None, None]
     areas = [[side["xAxis"] for side in one] for one in line["markArea"]["data"]]
     # Grey from 11:00 on, and red at 09:00 and 10:00.
     assert areas == [[9, 10], [1, 1], [5, 5]]
+    assert raised["data"] == [[1, 7], [5, 6]]
     assert line["markLine"]["data"] == [{"yAxis": 5}]
     assert describe_rule(found).startswith("2 episodes by what is served now, 0 begins")

@@ -65,6 +65,15 @@ def test_one_that_had_ended_out_of_sight_is_not_opened_by_its_confirmation() -> 
     assert shown(box) == ([], {RAISED.alert_id: "confirmed"})
 
 
+def test_what_is_overdue_is_so_until_a_generation_speaks() -> None:
+    box = Inbox(is_overdue=lambda one: one.state == "provisional")
+    box.load([listed(RAISED, True)])
+    before = [one.overdue for one in box.rows.open]
+    box.hear(then(RAISED, "confirmed"))
+
+    assert (before, [one.overdue for one in box.rows.open]) == ([True], [False])
+
+
 def test_what_was_heard_long_ago_is_the_tables_word_alone() -> None:
     now = [0.0]
     box = Inbox(clock=lambda: now[0])

@@ -3,6 +3,7 @@
 import json
 import socket
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -20,6 +21,7 @@ from serving.api.app import create_app
 from tally.alerts.message import message_of
 from tally.errors import TallyError
 from tally.settings import Settings
+from tests.support.alert_api import alert_api
 from tests.support.alert_memory import MemoryFeed
 from tests.support.alert_suite import ENDED, OPEN, STORY
 from tests.support.alerts import told
@@ -88,6 +90,20 @@ def test_show_has_the_life_of_one(tally: Any) -> None:
     shown = tally("show", OPEN.alert_id).stdout
     assert "raise confirmed, judged by tick 1" in shown
     assert "family sales" in shown
+
+
+def test_what_is_overdue_reads_so_where_it_is_provisional(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    old = told(1, raised=datetime.now(UTC) - timedelta(hours=3))
+    with alert_api([old]) as address:
+        monkeypatch.setenv("TALLY_API", address)
+        monkeypatch.setenv("TALLY_HOME", str(tmp_path))
+        listed = CliRunner().invoke(build_app(), ["alerts", "list"]).stdout
+        shown = CliRunner().invoke(build_app(), ["alerts", "show", old.alert_id]).stdout
+
+    assert ("overdue" in listed, "provisional" in listed) == (True, False)
+    assert "overdue      True" in shown
 
 
 @pytest.mark.parametrize(

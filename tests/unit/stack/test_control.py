@@ -1,5 +1,7 @@
 """Order of starts and stops."""
 
+from pathlib import Path
+
 import pytest
 
 from ops.local.stack import catalogue, control
@@ -153,6 +155,21 @@ def test_a_normaliser_for_each_slot_that_is_wanted_or_was_started(site: Site) ->
     site.run("").mkdir(parents=True, exist_ok=True)
     site.run("normaliser-2.json").touch()
     assert slots(site.settings) == {"normaliser": "0", "normaliser-2": "1"}
+
+
+def test_stock_movements_and_their_adapter_are_off_unless_somebody_wants_them(site: Site) -> None:
+    def stock_of(**changed: object) -> list[str]:
+        settings = site.settings.model_copy(update=changed)
+        found = catalogue.services_of(Site(settings, site.environment))
+        return [name for name in found if "stock" in name]
+
+    assert stock_of() == []
+    assert stock_of(stock_movements=True) == ["stock"]
+    assert stock_of(stock_target=Path("target.json")) == ["stock", "stock-adapter"]
+    # Once started it is looked after and stopped, whatever the settings say by then.
+    site.run("").mkdir(parents=True, exist_ok=True)
+    site.run("stock.json").touch()
+    assert stock_of() == ["stock"]
 
 
 def test_unknown_name_is_refused_with_the_known_ones() -> None:

@@ -113,7 +113,8 @@ def test_it_tells_what_it_has_caught_up_with_and_ends_with_the_demo(
     twin.watch()
 
     assert told[0] == "$ tally simulate --days 8 --catch-up --live-minutes 4320"
-    assert re.match(r"twin-1: caught up with \S+Z: sent [\d,]+ pos, [\d,]+ traffic", told[1])
+    sent = r"sent [\d,]+ inventory, [\d,]+ pos, [\d,]+ traffic"
+    assert re.match(rf"twin-1: caught up with \S+Z: {sent}", told[1])
     assert told[2].startswith("twin-1 sends no more: it ended with -15; see ")
 
 

@@ -39,6 +39,12 @@ def test_rules_of_files_and_folders_fit(tmp_path: Path) -> None:
     }
 
 
+def test_one_rule_fits_in_the_singular(tmp_path: Path) -> None:
+    done = check(written(tmp_path, "a.yaml", GOOD.format("r-a")))
+
+    assert (done.exit_code, done.stderr) == (0, "1 rule fits\n")
+
+
 def test_every_problem_is_a_line_with_its_file(tmp_path: Path) -> None:
     first = written(tmp_path, "a.yaml", GOOD.format("r-a") + "for: 97\nseverity: bad\n")
     second = written(tmp_path, "b.yaml", GOOD.format("r-b") + "unless: [r-c]\n")

@@ -7,18 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from ops.cli.alert_chart import CALM, RAISED, UNKNOWN, time_line
-from ops.cli.app import build_app
 from serving.alerts.simulation import simulator
-from serving.api.app import create_app
 from tally.errors import TallyError
-from tests.support.alert_memory import MemoryFeed
 from tests.support.evaluating import BUSY, DAY, ListedRules, Watched, in_force, sold
-from tests.support.served_app import served
 from tests.support.serving_world import flip, sale
-from tests.support.simulating import MemoryState, desk_over
+from tests.support.simulate_command import simulate_command
 
 EVE = "2026-11-23"
 SPAN = ("--from", f"{DAY}T08:00:00Z", "--to", f"{DAY}T12:00:00Z")
@@ -54,15 +49,7 @@ def _morning(found: Watched) -> None:
 @pytest.fixture
 def tally(store: Watched, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     """Runs `tally alerts simulate` over what the store has told by then."""
-    desk = desk_over(store.views, store.rules, MemoryState(store), store.settings)
-    with served(create_app(store.settings, store.views, MemoryFeed(), desk)) as address:
-        monkeypatch.setenv("TALLY_API", address)
-        monkeypatch.setenv("TALLY_HOME", str(tmp_path))
-
-        def run(*arguments: str) -> Result:
-            store.views.alerts.told = [*store.alerts]
-            return CliRunner().invoke(build_app(), ["alerts", "simulate", *arguments])
-
+    with simulate_command(store, monkeypatch, tmp_path) as run:
         yield run
 
 
@@ -152,24 +139,30 @@ def test_without_a_store_that_is_the_rules_it_is_said(tally: Any, store: Watched
     assert "no store that was asked for is the rule's" in tally("busy", *SPAN).stderr
 
 
+def drawn(store: str, start: str, end: str | None, subject: str = "none") -> dict[str, Any]:
+    """An entry of an answer, between two times of DAY; an end of None is open."""
+    until = None if end is None else f"{DAY}T{end}:00Z"
+    return {"store_id": store, "subject": subject, "start": f"{DAY}T{start}:00Z", "end": until}
+
+
 def test_line_of_time_shows_whatever_lies_in_a_sign() -> None:
     answer = {
         "from": f"{DAY}T00:00:00Z",
         "to": f"{DAY}T10:00:00Z",
         "episodes": [
-            {"store_id": "1", "start": f"{DAY}T02:15:00Z", "end": f"{DAY}T02:30:00Z"},
-            {"store_id": "1", "start": f"{EVE}T22:00:00Z", "end": f"{DAY}T01:00:00Z"},
-            {"store_id": "1", "start": f"{DAY}T09:45:00Z", "end": None},
-            {"store_id": "2", "start": f"{DAY}T05:00:00Z", "end": None},
+            drawn("1", "02:15", "02:30"),
+            {**drawn("1", "00:00", "01:00"), "start": f"{EVE}T22:00:00Z"},
+            drawn("1", "09:45", None),
+            drawn("2", "05:00", None),
+            drawn("2", "00:00", "01:00", "item:milk"),
         ],
-        "incomplete": [
-            {"store_id": "1", "start": f"{DAY}T04:00:00Z", "end": f"{DAY}T06:00:00Z"},
-        ],
+        "incomplete": [drawn("1", "04:00", "06:00")],
     }
 
-    drawn = (RAISED, CALM, RAISED, CALM, UNKNOWN, UNKNOWN, CALM, CALM, CALM, RAISED)
-    assert time_line(answer, "1", 10) == "".join(drawn)
+    signs = (RAISED, CALM, RAISED, CALM, UNKNOWN, UNKNOWN, CALM, CALM, CALM, RAISED)
+    assert time_line(answer, "1", 10) == "".join(signs)
     assert time_line(answer, "2", 1) == RAISED
+    assert time_line(answer, "2", 10, "item:milk") == RAISED + CALM * 9
     assert time_line(answer, "3", 3) == CALM * 3
 
 

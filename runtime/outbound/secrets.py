@@ -1,6 +1,6 @@
 """What signs messages: a file of its own, beside the data and never in it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,6 +11,8 @@ from tally.errors import BadSettings
 FILE = "webhook-secrets.json"
 # Anybody of the machine's other users.
 _OTHERS = 0o077
+# By the names of secrets; raises BadSettings.
+KeyLookup = Callable[[Sequence[str]], Sequence[bytes]]
 _DECODER = msgspec.json.Decoder(dict[str, str])
 
 

@@ -1,0 +1,252 @@
+"""How soon subscribers are told: `python -m bench.alert_latency` counts visitors until rules fire.
+
+The load is steady, 200 intervals of people counters a second of fifty stores, through the gateway
+of a whole local stack. Eager rules say from how many visitors of a quarter hour on a store is busy,
+so that each store fires one after the other. Of each alert: when the gateway had acknowledged the
+interval that called for it, and when its canonical record could be read, its window was announced,
+the alert could be read in the topic, a subscriber of the stream had it, a webhook was called.
+
+A rule is in force a whole quarter hour after it was written at the earliest: so long load without
+visitors warms the stack up. Who starts just before a quarter hour begins waits least; or prepares a
+stack with `--home FOLDER --prepare` and measures with `--home FOLDER` later, once a quarter hour.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from statistics import median, quantiles
+
+import httpx
+from rich.console import Console
+from rich.table import Table
+
+from bench.busy_doors import THRESHOLDS, BusyDoors, rule_id
+from bench.compared import say
+from bench.harness import own_environment
+from bench.subscribers import CALLED, STEPS, CrossedBy, Sightings, watching, webhook
+from ops.local.stack.addresses import apart
+from runtime.alert_controls import write_controls
+from runtime.rules.topic import write_rules
+from tally.alerts.delivery.controls import AlertChannel
+from tally.alerts.rule import Rule, Threshold
+from tally.alerts.versions import StoredRule
+from tally.instants import from_millis, instant_text
+from tally.settings import Settings
+from tally.windows import WINDOW, window_start
+
+SERVICES = ("normaliser", "gateway", "api", "speed", "evaluator", "dispatcher")
+POSTS_A_SECOND, WARM_RATE = 10, 50
+# An interval may not cross the end of its window.
+BORDER = timedelta(seconds=3)
+# The first alerts of all compile what tells them.
+FIRST_SECONDS, PATIENCE_SECONDS, PROGRESS_SECONDS = 30.0, 60.0, 30.0
+WARM_UP = timedelta(seconds=45)
+CHANNEL, SECRET = "bench", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+def busy_from(threshold: int) -> StoredRule:
+    """The rule that a store is busy from so many visitors of a quarter hour on."""
+    rule = Rule(
+        rule_id=rule_id(threshold),
+        metric="visitors_in",
+        condition=Threshold(">=", Decimal(threshold)),
+        clear=Threshold("<", Decimal(threshold)),
+        evaluate="eager",
+        channels=(CHANNEL,),
+    )
+    return StoredRule(rule=rule, version=1)
+
+
+def post_until(
+    settings: Settings, end: datetime, doors: BusyDoors, messages: Callable[[], list[bytes]]
+) -> None:
+    """Post a tenth of a second's intervals at a time until the instant.
+
+    Raises SystemExit when the gateway does not take them.
+    """
+    address = f"http://{settings.gateway}/v1/events/traffic"
+    kind = {"Content-Type": "application/x-ndjson"}
+    with httpx.Client(timeout=30) as client:
+        due = time.monotonic()
+        while datetime.now(UTC) < end:
+            # By the clock and not by a pause after each: a slow gateway must not lower the rate
+            # that it is measured at.
+            due += 1 / POSTS_A_SECOND
+            answer = client.post(address, content=b"\n".join(messages()), headers=kind)
+            if answer.status_code != httpx.codes.ACCEPTED:
+                raise SystemExit(f"the gateway answered {answer.status_code}: {answer.text[:200]}")
+            doors.acknowledge()
+            time.sleep(max(0.0, due - time.monotonic()))
+
+
+def begin_after(start: datetime, seconds: float) -> datetime:
+    """The first instant after which a window goes on for so long, and the rules of `start` hold."""
+    earliest = max(start, datetime.now(UTC) + WARM_UP)
+    end = window_start(earliest) + WINDOW
+    return earliest if end - earliest > timedelta(seconds=seconds) + 5 * BORDER else end
+
+
+def warm_up(settings: Settings, doors: BusyDoors, until: datetime) -> None:
+    """Load without visitors up to the instant, and now and then how long that is."""
+    told = float("-inf")
+
+    def messages() -> list[bytes]:
+        nonlocal told
+        if time.monotonic() - told > PROGRESS_SECONDS:
+            left = (until - datetime.now(UTC)).total_seconds()
+            say(f"warming up: it is measured from {until:%H:%M:%S} UTC on, in {left:.0f} s")
+            told = time.monotonic()
+        return doors.load(WARM_RATE // POSTS_A_SECOND, 0)
+
+    while (now := datetime.now(UTC)) < until:
+        end = window_start(now) + WINDOW
+        post_until(settings, min(until, end - BORDER), doors, messages)
+        left = min(until, end) - datetime.now(UTC)
+        time.sleep(max(0.0, left.total_seconds()))
+
+
+def measured(
+    settings: Settings, doors: BusyDoors, seen: Sightings, rate: int, seconds: float
+) -> dict[CrossedBy, float]:
+    """What has crossed a threshold, with its acknowledgement in monotonic seconds.
+
+    Raises SystemExit when something of it was never seen, or an alert came twice.
+    """
+    with watching(settings, seen):
+        began, first = time.monotonic(), doors.head_start()
+
+        def messages() -> list[bytes]:
+            begun = [*first]
+            first.clear()
+            return begun + doors.load(rate // POSTS_A_SECOND, 1)
+
+        post_until(settings, datetime.now(UTC) + timedelta(seconds=seconds), doors, messages)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while missing(doors.crossed, seen) and time.monotonic() < deadline:
+            time.sleep(0.2)
+    # Left out they would make the worst cases disappear from the percentiles.
+    if lost := missing(doors.crossed, seen):
+        raise SystemExit(f"{len(lost)} of {len(doors.crossed)} never came, e.g. {lost[0]}")
+    # A webhook may be called again; the others may not.
+    for step, times in seen.times.items():
+        again = [one for one, count in times.items() if count > 1]
+        if again and step != CALLED:
+            raise SystemExit(f"{step}: {len(again)} alerts came twice, e.g. {again[0]}")
+    return {one: at for one, at in doors.crossed.items() if at - began > FIRST_SECONDS}
+
+
+def missing(crossed: Mapping[CrossedBy, float], seen: Sightings) -> list[str]:
+    """What was not seen at every step, with the steps at which it was."""
+    steps = ((one, seen.of(one)) for one in crossed)
+    return [f"{one}: {[*found]}" for one, found in steps if len(found) < len(STEPS)]
+
+
+def percentiles(
+    crossed: Mapping[CrossedBy, float], seen: Sightings
+) -> Iterator[tuple[str, Mapping[str, float]]]:
+    """By step p50, p90 and p99 of the seconds from the acknowledgement on."""
+    for step in STEPS:
+        waited = [seen.of(one)[step] - at for one, at in crossed.items()]
+        cut = quantiles(waited, n=100, method="inclusive")
+        yield step, {"p50": median(waited), "p90": cut[89], "p99": cut[98]}
+
+
+def show(title: str, found: Mapping[str, Mapping[str, float]]) -> None:
+    """A table of seconds by step."""
+    table = Table("step", "p50 s", "p90 s", "p99 s", title=title)
+    for step, values in found.items():
+        table.add_row(f"acknowledged to {step}", *(f"{one:.2f}" for one in values.values()))
+    Console(width=100).print(table)
+
+
+def with_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a stack that may call loopback, and has something to sign with."""
+    file = Path(environment["TALLY_HOME"]) / "bench-secrets.json"
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file.write_text(json.dumps({CHANNEL: SECRET}), "utf-8")
+    file.chmod(0o600)
+    allowed = {"TALLY_WEBHOOK_NETWORKS": "127.0.0.0/8", "TALLY_WEBHOOK_SECRETS": str(file)}
+    return {**environment, **allowed}
+
+
+def channel_at(url: str) -> AlertChannel:
+    """A channel that is told of each alert by itself, however many there are."""
+    return AlertChannel(
+        channel_id=CHANNEL,
+        url=url,
+        secrets=(CHANNEL,),
+        max_age=10**9,
+        most_a_minute=10**6,
+    )
+
+
+def tally(verb: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Exit code of a verb of the command line, which says on stderr what is wrong."""
+    command = [sys.executable, "-m", "ops.cli", *verb]
+    quiet = subprocess.DEVNULL
+    return subprocess.run(command, env={**environment}, stdout=quiet, check=False).returncode
+
+
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """What was asked for."""
+    parser = argparse.ArgumentParser(prog="alert_latency", description=__doc__)
+    parser.add_argument("--rate", type=int, default=200, help="intervals a second")
+    parser.add_argument("--seconds", type=float, default=300.0, help="of measuring, 840 at most")
+    parser.add_argument("--home", type=Path, help="folder of a stack that stays; by default none")
+    parser.add_argument("--prepare", action="store_true", help="start it, write the rules, end")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser.parse_args(words)
+
+
+@contextmanager
+def stack(home: Path | None) -> Iterator[Settings]:
+    """The services of a home that stays, or of one for this run alone.
+
+    Raises SystemExit when they do not start.
+    """
+    with ExitStack() as ending:
+        own = apart(home, os.environ) if home else ending.enter_context(own_environment())
+        environment = with_secrets(own)
+        if home is None:
+            ending.callback(tally, ["down"], environment)
+        if tally(["up", *SERVICES], environment):
+            raise SystemExit("the stack has not started")
+        yield Settings.load(environment)
+
+
+def main() -> int:
+    """Exit code 0 when every alert came everywhere, and nowhere twice where it must not."""
+    options = arguments()
+    with stack(options.home) as settings:
+        # Of rules that are there already the first record holds.
+        versions = write_rules(settings, [busy_from(one) for one in THRESHOLDS])
+        start = from_millis(max(one.effective_from for one in versions))
+        if options.prepare:
+            say(f"the rules are in force from {start:%H:%M} UTC on")
+            return 0
+        begin, doors = begin_after(start, options.seconds), BusyDoors()
+        seen = Sightings(instant_text(window_start(begin)))
+        with webhook(seen) as port:
+            write_controls(settings, [channel_at(f"http://127.0.0.1:{port}/")])
+            warm_up(settings, doors, begin)
+            say(f"measuring for {options.seconds:g} s")
+            crossed = measured(settings, doors, seen, options.rate, options.seconds)
+    found = dict(percentiles(crossed, seen))
+    told = {"rate": options.rate, "alerts": len(crossed), "seconds": found}
+    if options.json:
+        print(json.dumps(told))
+    else:
+        show(f"{len(crossed):,} alerts, {options.rate:,} intervals a second", found)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Lines of stock documents: what was delivered, counted, or moved between stores."""

@@ -1,0 +1,128 @@
+"""Line of a stock document to canonical count or movement (docs/inventory.md).
+
+A line and not a document is the event: one article each, so that a row of a view is a function of
+its own events, and a document of any length needs no message of that length.
+"""
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias, get_args
+
+from ingest.contract import fields as read
+from ingest.contract.arrival import Arrival, Rules
+from ingest.contract.extras import kept_extra, unknown_fields
+from ingest.contract.wire import JsonObject, parsed
+from tally.algebra.level import Level
+from tally.errors import RejectedEvent
+from tally.events import SCHEMA_VERSION, CanonicalEvent
+from tally.identity import event_id, fingerprint
+from tally.instants import instant_text
+from tally.redact import redacted_value
+
+DocumentKind: TypeAlias = Literal["delivery", "count", "transfer_in", "transfer_out"]
+KINDS: tuple[DocumentKind, ...] = get_args(DocumentKind)
+COUNT: DocumentKind = "count"
+# A level takes half of what a part may be (tally/algebra/level.py), and thousandths: far below it.
+MOST_MILLI = 100_000_000 * 1000
+# By kind what it does to the stock; a count says what there is.
+SIGNS: Mapping[str, int] = {"delivery": 1, "transfer_in": 1, "transfer_out": -1}
+_FIELDS = frozenset(
+    (
+        "schema_version",
+        "store_id",
+        "document_id",
+        "line",
+        "happened_at",
+        "kind",
+        "item_id",
+        "item",
+        "amount",
+    )
+)
+
+
+class CanonicalStockLine(CanonicalEvent, frozen=True, omit_defaults=True, kw_only=True):
+    """One article of one document, normalised; amounts in thousandths."""
+
+    document_id: str
+    line: str
+    kind: DocumentKind
+    item_id: str
+    item: str | None = None
+    amount_milli: int
+    counts: int
+    delivered_milli: int
+    transferred_in_milli: int
+    transferred_out_milli: int
+    # What the level takes: tally.algebra.level.Level.count and moved.
+    stock_milli: int
+
+
+def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalStockLine:
+    """The line that the message is.
+
+    Raises RejectedEvent and nothing else, whatever the bytes.
+    """
+    tree = parsed(message, rules.max_bytes)
+    read.refuse_unknown_version(tree, SCHEMA_VERSION)
+    happened_at = read.happened(tree, arrival, rules)
+    store_id = read.identifier(read.required(tree, "store_id"), "/store_id")
+    document_id = read.identifier(read.required(tree, "document_id"), "/document_id")
+    kind = read.one_of(read.required(tree, "kind"), "/kind", KINDS)
+    item_id, item = _article(tree)
+    line = read.identifier(tree["line"], "/line") if "line" in tree else item_id
+    amount = _amount_milli(tree, kind)
+    instant = instant_text(happened_at)
+    identity = event_id("inventory", store_id, document_id, line)
+    return CanonicalStockLine(
+        schema_version=SCHEMA_VERSION,
+        event_id=identity,
+        store_id=store_id,
+        happened_at=instant,
+        received_at=arrival.received_text,
+        # Not how the article is called: it may be written otherwise on the next copy.
+        fingerprint=fingerprint([identity, instant, kind, item_id, amount]),
+        raw_partition=arrival.partition,
+        raw_offset=arrival.offset,
+        document_id=document_id,
+        line=line,
+        kind=kind,
+        item_id=item_id,
+        item=item,
+        amount_milli=amount,
+        counts=int(kind == COUNT),
+        delivered_milli=amount if kind == "delivery" else 0,
+        transferred_in_milli=amount if kind == "transfer_in" else 0,
+        transferred_out_milli=amount if kind == "transfer_out" else 0,
+        stock_milli=Level.count(amount) if kind == COUNT else Level.moved(SIGNS[kind] * amount),
+        extra=kept_extra(unknown_fields(tree, _FIELDS)),
+    )
+
+
+def _article(tree: JsonObject) -> tuple[str, str | None]:
+    """Id and name of the article: without an id the name is it, as on a receipt."""
+    item = read.text(tree["item"], "/item", shortest=1) if "item" in tree else None
+    named = None if item is None else _impersonal("item", item)
+    if "item_id" in tree:
+        return _impersonal("item_id", read.identifier(tree["item_id"], "/item_id")), named
+    if item is None:
+        raise RejectedEvent("missing_field", "/item_id", "/item_id: the field is missing")
+    return _impersonal("item_id", item), named
+
+
+def _impersonal(name: str, text: str) -> str:
+    # Word for word as a receipt's: what it makes of an id is what the sold ones are found by.
+    return redacted_value(name, text)[: read.MAX_TEXT]
+
+
+def _amount_milli(tree: JsonObject, kind: DocumentKind) -> int:
+    amount = read.quantity_milli(read.required(tree, "amount"), "/amount")
+    # A shelf may be counted empty. What moves nothing is somebody's mistake.
+    least = 0 if kind == COUNT else 1
+    if not least <= amount <= MOST_MILLI:
+        raise RejectedEvent(
+            "out_of_range",
+            "/amount",
+            f"/amount: of a {kind} {'0' if least == 0 else '0.001'} to {MOST_MILLI // 1000:,} is"
+            " taken; what goes is a transfer_out, and no amount below 0",
+        )
+    return amount

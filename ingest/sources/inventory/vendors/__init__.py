@@ -1,0 +1,1 @@
+"""Forms in which stock documents come whole, a file each."""

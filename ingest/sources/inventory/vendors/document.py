@@ -1,0 +1,49 @@
+"""A stock document as one body: its head once, and a line for each article.
+
+`{"store_id", "document_id", "happened_at", "kind", "lines": [{"item_id", "amount"}]}`.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from ingest.contract.vendor import Skipped, VendorBody, message, objects
+from ingest.contract.wire import JsonObject, parsed
+from tally.errors import RejectedEvent
+
+_LINES = "lines"
+# What a line is known by: the first of them that it has.
+_NAMES = ("line", "item_id", "item")
+
+
+def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
+    """A message for each line, with all of the document's other fields.
+
+    Raises RejectedEvent for a body without lines, and for lines that nothing tells apart.
+    """
+    tree = parsed(body.content, len(body.content))
+    lines = [line for _, line in objects(tree.get(_LINES), f"/{_LINES}")]
+    if not lines:
+        raise RejectedEvent("out_of_range", f"/{_LINES}", f"/{_LINES}: at least one is wanted")
+    _refuse_alike(lines)
+    head = {name: value for name, value in tree.items() if name != _LINES}
+    for line in lines:
+        yield message(**{**head, **line})
+
+
+def _refuse_alike(lines: Sequence[JsonObject]) -> None:
+    # Of two pallets of one article the second would be a copy of the first, and not counted.
+    found = Counter(name for line in lines for name in _name(line))
+    alike = next((name for name, count in found.items() if count > 1), None)
+    if alike is not None:
+        raise RejectedEvent(
+            "duplicate_field",
+            f"/{_LINES}",
+            f"/{_LINES}: {alike[:60]} is there twice; number such lines in a field `line`",
+        )
+
+
+def _name(line: JsonObject) -> list[str]:
+    """What tells the line from others, if anything does: else the contract refuses it."""
+    # As text, for 7 and "7" are one article.
+    names = [name for name in _NAMES if name in line]
+    return [str(line[name]) for name in names[:1]]

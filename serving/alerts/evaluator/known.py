@@ -1,0 +1,143 @@
+"""What is known of a store's windows, made once for all rules that read the same of them."""
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import NamedTuple
+
+from serving.alerts.evaluator.calendar import WindowSpan
+from serving.alerts.evaluator.facts import KnownBy, WindowCells, facts_of, with_shelf
+from serving.alerts.evaluator.judged_rules import VersionMetrics, reading_of
+from serving.alerts.evaluator.memory import PartitionMemory
+from serving.alerts.evaluator.moment import ViewsMoment
+from serving.alerts.evaluator.stock import first_shelves
+from serving.query.formulas import StockAt
+from tally.alerts.comparison import holds
+from tally.alerts.ranked import RankedFacts
+from tally.alerts.rule import Condition, Rule, RuleVersion
+from tally.alerts.verdict import LEAVES, WindowFacts
+from tally.windows import WINDOW_MILLIS
+
+_NEVER = 1 << 62
+
+
+class KnownWindows(NamedTuple):
+    """The windows of a local day that have begun, as versions of one reading know them.
+
+    `ranked`: the different facts; `places`: a byte for each window, which of them are its own.
+    `complete`: a byte for each window, 1 where generations serve it. No day has as many windows as
+    a byte has values.
+    """
+
+    start: int
+    cells: tuple[WindowCells, ...]
+    ranked: RankedFacts
+    places: bytes
+    complete: bytes
+
+    @classmethod
+    def of(cls, start: int, read: Iterable[tuple[WindowCells, WindowFacts]]) -> "KnownWindows":
+        """From each window what was read and is known of it, in their order."""
+        cells, facts = zip(*read, strict=True)
+        ranked = RankedFacts.of(facts)
+        numbers = {one: number for number, one in enumerate(ranked.facts)}
+        places = bytes(numbers[one] for one in facts)
+        return cls(start, cells, ranked, places, bytes(one.is_complete for one in cells))
+
+    def verdicts(self, rule: Rule) -> bytes:
+        """The verdict on each window, as tally/alerts/verdict.py has them."""
+        # Asked once for what is alike: most quarter hours of a night are.
+        told = self.ranked.verdicts(rule)
+        return self.places.translate(told.ljust(256, LEAVES))
+
+    def place(self, window: int) -> int:
+        """The number of the window that begins then, ms since 1970 (UTC)."""
+        return (window - self.start) // WINDOW_MILLIS
+
+    def with_article(self, stock: StockAt, subject: str) -> "KnownWindows":
+        """The same with what there was of one article."""
+        return KnownWindows.of(self.start, self._of_article(stock, subject))
+
+    def _of_article(
+        self, stock: StockAt, subject: str
+    ) -> Iterator[tuple[WindowCells, WindowFacts]]:
+        for cells, place in zip(self.cells, self.places, strict=True):
+            reached = (cells.metric.shelves or {}).get(subject)
+            yield cells, with_shelf(self.ranked.facts[place], stock, reached)
+
+
+class KnownDays:
+    """What is known of the days of stores by the tick that a partition has."""
+
+    def __init__(self, memory: PartitionMemory, moment: ViewsMoment) -> None:
+        self._memory, self._moment = memory, moment
+        self._known: dict[Hashable, KnownWindows] = {}
+        self._shelves: dict[Hashable, dict[str, tuple[int, int]]] = {}
+
+    def of(
+        self, version: RuleVersion, metrics: VersionMetrics, store_id: str, span: WindowSpan
+    ) -> KnownWindows:
+        """The windows of a day that was read, but for what other rules say of them."""
+        read = self._read(version.rule, metrics, store_id, span)
+        key = reading_of(version.rule), store_id, span.start
+        self._known[key] = found = KnownWindows.of(span.start, read)
+        return found
+
+    def find(self, reading: Hashable, store_id: str, start: int) -> KnownWindows | None:
+        """The same where it was made before, for whichever rule; `reading`: that of its version."""
+        return self._known.get((reading, store_id, start))
+
+    def of_article(
+        self, known: KnownWindows, stock: StockAt, of: tuple[RuleVersion, str, str]
+    ) -> KnownWindows:
+        """The same of one article; `of`: the version, the store, and the subject."""
+        version, store_id, subject = of
+        key = (reading_of(version.rule), store_id, known.start, subject)
+        if key not in self._known:
+            self._known[key] = known.with_article(stock, subject)
+        return self._known[key]
+
+    def calling(
+        self, condition: Condition, metrics: VersionMetrics, store_id: str, span: WindowSpan
+    ) -> Iterator[str]:
+        """Subjects of which there was so little, or so much, in a window that it holds."""
+        stock = metrics.metric.stock
+        assert stock is not None
+        key = metrics.metric.entry.id, store_id, span.start
+        if key not in self._shelves:
+            self._shelves[key] = _extremes(self._moment, metrics, store_id, span)
+        for subject, extremes in self._shelves[key].items():
+            # It is a half line: if any value lies on it, the least or the most of them does.
+            if any(holds(condition, stock.exactly(one)) for one in extremes):
+                yield subject
+
+    def _read(
+        self, rule: Rule, metrics: VersionMetrics, store_id: str, span: WindowSpan
+    ) -> Iterator[tuple[WindowCells, WindowFacts]]:
+        by = KnownBy.of(self._memory.tick, rule, metrics)
+        begun = self._begun(metrics, store_id)
+        read = [self._moment.cells(one, store_id, span) for one in metrics.all]
+        for first, *rest in zip(*read, strict=True):
+            cells = WindowCells(first, (*rest,))
+            # What nobody has sent before the first record is no silence. What is on a shelf is
+            # there, whether anything comes or not.
+            has_come = first.cell.events or first.cell.parts or first.shelves
+            is_exempt = cells.start < begun and not has_come
+            yield cells, facts_of(rule, metrics, cells, by, is_exempt)
+
+    def _begun(self, metrics: VersionMetrics, store_id: str) -> int:
+        """Start of the first window in which the store has begun to send, in all families."""
+        begun = self._memory.silent_from
+        # Who has never sent of a family is not silent in it.
+        return max(begun.get((one, store_id), _NEVER) for one in metrics.families)
+
+
+def _extremes(
+    moment: ViewsMoment, metrics: VersionMetrics, store_id: str, span: WindowSpan
+) -> dict[str, tuple[int, int]]:
+    """Of each article the least and the most that its lowest level was."""
+    found: dict[str, tuple[int, int]] = {}
+    for cell in moment.cells(metrics.metric, store_id, span):
+        for subject, (_, lowest) in first_shelves(cell.shelves or {}):
+            if lowest is not None:
+                least, most = found.get(subject, (lowest, lowest))
+                found[subject] = min(least, lowest), max(most, lowest)
+    return found

@@ -1,0 +1,240 @@
+"""The editor of a rule: its text, what of it does not fit, what it would have told, and applying.
+
+It looks at a text as soon as nobody has typed for a moment.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from typing import Any
+
+from nicegui import ui
+from nicegui.events import ValueChangeEventArguments
+
+from serving.alerts.editing import EditedRule, RuleDraft, RuleEditing
+from serving.dashboard.addresses import rule_address, rules_address
+from serving.dashboard.frame import (
+    Frame,
+    html,
+    log_unreachable,
+    say,
+    say_unreachable,
+    show_frame,
+)
+from serving.dashboard.period import LENGTHS, Period, period_of
+from serving.dashboard.rule_editor_markup import (
+    TEMPLATE,
+    applied_text,
+    draft_text,
+    plan_text,
+    refused_text,
+)
+from serving.dashboard.rule_pages import show_drawn
+from serving.dashboard.rule_source import RuleFigureSource
+from serving.dashboard.source import StoreChoice
+from tally.alerts.rule import RuleVersion
+from tally.errors import BadQuery, NotSent, RuleConflict, UnknownName, ViewsUnreachable
+
+# Since the last key: not each letter of a word is looked at.
+QUIET_SECONDS = 0.5
+_UNREACHABLE = "The rules cannot be read or written right now; `tally status` shows what runs."
+_CLOSED = (
+    "Applying from here is switched off (TALLY_RULE_EDITS): keep the text as a file, and"
+    " <code>tally rules apply FILE</code>."
+)
+
+
+@dataclass(frozen=True)
+class EditorPlace:
+    """Where one edits: over which rules, and whether they are applied from here."""
+
+    editing: RuleEditing
+    source: RuleFigureSource
+    may_apply: bool
+
+
+async def show_editor(
+    place: EditorPlace,
+    rule_id: str | None,
+    stores: Sequence[StoreChoice],
+    chosen: StoreChoice,
+    period: Period,
+) -> None:
+    """The whole page; `rule_id`: None of a new rule. Of one that nobody knows it says so."""
+    heading = f"Edit {rule_id[:64]}" if rule_id else "New rule"
+    frame = Frame("rules", heading, period, lambda _store, _of: rules_address(), chosen)
+    try:
+        opened = await place.editing.opened(rule_id) if rule_id else EditedRule(None, TEMPLATE)
+    except UnknownName:
+        ui.context.client.status_code = HTTPStatus.NOT_FOUND
+        show_frame(replace(frame, heading="Not found", told="Rules"))
+        with ui.element("main"):
+            say(f"There is no rule {(rule_id or '')[:64]}", "Write a new one, or choose another.")
+        return
+    except ViewsUnreachable as error:
+        log_unreachable(error)
+        show_frame(replace(frame, told="Rules"))
+        with ui.element("main"):
+            say_unreachable()
+        return
+    show_frame(replace(frame, told="As a rule's file says it; what has its default is left out"))
+    with ui.element("main").classes("t-body"):
+        choices = {one.store.store_id: one for one in stores}
+        editor = RuleEditor(place, rule_id, opened, choices, chosen.store.store_id, period)
+        await editor.show()
+
+
+@dataclass
+class RuleEditor:
+    """The text that somebody edits, and what he has before him.
+
+    `base`: the version that he has seen; only in place of it his own is applied.
+    """
+
+    place: EditorPlace
+    rule_id: str | None
+    opened: EditedRule
+    stores: Mapping[str, StoreChoice]
+    store_id: str
+    period: Period
+    base: RuleVersion | None = field(init=False)
+    _typed_at: float | None = field(default=None, init=False)
+    _is_busy: bool = field(default=False, init=False)
+
+    async def show(self) -> None:
+        """The panels, with the text looked at once."""
+        self.base, self._text = self.opened.newest, self.opened.text
+        with ui.element("section").classes("t-panel").props('aria-labelledby="text"'):
+            html("<h2 id='text'>The rule</h2>")
+            editor = ui.codemirror(self._text, language="YAML", line_wrapping=True)
+            editor.classes("t-editor").props('role="group" aria-label="Text of the rule"')
+            editor.on_value_change(self._typed)
+            self._said = ui.element("div").props('aria-live="polite"')
+            with ui.element("div").classes("t-controls"):
+                self._buttons()
+            self._outcome = ui.element("div")
+        self._span_controls()
+        self._drawn = ui.element("div").classes("t-body")
+        await self._look()
+        ui.timer(QUIET_SECONDS / 2, self._look_when_quiet, immediate=False)
+
+    def _buttons(self) -> None:
+        shown = ui.button("What it would have told", on_click=self._simulate)
+        shown.props("no-caps outline")
+        if self.place.may_apply:
+            ui.button("Apply", on_click=self._apply).props("no-caps unelevated")
+        else:
+            html(f"<p class='t-known' data-closed='true'>{_CLOSED}</p>")
+
+    def _span_controls(self) -> None:
+        options = {store_id: one.label for store_id, one in self.stores.items()}
+        with ui.element("div").classes("t-controls").props('role="group" aria-label="Shown days"'):
+            store = ui.select(options, label="Store", value=self.store_id, with_input=True)
+            store.props("dense outlined options-dense").classes("t-store")
+            until = ui.input("Until", value=self.period.last.isoformat())
+            until.props("type=date dense outlined").classes("t-until")
+            length = ui.toggle({days: f"{days} days" for days in LENGTHS}, value=self.period.length)
+            length.props('no-caps unelevated aria-label="Length"').classes("t-length")
+
+        async def choose() -> None:
+            # The text stays: it is in no address.
+            self.store_id = store.value if store.value in self.stores else self.store_id
+            newest = self.stores[self.store_id].last_day
+            self.period = period_of(str(until.value), str(length.value), newest)
+            await self._simulate()
+
+        store.on_value_change(choose)
+        until.on("change", choose)
+        length.on_value_change(choose)
+
+    def _typed(self, event: ValueChangeEventArguments[Any]) -> None:
+        self._text, self._typed_at = str(event.value), time.monotonic()
+
+    async def _look_when_quiet(self) -> None:
+        if self._typed_at is None or time.monotonic() - self._typed_at < QUIET_SECONDS:
+            return
+        await self._look()
+
+    async def _look(self) -> RuleDraft | None:
+        """What the text says now; None where the rules do not answer."""
+        # What is typed meanwhile is looked at again.
+        self._typed_at = None
+        try:
+            draft = await self.place.editing.checked(self._text, self.rule_id)
+        except ViewsUnreachable as error:
+            log_unreachable(error)
+            self._say(refused_text(_UNREACHABLE))
+            return None
+        plan = plan_text(draft.plan, int(time.time() * 1000)) if draft.plan else ""
+        self._say(f"{draft_text(draft)}{plan}")
+        return draft
+
+    async def _simulate(self) -> None:
+        draft = await self._begun()
+        if draft is None or draft.rule is None:
+            return
+        chosen = self.stores[self.store_id]
+        rule = draft.rule
+        try:
+            drawn = await self.place.source.drawn(rule.rule_id, chosen.store, self.period, rule)
+        except (ViewsUnreachable, BadQuery) as error:
+            self._tell(refused_text(str(error)))
+        else:
+            self._drawn.clear()
+            with self._drawn:
+                show_drawn(drawn, rule, chosen)
+        finally:
+            self._is_busy = False
+
+    async def _apply(self) -> None:
+        draft = await self._begun() if self.place.may_apply else None
+        if draft is None or draft.rule is None:
+            return
+        try:
+            version = await self.place.editing.apply(draft.rule, self.base)
+        except RuleConflict as error:
+            # He has seen the other one now: what differs from it is above his next press.
+            await self._see_newest(draft.rule.rule_id)
+            self._tell(refused_text(str(error)))
+        except (ViewsUnreachable, NotSent) as error:
+            self._tell(refused_text(str(error)))
+        else:
+            self.base, self.rule_id = version, version.rule.rule_id
+            await self._look()
+            self._tell(applied_text(version))
+            with self._outcome:
+                address = rule_address(version.rule.rule_id, self.period, self.store_id)
+                ui.link("The rule's page", address)
+        finally:
+            self._is_busy = False
+
+    async def _begun(self) -> RuleDraft | None:
+        """The draft, once nothing else is under way; None if there is nothing to go on with."""
+        if self._is_busy:
+            return None
+        self._is_busy = True
+        self._outcome.clear()
+        draft = await self._look()
+        self._is_busy = draft is not None and draft.rule is not None
+        if draft is not None and draft.problems:
+            self._tell(refused_text("Mend what does not fit first."))
+        return draft
+
+    async def _see_newest(self, rule_id: str) -> None:
+        try:
+            opened = await self.place.editing.opened(rule_id)
+        except (UnknownName, ViewsUnreachable):
+            return
+        self.base, self.rule_id = opened.newest, rule_id
+        await self._look()
+
+    def _say(self, text: str) -> None:
+        self._said.clear()
+        with self._said:
+            html(text)
+
+    def _tell(self, text: str) -> None:
+        self._outcome.clear()
+        with self._outcome:
+            html(text)

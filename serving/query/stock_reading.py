@@ -1,0 +1,166 @@
+"""What the stock of stores is read from: since when articles are counted, and what was sold."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timedelta
+
+from serving.merge.reading import Pointers, StoreDays, read_pointers, read_store
+from serving.merge.served import FamilyReading, serve_windows
+from serving.merge.views import ViewReader
+from serving.query.counted import Counted
+from serving.query.dimensions import MOST_VALUES
+from serving.query.formulas import StockAt
+from serving.query.items import ItemReader
+from serving.query.question import StoreSlots
+from serving.query.stock import SoldMoves
+from tally.algebra.shelf import is_counted
+from tally.errors import BadQuery
+from tally.families import Family
+from tally.partitions import partition_of
+from tally.settings import Settings
+
+# How far back a count is looked for, in so many days at a time: most articles are counted often,
+# and those of a year ago are still read in one question.
+STEPS = (8, 24, 64, 128, 177)
+# Before the day of the question, which is the first of them.
+COUNT_DAYS = sum(STEPS) - 1
+_DAY = timedelta(days=1)
+PointersOf = Callable[[Family, Sequence[date]], Awaitable[Pointers]]
+
+
+@dataclass
+class _Search:
+    """The last counts of a store's articles before an instant, as far as they are found."""
+
+    asked: StoreSlots
+    articles: set[str]
+    counts: dict[str, datetime] = field(default_factory=dict)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether each article has one."""
+        return self.articles <= self.counts.keys()
+
+    def add(self, stock: StockAt, reading: FamilyReading, before: datetime) -> None:
+        """The counts that some days have, which lie before those that were looked at so far."""
+        starts = sorted(start for start in {*reading.batch, *reading.speed} if start < before)
+        found: dict[str, datetime] = {}
+        for start, window in zip(starts, serve_windows(reading, starts), strict=True):
+            for (article, *_), parts in (window.merged.values or {}).items():
+                self.articles.add(article)
+                if is_counted(parts[stock.part]):
+                    found[article] = start
+        self.counts = found | self.counts
+
+
+class StockReader:
+    """Reads what a stock is made of, beside the windows of its stretches.
+
+    `pointers`: which generations serve; by default those that do at that moment.
+    """
+
+    def __init__(
+        self,
+        views: ViewReader,
+        settings: Settings,
+        items: ItemReader,
+        pointers: PointersOf | None = None,
+    ) -> None:
+        self._views, self._settings, self._items = views, settings, items
+        # An evaluator judges by those of one moment, whatever serves by now.
+        self._pointers = pointers or self._served_now
+
+    async def with_counts(
+        self, stock: StockAt, stores: Sequence[StoreSlots], as_of: datetime | None
+    ) -> list[StoreSlots]:
+        """The stores, each with since when its articles are counted.
+
+        Raises ViewsUnreachable; BadQuery for the past, of which no receipts are kept.
+        """
+        if as_of is not None:
+            told = "as_of: a stock is reckoned from the receipts as they are now; leave it out"
+            raise BadQuery("as_of", told)
+        by_start: dict[datetime, list[StoreSlots]] = defaultdict(list)
+        for store in stores:
+            by_start[store.slots[0].start].append(store)
+        found: dict[str, Counted] = {}
+        for start, some in by_start.items():
+            found |= await self._counted(stock, some, start)
+        return [replace(store, counted=found[store.store_id]) for store in stores]
+
+    async def sold(self, asked: StoreSlots, readings: Sequence[FamilyReading]) -> SoldMoves | None:
+        """What was sold in the span of the store; None where nobody asks for its stock.
+
+        Raises ViewsUnreachable; BadQuery for more receipts than one question may read.
+        """
+        if asked.counted is None:
+            return None
+        stock = asked.counted.stock
+        # The register of articles may lag behind the rows.
+        (documents,) = (one for one in readings if one.family is stock.family)
+        states = (*documents.batch.values(), *documents.speed.values())
+        seen = {axes[0] for state in states for axes in state.values}
+        moves = SoldMoves(stock, asked.counted.articles | seen)
+        await self._items.read(asked.store_id, [asked.span], [moves])
+        return moves
+
+    async def _counted(
+        self, stock: StockAt, stores: Sequence[StoreSlots], start: datetime
+    ) -> dict[str, Counted]:
+        """By store; all of them are asked from the same instant on."""
+        searches = await self._searches(stock, stores, start)
+        for days in _spans(start):
+            open_ones = [one for one in searches if not one.is_over]
+            if not open_ones:
+                break
+            # Once for all stores: they are of one moment then.
+            pointers = await self._pointers(stock.family, days)
+            for one, reading in zip(
+                open_ones,
+                await asyncio.gather(*(self._read(pointers, one, days) for one in open_ones)),
+                strict=True,
+            ):
+                one.add(stock, reading, start)
+        return {
+            one.asked.store_id: Counted(
+                stock, min(one.counts.values(), default=start), frozenset(one.articles)
+            )
+            for one in searches
+        }
+
+    async def _served_now(self, family: Family, days: Sequence[date]) -> Pointers:
+        patience = self._settings.final_patience_seconds
+        return await read_pointers(self._views, family, days, patience)
+
+    async def _searches(
+        self, stock: StockAt, stores: Sequence[StoreSlots], start: datetime
+    ) -> list[_Search]:
+        first = (start - COUNT_DAYS * _DAY).date()
+        ends = {one.store_id: one.slots[-1].end for one in stores}
+        days = {store_id: (first, _day_before(end)) for store_id, end in ends.items()}
+        (axis,) = stock.family.axes
+        noted = await self._views.axis_values(stock.family, axis, days, MOST_VALUES)
+        articles = {store_id: {*values} for store_id, values in noted.items()}
+        return [_Search(one, articles.get(one.store_id, set())) for one in stores]
+
+    async def _read(
+        self, pointers: Pointers, search: _Search, days: Sequence[date]
+    ) -> FamilyReading:
+        store_id = search.asked.store_id
+        partition = partition_of(store_id, self._settings.partitions)
+        return await read_store(self._views, pointers, StoreDays(store_id, partition, days))
+
+
+def _spans(before: datetime) -> Iterator[list[date]]:
+    """UTC days in which a count before the instant may lie, the latest first; each span ascends."""
+    last = _day_before(before)
+    for length in STEPS:
+        yield [last - back * _DAY for back in reversed(range(length))]
+        last -= length * _DAY
+
+
+def _day_before(end: datetime) -> date:
+    """The UTC day of the last instant before this one."""
+    return (end - timedelta(microseconds=1)).date()

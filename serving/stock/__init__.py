@@ -1,0 +1,1 @@
+"""Stock beyond the views: its movements, and what they are told to."""

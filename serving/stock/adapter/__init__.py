@@ -1,0 +1,1 @@
+"""Movements of stock to another system, with what that makes possible to promise."""

@@ -1,0 +1,66 @@
+"""The system that movements are told to, as a file of its own says it."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from runtime.outbound.addresses import checked_url
+from tally.alerts.rule import StoreId
+from tally.errors import AddressRefused, BadSettings
+from tally.stock.calls import CallMode
+from tally.stock.desk import CallDesk
+from tally.stock.modes import GIVES_UP_AFTER, HOUR, KEY_MARGIN, CallRules
+
+_MINUTE = 60_000
+
+
+class StockTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A system that keeps stock too, and what it offers.
+
+    `secrets`: names of what signs the calls, never the secrets; `key_life_hours`: how long it knows
+    an idempotency key; `reconcile_at`: time of day (UTC) at which `absolute` sets every level.
+    """
+
+    url: Annotated[str, Meta(max_length=2_000, pattern=r"^https?://\S+\Z")]
+    mode: CallMode
+    secrets: Annotated[tuple[str, ...], Meta(min_length=1, max_length=2)]
+    stores: Literal["all"] | tuple[StoreId, ...] = "all"
+    key_life_hours: Annotated[int, Meta(ge=2, le=720)] = 24
+    reconcile_at: Annotated[str, Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d\Z")] = "03:00"
+
+    def desk(self) -> CallDesk:
+        """A desk of one partition's calls."""
+        hours, minutes = map(int, self.reconcile_at.split(":"))
+        return CallDesk(self.rules, hours * HOUR + minutes * _MINUTE)
+
+    @property
+    def rules(self) -> CallRules:
+        """How calls go on; whoever has them for a key ends before the key does."""
+        lasts = self.key_life_hours * HOUR - KEY_MARGIN
+        # The other modes know nothing that the other system could forget.
+        by_key = self.mode == "idempotency_key"
+        return CallRules(self.mode, lasts if by_key else GIVES_UP_AFTER)
+
+    def is_of(self, store_id: str) -> bool:
+        """Whether movements of the store are told."""
+        return self.stores == "all" or store_id in self.stores
+
+
+_DECODER = msgspec.json.Decoder(StockTarget)
+
+
+def read_target(file: Path | None) -> StockTarget:
+    """The target of a file. Raises BadSettings that names the file, the field and the fix."""
+    if file is None:
+        raise BadSettings("TALLY_STOCK_TARGET: names no file; stock is told to nobody without one")
+    try:
+        target = _DECODER.decode(file.read_bytes())
+        checked_url(target.url)
+    except OSError as error:
+        raise BadSettings(f"TALLY_STOCK_TARGET: {file}: {error.strerror}") from error
+    except (msgspec.DecodeError, AddressRefused) as error:
+        told = f"{error}; docs/stock-movements.md has an example"
+        raise BadSettings(f"TALLY_STOCK_TARGET: {file}: {told}") from error
+    return target

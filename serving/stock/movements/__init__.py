@@ -1,0 +1,1 @@
+"""Receipts and documents to movements of stock, exactly once."""

@@ -1,0 +1,94 @@
+"""What the canonical records of receipts and of stock documents do to stock.
+
+By the very rules and numbers of `stock_on_hand` (docs/adr/021-stock.md), so that the movements of
+an article come to what that metric tells.
+"""
+
+from functools import cache
+
+import msgspec
+from msgspec import Struct
+
+from runtime.receipt_lines import StoredLine, adding_rules
+from serving.query.catalogue import metric
+from serving.query.formulas import StockAt
+from tally.algebra.shelf import is_counted
+from tally.stock.movement import MovementKind
+from tally.stock.seen import StockEvent, StockMove
+
+_METRIC = "stock_on_hand"
+
+
+class _MovingRecord(Struct, frozen=True):
+    """What any canonical record says."""
+
+    event_id: str
+    store_id: str
+    happened_at: str
+    fingerprint: str
+
+
+class ReceiptRecord(_MovingRecord, frozen=True):
+    """Of a receipt; `rule` is the one by which it adds nothing."""
+
+    kind: str
+    lines: tuple[StoredLine, ...]
+    rule: str | None = None
+
+
+class DocumentRecord(_MovingRecord, frozen=True):
+    """Of a line of a document; `stock_milli` as a level takes it."""
+
+    kind: MovementKind
+    item_id: str
+    stock_milli: int
+
+
+_RECEIPT = msgspec.json.Decoder(ReceiptRecord)
+_DOCUMENT = msgspec.json.Decoder(DocumentRecord)
+
+
+@cache
+def stock_formula() -> StockAt:
+    """What a stock is made of. Raises BadSource for a catalogue that does not fit."""
+    formula = metric(_METRIC).stock
+    # The catalogue has no other sort of it.
+    assert formula is not None
+    return formula
+
+
+def receipt_event(value: bytes, source: str) -> StockEvent:
+    """The receipt of a canonical record's value. Raises msgspec.DecodeError."""
+    record = _RECEIPT.decode(value)
+    lines = () if record.rule is not None else record.lines
+    # Places as the receipt prints them, also of lines that move nothing.
+    places = enumerate(lines, start=1)
+    moves = (_sold(place, line, record.kind) for place, line in places)
+    return _event(record, source, tuple(move for move in moves if move is not None))
+
+
+def document_event(value: bytes, source: str) -> StockEvent:
+    """The line of a document of a canonical record's value. Raises msgspec.DecodeError."""
+    record = _DOCUMENT.decode(value)
+    # One bit says which of the two it is.
+    amount = record.stock_milli >> 1
+    if is_counted([[0, record.stock_milli]]):
+        move = StockMove(1, record.item_id, "count", counted_milli=amount)
+    else:
+        move = StockMove(1, record.item_id, record.kind, amount)
+    return _event(record, source, (move,))
+
+
+def _sold(place: int, line: StoredLine, kind: str) -> StockMove | None:
+    """What a line takes; None where that is nothing, as of a means of payment."""
+    units = stock_formula().sold.undivided(adding_rules().added(kind, [line.facts]))
+    if not units:
+        return None
+    # What a customer brings back on a sale comes back as on a receipt of its own.
+    return StockMove(place, line.item_id, "return" if units < 0 else "sale", -units)
+
+
+def _event(record: _MovingRecord, source: str, moves: tuple[StockMove, ...]) -> StockEvent:
+    return StockEvent(
+        record.event_id, record.store_id, record.happened_at, record.fingerprint, source, moves
+    )

@@ -1,0 +1,1 @@
+"""Movements of stock, and the calls that tell them to another system; pure."""

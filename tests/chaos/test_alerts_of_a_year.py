@@ -1,0 +1,147 @@
+"""A year of real receipts through the whole loop, with rules in force since before it: what was
+told live is what `tally alerts simulate` tells, and that is what the receipts say.
+
+With duplicates, late and conflicting receipts, and rebuilds while more of them arrive. By default
+few stores: `make test-chaos ARGS="--alert-stores 40 -k alerts_of_a_year"` for more.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from runtime.connect import cassandra_session
+from runtime.reading import read_to_end
+from runtime.sources import SALES
+from schemas import loader
+from serving.alerts.projection.tables import AlertTables, FiledAlert
+from tally.alerts.message import Alert, alert_of, message_of
+from tests.support.alert_year import RULES, AlertYear, busiest, send
+from tests.support.alerts import id_of
+from tests.support.long_ago import taken_at
+from tests.support.loop import Loop, running_loop, wait_until
+
+SERVICES = ("normaliser", "speed", "master", "api")
+# Only once stores have sent something: who looks on from the start calls none silent before that.
+JUDGING = ("evaluator", "projector")
+PARTS = 4
+# As long as a rebuild of a part.
+SENT_SECONDS = 30.0
+JUDGED_SECONDS = 1_800
+AMERICAN = {"TALLY_DEFAULT_TIMEZONE": "America/New_York"}
+Simulated = dict[str, dict[str, Any]]
+
+
+def simulate(loop: Loop, year: AlertYear, rule_id: str, code: int = 0) -> dict[str, Any]:
+    """What the verb answers of the whole year, against what was told."""
+    span = ("--from", _text(year.first), "--to", _text(year.until), "--against", "live")
+    return loop.json("alerts", "simulate", rule_id, *span, code=code)
+
+
+class TestAlertsOfAYear:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def year(cls, pytestconfig: pytest.Config) -> AlertYear:
+        stores = busiest(int(pytestconfig.getoption("--alert-stores")))
+        today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        return AlertYear(stores, today - timedelta(days=1))
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def loop(cls, year: AlertYear, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
+        home, folder = tmp_path_factory.mktemp("year"), tmp_path_factory.mktemp("rules")
+        for rule_id, lines in RULES.items():
+            (folder / f"{rule_id}.yaml").write_text(f"rule_id: {rule_id}\n{lines}", "utf-8")
+        with running_loop(home, "kafka", overrides=AMERICAN) as running:
+            assert running.run("rules", "apply", str(folder)).returncode == 0
+            running.down("kafka")
+            assert taken_at(Path(home / "data" / "kafka" / "alert-rules-0"), year.first)
+            running.up(*SERVICES)
+            yield running
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def sent(cls, loop: Loop, year: AlertYear) -> None:
+        """All of it told: each part but the first arrives while those before are rebuilt."""
+        topic = next(
+            one.raw_topic for one in loader.own_sources().values() if one.name == SALES.name
+        )
+        for part in year.parts(PARTS):
+            rebuild = loop.start("rebuild", "--dirty", "--json")
+            kinds = send(loop.settings, topic, part, SENT_SECONDS)
+            rebuild.communicate(timeout=600)
+            assert rebuild.returncode == 0
+            loop.catch_up()
+            loop.up(*JUDGING)
+            print(f"sent {dict(kinds)}")
+        loop.json("rebuild", "--dirty")
+        loop.json("rebuild", "--full")
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def simulated(cls, loop: Loop, year: AlertYear, sent: None) -> Simulated:
+        """By rule, once the evaluators have looked at all that is served."""
+        last = [*RULES][-1]
+        wait_until(
+            lambda: not simulate(loop, year, last)["against"]["unjudged"], JUDGED_SECONDS, "judged"
+        )
+        return {rule_id: simulate(loop, year, rule_id) for rule_id in RULES}
+
+    @pytest.mark.parametrize("rule_id", RULES)
+    def test_told_live_is_what_is_simulated(self, simulated: Simulated, rule_id: str) -> None:
+        found = simulated[rule_id]["against"]
+
+        print(f"{rule_id}: {found['compared']:,} begins and ends compared")
+        assert (found["differences"], found["unjudged"], found["left_out"]) == ([], [], 0)
+        assert found["compared"] > 20
+
+    def test_what_is_simulated_is_what_the_receipts_say(
+        self, simulated: Simulated, year: AlertYear
+    ) -> None:
+        found = {
+            tuple(one[name] for name in ("store_id", "start", "end"))
+            for one in simulated["busy"]["episodes"]
+        }
+        expected = {(one.store_id, _text(one.start), _text(one.ended)) for one in year.busy()}
+
+        print(f"{len(expected):,} episodes, {len(found & expected):,} equal")
+        assert found == expected
+
+    def test_each_state_was_told_once_and_most_came_while_the_speed_layer_spoke(
+        self, loop: Loop, simulated: Simulated
+    ) -> None:
+        told = alerts(loop)
+        states = {(one.alert_id, one.state) for one in told}
+
+        by_state = {
+            state: sum(one.state == state for one in told)
+            for state in ("provisional", "confirmed", "retracted")
+        }
+        print(f"{len(told):,} messages: {by_state}")
+        assert len(states) == len(told)
+        assert all(by_state.values())
+
+    def test_negative_control_an_alert_that_nothing_calls_for_is_found(
+        self, loop: Loop, simulated: Simulated, year: AlertYear
+    ) -> None:
+        told = (one for one in alerts(loop) if (one.rule_id, one.edge) == ("busy", "raise"))
+        raised = next(one for one in told if one.state == "confirmed")
+        planted = structs.replace(raised, alert_id=id_of("planted"), occurrence=7)
+        with cassandra_session(loop.settings) as session:
+            AlertTables(session).file([FiledAlert(planted, message_of(planted).decode())])
+
+        [one] = simulate(loop, year, "busy", code=1)["against"]["differences"]
+
+        assert (one["kind"], one["alert_id"]) == ("not_called_for", planted.alert_id)
+
+
+def alerts(loop: Loop) -> list[Alert]:
+    """Every message of the topic, in its order."""
+    return [alert_of(bytes(one.value() or b"")) for one in read_to_end(loop.settings, ["alerts"])]
+
+
+def _text(instant: datetime) -> str:
+    return instant.strftime("%Y-%m-%dT%H:%M:%S.000Z")

@@ -1,0 +1,149 @@
+"""Wrong on purpose: the shipped dispatcher with one part in the place of another, for real brokers.
+
+The rules are those of alert_deliveries.py beside this file; what a call and its storing are is here
+a thread, a socket and a transaction.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from secrets import token_hex
+from typing import Any
+
+from runtime.processor.moments import Moments
+from runtime.processor.record import Input, Output
+from serving.alerts.dispatch.__main__ import DispatcherParts
+from serving.alerts.dispatch.sender import WebhookSender
+from serving.alerts.dispatch.step import Dispatcher
+from tally.alerts.delivery.attempts import WebhookAnswer
+from tally.alerts.delivery.records import WebhookMessage, parsed_kept
+from tally.settings import Settings
+from tests.controls.alert_deliveries import (
+    AnyOrder,
+    EndsAlone,
+    OrderOfAlerts,
+    SilencingAll,
+    WithoutDoubt,
+)
+from tests.controls.guard import refuse_outside_tests
+
+# Beside those of a transaction: what has been done when one comes, and the next step has not.
+DECIDED, ATTEMPT_STORED, ANSWERED = "decided", "attempt_stored", "answered"
+OUTCOME_TAKEN, OUTCOME_STORED, RESTORING = "outcome_taken", "outcome_stored", "restoring"
+OWN_MOMENTS = (DECIDED, ATTEMPT_STORED, ANSWERED, OUTCOME_TAKEN, OUTCOME_STORED, RESTORING)
+_PATIENCE_SECONDS = 20.0
+
+
+class WatchedDispatcher(Dispatcher):
+    """Tells `moments` of each moment of a delivery; else the one that is shipped."""
+
+    def __init__(self, moments: Moments, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._moments = moments
+        self._has_outcome = False
+
+    def process(self, record: Input) -> Sequence[Output]:
+        outputs = super().process(record)
+        if record.topic == self.topics[1] and outputs:
+            self._moments.reach(DECIDED)
+        return outputs
+
+    def tick(self) -> Sequence[Output]:
+        outputs = super().tick()
+        self._has_outcome = any(_is_delivered(one) for one in outputs)
+        if self._has_outcome:
+            self._moments.reach(OUTCOME_TAKEN)
+        return outputs
+
+    def stored(self) -> None:
+        if self._has_outcome:
+            self._moments.reach(OUTCOME_STORED)
+        if self._to_call:
+            self._moments.reach(ATTEMPT_STORED)
+        super().stored()
+
+    def restore(self, state: Iterable[Input]) -> None:
+        super().restore(self._told_of(state))
+
+    def _told_of(self, state: Iterable[Input]) -> Iterable[Input]:
+        for record in state:
+            self._moments.reach(RESTORING)
+            yield record
+
+
+def _is_delivered(output: Output) -> bool:
+    kept = parsed_kept(output.value) if output.value else None
+    return isinstance(kept, WebhookMessage) and kept.outcome == "delivered"
+
+
+class CallingFirst(Dispatcher):
+    """intent=after: what is decided is stored once the calls have ended."""
+
+    def tick(self) -> Sequence[Output]:
+        outputs = [*super().tick()]
+        Dispatcher.stored(self)
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while self._are_under_way() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return [*outputs, *super().tick()]
+
+    def stored(self) -> None:
+        """Called already."""
+
+    def _are_under_way(self) -> bool:
+        calls = self._calls._calls
+        return len(calls.under_way()) > len(calls._ended)
+
+
+class WatchedCallingFirst(WatchedDispatcher, CallingFirst):
+    """With its moments."""
+
+
+@dataclass(frozen=True)
+class WatchedSender(WebhookSender):
+    """Tells `moments` of each good answer before anybody else has it."""
+
+    moments: Moments = field(default_factory=Moments)
+
+    async def call(
+        self, url: str, message_id: str, body: bytes, keys: Sequence[bytes]
+    ) -> WebhookAnswer:
+        answer = await super().call(url, message_id, body, keys)
+        if answer.status == 204:
+            self.moments.reach(ANSWERED)
+        return answer
+
+
+@dataclass(frozen=True)
+class KeyOfAttempt(WatchedSender):
+    """webhook=attempt: each call has a key of its own."""
+
+    async def call(
+        self, url: str, message_id: str, body: bytes, keys: Sequence[bytes]
+    ) -> WebhookAnswer:
+        return await super().call(url, f"{message_id}_{token_hex(4)}", body, keys)
+
+
+SHIPPED = DispatcherParts(step=WatchedDispatcher, sender=WatchedSender)
+WRONG_PARTS = {
+    "intent=after": SHIPPED._replace(step=WatchedCallingFirst),
+    "silence=all": SHIPPED._replace(rules=SilencingAll()),
+    "doubt=unsent": SHIPPED._replace(desk=WithoutDoubt),
+    "order=any": SHIPPED._replace(rules=AnyOrder()),
+    "order=alert": SHIPPED._replace(rules=OrderOfAlerts()),
+    "ends=alone": SHIPPED._replace(rules=EndsAlone()),
+    "webhook=attempt": SHIPPED._replace(sender=KeyOfAttempt),
+}
+
+
+def watched_parts(settings: Settings, moments: Moments, wrong: str = "") -> DispatcherParts:
+    """The parts of the shipped dispatcher, or of a wrong one, all told of `moments`.
+
+    Raises NotATest for settings of no test.
+    """
+    refuse_outside_tests(settings)
+    parts = WRONG_PARTS[wrong] if wrong else SHIPPED
+    return parts._replace(
+        step=partial(parts.step, moments), sender=partial(parts.sender, moments=moments)
+    )

@@ -1,0 +1,1 @@
+"""Stock movements and their adapter on the real broker."""

@@ -1,0 +1,1 @@
+"""Stock movements and calls: pure parts, no JVM."""

@@ -1,0 +1,67 @@
+"""Events, movements and desks for the tests of stock."""
+
+from typing import Any
+
+from msgspec import structs
+
+from tally.alerts.delivery.records import TickTime
+from tally.stock.calls import CallMode, StockCall
+from tally.stock.desk import CallDesk
+from tally.stock.modes import CallRules
+from tally.stock.movement import StockMovement
+from tally.stock.seen import StockEvent, StockMove
+
+# A Thursday of now, 13:00 in Rome.
+NOON = 1_795_694_400_000
+AT = "2026-11-26T10:00:00.000Z"
+SALE = StockEvent(
+    "pos:367:1:0:7",
+    "367",
+    AT,
+    "f",
+    "receipts",
+    (StockMove(1, "milk", "sale", -2000), StockMove(3, "bread", "return", 1000)),
+)
+VOID = StockEvent("void:pos:367:1:0:7", "367", "2026-11-26T11:00:00.000Z", "v", "receipts", ())
+
+
+def movement(number: int = 1, **changed: Any) -> StockMovement:
+    """A sale of one litre of milk; `changed` fields by name."""
+    whole = StockMovement(
+        movement_id=f"pos:367:1:0:{number}#1",
+        store_id="367",
+        item_id="milk",
+        delta_milli=-1000,
+        counted_milli=None,
+        kind="sale",
+        happened_at=AT,
+        receipt=f"pos:367:1:0:{number}",
+        index=1,
+        of=1,
+        source="receipts",
+    )
+    return structs.replace(whole, **changed)
+
+
+def count(number: int, milli: int, at: str = AT) -> StockMovement:
+    """A count of milk."""
+    told = {"delta_milli": None, "counted_milli": milli, "kind": "count", "happened_at": at}
+    return movement(number, **told)
+
+
+def desk_of(mode: CallMode, **limits: int) -> CallDesk:
+    """A desk of a mode at noon."""
+    desk = CallDesk(CallRules(mode, **limits))
+    desk.pass_time(TickTime(n=1, at=NOON))
+    return desk
+
+
+def later(desk: CallDesk, millis: int) -> list[Any]:
+    """What a tick so much later brings about."""
+    time = desk.memory.time
+    return [*desk.pass_time(TickTime(n=time.n + 1, at=time.at + millis))]
+
+
+def calls(kept: list[Any]) -> list[StockCall]:
+    """The calls among records."""
+    return [one for one in kept if isinstance(one, StockCall)]

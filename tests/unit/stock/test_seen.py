@@ -1,0 +1,78 @@
+"""Each event moves stock once, by its first copy."""
+
+from tally.stock.seen import SeenEvents
+from tests.unit.stock.moved import AT, NOON, SALE, VOID
+
+
+def test_an_event_of_two_lines_is_a_group_of_two_movements() -> None:
+    milk, bread = SeenEvents().take(SALE, 5, NOON).movements
+
+    assert (milk.movement_id, milk.delta_milli, milk.kind) == ("pos:367:1:0:7#1", -2000, "sale")
+    assert (bread.movement_id, bread.delta_milli) == ("pos:367:1:0:7#3", 1000)
+    assert [(one.index, one.of) for one in (milk, bread)] == [(1, 2), (2, 2)]
+    assert {one.receipt for one in (milk, bread)} == {SALE.event_id}
+
+
+def test_another_copy_moves_nothing_whatever_it_says() -> None:
+    book = SeenEvents()
+    first = book.take(SALE, 5, NOON)
+
+    again = book.take(SALE, 6, NOON)
+    other = book.take(SALE._replace(fingerprint="x", moves=SALE.moves[:1]), 7, NOON)
+
+    assert first.seen is not None and first.seen.offset == 5
+    assert [again, other] == [([], None), ([], None)]
+
+
+def test_a_void_takes_back_each_movement_as_of_when_the_receipt_was_closed() -> None:
+    book = SeenEvents()
+    book.take(SALE, 5, NOON)
+
+    taken = book.take(VOID, 6, NOON).movements
+
+    assert [(one.item_id, one.delta_milli, one.kind) for one in taken] == [
+        ("milk", 2000, "void"),
+        ("bread", -1000, "void"),
+    ]
+    assert {one.happened_at for one in taken} == {AT}
+    assert taken[0].movement_id == "void:pos:367:1:0:7#1"
+
+
+def test_a_receipt_that_comes_behind_its_void_moves_nothing() -> None:
+    book = SeenEvents()
+
+    void, sale = book.take(VOID, 5, NOON), book.take(SALE, 6, NOON)
+
+    assert (void.movements, sale.movements) == ([], [])
+    assert void.seen is not None and sale.seen is not None
+
+
+def test_a_second_void_of_a_receipt_moves_nothing() -> None:
+    book = SeenEvents()
+    for event in (SALE, VOID):
+        book.take(event, 5, NOON)
+
+    assert book.take(VOID._replace(fingerprint="other till"), 9, NOON).movements == []
+
+
+def test_what_came_before_an_instant_is_forgotten_and_moves_again() -> None:
+    book = SeenEvents()
+    book.take(SALE, 5, NOON)
+    book.take(SALE._replace(event_id="pos:367:1:0:8"), 6, NOON + 1)
+
+    assert book.outdated(NOON) == []
+    assert book.outdated(NOON + 1) == [SALE.event_id]
+    assert book.outdated(NOON + 1) == []
+    # What comes later than it is kept for is another event to it: docs/stock-movements.md says so.
+    assert len(book.take(SALE, 7, NOON + 2).movements) == 2
+
+
+def test_a_restored_book_knows_what_the_first_knew() -> None:
+    book, other = SeenEvents(), SeenEvents()
+    seen = book.take(SALE, 5, NOON).seen
+    assert seen is not None
+
+    other.restore([(SALE.event_id, seen)])
+
+    assert other.take(SALE, 6, NOON).seen is None
+    assert other.take(VOID, 7, NOON) == book.take(VOID, 7, NOON)

@@ -1,0 +1,107 @@
+"""What there is of an article by its movements, in whatever order they come."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from itertools import permutations
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tally.alerts.delivery.records import DroppedRecord
+from tally.algebra.level import Level
+from tally.algebra.parts import Value
+from tally.instants import from_millis, instant_text
+from tally.stock.calls import KeptCall, LaneLevel, call_key
+from tally.stock.desk import DAY
+from tally.stock.levels import level_of, with_moved, without_old
+from tally.stock.modes import CallAnswer
+from tally.stock.movement import StockMovement, brought_by, instant_millis
+from tests.unit.stock.moved import NOON, calls, count, desk_of, later, movement
+
+BEGIN = datetime(2026, 11, 26, 8, tzinfo=UTC)
+
+
+def at(minutes: int) -> str:
+    return instant_text(BEGIN + timedelta(minutes=minutes))
+
+
+def millis(minutes: int) -> int:
+    return instant_millis(at(minutes))
+
+
+def level_after(movements: Iterable[StockMovement]) -> int | None:
+    value: Value = []
+    for one in movements:
+        value = with_moved(value, one.millis, brought_by(one))
+    return level_of(value)
+
+
+def test_a_count_that_comes_late_says_what_was_there_then() -> None:
+    told = (
+        movement(1, happened_at=at(1)),
+        count(2, 10_000, at(2)),
+        movement(3, happened_at=at(3)),
+        movement(4, happened_at=at(4), delta_milli=5000),
+    )
+
+    assert {level_after(one) for one in permutations(told)} == {14_000}
+
+
+def test_of_what_nobody_has_counted_nothing_is_known() -> None:
+    assert level_after([movement(1), movement(2)]) is None
+
+
+@given(st.lists(st.integers(0, 20), max_size=12), st.integers(0, 21))
+def test_without_what_is_old_the_level_is_the_same(minutes: list[int], before: int) -> None:
+    value: Value = with_moved([], millis(0), Level.count(50_000))
+    for one in minutes:
+        value = with_moved(value, millis(one), Level.moved(-1000))
+
+    kept = without_old(value, millis(before))
+
+    assert level_of(kept) == level_of(value) == 50_000 - 1000 * len(minutes)
+    assert [one for one in kept if one[0] < millis(before)] == []
+
+
+def test_what_came_a_week_late_is_told_and_what_a_count_has_is_not() -> None:
+    desk = desk_of("at_least_once")
+    desk.take(count(1, 9000, "2026-11-16T10:00:00.000Z"))
+    desk.take(movement(2, happened_at="2026-11-17T10:00:00.000Z"))
+    later(desk, DAY)
+
+    late = desk.take(movement(3, happened_at="2026-11-16T11:00:00.000Z"))
+    before = desk.take(movement(4, happened_at="2026-11-16T09:00:00.000Z"))
+
+    assert [(one.delta_milli, one.level_milli) for one in calls([*late])] == [(-1000, 7000)]
+    assert [one.outcome for one in calls([*before])] == ["overruled"]
+
+
+steps = st.tuples(st.integers(0, 20), st.integers(-3, 3), st.booleans())
+
+
+@given(st.lists(steps, max_size=14))
+@example([(10, 0, True), (9, 1, False)])
+def test_a_restored_desk_knows_what_the_first_knew(told: list[tuple[int, int, bool]]) -> None:
+    desk, other, stored = desk_of("absolute"), desk_of("absolute"), dict[bytes, KeptCall]()
+    for number, (days, milli, passes) in enumerate(told):
+        happened = instant_text(from_millis(NOON + (number - days) * DAY))
+        one = movement(number, happened_at=happened, delta_milli=milli or 7)
+        kept = [*desk.take(one if milli else count(number, 9000, happened))]
+        for asked in desk.begin([]).asked:
+            kept += [asked.call, *desk.answered(asked, CallAnswer(status=200))]
+        kept += later(desk, DAY) if passes else []
+        stored |= {call_key(each): each for each in kept if not isinstance(each, DroppedRecord)}
+
+    other.restore(stored.values())
+
+    for lane in desk.memory.lanes():
+        assert level_of(other.memory.level(lane)) == level_of(desk.memory.level(lane))
+
+
+def test_of_an_article_that_has_not_moved_nothing_is_written_anew() -> None:
+    desk = desk_of("at_least_once")
+    desk.take(count(1, 9000, "2026-11-16T10:00:00.000Z"))
+
+    written = [[one for one in later(desk, DAY) if isinstance(one, LaneLevel)] for _ in range(3)]
+
+    assert [len(levels) for levels in written] == [1, 0, 0]

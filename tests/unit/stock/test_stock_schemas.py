@@ -1,0 +1,53 @@
+"""What is written to the topics of stock is what schemas/topics says."""
+
+import msgspec
+import pytest
+
+from schemas.loader import record_schema
+from serving.stock.movements.step import MOVEMENTS
+from tally.alerts.delivery.records import TickTime
+from tally.stock.calls import CallMode, LaneLevel, StockCall, call_key, call_value
+from tally.stock.desk import DAY
+from tally.stock.modes import CallAnswer
+from tally.stock.movement import StockMovement, movement_value
+from tally.stock.seen import SeenEvents
+from tests.unit.schemas.test_records import as_record, wrong_in
+from tests.unit.stock.moved import NOON, SALE, VOID, count, desk_of, later, movement
+
+
+@pytest.mark.parametrize(
+    "one", [movement(), count(1, 0), movement(item_id="Milch | 1 l", kind="reversal")]
+)
+def test_a_movement_is_as_its_schema_says(one: StockMovement) -> None:
+    record = as_record(MOVEMENTS, one.lane, movement_value(one), {})
+
+    assert wrong_in(MOVEMENTS, record) == []
+    assert wrong_in(MOVEMENTS, {**record, "value": {**record["value"], "kind": "gone"}}) != []
+    fields = record_schema(MOVEMENTS)["properties"]["value"]["required"]
+    assert tuple(fields) == StockMovement.__struct_fields__
+
+
+def test_what_was_seen_is_as_its_schema_says() -> None:
+    book = SeenEvents()
+    for event in (SALE, VOID):
+        seen = book.take(event, 5, NOON).seen
+        record = as_record("stock-seen", event.event_id, msgspec.json.encode(seen), {})
+        assert wrong_in("stock-seen", record) == []
+        named = record_schema("stock-seen")["properties"]["value"]["required"]
+        assert {*record["value"]} == {*named}
+
+
+@pytest.mark.parametrize("mode", ["compare_and_set", "absolute", "at_most_once"])
+def test_a_record_of_calls_is_as_its_schema_says(mode: CallMode) -> None:
+    desk = desk_of(mode)
+    kept = [*desk.take(count(1, 9000)), *later(desk, 8 * DAY)]
+    begun = desk.begin([])
+    kept += [*begun.kept, *desk.answered(begun.asked[0], CallAnswer(status=200, version="a"))]
+
+    assert {type(one) for one in kept} >= {StockCall, LaneLevel, TickTime}
+    for one in kept:
+        record = as_record("stock-calls", call_key(one), call_value(one) or b"", {})
+        assert wrong_in("stock-calls", record) == []
+    [call, *_] = [one for one in kept if isinstance(one, StockCall)]
+    named = record_schema("stock-calls")["properties"]["value"]["oneOf"][1]["properties"]
+    assert {*named} == {"is", *call.__struct_fields__}
