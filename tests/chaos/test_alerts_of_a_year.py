@@ -147,4 +147,4 @@ def alerts(loop: Loop) -> list[Alert]:
 
 
 def _text(instant: datetime) -> str:
-    return instant.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    return f"{instant:%Y-%m-%dT%H:%M:%SZ}"
