@@ -1,10 +1,14 @@
 """A record as the processor takes it in, and as a step gives it out."""
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import msgspec
 
+from tally.errors import Refused
+
 Headers = Sequence[tuple[str, bytes]]
+Kept = TypeVar("Kept")
 
 
 class Input(msgspec.Struct, frozen=True):
@@ -32,3 +36,14 @@ class Output(msgspec.Struct, frozen=True):
 # Seconds since 1970 (UTC); None when the record has no place in event time and is to go straight
 # through.
 EventTime = Callable[[Input], float | None]
+
+
+def parsed_state(record: Input, parse: Callable[[bytes], Kept]) -> Kept:
+    """What a record of a step's own state says. Raises Refused for one that it cannot read."""
+    try:
+        return parse(record.value or b"")
+    except msgspec.DecodeError as error:
+        raise Refused(
+            f"{record.topic}, partition {record.partition}, offset {record.offset}: {error};"
+            " it was written by another version: start the one that wrote it"
+        ) from error

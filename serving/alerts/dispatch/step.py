@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 import structlog
 
-from runtime.processor.record import Input, Output
+from runtime.processor.record import Input, Output, parsed_state
 from runtime.processor.step import Step
 from serving.alerts.dispatch.calls import PlacedMessage, WebhookCalls
 from tally.alerts.delivery.controls import parsed_control
@@ -28,7 +28,7 @@ from tally.alerts.delivery.records import (
     parsed_kept,
 )
 from tally.alerts.message import alert_of
-from tally.errors import BadInstant, Refused
+from tally.errors import BadInstant
 
 ALERTS, CONTROLS, TICKS, DELIVERIES = "alerts", "alert-controls", "ticks", "alert-deliveries"
 # Of a partition, with what is remembered of all that are ours.
@@ -141,7 +141,7 @@ class Dispatcher(Step):
         self._to_call = []
         newest: dict[int, dict[bytes, KeptDelivery | None]] = {}
         for record in state:
-            kept = _parsed(record) if record.value is not None else None
+            kept = parsed_state(record, parsed_kept) if record.value is not None else None
             # Later in its place: what was written last is also taken last.
             lane = newest.setdefault(record.partition, {})
             lane.pop(record.key or b"", None)
@@ -173,13 +173,3 @@ class Dispatcher(Step):
 
     def _outputs(self, partition: int, kept: Iterable[DeliveryChange]) -> list[Output]:
         return [Output(self.state_topic, kept_key(one), kept_value(one), partition) for one in kept]
-
-
-def _parsed(record: Input) -> KeptDelivery:
-    try:
-        return parsed_kept(record.value or b"")
-    except msgspec.DecodeError as error:
-        raise Refused(
-            f"{record.topic}, partition {record.partition}, offset {record.offset}: {error};"
-            " it was written by another version: start the one that wrote it"
-        ) from error

@@ -14,11 +14,11 @@ from typing import NamedTuple, Protocol
 import msgspec
 import structlog
 
-from runtime.processor.record import Input, Output
+from runtime.processor.record import Input, Output, parsed_state
 from runtime.processor.step import Step
 from tally.alerts.delivery.records import TickTime
 from tally.alerts.tick import Tick
-from tally.errors import BadInstant, Refused
+from tally.errors import BadInstant
 from tally.stock.calls import CallChange, KeptCall, call_key, call_value, parsed_call
 from tally.stock.desk import CallDesk
 from tally.stock.modes import AskedCall, CallAnswer
@@ -134,7 +134,7 @@ class StockAdapter(Step):
             # Later in its place: ended calls lie in the order in which they ended.
             lane.pop(key, None)
             if record.value is not None:
-                lane[key] = _parsed(record)
+                lane[key] = parsed_state(record, parsed_call)
         self._desks = {}
         for partition, records in newest.items():
             self._desk(partition).restore(records.values())
@@ -150,13 +150,3 @@ class StockAdapter(Step):
 
     def _outputs(self, partition: int, kept: Iterable[CallChange]) -> list[Output]:
         return [Output(self.state_topic, call_key(one), call_value(one), partition) for one in kept]
-
-
-def _parsed(record: Input) -> KeptCall:
-    try:
-        return parsed_call(record.value or b"")
-    except msgspec.DecodeError as error:
-        raise Refused(
-            f"{record.topic}, partition {record.partition}, offset {record.offset}: {error};"
-            " it was written by another version: start the one that wrote it"
-        ) from error

@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 import structlog
 
-from runtime.processor.record import Input, Output
+from runtime.processor.record import Input, Output, parsed_state
 from runtime.processor.step import Step
 from runtime.receipt_lines import RECEIPTS
 from serving.stock.movements.records import document_event, receipt_event, stock_formula
-from tally.errors import Refused
 from tally.partitions import partition_of
 from tally.settings import Settings
 from tally.stock.movement import StockMovement, movement_value
@@ -90,7 +89,7 @@ class StockMovements(Step):
             # Later in its place: they are forgotten in the order in which they were written.
             lane.pop(event_id, None)
             if record.value is not None:
-                lane[event_id] = _seen(record)
+                lane[event_id] = parsed_state(record, _DECODER.decode)
         self._events, self._now = {}, defaultdict(int)
         for partition, events in newest.items():
             self._seen_in(partition).restore(events.items())
@@ -106,13 +105,3 @@ class StockMovements(Step):
 
     def _kept_output(self, event_id: str, value: bytes | None, partition: int) -> Output:
         return Output(self.state_topic, event_id.encode(), value, partition)
-
-
-def _seen(record: Input) -> SeenEvent:
-    try:
-        return _DECODER.decode(record.value or b"")
-    except msgspec.DecodeError as error:
-        raise Refused(
-            f"{record.topic}, partition {record.partition}, offset {record.offset}: {error};"
-            " it was written by another version: start the one that wrote it"
-        ) from error
