@@ -8,7 +8,8 @@ the alert could be read in the topic, a subscriber of the stream had it, a webho
 
 A rule is in force a whole quarter hour after it was written at the earliest: so long load without
 visitors warms the stack up. Who starts just before a quarter hour begins waits least; or prepares a
-stack with `--home FOLDER --prepare` and measures with `--home FOLDER` later, once a quarter hour.
+stack with `--home FOLDER --prepare` and measures with `--home FOLDER` later, once: what it has
+raised stays open.
 """
 
 import argparse
@@ -38,7 +39,7 @@ from runtime.rules.topic import write_rules
 from tally.alerts.delivery.controls import AlertChannel
 from tally.alerts.rule import Rule, Threshold
 from tally.alerts.versions import StoredRule
-from tally.instants import from_millis, instant_text
+from tally.instants import from_millis
 from tally.settings import Settings
 from tally.windows import WINDOW, window_start
 
@@ -233,7 +234,7 @@ def main() -> int:
             say(f"the rules are in force from {start:%H:%M} UTC on")
             return 0
         begin, doors = begin_after(start, options.seconds), BusyDoors()
-        seen = Sightings(instant_text(window_start(begin)))
+        seen = Sightings(window_start(begin))
         with webhook(seen) as port:
             write_controls(settings, [channel_at(f"http://127.0.0.1:{port}/")])
             warm_up(settings, doors, begin)

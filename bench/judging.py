@@ -185,7 +185,7 @@ def show(costs: Sequence[JudgedCost]) -> None:
             f"{one.mib:.0f}",
             f"{one.told:,}",
         )
-    Console().print(table)
+    Console(width=110).print(table)
 
 
 def main() -> int:

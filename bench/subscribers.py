@@ -6,6 +6,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
@@ -15,6 +16,9 @@ from confluent_kafka import TopicPartition
 from bench.freshness import PATIENCE_SECONDS
 from runtime.connect import kafka_consumer
 from runtime.topics import ends
+from serving.alerts.evaluator.calendar import millis_of
+from tally.alerts.ids import window_text
+from tally.instants import instant_text
 from tally.settings import Settings
 
 RECORDED, ANNOUNCED, TOLD, HEARD, CALLED = STEPS = (
@@ -44,8 +48,9 @@ class CrossedBy(NamedTuple):
 class Sightings:
     """All that was seen by anybody; `window`: start of the one that is measured."""
 
-    def __init__(self, window: str) -> None:
-        self._window = window
+    def __init__(self, window: datetime) -> None:
+        # As the views' topics have it, and as alerts do.
+        self._window, self._alerted = instant_text(window), window_text(millis_of(window))
         self._recorded: dict[tuple[str, str], float] = {}
         self._announced: dict[str, list[tuple[int, float]]] = defaultdict(list)
         self._alerts: dict[str, dict[tuple[str, str], float]] = defaultdict(dict)
@@ -78,7 +83,7 @@ class Sightings:
         """An alert, by one of those who are told of it."""
         now, named = time.monotonic(), (alert["store_id"], alert["rule_id"])
         # Ends and other states are of no interest here.
-        if alert["edge"] == "raise" and alert["window"]["start"] == self._window:
+        if alert["edge"] == "raise" and alert["window"]["start"] == self._alerted:
             self._alerts[step].setdefault(named, now)
             self.times[step][named] += 1
 

@@ -170,20 +170,7 @@ class PointerTable:
         return self._applied(batch)
 
     def _applied(self, statement: Statement, values: list[Any] | None = None) -> bool:
-        """Whether the lightweight transaction was applied for certain.
-
-        False also when its outcome is unknown.
-        """
-        statement.serial_consistency_level = ConsistencyLevel.SERIAL
-        try:
-            return bool(self._session.execute(statement, values).one()[0])
-        # A lightweight transaction without an answer may be applied already, or later, or never.
-        except (OperationTimedOut, WriteTimeout, WriteFailure):
-            return False
-        except ErrorMessage as error:
-            if error.code != _CAS_WRITE_UNKNOWN:
-                raise
-            return False
+        return applied(self._session, statement, values)
 
     def _static(self, column: str) -> int | None:
         rows = self._rows(
@@ -199,6 +186,23 @@ class PointerTable:
                 [self.family],
             )
         )
+
+
+def applied(session: Session, statement: Statement, values: list[Any] | None = None) -> bool:
+    """Whether the lightweight transaction was applied for certain.
+
+    False also when its outcome is unknown.
+    """
+    statement.serial_consistency_level = ConsistencyLevel.SERIAL
+    try:
+        return bool(session.execute(statement, values).one()[0])
+    # A lightweight transaction without an answer may be applied already, or later, or never.
+    except (OperationTimedOut, WriteTimeout, WriteFailure):
+        return False
+    except ErrorMessage as error:
+        if error.code != _CAS_WRITE_UNKNOWN:
+            raise
+        return False
 
 
 def _row(one: RebuildRun, day: date, claim: Claim) -> tuple[Any, ...]:

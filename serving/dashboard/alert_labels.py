@@ -65,9 +65,10 @@ def value_text(alert: Alert, currency: str) -> str:
 
     `currency` is that of money.
     """
+    usual = alert.baseline.value if alert.baseline else None
     compared = [
         f"{word} {number_text(alert.metric, number, currency)}"
-        for word, number in (("limit", alert.threshold), ("usual", alert.baseline))
+        for word, number in (("limit", alert.threshold), ("usual", usual))
         if number is not None
     ]
     if alert.value is None:

@@ -97,7 +97,9 @@ def condition_text(rule: Rule) -> str:
     """
     if rule.kind == "silence":
         return f"{rule.family} is silent"
-    clear = f"; ends at {_side(rule.clear)}" if rule.clear is not None else ""
+    within = isinstance(rule.clear, AgainstBaseline) and rule.clear.sigmas is not None
+    at = "within" if within else "at"
+    clear = f"; ends {at} {_side(rule.clear)}" if rule.clear is not None else ""
     return f"{rule.metric} {_side(rule.condition)}{clear}"
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from runtime.chunks import chunks
 from runtime.sources import FAMILIES
 from serving.merge import statements
+from serving.merge.baselines import CassandraBaselines
 from serving.merge.cassandra_alerts import CassandraAlerts
 from serving.merge.cassandra_receipts import CassandraReceipts
 from serving.merge.connection import Connection, CqlRow
@@ -29,8 +30,7 @@ from tally.families import TOTAL_DIM, Family
 from tally.generation import Covering, Generation, covering_of, generation_of, utc
 from tally.settings import Settings
 
-# Partitions that one SELECT names with IN: few requests for a long span, and none that one
-# coordinator has to gather for long.
+# Partitions that one SELECT names with IN: few requests, and none that is gathered for long.
 DAYS_AT_ONCE = 16
 # Partitions of stores, or rows of one partition, that one SELECT names.
 STORES_AT_ONCE = 200
@@ -48,6 +48,7 @@ class CassandraViews:
         self._connection = Connection(settings)
         self.receipts = CassandraReceipts(self._connection)
         self.alerts = CassandraAlerts(self._connection)
+        self.baselines = CassandraBaselines(self._connection)
 
     async def published(self, family: Family, days: Sequence[date]) -> dict[date, Generation]:
         """By UTC day, one SELECT of one partition, SERIAL: never older than an earlier read."""
@@ -188,8 +189,7 @@ class CassandraViews:
     async def late_since(self, family: Family, since: datetime) -> int | None:
         """Sum of the micro-batches' counters; a cross-check, not a ledger."""
         rows = await self._connection.rows(statements.LATE, (family.name, since, MOST_LATE_ROWS))
-        # Cut off at the bound the sum would be too low, and too low a number of late records is a
-        # false comfort.
+        # Cut off at the bound the sum would be too low: of late records a false comfort.
         return None if len(rows) == MOST_LATE_ROWS else sum(dropped for (dropped,) in rows)
 
     async def activity(self) -> list[Activity]:

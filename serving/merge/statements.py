@@ -43,6 +43,10 @@ AXIS_VALUES = (
 ALERTS_RAISED = "SELECT message FROM alerts_byday WHERE store_id IN ? AND day = ?"
 ALERTS_OPEN = "SELECT message FROM alerts_open WHERE store_id IN ?"
 ALERT_LIFE = "SELECT message FROM alert_life WHERE alert_id = ?"
+BASELINE = (
+    "SELECT first_day, made_at, days FROM baseline_snapshot"
+    " WHERE series = 'nightly' AND first_day <= ? LIMIT 1"
+)
 
 # A partition is a UTC day of one store. Of the span that was asked for, not of the whole day: days
 # of a store begin at its own midnight.
@@ -101,6 +105,7 @@ def of_every_other_table() -> Iterator[tuple[str, tuple[object, ...]]]:
     yield ALERTS_RAISED, ([nobody], day)
     yield ALERTS_OPEN, ([nobody],)
     yield ALERT_LIFE, (nobody,)
+    yield BASELINE, (day,)
     for family in FAMILIES.values():
         yield speed_statement(family), (nobody, [day])
         yield batch_statement(family), (nobody, [day], 0)

@@ -5,6 +5,7 @@ from datetime import date, datetime
 from typing import NamedTuple, Protocol, TypeAlias
 
 from serving.merge.alerts import AlertReader
+from serving.merge.baselines import BaselineReader
 from serving.merge.receipts import ReceiptReader
 from tally.algebra.merge import Axes
 from tally.algebra.parts import Value
@@ -89,6 +90,11 @@ class ViewReader(Protocol):
     @property
     def alerts(self) -> AlertReader:
         """The alerts that the views' numbers called for."""
+        ...
+
+    @property
+    def baselines(self) -> BaselineReader:
+        """What is usual, as rules compare with it."""
         ...
 
     async def published(self, family: Family, days: Sequence[date]) -> dict[date, Generation]:

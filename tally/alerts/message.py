@@ -34,6 +34,18 @@ class EpisodeSpan(Struct, frozen=True):
     ]
 
 
+class AlertBaseline(Struct, frozen=True):
+    """What is usual in the window, by the snapshot that said it when the window was judged."""
+
+    snapshot: Annotated[
+        int, Meta(description="its number; a later one has a higher one", extra_json_schema=_NONE)
+    ]
+    value: Annotated[float, Meta(description="mean of earlier weeks", extra_json_schema=_OF_METRIC)]
+    days: Annotated[
+        int, Meta(description="of which it is made", extra_json_schema={"x-unit": "days"})
+    ]
+
+
 class ReadRows(Struct, frozen=True):
     """Which rows were judged: of a generation, or of the speed layer, with their events."""
 
@@ -82,7 +94,8 @@ class Alert(Struct, frozen=True, kw_only=True):
         Meta(description="that it was compared with; null: none", extra_json_schema=_OF_METRIC),
     ]
     baseline: Annotated[
-        float | None, Meta(description="what is usual; null: none", extra_json_schema=_OF_METRIC)
+        AlertBaseline | None,
+        Meta(description="what is usual; null: of another rule, or not known"),
     ]
     severity: Annotated[str, Meta(description="info, warning or critical")]
     raised_at: Annotated[

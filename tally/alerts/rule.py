@@ -13,6 +13,7 @@ ChannelId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
 RuleKind = Literal["threshold", "baseline", "silence", "stock"]
 Subject = Literal["none", "item", "till", "device", "zone", "category"]
 ComparisonSign = Literal[">=", ">", "<=", "<"]
+BaselineName = Literal["same_weekday_4w", "hour_of_week"]
 Severity = Literal["info", "warning", "critical"]
 # A day of quarter hours is the longest that anybody waits.
 Runs = Annotated[int, Meta(ge=1, le=96)]
@@ -24,7 +25,7 @@ Least = Annotated[int, Meta(ge=1, le=10**15)]
 # A number of a condition as text: up to 15 digits, and 6 after the point.
 DECIMAL = r"-?\d{1,15}(\.\d{1,6})?"
 # What an evaluator can judge today. A rule of another kind is read and checked, and not applied.
-JUDGED: tuple[RuleKind, ...] = ("threshold", "silence", "stock")
+JUDGED: tuple[RuleKind, ...] = ("threshold", "baseline", "silence", "stock")
 
 
 class Threshold(Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,7 +38,7 @@ class Threshold(Struct, frozen=True, forbid_unknown_fields=True):
 class AgainstBaseline(Struct, frozen=True, forbid_unknown_fields=True):
     """A value against what is usual: by so many percent, or by so many standard deviations."""
 
-    baseline: Literal["same_weekday_4w", "hour_of_week"]
+    baseline: BaselineName
     change: Annotated[str, Meta(pattern=r"^(<=|>=) [+-]?\d{1,4} ?%\Z")] | None = None
     sigmas: Annotated[float, Meta(gt=0, le=100)] | None = None
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from tally.alerts.conditions import UPWARD, negated, overlap, same_form
-from tally.alerts.rule import JUDGED, AgainstBaseline, Rule, Threshold
+from tally.alerts.rule import AgainstBaseline, Rule, Threshold
 from tally.alerts.rule_words import FIELD_WORDS
 
 
@@ -44,11 +44,7 @@ def problems_of(rule: Rule, catalogue: RuleCatalogue) -> list[str]:
 
 def not_judged(rule: Rule) -> str | None:
     """Why the rule cannot be applied yet, though it is right; None if it can."""
-    if rule.kind not in JUDGED:
-        return (
-            f"kind: {rule.kind} rules are read and checked, and not judged yet;"
-            f" there are {', '.join(JUDGED)} rules"
-        )
+    # So far articles alone are judged one by one.
     if rule.subject != "none" and rule.kind != "stock":
         return f"subject: a store is judged as a whole, and not yet by {rule.subject}; leave it out"
     if rule.backfill:
@@ -121,6 +117,11 @@ def _of_condition(rule: Rule) -> Iterator[str]:
     if (rule.kind == "baseline") != isinstance(condition, AgainstBaseline):
         wanted = "kind: baseline" if rule.kind != "baseline" else "a `baseline` in `condition`"
         yield f"condition: a {rule.kind} rule has no such condition; write {wanted}"
+    if isinstance(condition, AgainstBaseline) and _is_of_few(condition):
+        yield (
+            "condition: four values say nothing of deviations; write `change`, or"
+            " `baseline: hour_of_week`"
+        )
     if rule.kind == "stock" and clear is None:
         yield (
             "clear: a stock rule needs one, for single units come and go;"
@@ -135,6 +136,10 @@ def _of_condition(rule: Rule) -> Iterator[str]:
         yield "clear: some values fulfil it and condition too; move one of them away"
     elif rule.kind == "stock" and clear == negated(condition):
         yield "clear: nothing lies between it and condition; leave a gap, so that stock may waver"
+
+
+def _is_of_few(condition: AgainstBaseline) -> bool:
+    return condition.sigmas is not None and condition.baseline == "same_weekday_4w"
 
 
 def _of_stock(rule: Rule) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from tally.alerts.comparison import ExactValue, Usual, holds
+from tally.alerts.comparison import ExactValue, Usual, ends, holds
 from tally.alerts.rule import Rule
 
 # +1 raises, -1 clears, 0 leaves things as they are.
@@ -91,5 +91,5 @@ def _compared(rule: Rule, value: ExactValue | None, facts: WindowFacts) -> Rulin
         return 1 if raises else 0
     # Without a `clear` of its own it is the condition's negation.
     at_end = value if facts.level is None else facts.level
-    clears = True if rule.clear is None else holds(rule.clear, at_end, facts.usual)
+    clears = True if rule.clear is None else ends(rule.clear, at_end, facts.usual)
     return -1 if clears else 0

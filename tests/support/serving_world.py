@@ -25,6 +25,7 @@ from tally.families import Family
 from tally.generation import Covering, Generation
 from tally.identity import digest_text, sensor_key
 from tests.support.alert_memory import MemoryAlerts
+from tests.support.memory_baselines import MemoryBaselines, Snapshots
 from tests.support.raw_receipts import MemoryReceipts, Raw
 
 WIFI = FAMILIES["wifi"]
@@ -61,6 +62,7 @@ class World:
     running: list[tuple[Family, str, date, int, datetime]] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     receipts: list[Raw] = field(default_factory=list)
+    snapshots: Snapshots = field(default_factory=list)
     # None: it never said; the default is a master that keeps up.
     master_current: datetime | None = field(default_factory=lambda: datetime.now(UTC))
 
@@ -147,7 +149,6 @@ def visits(
 def flip(day: str, generation: int, flipped_at: str, pin: int, **covered: str) -> Generation:
     """A generation of a day, pinned at one offset in every partition; it covers it whole, or
     covered_from, covered_until."""
-    everywhere = range(PARTITIONS)
     end = at(f"{day}T00:00") + timedelta(days=1)
     return Generation(
         date.fromisoformat(day),
@@ -157,8 +158,8 @@ def flip(day: str, generation: int, flipped_at: str, pin: int, **covered: str) -
         at(covered["covered_until"]) if "covered_until" in covered else end,
         generation,
         at(flipped_at),
-        dict.fromkeys(everywhere, pin),
-        dict.fromkeys(everywhere, at(flipped_at)),
+        dict.fromkeys(range(PARTITIONS), pin),
+        dict.fromkeys(range(PARTITIONS), at(flipped_at)),
     )
 
 
@@ -169,6 +170,7 @@ class MemoryViews:
         self.world, self.is_down = world, False
         self.receipts = MemoryReceipts(world.receipts, self.check)
         self.alerts = MemoryAlerts(self.check)
+        self.baselines = MemoryBaselines(world.snapshots, self.check)
 
     async def published(self, family: Family, days: Sequence[date]) -> dict[date, Generation]:
         return {day: found[-1] for day, found in (await self.history(family, days)).items()}

@@ -12,7 +12,7 @@ from serving.alerts.evaluator.moment import JudgedCell
 from serving.query.catalogue import Metric
 from serving.query.cells import Cell, source_of
 from serving.query.formulas import Formula, StockAt, WeightedSum
-from tally.alerts.comparison import ExactValue
+from tally.alerts.comparison import ExactValue, Usual
 from tally.alerts.message import ReadRows
 from tally.alerts.rule import Rule
 from tally.alerts.tick import Tick, closed_until, is_known
@@ -21,10 +21,14 @@ from tally.algebra.shelf import Reached
 
 
 class WindowCells(NamedTuple):
-    """One window as a version reads it: of its metric, and of each metric of `minimum`."""
+    """One window as a version reads it: of its metric, and of each metric of `minimum`.
+
+    `usual`: of a baseline rule what is usual in it, where anybody knows.
+    """
 
     metric: JudgedCell
     minimum: tuple[JudgedCell, ...] = ()
+    usual: Usual | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -65,6 +69,7 @@ def facts_of(
         is_known=_can_be_told(rule, cells) and (is_complete or _is_whole(cells, by.tick, start)),
         meets_minimum=_meets_minimum(metrics, cells),
         is_exempt=is_exempt,
+        usual=cells.usual,
     )
 
 
@@ -89,11 +94,18 @@ def with_shelf(facts: WindowFacts, stock: StockAt, reached: Reached | None) -> W
 
 def exact_value(metric: Metric, cell: Cell) -> ExactValue | None:
     """The value without any rounding; None where there is none: a mean of nothing."""
-    above = _total(metric.numerator, cell)
+    above, below = sides_of(metric, cell)
     if metric.denominator is None or above is None:
         return above
-    below = _total(metric.denominator, cell)
     return Fraction(above) / below if below else None
+
+
+def sides_of(metric: Metric, cell: Cell) -> tuple[ExactValue | None, ExactValue | None]:
+    """What is above and below the line of a share, without any rounding; below a sum it is 1."""
+    above = _total(metric.numerator, cell)
+    if metric.denominator is None or above is None:
+        return above, 1
+    return above, _total(metric.denominator, cell)
 
 
 def read_rows(cells: WindowCells, tick: Tick) -> tuple[ReadRows, ...]:

@@ -102,6 +102,14 @@ class JudgedRule:
         return frozenset(name for one in self.versions for name in one.rule.unless)
 
     @cached_property
+    def usual(self) -> frozenset[tuple[str | None, str]]:
+        """Metric and baseline of each version that compares with what is usual."""
+        each = ((one.rule.metric, one.rule.condition) for one in self.versions)
+        return frozenset(
+            (metric, of.baseline) for metric, of in each if isinstance(of, AgainstBaseline)
+        )
+
+    @cached_property
     def carries_over(self) -> bool:
         """Whether what it judges hangs on all windows before, as a stock does."""
         return any(one.metric.stock is not None for one in self._metrics.values())

@@ -14,6 +14,7 @@ from serving.alerts.evaluator.judged_rules import JudgedRule, JudgedRules, is_of
 from serving.alerts.evaluator.known import KnownDays, KnownWindows
 from serving.alerts.evaluator.memory import PartitionMemory
 from serving.alerts.evaluator.moment import ReadingWanted, ViewsMoment, wanted_of
+from serving.alerts.evaluator.usual import usual_of
 from tally.alerts.fold import AT_REST, Episode, JudgedStretch, Judgement, fold
 from tally.alerts.ids import Chain, subject_text
 from tally.alerts.rule import Rule, RuleVersion
@@ -77,6 +78,8 @@ class Judgements:
             metrics = rule.metrics(one.version) if one else None
             for metric in metrics.all if metrics else ():
                 yield from wanted_of(metric, store_id, span)
+            if one and metrics and (usual := usual_of(one.rule, store_id, start)):
+                yield usual
             for other in self._rules.waits_for(rule, one.rule.unless) if one else ():
                 yield from self.wanted(other, store_id, start)
 

@@ -12,11 +12,18 @@ from collections.abc import (
 )
 from typing import Any, NamedTuple
 
+from runtime.chunks import chunks
 from serving.alerts.evaluator.calendar import WindowSpan, start_of_window
 from serving.alerts.evaluator.judged_rules import JudgedRule, JudgedRules
 from serving.alerts.evaluator.memory import Hint, PartitionMemory
 from serving.alerts.evaluator.moment import ReadingWanted, ViewsMoment
-from serving.alerts.evaluator.partition import DAY_MILLIS, REMEMBERED, PartitionJudge, first_judged
+from serving.alerts.evaluator.partition import (
+    DAY_MILLIS,
+    JUDGED_BACK,
+    REMEMBERED,
+    PartitionJudge,
+    first_judged,
+)
 from serving.alerts.evaluator.pointers import MovedDays, has_news, judged_days, moved
 from serving.alerts.evaluator.scope import FamilyStores, NamedDays, Since, closed_spans, named_days
 from serving.alerts.evaluator.stores import ActiveStores, begin_stores
@@ -28,10 +35,11 @@ Run = Callable[[Coroutine[Any, Any, Any]], Any]
 # Rules times days of stores that one pass judges because of generations: what closes meanwhile
 # waits for its end. What is left comes with the next tick.
 MOST_RULE_DAYS = 500_000
-# A day of a store is read once for all rules, in the time in which so many judge it.
-_READ_AS_RULES = 100
-# So many things are read side by side, and in memory together.
-_MOST_READINGS = 250
+# A day of a store is read once for all rules, in the time in which so many judge it; and so are the
+# weeks before it, for what is usual.
+_READ_AS_RULES, _USUAL_AS_RULES = 100, 2_000
+# So many things, and what one store takes, are in memory together; so many are read side by side.
+_MOST_READINGS, _MOST_AT_ONCE = 250, 50
 
 
 class PassReading(NamedTuple):
@@ -40,6 +48,13 @@ class PassReading(NamedTuple):
     moment: ViewsMoment
     stores: ActiveStores
     run: Run
+
+
+class _SomeStores(NamedTuple):
+    """Stores that are judged together, and all that has to be read for them."""
+
+    stores: list[tuple[str, NamedDays]]
+    wanted: dict[ReadingWanted, None]
 
 
 class PartitionPass:
@@ -55,9 +70,10 @@ class PartitionPass:
         )
 
     def alerts(self) -> Iterator[list[Alert]]:
-        """What is to be told, in its order, store by store.
+        """What is to be told, in its order, of a rule at a store at a time; nothing where some of
+        what that takes was read.
 
-        Between two stores all can be stored that was told so far, and the memory is to learn
+        Between two of them all can be stored that was told so far, and the memory is to learn
         nothing. Raises ViewsUnreachable: what was not stored is to be forgotten then.
         """
         if not self._memory.tick.at:
@@ -88,27 +104,14 @@ class PartitionPass:
         ticks = self._memory.last, self._memory.tick
         since = Since(*ticks, self._hints(), days, self._judged)
         named = named_days(since, self._rules.rules, stores, self._moment.days)
-        for some in self._read_ahead(named):
-            for store_id, of_store in some:
-                yield self._judge.judge(store_id, of_store, causes)
-            self._moment.forget(store_id for store_id, _ in some)
-
-    def _read_ahead(
-        self, named: Iterable[tuple[str, NamedDays]]
-    ) -> Iterator[list[tuple[str, NamedDays]]]:
-        """The stores in their order, some at a time, whose rows have been read."""
-        some: list[tuple[str, NamedDays]] = []
-        wanted: dict[ReadingWanted, None] = {}
-        for one in named:
-            some.append(one)
-            wanted |= dict.fromkeys(self._judge.wanted(*one))
-            # At once for all of them, and not one after the other where they are folded.
-            if len(wanted) >= _MOST_READINGS:
-                self._read_now([*wanted])
-                yield some
-                some, wanted = [], {}
-        self._read_now([*wanted])
-        yield some
+        for some in _some_at_a_time(named, self._judge.wanted):
+            # A year of one store may take minutes to be read.
+            for lot in chunks([*some.wanted], _MOST_AT_ONCE):
+                self._read_now(lot)
+                yield []
+            for store_id, of_store in some.stores:
+                yield from self._judge.judge(store_id, of_store, causes)
+            self._moment.forget(store_id for store_id, _ in some.stores)
 
     def _closed(self) -> dict[str, set[WindowSpan]]:
         """By family the windows that the tick closes in all stores."""
@@ -182,6 +185,27 @@ class PartitionPass:
 
     def _most(self, stores: FamilyStores, family: str) -> int:
         """Of how many days all stores of the family are judged in one pass; at least of one."""
-        rules = sum(family in rule.families for rule in self._rules.rules)
-        each = (_READ_AS_RULES + rules) * sum(1 for _ in stores.get(family, ()))
-        return max(1, MOST_RULE_DAYS // max(1, each))
+        rules = [rule for rule in self._rules.rules if family in rule.families]
+        if any(one.carries_over for one in rules):
+            # With a day all behind it are judged too: some at a time would be all of them again.
+            return JUDGED_BACK // DAY_MILLIS + 1
+        usual = len({one for rule in rules for one in rule.usual})
+        each = _READ_AS_RULES + _USUAL_AS_RULES * usual + len(rules)
+        count = sum(1 for _ in stores.get(family, ()))
+        return max(1, MOST_RULE_DAYS // max(1, each * count))
+
+
+def _some_at_a_time(
+    named: Iterable[tuple[str, NamedDays]],
+    wanted: Callable[[str, NamedDays], Iterable[ReadingWanted]],
+) -> Iterator[_SomeStores]:
+    """The stores in their order: each time as many as there is memory for, at least one."""
+    some = _SomeStores([], {})
+    for one in named:
+        some.stores.append(one)
+        some.wanted.update(dict.fromkeys(wanted(*one)))
+        # At once for all of them, and not one after the other where they are folded.
+        if len(some.wanted) >= _MOST_READINGS:
+            yield some
+            some = _SomeStores([], {})
+    yield some

@@ -9,6 +9,7 @@ from serving.alerts.evaluator.judged_rules import VersionMetrics, reading_of
 from serving.alerts.evaluator.memory import PartitionMemory
 from serving.alerts.evaluator.moment import ViewsMoment
 from serving.alerts.evaluator.stock import first_shelves
+from serving.alerts.evaluator.usual import usual_of
 from serving.query.formulas import StockAt
 from tally.alerts.comparison import holds
 from tally.alerts.ranked import RankedFacts
@@ -115,8 +116,10 @@ class KnownDays:
         by = KnownBy.of(self._memory.tick, rule, metrics)
         begun = self._begun(metrics, store_id)
         read = [self._moment.cells(one, store_id, span) for one in metrics.all]
+        usual = self._moment.usual(usual_of(rule, store_id, span.start))
         for first, *rest in zip(*read, strict=True):
             cells = WindowCells(first, (*rest,))
+            cells = cells._replace(usual=usual.get(cells.start))
             # What nobody has sent before the first record is no silence. What is on a shelf is
             # there, whether anything comes or not.
             has_come = first.cell.events or first.cell.parts or first.shelves

@@ -7,11 +7,19 @@ from serving.alerts.evaluator.judged_rules import JudgedRule
 from serving.alerts.evaluator.judgements import WHOLE_STORE, DayWindow
 from serving.alerts.evaluator.moment import JudgedCell
 from serving.query.formulas import StockAt
-from tally.alerts.comparison import ExactValue
+from tally.alerts.comparison import ExactValue, Usual, border
 from tally.alerts.ids import window_text
 from tally.alerts.judge import Transition
-from tally.alerts.message import Alert, AlertWindow, Edge, EpisodeSpan, Evidence, ReadRows
-from tally.alerts.rule import Condition, Rule, Threshold
+from tally.alerts.message import (
+    Alert,
+    AlertBaseline,
+    AlertWindow,
+    Edge,
+    EpisodeSpan,
+    Evidence,
+    ReadRows,
+)
+from tally.alerts.rule import Condition, Rule
 from tally.alerts.tick import Tick
 from tally.alerts.told import ToldAlert
 from tally.windows import WINDOW_MILLIS
@@ -25,6 +33,9 @@ def alert_message(
     version = rule.version(one.version).rule
     # An episode goes on across versions: that of its end may be another one.
     judging = window.version.rule if window and window.version else version
+    # What somebody had erased is not told once more by taking it back.
+    seen = None if told.reason == "erasure" else window
+    value = told_value(rule, seen, *_of(one))
     return Alert(
         alert_id=one.alert_id,
         rule_id=rule.rule_id,
@@ -34,10 +45,9 @@ def alert_message(
         metric=version.metric or version.family or "",
         window=AlertWindow(window_text(one.window), window_text(one.window + WINDOW_MILLIS)),
         state=one.state,
-        # What somebody had erased is not told once more by taking it back.
-        value=None if told.reason == "erasure" else told_value(rule, window, *_of(one)),
-        threshold=told_threshold(judging, one.edge),
-        baseline=None,
+        value=value,
+        threshold=told_threshold(judging, one.edge, usual_in(seen), value),
+        baseline=_told_usual(usual_in(seen)),
         severity=version.severity,
         raised_at=window_text(one.raised_at),
         reason=told.reason,
@@ -80,12 +90,25 @@ def told_value(
     return None if value is None else number_of(value)
 
 
-def told_threshold(rule: Rule, edge: Edge = "raise") -> float | None:
+def told_threshold(
+    rule: Rule, edge: Edge = "raise", usual: Usual | None = None, value: float | None = None
+) -> float | None:
     """What the value was compared with, in its unit; None where that is no number."""
     # Without a `clear` of its own the rule ends where its condition does not hold.
     ends = edge == "clear" and rule.clear is not None
     condition: Condition | None = rule.clear if ends else rule.condition
-    return float(condition.value) if isinstance(condition, Threshold) else None
+    return None if condition is None else border(condition, value, usual)
+
+
+def usual_in(window: DayWindow | None) -> Usual | None:
+    """What was usual in the window, of a baseline rule."""
+    return window.cells.usual if window and window.cells else None
+
+
+def _told_usual(usual: Usual | None) -> AlertBaseline | None:
+    if usual is None:
+        return None
+    return AlertBaseline(usual.snapshot, number_of(usual.mean), usual.days)
 
 
 def _of(told: ToldAlert) -> tuple[str, Edge]:

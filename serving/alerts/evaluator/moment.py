@@ -17,6 +17,7 @@ from serving.alerts.evaluator.stock import (
     StockViews,
     StockWindowsOf,
 )
+from serving.alerts.evaluator.usual import UsualOf, UsualSource, UsualWindows
 from serving.merge.reading import Pointers, StoreDays, read_store
 from serving.merge.served import FamilyReading
 from serving.merge.views import ViewReader
@@ -80,10 +81,10 @@ class _FamilySums(NamedTuple):
     told: ToldFamilies
 
 
-_Of = TypeVar("_Of", FamilyWindowsOf, StockWindowsOf, _SumsOf)
+_Of = TypeVar("_Of", FamilyWindowsOf, StockWindowsOf, UsualOf, _SumsOf)
 _Read = TypeVar("_Read")
 # What is read for a day.
-ReadingWanted: TypeAlias = FamilyWindowsOf | StockWindowsOf
+ReadingWanted: TypeAlias = FamilyWindowsOf | StockWindowsOf | UsualOf
 
 
 def wanted_of(metric: Metric, store_id: str, span: WindowSpan) -> Iterable[ReadingWanted]:
@@ -99,8 +100,15 @@ class ViewsMoment:
     Raises ViewsUnreachable wherever something is read.
     """
 
-    def __init__(self, views: ViewReader, registry: StoreRegistry, settings: Settings) -> None:
+    def __init__(
+        self,
+        views: ViewReader,
+        registry: StoreRegistry,
+        settings: Settings,
+        usual: UsualSource | None = None,
+    ) -> None:
         self._views, self._registry, self._settings = views, registry, settings
+        self._usual_source, self._usual = usual, dict[UsualOf, UsualWindows]()
         self._small_cells = SmallCells(settings.privacy_smallest_cell, registry)
         self._rule = CoverageRule.of(settings)
         self._published: dict[str, dict[date, Generation | None]] = defaultdict(dict)
@@ -127,9 +135,14 @@ class ViewsMoment:
         served = ((day, known[day]) for day in days)
         return {day: one for day, one in served if one is not None}
 
+    async def pointers(self, family: Family, days: Sequence[date]) -> Pointers:
+        """By what the rows of the days are read."""
+        # What says how final a number is stays out: confirmed is what a generation covers.
+        return Pointers(family, await self.published(family.name, days), {}, {})
+
     def missing(self, wanted: Iterable[ReadingWanted]) -> list[ReadingWanted]:
         """Those whose rows are still to be read, once each."""
-        known = (self._readings, self._stocks)
+        known = (self._readings, self._stocks, self._usual)
         return [one for one in dict.fromkeys(wanted) if not any(one in some for some in known)]
 
     async def read(self, wanted: Iterable[ReadingWanted]) -> None:
@@ -149,6 +162,14 @@ class ViewsMoment:
         for stock in stocks:
             slots = self._slots(stock.store_id, stock.span)
             self._stocks[stock] = await self._stock.read(catalogue.metric(stock.metric), slots)
+
+        if usual := [one for one in all_missing if isinstance(one, UsualOf)]:
+            # Nobody who says what is usual: nothing is.
+            self._usual |= await self._usual_source.read(usual) if self._usual_source else {}
+
+    def usual(self, of: UsualOf | None) -> UsualWindows:
+        """By window what is usual on a local day that was read; nothing where nobody knows."""
+        return {} if of is None else self._usual.get(of, {})
 
     def cells(self, metric: Metric, store_id: str, span: WindowSpan) -> list[JudgedCell]:
         """The windows of a local day that were read, in their order."""
@@ -174,6 +195,7 @@ class ViewsMoment:
         _drop(self._readings, gone)
         _drop(self._stocks, gone)
         _drop(self._sums, gone)
+        _drop(self._usual, gone)
 
     def _summed(self, of: _SumsOf, readings: Sequence[FamilyReading]) -> _FamilySums:
         store = self._registry.store(of.store_id)
@@ -213,9 +235,8 @@ class ViewsMoment:
         ]
 
     async def _read(self, wanted: FamilyWindowsOf) -> FamilyReading:
-        family, days = FAMILIES[wanted.family], self._of(wanted)
-        # What says how final a number is stays out: confirmed is what a generation covers.
-        pointers = Pointers(family, await self.published(wanted.family, days), {}, {})
+        days = self._of(wanted)
+        pointers = await self.pointers(FAMILIES[wanted.family], days)
         store = self._registry.store(wanted.store_id)
         partition = partition_of(wanted.store_id, self._settings.partitions)
         behind = store.days_behind(self._settings.key_days)

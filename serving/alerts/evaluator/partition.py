@@ -27,6 +27,8 @@ JUDGED_BACK, REMEMBERED = 400 * DAY_MILLIS, 430 * DAY_MILLIS
 
 # By family and UTC day why its numbers may have changed, where that is no late data.
 Causes = Mapping[str, Mapping[date, Reason]]
+# Of chain after chain what is to be told, in its order.
+ToldChains = Iterator[list[Alert]]
 
 
 class PartitionJudge:
@@ -50,22 +52,20 @@ class PartitionJudge:
                     seen.add(of)
                     yield from judgements.wanted(rule, store_id, start)
 
-    def judge(self, store_id: str, named: NamedDays, causes: Causes) -> list[Alert]:
-        """The messages of all chains of the store in the order of telling; the memory has them as
-        told.
+    def judge(self, store_id: str, named: NamedDays, causes: Causes) -> ToldChains:
+        """The messages of the store chain by chain, in the order of telling; the memory has those
+        of a chain as told.
 
         `named`: days by rule. What is made for the rules together is dropped behind the store.
         """
         store = _StoreJudge(self._judgements(), self._memory, self._moment.days(store_id))
-        found: list[Alert] = []
         for rule in self._rules.rules:
             days = {*named.get(rule.rule_id, ())}
             # Those too on which one that it waits for was folded anew.
             for other in self._rules.waits_for(rule, rule.unless) if rule.unless else ():
                 days |= store.folded.get(other.rule_id, set())
             if days or rule.rule_id in named:
-                found += store.judge(rule, days, causes)
-        return found
+                yield from store.judge(rule, days, causes)
 
     def _judgements(self) -> Judgements:
         return Judgements(self._rules, self._memory, self._moment, self._read_now)
@@ -91,15 +91,15 @@ class _StoreJudge:
         rule: JudgedRule,
         days: set[int],
         causes: Causes,
-    ) -> Iterator[Alert]:
-        """The messages of the rule's chains."""
+    ) -> ToldChains:
+        """The messages of each of the rule's chains."""
         store_id = self._days.store.store_id
         new = self._starts[max(self._first_new, self._first(rule)) :]
         looked_at = {*days, *new}
         for chain in self._judgements.chains(rule, store_id, sorted(days)):
             # Of most nothing was ever told, and nothing is called for.
             if not self._rests(rule, chain, looked_at):
-                yield from self._chain(rule, chain, days, causes)
+                yield self._chain(rule, chain, days, causes)
 
     def _rests(self, rule: JudgedRule, chain: Chain, days: Iterable[int]) -> bool:
         """Whether folding the days makes nothing of the chain, as nothing was made of it before."""

@@ -19,6 +19,7 @@ from serving.alerts.evaluator.judging import PartitionPass, PassReading
 from serving.alerts.evaluator.memory import STATE_TOPIC, Hint, PartitionMemory, recalled
 from serving.alerts.evaluator.moment import ViewsMoment
 from serving.alerts.evaluator.stores import ActiveStores
+from serving.alerts.evaluator.usual_days import UsualDays
 from serving.merge.views import ViewReader
 from serving.query.stores import StoreRegistry
 from tally.alerts.message import Alert, message_of
@@ -66,6 +67,7 @@ class Evaluator(Step):
         self._settings, self._views, self._source = settings, views, rules
         self._registry = StoreRegistry.load(settings)
         self._stores = ActiveStores(views, settings.partitions)
+        self._usual = UsualDays(views, self._registry, settings)
         self._runner = asyncio.Runner()
         self._rules = JudgedRules({})
         self._memories: dict[int, PartitionMemory] = {}
@@ -109,7 +111,7 @@ class Evaluator(Step):
         Raises Aborted when rules or views cannot be read: nothing is raised or cleared then.
         """
         # One for all partitions: they are judged by the same pointers.
-        moment = ViewsMoment(self._views, self._registry, self._settings)
+        moment = ViewsMoment(self._views, self._registry, self._settings, self._usual)
         until = time.monotonic() + self.most_seconds
         try:
             # Who has waited since the last transaction comes first.

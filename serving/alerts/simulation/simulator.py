@@ -22,6 +22,7 @@ from serving.alerts.evaluator.partition import DAY_MILLIS, JUDGED_BACK
 from serving.alerts.evaluator.pointers import judged_days, moved
 from serving.alerts.evaluator.scope import stores_of
 from serving.alerts.evaluator.stores import ActiveStores
+from serving.alerts.evaluator.usual_days import UsualDays
 from serving.alerts.simulation.basis import SimulationBasis
 from serving.alerts.simulation.findings import JudgedValue, SimulatedStore
 from serving.alerts.simulation.folds import LEADS, StoreReading
@@ -92,6 +93,7 @@ class Simulator:
 
     def __init__(self, views: ViewReader, registry: StoreRegistry, settings: Settings) -> None:
         self._views, self._registry, self._settings = views, registry, settings
+        self._usual = UsualDays(views, registry, settings)
         # It is work of the processor, whoever asks: others want their answers meanwhile.
         self._one = asyncio.Semaphore()
 
@@ -106,7 +108,7 @@ class Simulator:
 
     async def _page(self, asked: SimulationQuestion, rule: JudgedRule, after: str) -> SimulatedPage:
         # One for the page: two stores are not judged by two generations of a day.
-        moment = ViewsMoment(self._views, self._registry, self._settings)
+        moment = ViewsMoment(self._views, self._registry, self._settings, self._usual)
         active = ActiveStores(self._views, self._settings.partitions)
         await active.read(asked.basis.rules.families)
         waiting = [one for one in self._store_ids(asked, rule, active) if one > after]

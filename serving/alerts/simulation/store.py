@@ -9,7 +9,7 @@ from serving.alerts.evaluator.calendar import WindowSpan
 from serving.alerts.evaluator.judged_rules import JudgedRule, JudgedRules
 from serving.alerts.evaluator.judgements import chain_of
 from serving.alerts.evaluator.memory import PartitionMemory
-from serving.alerts.evaluator.messages import told_threshold, told_value
+from serving.alerts.evaluator.messages import told_threshold, told_value, usual_in
 from serving.alerts.evaluator.moment import ReadingWanted
 from serving.alerts.evaluator.partition import DAY_MILLIS
 from serving.alerts.simulation.findings import (
@@ -125,12 +125,13 @@ class StoreSimulation:
         until = min(end if ended is None else ended + WINDOW_MILLIS, end)
         # The one in force in that window, as in the message of an alert.
         by = window.version.rule if window and window.version else rule.versions[-1].rule
+        value = told_value(rule, window, subject)
         return SimulatedEpisode(
             self._store_id,
             subject,
             structs.replace(episode, ended=ended),
-            told_value(rule, window, subject),
-            told_threshold(by),
+            value,
+            told_threshold(by, "raise", usual_in(window), value),
             all(one in asked.complete for one in WindowSpan(begin, until).windows),
         )
 

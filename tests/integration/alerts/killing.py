@@ -38,7 +38,7 @@ IN_CALL = "in_call"
 ALL_MOMENTS = (*moments.NAMES, *OWN_MOMENTS, IN_CALL)
 FAR = 10**15
 MOST_SECONDS = 120
-_TELL_SECONDS = 0.7
+_TELL_SECONDS, _TELLINGS = 0.7, 12
 # The first of a process would be before anything is under way.
 _NTH = {moments.AFTER_POLL: 1, RESTORING: 5}
 
@@ -73,20 +73,23 @@ class Ordeal:
         process = self.start(DISPATCHING, self.town.prefix, self.town.rules, crash, self.wrong)
         if moment == IN_CALL:
             self.at.kill = process.kill
-        for _ in range(int(MOST_SECONDS / _TELL_SECONDS)):
+        for number in range(int(MOST_SECONDS / _TELL_SECONDS)):
             try:
                 process.wait(_TELL_SECONDS)
                 break
             except subprocess.TimeoutExpired:
-                self.tell_some()
-                self._blink()
+                # On a slow machine no more is told than on another one.
+                if number < _TELLINGS:
+                    self.tell_some()
+                    self._blink()
         if process.returncode != KILLED:
             process.kill()
             raise AssertionError(f"{moment}: {process.communicate()[1][-8000:]}")
         self.fired[f"killed {moment}"] += 1
 
     def finish(self, slots: int = 1) -> None:
-        """Nothing fails any more, all is told, and who is left brings it to its end."""
+        """Nobody is killed or silenced any more, all is told, and who is left brings it to its
+        end."""
         self._unsilenced()
         running = []
         for slot in range(slots):
@@ -100,8 +103,6 @@ class Ordeal:
         while self._waiting:
             self.tell_some(most_new=0)
         wait_until(self._is_decided, MOST_SECONDS)
-        # Without it the last of a lane may be called for until its time is over, days later.
-        self.at.is_well = True
         wait_until(self._is_settled, MOST_SECONDS)
         assert [stop(one) for one in running] == [0] * slots
 

@@ -52,8 +52,8 @@ def parted(kills: Sequence[str], towns: int) -> list[list[str]]:
 def all_survived(
     settings: Settings, folder: Path, kills: Sequence[str], towns: int
 ) -> list[Survived]:
-    """The kills shared out among towns, which live at the same time."""
-    with ThreadPoolExecutor(towns) as pool:
+    """The kills shared out among towns, of which some live at the same time."""
+    with ThreadPoolExecutor(TOWNS) as pool:
         running = [
             pool.submit(survived, settings, folder, SEED + number, some)
             for number, some in enumerate(parted(kills, towns))

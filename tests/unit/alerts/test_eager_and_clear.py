@@ -1,12 +1,14 @@
-"""What may be told early, and what may end it."""
+"""What may be told early, what may end it, and what nobody judges yet."""
 
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from runtime.rules.catalogue import rule_catalogue
 from tally.alerts.rule import Threshold
+from tally.alerts.rule_checks import not_judged
 from tally.alerts.rule_file import checked_rule
 from tally.errors import BadRule
 from tests.unit.alerts.rules import CATALOGUE, rule, told
@@ -95,3 +97,19 @@ def test_sigmas_clear_nearer_than_they_raise() -> None:
     assert rule("baseline", condition=of("3"), clear=of("2.5")).clear is not None
     [problem] = problems(told("baseline", condition=of("3"), clear=of("3")))
     assert problem.startswith("clear: some values fulfil it")
+
+
+def test_of_four_values_nobody_asks_deviations() -> None:
+    [problem] = problems(
+        told("baseline", condition={"baseline": "same_weekday_4w", "sigmas": "3"}, clear=None)
+    )
+    assert problem.startswith("condition: four values say nothing of deviations; write `change`")
+
+
+@pytest.mark.parametrize("subject", ["device", "till", "zone", "category"])
+def test_a_rule_of_single_things_is_not_judged_yet_and_says_so(subject: str) -> None:
+    of = structs.replace(rule(), subject=subject)
+
+    assert not_judged(of) == (
+        f"subject: a store is judged as a whole, and not yet by {subject}; leave it out"
+    )

@@ -87,10 +87,13 @@ def test_each_problem_is_told_at_its_line(text: str, lines: list[int | None]) ->
     assert (draft.rule, [one.line for one in draft.problems]) == (None, lines)
 
 
-def test_a_kind_that_is_not_judged_is_refused_at_its_line() -> None:
-    draft = draft_of(rule_text(_unlike_usual()), None, NOTHING)
+def test_what_is_not_judged_is_refused_at_its_line() -> None:
+    text = rule_text(structs.replace(BUSY, backfill=True))
+    draft = draft_of(text, None, NOTHING)
 
-    assert [(one.line, "not judged yet" in one.text) for one in draft.problems] == [(2, True)]
+    line = 1 + text.splitlines().index("backfill: true")
+    assert [one.line for one in draft.problems] == [line]
+    assert draft.problems[0].text.startswith("backfill: ")
 
 
 def test_text_that_is_too_large_is_told_and_not_read() -> None:
@@ -209,10 +212,6 @@ def test_lines_are_of_fields_and_of_those_inside() -> None:
 
 def _again(one: Rule) -> Rule:
     return parse_rule(rule_text(one), CATALOGUE)
-
-
-def _unlike_usual() -> Rule:
-    return structs.replace(rule("baseline"), metric="units")
 
 
 def _topic() -> WrittenRules:

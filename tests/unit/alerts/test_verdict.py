@@ -138,17 +138,17 @@ def test_values_of_any_size_are_compared_exactly() -> None:
 @pytest.mark.parametrize(
     ("condition", "value", "usual", "expected"),
     [
-        (AgainstBaseline("same_weekday_4w", "<= -30 %"), 70, Usual(100, 9), 1),
-        (AgainstBaseline("same_weekday_4w", "<= -30 %"), 71, Usual(100, 9), -1),
-        (AgainstBaseline("same_weekday_4w", ">= +50%"), 150, Usual(100, 9), 1),
+        (AgainstBaseline("same_weekday_4w", "<= -30 %"), 70, Usual(100, 81), 1),
+        (AgainstBaseline("same_weekday_4w", "<= -30 %"), 71, Usual(100, 81), -1),
+        (AgainstBaseline("same_weekday_4w", ">= +50%"), 150, Usual(100, 81), 1),
         (AgainstBaseline("same_weekday_4w", "<= -30 %"), 0, Usual(0, 0), 0),
         (AgainstBaseline("same_weekday_4w", "<= -30 %"), -8, Usual(-10, 1), 0),
-        (AgainstBaseline("hour_of_week", sigmas=3.0), 70, Usual(100, 10), 1),
-        (AgainstBaseline("hour_of_week", sigmas=3.0), 130, Usual(100, 10), 1),
-        (AgainstBaseline("hour_of_week", sigmas=3.0), 129, Usual(100, 10), -1),
+        (AgainstBaseline("hour_of_week", sigmas=3.0), 70, Usual(100, 100), 1),
+        (AgainstBaseline("hour_of_week", sigmas=3.0), 130, Usual(100, 100), 1),
+        (AgainstBaseline("hour_of_week", sigmas=3.0), 129, Usual(100, 100), -1),
         (AgainstBaseline("hour_of_week", sigmas=3.0), 100, Usual(100, 0), 0),
         (AgainstBaseline("hour_of_week", sigmas=3.0), 70, None, 0),
-        (AgainstBaseline("hour_of_week"), 70, Usual(100, 10), 0),
+        (AgainstBaseline("hour_of_week"), 70, Usual(100, 100), 0),
         (None, 70, None, 0),
     ],
 )
@@ -159,6 +159,20 @@ def test_baseline_says_nothing_where_nothing_is_usual(
     facts = WindowFacts(phase="closed", value=value, usual=usual)
 
     assert verdict(rule, facts) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(130, 1), (129, 0), (121, 0), (120, -1), (100, -1), (80, -1), (79, 0), (70, 1)],
+)
+def test_deviations_end_where_a_value_is_near_what_is_usual(value: int, expected: Ruling) -> None:
+    far, near = (AgainstBaseline("hour_of_week", sigmas=one) for one in (3.0, 2.0))
+    rule = Rule(rule_id="far", kind="baseline", metric="units", condition=far, clear=near)
+
+    def told(usual: Usual | None) -> Ruling:
+        return verdict(rule, WindowFacts(phase="closed", value=value, usual=usual))
+
+    assert (told(Usual(100, 100)), told(Usual(100, 0)), told(None)) == (expected, 0, 0)
 
 
 def by_the_table(rule: Rule, facts: WindowFacts) -> Ruling:

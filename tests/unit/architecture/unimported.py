@@ -19,6 +19,7 @@ NAMES: dict[str, dict[str, str]] = {
     "ops.cli.drop": {"ingest": "the verb becomes the job, of which it imports nothing"},
     "ops.cli.rebuild": {"batch_layer": "the verb becomes the job, of which it imports nothing"},
     "ops.cli.replay": {"ingest": "the verb becomes the job, of which it imports nothing"},
+    "ops.cli.rules": {"batch_layer": "the verb becomes the job, of which it imports nothing"},
     "ops.cli.simulate": {"ingest": "the verb becomes the job, of which it imports nothing"},
     "ops.docs.api": {"ingest": "the page has a link to the schema of a source's message"},
     "ops.docs.described": {

@@ -66,6 +66,7 @@ PURE = {
     "resumed_in_one_partition",
     "BlindRuleEditing",
     "HastyEvaluator",
+    "FollowsWhatServes",
 }
 # Parts that a function of the same file alone puts together.
 PARTS = {

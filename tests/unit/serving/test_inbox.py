@@ -10,7 +10,7 @@ from serving.alerts.inquiry import ListedAlert, listed
 from serving.dashboard import inbox
 from serving.dashboard.alert_labels import number_text, value_text
 from serving.dashboard.inbox import Inbox
-from tally.alerts.message import Alert, AlertState
+from tally.alerts.message import Alert, AlertBaseline, AlertState
 from tally.alerts.standing import last_states, open_alert
 from tests.support.alert_suite import STORY
 from tests.support.alerts import end_of, then, told
@@ -99,5 +99,5 @@ def test_numbers_have_the_unit_of_their_metric(metric: str, value: float, text: 
 
 def test_nothing_known_is_no_zero() -> None:
     assert value_text(told(value=None), "EUR") == "–"
-    usual = value_text(told(value=0, threshold=None, baseline=2.5), "EUR")
+    usual = value_text(told(value=0, threshold=None, baseline=AlertBaseline(20_782, 2.5, 4)), "EUR")
     assert usual.startswith("0 receipts · usual 2.5")

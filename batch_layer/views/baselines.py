@@ -1,0 +1,152 @@
+"""`python -m batch_layer.views.baselines`: tonight's snapshot of what is usual.
+
+It notes which generation of which day rules compare with from a local day on that has not begun
+anywhere. One conditional write decides: run again, or twice at once, it finds what is there.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from cassandra import ConsistencyLevel
+from cassandra.cluster import Session
+from cassandra.query import SimpleStatement
+
+from batch_layer.views.pointer import PointerTable, applied
+from runtime.clock import brokers_now
+from runtime.connect import cassandra_session
+from runtime.job import run_job
+from runtime.sources import FAMILIES
+from tally.alerts.snapshot import (
+    SLOWEST,
+    BaselineSnapshot,
+    first_served,
+    made_snapshot,
+    stored_snapshot,
+)
+from tally.errors import StackError
+from tally.generation import utc
+from tally.instants import instant_text
+from tally.settings import Settings
+
+_SERIES = "nightly"
+_INSERT = (
+    "INSERT INTO baseline_snapshot (series, first_day, made_at, days)"
+    " VALUES (%s, %s, %s, %s) IF NOT EXISTS"
+)
+_OF_DAY = "SELECT first_day, made_at, days FROM baseline_snapshot WHERE series = %s"
+_FIRST_DAYS = "SELECT first_day FROM baseline_snapshot WHERE series = %s"
+_ONE_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class SnapshotReport:
+    """One snapshot: its number, first local day, by family how many days it has of so many.
+
+    `made`: by this run.
+    """
+
+    number: int
+    first_day: str
+    made_at: str
+    days: dict[str, int]
+    made: bool
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code: 0 it is there, 1 failed, 2 wrong use.
+
+    With --json one object on standard output.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m batch_layer.views.baselines",
+        description="Snapshot of what is usual, for rules that compare with it from tomorrow on.",
+    )
+    parser.add_argument(
+        "--since",
+        metavar="DATE",
+        type=_date,
+        help="then also one for each day from here to the first snapshot that there is, of what"
+        " serves now: for simulations of a past that was there before any snapshot",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    given = parser.parse_args(argv)
+
+    def work() -> None:
+        settings = Settings.load()
+        with cassandra_session(settings) as session:
+            reports = [*snapshots(session, lambda: brokers_now(settings), given.since)]
+        if given.json:
+            tonight, *earlier = reports
+            print(json.dumps({**asdict(tonight), "earlier": len(earlier)}))
+        else:
+            print(*map(_told, reports), sep="\n")
+
+    return run_job("baselines", work)
+
+
+def snapshots(
+    session: Session, now: Callable[[], datetime], since: date | None = None
+) -> Iterator[SnapshotReport]:
+    """The snapshot of now, and with `since` those that lie before all others, as they are there.
+
+    `now`: by the brokers' clock. Raises StackError when it took too long, or nobody knows whether
+    it is there.
+    """
+    started, made_at = time.monotonic(), now()
+    served = {name: PointerTable(session, name).current() for name in FAMILIES}
+    if time.monotonic() - started > SLOWEST.total_seconds():
+        # Its first day may have begun by now somewhere, and be judged by another one.
+        raise StackError("baselines: reading the pointers took over an hour; run it again")
+    yield _kept(session, made_snapshot(first_served(made_at), made_at, served))
+    # Backwards, each before all that there are: no day is judged by another one than before.
+    while since is not None and since < (oldest := _oldest(session)):
+        yield _kept(session, made_snapshot(oldest - _ONE_DAY, made_at, served))
+
+
+def _kept(session: Session, snapshot: BaselineSnapshot) -> SnapshotReport:
+    values = [_SERIES, snapshot.first_day, snapshot.made_at, snapshot.days_text]
+    # By this run, by another one before, or nobody knows: what is read back is there for good.
+    applied(session, SimpleStatement(_INSERT), values)
+    found = _rows(session, f"{_OF_DAY} AND first_day = %s", snapshot.first_day)
+    if not found:
+        raise StackError(
+            f"baselines: the snapshot of {snapshot.first_day} was not written;"
+            " look at `tally status` and run it again"
+        )
+    row = found[0]
+    one = stored_snapshot(row.first_day.date(), utc(row.made_at), row.days)
+    days = {family: len(some) for family, some in sorted(one.days.items())}
+    first, made_at = one.first_day.isoformat(), instant_text(one.made_at)
+    return SnapshotReport(one.number, first, made_at, days, one.made_at == snapshot.made_at)
+
+
+def _oldest(session: Session) -> date:
+    rows = _rows(session, f"{_FIRST_DAYS} ORDER BY first_day ASC LIMIT 1")
+    oldest: date = rows[0].first_day.date()
+    return oldest
+
+
+def _rows(session: Session, statement: str, *values: Any) -> list[Any]:
+    # SERIAL: a write that was left half done is brought to its end first.
+    asked = SimpleStatement(statement, consistency_level=ConsistencyLevel.SERIAL)
+    return list(session.execute(asked, [_SERIES, *values]))
+
+
+def _told(one: SnapshotReport) -> str:
+    days = ", ".join(f"{name} {count}" for name, count in one.days.items())
+    how = "made" if one.made else "was there"
+    return f"baseline {one.number}, from {one.first_day} on, {how}; days of each family: {days}"
+
+
+def _date(text: str) -> date:
+    return date.fromisoformat(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+"""Snapshots of what is usual, and the protocol of whoever reads them."""
+
+from datetime import date
+from typing import Protocol
+
+from serving.merge import statements
+from serving.merge.connection import Connection
+from tally.alerts.snapshot import BaselineSnapshot, stored_snapshot
+from tally.generation import utc
+
+
+class BaselineReader(Protocol):
+    """Reads of what the nightly job has written."""
+
+    async def serving(self, day: date) -> BaselineSnapshot | None:
+        """The newest snapshot that began by a local day; None before the first.
+
+        Raises ViewsUnreachable.
+        """
+        ...
+
+
+class CassandraBaselines:
+    """A BaselineReader over the connection of the views."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def serving(self, day: date) -> BaselineSnapshot | None:
+        """One row, SERIAL: one whose writer died is there for all from then on, or for nobody."""
+        rows = await self._connection.rows(statements.BASELINE, (day,), is_serial=True)
+        for first_day, made_at, days in rows:
+            return stored_snapshot(first_day.date(), utc(made_at), days)
+        return None

@@ -1,0 +1,24 @@
+"""Snapshots of baselines in memory."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import date
+
+from tally.alerts.snapshot import BaselineSnapshot
+
+Snapshots = list[BaselineSnapshot]
+
+
+class MemoryBaselines:
+    """A BaselineReader over snapshots in any order; `asked`: of which days was asked."""
+
+    def __init__(
+        self, snapshots: Sequence[BaselineSnapshot], check: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._snapshots, self._check = snapshots, check
+        self.asked: list[date] = []
+
+    async def serving(self, day: date) -> BaselineSnapshot | None:
+        await self._check()
+        self.asked.append(day)
+        begun = [one for one in self._snapshots if one.first_day <= day]
+        return max(begun, key=lambda one: one.first_day, default=None)

@@ -1,0 +1,89 @@
+"""What is usual of a share: of the days on which both of its sides have sent."""
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import date
+from fractions import Fraction
+
+import pytest
+
+from runtime.sources import TRAFFIC
+from serving.alerts.evaluator.calendar import millis_of
+from serving.alerts.evaluator.usual import UsualOf
+from serving.alerts.evaluator.usual_days import UsualDays
+from serving.query.stores import StoreRegistry
+from tally.alerts.comparison import Usual
+from tally.settings import Settings
+from tests.support.baselines import ONE_DAY, fix, serving, weeks_before
+from tests.support.serving_world import MemoryViews, World, at, counted
+
+STORE, DAY = "367", "2026-11-24"
+WINDOW = millis_of(at(f"{DAY}T09:00"))
+WEEKS = range(1, 6)
+
+
+def usual(sold_in: Collection[int], counted_in: Collection[int]) -> Usual | None:
+    """What is usual of ten receipts of twenty visitors, each sent in these weeks before alone."""
+    world = World()
+    days = weeks_before(
+        world, STORE, DAY, [{"09:00": 10} if one in sold_in else {} for one in WEEKS]
+    )
+    for week, day in zip(WEEKS, days, strict=True):
+        if week in counted_in:
+            world.rows.append(counted(STORE, f"{day}T09:00", 100, 20, generation=1))
+        for of in (day - ONE_DAY, day):
+            world.pointers.append((TRAFFIC, replace(serving(of), epoch=TRAFFIC.epoch)))
+    fix(world, "2026-11-22T00:40")
+    settings = Settings(default_timezone="UTC")
+    reader = UsualDays(MemoryViews(world), StoreRegistry.load(settings), settings)
+    start = millis_of(at(f"{date.fromisoformat(DAY)}T00:00"))
+    [found] = asyncio.run(
+        reader.read([UsualOf("conversion", STORE, start, "same_weekday_4w")])
+    ).values()
+    return found.get(WINDOW)
+
+
+@pytest.mark.parametrize(
+    ("sold_in", "counted_in", "days"),
+    [
+        (WEEKS, WEEKS, 4),
+        # The tills were away for a week, or the counters.
+        ({1, 3, 4, 5}, WEEKS, 3),
+        (WEEKS, {1, 3, 4, 5}, 3),
+        # One of them has not been there long enough.
+        ({1, 2, 3}, WEEKS, None),
+        (WEEKS, {1, 2, 3}, None),
+        ({1, 2, 3, 4}, {1, 2, 3, 5}, None),
+        ((), WEEKS, None),
+    ],
+)
+def test_a_day_counts_on_which_both_sides_of_a_share_have_sent(
+    sold_in: Collection[int], counted_in: Collection[int], days: int | None
+) -> None:
+    found = usual(sold_in, counted_in)
+
+    assert (found and (found.mean, found.days)) == (days and (Fraction(1, 2), days))
+
+
+@pytest.mark.parametrize("stores", [1, 3])
+def test_days_of_now_are_kept_however_many_they_are(
+    stores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("serving.alerts.evaluator.usual_days._MOST_DAYS", 1)
+    world, settings = World(), Settings(default_timezone="UTC")
+    fix(world, "2026-11-22T00:40")
+    views = MemoryViews(world)
+    reader = UsualDays(views, StoreRegistry.load(settings), settings)
+    begin = millis_of(at(f"{DAY}T00:00"))
+    wanted = [
+        UsualOf("units", f"{store}", begin - days * 86_400_000, "hour_of_week")
+        for store in range(stores)
+        for days in (0, 1)
+    ]
+
+    asyncio.run(reader.read(wanted))
+    known = len(reader._known)
+    asyncio.run(reader.read(wanted))
+
+    assert known == len(reader._known) == len(wanted)
