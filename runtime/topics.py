@@ -9,6 +9,14 @@ from tenacity import retry, retry_if_exception, stop_after_delay, wait_fixed
 # Topic and partition.
 Lane = tuple[str, int]
 _AGAIN_SECONDS = 0.2
+# Nobody leads the partition as far as the client knows, or whom it asked says that it does not.
+_NOT_LED_YET = frozenset(
+    {
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+    }
+)
 
 
 class Bounds(NamedTuple):
@@ -36,8 +44,9 @@ def partition_numbers(client: Any, topic: str, seconds: float) -> list[int]:
 def bounds_of(consumer: Any, lane: Lane, seconds: float) -> Bounds:
     """The partition's bounds as they are now. Raises KafkaException.
 
-    A broker that has just come back names a partition before it leads it: the client, which keeps
-    what it was told, then takes it for unknown. It is asked anew until the seconds are over.
+    A broker that has just come back, or has just been given a topic, names a partition before it
+    leads it: the client, which keeps what it was told, then takes it for unknown, or is told that
+    it asks the wrong broker. It is asked anew until the seconds are over.
     """
     topic, number = lane
 
@@ -57,9 +66,7 @@ def bounds_of(consumer: Any, lane: Lane, seconds: float) -> Bounds:
 
 
 def _is_not_led_yet(error: BaseException) -> bool:
-    return (
-        isinstance(error, KafkaException) and error.args[0].code() == KafkaError._UNKNOWN_PARTITION
-    )
+    return isinstance(error, KafkaException) and error.args[0].code() in _NOT_LED_YET
 
 
 def bounds(consumer: Any, topic: str, seconds: float) -> dict[int, Bounds]:

@@ -1,6 +1,7 @@
 """Start and stop one service, by its record and its mark; what it leaves about its end."""
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from ops.local.stack.service import Launch, Service, Site
 from tally.errors import StackError
 
 LOG_LINES = 3
+DYING_SECONDS = 10
 LOG_BYTES = 16_384
 # What a run of a service leaves beside its record, by the ending of the file's name; gone before
 # the next start.
@@ -170,23 +172,39 @@ def _forget_the_run(site: Site, service: Service) -> None:
 
 def _check_ports(site: Site, service: Service) -> None:
     for name, (host, port) in service.ports(site.settings).items():
-        if not port_is_free(host, port):
+        if not _is_free_by_then(host, port):
             raise StackError(
-                f"{service.name}: port {port} on {host} is busy{_holder(port)};"
+                f"{service.name}: port {port} on {host} is busy{_named(_holders(port))};"
                 f" end what holds it or set {variable(name)}={host}:PORT"
             )
 
 
-def _holder(port: int) -> str:
+def _is_free_by_then(host: str, port: int) -> bool:
+    """Whether the port is free, now or when what is being killed has ended.
+
+    Of a JVM the first thread may be gone, and with it all that anybody sees of what it had open,
+    long before the last one: until then the port is busy, and nobody can be named.
+    """
+    deadline = time.monotonic() + DYING_SECONDS
+    while not (is_free := port_is_free(host, port)) and not _holders(port):
+        if time.monotonic() >= deadline:
+            break
+        time.sleep(processes.LOOK_EVERY_SECONDS)
+    return is_free
+
+
+def _holders(port: int) -> list[int]:
+    """Pids, as far as they can be named."""
     try:
-        pids = {
-            item.pid
-            for item in psutil.net_connections("tcp")
-            if item.laddr and item.laddr.port == port and item.pid
-        }
+        found = psutil.net_connections("tcp")
     except psutil.AccessDenied:
-        return ""  # some systems show other users' connections to root only
-    return f" (pid {', '.join(map(str, sorted(pids)))})" if pids else ""
+        return []  # some systems show other users' connections to root only
+    at_port = [one for one in found if one.laddr and one.laddr.port == port]
+    return sorted({one.pid for one in at_port if one.pid})
+
+
+def _named(pids: list[int]) -> str:
+    return f" (pid {', '.join(map(str, pids))})" if pids else ""
 
 
 def _mark(site: Site, service: Service) -> str:

@@ -50,8 +50,16 @@ class WakingConsumer(ScriptedConsumer):
         return super().get_watermark_offsets(at, timeout)
 
 
-def test_partition_of_a_broker_that_has_just_come_back_is_asked_for_again() -> None:
-    assert bounds_of(WakingConsumer(2), ("sales", 0), 5.0) == Bounds(3, 9)
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+    ],
+)
+def test_partition_that_nobody_leads_yet_is_asked_for_again(code: int) -> None:
+    assert bounds_of(WakingConsumer(2, code), ("sales", 0), 5.0) == Bounds(3, 9)
 
 
 def test_partition_that_stays_unknown_is_an_error_when_the_time_is_over() -> None:

@@ -2,11 +2,15 @@
 
 import os
 import signal
+import subprocess
+import sys
+import time
 
 import psutil
 import pytest
 
 from ops.local.stack import control, processes, states
+from ops.local.stack.machine import port_is_free
 from ops.local.stack.processes import Record
 from ops.local.stack.service import Service, Site
 from tally.errors import StackError
@@ -158,21 +162,55 @@ def test_service_of_another_home_is_left_alone(site: Site, service: MakeService)
     assert [process.pid for process in processes.marked_processes(mark)] == [pid_of(site, job)]
 
 
+# Its first thread goes, as that of a JVM that is killed may; another still has the port.
+DYING = """
+import ctypes, os, socket, threading, time
+held = socket.create_server(("127.0.0.1", 0))
+print(held.getsockname()[1], flush=True)
+threading.Thread(target=lambda: (time.sleep(1.5), os._exit(0))).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_port_of_a_process_that_has_not_wholly_ended_is_waited_for(
+    site: Site, service: MakeService
+) -> None:
+    with subprocess.Popen([sys.executable, "-c", DYING], stdout=subprocess.PIPE) as dying:
+        assert dying.stdout is not None
+        port = int(dying.stdout.readline())
+        wait_until_first_thread_is_gone(psutil.Process(dying.pid))
+        assert not port_is_free("127.0.0.1", port)
+        web = service(name="gateway", settings_names=("gateway",))
+
+        told = up(gateway_at(site, port), web)
+
+    assert told[1].startswith("gateway: ready after ")
+
+
+def gateway_at(site: Site, port: int) -> Site:
+    settings = site.settings.model_copy(update={"gateway": f"127.0.0.1:{port}"})
+    return Site.of(settings, site.environment)
+
+
+def wait_until_first_thread_is_gone(process: psutil.Process) -> None:
+    deadline = time.monotonic() + 5
+    while process.status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_busy_port_is_named_with_its_setting(site: Site, service: MakeService) -> None:
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        busy = Site.of(
-            site.settings.model_copy(update={"gateway": f"127.0.0.1:{port}"}), site.environment
-        )
         web = service(name="gateway", settings_names=("gateway",))
 
         with pytest.raises(
             StackError,
             match=f"gateway: port {port} on 127.0.0.1 is busy .*set TALLY_GATEWAY=127.0.0.1:PORT",
         ):
-            up(busy, web)
+            up(gateway_at(site, port), web)
 
 
 def test_service_that_ends_while_it_starts_says_its_last_words(
