@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, datetime, timedelta
+from itertools import chain
 from typing import Any
 
 from cassandra import ConsistencyLevel
@@ -104,8 +105,11 @@ def snapshots(
         # Its first day may have begun by now somewhere, and be judged by another one.
         raise StackError("baselines: reading the pointers took over an hour; run it again")
     yield _kept(session, made_snapshot(first_served(made_at), made_at, served))
+    # Before the first day that anything serves nothing is usual, however far back is asked for.
+    first = min(chain.from_iterable(served.values()), default=date.max)
+    since = max(since or date.max, first)
     # Backwards, each before all that there are: no day is judged by another one than before.
-    while since is not None and since < (oldest := _oldest(session)):
+    while since < (oldest := _oldest(session)):
         yield _kept(session, made_snapshot(oldest - _ONE_DAY, made_at, served))
 
 

@@ -120,6 +120,19 @@ def test_a_past_gets_them_backwards_and_no_day_another_than_it_had(session: Sess
     assert [one.first_day for one in more] == ["2026-11-25"]
 
 
+def test_a_past_begins_with_the_first_day_that_anything_serves(session: Session) -> None:
+    """A year of 0206 for 2026 is no reason for hundreds of thousands of snapshots."""
+    reports = made(session, since=date.min)
+
+    assert (reports[-1].first_day, len(reports)) == (DAYS[0].isoformat(), 81)
+
+
+def test_a_past_without_any_day_that_is_served_has_no_snapshot(session: Session) -> None:
+    session.execute("TRUNCATE batch_pointer", timeout=60)
+
+    assert [one.first_day for one in made(session, since=date(2026, 1, 1))] == ["2026-11-25"]
+
+
 class LosingALaterAnswer(LosingOneAnswer):
     """The third write is not applied: as if it died within the past that it makes."""
 
