@@ -35,7 +35,10 @@ def version_table(versions: Iterable[RuleVersion]) -> str:
     """Head and rows, one a version, the newest first."""
     head = "".join(f"<th scope='col'>{one}</th>" for one in _VERSIONS)
     rows = "".join(_version_row(one) for one in reversed([*versions]))
-    return f"<table class='t-table'><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    return (
+        "<table class='t-table t-versions'>"
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    )
 
 
 def episode_table(drawn: DrawnRule, rule: Rule, zone: ZoneInfo, currency: str) -> str:
@@ -94,13 +97,14 @@ def condition_text(rule: Rule) -> str:
     >>> from decimal import Decimal
     >>> condition_text(Rule(rule_id="a", metric="units", condition=Threshold(">", Decimal(6))))
     'units > 6'
+    >>> usual = AgainstBaseline("hour_of_week", sigmas=3)
+    >>> condition_text(Rule(rule_id="a", kind="baseline", metric="units", condition=usual))
+    'units off hour_of_week by 3 deviations'
     """
     if rule.kind == "silence":
         return f"{rule.family} is silent"
-    within = isinstance(rule.clear, AgainstBaseline) and rule.clear.sigmas is not None
-    at = "within" if within else "at"
-    clear = f"; ends {at} {_side(rule.clear)}" if rule.clear is not None else ""
-    return f"{rule.metric} {_side(rule.condition)}{clear}"
+    begins, clear = f"{rule.metric} {_begin(rule.condition)}", rule.clear
+    return begins if clear is None else f"{begins}; ends {_end(clear)}"
 
 
 def version_text(one: RuleVersion) -> str:
@@ -108,13 +112,21 @@ def version_text(one: RuleVersion) -> str:
     return f"{one.version}" if one.revision == 1 else f"{one.version}.{one.revision}"
 
 
-def _side(condition: Condition | None) -> str:
+def _begin(condition: Condition | None) -> str:
     if isinstance(condition, Threshold):
         return f"{condition.op} {condition.value:f}"
+    if isinstance(condition, AgainstBaseline) and condition.sigmas is not None:
+        return f"off {condition.baseline} by {condition.sigmas:g} deviations"
     if isinstance(condition, AgainstBaseline):
-        how = condition.change if condition.sigmas is None else f"{condition.sigmas:g} deviations"
-        return f"{how} of {condition.baseline}"
+        return f"{condition.change} of {condition.baseline}"
     return NOTHING
+
+
+def _end(clear: Condition) -> str:
+    """Of the same baseline as the beginning: it is named there."""
+    if isinstance(clear, Threshold):
+        return f"at {clear.op} {clear.value:f}"
+    return f"at {clear.change}" if clear.sigmas is None else f"within {clear.sigmas:g} deviations"
 
 
 def _rule_row(one: RuleVersion) -> str:

@@ -16,6 +16,7 @@ from msgspec import structs
 from runtime.web import Place, serve
 from serving.api.app import create_app
 from serving.dashboard import page
+from tally.alerts.rule import AgainstBaseline, Rule
 from tally.alerts.versions import StoredRule
 from tally.settings import Settings
 from tests.support.alert_memory import MemoryFeed
@@ -27,9 +28,18 @@ from tests.support.serving_world import MemoryViews, World
 from tests.support.silent_sensors import STORES, silent_week
 from tests.support.simulating import WrittenRules, desk_over
 
+# The longest words that a condition has.
+_UNLIKE = Rule(
+    rule_id="unlike-last-month",
+    kind="baseline",
+    metric="revenue",
+    condition=AgainstBaseline("same_weekday_4w", change="<= -30 %"),
+    clear=AgainstBaseline("same_weekday_4w", change=">= -20 %"),
+)
 RULES = WrittenRules(
     in_force(BUSY, "2026-11-01T00:00"),
     in_force(SILENT, "2026-11-01T00:00"),
+    in_force(_UNLIKE, "2026-11-01T00:00"),
     in_force(SILENT, "2026-11-20T00:00", version=2, retired=True),
 )
 # Beside STORY, whose alerts are all of one day: one of each form and colour.

@@ -35,6 +35,7 @@ PAGES = (
     "/rules",
     f"/rules/busy?store=367&{ASKED}",
     f"/rules/silent?store=367&{ASKED}",
+    f"/rules/unlike-last-month?store=367&{ASKED}",
     f"/rules/busy/edit?store=367&{ASKED}",
     "/new-rule",
 )
@@ -117,6 +118,21 @@ def test_no_page_is_wider_than_its_window(tab: Any, address: str, path: str) -> 
         <= 0
     )
     assert tab.locator("h1").count() == 1
+
+
+def test_words_of_a_condition_are_not_cut_off(tab: Any, address: str) -> None:
+    tab.goto(f"{address}/rules")
+
+    cell = tab.locator("tr[data-rule='unlike-last-month'] td").first
+    # On a phone what is too wide begins left of its card.
+    inside = cell.evaluate(
+        """one => {
+          const words = one.querySelector("span").getBoundingClientRect();
+          const {left, right} = one.getBoundingClientRect();
+          return left <= words.left && words.right <= right;
+        }"""
+    )
+    assert inside and "of same_weekday_4w; ends at >= -20 %" in cell.inner_text()
 
 
 @pytest.mark.parametrize(

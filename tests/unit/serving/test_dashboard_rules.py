@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import closing
+from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -10,8 +11,10 @@ from msgspec import structs
 
 from serving.alerts.evaluator.calendar import WindowSpan, millis_of
 from serving.dashboard.rule_chart import describe_rule, rule_chart
+from serving.dashboard.rule_markup import condition_text
 from serving.dashboard.rule_source import DrawnRule
 from serving.dashboard.unit_style import UnitStyle
+from tally.alerts.rule import AgainstBaseline, Condition, Threshold
 from tests.support.evaluating import BUSY, DAY, SILENT, ListedRules, Watched, in_force, sold
 from tests.support.pages import Get, elements, mounted, texts, with_attribute
 from tests.support.serving_world import at, flip
@@ -28,6 +31,14 @@ RULES = ListedRules(
     in_force(OTHER, f"{DAY}T08:00"),
 )
 ASKED = {"store": "367", "days": "7", "until": DAY}
+
+
+def by_month(change: str) -> AgainstBaseline:
+    return AgainstBaseline("same_weekday_4w", change=change)
+
+
+def by_hour(sigmas: float) -> AgainstBaseline:
+    return AgainstBaseline("hour_of_week", sigmas=sigmas)
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +72,28 @@ def test_rules_in_force_are_apart_from_those_that_are_retired(get: Get) -> None:
     assert found == {"busy": "false", "lanes": "false", "silent": "false", "gone": "true"}
     assert "b" not in [tag for tag, _, _ in elements(answer)]
     assert "/rules/busy" in [one["href"] for one in with_attribute(answer, "href")]
+
+
+@pytest.mark.parametrize(
+    ("condition", "clear", "words"),
+    [
+        (Threshold(">=", Decimal(5)), Threshold("<=", Decimal(2)), ">= 5; ends at <= 2"),
+        (Threshold("<", Decimal("0.10")), None, "< 0.10"),
+        (
+            by_month("<= -30 %"),
+            by_month(">= -20 %"),
+            "<= -30 % of same_weekday_4w; ends at >= -20 %",
+        ),
+        (by_hour(3), by_hour(2.5), "off hour_of_week by 3 deviations; ends within 2.5 deviations"),
+        (by_hour(3), None, "off hour_of_week by 3 deviations"),
+    ],
+)
+def test_what_calls_for_an_alert_is_said_in_words(
+    condition: Condition, clear: Condition | None, words: str
+) -> None:
+    rule = structs.replace(BUSY, condition=condition, clear=clear)
+
+    assert condition_text(rule) == f"transactions {words}"
 
 
 def test_page_of_a_rule_has_its_versions_newest_first(get: Get) -> None:
