@@ -4,12 +4,12 @@ disorder, and some days too late. And rules of each kind on them."""
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from importlib.resources import as_file, files
-from itertools import count, product
+from itertools import product
 from typing import NamedTuple
 
 import duckdb
@@ -83,14 +83,13 @@ clear: {op: ">=", value: 3}
 """,
 }
 # Of rules for which weeks are read with each day.
-_FEW = 2
+FEW = 2
 _DISTURBED = Perturbation(
     seed=13, duplicates=0.02, disorder=300.0, late=0.02, late_by=3 * 86_400.0, conflicts=40
 )
-_WINDOW, _DAY_WINDOWS = 900, 96
 _BURSTS = 20
 # Each article of a store is counted on Mondays, and comes on Thursdays: so much, at these hours.
-_COUNTED, _DELIVERED, _ARTICLES = (0, 9, 6), (3, 8, 4), 12
+_COUNTED, _DELIVERED, ARTICLES = (0, 9, 6), (3, 8, 4), 12
 _BUSIEST = """
 SELECT CAST(store_id AS VARCHAR) FROM read_parquet(?)
 GROUP BY store_id ORDER BY count(DISTINCT basket_id) DESC, store_id LIMIT ?
@@ -109,14 +108,6 @@ class YearPart(NamedTuple):
 
     receipts: list[SentMessage]
     documents: list[SentMessage]
-
-
-class BusyEpisode(NamedTuple):
-    """Windows by their starts, in UTC; `ended`: the first that is busy no more."""
-
-    store_id: str
-    start: datetime
-    ended: datetime
 
 
 @dataclass(frozen=True)
@@ -151,7 +142,7 @@ class AlertYear:
 
     def documents(self) -> Iterator[Receipt]:
         """A line for each article that was counted or delivered, in the same order."""
-        articles = most_sold(self.stores, _ARTICLES)
+        articles = most_sold(self.stores, ARTICLES)
         begin = self.first + timedelta(days=-self.first.weekday() % 7)
         for week in range((self.until - begin) // timedelta(weeks=1)):
             for (day, hour, amount), kind in ((_COUNTED, "count"), (_DELIVERED, "delivery")):
@@ -182,33 +173,10 @@ class AlertYear:
                 parts[number][of_part].append(one)
         return parts
 
-    def busy(self) -> list[BusyEpisode]:
-        """The episodes of the rule `busy` in the end, as somebody tells them who knows receipts."""
-        counts = Counter((one.store_id, int(one.happened_at) // _WINDOW) for one in self.receipts())
-        raised = {place for place, many in counts.items() if many >= BUSY_RECEIPTS}
-        going = raised | {place for place in _first_days(counts) if place not in counts}
-        found, until = [], dict.fromkeys(self.stores, 0)
-        for store, window in sorted(raised):
-            if window < until[store]:
-                continue
-            until[store] = next(one for one in count(window) if (store, one) not in going)
-            found.append(BusyEpisode(store, _start(window), _start(until[store])))
-        return found
-
-
-def _first_days(places: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int]]:
-    """All quarter hours of each store's first day: on it those without receipts say nothing."""
-    first: dict[str, int] = {}
-    for store, window in places:
-        first[store] = min(first.get(store, window), window)
-    for store, window in first.items():
-        begin = window - window % _DAY_WINDOWS
-        yield from ((store, one) for one in range(begin, begin + _DAY_WINDOWS))
-
 
 def rule_text(rule_id: str, stores: Sequence[str]) -> str:
     """The rule's file; `stores`: those of the year, of which some rules are about a few."""
-    few = ", ".join(f'"{one}"' for one in stores[:_FEW])
+    few = ", ".join(f'"{one}"' for one in stores[:FEW])
     return f"rule_id: {rule_id}\n{RULES[rule_id]}".replace("{few}", few)
 
 
@@ -247,7 +215,3 @@ def send(
 
 def _stamp(seconds: float) -> bytes:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S+00:00").encode()
-
-
-def _start(window: int) -> datetime:
-    return datetime.fromtimestamp(window * _WINDOW, UTC)
