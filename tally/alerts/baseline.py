@@ -22,6 +22,7 @@ MOST_WEEKS = max(WEEKS.values()) + 1
 # Of windows that are told of together, in minutes of the clock.
 _MINUTES: Mapping[BaselineName, int] = {"same_weekday_4w": 1, "hour_of_week": 60}
 _WEEK = timedelta(days=7)
+_FIRST_DAY = date.min + timedelta(days=2)
 
 
 class UsualSample(NamedTuple):
@@ -57,10 +58,11 @@ def earlier_dates(baseline: BaselineName, day: date, first_day: date) -> list[da
 
     In:  `day`: that is judged, at or behind `first_day`. An old snapshot goes on to say what was
          usual when it was made.
+    Out: fewer where the calendar has none before: its very first days begin before it in some zone.
     """
     weeks_behind = (day - first_day) // _WEEK + 1
-    newest = day - weeks_behind * _WEEK
-    return [newest - number * _WEEK for number in range(WEEKS[baseline] + 1)]
+    weeks = range(weeks_behind, weeks_behind + WEEKS[baseline] + 1)
+    return [day - number * _WEEK for number in weeks if number * _WEEK <= day - _FIRST_DAY]
 
 
 def usual_windows(

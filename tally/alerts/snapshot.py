@@ -85,7 +85,7 @@ def made_snapshot(
         family: tuple(
             PinnedDay(day, one.generation, one.epoch)
             for day, one in sorted(generations.items())
-            if first_day - SPAN <= day < first_day and _is_whole(one)
+            if timedelta() < first_day - day <= SPAN and _is_whole(one)
         )
         for family, generations in served.items()
     }

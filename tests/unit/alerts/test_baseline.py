@@ -119,6 +119,20 @@ def test_the_days_are_the_same_weekdays_before_the_snapshot(
 
 
 @pytest.mark.parametrize(
+    ("judged", "left"), [("0001-01-01", 0), ("0001-01-09", 0), ("0001-01-10", 1), ("0001-03-01", 5)]
+)
+def test_before_the_first_days_of_the_calendar_there_are_none(judged: str, left: int) -> None:
+    day = date.fromisoformat(judged)
+
+    assert len(earlier_dates("same_weekday_4w", day, day)) == left
+    made_at = datetime(2026, 11, 24, tzinfo=UTC)
+    assert made_snapshot(day, made_at, {"sales": {}}).days == {"sales": ()}
+    of = {date.min: serving(date.min, 1)}
+    days = made_snapshot(day, made_at, {"sales": of}).days["sales"]
+    assert [one.day for one in days] == [date.min][: judged != "0001-01-01"]
+
+
+@pytest.mark.parametrize(
     ("condition", "usual", "value", "expected"),
     [
         (LESS, Usual(10, 4), 7, (7.0, True)),
