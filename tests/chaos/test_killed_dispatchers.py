@@ -24,7 +24,7 @@ FOUND = {
     "ends=alone": "an end without its raise",
     "webhook=attempt": "under several keys",
 }
-KILLS_OF_A_TOWN = 3
+KILLS_OF_A_TOWN = 2
 # A silence begins before every second of them.
 WRONG_KILLS = ("before_commit", "in_call", "after_offsets", "answered", "before_offsets", "decided")
 

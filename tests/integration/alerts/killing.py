@@ -82,7 +82,7 @@ class Ordeal:
                 if number < _TELLINGS:
                     self.tell_some()
                     self._blink()
-                elif number == 2 * _TELLINGS:
+                elif number == _TELLINGS + 6:
                     # Within a silence none may ever come to it.
                     self._unsilenced()
         if process.returncode != KILLED:
