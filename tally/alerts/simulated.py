@@ -106,13 +106,13 @@ def _looks(span: FoldedSpan, standing: Sequence[ToldAlert]) -> Iterator[_SpanFin
     matching = match(raises, span.episodes)
     for episode, raised in matching.pairs:
         if _is_in(span, episode.raised):
-            yield _wanted(span, "raise", episode.raised, raised)
+            yield _wanted(span, "raise", episode, raised)
         own = [] if raised is None else ends.pop(raised.alert_id, [])
         if episode.ended is not None:
             # One at a time: a second end of a raise is one too many.
             end, own = (own[0], own[1:]) if own else (None, [])
             if _is_in(span, episode.ended):
-                yield _wanted(span, "clear", episode.ended, end)
+                yield _wanted(span, "clear", episode, end)
         # What was told of a window behind the span is not of it.
         for one in own:
             if _is_in(span, one.window):
@@ -140,16 +140,28 @@ def _is_in(span: FoldedSpan, window: int) -> bool:
     return span.start <= window < span.end
 
 
-def _wanted(span: FoldedSpan, edge: Edge, window: int, alert: ToldAlert | None) -> _SpanFinding:
-    # Its own window too: only where both are settled a provisional alert has to be confirmed.
-    windows = {window} if alert is None else {window, alert.window}
-    if not windows <= span.settled:
+def _wanted(
+    span: FoldedSpan, edge: Edge, episode: Episode, alert: ToldAlert | None
+) -> _SpanFinding:
+    window = episode.raised if edge == "raise" or episode.ended is None else episode.ended
+    if window not in span.settled:
         return "left out"
     if alert is None:
         return ToldDifference(kind="not_told", edge=edge, window=window)
-    if alert.state == "confirmed":
+    # Its own window too: only where both are settled a provisional alert has to be confirmed.
+    is_here = alert.window in span.settled
+    if alert.state == "confirmed" and (is_here or _was_told_of(alert, episode)):
         return "equal"
+    if not is_here:
+        return "left out"
     return ToldDifference(kind="not_confirmed", edge=edge, window=window, alert_id=alert.alert_id)
+
+
+def _was_told_of(alert: ToldAlert, episode: Episode) -> bool:
+    """Whether its last message names the episode: where its own window lies makes no difference."""
+    # One that is open at the end of the days may have ended behind them, and a later one begun.
+    is_same_end = alert.edge == "raise" or alert.ended == episode.ended
+    return alert.start == episode.start and is_same_end
 
 
 def _unwanted(span: FoldedSpan, alert: ToldAlert, decides: int) -> _SpanFinding:

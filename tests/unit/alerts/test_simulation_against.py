@@ -7,8 +7,12 @@ import pytest
 from msgspec import structs
 
 from serving.alerts.evaluator.judgements import WHOLE_STORE
+from tally.alerts.fold import Episode
+from tally.alerts.ids import Chain
 from tally.alerts.rule import Threshold
-from tally.alerts.simulated import ToldDifference
+from tally.alerts.simulated import FoldedSpan, ToldDifference, compared
+from tally.alerts.told import ToldAlert
+from tally.windows import WINDOW_MILLIS
 from tests.support.evaluating import BUSY, DAY, SILENT, Watched, Watching, in_force, sold
 from tests.support.serving_world import sale
 from tests.support.simulating import DAWN, clock_of, served, simulated
@@ -132,3 +136,49 @@ def test_second_end_of_one_raise_is_one_too_many(watched: Watching) -> None:
     [one] = against(store)[2]
 
     assert (one.kind, one.edge, one.alert_id) == ("not_called_for", "clear", "f" * 64)
+
+
+HOUR = 4 * WINDOW_MILLIS
+A_DAY = frozenset(range(0, 24 * HOUR, WINDOW_MILLIS))
+# Told of a quarter hour behind the day; as it was rebuilt then, the episode began in the day.
+RAISED = ToldAlert(
+    alert_id="a",
+    chain=Chain("busy", "367", WHOLE_STORE),
+    version=1,
+    edge="raise",
+    window=25 * HOUR,
+    state="confirmed",
+    raised_at=0,
+    start=20 * HOUR,
+)
+
+
+@pytest.mark.parametrize(
+    ("changed", "left_out"),
+    [
+        pytest.param({}, 0, id="of this episode"),
+        pytest.param({"start": 24 * HOUR}, 1, id="maybe of a later one"),
+        pytest.param({"state": "provisional"}, 1, id="whether it is to be confirmed is not known"),
+    ],
+)
+def test_raise_told_of_a_window_behind_the_span_is_compared_where_it_names_the_episode(
+    changed: dict[str, Any], left_out: int
+) -> None:
+    span = FoldedSpan(0, 24 * HOUR, (Episode(20 * HOUR, 20 * HOUR, 1),), A_DAY)
+
+    found = compared(span, [structs.replace(RAISED, **changed)])
+
+    assert (found.compared, found.left_out, found.differences) == (1 - left_out, left_out, ())
+
+
+@pytest.mark.parametrize(("ended", "left_out"), [(22 * HOUR, 0), (25 * HOUR, 1)])
+def test_end_told_of_a_window_behind_the_span_is_compared_where_it_names_the_end(
+    ended: int, left_out: int
+) -> None:
+    episode = Episode(20 * HOUR, 20 * HOUR, 1, 22 * HOUR)
+    raised = structs.replace(RAISED, window=21 * HOUR)
+    end = structs.replace(RAISED, alert_id="b", edge="clear", ended=ended, of="a")
+
+    found = compared(FoldedSpan(0, 24 * HOUR, (episode,), A_DAY), [raised, end])
+
+    assert (found.compared, found.left_out, found.differences) == (2 - left_out, left_out, ())
