@@ -26,13 +26,15 @@ class FoldedSpan(Struct, frozen=True):
     """The windows of a chain that were asked for, [start, end) in milliseconds since 1970 (UTC).
 
     `episodes`: those of these windows and of the days around them. `settled`: starts of the windows
-    that are served complete, as all before them in the same day are.
+    that are served complete, as all before them in the same day are. `is_cut`: whether windows have
+    begun behind those days, in which an episode that is open here may have ended.
     """
 
     start: int
     end: int
     episodes: tuple[Episode, ...]
     settled: frozenset[int]
+    is_cut: bool = False
 
     @property
     def asked(self) -> tuple[Episode, ...]:
@@ -115,16 +117,17 @@ def _looks(span: FoldedSpan, standing: Sequence[ToldAlert]) -> Iterator[_SpanFin
                 yield _wanted(span, "clear", episode, end)
         # What was told of a window behind the span is not of it.
         for one in own:
-            if _is_in(span, one.window):
-                yield _unwanted(span, one, one.window)
+            if _is_in(span, _place(one)):
+                goes_on = span.is_cut and episode.ended is None
+                yield "left out" if goes_on else _unwanted(span, one, _place(one))
     for one in (*matching.merged, *matching.unwanted):
         # Its end stands and falls with it: no window of the end's own decides about that.
         for alert in (one, *ends.pop(one.alert_id, [])):
-            if _is_in(span, alert.window):
+            if _is_in(span, _place(alert)):
                 yield _unwanted(span, alert, one.window)
     for orphan in chain.from_iterable(ends.values()):
-        if _is_in(span, orphan.window):
-            yield _unwanted(span, orphan, orphan.window)
+        if _is_in(span, _place(orphan)):
+            yield _unwanted(span, orphan, _place(orphan))
 
 
 def _by_raise(standing: Iterable[ToldAlert]) -> dict[str | None, list[ToldAlert]]:
@@ -134,6 +137,16 @@ def _by_raise(standing: Iterable[ToldAlert]) -> dict[str | None, list[ToldAlert]
         if one.edge == "clear":
             found[one.of].append(one)
     return found
+
+
+def _place(alert: ToldAlert) -> int:
+    """The window as which it is counted, in whichever span that is.
+
+    Of an end it is the one that it was confirmed as: its own may lie many days behind that, from
+    when those days had not been rebuilt.
+    """
+    is_known_end = alert.edge == "clear" and alert.state == "confirmed"
+    return alert.ended if is_known_end and alert.ended is not None else alert.window
 
 
 def _is_in(span: FoldedSpan, window: int) -> bool:

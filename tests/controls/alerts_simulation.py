@@ -55,8 +55,8 @@ class ComparesWhatWasNotJudged(SimulatedWorld):
 class FoldsEachDayFromRest(SimulatedWorld):
     """Where the day before has left off is not known to the next one."""
 
-    def folded(self, rule: Rule, store: int, memory: Memory) -> FoldedDays:
-        whole, begin = super().folded(rule, store, memory), instant(DAY)
+    def folded(self, rule: Rule, store: int, memory: Memory, day: int) -> FoldedDays:
+        whole, begin = super().folded(rule, store, memory, day), instant(DAY)
         if whole.until <= begin:
             return whole
         line = DayLine([begin, whole.until], {}, [begin], 0)

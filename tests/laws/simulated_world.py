@@ -32,19 +32,22 @@ class SimulatedWorld(World):
     def simulate(self, rule: Rule, store: int, memory: Memory) -> None:
         """Raises Broken where what was told of a span is something else."""
         told = [one for one in self.last.values() if one.chain == chain_of(rule, store)]
-        folded = self.folded(rule, store, memory)
-        settled = self.settled(folded, memory)
+        # As far as the days of the span reach, as who asks has it.
+        of_days = {day: self.folded(rule, store, memory, day) for day in DAYS}
         for start, end in SPANS:
-            span = FoldedSpan(start, end, folded.episodes, settled)
+            folded = of_days[(number(end) - 1) // DAY]
+            is_cut = number(folded.until) <= min(memory.closed, WINDOWS - 1)
+            settled = self.settled(folded, memory)
+            span = FoldedSpan(start, end, folded.episodes, settled, is_cut)
             found = compared(span, self.told_of(told))
             self.fired["compared"] += found.compared
             self.fired["left out"] += found.left_out
             where = f"{rule.rule_id} at {store}, {number(start)} to {number(end)}"
             must(not found.differences, f"otherwise: {where}: {found.differences} {told} {span}")
 
-    def folded(self, rule: Rule, store: int, memory: Memory) -> FoldedDays:
-        """All windows that have begun, from rest on."""
-        last = min(memory.closed, WINDOWS - 1)
+    def folded(self, rule: Rule, store: int, memory: Memory, day: int) -> FoldedDays:
+        """All windows up to the end of a day that have begun, from rest on."""
+        last = min(memory.closed, (day + 1) * DAY - 1)
         begun = [instant(day * DAY) for day in DAYS if day * DAY <= last]
         line = DayLine([*begun, instant(last + 1)], {}, begun, 0)
         judgements_of = partial(self.judged_on, rule, store, memory)

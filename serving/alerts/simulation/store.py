@@ -96,7 +96,8 @@ class StoreSimulation:
     ) -> FoldedSpan:
         # Of the days around too: an episode may have begun in them.
         folded = self._folds.folded(rule, chain, whole)
-        return FoldedSpan(span.start, span.end, folded.episodes, folded.settled)
+        is_cut = whole.end < self._folds.judgements.end
+        return FoldedSpan(span.start, span.end, folded.episodes, folded.settled, is_cut)
 
     def _episodes(
         self,

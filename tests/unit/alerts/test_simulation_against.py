@@ -182,3 +182,35 @@ def test_end_told_of_a_window_behind_the_span_is_compared_where_it_names_the_end
     found = compared(FoldedSpan(0, 24 * HOUR, (episode,), A_DAY), [raised, end])
 
     assert (found.compared, found.left_out, found.differences) == (2 - left_out, left_out, ())
+
+
+def test_end_that_was_confirmed_as_one_before_the_span_is_no_part_of_it() -> None:
+    raised = structs.replace(RAISED, window=21 * HOUR)
+    end = structs.replace(
+        RAISED, alert_id="b", edge="clear", window=30 * HOUR, ended=22 * HOUR, of="a"
+    )
+    next_day = frozenset(one + 24 * HOUR for one in A_DAY)
+    span = FoldedSpan(24 * HOUR, 48 * HOUR, (), next_day)
+
+    found = compared(span, [raised, end])
+    provisional = compared(span, [raised, structs.replace(end, state="provisional")])
+
+    assert (found.compared, found.left_out) == (0, 0)
+    assert (provisional.compared, provisional.left_out) == (0, 1)
+
+
+@pytest.mark.parametrize(("is_cut", "left_out"), [(False, 0), (True, 1)])
+def test_end_that_nothing_calls_for_is_found_unless_the_episode_may_have_ended_behind_the_days(
+    is_cut: bool, left_out: int
+) -> None:
+    raised = structs.replace(RAISED, window=21 * HOUR)
+    end = structs.replace(
+        RAISED, alert_id="b", edge="clear", window=30 * HOUR, ended=22 * HOUR, of="a"
+    )
+    goes_on = Episode(20 * HOUR, 20 * HOUR, 1)
+
+    found = compared(FoldedSpan(0, 24 * HOUR, (goes_on,), A_DAY, is_cut), [raised, end])
+
+    expected = [] if is_cut else [("not_called_for", "b")]
+    assert [(one.kind, one.alert_id) for one in found.differences] == expected
+    assert found.left_out == left_out
