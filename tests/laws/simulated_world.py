@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import combinations
 
+from msgspec import structs
+
 from tally.alerts.days import DayLine, FoldedDays, refold
 from tally.alerts.fold import Judgement
 from tally.alerts.rule import Rule
@@ -33,17 +35,21 @@ class SimulatedWorld(World):
         """Raises Broken where what was told of a span is something else."""
         told = [one for one in self.last.values() if one.chain == chain_of(rule, store)]
         # As far as the days of the span reach, as who asks has it.
-        of_days = {day: self.folded(rule, store, memory, day) for day in DAYS}
+        of_days = [self.span_of(self.folded(rule, store, memory, day), memory) for day in DAYS]
         for start, end in SPANS:
-            folded = of_days[(number(end) - 1) // DAY]
-            is_cut = number(folded.until) <= min(memory.closed, WINDOWS - 1)
-            settled = self.settled(folded, memory)
-            span = FoldedSpan(start, end, folded.episodes, settled, is_cut)
+            whole = of_days[(number(end) - 1) // DAY]
+            span = structs.replace(whole, start=start, end=end)
             found = compared(span, self.told_of(told))
             self.fired["compared"] += found.compared
             self.fired["left out"] += found.left_out
             where = f"{rule.rule_id} at {store}, {number(start)} to {number(end)}"
             must(not found.differences, f"otherwise: {where}: {found.differences} {told} {span}")
+
+    def span_of(self, folded: FoldedDays, memory: Memory) -> FoldedSpan:
+        """All that was folded."""
+        is_cut = number(folded.until) <= min(memory.closed, WINDOWS - 1)
+        settled = self.settled(folded, memory)
+        return FoldedSpan(folded.start, folded.until, folded.episodes, settled, is_cut)
 
     def folded(self, rule: Rule, store: int, memory: Memory, day: int) -> FoldedDays:
         """All windows up to the end of a day that have begun, from rest on."""

@@ -151,6 +151,9 @@ RAISED = ToldAlert(
     raised_at=0,
     start=20 * HOUR,
 )
+RAISED_IN_THE_DAY = structs.replace(RAISED, window=21 * HOUR)
+# Told of a quarter hour behind the day too, and confirmed as one in it.
+END = structs.replace(RAISED, alert_id="b", edge="clear", window=30 * HOUR, ended=22 * HOUR, of="a")
 
 
 @pytest.mark.parametrize(
@@ -176,24 +179,19 @@ def test_end_told_of_a_window_behind_the_span_is_compared_where_it_names_the_end
     ended: int, left_out: int
 ) -> None:
     episode = Episode(20 * HOUR, 20 * HOUR, 1, 22 * HOUR)
-    raised = structs.replace(RAISED, window=21 * HOUR)
-    end = structs.replace(RAISED, alert_id="b", edge="clear", ended=ended, of="a")
+    end = structs.replace(END, ended=ended)
 
-    found = compared(FoldedSpan(0, 24 * HOUR, (episode,), A_DAY), [raised, end])
+    found = compared(FoldedSpan(0, 24 * HOUR, (episode,), A_DAY), [RAISED_IN_THE_DAY, end])
 
     assert (found.compared, found.left_out, found.differences) == (2 - left_out, left_out, ())
 
 
 def test_end_that_was_confirmed_as_one_before_the_span_is_no_part_of_it() -> None:
-    raised = structs.replace(RAISED, window=21 * HOUR)
-    end = structs.replace(
-        RAISED, alert_id="b", edge="clear", window=30 * HOUR, ended=22 * HOUR, of="a"
-    )
     next_day = frozenset(one + 24 * HOUR for one in A_DAY)
     span = FoldedSpan(24 * HOUR, 48 * HOUR, (), next_day)
 
-    found = compared(span, [raised, end])
-    provisional = compared(span, [raised, structs.replace(end, state="provisional")])
+    found = compared(span, [RAISED_IN_THE_DAY, END])
+    provisional = compared(span, [RAISED_IN_THE_DAY, structs.replace(END, state="provisional")])
 
     assert (found.compared, found.left_out) == (0, 0)
     assert (provisional.compared, provisional.left_out) == (0, 1)
@@ -203,13 +201,10 @@ def test_end_that_was_confirmed_as_one_before_the_span_is_no_part_of_it() -> Non
 def test_end_that_nothing_calls_for_is_found_unless_the_episode_may_have_ended_behind_the_days(
     is_cut: bool, left_out: int
 ) -> None:
-    raised = structs.replace(RAISED, window=21 * HOUR)
-    end = structs.replace(
-        RAISED, alert_id="b", edge="clear", window=30 * HOUR, ended=22 * HOUR, of="a"
-    )
     goes_on = Episode(20 * HOUR, 20 * HOUR, 1)
 
-    found = compared(FoldedSpan(0, 24 * HOUR, (goes_on,), A_DAY, is_cut), [raised, end])
+    span = FoldedSpan(0, 24 * HOUR, (goes_on,), A_DAY, is_cut)
+    found = compared(span, [RAISED_IN_THE_DAY, END])
 
     expected = [] if is_cut else [("not_called_for", "b")]
     assert [(one.kind, one.alert_id) for one in found.differences] == expected
