@@ -22,6 +22,7 @@ from confluent_kafka import TopicPartition
 from ops.local.stack import catalogue, control, doctor, pipeline, processes, supervisor
 from ops.local.stack.service import Site
 from runtime.connect import cassandra_session, kafka_consumer
+from runtime.topics import bounds_of
 from runtime.writes import TRANSIENT
 from schemas import loader
 from tally.errors import StackError
@@ -62,7 +63,7 @@ def write_both(site: Site) -> str:
 def read_both(site: Site) -> tuple[str, list[str]]:
     """Last record of topic sales, and the stores of the table."""
     consumer = kafka_consumer(site.settings, "reader")
-    end = consumer.get_watermark_offsets(TopicPartition("sales", 0), timeout=30)[1]
+    end = bounds_of(consumer, ("sales", 0), 30).end
     consumer.assign([TopicPartition("sales", 0, end - 1)])
     [message] = consumer.consume(1, timeout=30)
     consumer.close()

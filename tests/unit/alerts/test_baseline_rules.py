@@ -7,6 +7,7 @@ import pytest
 from msgspec import structs
 
 from runtime.sources import SALES, TRAFFIC
+from serving.alerts.evaluator import step, usual_days
 from tally.alerts.message import Alert, AlertBaseline
 from tally.alerts.rule import AgainstBaseline, Rule
 from tally.errors import Aborted, ViewsUnreachable
@@ -211,7 +212,7 @@ def test_a_share_of_which_one_side_was_never_covered_is_not_usual(watched: Watch
 def test_while_the_snapshots_cannot_be_read_nothing_is_judged(
     watched: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("serving.alerts.evaluator.step._AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(step, "_AGAIN_SECONDS", 0.0)
     store, _ = usually(watched)
     sold(store, "09:00", 7)
 
@@ -236,9 +237,9 @@ def test_what_was_read_of_a_day_is_kept_until_it_is_too_much(
     store.tick(f"{DAY}T09:32")
 
     assert len(store.views.baselines.asked) == asked == 1
-    monkeypatch.setattr("serving.alerts.evaluator.usual_days._MOST_DAYS", 0)
-    monkeypatch.setattr("serving.alerts.evaluator.usual_days._NOW_MILLIS", -1)
-    monkeypatch.setattr("serving.alerts.evaluator.usual_days._MOST_SNAPSHOTS", 0)
+    monkeypatch.setattr(usual_days, "_MOST_DAYS", 0)
+    monkeypatch.setattr(usual_days, "_NOW_MILLIS", -1)
+    monkeypatch.setattr(usual_days, "_MOST_SNAPSHOTS", 0)
     for time in ("09:47", "10:02", "10:17"):
         store.tick(f"{DAY}T{time}")
     assert len(store.views.baselines.asked) > asked

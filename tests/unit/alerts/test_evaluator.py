@@ -7,6 +7,7 @@ import pytest
 from msgspec import structs
 
 from runtime.processor.record import Input
+from serving.alerts.evaluator import step
 from serving.alerts.evaluator.step import TICKS, UPDATES
 from tally.errors import Aborted
 from tally.families import Family
@@ -141,7 +142,7 @@ def test_without_any_hint_the_alerts_are_the_same(watched: Watching) -> None:
 def test_nothing_is_told_and_nothing_kept_while_cassandra_is_away(
     watched: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("serving.alerts.evaluator.step._AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(step, "_AGAIN_SECONDS", 0.0)
     store = watched(BUSY)
     sold(store, "09:00", 7)
     store.views.is_down = True

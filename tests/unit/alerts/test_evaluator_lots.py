@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from serving.alerts.evaluator import judging
 from serving.alerts.evaluator.moment import ReadingWanted, ViewsMoment
 from tests.support.evaluating import BUSY, DAY, Watched, Watching, said, sold
 
@@ -27,7 +28,7 @@ class Lots:
 @pytest.fixture
 def store(begun: Watching, monkeypatch: pytest.MonkeyPatch) -> Watched:
     """One that is judged since a week ago, by somebody who has no time."""
-    monkeypatch.setattr("serving.alerts.evaluator.judging._MOST_AT_ONCE", MOST)
+    monkeypatch.setattr(judging, "_MOST_AT_ONCE", MOST)
     found = begun(BUSY, since="2026-11-17T08:00")
     found.sends("2026-11-16")
     sold(found, "09:00", 6)

@@ -9,6 +9,7 @@ from fractions import Fraction
 import pytest
 
 from runtime.sources import TRAFFIC
+from serving.alerts.evaluator import usual_days
 from serving.alerts.evaluator.calendar import millis_of
 from serving.alerts.evaluator.usual import UsualOf
 from serving.alerts.evaluator.usual_days import UsualDays
@@ -70,7 +71,7 @@ def test_a_day_counts_on_which_both_sides_of_a_share_have_sent(
 def test_days_of_now_are_kept_however_many_they_are(
     stores: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("serving.alerts.evaluator.usual_days._MOST_DAYS", 1)
+    monkeypatch.setattr(usual_days, "_MOST_DAYS", 1)
     world, settings = World(), Settings(default_timezone="UTC")
     fix(world, "2026-11-22T00:40")
     views = MemoryViews(world)
