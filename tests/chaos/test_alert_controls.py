@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from runtime.connect import kafka_admin
-from runtime.job import DONE, FAILED
+from runtime.job import DONE, FAILED, REFUSED
 from serving.alerts.evaluator.__main__ import GROUP
 from serving.alerts.evaluator.memory import STATE_TOPIC
 from tests.chaos.alert_slots import FREEZES, beginning, is_frozen, ready_file, started
@@ -143,6 +143,46 @@ def comes_true(condition: Callable[[], bool], seconds: float) -> bool:
     except AssertionError:
         return False
     return True
+
+
+def ended_of_one_slot(begin: Start, shop: AlertShop, fault: Sequence[str]) -> Sequence[int | None]:
+    """How the frozen one and its successor have ended, once one of the two has: None who has not.
+
+    The successor is the shipped one, as of a deployment that has mended the fault.
+    """
+    zombie = started(begin, shop, faults=("--crash", f"{AFTER_READ}:1{FREEZES}", *fault))
+    shop.sell(shop.next_stretch())
+    wait_until(lambda: is_frozen(zombie), 60, "it is frozen before its transaction")
+    both = zombie, started(begin, shop)
+    shop.wait_until_judged()
+    zombie.send_signal(signal.SIGCONT)
+
+    def has_ended() -> bool:
+        return any(one.poll() is not None for one in both)
+
+    # It meets its successor with the next transaction, and that is one of these.
+    while not has_ended():
+        shop.play(has_ended)
+    ended = [one.poll() for one in both]
+    owner = next(one for one in both if one.poll() is None)
+    shop.play()
+    assert stop(owner) == DONE
+    return ended
+
+
+def test_of_two_in_one_slot_the_one_that_was_frozen_goes(
+    begin: Start, shop: AlertShop, console: AlertConsole
+) -> None:
+    assert ended_of_one_slot(begin, shop, ()) == [REFUSED, None]
+    assert heard(shop, console) == each_once(shop.expected())
+
+
+def test_negative_control_who_goes_on_although_fenced_drives_its_successor_out(
+    begin: Start, shop: AlertShop
+) -> None:
+    found = ended_of_one_slot(begin, shop, ("--fault", "goes on although fenced"))
+
+    assert found == [None, REFUSED]
 
 
 def members(shop: AlertShop) -> set[str]:

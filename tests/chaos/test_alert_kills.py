@@ -20,7 +20,7 @@ from ops.local.stack.processes import has_ended
 from ops.local.stack.service import Site
 from runtime.job import DONE, FAILED, REFUSED
 from runtime.processor.moments import AFTER_OFFSETS, AFTER_POLL, BEFORE_COMMIT, NAMES
-from runtime.reading import read_to_end
+from runtime.reading import read_to_end, read_written
 from tests.chaos.alert_slots import FREEZES, KilledSlot, is_frozen, started
 from tests.controls.faulty_evaluator import AFTER_READ, IN_RESTORE
 from tests.integration.ingest.conftest import Start, stop
@@ -63,6 +63,16 @@ def heard(shop: AlertShop, console: AlertConsole) -> Counter[tuple[str, str]]:
 def each_once(messages: AlertMessages) -> Counter[tuple[str, str]]:
     """What a subscriber has heard who has heard each of them, and nothing else."""
     return Counter(messages)
+
+
+def aborted(shop: AlertShop) -> int:
+    """How many alerts the topic holds that no reader of committed records is given, once every
+    transaction in it has ended."""
+    settings = shop.quarters.settings
+    every = read_to_end(settings, ["alerts"], {"isolation.level": "read_uncommitted"})
+    written = sum(1 for _ in every)
+    lanes = [("alerts", number) for number in range(settings.partitions)]
+    return written - sum(1 for _ in read_written(settings, lanes))
 
 
 def has_failed(working: Sequence["Future[Any]"]) -> bool:
@@ -121,8 +131,9 @@ def test_killed_at_each_moment_in_two_slots_a_subscriber_hears_each_state_once(
         wait_until(lambda: max(uncommitted.states().values(), default=0) > 1, 60, "it hears twice")
 
 
+@pytest.mark.parametrize("is_ended", [False, True], ids=["soon", "when the brokers have ended it"])
 def test_broker_that_dies_with_alerts_in_an_open_transaction_makes_none_come_twice(
-    alert_site: Site, begin: Start, shop: AlertShop, console: AlertConsole
+    is_ended: bool, alert_site: Site, begin: Start, shop: AlertShop, console: AlertConsole
 ) -> None:
     crash = ("--crash", f"{AFTER_OFFSETS}:1{FREEZES}")
     process = started(begin, shop, faults=crash)
@@ -134,9 +145,12 @@ def test_broker_that_dies_with_alerts_in_an_open_transaction_makes_none_come_twi
     broker.kill()
     wait_until(lambda: has_ended(broker), 30, "the broker is gone")
     control.up(alert_site, kafka, print)
+    if is_ended:
+        assert aborted(shop) > 0
     process.send_signal(signal.SIGCONT)
     shop.wait_until_judged(lambda: process.poll() is not None)
     # The brokers may have ended what was open for too long: a new start heals that.
+    assert process.poll() is not None or not is_ended
     if process.poll() is not None:
         assert process.returncode == FAILED
         process = started(begin, shop)

@@ -10,7 +10,9 @@ import pytest
 
 from runtime.reading import read_to_end
 from schemas import loader
+from serving.alerts.evaluator.calendar import millis_of
 from tally.alerts.message import Alert, alert_of
+from tally.alerts.tick import Tick
 from tally.instants import instant_text
 from tally.windows import WINDOW, window_start
 from tests.support.long_ago import taken_at
@@ -57,6 +59,18 @@ def ticks(loop: Loop) -> int:
     return sum(1 for _ in read_to_end(loop.settings, ["ticks"]))
 
 
+def ticks_until_told(loop: Loop, end: datetime) -> int:
+    """How many ticks had said that all until then was read when the only alert was told."""
+    [told] = read_to_end(loop.settings, ["alerts"])
+    closing = [
+        one
+        for one in read_to_end(loop.settings, ["ticks"])
+        if one.partition() == told.partition()
+        and Tick.read(one.value() or b"").through.get("sales", 0) >= millis_of(end)
+    ]
+    return sum(one.timestamp()[1] <= told.timestamp()[1] for one in closing)
+
+
 @pytest.fixture
 def loop(tmp_path: Path) -> Iterator[Loop]:
     """A loop whose rule of silence has been in force since before the first receipt."""
@@ -97,3 +111,6 @@ def test_nobody_is_silent_to_who_has_not_counted_and_one_that_has_stopped_is_tol
     # The third quarter hour of nothing.
     third = now - STOPPED + 2 * WINDOW
     assert found == [(str(SILENT), "raise", "provisional", f"{third:%Y-%m-%dT%H:%M:%SZ}")]
+    waited = ticks_until_told(loop, third + WINDOW)
+    print(f"told at tick {waited} of those behind its third quarter hour")
+    assert 1 <= waited <= 2

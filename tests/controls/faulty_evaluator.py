@@ -30,7 +30,12 @@ from tally.alerts.tick import Tick
 from tally.errors import Aborted
 from tally.settings import Settings
 from tests.controls.crashing import Crash
-from tests.controls.faulty_loops import keeping_memory, restoring_too_little, sending_by_itself
+from tests.controls.faulty_loops import (
+    going_on_although_fenced,
+    keeping_memory,
+    restoring_too_little,
+    sending_by_itself,
+)
 from tests.controls.guard import refuse_outside_tests
 
 AFTER_READ, IN_RESTORE = "after_read", "in_restore"
@@ -118,6 +123,7 @@ FAULTS: dict[str, Change | type[_CrashingEvaluator]] = {
     "keeps what was aborted": keeping_memory,
     "sends without positions": sending_by_itself,
     "closes with the tick": _ClosesWithTheTick,
+    "goes on although fenced": going_on_although_fenced,
 }
 
 

@@ -14,6 +14,7 @@ from runtime.processor.intake import input_of
 from runtime.processor.loop import Processor
 from runtime.processor.record import Input, Output
 from runtime.reading import read_to_end
+from tally.errors import Fenced
 from tally.settings import Settings
 from tests.controls.guard import refuse_outside_tests
 
@@ -46,6 +47,12 @@ def sending_by_itself(settings: Settings, _job: ProcessorJob, processor: Process
     processor._delivery = _TimersTransaction(processor._delivery, consumer.consumer_group_metadata)
 
 
+def going_on_although_fenced(settings: Settings, _job: ProcessorJob, processor: Processor) -> None:
+    """Who is fenced by a successor makes a new producer and sends again, which fences that one."""
+    refuse_outside_tests(settings)
+    processor._delivery = _NeverFenced(processor._delivery)
+
+
 class _RestoreOnAssignment:
     """Restores when other partitions are assigned, and not when the same are read again."""
 
@@ -75,3 +82,22 @@ class _TimersTransaction:
         if outputs:
             self._delivery.deliver(outputs, (), self._metadata)
         self._delivery.deliver((), positions, metadata_now)
+
+
+class _NeverFenced:
+    """A delivery that fences whoever has fenced it."""
+
+    def __init__(self, delivery: Delivery) -> None:
+        self._delivery = delivery
+
+    def renew(self) -> None:
+        self._delivery.renew()
+
+    def deliver(
+        self, outputs: Sequence[Output], positions: Positions, metadata_now: MetadataNow
+    ) -> None:
+        try:
+            self._delivery.deliver(outputs, positions, metadata_now)
+        except Fenced:
+            self._delivery.renew()
+            self._delivery.deliver(outputs, positions, metadata_now)

@@ -15,7 +15,7 @@ histories = st.integers(0, 60).flatmap(lambda n: st.lists(steps, min_size=n, max
 # Nothing is lost: what is missing then is missing without a word.
 quiet_steps = steps.filter(lambda step: step[0] not in ("delete", "anew"))
 quiet_histories = st.lists(quiet_steps, max_size=60)
-MANY = settings(max_examples=400, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=2_000, suppress_health_check=list(HealthCheck))
 SEARCH = settings(
     max_examples=2_000,
     database=None,

@@ -17,7 +17,7 @@ from tests.laws.world import Broken
 
 OFTEN = {"sell": 2, "tick": 4, "call": 6, "answer": 6}
 WEIGHTED = [name for name, times in OFTEN.items() for _ in range(times)] + [*CALL_ACTIONS]
-HISTORIES = 1_000
+HISTORIES = 2_000
 histories = st.binary(min_size=60, max_size=240)
 MODES: dict[CallMode, AdapterRules] = {
     mode: AdapterRules(

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 STORES = ("367", "406", "500", "294")
 ITEMS = 40
 MOST_LINES = 6
-REDELIVERED, CONFLICTS, RETURNS, VOIDS = 0.02, 0.01, 0.04, 0.02
+CONFLICTS, RETURNS, VOIDS = 0.01, 0.04, 0.02
+# One in so many comes twice: 2 %.
+REDELIVERED_OF = 50
 BEGIN = datetime(2026, 11, 23, 8, tzinfo=UTC)
 Json = dict[str, Any]
 Lane = tuple[str, str]
@@ -38,17 +40,22 @@ class Purchases:
     count: int
     seed: int
     sent: list[SentPurchase] = field(default_factory=list)
-    redelivered: int = 0
 
     def __post_init__(self) -> None:
         self._chance = Random(self.seed)
+        again = {*self._chance.sample(range(self.count), self.count // REDELIVERED_OF)}
         self.sent += [self._document(store, item) for store in STORES for item in range(ITEMS)]
         recent: list[Json] = []
         for number in range(self.count):
             receipt = self._receipt(number, recent)
             recent = [*recent[-30:], receipt]
             self.sent.append(SentPurchase(receipt, is_document=False))
-            self.sent += self._copies(recent)
+            self.sent += self._copies(recent, is_redelivered=number in again)
+
+    @property
+    def redelivered(self) -> int:
+        """How many messages say what another one before has said."""
+        return len(self.sent) - len({one.body for one in self.sent})
 
     def levels(self) -> dict[Lane, int]:
         """Thousandths of each article in the end, by what the stores have sent."""
@@ -139,10 +146,9 @@ class Purchases:
             for item in items
         ]
 
-    def _copies(self, recent: list[Json]) -> list[SentPurchase]:
+    def _copies(self, recent: list[Json], *, is_redelivered: bool) -> list[SentPurchase]:
         found = []
-        if self._chance.random() < REDELIVERED:
-            self.redelivered += 1
+        if is_redelivered:
             found.append(SentPurchase(self._chance.choice(recent), is_document=False))
         if self._chance.random() < CONFLICTS:
             other = self._chance.choice([one for one in recent if one["kind"] != "void"] or recent)

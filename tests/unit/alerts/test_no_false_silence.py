@@ -84,7 +84,9 @@ def open_at_night(begun: Watching, tmp_path: Path) -> Watching:
     return begin
 
 
-def silent_for_good(store: Watched, nights: Nights) -> list[Alert]:
+def silent_for_good(
+    store: Watched, nights: Nights, speaking: SpeedEpoch = SpeedEpoch(SALES.epoch)
+) -> list[Alert]:
     """What is told from the next time it is open on, when it sends no more: for an hour."""
     *_, last = nights.windows()
     # The next that it would be open in: on an ordinary day, at most three days away.
@@ -95,7 +97,7 @@ def silent_for_good(store: Watched, nights: Nights) -> list[Alert]:
     )
     told: list[Alert] = []
     for number in range(1, 5):
-        told += store.tick(minute(opening + number * QUARTER + SOON))
+        told += store.tick(minute(opening + number * QUARTER + SOON), speaking=speaking)
     return told
 
 
@@ -183,6 +185,7 @@ def test_rows_that_count_no_more_are_no_silence(open_at_night: Watching, raised_
     # The speed layer has emptied the day's rows, and has not read all of it again.
     rows = store.world.rows
     store.world.rows = [one for one in rows if one.row.window_start > at(f"{ORDINARY}T23:59")]
+    speaking = SpeedEpoch(SALES.epoch)
     if raised_by == "an erasure":
         until = minute(windows[2])
         found = flip(ORDINARY, 1, minute(now), 0, covered_until=until)
@@ -192,10 +195,12 @@ def test_rows_that_count_no_more_are_no_silence(open_at_night: Watching, raised_
         told = store.tick(minute(now + SOON))
     else:
         store.world.rows = []
-        begun = SpeedEpoch(epoch, floor=millis_of(now))
-        told = store.tick(minute(now + SOON), speaking=begun)
+        speaking = SpeedEpoch(epoch, floor=millis_of(now))
+        told = store.tick(minute(now + SOON), speaking=speaking)
 
     assert told == []
+    [raised] = silent_for_good(store, nights, speaking)
+    assert (raised.edge, raised.state, raised.late) == ("raise", "provisional", False)
 
 
 def test_negative_control_by_the_clock_alone_everybody_is_silent(open_at_night: Watching) -> None:
