@@ -21,7 +21,12 @@ from tests.controls.crashing import Crash
 from tests.controls.crashing_stock import dying
 from tests.controls.dispatchers import watched_parts
 from tests.controls.faulty_evaluator import TellingCrash
-from tests.controls.faulty_loops import keeping_memory, restoring_too_little, sending_by_itself
+from tests.controls.faulty_loops import (
+    going_on_although_fenced,
+    keeping_memory,
+    restoring_too_little,
+    sending_by_itself,
+)
 from tests.controls.guard import NotATest
 from tests.controls.killed_drop import KilledFolder
 from tests.controls.no_floor import no_floor
@@ -50,6 +55,7 @@ WRONG: dict[str, Callable[[Settings], object]] = {
     "restoring_too_little": lambda settings: restoring_too_little(settings, NOTHING, NOTHING),
     "keeping_memory": lambda settings: keeping_memory(settings, NOTHING, NOTHING),
     "sending_by_itself": lambda settings: sending_by_itself(settings, NOTHING, NOTHING),
+    "going_on_although_fenced": lambda given: going_on_although_fenced(given, NOTHING, NOTHING),
     "watched_parts": lambda settings: watched_parts(settings, Moments(), "intent=after"),
     "dying": lambda settings: dying(1, 1, settings, NOTHING),
     "no_member": lambda settings: no_member(settings, "normaliser").__enter__(),
