@@ -10,7 +10,7 @@ ARGS ?=
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-fast coverage test-integration test-chaos bench bench-quick demo clean
+.PHONY: help setup check test test-all test-fast coverage test-integration test-chaos bench bench-quick demo clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,8 +25,11 @@ check: setup ## lint, format, types, lock file, the house in numbers
 	$(BIN)/uv lock --check
 	$(BIN)/python -m tests.unit.architecture.measure --check
 
-test: setup ## every tier but chaos: unit, laws, contract, integration, DAGs, end to end, docs
-	$(PYTEST) --tiers unit,laws,docs,contract,integration,dags,e2e $(SIDE_BY_SIDE) $(ARGS)
+test: setup ## unit, laws, docs, contract, and the whole loop once: ten minutes on two cores
+	$(PYTEST) --tiers unit,laws,docs,contract,story $(SIDE_BY_SIDE) $(ARGS)
+
+test-all: setup ## every tier but chaos: before a change is called done
+	$(PYTEST) --tiers unit,laws,docs,contract,story,integration,dags,e2e $(SIDE_BY_SIDE) $(ARGS)
 
 test-fast: setup ## unit, laws and docs: no JVM, a minute and a half on two cores
 	$(PYTEST) --tiers unit,laws,docs $(SIDE_BY_SIDE) $(ARGS)
@@ -34,8 +37,8 @@ test-fast: setup ## unit, laws and docs: no JVM, a minute and a half on two core
 coverage: setup ## which lines of the product the fast tests run, and which they miss
 	$(PYTEST) --tiers unit,laws,docs $(SIDE_BY_SIDE) --cov --cov-report term-missing:skip-covered $(ARGS)
 
-test-integration: setup ## with the real Kafka, Cassandra and Spark
-	$(PYTEST) --tiers contract,integration,dags $(SIDE_BY_SIDE) $(ARGS)
+test-integration: setup ## what test-all adds to test: the real Kafka, Cassandra, Spark and Airflow
+	$(PYTEST) --tiers integration,dags,e2e $(SIDE_BY_SIDE) $(ARGS)
 
 test-chaos: setup ## faults at seeded moments
 	$(PYTEST) --tiers chaos $(ARGS)

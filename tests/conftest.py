@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ops.local.stack.service import Site
 
-pytest_plugins = ("tests.tiers", "tests.node")
+pytest_plugins = ("tests.supervised", "tests.tiers", "tests.turns", "tests.node")
 
 # How long one example takes says something of the machine's other work, and nothing of the law.
 hypothesis.settings.register_profile("tally", deadline=None)

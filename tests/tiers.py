@@ -15,13 +15,25 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-TIERS = ("unit", "laws", "contract", "integration", "dags", "e2e", "chaos", "browser", "docs")
+TIERS = (
+    "unit",
+    "laws",
+    "docs",
+    "contract",
+    "story",
+    "integration",
+    "dags",
+    "e2e",
+    "chaos",
+    "browser",
+)
 FAST = ("unit", "laws", "docs")
 FOLDER = Path(__file__).parent
 # With several workers the long ones begin first, so that the short ones fill the end; and beside
 # those that keep the processor busy the ones that wait for time-outs, which would leave it idle
 # beside each other.
 BEGIN_WITH = (
+    "story",
     "e2e/today",
     "integration/batch",
     "integration/ingest",
@@ -122,11 +134,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With several workers each file goes to one of them, those of one line of TOGETHER to the
     same."""
     scheduler = LoadFileScheduling(config, log)
-    scheduler._split_scope = _file_or_group
+    scheduler._split_scope = group_of_file
     return scheduler
 
 
-def _file_or_group(nodeid: str) -> str:
+def group_of_file(nodeid: str) -> str:
+    """What a test is run together with: its file, or the folder whose stack it shares."""
     file = nodeid.partition("::")[0]
     if file in APART:
         return file
@@ -182,7 +195,7 @@ def _asked(config: pytest.Config) -> list[str]:
 def _empty(config: pytest.Config) -> list[str]:
     return (
         []
-        if config.getoption("collectonly")
+        if config.getoption("collectonly") or config.getoption("--until", default=None) is not None
         else [tier for tier in _asked(config) if not counts[tier]]
     )
 

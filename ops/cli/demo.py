@@ -22,6 +22,8 @@ A_YEAR_IN_MINUTES = {"TALLY_MICRO_BATCH_RECORDS": "2500", "TALLY_INGEST_TRIGGER_
 # Nobody says where the stores of the real receipts are; their opening hours are those of the
 # eastern United States, and by any other clock people would shop at three in the morning.
 WHERE_THEY_ARE = {"TALLY_DEFAULT_TIMEZONE": "America/New_York"}
+# After an interrupt the stack has so long to stop in order; then what is left is ended.
+STOP_SECONDS = 6.0
 
 
 def register(app: typer.Typer) -> None:
@@ -54,10 +56,14 @@ def demo(
     from ops.local.demo.alerts import how_to_see_alerts
     from ops.local.demo.run import Demo, DemoPlan, show_result
     from ops.local.demo.twin import write_stores
+    from ops.local.process_tree import fork_supervised
     from ops.local.stack.airflow import NEW_DAGS_ARE_PAUSED
     from runtime.sparkconf import SHORT_RUN_JAVA
     from tally.settings import Settings
 
+    ended = fork_supervised(STOP_SECONDS)
+    if ended is not None:
+        raise typer.Exit(ended)
     once = once or os.environ.get("DEMO") == "once" or not sys.stdout.isatty()
     home = Path(os.environ.get("TALLY_HOME", HOME)).absolute()
     # The demo shows the speed layer's answers first: no full hour that passes may rebuild before it

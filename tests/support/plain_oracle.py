@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.support.pos_oracle import parts_of, rule_of
 
 QUARTER = timedelta(minutes=15)
+Value = TypeVar("Value")
 # As tests/support/pos_oracle.py has them; in, out, passers-by, and in beside these.
 Parts = tuple[int, ...]
 Cell = tuple[
@@ -108,3 +109,14 @@ def _summed(events: Iterable[Event]) -> dict[Cell, Parts]:
         found[event.cell].append(event.parts)
     sums = {cell: tuple(map(sum, zip(*held, strict=True))) for cell, held in found.items()}
     return {cell: parts for cell, parts in sums.items() if any(parts)}
+
+
+def differences(
+    held: Mapping[Cell, Value], expected: Mapping[Cell, Value]
+) -> dict[Cell, tuple[Value | None, Value | None]]:
+    """Cells that differ, with what is held and what is expected."""
+    return {
+        cell: (held.get(cell), expected.get(cell))
+        for cell in held.keys() | expected.keys()
+        if held.get(cell) != expected.get(cell)
+    }

@@ -5,10 +5,9 @@ The tests of the class follow one another: each fixture is one step of the story
 """
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import httpx
@@ -20,10 +19,9 @@ from tests.support.answers import Span, asked_rows, expected_values, served, val
 from tests.support.gateway_client import GatewayClient
 from tests.support.generated import DAYS, PATHS, STORES, Load, Sending, hourly, load, of_this_second
 from tests.support.loop import Loop, wait_until
-from tests.support.plain_oracle import QUARTER, Cell, quarter
+from tests.support.plain_oracle import QUARTER, Cell, differences, quarter
 from tests.support.tables import SOURCES, batch_rows, speed_rows
 
-Value = TypeVar("Value")
 SEED = 9
 METRICS = {"transactions": "pos", "revenue": "pos", "visitors_in": "traffic"}
 
@@ -252,15 +250,4 @@ def worth_of_the_past(story: Story, rows: dict[Cell, dict[str, Any]]) -> set[tup
         (row["status"], row["complete"])
         for (_, start, _), row in rows.items()
         if start < story.span[1] - timedelta(days=1)
-    }
-
-
-def differences(
-    held: Mapping[Cell, Value], expected: Mapping[Cell, Value]
-) -> dict[Cell, tuple[Value | None, Value | None]]:
-    """Cells that differ, with what is held and what is expected."""
-    return {
-        cell: (held.get(cell), expected.get(cell))
-        for cell in held.keys() | expected.keys()
-        if held.get(cell) != expected.get(cell)
     }

@@ -14,6 +14,8 @@ from tally.settings import Settings
 from tests.integration.serving.test_process import free_port
 
 PLACE_SECONDS = 1.0
+# Longer than a test waits for its end: a server that waits for its streams is found.
+SHUTDOWN_SECONDS = 120
 # So long a client may take nothing.
 REQUEST_SECONDS = 4.0
 
@@ -27,7 +29,8 @@ def main(topic: str) -> int:
     app = create_app(settings, views, feed)
     address = f"127.0.0.1:{free_port()}"
     print(address, flush=True)
-    serve(app, Place(address, limits=ConnectionLimits(request_seconds=REQUEST_SECONDS)))
+    limits = ConnectionLimits(request_seconds=REQUEST_SECONDS, shutdown_seconds=SHUTDOWN_SECONDS)
+    serve(app, Place(address, limits=limits))
     feed.close()
     views.close()
     return 0

@@ -35,7 +35,4 @@ def test_the_continuous_integration_is_one_command_that_anybody_can_run() -> Non
 
     assert os.access(run, os.X_OK)
     assert subprocess.run(["bash", "-n", run], check=False).returncode == 0
-    assert {"make check", "make test"} <= {
-        line.split(" 2>&1")[0].removeprefix('step "check" ')
-        for line in run.read_text("utf-8").splitlines()
-    }
+    assert run.read_text("utf-8").endswith("exec .venv/bin/python -m tests.ci\n")

@@ -1,38 +1,9 @@
 """The rules of the tiers, each shown by a run of pytest on a small tree of tests."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 from tests import tiers
-
-REPOSITORY = Path(__file__).parents[3]
-
-
-def run_pytest(folder: Path, files: dict[str, str], *arguments: str) -> tuple[int, str]:
-    """Exit code and output of pytest over these files, with the tiers' rules."""
-    for name, text in files.items():
-        file = folder / "tests" / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "tests.tiers",
-        "-p",
-        "no:cacheprovider",
-        "--import-mode=importlib",
-        "tests",
-        *arguments,
-    ]
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    answer = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-    return answer.returncode, answer.stdout
+from tests.unit.stack.small_tree import REPOSITORY, run_pytest
 
 
 def test_each_tier_is_counted(tmp_path: Path) -> None:
@@ -139,7 +110,7 @@ def test_jvm_in_a_fast_tier_fails_where_it_starts(tmp_path: Path) -> None:
 
 def test_files_of_one_warm_session_are_as_one_file_and_those_with_processes_are_not() -> None:
     def unit(file: str) -> str:
-        return tiers._file_or_group(f"{file}::test_it")
+        return tiers.group_of_file(f"{file}::test_it")
 
     assert unit("tests/integration/batch/test_told.py") == unit(
         "tests/contract/test_part_columns.py"

@@ -1,0 +1,129 @@
+"""Runs the rest of a command in a child process and ends every process that it leaves.
+
+Services of a local stack run in sessions of their own: neither Ctrl-C in the terminal nor the end
+of the command that started them reaches them. On Linux the parent is their subreaper (prctl(2)), so
+that orphans stay its descendants and are found; elsewhere it finds those that still have a parent.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterable
+
+import psutil
+
+_PR_SET_CHILD_SUBREAPER = 36
+_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Together with the default grace well below 10 seconds, also where processors are short.
+TERM_SECONDS = 2.0
+GRACE_SECONDS = 3.0
+_LOOK_EVERY_SECONDS = 0.05
+
+
+def fork_supervised(grace_seconds: float = GRACE_SECONDS) -> int | None:
+    """Forks; None in the child, which goes on with the command, its exit code in the parent.
+
+    The parent returns once no process that the command started is left. SIGINT, SIGTERM and SIGHUP
+    to the parent interrupt the child (KeyboardInterrupt); after `grace_seconds` all that is left is
+    asked to end by SIGTERM, and killed after two more seconds. For a process without threads.
+    """
+    _adopt_orphans()
+    received: list[int] = []
+
+    def note(number: int, _: object) -> None:
+        received.append(number)
+
+    before = {number: signal.signal(number, note) for number in _STOPS}
+    child = os.fork()
+    if child == 0:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        # A shell starts background commands with SIGINT ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        return None
+    code = _wait_for(child, received, grace_seconds)
+    _end_descendants(quietly=bool(received))
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    return code
+
+
+def _adopt_orphans() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _wait_for(child: int, received: list[int], grace_seconds: float) -> int:
+    """Exit code of the child; that of the signal when it has not ended within the grace."""
+    deadline: float | None = None
+    while True:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == child:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
+        if received and deadline is None:
+            deadline = time.monotonic() + grace_seconds
+            # In a terminal the child has had its SIGINT from there.
+            if received[0] != signal.SIGINT or not _shares_terminal(child):
+                os.kill(child, signal.SIGINT)
+        if deadline is not None and time.monotonic() > deadline:
+            return 128 + received[0]
+        if pid == 0:
+            time.sleep(_LOOK_EVERY_SECONDS)
+
+
+def _shares_terminal(child: int) -> bool:
+    """Whether a Ctrl-C in the terminal reaches the child as well."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY)
+    except OSError:
+        return False  # there is none
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgid(child)
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+def _end_descendants(quietly: bool) -> None:
+    left = _descendants()
+    if left and not quietly:
+        print(f"ending {len(left)} processes that were left: {_names(left)}", file=sys.stderr)
+    _send(left, signal.SIGTERM)
+    deadline = time.monotonic() + TERM_SECONDS
+    while left := _descendants():
+        if time.monotonic() > deadline:
+            # Again and again: a process may have started another one meanwhile.
+            _send(left, signal.SIGKILL)
+        time.sleep(_LOOK_EVERY_SECONDS)
+
+
+def _descendants() -> list[psutil.Process]:
+    """Every live descendant of this process; those that have ended are reaped."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return []
+    return psutil.Process().children(recursive=True)
+
+
+def _names(found: Iterable[psutil.Process]) -> str:
+    named = []
+    for process in found:
+        try:
+            named.append(f"{process.name()} ({process.pid})")
+        except psutil.Error:
+            continue  # ended while we looked
+    return ", ".join(named)
+
+
+def _send(found: Iterable[psutil.Process], number: signal.Signals) -> None:
+    for process in found:
+        try:
+            process.send_signal(number)
+        except psutil.Error:
+            continue  # ended while we looked

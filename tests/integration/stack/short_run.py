@@ -1,0 +1,16 @@
+"""A run of the tests that begins every service; test_interrupted_run.py interrupts it."""
+
+import os
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cassandra.cluster import Session
+    from pyspark.sql import SparkSession
+
+
+def test_that_goes_on(kafka: str, tables: "Session", spark: "SparkSession") -> None:
+    print(f"{Path(__file__).name} of {os.getpid()} goes on")
+    spark.sparkContext.parallelize([1, 2]).map(str).count()
+    Event().wait(120)

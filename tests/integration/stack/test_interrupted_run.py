@@ -1,0 +1,45 @@
+"""A run of the tests that is interrupted or terminated leaves no process behind."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.support.interrupting import Interrupted
+
+SHORT_RUN = str(Path(__file__).with_name("short_run.py"))
+RUN = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-n", "1", SHORT_RUN)
+# What is running when the run is interrupted.
+MOMENTS = (
+    "sys.stdin.readline",  # a worker
+    "kafka.Kafka",
+    "CassandraDaemon",
+    "SparkSubmit",
+    "runtime.workers",
+)
+
+
+@pytest.mark.parametrize("interrupt", [Interrupted.terminate, Interrupted.press_ctrl_c])
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_nothing_is_left_ten_seconds_later(
+    moment: str, interrupt: Callable[[Interrupted], None]
+) -> None:
+    run = begin(RUN)
+    run.wait_for(moment)
+
+    assert run.left_after(interrupt) == []
+
+
+def test_negative_control_without_its_parent_a_run_leaves_services() -> None:
+    run = begin((*RUN, "-p", "no:tests.supervised"))
+    run.wait_for("kafka.Kafka")
+
+    assert any("kafka.Kafka" in line for line in run.left_after(Interrupted.terminate))
+
+
+def begin(command: Sequence[str]) -> Interrupted:
+    """The command as somebody begins it who runs no tests."""
+    environment = {name: value for name, value in os.environ.items() if "PYTEST" not in name}
+    return Interrupted.begin(command, environment)

@@ -1,0 +1,1 @@
+"""One story of the whole loop; a newcomer and CI run it."""
