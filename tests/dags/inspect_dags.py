@@ -17,8 +17,8 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 def main() -> None:
-    """One entry for each file: what it defines, the processor seconds of its import, and which heavy
-    modules it imports."""
+    """One entry for each file: what it defines, the processor seconds of its import, and which
+    heavy modules it imports."""
     sys.path.insert(0, str(REPOSITORY))
     # A first DAG file pays for Airflow's own operators; they are not what is measured.
     import_module("airflow.providers.standard.operators.bash")
