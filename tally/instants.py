@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from tally.errors import BadInstant
 
 _RFC3339 = re.compile(
-    r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)?\Z", re.ASCII
+    r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:?\d\d)?\Z", re.ASCII
 )
 
 

@@ -1,7 +1,7 @@
 """Money and quantities as integers: minor units of a currency, thousandths of a unit."""
 
 import json
-from decimal import ROUND_HALF_EVEN, Context, Decimal
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 from pathlib import Path
 
 _FILE = Path(__file__).parents[1] / "schemas" / "currencies.json"
@@ -28,12 +28,14 @@ def minor_digits(currency: str) -> int:
 
 
 def minor_units(amount: Decimal, currency: str) -> int:
-    """Amount in minor units of a currency of CURRENCIES, rounded half to even.
+    """Amount in minor units of a currency of CURRENCIES, half a unit rounded away from zero.
 
-    >>> minor_units(Decimal("0.125"), "USD"), minor_units(Decimal("7"), "JPY")
-    (12, 7)
+    So do fiscal printers and most tills.
+
+    >>> minor_units(Decimal("0.125"), "USD"), minor_units(Decimal("-0.125"), "USD")
+    (13, -13)
     """
-    return int(amount.scaleb(CURRENCIES[currency], EXACT).quantize(_WHOLE, ROUND_HALF_EVEN, EXACT))
+    return int(amount.scaleb(CURRENCIES[currency], EXACT).quantize(_WHOLE, ROUND_HALF_UP, EXACT))
 
 
 def thousandths(amount: Decimal) -> int:

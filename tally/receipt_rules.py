@@ -29,7 +29,7 @@ LineType: TypeAlias = Literal[
 ]
 KINDS, LINE_TYPES = (get_args(words) for words in (ReceiptKind, LineType))
 Sign: TypeAlias = Literal["negative", "zero", "positive"]
-Measure: TypeAlias = Literal["total", "-total", "|total|", "amount", "-amount", "-|amount|"]
+Measure: TypeAlias = Literal["total", "-total", "amount", "-amount"]
 LinePart: TypeAlias = Literal[
     "gross_minor",
     "discounts_minor",
@@ -162,5 +162,4 @@ def _sign(number: int) -> Sign:
 
 def _measured(measure: Measure, line: LineFacts) -> int:
     number = line.total if "total" in measure else line.amount
-    size = abs(number) if "|" in measure else number
-    return -size if measure.startswith("-") else size
+    return -number if measure.startswith("-") else number

@@ -5,7 +5,7 @@ How it arrived, and the rules that hold here.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -15,6 +15,7 @@ from ingest.contract.devices import DeviceRules
 from runtime.sensors import SensorEntry
 from runtime.store_fields import zone_of
 from runtime.stores import StoreEntry, store_entries
+from tally.calendar.days import day_of
 from tally.errors import BadSettings
 from tally.identity import bare_serial
 from tally.instants import instant_text
@@ -31,19 +32,20 @@ _DATE_CHARACTERS = {"daily": 10, "yearly": 4}
 
 @dataclass(frozen=True)
 class Numbering:
-    """How often a store's receipt numbers begin again, and by which clock."""
+    """How often a store's receipt numbers begin again: with its days, by its clock."""
 
     rule: str
     zone: ZoneInfo
+    day_starts: time = time(0)
 
     def epoch_at(self, happened_at: datetime) -> str:
-        """The local day or year that names the run of numbers in which a receipt was made."""
+        """The local day, or its year, that names the run of numbers in which a receipt was made."""
         try:
-            local = happened_at.astimezone(self.zone)
+            day = day_of(happened_at, self.zone, self.day_starts).day
         except OverflowError:
-            # Before the year 1 over there: the UTC day is as good a name.
-            local = happened_at
-        return local.date().isoformat()[: _DATE_CHARACTERS[self.rule]]
+            # At either end of the calendar the UTC day is as good a name.
+            day = happened_at.date()
+        return day.isoformat()[: _DATE_CHARACTERS[self.rule]]
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,9 @@ class Rules:
             loyalty_key=_hash_key(settings.loyalty_key.get_secret_value()),
             numberings={
                 store_id: Numbering(
-                    store.numbering, ZoneInfo(store.tz) if store.tz else default_zone
+                    store.numbering,
+                    ZoneInfo(store.tz) if store.tz else default_zone,
+                    store.day_starts,
                 )
                 for store_id, store in stores.items()
                 if store.numbering

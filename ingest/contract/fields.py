@@ -4,9 +4,10 @@ Each gives the normalised value or raises RejectedEvent with reason, pointer and
 """
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from decimal import Context, Decimal, Inexact
+from decimal import Decimal
 from typing import Any, TypeVar, cast
 
 from ingest.contract.arrival import Arrival, Rules
@@ -14,19 +15,14 @@ from ingest.contract.wire import pointer
 from tally.errors import BadInstant, RejectedEvent
 from tally.identity import IDENTIFIER
 from tally.instants import instant_text, parse_instant
-from tally.money import CURRENCIES, EXACT, thousandths
+from tally.money import CURRENCIES
 from tally.windows import WINDOW, window_start
 
 MAX_TEXT = 256
-# |number| stays below this, so that a window's sums cannot overflow 64 bits.
-NUMBER_LIMIT = 1_000_000_000
+MAX_LABEL_BYTES = 128
 _MAX_WHOLE_DIGITS = 9
-# More than any decimal spelling of a double needs; also bounds the text of a price.
-_LEAST_EXPONENT = -25
-_MAX_DIGITS = 34
-_BOUNDED = Context(prec=_MAX_DIGITS, traps=[Inexact])
-_DECIMAL_TEXT = re.compile(r"-?[0-9]{1,9}(\.[0-9]{1,10})?", re.ASCII)
-_ZERO = Decimal(0)
+# Categories of Unicode: control, format, surrogate, private, unassigned, line and paragraph ends.
+_UNPRINTABLE = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 # The dead letter's word for each kind of BadInstant.
 _REASONS = {
     "not_rfc3339": "timestamp_not_rfc3339",
@@ -96,21 +92,44 @@ def identifier(value: Any, at: str) -> str:
         value = str(value) if value.bit_length() <= 212 else "9" * 65
     if type(value) is not str:
         raise RejectedEvent(
-            "wrong_type", at, f"{at}: an identifier is text or a whole number, got {_shown(value)}"
+            "wrong_type", at, f"{at}: an identifier is text or a whole number, got {shown(value)}"
         )
     if IDENTIFIER.fullmatch(value) is None:
         raise RejectedEvent(
             "out_of_range",
             at,
-            f"{at}: {_shown(value)} is not 1 to 64 of A-Z a-z 0-9 . _ : -, nor may it be . or ..",
+            f"{at}: {shown(value)} is not 1 to 64 of A-Z a-z 0-9 . _ : -, nor may it be . or ..",
         )
     return value
+
+
+def label(value: Any, at: str) -> str:
+    """A number or name that a vendor gives out: 1 to 128 bytes of UTF-8 without control characters.
+
+    In Unicode's form NFC; a whole number that is not negative is taken as its text. Raises
+    RejectedEvent: wrong_type, out_of_range.
+    """
+    if type(value) is int and value >= 0:
+        value = str(value) if value.bit_length() <= 8 * MAX_LABEL_BYTES else "9" * MAX_TEXT
+    if type(value) is not str:
+        raise RejectedEvent(
+            "wrong_type", at, f"{at}: an id is text or a whole number, got {shown(value)}"
+        )
+    name: str = unicodedata.normalize("NFC", value) if len(value) <= MAX_TEXT else value
+    is_short = name.strip() and len(name.encode("utf-8", "replace")) <= MAX_LABEL_BYTES
+    if not is_short or any(unicodedata.category(sign) in _UNPRINTABLE for sign in name):
+        raise RejectedEvent(
+            "out_of_range",
+            at,
+            f"{at}: {shown(value)} is not 1 to {MAX_LABEL_BYTES} bytes of printable text",
+        )
+    return name
 
 
 def text(value: Any, at: str, shortest: int = 0) -> str:
     """Text of `shortest` to 256 characters. Raises RejectedEvent: wrong_type, out_of_range."""
     if type(value) is not str:
-        raise RejectedEvent("wrong_type", at, f"{at}: text is wanted, got {_shown(value)}")
+        raise RejectedEvent("wrong_type", at, f"{at}: text is wanted, got {shown(value)}")
     if not shortest <= len(value) <= MAX_TEXT:
         raise RejectedEvent(
             "out_of_range",
@@ -118,56 +137,6 @@ def text(value: Any, at: str, shortest: int = 0) -> str:
             f"{at}: {shortest} to {MAX_TEXT} characters are taken, got {len(value)}",
         )
     return value
-
-
-def decimal_number(value: Any, at: str) -> Decimal:
-    """A JSON number or decimal text, exact; |value| < 10^9.
-
-    Without trailing zeros, of one spelling for each value. Raises RejectedEvent: wrong_type,
-    out_of_range.
-    """
-    kind = type(value)
-    if kind is int:
-        number = Decimal(value)
-    elif kind is Decimal:
-        number = value
-    elif kind is str and _DECIMAL_TEXT.fullmatch(value) is not None:
-        number = Decimal(value)
-    else:
-        raise RejectedEvent(
-            "wrong_type",
-            at,
-            f'{at}: a number or decimal text like "12.30" is wanted, got {_shown(value)}',
-        )
-    if not number:
-        return _ZERO
-    # adjusted() first: a number of a million digits is refused without being computed.
-    if not _LEAST_EXPONENT <= number.adjusted() < _MAX_WHOLE_DIGITS:
-        raise _out_of_range(value, at)
-    try:
-        return _BOUNDED.normalize(number)
-    except Inexact:
-        raise _out_of_range(value, at) from None
-
-
-def line_total(price: Decimal, amount_milli: int, at: str) -> Decimal:
-    """price × amount, exact. Raises RejectedEvent out_of_range."""
-    total = EXACT.normalize(EXACT.multiply(price, Decimal(amount_milli).scaleb(-3)))
-    if total and total.adjusted() >= _MAX_WHOLE_DIGITS:
-        raise _out_of_range(total, at)
-    return total or _ZERO
-
-
-def quantity_milli(value: Any, at: str) -> int:
-    """A decimal number with at most 3 decimals, in thousandths, whatever its unit.
-
-    Raises RejectedEvent: wrong_type, out_of_range.
-    """
-    amount = decimal_number(value, at)
-    try:
-        return thousandths(amount)
-    except ValueError as error:
-        raise RejectedEvent("out_of_range", at, f"{at}: {error}") from error
 
 
 def whole_number(value: Any, at: str, least: int, most: int) -> int:
@@ -182,12 +151,10 @@ def whole_number(value: Any, at: str, least: int, most: int) -> int:
     ):
         value = int(value)
     if type(value) is not int:
-        raise RejectedEvent(
-            "wrong_type", at, f"{at}: a whole number is wanted, got {_shown(value)}"
-        )
+        raise RejectedEvent("wrong_type", at, f"{at}: a whole number is wanted, got {shown(value)}")
     if not least <= value <= most:
         raise RejectedEvent(
-            "out_of_range", at, f"{at}: {least} to {most} is taken, got {_shown(value)}"
+            "out_of_range", at, f"{at}: {least} to {most} is taken, got {shown(value)}"
         )
     return value
 
@@ -195,10 +162,10 @@ def whole_number(value: Any, at: str, least: int, most: int) -> int:
 def currency_code(value: Any, at: str) -> str:
     """A code of ISO 4217 with money behind it. Raises RejectedEvent: wrong_type, out_of_range."""
     if type(value) is not str:
-        raise RejectedEvent("wrong_type", at, f"{at}: text is wanted, got {_shown(value)}")
+        raise RejectedEvent("wrong_type", at, f"{at}: text is wanted, got {shown(value)}")
     if value not in CURRENCIES:
         raise RejectedEvent(
-            "out_of_range", at, f"{at}: {_shown(value)} is no currency of ISO 4217, e.g. USD"
+            "out_of_range", at, f"{at}: {shown(value)} is no currency of ISO 4217, e.g. USD"
         )
     return value
 
@@ -206,7 +173,7 @@ def currency_code(value: Any, at: str) -> str:
 def matching(value: Any, at: str, pattern: re.Pattern[str]) -> str:
     """A text of this form. Raises RejectedEvent: wrong_type, out_of_range."""
     if type(value) is not str:
-        raise RejectedEvent("wrong_type", at, f"{at}: text is wanted, got {_shown(value)}")
+        raise RejectedEvent("wrong_type", at, f"{at}: text is wanted, got {shown(value)}")
     if pattern.fullmatch(value) is None:
         raise RejectedEvent("out_of_range", at, f"{at}: is not of the form {pattern.pattern}")
     return value
@@ -215,10 +182,10 @@ def matching(value: Any, at: str, pattern: re.Pattern[str]) -> str:
 def one_of(value: Any, at: str, taken: Sequence[_Word]) -> _Word:
     """One of some words. Raises RejectedEvent: wrong_type, out_of_range."""
     if type(value) is not str:
-        raise RejectedEvent("wrong_type", at, f"{at}: text is wanted, got {_shown(value)}")
+        raise RejectedEvent("wrong_type", at, f"{at}: text is wanted, got {shown(value)}")
     if value not in taken:
         raise RejectedEvent(
-            "out_of_range", at, f"{at}: {_shown(value)} is none of {', '.join(taken)}"
+            "out_of_range", at, f"{at}: {shown(value)} is none of {', '.join(taken)}"
         )
     return cast(_Word, value)
 
@@ -226,7 +193,7 @@ def one_of(value: Any, at: str, taken: Sequence[_Word]) -> _Word:
 def flag(value: Any, at: str) -> bool:
     """true or false. Raises RejectedEvent wrong_type."""
     if type(value) is not bool:
-        raise RejectedEvent("wrong_type", at, f"{at}: true or false is wanted, got {_shown(value)}")
+        raise RejectedEvent("wrong_type", at, f"{at}: true or false is wanted, got {shown(value)}")
     return value
 
 
@@ -250,16 +217,11 @@ def refuse_unknown_version(fields: Fields, known: int) -> None:
     """Raises RejectedEvent unknown_schema_version for any named version but the known one."""
     version = fields.get("schema_version", known)
     if type(version) is not int or version != known:
-        message = f"/schema_version: {_shown(version)} is not known; {known} is"
+        message = f"/schema_version: {shown(version)} is not known; {known} is"
         raise RejectedEvent("unknown_schema_version", "/schema_version", message)
 
 
-def _out_of_range(value: Any, at: str) -> RejectedEvent:
-    taken = f"numbers below {NUMBER_LIMIT:,} of at most {_MAX_DIGITS} digits are taken"
-    return RejectedEvent("out_of_range", at, f"{at}: {taken}, got {_shown(value)}")
-
-
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """The value for an error message: short, on one line."""
     if type(value) is int and value.bit_length() > 256:
         return "a whole number of very many digits"

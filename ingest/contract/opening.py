@@ -11,6 +11,9 @@ from tally.calendar.holidays import holiday_names
 from tally.key_periods import DatedPeriod
 from tally.visits import MINUTE_SECONDS, MinuteSpan
 
+# Periods of stores that are remembered: a year of thirty stores.
+_MOST_KNOWN = 10_000
+
 
 @dataclass(frozen=True)
 class OpeningRules:
@@ -29,10 +32,14 @@ class OpeningRules:
 
         None where hours are not told of each of its days.
         """
+        entry = self.entries.get(store_id)
+        if entry is None:
+            return None
         key = store_id, period.first_day
         if key not in self._known:
-            entry = self.entries.get(store_id)
-            self._known[key] = None if entry is None else _minutes(entry, period, zone)
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = _minutes(entry, period, zone)
         return self._known[key]
 
 

@@ -44,11 +44,13 @@ WHOLE = Scope()
 
 # The stamps of the package carry no zone and are UTC; a line's cents are its sales_value to the
 # cent.
-# A basket has a line for each of its products, 1,469,307 of 155,848: receipts are baskets.
+# A basket has a line for each of its products, 1,469,307 of 155,848: receipts are baskets in which
+# anything was sold.
 _TOTALS = """
     SELECT CAST(store_id AS VARCHAR),
            time_bucket(INTERVAL 15 MINUTE, transaction_timestamp) AS window_start,
-           count(DISTINCT basket_id), CAST(sum(CAST(round(sales_value * 100) AS BIGINT)) AS BIGINT),
+           count(DISTINCT basket_id) FILTER (quantity <> 0 OR round(sales_value * 100) <> 0),
+           CAST(sum(CAST(round(sales_value * 100) AS BIGINT)) AS BIGINT),
            CAST(sum(quantity) AS BIGINT) * 1000
     FROM read_parquet(?) WHERE transaction_timestamp >= ? AND transaction_timestamp < ?
     GROUP BY ALL

@@ -160,17 +160,17 @@ def told_value(
 
 
 def change_percent(value: MetricValue, previous: MetricValue) -> float | None:
-    """By how much the value is more than the one before, in percent with one decimal.
+    """By how much the value is more than the one before, in percent of its size, one decimal.
 
     Of the numbers as they are and not as they are shown; None without a number before, or of 0.
 
-    >>> change_percent(240_808, 239_134)
-    0.7
+    >>> change_percent(240_808, 239_134), change_percent(-50, -100)
+    (0.7, 50.0)
     """
     if value is None or not previous:
         return None
     # Not -0.0.
-    return round(100 * (value - previous) / previous, 1) + 0.0
+    return round(100 * (value - previous) / abs(previous), 1) + 0.0
 
 
 def _is_settled(statuses: set[str]) -> bool:

@@ -57,10 +57,10 @@ def _texts(at: datetime) -> list[Odd]:
         pos("store dot dot", "out_of_range", at, {"operation_id": ".."}),
         pos("receipt number with colons", ACCEPTED, at, {"transaction_id": "0:42:colons"}),
         pos(
-            "receipt number with a letter that is no ASCII",
+            "receipt number with a control character",
             "out_of_range",
             at,
-            {"transaction_id": "42é"},
+            {"transaction_id": "42\x01"},
         ),
     ]
 

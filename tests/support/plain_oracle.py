@@ -48,8 +48,9 @@ def _receipt(fields: Mapping[str, Any]) -> Event:
     instant = quarter(datetime.fromisoformat(fields["happened_at"]))
     voids = fields.get("voids") if fields.get("kind") == "void" else None
     if voids is None or rule_of(fields):
-        left_out = (rule_of(fields) or "",)
-        number = (*_number(fields), *left_out)
+        # Each version of a receipt that is left out is one of its own.
+        left_out = f"{rule}:{sorted(fields.items(), key=str)}" if (rule := rule_of(fields)) else ""
+        number = (*_number(fields), left_out)
         return Event((store, *number), (store, instant, currency), parts_of(fields))
     if "happened_at" in voids:
         instant = quarter(datetime.fromisoformat(voids["happened_at"]))

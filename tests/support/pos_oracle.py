@@ -3,7 +3,7 @@ part."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,12 @@ PARTS = (
     "returned_receipts",
     "non_sales_minor",
 )
+PAYMENTS = ("tender", "change", "rounding", "gift_card_redeemed", "tax")
 FORMULAS = {
     "total": lambda total, amount: total,
     "-total": lambda total, amount: -total,
-    "|total|": lambda total, amount: abs(total),
     "amount": lambda total, amount: amount,
     "-amount": lambda total, amount: -amount,
-    "-|amount|": lambda total, amount: -abs(amount),
 }
 
 
@@ -50,8 +49,10 @@ def parts_of(message: Mapping[str, Any]) -> tuple[int, ...]:
         takes_back = kind == "void" and "voids" in message
         if takes_back:
             kind = RULES["post_void"]["takes_back_as"]
+        turn = -1 if kind == "return" and is_written_as_a_sale(message) else 1
         for line in message["transactions"]:
-            total, amount = minor(line, message.get("currency", "USD")), thousandths(line)
+            total = turn * minor(line, message.get("currency", "USD"))
+            amount = turn * thousandths(line)
             facts = {
                 "kind": kind,
                 "type": line.get("line_type", "item"),
@@ -73,6 +74,17 @@ def parts_of(message: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(sums[part] for part in PARTS)
 
 
+def is_written_as_a_sale(message: Mapping[str, Any]) -> bool:
+    """Whether the lines of a return have the signs of goods that were sold."""
+    sold = [
+        line
+        for line in message["transactions"]
+        if not line.get("cancelled") and line.get("line_type", "item") not in PAYMENTS
+    ]
+    money = sum(minor(line, message.get("currency", "USD")) for line in sold)
+    return (money or sum(thousandths(line) for line in sold)) > 0
+
+
 def revenue_of(parts: Sequence[int]) -> int:
     """Of the parts of sales, in the order of PARTS: what was sold, less what lowers it."""
     by_name = dict(zip(PARTS, parts, strict=True))
@@ -81,19 +93,20 @@ def revenue_of(parts: Sequence[int]) -> int:
 
 
 def minor(line: Mapping[str, Any], currency: str) -> int:
-    """The line's total in minor units, half to even."""
+    """The line's total in minor units, half away from zero."""
     total = line["total"] if "total" in line else _decimal(line["price"]) * _decimal(line["amount"])
     units = _decimal(total) * 10 ** DECIMALS.get(currency, 2)
-    return int(units.quantize(Decimal(1), ROUND_HALF_EVEN))
+    return int(units.quantize(Decimal(1), ROUND_HALF_UP))
 
 
 def thousandths(line: Mapping[str, Any]) -> int:
     """The line's amount in thousandths."""
-    return int(_decimal(line["amount"]) * 1000)
+    return int((_decimal(line["amount"]) * 1000).quantize(Decimal(1), ROUND_HALF_UP))
 
 
 def _decimal(number: Any) -> Decimal:
-    return Decimal(str(number))
+    # Without the noise of binary floats.
+    return Decimal(str(number)).quantize(Decimal("1e-9"))
 
 
 def _first(rules: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]) -> Mapping[str, Any]:

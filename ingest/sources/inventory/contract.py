@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Literal, TypeAlias, get_args
 
 from ingest.contract import fields as read
+from ingest.contract import numbers
 from ingest.contract.arrival import Arrival, Rules
 from ingest.contract.extras import kept_extra, unknown_fields
 from ingest.contract.wire import JsonObject, parsed
@@ -103,10 +104,10 @@ def _article(tree: JsonObject) -> tuple[str, str | None]:
     item = read.text(tree["item"], "/item", shortest=1) if "item" in tree else None
     named = None if item is None else _impersonal("item", item)
     if "item_id" in tree:
-        return _impersonal("item_id", read.identifier(tree["item_id"], "/item_id")), named
+        return _impersonal("item_id", read.label(tree["item_id"], "/item_id")), named
     if item is None:
         raise RejectedEvent("missing_field", "/item_id", "/item_id: the field is missing")
-    return _impersonal("item_id", item), named
+    return _impersonal("item", item), named
 
 
 def _impersonal(name: str, text: str) -> str:
@@ -115,7 +116,7 @@ def _impersonal(name: str, text: str) -> str:
 
 
 def _amount_milli(tree: JsonObject, kind: DocumentKind) -> int:
-    amount = read.quantity_milli(read.required(tree, "amount"), "/amount")
+    amount = numbers.quantity_milli(read.required(tree, "amount"), "/amount")
     # A shelf may be counted empty. What moves nothing is somebody's mistake.
     least = 0 if kind == COUNT else 1
     if not least <= amount <= MOST_MILLI:

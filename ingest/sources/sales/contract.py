@@ -11,10 +11,12 @@ from ingest.contract.wire import JsonObject, parsed
 from ingest.sources.sales.lines import FIELDS as LINE_FIELDS
 from ingest.sources.sales.lines import (
     PLAIN,
+    Standing,
     kept_lines,
     refuse_other_total,
     source_lines,
     standing_of,
+    with_signs_of_a_return,
 )
 from ingest.sources.sales.record import CanonicalReceipt, Line, VoidedReceipt
 from ingest.sources.sales.rules import added, left_out_by, taken_back
@@ -75,7 +77,7 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     happened_at = read.happened(tree, arrival, rules)
     store_id = read.identifier(read.required(tree, "operation_id"), "/operation_id")
     till_id = read.identifier(read.required(tree, "vendor_fiscal_module"), "/vendor_fiscal_module")
-    transaction_id = read.identifier(read.required(tree, "transaction_id"), "/transaction_id")
+    transaction_id = read.label(read.required(tree, "transaction_id"), "/transaction_id")
     usual_epoch = rules.epoch_of(store_id, happened_at)
     epoch = read.identifier(tree.get("numbering_epoch", usual_epoch), "/numbering_epoch")
     kind = read.one_of(tree.get("kind", "sale"), "/kind", KINDS)
@@ -87,25 +89,23 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     source, standing = source_lines(tree, 0 if taken else 1), standing_of(tree)
     currency = own_currency or rules.currency_of(store_id)
     lines = kept_lines(source, currency, standing)
-    refuse_other_total(tree, lines, currency)
+    refuse_other_total(tree, lines, currency, kind)
+    lines = with_signs_of_a_return(lines) if kind == "return" else lines
     rule = left_out_by(standing.training, standing.status)
     instant = instant_text(said.counts_at if said and taken else happened_at)
-    own_id = receipt_id(store_id, till_id, epoch, transaction_id, rule)
-    identity = void_id(store_id, taken) if taken and not rule else own_id
     # Before enrichment: neither arrival nor the store's currency nor the rotating loyalty key
     # changes the fingerprint.
-    told: list[Any] = [identity, store_id, till_id, epoch, transaction_id, instant]
-    told += [kind, own_currency, voids, source]
-    # Beside it and only where it is said: what was sent before there were such fields stays equal.
-    if standing != PLAIN:
-        told += [standing.status, standing.training, list(standing.lines.items())]
+    told: list[Any] = [store_id, till_id, epoch, transaction_id, instant]
+    told += [kind, own_currency, voids, source, *_told_standing(standing)]
+    own_id = receipt_id(store_id, till_id, epoch, transaction_id, *_version(rule, told))
+    identity = void_id(store_id, taken) if taken and not rule else own_id
     return CanonicalReceipt(
         schema_version=SCHEMA_VERSION,
         event_id=identity,
         store_id=store_id,
         happened_at=instant,
         received_at=arrival.received_text,
-        fingerprint=fingerprint(told),
+        fingerprint=fingerprint([identity, *told]),
         raw_partition=arrival.partition,
         raw_offset=arrival.offset,
         till_id=till_id,
@@ -122,22 +122,34 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     )
 
 
+def _told_standing(standing: Standing) -> list[Any]:
+    # Only where it is said: what was sent before there were such fields stays equal.
+    if standing == PLAIN:
+        return []
+    return [standing.status, standing.training, list(standing.lines.items())]
+
+
+def _version(rule: str | None, told: Sequence[object]) -> tuple[str, ...]:
+    """What tells one version of a receipt that is left out from the others of its number.
+
+    A table is put aside, taken up and put aside again; none of that is the finished receipt.
+    """
+    return () if rule is None else (rule, fingerprint(told))
+
+
 def receipt_id(
     store_id: str,
     till_id: str,
     numbering_epoch: str,
     transaction_id: str,
-    rule: str | None = None,
+    *version: str,
 ) -> str:
-    """event_id of a receipt; `rule` is the one that leaves it out.
+    """event_id of a receipt; `version` of one that is left out: the rule and a digest of it.
 
     >>> receipt_id("1", "123", "0", "42"), receipt_id("1", "123", "0:4", "2")
     ('pos:1:123:0:42', 'pos:1:123:0%3A4:2')
     """
-    # One that is left out has its own: the finished receipt may follow with the number of the
-    # suspended one, and as a copy of it would not count.
-    left_out = () if rule is None else (rule,)
-    return event_id("pos", store_id, till_id, numbering_epoch, transaction_id, *left_out)
+    return event_id("pos", store_id, till_id, numbering_epoch, transaction_id, *version)
 
 
 def void_id(store_id: str, taken: VoidedReceipt) -> str:

@@ -6,14 +6,17 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from ingest.contract import fields as read
+from ingest.contract import numbers
 from ingest.contract.wire import JsonObject
 from ingest.sources.sales.record import Line
 from ingest.sources.sales.rules import STATUSES, ReceiptStatus
+from tally.algebra.parts import MOST_PART
 from tally.errors import RejectedEvent
 from tally.money import minor_units
-from tally.receipt_rules import LINE_TYPES, LineType
+from tally.receipt_rules import LINE_TYPES, LineType, ReceiptKind
 from tally.redact import is_sensitive, redacted_value
 
 MAX_LINES = 1000
@@ -91,21 +94,54 @@ def kept_lines(
 ) -> tuple[Line, ...]:
     """The lines as the record has them, without what is personal. Raises RejectedEvent."""
     told = standing.lines
-    return tuple(
+    kept = tuple(
         [
             _line(line, currency, told.get(place, _ARTICLE) if told else _ARTICLE)
             for place, line in enumerate(lines)
         ]
     )
+    for place, line in enumerate(kept):
+        if abs(line.total_minor) > MOST_PART:
+            at = f"/transactions/{place}"
+            raise RejectedEvent(
+                "out_of_range", at, f"{at}: a line is of {MOST_PART:,} minor units at most"
+            )
+    return kept
 
 
-def refuse_other_total(tree: JsonObject, lines: Sequence[Line], currency: str) -> None:
-    """Raise RejectedEvent total_mismatch if the till's own total is not that of its lines."""
+def with_signs_of_a_return(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """The lines of a return with the signs of goods that come back: negative amounts and totals.
+
+    Some tills write them so, others as the lines of a sale; the receipt as a whole tells which, so
+    that a discount that is given back keeps its own sign in both.
+    """
+    sold = [line for line in lines if is_sold(line)]
+    total = sum(line.total_minor for line in sold) or sum(line.amount_milli for line in sold)
+    if total <= 0:
+        return tuple(lines)
+    return tuple(
+        structs.replace(line, amount_milli=-line.amount_milli, total_minor=-line.total_minor)
+        for line in lines
+    )
+
+
+def is_sold(line: Line) -> bool:
+    """Whether the line is part of the receipt's total."""
+    return line.line_type not in PAYMENTS and not line.cancelled
+
+
+def refuse_other_total(
+    tree: JsonObject, lines: Sequence[Line], currency: str, kind: ReceiptKind
+) -> None:
+    """Raise RejectedEvent total_mismatch if the till's own total is not that of its lines.
+
+    Of a return or a void the total may have either sign: the kind says the direction.
+    """
     if "net_total" not in tree or not lines:
         return
-    said = minor_units(read.decimal_number(tree["net_total"], "/net_total"), currency)
-    sold = (line for line in lines if line.line_type not in PAYMENTS and not line.cancelled)
-    if (added := sum(line.total_minor for line in sold)) != said:
+    said = minor_units(numbers.decimal_number(tree["net_total"], "/net_total"), currency)
+    added = sum(line.total_minor for line in lines if is_sold(line))
+    if said not in ((added,) if kind == "sale" else (added, -added)):
         raise RejectedEvent(
             "total_mismatch",
             "/net_total",
@@ -117,15 +153,18 @@ def _source_line(line: Any, at: str) -> SourceLine:
     if type(line) is not dict:
         raise RejectedEvent("wrong_type", at, f"{at}: an object is wanted")
     item = read.text(read.required(line, "item", at), f"{at}/item", shortest=1)
-    price = read.decimal_number(read.required(line, "price", at), f"{at}/price")
-    amount_milli = read.quantity_milli(read.required(line, "amount", at), f"{at}/amount")
+    price = numbers.decimal_number(read.required(line, "price", at), f"{at}/price")
+    # Where the till says the line's money, no money hangs on further decimals of the amount.
+    amount_milli = numbers.quantity_milli(
+        read.required(line, "amount", at), f"{at}/amount", is_rounded="total" in line
+    )
     at_total = f"{at}/total"
     total = (
-        read.decimal_number(line["total"], at_total)
+        numbers.decimal_number(line["total"], at_total)
         if "total" in line
-        else read.line_total(price, amount_milli, at_total)
+        else numbers.line_total(price, amount_milli, at_total)
     )
-    item_id = read.identifier(line["item_id"], f"{at}/item_id") if "item_id" in line else item
+    item_id = read.label(line["item_id"], f"{at}/item_id") if "item_id" in line else item
     category = read.text(line["category"], f"{at}/category") if "category" in line else None
     return SourceLine(item, item_id, category, price, amount_milli, total)
 
@@ -144,7 +183,11 @@ def _line(line: SourceLine, currency: str, told: tuple[LineType, bool]) -> Line:
         or (item_id is not item and is_sensitive(item_id))
         or (category and is_sensitive(category))
     ):
-        item, item_id = _impersonal("item", item), _impersonal("item_id", item_id)
+        # What was typed in as a name is none of the numbers of articles.
+        item, item_id = (
+            _impersonal("item", item),
+            _impersonal("item" if item_id is item else "item_id", item_id),
+        )
         category = category and _impersonal("category", category)
     return Line(
         item=item,

@@ -10,7 +10,8 @@ from ingest.sources.sales.record import VoidedReceipt
 from tally.errors import RejectedEvent
 from tally.instants import instant_text
 
-_CLOSED_AT = "/voids/happened_at"
+_AT = "/voids"
+_CLOSED_AT = f"{_AT}/happened_at"
 
 
 class Voided(NamedTuple):
@@ -38,8 +39,12 @@ def voided(tree: JsonObject, store_id: str, happened_at: datetime, rules: Rules)
     counts_at = closed_at or happened_at
     usual_epoch = rules.epoch_of(store_id, counts_at)
     receipt = VoidedReceipt(
-        till_id=_identifier(voids, "vendor_fiscal_module"),
-        transaction_id=_identifier(voids, "transaction_id"),
+        till_id=read.identifier(
+            read.required(voids, "vendor_fiscal_module", _AT), f"{_AT}/vendor_fiscal_module"
+        ),
+        transaction_id=read.label(
+            read.required(voids, "transaction_id", _AT), f"{_AT}/transaction_id"
+        ),
         numbering_epoch=read.identifier(
             voids.get("numbering_epoch", usual_epoch), "/voids/numbering_epoch"
         ),
@@ -55,7 +60,3 @@ def _closed_at(voids: JsonObject, happened_at: datetime) -> datetime | None:
     if closed_at > happened_at:
         raise RejectedEvent("out_of_range", _CLOSED_AT, f"{_CLOSED_AT}: lies after the void itself")
     return closed_at
-
-
-def _identifier(voids: JsonObject, name: str) -> str:
-    return read.identifier(read.required(voids, name, "/voids"), f"/voids/{name}")

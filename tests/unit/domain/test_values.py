@@ -53,16 +53,14 @@ def test_instant_that_is_none_is_refused_and_told_what_is_wrong(text: str, kind:
 @pytest.mark.parametrize(
     ("amount", "currency", "expected"),
     [
-        ("0.125", "USD", 12),
+        ("0.125", "USD", 13),
         ("0.135", "USD", 14),
-        ("-0.125", "EUR", -12),
+        ("-0.125", "EUR", -13),
         ("7.5", "JPY", 8),
-        ("1.2345", "KWD", 1234),
+        ("1.2345", "KWD", 1235),
     ],
 )
-def test_money_is_rounded_half_to_even_in_minor_units(
-    amount: str, currency: str, expected: int
-) -> None:
+def test_money_is_rounded_half_up_in_minor_units(amount: str, currency: str, expected: int) -> None:
     assert minor_units(Decimal(amount), currency) == expected
 
 

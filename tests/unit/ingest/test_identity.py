@@ -52,9 +52,7 @@ def test_receipts_whose_parts_are_cut_differently_are_different_receipts() -> No
     )
 
 
-@pytest.mark.parametrize(
-    "field", ["operation_id", "vendor_fiscal_module", "transaction_id", "numbering_epoch"]
-)
+@pytest.mark.parametrize("field", ["operation_id", "vendor_fiscal_module", "numbering_epoch"])
 @pytest.mark.parametrize("name", [".", ".."])
 def test_dot_and_dot_dot_are_no_ids(field: str, name: str) -> None:
     with pytest.raises(RejectedEvent) as rejected:

@@ -9,6 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingest.sources.sales.lines import is_sold
 from ingest.sources.sales.rules import STATUSES, RuleTable, rules
 from schemas.source import BadSource, read_yaml
 from tally.identity import REVERSAL
@@ -81,6 +82,19 @@ def test_net_of_a_sale_is_the_total_of_its_lines_that_are_neither_void_nor_besid
     articles = (line for line in made.lines if line.line_type == "item" and not line.cancelled)
     net = made.gross_minor - made.discounts_minor - made.returns_minor - made.voids_minor
     assert net == sum(line.total_minor for line in articles)
+
+
+@given(messages, st.sampled_from(KINDS))
+def test_parts_of_any_kind_add_up_to_the_total_of_its_lines(
+    message: dict[str, Any], kind: str
+) -> None:
+    made = receipt({**message, "kind": kind, "training": False, "transaction_status": "finished"})
+
+    total = sum(line.total_minor for line in made.lines if is_sold(line))
+    net = made.gross_minor - made.discounts_minor - made.returns_minor - made.voids_minor
+    # A void takes away what its lines come to; those of a return come back already.
+    assert net + made.non_sales_minor == (-total if kind == "void" else total)
+    assert kind != "return" or total <= 0
 
 
 @given(messages)

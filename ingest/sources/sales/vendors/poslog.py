@@ -7,7 +7,7 @@ whether an amount is added. Times are those of the store's clock. Source: POSLog
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, DecimalException
 from typing import Any, NamedTuple, TypeAlias
 from xml.etree.ElementTree import Element
 
@@ -209,7 +209,7 @@ def _price(total: str | None, amount: str) -> str | None:
     """Of one unit, to a hundredth of a cent's hundredth: the total is what counts."""
     try:
         price = (Decimal(total or "") / Decimal(amount)).quantize(_CENT_OF_A_CENT)
-    except (InvalidOperation, ZeroDivisionError):
+    except DecimalException:
         return total
     return format(abs(price), "f")
 

@@ -1,0 +1,113 @@
+"""Messages as tills of many vendors write them: names, times, new runs of numbers, versions."""
+
+import unicodedata
+from dataclasses import replace
+from datetime import time
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from ingest.contract.arrival import Numbering
+from ingest.sources.sales.vendors.poslog import _price
+from tally.errors import RejectedEvent
+from tests.unit.ingest.messages import RULES, parts, pos, receipt, with_line
+
+BAR = Numbering("daily", ZoneInfo("Europe/Bratislava"), time(4))
+
+
+@pytest.mark.parametrize("number", ["Order 00591-006-0018", "TEA/GREEN 100", "Über #7", "a" * 128])
+def test_number_of_a_receipt_is_kept_as_written(number: str) -> None:
+    assert receipt(pos(transaction_id=number)).transaction_id == number
+
+
+@pytest.mark.parametrize("number", ["TEA/GREEN 100", "Über #7", "..", "a" * 128])
+def test_number_of_an_article_is_kept_as_written(number: str) -> None:
+    assert receipt(with_line(item_id=number)).lines[0].item_id == number
+
+
+def test_two_forms_of_one_letter_are_one_number() -> None:
+    decomposed = unicodedata.normalize("NFD", "Café 7")
+
+    assert receipt(pos(transaction_id=decomposed)).event_id == (
+        receipt(pos(transaction_id="Café 7")).event_id
+    )
+
+
+@pytest.mark.parametrize("number", ["", "  ", "a\tb", "a\x7f", "a\u2028b", "ä" * 65, -1, 10**200])
+def test_other_numbers_are_refused_with_their_field(number: object) -> None:
+    with pytest.raises(RejectedEvent, match="/transactions/0/item_id"):
+        receipt(with_line(item_id=number))
+
+
+@pytest.mark.parametrize("number", ["Order 7", "a/b"])
+@pytest.mark.parametrize("name", ["operation_id", "vendor_fiscal_module"])
+def test_stores_and_tills_are_named_as_before(name: str, number: str) -> None:
+    with pytest.raises(RejectedEvent, match=f"/{name}"):
+        receipt(pos(**{name: number}))
+
+
+@pytest.mark.parametrize("offset", ["+0000", "+00:00", "Z"])
+def test_an_offset_needs_no_colon(offset: str) -> None:
+    made = receipt(pos(happened_at=f"2017-09-19T22:48:03.000{offset}"))
+
+    assert made.happened_at == "2017-09-19T22:48:03.000Z"
+
+
+@pytest.mark.parametrize("number", ["4453585529008", "4111111111111111"])
+def test_an_article_number_is_no_payment_card(number: str) -> None:
+    assert receipt(with_line(item_id=number)).lines[0].item_id == number
+    # Typed in where articles are named, it may well be one.
+    assert receipt(with_line(item=number)).lines[0].item_id == "[redacted]"
+
+
+@pytest.mark.parametrize(
+    ("happened_at", "epoch"),
+    [
+        ("2026-03-07T00:30:00+01:00", "2026-03-06"),
+        ("2026-03-07T03:59:59+01:00", "2026-03-06"),
+        ("2026-03-07T04:00:00+01:00", "2026-03-07"),
+        ("2026-03-07T23:10:00+01:00", "2026-03-07"),
+    ],
+)
+def test_numbers_begin_again_with_the_stores_day(happened_at: str, epoch: str) -> None:
+    rules = replace(RULES, numberings={"1": BAR}, future_tolerance=RULES.future_tolerance * 10**6)
+
+    assert receipt(pos(happened_at=happened_at), rules).numbering_epoch == epoch
+
+
+def test_versions_of_an_unfinished_receipt_are_events_of_their_own() -> None:
+    suspended = with_line(amount=1) | {"transaction_status": "suspended"}
+    again = with_line(amount=2) | {"transaction_status": "suspended"}
+    resumed = with_line(amount=2) | {"transaction_status": "resumed"}
+    finished = with_line(amount=2)
+
+    made = [receipt(message) for message in (suspended, again, resumed, finished)]
+
+    assert len({one.event_id for one in made}) == 4
+    assert receipt(suspended).event_id == made[0].event_id
+    assert [one.receipts for one in made] == [0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("total", ["-65.00", "65.00"])
+def test_total_of_a_return_may_have_either_sign(total: str) -> None:
+    lines = [{"item": "a", "price": "80", "amount": 1}, {"item": "b", "price": "-15", "amount": 1}]
+
+    added = parts(pos(kind="return", net_total=total, transactions=lines))
+
+    assert added["returns_minor"] - -added["discounts_minor"] == 6500
+
+
+def test_total_of_a_sale_has_its_own_sign() -> None:
+    with pytest.raises(RejectedEvent, match="/net_total"):
+        receipt(pos(net_total="-1.98"))
+
+
+def test_line_above_the_bound_is_refused_beside_one_that_takes_it_back() -> None:
+    lines = [{"item": "a", "price": "10000000001", "amount": sign} for sign in (1, -1)]
+
+    with pytest.raises(RejectedEvent, match="/transactions/0"):
+        receipt(pos(transactions=lines))
+
+
+def test_price_of_a_total_beyond_all_bounds_is_the_total() -> None:
+    assert _price("1e999999", "1e-999999") == "1e999999"
