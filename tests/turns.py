@@ -61,14 +61,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     turn = config.getoption("--turn")
     if turn is not None and items:
         groups = list(dict.fromkeys(group_of_file(item.nodeid) for item in items))
-        place = {group: at for at, group in enumerate(rotated(groups, turn))}
+        place = {group: at for at, group in enumerate(rotate(groups, turn))}
         items.sort(key=lambda item: place[group_of_file(item.nodeid)])
 
 
-def rotated(groups: list[str], turn: int) -> list[str]:
+def rotate(groups: list[str], turn: int) -> list[str]:
     """The groups from the turn's own on.
 
-    >>> rotated(["a", "b", "c"], 4)
+    >>> rotate(["a", "b", "c"], 4)
     ['b', 'c', 'a']
     """
     first = turn % len(groups)

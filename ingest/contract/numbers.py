@@ -64,7 +64,7 @@ def line_total(price: Decimal, amount_milli: int, at: str) -> Decimal:
 def quantity_milli(value: Any, at: str, is_rounded: bool = False) -> int:
     """A decimal number with at most 3 decimals, in thousandths, whatever its unit.
 
-    With `is_rounded` further decimals are rounded, half away from zero: no money hangs on them.
+    With `is_rounded` further decimals are rounded, half away from zero: no money depends on them.
     Raises RejectedEvent: wrong_type, out_of_range.
     """
     amount = _without_noise(decimal_number(value, at, _QUANTITY_DIGITS), _QUANTITY_STEP)

@@ -85,8 +85,8 @@ class Story:
     def busy(self) -> set[tuple[str, datetime]]:
         """Store and start of each episode of the rule that begins in the days that are over.
 
-        Before its first record arrived nobody expects anything of a store: a quarter hour of those
-        days without a record ends no episode.
+        A store is expected to send from the arrival of its first record on: a quarter hour of the
+        days before it ends no episode where it has no record.
         """
         sums: dict[tuple[str, datetime], int] = {}
         for (store, start, _), (transactions, *_rest) in self.load.expected("pos").items():
@@ -98,7 +98,7 @@ class Story:
                 if transactions >= BUSY and not is_open[store]:
                     found.add((store, start))
                 is_open[store] = transactions >= BUSY
-        return {one for one in found if self.span[0] <= one[1] < self.span[1]}
+        return {begin for begin in found if self.span[0] <= begin[1] < self.span[1]}
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +172,7 @@ def is_served(loop: Loop, story: Story) -> bool:
     return values(served(loop.settings.api, "transactions", STORES, span)) == expected
 
 
-def told_episodes(loop: Loop, story: Story) -> dict[tuple[str, datetime], str]:
+def read_episodes(loop: Loop, story: Story) -> dict[tuple[str, datetime], str]:
     """The state of each alert that was not taken back, by store and start of its episode, of the
     days that are over."""
     asked = {
@@ -229,7 +229,7 @@ def test_alerts_are_those_of_the_receipts(loop: Loop, rebuilt: Story) -> None:
 
     def is_told() -> bool:
         found.clear()
-        found.update(told_episodes(loop, rebuilt))
+        found.update(read_episodes(loop, rebuilt))
         return found == expected
 
     try:
@@ -245,7 +245,9 @@ def test_page_of_a_store_shows_what_it_sold(loop: Loop, rebuilt: Story) -> None:
 
     page = httpx.get(f"http://{loop.settings.api}/", params=asked, timeout=60).raise_for_status()
 
-    [shown] = [one for one in with_attribute(page, "data-report") if one["data-report"] == "sales"]
+    [shown] = [
+        panel for panel in with_attribute(page, "data-report") if panel["data-report"] == "sales"
+    ]
     sold = sum(
         value
         for (store, start, _), value in rebuilt.expected("revenue").items()

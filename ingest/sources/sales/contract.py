@@ -95,9 +95,9 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     instant = instant_text(said.counts_at if said and taken else happened_at)
     # Before enrichment: neither arrival nor the store's currency nor the rotating loyalty key
     # changes the fingerprint.
-    told: list[Any] = [store_id, till_id, epoch, transaction_id, instant]
-    told += [kind, own_currency, voids, source, *_told_standing(standing)]
-    own_id = receipt_id(store_id, till_id, epoch, transaction_id, *_version(rule, told))
+    said_fields: list[Any] = [store_id, till_id, epoch, transaction_id, instant]
+    said_fields += [kind, own_currency, voids, source, *_standing_fields(standing)]
+    own_id = receipt_id(store_id, till_id, epoch, transaction_id, *_version(rule, said_fields))
     identity = void_id(store_id, taken) if taken and not rule else own_id
     return CanonicalReceipt(
         schema_version=SCHEMA_VERSION,
@@ -105,7 +105,7 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
         store_id=store_id,
         happened_at=instant,
         received_at=arrival.received_text,
-        fingerprint=fingerprint([identity, *told]),
+        fingerprint=fingerprint([identity, *said_fields]),
         raw_partition=arrival.partition,
         raw_offset=arrival.offset,
         till_id=till_id,
@@ -122,19 +122,19 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     )
 
 
-def _told_standing(standing: Standing) -> list[Any]:
+def _standing_fields(standing: Standing) -> list[Any]:
     # Only where it is said: what was sent before there were such fields stays equal.
     if standing == PLAIN:
         return []
     return [standing.status, standing.training, list(standing.lines.items())]
 
 
-def _version(rule: str | None, told: Sequence[object]) -> tuple[str, ...]:
+def _version(rule: str | None, said_fields: Sequence[object]) -> tuple[str, ...]:
     """What tells one version of a receipt that is left out from the others of its number.
 
     A table is put aside, taken up and put aside again; none of that is the finished receipt.
     """
-    return () if rule is None else (rule, fingerprint(told))
+    return () if rule is None else (rule, fingerprint(said_fields))
 
 
 def receipt_id(

@@ -154,7 +154,7 @@ def _source_line(line: Any, at: str) -> SourceLine:
         raise RejectedEvent("wrong_type", at, f"{at}: an object is wanted")
     item = read.text(read.required(line, "item", at), f"{at}/item", shortest=1)
     price = numbers.decimal_number(read.required(line, "price", at), f"{at}/price")
-    # Where the till says the line's money, no money hangs on further decimals of the amount.
+    # Where the till says the line's money, further decimals of the amount do not change it.
     amount_milli = numbers.quantity_milli(
         read.required(line, "amount", at), f"{at}/amount", is_rounded="total" in line
     )

@@ -28,7 +28,8 @@ class Voided(NamedTuple):
 def voided(tree: JsonObject, store_id: str, happened_at: datetime, rules: Rules) -> Voided | None:
     """What the message's `voids` names; None without it. Raises RejectedEvent.
 
-    A receipt of another kind may name one too, and takes nothing back.
+    A receipt of another kind may name one too, and takes nothing back. Where the store's numbers
+    begin again a number alone names none.
     """
     if "voids" not in tree:
         return None
@@ -36,6 +37,14 @@ def voided(tree: JsonObject, store_id: str, happened_at: datetime, rules: Rules)
     if type(voids) is not dict:
         raise RejectedEvent("wrong_type", "/voids", "/voids: an object is wanted")
     closed_at = _closed_at(voids, happened_at)
+    if store_id in rules.numberings and closed_at is None and "numbering_epoch" not in voids:
+        # By the void's own day it might name another receipt, of another day.
+        raise RejectedEvent(
+            "missing_field",
+            _CLOSED_AT,
+            f"{_CLOSED_AT}: is missing; the store's receipt numbers begin again, so a void says"
+            " when its receipt was closed, or in which numbering_epoch",
+        )
     counts_at = closed_at or happened_at
     usual_epoch = rules.epoch_of(store_id, counts_at)
     receipt = VoidedReceipt(

@@ -40,6 +40,6 @@ def test_negative_control_without_its_parent_a_run_leaves_services() -> None:
 
 
 def begin(command: Sequence[str]) -> Interrupted:
-    """The command as somebody begins it who runs no tests."""
+    """The command, begun without the variables of the run that this test is part of."""
     environment = {name: value for name, value in os.environ.items() if "PYTEST" not in name}
     return Interrupted.begin(command, environment)

@@ -75,6 +75,27 @@ def test_numbers_begin_again_with_the_stores_day(happened_at: str, epoch: str) -
     assert receipt(pos(happened_at=happened_at), rules).numbering_epoch == epoch
 
 
+VOIDED = {"vendor_fiscal_module": 1, "transaction_id": 42}
+
+
+def test_a_number_alone_names_no_receipt_where_numbers_begin_again() -> None:
+    rules = replace(RULES, numberings={"1": BAR})
+
+    with pytest.raises(RejectedEvent, match="/voids/happened_at"):
+        receipt(pos(kind="void", voids=VOIDED), rules)
+
+
+@pytest.mark.parametrize(
+    "more", [{"numbering_epoch": "2017-09-18"}, {"happened_at": "2017-09-18T21:00:00Z"}]
+)
+def test_a_void_names_its_receipt_by_day_or_time(more: dict[str, str]) -> None:
+    rules = replace(RULES, numberings={"1": BAR})
+
+    made = receipt(pos(kind="void", voids=VOIDED | more), rules)
+
+    assert made.event_id == "void:pos:1:1:2017-09-18:42"
+
+
 def test_versions_of_an_unfinished_receipt_are_events_of_their_own() -> None:
     suspended = with_line(amount=1) | {"transaction_status": "suspended"}
     again = with_line(amount=2) | {"transaction_status": "suspended"}
@@ -83,9 +104,9 @@ def test_versions_of_an_unfinished_receipt_are_events_of_their_own() -> None:
 
     made = [receipt(message) for message in (suspended, again, resumed, finished)]
 
-    assert len({one.event_id for one in made}) == 4
+    assert len({version.event_id for version in made}) == 4
     assert receipt(suspended).event_id == made[0].event_id
-    assert [one.receipts for one in made] == [0, 0, 0, 1]
+    assert [version.receipts for version in made] == [0, 0, 0, 1]
 
 
 @pytest.mark.parametrize("total", ["-65.00", "65.00"])
@@ -102,7 +123,7 @@ def test_total_of_a_sale_has_its_own_sign() -> None:
         receipt(pos(net_total="-1.98"))
 
 
-def test_line_above_the_bound_is_refused_beside_one_that_takes_it_back() -> None:
+def test_line_above_the_bound_is_refused() -> None:
     lines = [{"item": "a", "price": "10000000001", "amount": sign} for sign in (1, -1)]
 
     with pytest.raises(RejectedEvent, match="/transactions/0"):

@@ -37,7 +37,7 @@ def test_every_turn_runs_every_file_once(tmp_path: Path) -> None:
     assert "4 of 4 groups were run, 0 left" in output
 
 
-def test_nothing_begins_after_the_end_and_what_is_left_is_named(tmp_path: Path) -> None:
+def test_groups_left_at_the_end_are_named(tmp_path: Path) -> None:
     code, output = run_pytest(
         tmp_path, FILES, "-qs", "--turn=1", f"--until={time.time() - 1:.0f}", "--tiers=dags,e2e"
     )
