@@ -12,10 +12,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     """Runs the tests in a child; this process waits for it and ends what it leaves."""
     if hasattr(config, "workerinput"):
         return
-    # Both would else write what was captured until here.
-    capture = config.pluginmanager.getplugin("capturemanager")
-    capture.suspend_global_capture(in_=True)
+    # Capturing has been suspended since the conftest files were loaded: both write to the terminal.
     code = fork_supervised()
     if code is not None:
         os._exit(code)
-    capture.resume_global_capture()
