@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import psutil
 
@@ -57,6 +58,12 @@ class Interrupted:
     def terminate(self) -> None:
         """SIGTERM to the head of the command."""
         self.processes()[0].terminate()
+
+    def kill_pythons(self) -> None:
+        """SIGKILL to the head of the command and to all that are Pythons."""
+        for process in self.processes():
+            if Path((_command(process) or [""])[0]).name.startswith("python"):
+                process.kill()
 
     def press_ctrl_c(self) -> None:
         """SIGINT from its terminal."""

@@ -74,17 +74,27 @@ def test_a_bomb_is_answered_while_the_loop_goes_on(
     before = psutil.Process(process.pid).memory_info().rss
     blocked = []
     for _ in range(TRIES):
+        used = loop_seconds(process.pid)
         status, seconds = asyncio.run(slowest_health(address, posted(address, body, media_type)))
         assert status in (202, 400, 413, 422)
-        blocked.append(seconds)
+        # On a machine that is busy with other work the loop waits for its turn, bomb or not: it was
+        # not held longer than it had the processor.
+        blocked.append(min(seconds, loop_seconds(process.pid) - used))
     growth = psutil.Process(process.pid).memory_info().rss - before
 
     shown = [round(one * 1000) for one in blocked]
     print(
-        f"{name}: {status}, /healthz at most {min(shown)} ms of {shown}, {growth / 2**20:+.0f} MB"
+        f"{name}: {status}, the loop held at most {min(shown)} ms of {shown},"
+        f" {growth / 2**20:+.0f} MB"
     )
     assert min(blocked) <= 0.1
     assert growth <= MOST_GROWTH
+
+
+def loop_seconds(pid: int) -> float:
+    """Processor time of the gateway's main thread, which runs its event loop."""
+    [main] = [thread for thread in psutil.Process(pid).threads() if thread.id == pid]
+    return main.user_time + main.system_time
 
 
 def test_nothing_more_is_taken_while_what_was_taken_is_not_read(

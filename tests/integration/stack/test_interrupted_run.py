@@ -36,7 +36,7 @@ def test_negative_control_without_its_parent_a_run_leaves_services() -> None:
     run = begin((*RUN, "-p", "no:tests.supervised"))
     run.wait_for("kafka.Kafka")
 
-    assert any("kafka.Kafka" in line for line in run.left_after(Interrupted.terminate))
+    assert any("kafka.Kafka" in line for line in run.left_after(Interrupted.kill_pythons))
 
 
 def begin(command: Sequence[str]) -> Interrupted:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from threading import Timer
+from threading import Thread
 from uuid import uuid4
 
 import httpx
@@ -32,6 +32,8 @@ from tests.unit.ingest.messages import pos
 
 NAMES = ("kafka", "cassandra")
 SERVICES = catalogue.named(NAMES)
+# Acknowledged writes before a node is killed.
+KILLED_AFTER = 200
 
 
 @pytest.fixture(scope="module")
@@ -113,14 +115,16 @@ def test_killed_broker_is_named_by_the_doctor_and_comes_back_beside_the_same_nod
 
 
 def acknowledged_until_killed(site: Site) -> set[str]:
-    """Stores whose rows the node has acknowledged, one after the other, until it was killed."""
+    """Stores whose rows the node has acknowledged, one after the other, until it was killed while
+    more were written."""
     acknowledged: set[str] = set()
-    killer = Timer(0.7, kill, [pids(site)[1]])
+    killer = Thread(target=kill, args=[pids(site)[1]])
     with cassandra_session(site.settings) as session:
         add = session.prepare("INSERT INTO store_activity (family, store_id) VALUES ('killed', ?)")
-        killer.start()
         with suppress(*TRANSIENT):
             for number in count():
+                if number == KILLED_AFTER:
+                    killer.start()
                 session.execute(add, [str(number)])
                 acknowledged.add(str(number))
     killer.join()
@@ -136,7 +140,7 @@ def test_killed_node_has_lost_nothing_that_it_has_acknowledged(running: Site) ->
         held = {row.store_id for row in rows}
 
     print(f"{len(acknowledged):,} acknowledged writes looked for")
-    assert len(acknowledged) > 100 and acknowledged - held == set()
+    assert len(acknowledged) >= KILLED_AFTER and acknowledged - held == set()
 
 
 def test_changed_partition_count_is_refused(running: Site) -> None:
