@@ -74,18 +74,25 @@ def test_an_epoch_that_the_till_names_goes_before_the_rule_and_other_stores_have
     assert receipt(pos(operation_id="368"), daily).numbering_epoch == "0"
 
 
-def test_a_void_names_a_receipt_of_the_same_run_unless_it_says_another(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("said", "epoch"),
+    [
+        ({"happened_at": "2017-09-18T20:00:00Z"}, "2017-09-18"),
+        ({"happened_at": "2017-09-19T20:00:00Z"}, "2017-09-19"),
+        ({"numbering_epoch": "shift-3"}, "shift-3"),
+        ({"happened_at": "2017-09-18T20:00:00Z", "numbering_epoch": "shift-3"}, "shift-3"),
+    ],
+)
+def test_a_void_names_a_receipt_of_the_run_that_it_was_closed_in(
+    tmp_path: Path, said: dict[str, str], epoch: str
+) -> None:
     daily = rules(tmp_path, "367: {numbering: daily}")
-    made = receipt(
-        pos(
-            operation_id="367", kind="void", voids={"vendor_fiscal_module": 5, "transaction_id": 41}
-        ),
-        daily,
-    )
+    named = {"vendor_fiscal_module": 5, "transaction_id": 41, **said}
 
-    assert made.voids == VoidedReceipt(
-        till_id="5", transaction_id="41", numbering_epoch="2017-09-19"
-    )
+    voids = receipt(pos(operation_id="367", kind="void", voids=named), daily).voids
+
+    assert voids is not None
+    assert (voids.till_id, voids.transaction_id, voids.numbering_epoch) == ("5", "41", epoch)
 
 
 def test_the_first_day_of_all_has_an_epoch_west_of_greenwich_too(tmp_path: Path) -> None:

@@ -117,14 +117,14 @@ def test_receipts_of_this_second_happen_now_in_every_store() -> None:
 @pytest.mark.parametrize(
     ("fields", "parts"),
     [
-        ({}, (1, 12, 0, 0, 1000)),
+        ({}, (1, 13, 0, 0, 1000)),
         (
             {"currency": "JPY", "transactions": [{"item": "a", "price": "1.5", "amount": 1}]},
             (1, 2, 0, 0, 1000),
         ),
         ({"currency": "BHD"}, (1, 125, 0, 0, 1000)),
-        ({"kind": "return"}, (0, 0, 12, 0, -1000)),
-        ({"kind": "void"}, (0, 0, 0, 12, 0)),
+        ({"kind": "return"}, (0, 0, 13, 0, -1000)),
+        ({"kind": "void"}, (0, 0, 0, 13, 0)),
         (
             {
                 "transactions": [
@@ -164,8 +164,8 @@ def test_first_copy_counts_once_and_a_moved_one_counts_in_its_window_alone() -> 
         {cell: told(parts) for cell, parts in cells.items()}
         for cells in (counted_once(events), counted_by_window(events))
     )
-    assert once == {here: (2, 24, 0, 0, 2000)}
-    assert by_window == {here: (2, 24, 0, 0, 2000), there: (1, 12, 0, 0, 1000)}
+    assert once == {here: (2, 26, 0, 0, 2000)}
+    assert by_window == {here: (2, 26, 0, 0, 2000), there: (1, 13, 0, 0, 1000)}
 
 
 @pytest.mark.parametrize("now", MOMENTS)
