@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from ingest.contract.arrival import Rules
-from ingest.sources.sales.record import VoidedReceipt
 from runtime.stores import StoreEntry, store_entries
 from tally.errors import BadSettings
 from tally.settings import Settings
