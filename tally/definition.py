@@ -30,7 +30,9 @@ DECIDE = {
     "speed_layer/views.py": {"told", "_left_out", "MOST_AHEAD"},
     "tally/windows.py": {"WINDOW_SECONDS", "WINDOW_MILLIS"},
     "batch_layer/views/fates.py": {"record_fates", "window_members"},
-    "tally/identity.py": {"REVERSAL"},
+    "batch_layer/views/chains.py": {"chain_verdicts"},
+    "tally/receipt_chain.py": {"LAST_REVISION"},
+    "tally/identity.py": {"REVERSAL", "VERSION", "REFERENCE"},
 }
 # What makes the rows of a derived family of its records, by the name of its reading.
 READ_BY = {

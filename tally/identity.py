@@ -10,8 +10,12 @@ from tally.algebra.parts import MOST_PART
 
 # `.` and `..` are no ids: as names of folders they would lead elsewhere.
 IDENTIFIER = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._:-]{1,64}", re.ASCII)
-# What an event's identity begins with that takes another one back.
+# What an event's identity begins with that takes another one back, and that is a later version of
+# another one.
 REVERSAL = "void:"
+VERSION = "version:"
+# What an event is named by whose identity the sender of its reversal does not know.
+REFERENCE = "reference"
 _ADDRESS = re.compile(r"(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}", re.ASCII)
 _ORDERED = msgspec.json.Encoder(order="deterministic")
 
@@ -27,13 +31,43 @@ def event_id(source: str, *ids: str) -> str:
     return ":".join([source, *map(_part, ids)])
 
 
-def reversal_id(target: str) -> str:
-    """event_id of what takes back the event `target`; one for each, so that a second is a conflict.
+def reversal_id(target: str, until: int | None = None) -> str:
+    """event_id of what takes back the event `target` and all its versions, or those up to `until`.
 
-    >>> reversal_id("pos:1:123:0:42")
-    'void:pos:1:123:0:42'
+    One for each, so that a second one takes nothing more.
+
+    >>> reversal_id("pos:1:123:0:42"), reversal_id("pos:1:123:0:42", until=2)
+    ('void:pos:1:123:0:42', 'void:2:pos:1:123:0:42')
     """
-    return f"{REVERSAL}{target}"
+    return f"{REVERSAL}{target}" if until is None else f"{REVERSAL}{until}:{target}"
+
+
+def version_id(target: str, revision: int) -> str:
+    """event_id of a numbered version of the event `target`; version 0 is the event itself.
+
+    >>> version_id("pos:1:123:0:42", 0), version_id("pos:1:123:0:42", 2)
+    ('pos:1:123:0:42', 'version:2:pos:1:123:0:42')
+    """
+    return f"{VERSION}{revision}:{target}" if revision else target
+
+
+def correction_id(target: str, digest: str) -> str:
+    """event_id of a version without a number, which takes the place of those that were closed
+    before it; `digest` (32 hex digits) tells it from others of the same event.
+
+    >>> correction_id("pos:1:1:0:42", "0" * 32)
+    'version:+00000000000000000000000000000000:pos:1:1:0:42'
+    """
+    return f"{VERSION}+{digest}:{target}"
+
+
+def ending_id(target: str, digest: str) -> str:
+    """event_id of a version that is nothing: what was closed before it does not count any more.
+
+    >>> ending_id("pos:1:1:0:42", "0" * 32)
+    'version:-00000000000000000000000000000000:pos:1:1:0:42'
+    """
+    return f"{VERSION}-{digest}:{target}"
 
 
 def interval_id(source: str, store_id: str, device_id: str, happened_at: str) -> str:

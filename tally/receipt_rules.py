@@ -10,6 +10,8 @@ from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
+from tally.receipt_chain import read_place
+
 ReceiptKind: TypeAlias = Literal["sale", "return", "void"]
 LineType: TypeAlias = Literal[
     "item",
@@ -143,12 +145,13 @@ class AddingRules:
 
 
 def is_left_out(event_id: str) -> bool:
-    """Whether a receipt of this identity adds nothing, by a rule that the identity names.
+    """Whether a receipt of this identity adds nothing, by a rule or because it was cancelled.
 
     >>> is_left_out("pos:1:123:0:42"), is_left_out("pos:1:123:0:42:training")
     (False, True)
     """
-    return event_id.count(":") > _COLONS
+    place = read_place(event_id)
+    return place.is_ending or place.chain.count(":") > _COLONS
 
 
 def is_among(word: str, words: Collection[str] | None) -> bool:

@@ -56,6 +56,13 @@ class StoreSettings(BaseModel):
             ' asks first, e.g. {"meraki": {"secret": "…", "validator": "…"}}'
         ),
     )
+    poslog_item_types: str = Field(
+        "",
+        description=(
+            "what kinds of article that are a vendor's own in POSLog count as; the others count as"
+            " articles, e.g. acs:NegativeItem=deposit_refund,x:Bag=fee"
+        ),
+    )
     loyalty_key: SecretStr = Field(
         SecretStr(""),
         description="secret key of the loyalty hash; without it no loyalty id is kept",

@@ -6,6 +6,7 @@ DataFrame in, DataFrame out.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from batch_layer.views.chains import chain_verdicts
 from tally.algebra.parts import Count, Part
 from tally.families import Family
 from tally.frames import contributions, members_per_window
@@ -55,7 +56,8 @@ def record_fates(master: DataFrame) -> DataFrame:
          takes back what has not come).
     Rule: identity is (source, store_id, event_id); the first by offset is counted; the same
           fingerprint again is a duplicate. Unreadable is what the master holds without an event_id.
-          `void:X` takes X back, in whichever order they come: neither adds to its window.
+          Of the versions of a receipt the last one counts, and none if a void stands behind it, in
+          whichever order they come (tally/receipt_chain.py).
     """
     # One record is what lies at one place of the log: by it the result does not hang on the
     # master's holding each once.
@@ -64,15 +66,16 @@ def record_fates(master: DataFrame) -> DataFrame:
         .dropDuplicates(["partition", "offset"])
         .withColumn("window_start", _window_start("happened_at"))
     )
-    judged = _beside_first_copies(records).withColumn(
-        "fate",
-        F.when(F.col("event_id").isNull(), UNREADABLE)
-        .when(F.col("offset") == F.col("first_offset"), COUNTED)
-        .when(F.col("fingerprint") == F.col("first_fingerprint"), DUPLICATE)
-        .otherwise(CONFLICT),
+    beside = _beside_first_copies(records)
+    verdicts = F.broadcast(chain_verdicts(master))
+    judged = (
+        beside.join(verdicts, on=["partition", "offset"], how="left")
+        .fillna(False, subset=["is_void"])
+        .withColumn("fate", _fate())
     )
     is_counted = F.col("fate") == COUNTED
-    is_one_of_two = F.col("is_reversal") | F.col("reversal").isNotNull()
+    is_version = is_counted & ~F.col("is_void")
+    is_taken = F.col("is_void") | F.col("beaten_by").isNotNull()
     is_elsewhere = ~F.col("window_start").eqNullSafe(F.col("first_window_start"))
     return judged.select(
         *_COLUMNS,
@@ -80,44 +83,36 @@ def record_fates(master: DataFrame) -> DataFrame:
         "fate",
         F.col("first_event_date").alias("first_date"),
         is_elsewhere.alias("elsewhere"),
-        F.when(is_counted, F.col("reversal")).alias("reversed_by"),
-        (is_counted & is_one_of_two).alias("taken_back"),
-        (is_counted & F.col("is_reversal") & F.col("is_without_event")).alias(WAITING),
+        F.when(is_version, F.col("beaten_by")).alias("reversed_by"),
+        (is_counted & is_taken).alias("taken_back"),
+        (is_counted & F.col("is_void") & ~F.col("has_receipt")).alias(WAITING),
+    )
+
+
+def _fate() -> Column:
+    is_again = F.col("fingerprint") == F.col("first_fingerprint")
+    # A receipt is taken back once, however many voids say so.
+    is_void = F.coalesce(F.col("event_id").startswith(REVERSAL), F.lit(False))
+    return (
+        F.when(F.col("event_id").isNull(), UNREADABLE)
+        .when(F.col("offset") == F.col("first_offset"), COUNTED)
+        .when(is_again | is_void, DUPLICATE)
+        .otherwise(CONFLICT)
     )
 
 
 def _beside_first_copies(records: DataFrame) -> DataFrame:
-    """Each record beside what the first copy of its identity said, and what takes it back.
+    """Each record beside what the first copy of its identity said.
 
     In:  _COLUMNS and window_start of all days: by the records of some days alone a copy on another
          day would be counted once more there.
-    Out: the same; first_fingerprint, first_window_start, first_event_date, first_offset;
-         is_reversal boolean: it takes another event back; is_without_event boolean: nothing else is
-         there of that event; reversal struct<offset, event_date>: what takes the record back.
+    Out: the same; first_fingerprint, first_window_start, first_event_date, first_offset.
     """
-    is_reversal = F.coalesce(F.col("event_id").startswith(REVERSAL), F.lit(False))
-    taken = F.substr("event_id", F.lit(len(REVERSAL) + 1))
-    event = F.when(is_reversal, taken).otherwise(F.col("event_id"))
     # Each unreadable record is an identity of its own, else one task would sort a flood of them.
     number = F.when(F.col("event_id").isNull(), F.col("offset"))
-    # What takes an event back lies behind all copies of it, so that one sort serves both.
-    together = Window.partitionBy("store_id", event, number).orderBy(is_reversal, "offset")
-    everything = together.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-
-    def first(name: str) -> Column:
-        of_reversals = F.first(F.when(is_reversal, F.col(name)), ignorenulls=True)
-        of_event = F.first(name)
-        first_one = F.when(is_reversal, of_reversals.over(together))
-        return first_one.otherwise(of_event.over(together))
-
-    place = F.struct("offset", "event_date")
-    reversal = F.min(F.when(is_reversal, place)).over(everything)
+    copies = Window.partitionBy("store_id", "event_id", number).orderBy("offset")
     return records.select(
-        "*",
-        *(first(name).alias(f"first_{name}") for name in _OF_FIRST),
-        is_reversal.alias("is_reversal"),
-        F.first(is_reversal).over(together).alias("is_without_event"),
-        F.when(~is_reversal, reversal).alias("reversal"),
+        "*", *(F.first(name).over(copies).alias(f"first_{name}") for name in _OF_FIRST)
     )
 
 

@@ -22,6 +22,7 @@ from tally.instants import instant_text
 from tally.key_periods import DatedPeriod
 from tally.keys import digest_key
 from tally.money import CURRENCIES
+from tally.receipt_rules import LINE_TYPES
 from tally.settings import Settings
 from tally.visits import MinuteSpan
 
@@ -76,6 +77,7 @@ class Rules:
     zones: Mapping[str, ZoneInfo] = field(default_factory=dict)
     default_zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
     devices: DeviceRules = field(default_factory=DeviceRules)
+    item_types: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, settings: Settings) -> "Rules":
@@ -112,6 +114,7 @@ class Rules:
             zones=_zones(stores),
             default_zone=default_zone,
             devices=DeviceRules.of(settings, stores),
+            item_types=_item_types(settings.poslog_item_types),
         )
 
     def currency_of(self, store_id: str) -> str:
@@ -201,3 +204,16 @@ def _sensors(stores: Mapping[str, StoreEntry], default_zone: ZoneInfo) -> dict[s
 def _hash_key(secret: str) -> bytes:
     # blake2b takes keys of at most 64 bytes: a digest lets the secret be of any length.
     return blake2b(secret.encode()).digest() if secret else b""
+
+
+def _item_types(told: str) -> dict[str, str]:
+    """Kinds of article by a vendor's word for them. Raises BadSettings that names the wrong one."""
+    words = [word.strip() for word in told.split(",")]
+    pairs = [word.partition("=") for word in words if word]
+    for word, _, line_type in pairs:
+        if line_type not in LINE_TYPES:
+            raise BadSettings(
+                f"TALLY_POSLOG_ITEM_TYPES: {word}={line_type}: the kind is one of"
+                f" {', '.join(LINE_TYPES)}"
+            )
+    return {word: line_type for word, _, line_type in pairs}

@@ -10,6 +10,7 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from ops.audit.chains import COPIES, VALUED
 from ops.audit.part_queries import query_of
 from ops.audit.topics import OffsetSpan
 from tally.algebra.merge import Axes, Parts
@@ -34,37 +35,19 @@ _VIEW = """
     CREATE VIEW master AS SELECT * FROM read_parquet(
         [{files}], hive_partitioning = true, hive_types = {{'event_date': DATE}})
 """
-# First by offset wins; the same fingerprint again is a duplicate, another one a conflict; without
-# an identity it is unreadable.
-_COPIES = """
-    WITH copies AS (SELECT *, first_value(fingerprint) OVER identity AS kept,
-                           row_number() OVER identity AS copy
-                    FROM (SELECT DISTINCT ON ("partition", "offset") * FROM master WHERE source = ?)
-                    WINDOW identity AS (PARTITION BY store_id, event_id ORDER BY "offset"))
-"""
-# An event and what takes it back add nothing; of a generation as far as it has seen both.
-_VALUED = f"""{_COPIES},
-    reversals AS (SELECT store_id, substr(event_id, {len(REVERSAL) + 1}) AS event_id,
-                         "offset" AS reversed_at
-                  FROM copies WHERE copy = 1 AND starts_with(event_id, '{REVERSAL}')),
-    valued AS (SELECT copies.*, reversed_at
-               FROM copies LEFT JOIN reversals USING (store_id, event_id)
-               WHERE copy = 1 AND NOT starts_with(event_id, '{REVERSAL}'))
-"""
-_WAITING = f"""{_VALUED}
-    SELECT count(*) FROM reversals
-    ANTI JOIN (SELECT store_id, event_id FROM copies WHERE copy = 1) USING (store_id, event_id)
-"""
+_WAITING = f"{VALUED} SELECT count(*) FROM ranked WHERE is_void AND NOT has_receipt"
 # Looked for as text first: hardly any record has the field, and each would have to be parsed.
-_LEFT_OUT = f"""{_COPIES}
+_LEFT_OUT = f"""{COPIES}
     SELECT rule, count(*) FROM (SELECT json_extract_string(value, '$.rule') AS rule FROM copies
         WHERE copy = 1 AND event_id IS NOT NULL AND contains(value, '"rule":'))
     WHERE rule IS NOT NULL GROUP BY rule ORDER BY rule
 """
-_FATES = f"""{_COPIES}
+# A receipt is taken back once, however many voids say so.
+_IS_AGAIN = f"(fingerprint = kept OR starts_with(event_id, '{REVERSAL}'))"
+_FATES = f"""{COPIES}
     SELECT "partition", count(*) FILTER (event_id IS NOT NULL AND copy = 1),
-           count(*) FILTER (event_id IS NOT NULL AND copy > 1 AND fingerprint = kept),
-           count(*) FILTER (event_id IS NOT NULL AND copy > 1 AND fingerprint <> kept),
+           count(*) FILTER (event_id IS NOT NULL AND copy > 1 AND {_IS_AGAIN}),
+           count(*) FILTER (event_id IS NOT NULL AND copy > 1 AND NOT {_IS_AGAIN}),
            count(*) FILTER (event_id IS NULL)
     FROM copies JOIN span USING ("partition")
     WHERE "offset" >= first AND "offset" < until GROUP BY ALL
@@ -279,7 +262,7 @@ def _values_query(family: Family) -> str:
         query_of(family.name, part).sql(f"json_extract(value, '$.{part.name}')")
         for part in family.parts
     ]
-    return f"""{_VALUED}
+    return f"""{VALUED}
         SELECT {", ".join(["store_id", f"{_WINDOW} AS window_epoch", *axes, *parts])}
         FROM valued LEFT JOIN pin USING (event_date, "partition")
         CROSS JOIN (SELECT ? AS is_pinned)

@@ -22,7 +22,7 @@ from serving.query.catalogue import metric
 from serving.query.formulas import MetricValue, WeightedSum
 from serving.query.grains import Slot
 from tally.errors import BadQuery
-from tally.identity import REVERSAL
+from tally.receipt_chain import ChainEvent, standing_events
 from tally.receipt_rules import LineFacts, is_left_out
 from tally.windows import utc_days
 
@@ -226,24 +226,19 @@ def first_copies(
 ) -> dict[str, ReceiptHead]:
     """By identity the receipt that counts: the first by offset, as in both layers.
 
-    Nothing that a rule leaves out, no void, and nothing that one of them takes back: as a rebuild
-    has it, whichever of the two came first (docs/adr/016-voids.md).
+    Nothing that a rule leaves out, no void, and of the versions of a receipt the one that counts,
+    as a rebuild has it, whichever came first (tally/receipt_chain.py).
     """
-    heads = [*heads]
-    taken = {
-        one.event_id.removeprefix(REVERSAL)
-        for one in (*heads, *voids)
-        if one.event_id.startswith(REVERSAL)
-    }
     found: dict[str, ReceiptHead] = {}
-    for one in heads:
-        if one.event_id.startswith(REVERSAL) or is_left_out(one.event_id):
-            continue
-        if one.event_id not in taken:
-            known = found.setdefault(one.event_id, one)
-            if one.offset < known.offset:
-                found[one.event_id] = one
-    return found
+    for head in (*heads, *voids):
+        known = found.setdefault(head.event_id, head)
+        if head.offset < known.offset:
+            found[head.event_id] = head
+    standing = standing_events(
+        ChainEvent(head.event_id, head.happened_at.isoformat(), head.offset)
+        for head in found.values()
+    )
+    return {name: found[name] for name in standing if not is_left_out(name)}
 
 
 def pieces_of(heads: Iterable[ReceiptHead]) -> list[tuple[datetime, datetime]]:

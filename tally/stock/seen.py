@@ -4,16 +4,19 @@
     take(sale again)    nothing, whatever the copy says
     take(void of it)    the same movements with the other sign, as of when the sale was
     take(void first)    nothing; the sale, when it comes, moves nothing either
+    take(a revision)    the movements of the sale with the other sign, and its own
 
-as a rebuild counts them (docs/adr/016-voids.md): of a receipt and its void neither.
+as a rebuild counts them (tally/receipt_chain.py): of a receipt its last version, if no void is
+behind it.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
 
-from tally.identity import REVERSAL
+from tally.receipt_chain import ChainEvent, read_place, standing_event
 from tally.stock.movement import MovementKind, StockMovement
 
 
@@ -41,7 +44,7 @@ class StockEvent(NamedTuple):
 class SeenEvent(Struct, frozen=True, kw_only=True):
     """The first copy of an event, as it is kept; `at`: its arrival, milliseconds since 1970 (UTC).
 
-    `moves` are what a void of it takes back.
+    `moves` are what a void or a later version of it takes back.
     """
 
     offset: int
@@ -63,23 +66,33 @@ class SeenEvents:
 
     def __init__(self) -> None:
         self._seen: dict[str, SeenEvent] = {}
+        # Events by receipt: which of them counts is told by all of them.
+        self._chains: dict[str, set[str]] = defaultdict(set)
 
     def take(self, event: StockEvent, offset: int, at: int) -> TakenEvent:
         """What the event moves; `at`: its arrival, milliseconds since 1970 (UTC)."""
         # Another payload of it too: both layers count the first by offset, and so does this.
         if event.event_id in self._seen:
             return TakenEvent([], None)
-        moved = self._moved(event)
+        place = read_place(event.event_id)
+        before = self._standing(place.chain)
         # Also of one that moves nothing: its void, or its receipt, may still come.
         seen = SeenEvent(
             offset=offset,
             fingerprint=event.fingerprint,
             at=at,
-            happened_at=moved.happened_at,
-            moves=moved.moves,
+            happened_at=event.happened_at,
+            # What a void's own lines say does not count: it names its receipt.
+            moves=() if place.is_void else event.moves,
         )
-        self._seen[event.event_id] = seen
-        return TakenEvent(_movements(moved), seen)
+        self._keep(event.event_id, seen)
+        after = self._standing(place.chain)
+        # A copy of an old version, or a second void.
+        if before == after:
+            return TakenEvent([], seen)
+        brought = seen.moves if after == event.event_id else ()
+        taken = self._seen[before] if before else None
+        return TakenEvent(_movements(event, brought, taken), seen)
 
     def outdated(self, before: int) -> list[str]:
         """Identities that came before the instant (ms since 1970, UTC); they are forgotten."""
@@ -91,47 +104,66 @@ class SeenEvents:
             found.append(event_id)
         for event_id in found:
             del self._seen[event_id]
+            chain = read_place(event_id).chain
+            self._chains[chain].discard(event_id)
+            if not self._chains[chain]:
+                del self._chains[chain]
         return found
 
     def restore(self, seen: Iterable[tuple[str, SeenEvent]]) -> None:
         """Begin anew with these, by identity, in the order in which they were written."""
-        self._seen = dict(seen)
+        self._seen, self._chains = {}, defaultdict(set)
+        for event_id, known in seen:
+            self._keep(event_id, known)
 
-    def _moved(self, event: StockEvent) -> StockEvent:
-        """The event with what it moves, as of when."""
-        if event.event_id.startswith(REVERSAL):
-            taken = self._seen.get(event.event_id.removeprefix(REVERSAL))
-            if taken is None:
-                return event._replace(moves=())
-            # What the void's own lines say does not count: it names its receipt.
-            return event._replace(happened_at=taken.happened_at, moves=_taken_back(taken.moves))
-        is_voided = REVERSAL + event.event_id in self._seen
-        return event._replace(moves=()) if is_voided else event
+    def _keep(self, event_id: str, seen: SeenEvent) -> None:
+        self._seen[event_id] = seen
+        self._chains[read_place(event_id).chain].add(event_id)
 
-
-def _taken_back(moves: Sequence[StockMove]) -> tuple[StockMove, ...]:
-    # No count has a void: it is another document that corrects it.
-    return tuple(
-        StockMove(one.line, one.item_id, "void", -one.delta_milli)
-        for one in moves
-        if one.delta_milli is not None
-    )
+    def _standing(self, chain: str) -> str | None:
+        """The event of a receipt that counts, as far as it is known."""
+        # Forgotten ones are gone from both.
+        names = self._chains.get(chain, ())
+        known = [(name, self._seen[name]) for name in names]
+        standing = standing_event(
+            ChainEvent(name, seen.happened_at, seen.offset) for name, seen in known
+        )
+        return standing and standing.event_id
 
 
-def _movements(event: StockEvent) -> list[StockMovement]:
+def _movements(
+    event: StockEvent, brought: Sequence[StockMove], taken: SeenEvent | None
+) -> list[StockMovement]:
+    """The movements of an event: those of the version that it replaces with the other sign, as of
+    when that was closed, and its own."""
+    told: list[tuple[str, StockMove, str]] = []
+    if taken is not None:
+        # A line that goes and comes in one event has two names.
+        mark = "-" if brought else ""
+        told += [(mark, move, taken.happened_at) for move in _taken_back(taken.moves)]
+    told += [("", move, event.happened_at) for move in brought]
     return [
         StockMovement(
-            movement_id=f"{event.event_id}#{move.line}",
+            movement_id=f"{event.event_id}#{mark}{move.line}",
             store_id=event.store_id,
             item_id=move.item_id,
             delta_milli=move.delta_milli,
             counted_milli=move.counted_milli,
             kind=move.kind,
-            happened_at=event.happened_at,
+            happened_at=happened_at,
             receipt=event.event_id,
             index=index,
-            of=len(event.moves),
+            of=len(told),
             source=event.source,
         )
-        for index, move in enumerate(event.moves, start=1)
+        for index, (mark, move, happened_at) in enumerate(told, start=1)
     ]
+
+
+def _taken_back(moves: Sequence[StockMove]) -> tuple[StockMove, ...]:
+    # No count has a void: it is another document that corrects it.
+    return tuple(
+        StockMove(move.line, move.item_id, "void", -move.delta_milli)
+        for move in moves
+        if move.delta_milli is not None
+    )

@@ -18,13 +18,19 @@ from ingest.sources.sales.lines import (
     standing_of,
     with_signs_of_a_return,
 )
-from ingest.sources.sales.record import CanonicalReceipt, Line, VoidedReceipt
-from ingest.sources.sales.rules import added, left_out_by, taken_back
+from ingest.sources.sales.record import CanonicalReceipt, Line
+from ingest.sources.sales.rules import added, taken_back
+from ingest.sources.sales.versions import (
+    read_version,
+    receipt_id,
+    version_event_id,
+    void_id,
+)
 from ingest.sources.sales.voids import voided
 from tally.algebra.parts import MOST_PART
 from tally.errors import RejectedEvent
 from tally.events import SCHEMA_VERSION
-from tally.identity import event_id, fingerprint, reversal_id
+from tally.identity import fingerprint
 from tally.instants import instant_text
 from tally.receipt_rules import KINDS, LineFacts, ReceiptKind
 
@@ -47,6 +53,9 @@ _RECEIPT_FIELDS = frozenset(
         "numbering_epoch",
         "loyalty_id",
         "net_total",
+        "reference",
+        "revision",
+        "replaces",
     )
 )
 
@@ -78,27 +87,27 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     store_id = read.identifier(read.required(tree, "operation_id"), "/operation_id")
     till_id = read.identifier(read.required(tree, "vendor_fiscal_module"), "/vendor_fiscal_module")
     transaction_id = read.label(read.required(tree, "transaction_id"), "/transaction_id")
-    usual_epoch = rules.epoch_of(store_id, happened_at)
-    epoch = read.identifier(tree.get("numbering_epoch", usual_epoch), "/numbering_epoch")
+    epoch = _epoch(tree, rules.epoch_of(store_id, happened_at))
     kind = read.one_of(tree.get("kind", "sale"), "/kind", KINDS)
     own_currency = read.currency_code(tree["currency"], "/currency") if "currency" in tree else None
     said = voided(tree, store_id, happened_at, rules)
     voids = said and said.receipt
     taken = voids if kind == "void" else None
-    # A void whose receipt is named need not repeat it: then the next rebuild takes both back.
-    source, standing = source_lines(tree, 0 if taken else 1), standing_of(tree)
+    standing = standing_of(tree)
+    version = read_version(tree, standing)
+    # What names the receipt that it takes back need not repeat it: then the next rebuild does.
+    source = source_lines(tree, 0 if taken or version.is_ending else 1)
     currency = own_currency or rules.currency_of(store_id)
-    lines = kept_lines(source, currency, standing)
-    refuse_other_total(tree, lines, currency, kind)
-    lines = with_signs_of_a_return(lines) if kind == "return" else lines
-    rule = left_out_by(standing.training, standing.status)
+    lines = _lines(tree, kept_lines(source, currency, standing), currency, kind)
     instant = instant_text(said.counts_at if said and taken else happened_at)
     # Before enrichment: neither arrival nor the store's currency nor the rotating loyalty key
     # changes the fingerprint.
     said_fields: list[Any] = [store_id, till_id, epoch, transaction_id, instant]
     said_fields += [kind, own_currency, voids, source, *_standing_fields(standing)]
-    own_id = receipt_id(store_id, till_id, epoch, transaction_id, *_version(rule, said_fields))
-    identity = void_id(store_id, taken) if taken and not rule else own_id
+    number = receipt_id(store_id, till_id, epoch, transaction_id)
+    identity = version_event_id(number, version, said_fields)
+    if taken and not version.rule:
+        identity = void_id(store_id, taken)
     return CanonicalReceipt(
         schema_version=SCHEMA_VERSION,
         event_id=identity,
@@ -113,13 +122,27 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
         numbering_epoch=epoch,
         kind=kind,
         currency=currency,
-        **_parts(kind, lines if rule is None else (), taken is not None),
+        **_parts(kind, () if version.rule else lines, taken is not None),
         lines=lines,
-        rule=rule,
+        rule=version.rule,
         voids=voids,
+        reference=version.reference,
+        revision=version.revision,
         loyalty_hash=_loyalty_hash(tree, rules.loyalty_key),
         extra=_extra(tree),
     )
+
+
+def _epoch(tree: JsonObject, usual: str) -> str:
+    return read.identifier(tree.get("numbering_epoch", usual), "/numbering_epoch")
+
+
+def _lines(
+    tree: JsonObject, lines: Sequence[Line], currency: str, kind: ReceiptKind
+) -> tuple[Line, ...]:
+    """The lines with the signs that they count with. Raises RejectedEvent total_mismatch."""
+    refuse_other_total(tree, lines, currency, kind)
+    return with_signs_of_a_return(lines) if kind == "return" else tuple(lines)
 
 
 def _standing_fields(standing: Standing) -> list[Any]:
@@ -127,39 +150,6 @@ def _standing_fields(standing: Standing) -> list[Any]:
     if standing == PLAIN:
         return []
     return [standing.status, standing.training, list(standing.lines.items())]
-
-
-def _version(rule: str | None, said_fields: Sequence[object]) -> tuple[str, ...]:
-    """What tells one version of a receipt that is left out from the others of its number.
-
-    A table is put aside, taken up and put aside again; none of that is the finished receipt.
-    """
-    return () if rule is None else (rule, fingerprint(said_fields))
-
-
-def receipt_id(
-    store_id: str,
-    till_id: str,
-    numbering_epoch: str,
-    transaction_id: str,
-    *version: str,
-) -> str:
-    """event_id of a receipt; `version` of one that is left out: the rule and a digest of it.
-
-    >>> receipt_id("1", "123", "0", "42"), receipt_id("1", "123", "0:4", "2")
-    ('pos:1:123:0:42', 'pos:1:123:0%3A4:2')
-    """
-    return event_id("pos", store_id, till_id, numbering_epoch, transaction_id, *version)
-
-
-def void_id(store_id: str, taken: VoidedReceipt) -> str:
-    """event_id of what takes a receipt back, whatever its own number.
-
-    So that of two voids of one receipt the second is a conflict.
-    """
-    return reversal_id(
-        receipt_id(store_id, taken.till_id, taken.numbering_epoch, taken.transaction_id)
-    )
 
 
 def _loyalty_hash(tree: JsonObject, key: bytes) -> str | None:

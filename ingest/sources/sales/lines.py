@@ -58,26 +58,18 @@ PLAIN = Standing("finished", False, {})
 
 def source_lines(tree: JsonObject, least: int) -> list[SourceLine]:
     """The lines of a message, so many at least. Raises RejectedEvent."""
-    lines = read.required(tree, "transactions")
-    if type(lines) is not list:
-        raise RejectedEvent(
-            "wrong_type", "/transactions", "/transactions: a list of lines is wanted"
-        )
-    if not least <= len(lines) <= MAX_LINES:
-        raise RejectedEvent(
-            "out_of_range",
-            "/transactions",
-            f"/transactions: {least} to {MAX_LINES} lines are taken, got {len(lines)}",
-        )
+    lines = read_lines(tree)
+    if len(lines) < least:
+        raise _wrong_count(lines, least)
     return [_source_line(line, f"/transactions/{position}") for position, line in enumerate(lines)]
 
 
 def standing_of(tree: JsonObject) -> Standing:
-    """How the receipt of a message with lines stands. Raises RejectedEvent."""
+    """How the receipt of a message stands. Raises RejectedEvent."""
     lines = {
         place: _standing_of_line(line, f"/transactions/{place}")
-        for place, line in enumerate(tree["transactions"])
-        if "line_type" in line or "cancelled" in line
+        for place, line in enumerate(read_lines(tree))
+        if type(line) is dict and ("line_type" in line or "cancelled" in line)
     }
     at = "/transaction_status"
     return Standing(
@@ -85,6 +77,18 @@ def standing_of(tree: JsonObject) -> Standing:
         read.flag(tree.get("training", False), "/training"),
         {place: what for place, what in lines.items() if what != _ARTICLE},
     )
+
+
+def read_lines(tree: JsonObject) -> list[Any]:
+    """The lines of a message as they were sent, not too many of them. Raises RejectedEvent."""
+    lines = read.required(tree, "transactions")
+    if type(lines) is not list:
+        raise RejectedEvent(
+            "wrong_type", "/transactions", "/transactions: a list of lines is wanted"
+        )
+    if len(lines) > MAX_LINES:
+        raise _wrong_count(lines, 0)
+    return lines
 
 
 def kept_lines(
@@ -147,6 +151,14 @@ def refuse_other_total(
             "/net_total",
             f"/net_total: is {said} minor units, and the lines come to {added}",
         )
+
+
+def _wrong_count(lines: Sequence[Any], least: int) -> RejectedEvent:
+    return RejectedEvent(
+        "out_of_range",
+        "/transactions",
+        f"/transactions: {least} to {MAX_LINES} lines are taken, got {len(lines)}",
+    )
 
 
 def _source_line(line: Any, at: str) -> SourceLine:

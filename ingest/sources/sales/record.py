@@ -5,6 +5,8 @@ import msgspec
 from tally.events import CanonicalEvent
 from tally.receipt_rules import LineType
 
+MOST_REVISION = 999_999_999
+
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One line of a receipt.
@@ -25,19 +27,24 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 class VoidedReceipt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The receipt that a void takes back.
 
-    `voided_at` is when that was, where `happened_at` of the void is that of the receipt.
+    Without till and epoch it is the only one of the store with this number or reference.
+    `revision`: versions up to it are taken back; None: all. `voided_at` is when that was, where
+    `happened_at` of the void is that of the receipt.
     """
 
-    till_id: str
+    till_id: str | None = None
     transaction_id: str
-    numbering_epoch: str
+    numbering_epoch: str | None = None
+    revision: int | None = None
     voided_at: str | None = None
 
 
 class CanonicalReceipt(CanonicalEvent, frozen=True, omit_defaults=True, kw_only=True):
     """One receipt, normalised: instants as UTC text, money in minor units, units in thousandths.
 
-    `rule` is the one by which it adds nothing, None for a receipt that counts.
+    `rule` is the one by which it adds nothing, None for a receipt that counts. `reference` is
+    another name of the receipt. Of the versions of a receipt the one of the highest `revision`
+    counts, and of those without a number the one that was closed last.
     """
 
     till_id: str
@@ -57,3 +64,5 @@ class CanonicalReceipt(CanonicalEvent, frozen=True, omit_defaults=True, kw_only=
     voids: VoidedReceipt | None = None
     loyalty_hash: str | None = None
     rule: str | None = None
+    reference: str | None = None
+    revision: int | None = None

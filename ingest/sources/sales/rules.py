@@ -36,6 +36,8 @@ ReceiptStatus: TypeAlias = Literal[
     "resumed",
 ]
 STATUSES = get_args(ReceiptStatus)
+# With these a receipt that counted does not count any more.
+ENDINGS: tuple[ReceiptStatus, ...] = ("cancelled", "voided")
 
 
 class LeftOutWhen(Read, frozen=True):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from ingest.contract import fields as read
 from ingest.contract.arrival import Rules
 from ingest.contract.wire import JsonObject
-from ingest.sources.sales.record import VoidedReceipt
+from ingest.sources.sales.record import MOST_REVISION, VoidedReceipt
 from tally.errors import RejectedEvent
 from tally.instants import instant_text
 
@@ -16,6 +16,8 @@ _CLOSED_AT = f"{_AT}/happened_at"
 
 class Voided(NamedTuple):
     """The receipt, and the instant (UTC) in whose window what takes it back adds.
+
+    `receipt` has no till where the receipt is named by its number or reference alone.
 
     That of the receipt where the till says it, else that of the void: then only a rebuild, which
     has all receipts before it, can take both back where they are.
@@ -37,6 +39,17 @@ def voided(tree: JsonObject, store_id: str, happened_at: datetime, rules: Rules)
     if type(voids) is not dict:
         raise RejectedEvent("wrong_type", "/voids", "/voids: an object is wanted")
     closed_at = _closed_at(voids, happened_at)
+    number = read.label(read.required(voids, "transaction_id", _AT), f"{_AT}/transaction_id")
+    until = (
+        read.whole_number(voids["revision"], f"{_AT}/revision", 0, MOST_REVISION)
+        if "revision" in voids
+        else None
+    )
+    voided_at = None if closed_at is None else instant_text(happened_at)
+    counts_at = closed_at or happened_at
+    if "vendor_fiscal_module" not in voids:
+        named = VoidedReceipt(transaction_id=number, revision=until, voided_at=voided_at)
+        return Voided(named, counts_at)
     if store_id in rules.numberings and closed_at is None and "numbering_epoch" not in voids:
         # By the void's own day it might name another receipt, of another day.
         raise RejectedEvent(
@@ -45,19 +58,15 @@ def voided(tree: JsonObject, store_id: str, happened_at: datetime, rules: Rules)
             f"{_CLOSED_AT}: is missing; the store's receipt numbers begin again, so a void says"
             " when its receipt was closed, or in which numbering_epoch",
         )
-    counts_at = closed_at or happened_at
     usual_epoch = rules.epoch_of(store_id, counts_at)
     receipt = VoidedReceipt(
-        till_id=read.identifier(
-            read.required(voids, "vendor_fiscal_module", _AT), f"{_AT}/vendor_fiscal_module"
-        ),
-        transaction_id=read.label(
-            read.required(voids, "transaction_id", _AT), f"{_AT}/transaction_id"
-        ),
+        till_id=read.identifier(voids["vendor_fiscal_module"], f"{_AT}/vendor_fiscal_module"),
+        transaction_id=number,
         numbering_epoch=read.identifier(
             voids.get("numbering_epoch", usual_epoch), "/voids/numbering_epoch"
         ),
-        voided_at=None if closed_at is None else instant_text(happened_at),
+        revision=until,
+        voided_at=voided_at,
     )
     return Voided(receipt, counts_at)
 

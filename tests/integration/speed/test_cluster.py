@@ -23,7 +23,7 @@ def run_on_two_executors(query: SpeedQuery) -> None:
         "TALLY_SPARK_JAVA_OPTIONS": SHORT_RUN_JAVA,
     }
     command = [sys.executable, "-m", "tests.integration.speed.cluster_run", query.topic]
-    subprocess.run(command, env={**os.environ, **variables}, cwd=ROOT, check=True, timeout=420)
+    subprocess.run(command, env={**os.environ, **variables}, cwd=ROOT, check=True, timeout=1_200)
 
 
 def test_first_by_offset_wins_on_several_executors(query: SpeedQuery) -> None:

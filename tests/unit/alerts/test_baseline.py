@@ -190,4 +190,4 @@ def test_snapshot_has_the_whole_days_of_its_weeks_and_is_stored_as_the_same_byte
     assert made.days["sales"][0].whole.covers(datetime(2026, 9, 22, 23, 45, tzinfo=UTC))
     assert made == stored_snapshot(first, made_at, made.days_text)
     assert made.days_text == made_snapshot(first, made_at, {"sales": of}).days_text
-    assert (made.number, made.days_text[:32]) == (20_782, '{"sales":[["2026-09-22",22,3],["')
+    assert (made.number, made.days_text[:32]) == (20_782, '{"sales":[["2026-09-22",22,4],["')

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ingest.sources.sales.contract import receipt_id
+from ingest.sources.sales.versions import receipt_id
 from tally.errors import RejectedEvent
 from tally.identity import interval_id
 from tests.unit.ingest.messages import TRAFFIC, interval, pos, receipt

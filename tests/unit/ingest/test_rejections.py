@@ -59,7 +59,7 @@ BAD_RECEIPTS: list[tuple[Any, str, str]] = [
     (pos(kind="gift"), "out_of_range", "/kind"),
     (pos(currency="usd"), "out_of_range", "/currency"),
     (pos(loyalty_id=7), "wrong_type", "/loyalty_id"),
-    (pos(voids={"transaction_id": 1}), "missing_field", "/voids/vendor_fiscal_module"),
+    (pos(voids={"vendor_fiscal_module": 1}), "missing_field", "/voids/transaction_id"),
     (
         pos(
             voids={

@@ -8,9 +8,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ingest.contract.arrival import Numbering
-from ingest.sources.sales.vendors.poslog import _price
+from ingest.contract.vendor import VendorBody
+from ingest.sources.sales.vendors.poslog import messages
 from tally.errors import RejectedEvent
-from tests.unit.ingest.messages import RULES, parts, pos, receipt, with_line
+from tests.unit.ingest.messages import ARRIVED, RULES, parts, pos, receipt, with_line
 
 BAR = Numbering("daily", ZoneInfo("Europe/Bratislava"), time(4))
 
@@ -130,5 +131,14 @@ def test_line_above_the_bound_is_refused() -> None:
         receipt(pos(transactions=lines))
 
 
-def test_price_of_a_total_beyond_all_bounds_is_the_total() -> None:
-    assert _price("1e999999", "1e-999999") == "1e999999"
+def test_number_of_a_million_digits_is_refused_as_it_was_written() -> None:
+    body = """<Transaction><BusinessUnit><UnitID>1</UnitID></BusinessUnit>
+        <WorkstationID>1</WorkstationID><SequenceNumber>1</SequenceNumber>
+        <EndDateTime>2017-09-19T22:48:03Z</EndDateTime><RetailTransaction><LineItem><Sale>
+        <ItemID>7</ItemID><ExtendedAmount>1e999999</ExtendedAmount><Quantity>1e-999999</Quantity>
+        </Sale></LineItem></RetailTransaction></Transaction>"""
+    (message,) = messages(VendorBody(body.encode(), ARRIVED, RULES))
+
+    with pytest.raises(RejectedEvent, match="1e999999"):
+        assert isinstance(message, bytes)
+        receipt(message)

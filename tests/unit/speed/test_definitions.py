@@ -63,9 +63,9 @@ def test_definition_is_the_recorded_one(family: Family) -> None:
 @pytest.mark.parametrize(
     ("family", "told"),
     [
-        (replace(SALES, parts=SALES.parts[:-1]), "sales: rows of epoch 3 would be computed in"),
+        (replace(SALES, parts=SALES.parts[:-1]), "sales: rows of epoch 4 would be computed in"),
         (replace(SALES, kind=LEVEL), "raise the family's epoch if a number can change"),
-        (replace(SALES, epoch=4), '"epoch": 4'),
+        (replace(SALES, epoch=5), '"epoch": 5'),
     ],
     ids=["parts", "kind", "epoch"],
 )
@@ -131,7 +131,8 @@ def test_job_ends_as_refused_with_one_line_before_it_asks_for_anything(
         ("speed_layer/views.py", "timedelta(days=1)", "timedelta(days=2)", EACH),
         ("speed_layer/views.py", 'F.sha2("event_id", 256)', 'F.sha2("event_id", 512)', EACH),
         ("speed_layer/views.py", 'outputMode("update")', 'outputMode("append")', set()),
-        ("batch_layer/views/fates.py", "is_reversal, of_reversals", "is_reversal, of_event", EACH),
+        ("batch_layer/views/fates.py", "is_again | is_void", "is_again", EACH),
+        ("batch_layer/views/chains.py", "F.col(name).desc()", "F.col(name).asc()", EACH),
         ("tally/identity.py", 'REVERSAL = "void:"', 'REVERSAL = "undo:"', EACH),
         ("batch_layer/views/fates.py", "elsewhere OR taken_back", "elsewhere", EACH),
         ("batch_layer/views/fates.py", "F.countDistinct(", "F.count(", set()),

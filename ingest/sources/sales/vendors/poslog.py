@@ -1,235 +1,186 @@
 """POSLog 6 (ARTS, now OMG Retail): transactions of tills as XML.
 
-Amounts carry no sign there: an element says whether goods were sold or came back, an attribute
-whether an amount is added. Times are those of the store's clock. Source: POSLogV6.0.0.xsd.
+What each of its words counts as stands in ../poslog/facts.yaml. Times are those of the store's
+clock. Source: POSLogV6.0.0.xsd.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from datetime import datetime
-from decimal import Decimal, DecimalException
-from typing import Any, NamedTuple, TypeAlias
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from ingest.contract.arrival import Rules
 from ingest.contract.vendor import Skipped, VendorBody, message
-from ingest.sources.sales import xml
-from tally.errors import BadInstant
-from tally.instants import instant_text, instants_showing, parse_instant
+from ingest.sources.sales.poslog import xml
+from ingest.sources.sales.poslog.clocks import resolve_times
+from ingest.sources.sales.poslog.facts import load_facts
+from ingest.sources.sales.poslog.lines import LineFields, is_return, read_lines, to_fields
+from ingest.sources.sales.poslog.totals import read_net_total, read_tip
 
-LineFields: TypeAlias = dict[str, Any]
-# What their words mean here. A word that is not among them goes on as it is: the contract refuses
-# it, and names it.
-_STATUSES = {
-    "Finished": "finished",
-    "Delivered": "finished",
-    "Tendered": "finished",
-    "Totaled": "finished",
-    "Returned": "finished",
-    "PostVoided": "finished",
-    "Replaced": "finished",
-    "Revision": "finished",
-    "Updated": "finished",
-    "Canceled": "cancelled",
-    "Suspended": "suspended",
-    "SuspendedDeleted": "suspended",
-    "InComplete": "incomplete",
-    "InProcess": "in_process",
-    "Failed": "failed",
-    "Voided": "voided",
-    "TransactionVoided": "voided",
-    "Resumed": "resumed",
-    "SuspendedRetrieved": "resumed",
-}
-_LINE_TYPES = {
-    None: "item",
-    "Stock": "item",
-    "Service": "item",
-    "Alteration": "item",
-    "Warranty": "item",
-    "Fee": "fee",
-    "FeeRefund": "fee",
-    "Deposit": "deposit",
-    "DepositRefund": "deposit_refund",
-    "GiftCertificate": "gift_card_sold",
-}
-_POST_VOIDED = "PostVoided"
-_CORRECTIONS = ("Replaced", "Revision", "Updated")
-_CENT_OF_A_CENT = Decimal("0.000001")
 _YEAR_CHARACTERS = 4
-
-
-def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
-    """A message for each retail transaction, in their order; of a corrected one two.
-
-    Raises RejectedEvent for a body that is no POSLog.
-    """
-    clocks = _TillClocks(body.rules)
-    for transaction in xml.transactions(body.content):
-        retail = xml.child(transaction, "RetailTransaction")
-        if retail is None:
-            yield Skipped("transactions of another kind than RetailTransaction")
-        else:
-            yield from _messages(transaction, retail, clocks)
+# When a receipt was closed: the first of these that the till writes.
+_TIMES = ("EndDateTime", "POSLogDateTime", "ReceiptDateTime", "BeginDateTime")
 
 
 @dataclass
-class _TillClocks:
-    """Instants of times that tills have written by their store's clock."""
+class PoslogReceipt:
+    """A RetailTransaction, and its transaction's fields that name it."""
 
-    rules: Rules
-    reached: dict[tuple[str, str], datetime] = field(default_factory=dict)
-
-    def told(self, store: str, till: str, said: str) -> str:
-        """The time with its offset; as it is said where nothing tells which instant is meant.
-
-        In the night in which clocks are set back an hour comes twice: of the two instants it is
-        the one that is not before the till's last transaction, if the other one is.
-        """
-        found = self._instants(store, said)
-        reached = self.reached.get((store, till))
-        if len(found) > 1 and reached is not None:
-            found = [one for one in found if one >= reached]
-        if len(found) != 1:
-            return said
-        self.reached[store, till] = max(found[0], reached or found[0])
-        return instant_text(found[0])
-
-    def _instants(self, store: str, said: str) -> list[datetime]:
-        try:
-            return [parse_instant(said, "")]
-        except BadInstant as error:
-            if error.kind != "without_zone":
-                return []
-        try:
-            return instants_showing(datetime.fromisoformat(said), self.rules.zone_of(store))
-        except ValueError:
-            return []
+    transaction: Element
+    retail: Element
+    store: str | None
+    till: str | None
+    number: str | None
+    closed_at: str | None
 
 
-def _messages(transaction: Element, retail: Element, clocks: _TillClocks) -> Iterator[bytes]:
+def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
+    """A message for each retail transaction, in their order; two where one replaces another.
+
+    Raises RejectedEvent for a body that is no POSLog.
+    """
+    found = [_read_receipts(transaction) for transaction in xml.transactions(body.content)]
+    _resolve_clocks([receipt for receipts in found for receipt in receipts], body)
+    for receipts in found:
+        if not receipts:
+            yield Skipped("transactions of another kind than RetailTransaction")
+        for receipt in receipts:
+            yield from _to_messages(receipt, body.rules)
+
+
+def _read_receipts(transaction: Element) -> list[PoslogReceipt]:
     store = xml.text(transaction, "BusinessUnit", "UnitID")
-    store = store or xml.text(transaction, "RetailStoreID")
-    till, ended = xml.text(transaction, "WorkstationID"), xml.text(transaction, "EndDateTime")
-    numbers = _NumberRuns(store, clocks.rules)
-    number = xml.text(transaction, "SequenceNumber")
-    closed = clocks.told(store, till, ended) if store and till and ended else ended
+    number = xml.text(transaction, "SequenceNumber") or xml.text(transaction, "TransactionID")
+    retails = xml.children(transaction, "RetailTransaction")
+    times = [xml.text(transaction, name) for name in _TIMES]
+    return [
+        PoslogReceipt(
+            transaction,
+            retail,
+            store or xml.text(transaction, "RetailStoreID"),
+            xml.text(transaction, "WorkstationID"),
+            # Receipts of one transaction are told by their place.
+            f"{number}/{place}" if number and place > 1 else number,
+            next(filter(None, times), None),
+        )
+        for place, retail in enumerate(retails, start=1)
+    ]
+
+
+def _resolve_clocks(receipts: Sequence[PoslogReceipt], body: VendorBody) -> None:
+    # Each till has a clock of its own.
+    by_till: dict[tuple[str | None, str | None], list[PoslogReceipt]] = defaultdict(list)
+    for receipt in receipts:
+        by_till[receipt.store, receipt.till].append(receipt)
+    for (store, _), of_till in by_till.items():
+        timed = [receipt for receipt in of_till if receipt.closed_at]
+        times = [str(receipt.closed_at) for receipt in timed]
+        resolved = resolve_times(times, store, body.rules, body.arrived_at)
+        for receipt, closed_at in zip(timed, resolved, strict=True):
+            receipt.closed_at = closed_at
+
+
+def _to_messages(receipt: PoslogReceipt, rules: Rules) -> Iterator[bytes | Skipped]:
+    retail, numbers = receipt.retail, _NumberRuns(receipt.store, rules)
+    role = _read_role(receipt)
+    if role == "skipped":
+        said = retail.get("TypeCode") or retail.get("TransactionStatus")
+        yield Skipped(f"RetailTransaction of the kind {said}")
+        return
+    lines = read_lines(retail, rules.item_types)
+    lines += [tip] if (tip := read_tip(retail)) else []
+    currency = xml.text(receipt.transaction, "CurrencyCode")
     head: LineFields = {
-        "happened_at": closed,
-        "operation_id": store,
-        "vendor_fiscal_module": till,
-        "transaction_id": number,
-        "numbering_epoch": numbers.epoch(transaction),
-        "currency": xml.text(transaction, "CurrencyCode"),
-        "training": xml.is_set(transaction, "TrainingModeFlag") or None,
+        "happened_at": receipt.closed_at,
+        "operation_id": receipt.store,
+        "vendor_fiscal_module": receipt.till,
+        "transaction_id": receipt.number,
+        "reference": _read_reference(receipt),
+        "numbering_epoch": numbers.epoch(receipt.transaction),
+        "currency": currency,
+        "training": xml.is_set(receipt.transaction, "TrainingModeFlag") or None,
     }
-    if retail.get("TransactionStatus") in _CORRECTIONS:
-        yield message(**head, kind="void", **_replaced(transaction, retail, numbers))
-        head |= _number_of_correction(number, retail)
-    lines = list(_lines(retail))
+    voids = _read_void(receipt, role, numbers)
+    net_total = read_net_total(retail, lines, currency)
+    if not lines and not voids and role not in _ENDED and not float(net_total or 0):
+        yield Skipped("RetailTransaction without a line that carries money")
+        return
+    # It replaces another receipt, or is a later version of itself.
+    if role == "correction":
+        replaced = _read_replaced(receipt, numbers)
+        if replaced:
+            yield message(**head, kind="void", voids=replaced, transactions=[])
+        else:
+            head["replaces"] = True
     yield message(
         **head,
-        transaction_status=_status(transaction, retail),
-        net_total=_net_total(retail),
-        transactions=[line for line, _ in lines],
-        **_kind(retail, [is_back for _, is_back in lines]),
-        voids=_voided(transaction, retail, closed, numbers),
+        transaction_status=None if role in _FINISHED else role,
+        net_total=net_total,
+        transactions=[to_fields(line) for line in lines],
+        kind="void" if voids else "return" if is_return(lines) else None,
+        voids=voids,
     )
 
 
-def _replaced(transaction: Element, retail: Element, numbers: "_NumberRuns") -> LineFields:
-    """Which receipt a corrected one replaces: what it said is not said again."""
-    link = xml.child(retail, "TransactionLink")
-    return {"voids": numbers.named(transaction if link is None else link), "transactions": []}
+# Roles of a receipt that counts, and of one that takes an earlier one back without lines.
+_FINISHED = ("finished", "void", "correction")
+_ENDED = ("cancelled", "voided")
 
 
-def _number_of_correction(number: str | None, retail: Element) -> LineFields:
-    # Sent again under its own number it is another receipt than the one that it replaces.
-    is_again = xml.child(retail, "TransactionLink") is None
-    return {"transaction_id": f"{number}:corrected"} if number and is_again else {}
-
-
-def _kind(retail: Element, are_back: list[bool]) -> LineFields:
-    if _void_link(retail) is not None or retail.get("TransactionStatus") == _POST_VOIDED:
-        return {"kind": "void"}
-    return {"kind": "return"} if are_back and all(are_back) else {}
-
-
-def _void_link(retail: Element) -> Element | None:
-    """The link to the transaction that this one takes back."""
+def _read_role(receipt: PoslogReceipt) -> str:
+    """What the receipt is, by its flags, kind and status; of an unknown word the word itself."""
+    facts, retail = load_facts(), receipt.retail
+    kind = retail.get("TypeCode") or "Transaction"
     # Where the schema has a default, what is not written was not said.
-    links = xml.children(retail, "TransactionLink")
-    return next((link for link in links if link.get("ReasonCode") == "Voided"), None)
-
-
-def _voided(
-    transaction: Element,
-    retail: Element,
-    happened: str | None,
-    numbers: "_NumberRuns",
-) -> LineFields | None:
-    link, closed_at = _void_link(retail), None
-    # Without a link it is the sale itself, sent again with the time at which it was closed.
-    if link is None and retail.get("TransactionStatus") == _POST_VOIDED:
-        link, closed_at = transaction, happened
-    if link is None:
-        return None
-    told = numbers.named(link)
-    return told if closed_at is None else {**told, "happened_at": closed_at}
-
-
-def _lines(retail: Element) -> Iterator[tuple[LineFields, bool]]:
-    """Each line of goods, and whether they came back. How it was paid, and taxes, are none."""
-    for line in xml.children(retail, "LineItem"):
-        is_cancelled = xml.is_set(line, "CancelFlag") or xml.is_set(line, "VoidFlag")
-        for name in ("Sale", "Return"):
-            if (goods := xml.child(line, name)) is not None:
-                yield _line(goods, is_cancelled, name == "Return"), name == "Return"
-
-
-def _line(goods: Element, is_cancelled: bool, is_back: bool) -> LineFields:
-    amount, total = xml.text(goods, "Quantity") or "1", xml.text(goods, "ExtendedAmount")
-    is_less = is_back != (xml.attribute(goods, "ExtendedAmount", "Action") == "Subtract")
-    code = xml.text(goods, "POSIdentity", "POSItemID")
-    sold_as = goods.get("ItemType")
-    line = {
-        "item": xml.text(goods, "Description") or code,
-        "item_id": code,
-        "category": xml.text(goods, "MerchandiseHierarchy"),
-        "price": _price(total, amount),
-        "amount": _signed(amount, is_back),
-        "total": total and _signed(total, is_less),
-        "line_type": _LINE_TYPES.get(sold_as, sold_as),
-        "cancelled": is_cancelled or None,
-    }
-    return {name: value for name, value in line.items() if value is not None}
-
-
-def _price(total: str | None, amount: str) -> str | None:
-    """Of one unit, to a hundredth of a cent's hundredth: the total is what counts."""
-    try:
-        price = (Decimal(total or "") / Decimal(amount)).quantize(_CENT_OF_A_CENT)
-    except DecimalException:
-        return total
-    return format(abs(price), "f")
-
-
-def _signed(number: str, is_negative: bool) -> str:
-    return f"-{number}" if is_negative else number
-
-
-def _net_total(retail: Element) -> str | None:
-    for total in xml.children(retail, "Total"):
-        if total.get("TotalType") == "TransactionNetAmount":
-            return (total.text or "").strip() or None
-    return None
-
-
-def _status(transaction: Element, retail: Element) -> str | None:
-    if xml.is_set(transaction, "CancelFlag"):
+    status = retail.get("TransactionStatus") or "Finished"
+    kind_role = facts.transaction_types.get(kind, kind)
+    status_role = facts.statuses.get(status, status)
+    if kind_role == "skipped":
+        return kind_role
+    if xml.is_set(receipt.transaction, "CancelFlag"):
         return "cancelled"
-    said = retail.get("TransactionStatus")
-    return None if said is None else _STATUSES.get(said, said)
+    if status_role == "refused":
+        # The contract refuses the word, and names it.
+        return status
+    return status_role if kind_role == "counted" or status_role != "finished" else kind_role
+
+
+def _read_reference(receipt: PoslogReceipt) -> str | None:
+    """Another name of the receipt, by which links may name it."""
+    told = xml.text(receipt.transaction, "TransactionID")
+    return None if told == receipt.number else told
+
+
+def _read_void(receipt: PoslogReceipt, role: str, numbers: "_NumberRuns") -> LineFields | None:
+    """Which receipt this one takes back: that of its link, or of itself, sent once more."""
+    facts = load_facts()
+    links = xml.children(receipt.retail, "TransactionLink")
+    voiding = [
+        link for link in links if facts.link_reasons.get(link.get("ReasonCode") or "") == "void"
+    ]
+    if voiding and role in ("finished", "void"):
+        return numbers.name(voiding[0])
+    if role != "void":
+        return None
+    # Sent again it has the time at which it was closed.
+    own = numbers.name(receipt.transaction)
+    return own if receipt.closed_at is None else {**own, "happened_at": receipt.closed_at}
+
+
+def _read_replaced(receipt: PoslogReceipt, numbers: "_NumberRuns") -> LineFields | None:
+    """The other receipt that a correction replaces; None where it is a version of its own.
+
+    Links for another reason (the receipt of what came back, the order) name none.
+    """
+    facts, own = load_facts(), numbers.name(receipt.transaction)
+    for link in xml.children(receipt.retail, "TransactionLink"):
+        reason = link.get("ReasonCode")
+        if reason is None or facts.link_reasons.get(reason) == "void":
+            named = numbers.name(link)
+            if named and any(own.get(name) != value for name, value in named.items()):
+                return named
+    return None
 
 
 class _NumberRuns(NamedTuple):
@@ -246,11 +197,12 @@ class _NumberRuns(NamedTuple):
             return None
         return day if numbering.rule == "daily" else day[:_YEAR_CHARACTERS]
 
-    def named(self, link: Element) -> LineFields:
+    def name(self, link: Element) -> LineFields:
         """The receipt that a link, or a transaction itself, is of."""
+        number = xml.text(link, "SequenceNumber")
         told = {
-            "vendor_fiscal_module": xml.text(link, "WorkstationID"),
-            "transaction_id": xml.text(link, "SequenceNumber") or xml.text(link, "TransactionID"),
-            "numbering_epoch": self.epoch(link),
+            "vendor_fiscal_module": xml.text(link, "WorkstationID") if number else None,
+            "transaction_id": number or xml.text(link, "TransactionID"),
+            "numbering_epoch": self.epoch(link) if number else None,
         }
         return {name: value for name, value in told.items() if value is not None}

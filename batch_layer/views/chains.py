@@ -1,0 +1,167 @@
+"""Which events belong to one receipt, and in which order they stand there.
+
+The rules are those of tally/receipt_chain.py; here they are columns. DataFrame in, DataFrame out.
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from tally.identity import REFERENCE, REVERSAL, VERSION
+from tally.receipt_chain import LAST_REVISION
+
+_PREFIX = rf"^(?:{REVERSAL}(?:[0-9]+:)?|{VERSION}(?:[0-9]+|[+-][0-9a-f]{{32}}):)"
+_NUMBER = rf"^(?:{REVERSAL}|{VERSION})([0-9]{{1,9}}):"
+_TO_REFERENCE = f"{REVERSAL}%{REFERENCE}:%"
+# How long before a void that knows only its receipt's number or reference that was closed.
+_REFERENCE_DAYS = 31
+
+
+def chain_verdicts(master: DataFrame) -> DataFrame:
+    """What stands behind each event of the receipts that have versions or voids.
+
+    They are few, so that the other records are not moved for them.
+
+    In:  master records of one family: store_id, event_id, happened_at, event_date, partition,
+         offset, value.
+    Out: a row for each first copy of an event of such a receipt: partition, offset; beaten_by
+         struct<offset, event_date>: the first that came of what stands behind it in its chain, so
+         that it does not count, null for the last one; is_void boolean; has_receipt boolean: the
+         chain is not of voids alone.
+    """
+    references = receipts_of_references(master)
+    placed = _placed(master)
+    # Names of receipts that have more than the receipt itself, without zeros before their number.
+    named = placed.where("is_void OR is_version").select("store_id", "loose")
+    referred = references.select("store_id", _without_zeros("receipt").alias("loose"))
+    wanted = named.union(referred).distinct()
+    related = placed.join(F.broadcast(wanted), on=["store_id", "loose"], how="left_semi")
+    copies = Window.partitionBy("store_id", "event_id").orderBy("offset")
+    # Of copies the first counts, whatever the others say.
+    firsts = related.withColumn("copy", F.row_number().over(copies)).where("copy = 1")
+    chain = Window.partitionBy("store_id", "chain")
+    # As tally.receipt_chain.rank(), the last one first: what lies before a row beats it.
+    order = ("revision", "is_void", "happened_at", "kind", "offset")
+    backwards = chain.orderBy(*(F.col(name).desc() for name in order))
+    beating = F.min(F.struct("offset", "event_date")).over(
+        backwards.rowsBetween(Window.unboundedPreceding, -1)
+    )
+    return _resolved(firsts, references).select(
+        "partition",
+        "offset",
+        "is_void",
+        beating.alias("beaten_by"),
+        F.max(~F.col("is_void")).over(chain).alias("has_receipt"),
+    )
+
+
+def _placed(master: DataFrame) -> DataFrame:
+    """The readable records with what their identities say of their place in a chain.
+
+    Out: store_id, event_id, happened_at, event_date, partition, offset; is_void, is_version
+         boolean; revision int, kind int as ChainPlace has them; named: the event that it is of;
+         loose: the same without zeros before the number.
+    """
+    event_id = F.col("event_id")
+    is_void, is_version = event_id.startswith(REVERSAL), event_id.startswith(VERSION)
+    is_one = is_void | is_version
+    number = F.regexp_extract(event_id, _NUMBER, 1)
+    said = F.nullif(number, F.lit("")).cast("int")
+    # A void without a number stands behind all versions.
+    of_all = F.when(is_void, F.lit(LAST_REVISION))
+    revision = F.when(is_one, F.coalesce(said, of_all))
+    sign = F.when(is_version, F.substring(event_id, len(VERSION) + 1, 1))
+    corrected = F.when(sign == "+", 1)
+    kind = corrected.when(sign == "-", 2).otherwise(0)
+    readable = master.where("event_id IS NOT NULL").select(
+        "store_id", "event_id", "happened_at", "event_date", "partition", "offset"
+    )
+    return readable.withColumns(
+        {
+            "is_void": is_void,
+            "is_version": is_version,
+            "revision": F.coalesce(revision, F.lit(0)),
+            "kind": kind,
+            "named": F.when(is_one, F.regexp_replace(event_id, _PREFIX, "")).otherwise(event_id),
+        }
+    ).withColumn("loose", _without_zeros("named"))
+
+
+def _resolved(firsts: DataFrame, references: DataFrame) -> DataFrame:
+    """Each event with the chain that it belongs to: of a void, the receipt that it means.
+
+    That is the one that is called so; else the only one that is equal but for zeros before its
+    number, or the only one that its reference names.
+
+    In:  as _placed(); references: receipts_of_references().
+    Out: the same and chain.
+    """
+    known = firsts.join(F.broadcast(references), on=["store_id", "named"], how="left")
+    alike, equal = (Window.partitionBy("store_id", name) for name in ("loose", "named"))
+    receipt = F.when(~F.col("is_void"), F.col("named"))
+    least = F.min(receipt).over(alike)
+    most = F.max(receipt).over(alike)
+    is_named = F.max(~F.col("is_void")).over(equal)
+    resolved = F.when(~is_named & (least == most), least)
+    return known.withColumn("chain", F.coalesce(resolved, "receipt", "named"))
+
+
+def _without_zeros(name: str) -> Column:
+    """The name of a receipt without zeros before its number, behind the last colon."""
+    number = F.substring_index(name, ":", -1)
+    # Hardly any begins with one: the others need no expression.
+    bare = F.regexp_replace(name, ":0+([0-9]+)$", ":$1")
+    return F.when(number.startswith("0"), bare).otherwise(F.col(name))
+
+
+def receipts_of_references(master: DataFrame) -> DataFrame:
+    """The receipts that voids name by a reference or by their number alone.
+
+    In:  master records of one family: store_id, event_id, event_date, value.
+    Out: store_id, named (`reference:<store>:<name>`), receipt (event_id of the receipt): one row
+         for each name that exactly one receipt of the 31 days before has.
+    """
+    target = F.regexp_replace("event_id", _PREFIX, "")
+    voids = master.where(F.col("event_id").like(_TO_REFERENCE)).select(
+        "store_id", target.alias("named"), F.col("event_date").alias("voided_on")
+    )
+    wanted = voids.where(F.col("named").startswith(f"{REFERENCE}:")).groupBy("store_id", "named")
+    days = wanted.agg(
+        F.min("voided_on").alias("first_void"),
+        F.max("voided_on").alias("last_void"),
+    )
+    receipts = master.where(~F.col("event_id").like(f"{REVERSAL}%"))
+    names = F.array_distinct(
+        F.array_compact(
+            F.array(
+                F.get_json_object("value", "$.reference"),
+                F.get_json_object("value", "$.transaction_id"),
+            )
+        )
+    )
+    called = receipts.select(
+        "store_id",
+        "event_date",
+        F.regexp_replace("event_id", _PREFIX, "").alias("receipt"),
+        F.explode(names).alias("name"),
+    ).withColumn("named", _reference_id("store_id", "name"))
+    # Few voids or none: the join must not move the receipts.
+    found = called.join(F.broadcast(days), on=["store_id", "named"])
+    recent = found.where(
+        F.col("event_date").between(
+            F.date_sub("first_void", _REFERENCE_DAYS), F.date_add("last_void", 1)
+        )
+    )
+    # What two receipts are called names neither.
+    one = recent.groupBy("store_id", "named").agg(
+        F.min("receipt").alias("receipt"), F.count_distinct("receipt").alias("receipts")
+    )
+    return one.where("receipts = 1").drop("receipts")
+
+
+def _reference_id(store_id: str, name: str) -> Column:
+    """event_id() of a reference, as tally.identity writes it."""
+    parts = [F.lit(REFERENCE)]
+    for part in (store_id, name):
+        escaped = F.regexp_replace(part, "%", "%25")
+        parts.append(F.regexp_replace(escaped, ":", "%3A"))
+    return F.concat_ws(":", *parts)

@@ -1,0 +1,55 @@
+"""The table of POSLog's words, facts.yaml."""
+
+from functools import cache
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from ingest.contract.tables import table_of, wrong_table
+from ingest.sources.sales.rules import ReceiptStatus
+from tally.receipt_rules import LINE_TYPES, LineType, Read
+
+FILE = Path(__file__).with_name("facts.yaml")
+LineRole: TypeAlias = (
+    LineType | Literal["goods", "goods_back", "discount", "cancels", "nothing", "refused"]
+)
+StatusRole: TypeAlias = ReceiptStatus | Literal["void", "correction", "skipped", "refused"]
+
+
+class LineItemFact(Read, frozen=True):
+    """What an element of a LineItem counts as, and the paths of its money, the first that is there.
+
+    `refund_as` is the type of one with Refund="true".
+    """
+
+    role: LineRole = msgspec.field(name="as")
+    amount: tuple[str, ...] = ()
+    refund_as: LineType | None = None
+
+
+class PoslogFacts(Read, frozen=True):
+    """Each list of the file, by word of the schema."""
+
+    line_items: dict[str, LineItemFact]
+    item_types: dict[str, LineType]
+    refunds: tuple[str, ...]
+    fuel_types: dict[str, LineType]
+    amount_actions: dict[str, Literal["add", "subtract"]]
+    line_actions: dict[str, Literal["counted", "cancelled"]]
+    statuses: dict[str, StatusRole]
+    transaction_types: dict[str, Literal["counted", "correction", "skipped"]]
+    link_reasons: dict[str, Literal["void", "nothing"]]
+    totals: dict[str, Literal["net", "tax", "tip"]]
+    other_transactions: tuple[str, ...]
+
+
+@cache
+def load_facts() -> PoslogFacts:
+    """The table. Raises BadSource that names the file and what is wrong."""
+    facts = table_of(FILE, PoslogFacts)
+    for name, fact in facts.line_items.items():
+        needs_amount = fact.role in LINE_TYPES or fact.role == "discount"
+        if needs_amount != bool(fact.amount):
+            raise wrong_table(FILE, f"line_items: {name}: `amount` goes with money, and only there")
+    return facts

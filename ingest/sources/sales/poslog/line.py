@@ -1,0 +1,71 @@
+"""A line of a POSLog receipt while it is read, and the numbers of which it is made."""
+
+from dataclasses import dataclass
+from decimal import Decimal, DecimalException
+from typing import TypeAlias
+
+# A number as it was read; the text where it is none, which the contract refuses by its field.
+NumberRead: TypeAlias = Decimal | str
+ZERO, ONE = Decimal(0), Decimal(1)
+_LONGEST_NUMBER = 40
+_GOODS = ("goods", "goods_back")
+
+
+@dataclass
+class ReadLine:
+    """A line while its receipt is read: a later one may still cancel or lessen it.
+
+    `total` and `amount` have the signs of the body; `price` is of one unit where no total is given.
+    """
+
+    element: str
+    role: str
+    sequence: str | None
+    item: str
+    total: NumberRead | None
+    amount: NumberRead = ONE
+    item_id: str | None = None
+    category: str | None = None
+    price: str | None = None
+    line_type: str | None = None
+    item_type: str | None = None
+    is_cancelled: bool = False
+
+    @property
+    def is_goods(self) -> bool:
+        """Whether goods were sold or came back."""
+        return self.role in _GOODS
+
+
+def read_number(text: str | None) -> Decimal | None:
+    """The number of a text; None without one, and for what no sum should be made of."""
+    if text is None or len(text) > _LONGEST_NUMBER:
+        return None
+    try:
+        number = Decimal(text)
+    except DecimalException:
+        return None
+    return number if number.is_finite() and abs(number.adjusted()) < _LONGEST_NUMBER else None
+
+
+def to_number(text: str | None) -> NumberRead | None:
+    """The number of a text, or the text; None without one."""
+    number = read_number(text)
+    return text if number is None else number
+
+
+def without_sign(number: NumberRead | None, is_negative: bool = False) -> NumberRead | None:
+    """The number, positive or negative; a text as it is."""
+    if not isinstance(number, Decimal):
+        return number
+    return -abs(number) if is_negative else abs(number)
+
+
+def as_text(number: NumberRead | None) -> str | None:
+    """The number as a message has it."""
+    return format(number, "f") if isinstance(number, Decimal) else number
+
+
+def refused_line(name: str, sequence: str | None) -> ReadLine:
+    """A line of a type that the contract refuses, and names."""
+    return ReadLine(name, "refused", sequence, name, ZERO, line_type=name)

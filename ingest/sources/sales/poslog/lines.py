@@ -1,0 +1,224 @@
+"""The LineItems of a RetailTransaction as lines of a message.
+
+Amounts carry no sign in the standard: the element says whether goods were sold or came back. Tills
+that write signs all the same are read too. Source: POSLogV6.0.0.xsd.
+"""
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, DecimalException
+from typing import Any, TypeAlias
+from xml.etree.ElementTree import Element
+
+from ingest.sources.sales.lines import PAYMENTS
+from ingest.sources.sales.poslog import xml
+from ingest.sources.sales.poslog.cancelled import cancel_line, cancel_linked
+from ingest.sources.sales.poslog.facts import LineItemFact, load_facts
+from ingest.sources.sales.poslog.line import (
+    ONE,
+    ZERO,
+    NumberRead,
+    ReadLine,
+    as_text,
+    read_number,
+    refused_line,
+    to_number,
+    without_sign,
+)
+
+LineFields: TypeAlias = dict[str, Any]
+_CENT_OF_A_CENT = Decimal("0.000001")
+_GOODS = ("goods", "goods_back")
+# How the names of elements end that are money.
+_MONEY = ("Amount", "Price")
+
+
+def read_lines(retail: Element, item_types: Mapping[str, str]) -> list[ReadLine]:
+    """The lines that carry money or goods, signed as they count, with what was cancelled.
+
+    `item_types` maps a vendor's own kinds of article (`x:Word`) to types of line; the others count
+    as articles, and say so in `item_type`.
+    """
+    lines: list[ReadLine] = []
+    # They may stand before the line that they cancel.
+    voids: list[tuple[str | None, Element]] = []
+    for line_item in xml.children(retail, "LineItem"):
+        sequence = xml.text(line_item, "SequenceNumber")
+        for element in line_item:
+            if xml.name(element) == "Voids":
+                voids.append((sequence, element))
+            elif line := _read_line(element, sequence, item_types):
+                cancel_line(line, line_item, lines)
+                lines.append(line)
+    lines += [line for sequence, void in voids for line in cancel_linked(void, sequence, lines)]
+    _set_signs(lines)
+    return lines
+
+
+def is_return(lines: Sequence[ReadLine]) -> bool:
+    """Whether goods came back, and none was sold."""
+    roles = {line.role for line in lines if line.is_goods and not line.is_cancelled}
+    return roles == {"goods_back"}
+
+
+def sum_lines(lines: Sequence[ReadLine]) -> Decimal | None:
+    """What the lines come to that are not cancelled; None where one is no number."""
+    totals = [line.total for line in lines if not line.is_cancelled]
+    numbers = [total for total in totals if isinstance(total, Decimal)]
+    return sum(numbers, ZERO) if len(numbers) == len(totals) else None
+
+
+def to_fields(line: ReadLine) -> LineFields:
+    """The line of a message."""
+    fields = {
+        "item": line.item,
+        "item_id": line.item_id,
+        "category": line.category,
+        "price": line.price or _unit_price(line),
+        "amount": as_text(line.amount),
+        "total": as_text(line.total),
+        "line_type": line.line_type,
+        "cancelled": line.is_cancelled or None,
+        "poslog_item_type": line.item_type,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _read_line(
+    element: Element, sequence: str | None, item_types: Mapping[str, str]
+) -> ReadLine | None:
+    name = xml.name(element)
+    fact = load_facts().line_items.get(name)
+    if fact is None or fact.role == "refused":
+        # The contract refuses the type, and names it.
+        return refused_line(name, sequence) if _carries_money(element) else None
+    if fact.role == "nothing":
+        return None
+    if fact.role in _GOODS:
+        return _read_goods(element, fact.role, sequence, item_types)
+    return _read_money(element, fact, sequence)
+
+
+def _read_goods(
+    element: Element, role: str, sequence: str | None, item_types: Mapping[str, str]
+) -> ReadLine:
+    facts = load_facts()
+    code = xml.text(element, "POSIdentity", "POSItemID") or xml.text(element, "ItemID")
+    code = code or xml.text(element, "SpecialOrderNumber")
+    category = xml.text(element, "MerchandiseHierarchy")
+    said = element.get("ItemType")
+    line_type = facts.item_types.get(said or "Stock") or item_types.get(said or "")
+    # The schema lets vendors add words, and most of theirs are articles.
+    is_unmapped = line_type is None and ":" in (said or "")
+    if xml.name(element) == "FuelSale" and element.get("TypeCode"):
+        fuel_type = str(element.get("TypeCode"))
+        line_type = facts.fuel_types.get(fuel_type, fuel_type)
+    total: NumberRead | None = to_number(xml.text(element, "ExtendedAmount"))
+    action = xml.attribute(element, "ExtendedAmount", "Action") or "Add"
+    if action not in facts.amount_actions:
+        line_type = f"ExtendedAmount {action}"
+    elif isinstance(total, Decimal) and facts.amount_actions[action] == "subtract":
+        total = -abs(total)
+    is_refund = said in facts.refunds or line_type == "deposit_refund"
+    if isinstance(total, Decimal) and is_refund and role == "goods":
+        total = -abs(total)
+    price = None
+    # Tills that leave the amount out tell the price of one.
+    if total is None:
+        price = xml.text(element, "ActualSalesUnitPrice") or xml.text(
+            element, "RegularSalesUnitPrice"
+        )
+    return ReadLine(
+        element=xml.name(element),
+        role=role,
+        sequence=sequence,
+        item=xml.text(element, "Description") or code or category or xml.name(element),
+        total=total,
+        amount=to_number(xml.text(element, "Quantity")) or ONE,
+        item_id=code,
+        category=category,
+        price=price,
+        line_type="item" if is_unmapped else line_type or said,
+        item_type=said if is_unmapped else None,
+    )
+
+
+def _read_money(element: Element, fact: LineItemFact, sequence: str | None) -> ReadLine | None:
+    """A discount, or money that is no goods; None where there is none."""
+    name = xml.name(element)
+    if _is_no_money(element):
+        return None
+    places = {path: path.split("/") for path in fact.amount}
+    told = {path: xml.text(element, *steps) for path, steps in places.items()}
+    # Of several places of the money the first that is filled holds all of it.
+    path = next(filter(told.get, fact.amount), "")
+    said = told.get(path)
+    if said is None:
+        return refused_line(name, sequence) if _carries_money(element) else None
+    total = to_number(said)
+    line_type: str | None = None if fact.role == "discount" else fact.role
+    if xml.is_set(element, "Refund") and fact.refund_as:
+        line_type, total = fact.refund_as, without_sign(total, is_negative=True)
+    if fact.role == "discount" and xml.attribute(element, path, "Action") == "Add":
+        line_type = f"{name} that adds"
+    item = xml.text(element, "Description") or xml.text(element, "PromotionID") or name
+    return ReadLine(name, fact.role, sequence, item, total, line_type=line_type) if total else None
+
+
+def _is_no_money(element: Element) -> bool:
+    """Whether a reward or coupon takes nothing off.
+
+    Offers of messages or points; a coupon that was not used; and, in the form of NCR ACS, the share
+    of single articles in a reward that stands in a line of its own (detailed, not summarized).
+    """
+    told = {key.rpartition("}")[2]: value for key, value in element.items()}
+    category = xml.text(element, "RewardCategory")
+    is_share = told.get("detailedData") == "true" and told.get("summarizedActivity") != "true"
+    return is_share or category not in (None, "Monetary") or xml.is_set(element, "UnusedFlag")
+
+
+def _carries_money(element: Element) -> bool:
+    """Whether an amount of more or less than nothing stands anywhere in it."""
+    amounts = (part for part in element.iter() if xml.name(part).endswith(_MONEY))
+    texts = [(part.text or "").strip() for part in amounts]
+    return any(read_number(text) != ZERO for text in texts if text)
+
+
+def _set_signs(lines: Sequence[ReadLine]) -> None:
+    """Give goods that came back, and discounts, the signs with which they count.
+
+    Tills write the amounts of returns without a sign, or with a minus: their sum tells which.
+    """
+    back = [line for line in lines if line.role == "goods_back" and not line.is_cancelled]
+    are_positive = _sum_of(back) > 0
+    for line in lines:
+        if line.role == "goods_back":
+            if are_positive and isinstance(line.total, Decimal):
+                line.total = -line.total
+            line.amount = without_sign(line.amount, is_negative=True) or ZERO
+        if line.role == "discount":
+            # Of what is given back it is one less: then its money comes back too.
+            line.total = without_sign(line.total, is_negative=not is_return(lines))
+            line.amount = -ONE if is_return(lines) else ONE
+
+
+def _sum_of(lines: Sequence[ReadLine]) -> Decimal:
+    totals = (line.total for line in lines if isinstance(line.total, Decimal))
+    return sum(totals, ZERO) or sum(
+        (line.amount for line in lines if isinstance(line.amount, Decimal)), ZERO
+    )
+
+
+def _unit_price(line: ReadLine) -> str | None:
+    """Of one unit, to a hundredth of a cent's hundredth: the total is what counts."""
+    if not isinstance(line.total, Decimal) or not isinstance(line.amount, Decimal):
+        return as_text(line.total)
+    try:
+        price = (line.total / line.amount).quantize(_CENT_OF_A_CENT)
+    except DecimalException:
+        price = line.total
+    return format(abs(price), "f")
+
+
+def is_part_of_total(line: ReadLine) -> bool:
+    """Whether the line is part of what the receipt comes to."""
+    return line.line_type not in PAYMENTS and not line.is_cancelled

@@ -1,0 +1,71 @@
+"""What a till itself says that a receipt comes to, to be checked against the lines."""
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from xml.etree.ElementTree import Element
+
+from ingest.sources.sales.poslog import xml
+from ingest.sources.sales.poslog.facts import load_facts
+from ingest.sources.sales.poslog.line import ZERO, ReadLine, read_number
+from ingest.sources.sales.poslog.lines import is_part_of_total, is_return, sum_lines
+
+
+def read_net_total(retail: Element, lines: Sequence[ReadLine], currency: str | None) -> str | None:
+    """The till's total that is to be checked, with tax or without, as the lines are.
+
+    Net and grand totals are both read, and of each the reading that is nearest to the lines, for
+    neither says whether tax is part of it. The one that is farther away is returned, so that the
+    contract refuses the receipt if one of the two does not fit. None where no total is given.
+    """
+    told = [
+        (role, amount)
+        for total in xml.children(retail, "Total")
+        if (role := load_facts().totals.get(total.get("TotalType") or ""))
+        and total.get("CurrencyCode") in (None, currency)
+        and total.get("Type") != "Estimated"
+        and (amount := _signed_amount(total)) is not None
+    ]
+    # With tax and without: the schema leaves it to the till which of them the lines hold.
+    nets = [amount for role, amount in told if role == "net"]
+    added = sum_lines([line for line in lines if is_part_of_total(line)])
+    if not nets or added is None:
+        return format(nets[0], "f") if nets else None
+    tax = next((amount for role, amount in told if role == "tax"), ZERO)
+    tip = next((amount for role, amount in told if role == "tip"), ZERO)
+    is_back = is_return(lines)
+
+    def distance(reading: Decimal) -> Decimal:
+        return abs(reading - added)
+
+    nearest = [min(_readings(net, tax, tip, is_back), key=distance) for net in nets]
+    return format(max(nearest, key=distance), "f")
+
+
+def read_tip(retail: Element) -> ReadLine | None:
+    """The tip: the total of tips where there is one, else what the tenders say."""
+    totals = [
+        amount
+        for total in xml.children(retail, "Total")
+        if load_facts().totals.get(total.get("TotalType") or "") == "tip"
+        and (amount := _signed_amount(total)) is not None
+    ]
+    tenders = (
+        read_number(xml.text(tender, "Tip"))
+        for line_item in xml.children(retail, "LineItem")
+        for tender in xml.children(line_item, "Tender")
+    )
+    tip = totals[0] if totals else sum((amount for amount in tenders if amount), ZERO)
+    return ReadLine("Tip", "tip", None, "Tip", tip, line_type="tip") if tip else None
+
+
+def _readings(net: Decimal, tax: Decimal, tip: Decimal, is_back: bool) -> Iterator[Decimal]:
+    for reading in (net, -net) if is_back else (net,):
+        for taxed in (reading, reading - tax, reading + tax):
+            yield from (taxed, taxed + tip)
+
+
+def _signed_amount(total: Element) -> Decimal | None:
+    """The amount; what flows back to the customer is negative, where TypeCode says so."""
+    amount = read_number((total.text or "").strip())
+    # Amounts have no sign in the standard, but some tills write one as well.
+    return -abs(amount) if amount is not None and total.get("TypeCode") == "Return" else amount

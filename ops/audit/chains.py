@@ -1,0 +1,68 @@
+"""Which events of the master count, in SQL: no code of the pipeline takes part."""
+
+from tally.identity import REVERSAL
+
+_PREFIX = "^(?:void:(?:[0-9]+:)?|version:(?:[0-9]+|[+-][0-9a-f]{32}):)"
+
+
+def _escaped(column: str) -> str:
+    """A part of an identity, as identities have it."""
+    return f"replace(replace({column}, '%', '%25'), ':', '%3A')"
+
+
+# First by offset wins; the same fingerprint again is a duplicate, another one a conflict; without
+# an identity it is unreadable.
+COPIES = """
+    WITH copies AS (SELECT *, first_value(fingerprint) OVER identity AS kept,
+                           row_number() OVER identity AS copy
+                    FROM (SELECT DISTINCT ON ("partition", "offset") * FROM master WHERE source = ?)
+                    WINDOW identity AS (PARTITION BY store_id, event_id ORDER BY "offset"))
+"""
+# Of the events of a receipt the last one decides: a version counts alone, behind a void nothing
+# counts. Of a generation as far as it has seen them (docs/adr/026-revisions.md).
+VALUED = rf"""{COPIES},
+    events AS (
+        SELECT *, starts_with(event_id, '{REVERSAL}') AS is_void,
+               regexp_extract(event_id, '^(?:void|version):([0-9]+):', 1) AS number,
+               regexp_extract(event_id, '^version:([+-])', 1) AS sign,
+               regexp_replace(event_id, '{_PREFIX}', '') AS named,
+               regexp_replace(regexp_replace(event_id, '{_PREFIX}', ''),
+                              ':0+([0-9]+)$', ':\1') AS loose
+        FROM copies WHERE copy = 1 AND event_id IS NOT NULL),
+    alike AS (SELECT store_id, loose, min(named) AS receipt, list(DISTINCT named) AS names
+              FROM events WHERE NOT is_void GROUP BY ALL),
+    wanted AS (SELECT store_id, named, min(event_date) - 31 AS since, max(event_date) + 1 AS until
+               FROM events WHERE is_void AND starts_with(named, 'reference:') GROUP BY ALL),
+    called AS (
+        SELECT store_id, named AS receipt, event_date,
+               unnest([json_extract_string(value, '$.reference'),
+                       json_extract_string(value, '$.transaction_id')]) AS name
+        FROM events WHERE NOT is_void AND store_id IN (SELECT store_id FROM wanted)),
+    referred AS (
+        SELECT wanted.store_id, wanted.named, min(receipt) AS receipt
+        FROM wanted JOIN called ON wanted.store_id = called.store_id
+            AND wanted.named = 'reference:' || {_escaped("called.store_id")}
+                               || ':' || {_escaped("called.name")}
+            AND called.event_date BETWEEN since AND until
+        GROUP BY ALL HAVING count(DISTINCT receipt) = 1),
+    chained AS (
+        SELECT events.*, CASE
+            WHEN NOT is_void OR list_contains(names, events.named) THEN events.named
+            WHEN len(names) = 1 THEN alike.receipt
+            ELSE coalesce(referred.receipt, events.named) END AS chain
+        FROM events LEFT JOIN alike USING (store_id, loose)
+        LEFT JOIN referred ON events.store_id = referred.store_id
+            AND events.named = referred.named),
+    ranked AS (
+        SELECT *, min("offset") OVER (
+                   PARTITION BY store_id, chain
+                   ORDER BY CASE WHEN number <> '' THEN CAST(number AS BIGINT)
+                                 WHEN is_void THEN {2**31} ELSE 0 END DESC,
+                            is_void DESC, happened_at DESC,
+                            CASE sign WHEN '+' THEN 1 WHEN '-' THEN 2 ELSE 0 END DESC,
+                            "offset" DESC
+                   ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reversed_at,
+               bool_or(NOT is_void) OVER (PARTITION BY store_id, chain) AS has_receipt
+        FROM chained),
+    valued AS (SELECT * FROM ranked WHERE NOT is_void)
+"""
