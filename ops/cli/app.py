@@ -14,6 +14,7 @@ VERBS = (
     "stack",
     "replay",
     "simulate",
+    "check",
     "drop",
     "rebuild",
     "audit",

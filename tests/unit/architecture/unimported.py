@@ -16,6 +16,7 @@ NAMES: dict[str, dict[str, str]] = {
         "batch_layer": "the digest is of the text of what tells a first copy",
     },
     "schemas.loader": {"ingest": "a source's descriptor lies in its own folder, with its code"},
+    "ops.cli.check": {"ingest": "the verb becomes the job, of which it imports nothing"},
     "ops.cli.drop": {"ingest": "the verb becomes the job, of which it imports nothing"},
     "ops.cli.rebuild": {"batch_layer": "the verb becomes the job, of which it imports nothing"},
     "ops.cli.replay": {"ingest": "the verb becomes the job, of which it imports nothing"},

@@ -51,13 +51,19 @@ def _is_reversed(line: ReadLine, by: ReadLine) -> bool:
 
 def _lessen(line: ReadLine, total: NumberRead | None, amount: NumberRead) -> None:
     """Take off a line what another one says with the other sign."""
-    if isinstance(line.total, Decimal) and isinstance(total, Decimal):
-        line.total += total
-    if isinstance(line.amount, Decimal) and isinstance(amount, Decimal):
-        line.amount += amount
-    if not line.total and not line.amount:
+    numbers = (line.total, total, line.amount, amount)
+    if not all(isinstance(number, Decimal) for number in numbers):
+        return
+    left_total, left_amount = _sum(line.total, total), _sum(line.amount, amount)
+    if left_total or left_amount:
+        line.total, line.amount = left_total, left_amount
+    else:
+        # A cancelled line keeps what it said.
         line.is_cancelled = True
-        line.total, line.amount = total, amount
+
+
+def _sum(one: NumberRead | None, other: NumberRead | None) -> Decimal:
+    return Decimal(one or 0) + Decimal(other or 0)
 
 
 def cancel_linked(

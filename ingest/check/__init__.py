@@ -1,0 +1,1 @@
+"""What a body would count as, told without sending it."""

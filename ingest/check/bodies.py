@@ -1,0 +1,124 @@
+"""What a body would count as if it were sent: each message of it, line by line. Nothing is sent."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self, cast
+
+import msgspec
+
+from ingest.contract.arrival import Arrival, Rules
+from ingest.contract.vendor import Skipped, VendorBody
+from ingest.gateway.submission import Endpoint, endpoints
+from ingest.sources.sales.record import CanonicalReceipt
+from ingest.sources.sales.rules import added, taken_back
+from runtime.sources import FAMILIES
+from tally.errors import RejectedEvent, TallyError
+from tally.events import CanonicalEvent
+from tally.receipt_rules import LineFacts, ReceiptKind
+
+_PREFIX = "/v1/events/"
+# By a file's ending, where nothing else says what it is: receipts as most tills send them.
+_USUAL = {".xml": "pos/poslog"}
+_NDJSON = (".ndjson", ".jsonl")
+
+
+@dataclass(frozen=True)
+class CheckedMessage:
+    """A message of a body, numbered from 1.
+
+    `adds` has what it adds to its window by part of its view family (minor units of `currency`,
+    thousandths, or counts), `lines` the same of each line of a receipt. A refused one has `reason`,
+    `at` (JSON pointer) and `message`; what is no event at all has `skipped`.
+    """
+
+    number: int
+    event_id: str | None = None
+    store_id: str | None = None
+    happened_at: str | None = None
+    currency: str | None = None
+    rule: str | None = None
+    adds: Mapping[str, int] = field(default_factory=dict)
+    lines: tuple[Mapping[str, Any], ...] = ()
+    reason: str | None = None
+    at: str | None = None
+    message: str | None = None
+    skipped: str | None = None
+
+    @classmethod
+    def refused(cls, number: int, error: RejectedEvent) -> Self:
+        """A message that breaks its contract."""
+        return cls(number, reason=error.reason, at=error.field, message=str(error))
+
+    @classmethod
+    def taken(cls, number: int, event: CanonicalEvent) -> Self:
+        """A message that becomes this event."""
+        told = msgspec.to_builtins(event)
+        parts = {name for family in FAMILIES.values() for name in family.part_names}
+        numbers = {name: told[name] for name in told if type(told[name]) is int}
+        return cls(
+            number,
+            event_id=event.event_id,
+            store_id=event.store_id,
+            happened_at=event.happened_at,
+            currency=told.get("currency"),
+            rule=told.get("rule"),
+            adds={name: numbers[name] for name in numbers if name in parts and numbers[name]},
+            lines=tuple(_lines(event)) if isinstance(event, CanonicalReceipt) else (),
+        )
+
+
+def check_file(file: Path, form: str | None, rules: Rules) -> Iterator[CheckedMessage]:
+    """Each message of a file as the gateway and the normaliser would take it now.
+
+    `form` is the path behind /v1/events/; by default that of receipts, of .xml that of POSLog.
+    Raises TallyError for a form that there is not, RejectedEvent for a body that is none.
+    """
+    endpoint = _find_endpoint(form or _USUAL.get(file.suffix.lower(), "pos"))
+    now = datetime.now(UTC)
+    body = VendorBody(file.read_bytes(), now, rules)
+    for number, message in endpoint.lines(body, file.suffix.lower() in _NDJSON):
+        if isinstance(message, Skipped):
+            yield CheckedMessage(number, skipped=message.reason)
+            continue
+        try:
+            event = endpoint.check(message, Arrival(now, 0, 0), rules)
+        except RejectedEvent as error:
+            yield CheckedMessage.refused(number, error)
+        else:
+            yield CheckedMessage.taken(number, event)
+
+
+def sum_parts(messages: Sequence[CheckedMessage]) -> dict[str, int]:
+    """What all messages add together, by part and in its unit; copies of one event once."""
+    first = {message.event_id: message for message in reversed(messages) if message.event_id}
+    totals: Counter[str] = Counter()
+    for message in first.values():
+        totals.update(message.adds)
+    return dict(totals)
+
+
+def _find_endpoint(form: str) -> Endpoint:
+    known = {endpoint.path.removeprefix(_PREFIX): endpoint for endpoint in endpoints()}
+    if form not in known:
+        raise TallyError(f"no form {form!r}; there are {', '.join(sorted(known))}")
+    return known[form]
+
+
+def _lines(receipt: CanonicalReceipt) -> Iterator[Mapping[str, Any]]:
+    """Each line and what it adds of itself; of one that a rule leaves out nothing."""
+    takes_back = receipt.kind == "void" and receipt.voids is not None
+    for line in receipt.lines:
+        facts = LineFacts(line.line_type, line.cancelled, line.amount_milli, line.total_minor)
+        kind = cast(ReceiptKind, receipt.kind)
+        sums = taken_back([facts]) if takes_back else added(kind, [facts])
+        # Whether something was sold is told by all lines together.
+        told = [] if receipt.rule else [name for name in sums if "receipts" not in name]
+        yield {
+            "item": line.item,
+            "amount_milli": line.amount_milli,
+            "total_minor": line.total_minor,
+            "adds": {name: sums[name] for name in told if sums[name]},
+        }
