@@ -15,13 +15,16 @@ from runtime.reads import read_many
 from runtime.writes import prepared, write_rows
 from tally.families import Family
 
-# Below, conflicts are single mistakes; at and above both, the till's numbers have begun again.
-LEAST_CONFLICTS = 20
-LEAST_CONFLICT_PERCENT = 10
+# Conflicts and their share of the day's records, at and above both of which a till's numbers have
+# begun again; below, conflicts are single mistakes. Of a small till, most of its day.
+_LIMITS = ((20, 10), (3, 50))
+_LEAST_CONFLICTS = min(conflicts for conflicts, _ in _LIMITS)
 
 
 def suspect_tills(master: DataFrame, fates: DataFrame) -> DataFrame:
-    """Tills of which at least 20 records and 10 % of the records of one day are conflicts.
+    """Tills of which so many records of one day are conflicts that their numbers began again.
+
+    That is 20 and 10 % of the day's records, or 3 and half of them.
 
     In:  master records (the wanted days) with value, store_id, event_date, partition, offset;
          record_fates() of the same days.
@@ -32,7 +35,7 @@ def suspect_tills(master: DataFrame, fates: DataFrame) -> DataFrame:
     crowded = (
         fates.groupBy("store_id", "event_date")
         .agg(conflicts)
-        .where(F.col("conflicts") >= LEAST_CONFLICTS)
+        .where(F.col("conflicts") >= _LEAST_CONFLICTS)
     )
     # Values are parsed of the few days of stores that can have such a till.
     where = F.broadcast(crowded.select("store_id", "event_date"))
@@ -46,8 +49,11 @@ def suspect_tills(master: DataFrame, fates: DataFrame) -> DataFrame:
     counted = named.groupBy("store_id", F.col("event_date").alias("day"), "till_id").agg(
         F.count(F.lit(1)).alias("records"), conflicts
     )
-    share = F.col("conflicts") * 100 >= F.col("records") * LEAST_CONFLICT_PERCENT
-    return counted.where((F.col("conflicts") >= LEAST_CONFLICTS) & share)
+    share = F.col("conflicts") * 100 / F.col("records")
+    beyond = F.lit(False)
+    for least, percent in _LIMITS:
+        beyond |= (F.col("conflicts") >= least) & (share >= percent)
+    return counted.where(beyond)
 
 
 def note_tills(

@@ -44,14 +44,7 @@ def list_letters(
 
     Raises BadParameter for a reason that there is not.
     """
-    if reason and reason not in loader.dead_letter_reasons():
-        raise typer.BadParameter(
-            f"no reason {reason!r}; there are {', '.join(loader.dead_letter_reasons())}"
-        )
-    wanted = WantedLetters(reason, topic, _instant(since))
-    letters = [
-        letter for letter in dead_letters(Settings.load()).values() if wanted.matches(letter)
-    ]
+    letters = _wanted(Settings.load(), reason, topic, since)
     if json:
         print_json({"dead_letters": [asdict(letter) for letter in letters]})
     else:
@@ -75,22 +68,38 @@ def show(
 
 
 def replay(
-    letter_ids: Annotated[list[str], typer.Argument(metavar="ID…", help="topic:partition:offset")],
+    letter_ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ID…]", help="topic:partition:offset; else all that are wanted"),
+    ] = None,
+    reason: Annotated[str, typer.Option(help="all of this reason")] = "",
+    topic: Annotated[str, typer.Option(help="all of this topic")] = "",
+    since: Annotated[
+        str, typer.Option(metavar="INSTANT", help="all from this instant or UTC day on")
+    ] = "",
     fix: Annotated[
         Path | None,
         typer.Option(exists=True, dir_okay=False, help="send this file's content instead (one ID)"),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """Send originals to their raw topic again; what was stored already counts once.\f
+    """Send originals to their raw topic again; what was stored already counts once.
 
-    Raises BadParameter for one correction of several letters.
+    After an adapter, the stores file or a setting was corrected: all letters of a reason at once.
+    \f
+    Raises BadParameter for one correction of several letters, and where nothing says which.
     """
-    if fix is not None and len(letter_ids) > 1:
+    is_wanted = bool(reason or topic or since)
+    if is_wanted == bool(letter_ids):
+        raise typer.BadParameter("give IDs, or which of all: --reason, --topic, --since")
+    if fix is not None and len(letter_ids or ()) != 1:
         raise typer.BadParameter("--fix corrects one message: give one ID")
     settings = Settings.load()
-    # All looked up before the first is sent: a misspelt id sends none.
-    letters = [dead_letter(settings, letter_id) for letter_id in letter_ids]
+    if is_wanted:
+        letters = _wanted(settings, reason, topic, since)
+    else:
+        # All looked up before the first is sent: a misspelt id sends none.
+        letters = [dead_letter(settings, letter_id) for letter_id in letter_ids or ()]
     fixed = None if fix is None else fix.read_bytes()
     sent = [
         {"id": letter.id, "sent_as": replay_letter(settings, letter, fixed)} for letter in letters
@@ -100,6 +109,15 @@ def replay(
         return
     for one in sent:
         print(f"{one['id']} sent again as {one['sent_as']}")
+
+
+def _wanted(settings: Settings, reason: str, topic: str, since: str) -> list[DeadLetter]:
+    if reason and reason not in loader.dead_letter_reasons():
+        raise typer.BadParameter(
+            f"no reason {reason!r}; there are {', '.join(loader.dead_letter_reasons())}"
+        )
+    wanted = WantedLetters(reason, topic, _instant(since))
+    return [letter for letter in dead_letters(settings).values() if wanted.matches(letter)]
 
 
 def _instant(text: str) -> datetime | None:

@@ -31,7 +31,7 @@ def store_of(number: int, form: str) -> str:
 def messages(case: dict[str, Any], store: str, anchor: datetime) -> Iterator[dict[str, Any]]:
     """The case's receipts as messages of contracts, of the hour that begins at the anchor."""
     for said in case["receipts"]:
-        named = ("kind", "training", "transaction_status")
+        named = ("kind", "training", "transaction_status", "revision")
         message = {
             "operation_id": store,
             "vendor_fiscal_module": "1",

@@ -5,7 +5,12 @@ from decimal import Decimal
 from typing import Any
 from xml.sax.saxutils import escape
 
-STATUSES = {"suspended": "Suspended", "cancelled": "Canceled"}
+STATUSES = {
+    "suspended": "Suspended",
+    "cancelled": "Canceled",
+    "voided": "TransactionVoided",
+    "revised": "Revision",
+}
 ITEM_TYPES = {
     "gift_card_sold": "GiftCertificate",
     "deposit": "Deposit",
@@ -17,12 +22,13 @@ PAID = ("tender", "change", "gift_card_redeemed")
 
 def poslog(message: Mapping[str, Any]) -> str:
     """The transaction. A void that knows when its receipt was closed is that receipt sent again as
-    post-voided; any other names it by a link."""
+    post-voided; any other names it by a link. A revision says no number."""
     voids = message.get("voids", {})
     is_again = "happened_at" in voids
     number = voids["transaction_id"] if is_again else message["transaction_id"]
     ended = voids["happened_at"] if is_again else message["happened_at"]
-    status = "PostVoided" if is_again else STATUSES.get(message.get("transaction_status", ""))
+    said = "revised" if "revision" in message else message.get("transaction_status", "")
+    status = "PostVoided" if is_again else STATUSES.get(said)
     link = "" if is_again or not voids else _link(voids)
     lines = "".join(map(_line, message["transactions"]))
     return (

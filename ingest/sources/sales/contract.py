@@ -12,11 +12,9 @@ from ingest.sources.sales.lines import FIELDS as LINE_FIELDS
 from ingest.sources.sales.lines import (
     PLAIN,
     Standing,
-    kept_lines,
-    refuse_other_total,
+    counted_lines,
     source_lines,
     standing_of,
-    with_signs_of_a_return,
 )
 from ingest.sources.sales.record import CanonicalReceipt, Line
 from ingest.sources.sales.rules import added, taken_back
@@ -98,7 +96,7 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     # What names the receipt that it takes back need not repeat it: then the next rebuild does.
     source = source_lines(tree, 0 if taken or version.is_ending else 1)
     currency = own_currency or rules.currency_of(store_id)
-    lines = _lines(tree, kept_lines(source, currency, standing), currency, kind)
+    lines = counted_lines(tree, source, currency, standing, kind)
     instant = instant_text(said.counts_at if said and taken else happened_at)
     # Before enrichment: neither arrival nor the store's currency nor the rotating loyalty key
     # changes the fingerprint.
@@ -135,14 +133,6 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
 
 def _epoch(tree: JsonObject, usual: str) -> str:
     return read.identifier(tree.get("numbering_epoch", usual), "/numbering_epoch")
-
-
-def _lines(
-    tree: JsonObject, lines: Sequence[Line], currency: str, kind: ReceiptKind
-) -> tuple[Line, ...]:
-    """The lines with the signs that they count with. Raises RejectedEvent total_mismatch."""
-    refuse_other_total(tree, lines, currency, kind)
-    return with_signs_of_a_return(lines) if kind == "return" else tuple(lines)
 
 
 def _standing_fields(standing: Standing) -> list[Any]:

@@ -15,7 +15,7 @@ from ingest.sources.sales.record import Line
 from ingest.sources.sales.rules import STATUSES, ReceiptStatus
 from tally.algebra.parts import MOST_PART
 from tally.errors import RejectedEvent
-from tally.money import minor_units
+from tally.money import minor_digits, minor_units
 from tally.receipt_rules import LINE_TYPES, LineType, ReceiptKind
 from tally.redact import is_sensitive, redacted_value
 
@@ -113,6 +113,19 @@ def kept_lines(
     return kept
 
 
+def counted_lines(
+    tree: JsonObject,
+    source: Sequence[SourceLine],
+    currency: str,
+    standing: Standing,
+    kind: ReceiptKind,
+) -> tuple[Line, ...]:
+    """The lines as the record has them, with what they add up to. Raises RejectedEvent."""
+    lines = kept_lines(source, currency, standing)
+    lines = with_rounding(tree, source, lines, currency, kind)
+    return with_signs_of_a_return(lines) if kind == "return" else lines
+
+
 def with_signs_of_a_return(lines: Sequence[Line]) -> tuple[Line, ...]:
     """The lines of a return with the signs of goods that come back: negative amounts and totals.
 
@@ -134,23 +147,51 @@ def is_sold(line: Line) -> bool:
     return line.line_type not in PAYMENTS and not line.cancelled
 
 
-def refuse_other_total(
-    tree: JsonObject, lines: Sequence[Line], currency: str, kind: ReceiptKind
-) -> None:
-    """Raise RejectedEvent total_mismatch if the till's own total is not that of its lines.
+def with_rounding(
+    tree: JsonObject,
+    source: Sequence[SourceLine],
+    lines: Sequence[Line],
+    currency: str,
+    kind: ReceiptKind,
+) -> tuple[Line, ...]:
+    """The lines, and one of `rounding` where the till's own total was rounded in another way.
 
-    Of a return or a void the total may have either sign: the kind says the direction.
+    Tills round each line or the receipt, half up or half to even: all of these lie within half a
+    minor unit a line of what the lines come to exactly. Of a return or a void the total may have
+    either sign: the kind says the direction. Raises RejectedEvent total_mismatch for a total that
+    is farther away.
     """
     if "net_total" not in tree or not lines:
-        return
+        return tuple(lines)
     said = minor_units(numbers.decimal_number(tree["net_total"], "/net_total"), currency)
+    totals = (said,) if kind == "sale" else (said, -said)
     added = sum(line.total_minor for line in lines if is_sold(line))
-    if said not in ((added,) if kind == "sale" else (added, -added)):
-        raise RejectedEvent(
-            "total_mismatch",
-            "/net_total",
-            f"/net_total: is {said} minor units, and the lines come to {added}",
-        )
+    if added in totals:
+        return tuple(lines)
+    both = zip(source, lines, strict=True)
+    sent = [as_sent.total for as_sent, line in both if is_sold(line)]
+    exact = sum(sent, Decimal(0)).scaleb(minor_digits(currency))
+    for total in totals:
+        if abs(total - exact) * 2 <= len(sent):
+            return (*lines, _rounding(total - added, currency))
+    raise RejectedEvent(
+        "total_mismatch",
+        "/net_total",
+        f"/net_total: is {said} minor units, and the lines come to {added}; rounding explains at"
+        " most half a unit a line",
+    )
+
+
+def _rounding(minor: int, currency: str) -> Line:
+    price = Decimal(minor).scaleb(-minor_digits(currency))
+    return Line(
+        item="rounding",
+        item_id="rounding",
+        price=format(price, "f"),
+        amount_milli=1000,
+        total_minor=minor,
+        line_type="rounding",
+    )
 
 
 def _wrong_count(lines: Sequence[Any], least: int) -> RejectedEvent:

@@ -256,8 +256,10 @@ def days_of_a_till(till: str, records: int, conflicts: int) -> list[Canonical]:
 def test_till_whose_numbers_begin_again_is_found_by_its_share_of_conflicts(
     spark: SparkSession,
 ) -> None:
-    # All conflicts; just at both limits; one too few; too small a share.
-    stories = {"1": (40, 40), "2": (200, 20), "3": (19, 19), "4": (201, 20)}
+    # All conflicts; just at both limits; one too few; too small a share. Small tills: all of five,
+    # half of six, too small a share, and too few.
+    stories = {"1": (40, 40), "2": (200, 20), "3": (200, 19), "4": (201, 20)}
+    stories |= {"5": (5, 5), "6": (6, 3), "7": (7, 3), "8": (2, 2)}
     records = [
         record
         for till, (records, conflicts) in stories.items()
@@ -269,4 +271,5 @@ def test_till_whose_numbers_begin_again_is_found_by_its_share_of_conflicts(
 
     found = {tuple(row) for row in suspect_tills(master, record_fates(master)).collect()}
 
-    assert found == {("7", WEDNESDAY, "1", 40, 40), ("7", WEDNESDAY, "2", 200, 20)}
+    beyond = {"1": (40, 40), "2": (200, 20), "5": (5, 5), "6": (6, 3)}
+    assert found == {("7", WEDNESDAY, till, *counts) for till, counts in beyond.items()}

@@ -211,6 +211,21 @@ def test_dead_letter_is_listed_shown_corrected_and_sent_again(
     ] == ["pos:fixme:123:0:42"]
 
 
+def test_all_letters_of_a_reason_are_sent_again_at_once(begin: Start, broker: Settings) -> None:
+    producer = connected_producer(broker)
+    for number in (1, 2):
+        bad = pos(operation_id="at-once", transaction_id=number, replaces="yes")
+        producer.produce("posTransactionTopic", encoded(bad))
+    assert producer.flush(30) == 0
+    normalise_all(begin, broker)
+    known = {letter["id"] for letter in listed(begin, "--reason", "wrong_type")}
+
+    replayed = cli(begin, "replay", "--reason", "wrong_type")["replayed"]
+
+    assert {letter["id"] for letter in replayed} == known
+    assert len(known) >= 2
+
+
 def listed(begin: Start, *options: str) -> list[dict[str, Any]]:
     letters: list[dict[str, Any]] = cli(begin, "list", *options)["dead_letters"]
     return letters

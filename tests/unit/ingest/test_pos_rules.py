@@ -1,6 +1,7 @@
 """What a receipt adds, by the rules of the sales source: the cases of pos_cases.yaml, and any
 other."""
 
+from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from ingest.sources.sales.lines import is_sold
 from ingest.sources.sales.rules import STATUSES, RuleTable, rules
 from schemas.source import BadSource, read_yaml
 from tally.identity import REVERSAL
+from tally.money import minor_digits
 from tally.receipt_rules import KINDS, LINE_TYPES, is_left_out
 from tests.support import pos_oracle
 from tests.unit.ingest.messages import parts, pos, receipt
@@ -95,6 +97,46 @@ def test_parts_of_any_kind_add_up_to_the_total_of_its_lines(
     # A void takes away what its lines come to; those of a return come back already.
     assert net + made.non_sales_minor == (-total if kind == "void" else total)
     assert kind != "return" or total <= 0
+
+
+@given(
+    messages,
+    st.sampled_from(KINDS),
+    st.sampled_from([ROUND_HALF_UP, ROUND_HALF_EVEN, ROUND_DOWN]),
+    st.booleans(),
+)
+def test_parts_and_rounding_of_a_receipt_are_the_total_of_its_till(
+    message: dict[str, Any], kind: str, rounding: str, is_by_line: bool
+) -> None:
+    """However the till rounds: each line or the receipt, half up or half to even."""
+    plain = {"kind": kind, "training": False, "transaction_status": "finished"}
+    made = receipt({**message, **plain})
+    exact = [
+        exact_total(line) * 10 ** minor_digits(made.currency)
+        for line, kept in zip(message["transactions"], made.lines, strict=True)
+        if is_sold(kept)
+    ]
+    whole = [total.quantize(Decimal(1), rounding) for total in exact]
+    total = sum(whole) if is_by_line else sum(exact, Decimal(0)).quantize(Decimal(1), rounding)
+    if abs(total - sum(exact)) * 2 > len(exact):
+        # Cutting off is no rounding.
+        return
+    said = str(Decimal(total).scaleb(-minor_digits(made.currency)))
+
+    told = receipt({**message, **plain, "net_total": said})
+
+    added = [line for line in told.lines[len(made.lines) :] if line.line_type == "rounding"]
+    net = told.gross_minor - told.discounts_minor - told.returns_minor - told.voids_minor
+    sum_of_all = net + told.non_sales_minor
+    rounded = sum(line.total_minor for line in added) * (-1 if kind == "void" else 1)
+    assert abs(sum_of_all + rounded) == abs(total)
+    assert len(added) <= 1
+
+
+def exact_total(line: dict[str, Any]) -> Decimal:
+    given = line.get("total")
+    number = Decimal(str(line["price"])) * Decimal(str(line["amount"]))
+    return number if given is None else Decimal(str(given))
 
 
 @given(messages)

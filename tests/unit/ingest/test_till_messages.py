@@ -3,6 +3,7 @@
 import unicodedata
 from dataclasses import replace
 from datetime import time
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -142,3 +143,34 @@ def test_number_of_a_million_digits_is_refused_as_it_was_written() -> None:
     with pytest.raises(RejectedEvent, match="1e999999"):
         assert isinstance(message, bytes)
         receipt(message)
+
+
+WEIGHED = {"item": "Ham", "price": "2.50", "amount": "0.450"}
+HALVES = {"item": "Tea", "price": "1", "amount": 1, "total": "0.335"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "total", "rounding"),
+    [
+        # 1.125 and 0.335 twice: each line up, each line to even, the receipt.
+        ([WEIGHED], "1.13", []),
+        ([WEIGHED], "1.12", [-1]),
+        ([HALVES, HALVES], "0.68", []),
+        ([HALVES, HALVES], "0.67", [-1]),
+        ([WEIGHED, HALVES], "1.46", [-1]),
+    ],
+)
+def test_a_till_may_round_in_another_way(
+    lines: list[dict[str, Any]], total: str, rounding: list[int]
+) -> None:
+    made = receipt(pos(transactions=lines, net_total=total))
+
+    added = [line.total_minor for line in made.lines if line.line_type == "rounding"]
+    assert added == rounding
+    assert made.gross_minor + sum(added) == int(total.replace(".", ""))
+
+
+@pytest.mark.parametrize("total", ["1.11", "1.14", "2.13"])
+def test_more_than_half_a_unit_a_line_is_no_rounding(total: str) -> None:
+    with pytest.raises(RejectedEvent, match="/net_total"):
+        receipt(pos(transactions=[WEIGHED], net_total=total))

@@ -1,5 +1,9 @@
 """Each event moves stock once, by its first copy."""
 
+from collections import Counter
+from itertools import permutations
+
+from tally.identity import version_id
 from tally.stock.seen import SeenEvents
 from tests.unit.stock.moved import AT, NOON, SALE, VOID
 
@@ -53,6 +57,62 @@ def test_a_second_void_of_a_receipt_moves_nothing() -> None:
         book.take(event, 5, NOON)
 
     assert book.take(VOID._replace(fingerprint="other till"), 9, NOON).movements == []
+
+
+REVISED = SALE._replace(
+    event_id=version_id(SALE.event_id, 1), fingerprint="revised", moves=SALE.moves[:1]
+)
+
+
+def test_a_revision_takes_the_receipt_back_and_moves_its_own() -> None:
+    book = SeenEvents()
+    book.take(SALE, 5, NOON)
+
+    moved = book.take(REVISED, 6, NOON).movements
+
+    assert [(one.item_id, one.delta_milli, one.kind) for one in moved] == [
+        ("milk", 2000, "void"),
+        ("bread", -1000, "void"),
+        ("milk", -2000, "sale"),
+    ]
+    assert len({one.movement_id for one in moved}) == 3
+    assert [(one.index, one.of) for one in moved] == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_a_receipt_that_comes_behind_its_revision_moves_nothing() -> None:
+    book = SeenEvents()
+
+    revised, sale = book.take(REVISED, 5, NOON), book.take(SALE, 6, NOON)
+
+    assert len(revised.movements) == 1
+    assert sale.movements == [] and sale.seen is not None
+
+
+def test_a_void_takes_back_the_version_that_counts() -> None:
+    book = SeenEvents()
+    for offset, event in enumerate((SALE, REVISED)):
+        book.take(event, offset, NOON)
+
+    taken = book.take(VOID, 7, NOON).movements
+
+    assert [(one.item_id, one.delta_milli) for one in taken] == [("milk", 2000)]
+
+
+def test_movements_of_any_order_come_to_the_same_stock() -> None:
+    levels = set()
+    for events in permutations([SALE, REVISED, VOID._replace(event_id=f"void:1:{SALE.event_id}")]):
+        book = SeenEvents()
+        moved = [
+            one
+            for place, event in enumerate(events)
+            for one in book.take(event, place, NOON).movements
+        ]
+        totals = Counter[str]()
+        for one in moved:
+            totals[one.item_id] += one.delta_milli or 0
+        levels.add((totals["milk"], totals["bread"]))
+
+    assert levels == {(0, 0)}
 
 
 def test_what_came_before_an_instant_is_forgotten_and_moves_again() -> None:
