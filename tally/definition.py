@@ -32,7 +32,7 @@ DECIDE = {
     "batch_layer/views/fates.py": {"record_fates", "window_members"},
     "batch_layer/views/chains.py": {"chain_verdicts"},
     "tally/receipt_chain.py": {"LAST_REVISION"},
-    "tally/identity.py": {"REVERSAL", "VERSION", "REFERENCE"},
+    "tally/identity.py": {"REVERSAL", "VERSION", "REFERENCE", "CONTENT"},
 }
 # What makes the rows of a derived family of its records, by the name of its reading.
 READ_BY = {

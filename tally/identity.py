@@ -14,6 +14,8 @@ IDENTIFIER = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._:-]{1,64}", re.ASCII)
 # another one.
 REVERSAL = "void:"
 VERSION = "version:"
+# Between the two digests of a fingerprint.
+CONTENT = "."
 # What an event is named by whose identity the sender of its reversal does not know.
 REFERENCE = "reference"
 _ADDRESS = re.compile(r"(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}", re.ASCII)
@@ -96,6 +98,18 @@ def fingerprint(source_fields: object) -> str:
     An honest resend has the same fingerprint whatever its arrival time, white space or field order.
     """
     return blake2b(_ORDERED.encode(source_fields), digest_size=16).hexdigest()
+
+
+def content_fingerprint(source_fields: object, content: object) -> str:
+    """fingerprint() of the source fields, and that of what of them changes a stored number.
+
+    Two copies are the same if one of the two is equal: texts and means of payment may differ, and
+    of records that have the first alone that is compared.
+
+    >>> len(content_fingerprint(["a", "cash"], ["a"]))
+    65
+    """
+    return f"{fingerprint(source_fields)}{CONTENT}{fingerprint(content)}"
 
 
 def digest_number(text: str) -> int:

@@ -10,7 +10,7 @@ from batch_layer.views.chains import chain_verdicts
 from tally.algebra.parts import Count, Part
 from tally.families import Family
 from tally.frames import contributions, members_per_window
-from tally.identity import REVERSAL
+from tally.identity import CONTENT, REVERSAL
 from tally.windows import WINDOW
 
 COUNTED, DUPLICATE, CONFLICT, UNREADABLE = "counted", "duplicate", "conflict", "unreadable"
@@ -90,7 +90,7 @@ def record_fates(master: DataFrame) -> DataFrame:
 
 
 def _fate() -> Column:
-    is_again = F.col("fingerprint") == F.col("first_fingerprint")
+    is_again = _says_the_same("fingerprint", "first_fingerprint")
     # A receipt is taken back once, however many voids say so.
     is_void = F.coalesce(F.col("event_id").startswith(REVERSAL), F.lit(False))
     return (
@@ -99,6 +99,14 @@ def _fate() -> Column:
         .when(is_again | is_void, DUPLICATE)
         .otherwise(CONFLICT)
     )
+
+
+def _says_the_same(one: str, other: str) -> Column:
+    """Whether two fingerprints are of one content, as content_fingerprint() has it."""
+    whole = F.substring_index(one, CONTENT, 1) == F.substring_index(other, CONTENT, 1)
+    have_content = F.col(one).contains(CONTENT) & F.col(other).contains(CONTENT)
+    content = F.substring_index(one, CONTENT, -1) == F.substring_index(other, CONTENT, -1)
+    return whole | (have_content & content)
 
 
 def _beside_first_copies(records: DataFrame) -> DataFrame:

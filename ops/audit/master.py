@@ -42,8 +42,11 @@ _LEFT_OUT = f"""{COPIES}
         WHERE copy = 1 AND event_id IS NOT NULL AND contains(value, '"rule":'))
     WHERE rule IS NOT NULL GROUP BY rule ORDER BY rule
 """
-# A receipt is taken back once, however many voids say so.
-_IS_AGAIN = f"(fingerprint = kept OR starts_with(event_id, '{REVERSAL}'))"
+# One of the two digests is enough; and a receipt is taken back once, however many voids say so.
+_IS_AGAIN = f"""(split_part(fingerprint, '.', 1) = split_part(kept, '.', 1)
+    OR (contains(fingerprint, '.')
+        AND split_part(fingerprint, '.', 2) = split_part(kept, '.', 2))
+    OR starts_with(event_id, '{REVERSAL}'))"""
 _FATES = f"""{COPIES}
     SELECT "partition", count(*) FILTER (event_id IS NOT NULL AND copy = 1),
            count(*) FILTER (event_id IS NOT NULL AND copy > 1 AND {_IS_AGAIN}),

@@ -56,8 +56,10 @@ def _line(line: Mapping[str, Any]) -> str:
         return f"<LineItem><Tender><Amount>{total}</Amount></Tender></LineItem>"
     if kind == "rounding":
         return f"<LineItem><Tender><Rounding>{total}</Rounding></Tender></LineItem>"
-    if kind in ("tax", "tip"):
-        return f"<LineItem><{kind.title()}><Amount>{total}</Amount></{kind.title()}></LineItem>"
+    if kind == "tip":
+        return f"<LineItem><Tender><Tip>{total}</Tip></Tender></LineItem>"
+    if kind == "tax":
+        return f"<LineItem><Tax><Amount>{total}</Amount></Tax></LineItem>"
     is_back = amount < 0
     # Amounts are without a sign: goods that come back lower it, and so does what is subtracted.
     action = ' Action="Subtract"' if total and (total < 0) != is_back else ""

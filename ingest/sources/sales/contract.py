@@ -12,6 +12,7 @@ from ingest.sources.sales.lines import FIELDS as LINE_FIELDS
 from ingest.sources.sales.lines import (
     PLAIN,
     Standing,
+    content_of,
     counted_lines,
     source_lines,
     standing_of,
@@ -28,7 +29,7 @@ from ingest.sources.sales.voids import voided
 from tally.algebra.parts import MOST_PART
 from tally.errors import RejectedEvent
 from tally.events import SCHEMA_VERSION
-from tally.identity import fingerprint
+from tally.identity import content_fingerprint
 from tally.instants import instant_text
 from tally.receipt_rules import KINDS, LineFacts, ReceiptKind
 
@@ -100,10 +101,10 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     instant = instant_text(said.counts_at if said and taken else happened_at)
     # Before enrichment: neither arrival nor the store's currency nor the rotating loyalty key
     # changes the fingerprint.
-    said_fields: list[Any] = [store_id, till_id, epoch, transaction_id, instant]
-    said_fields += [kind, own_currency, voids, source, *_standing_fields(standing)]
-    number = receipt_id(store_id, till_id, epoch, transaction_id)
-    identity = version_event_id(number, version, said_fields)
+    ids, told = (store_id, till_id, epoch, transaction_id), (kind, own_currency, voids)
+    said_fields = [*ids, instant, *told, source, *_standing_fields(standing)]
+    content = [standing.status, instant, *told, *content_of(source, lines)]
+    identity = version_event_id(receipt_id(*ids), version, content)
     if taken and not version.rule:
         identity = void_id(store_id, taken)
     return CanonicalReceipt(
@@ -112,7 +113,7 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
         store_id=store_id,
         happened_at=instant,
         received_at=arrival.received_text,
-        fingerprint=fingerprint([identity, *said_fields]),
+        fingerprint=content_fingerprint([identity, *said_fields], [identity, *content]),
         raw_partition=arrival.partition,
         raw_offset=arrival.offset,
         till_id=till_id,

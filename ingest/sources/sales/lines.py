@@ -126,6 +126,15 @@ def counted_lines(
     return with_signs_of_a_return(lines) if kind == "return" else lines
 
 
+def content_of(source: Sequence[SourceLine], lines: Sequence[Line]) -> list[Any]:
+    """What of the lines changes a stored number: not their texts, nor how it was paid."""
+    return [
+        (sent.item_id, sent.category, sent.amount_milli, sent.total, line.line_type)
+        for sent, line in zip(source, lines, strict=False)
+        if is_sold(line)
+    ]
+
+
 def with_signs_of_a_return(lines: Sequence[Line]) -> tuple[Line, ...]:
     """The lines of a return with the signs of goods that come back: negative amounts and totals.
 

@@ -57,19 +57,21 @@ def receipt_id(store_id: str, till_id: str, numbering_epoch: str, transaction_id
     return event_id("pos", store_id, till_id, numbering_epoch, transaction_id)
 
 
-def version_event_id(receipt: str, version: ReceiptVersion, said: Sequence[object]) -> str:
-    """event_id of a version of the receipt; `said` tells those without a number apart."""
+def version_event_id(receipt: str, version: ReceiptVersion, content: Sequence[object]) -> str:
+    """event_id of a version of the receipt; `content` tells those without a number apart."""
     if version.rule and not version.is_ending:
         # A table is put aside, taken up and put aside again; none of that is the finished receipt.
-        return f"{receipt}:{version.rule}:{fingerprint(said)}"
+        return f"{receipt}:{version.rule}:{fingerprint(content)}"
     if version.is_ending:
         ended = version.revision
         return (
-            ending_id(receipt, fingerprint(said)) if ended is None else reversal_id(receipt, ended)
+            ending_id(receipt, fingerprint(content))
+            if ended is None
+            else reversal_id(receipt, ended)
         )
     if version.revision is not None:
         return version_id(receipt, version.revision)
-    return correction_id(receipt, fingerprint(said)) if version.replaces else receipt
+    return correction_id(receipt, fingerprint(content)) if version.replaces else receipt
 
 
 def void_id(store_id: str, taken: VoidedReceipt) -> str:

@@ -94,6 +94,30 @@ def test_first_by_offset_is_counted_the_same_again_is_a_duplicate_another_payloa
     }
 
 
+def test_one_of_two_digests_makes_a_copy_of_a_record(spark: SparkSession) -> None:
+    """Records of before have the first alone."""
+    prints = ["w1", "w1.c1", "w2.c1", "w2.c2", "w1"], ["w1.c1", "w2.c1", "w1", "w2", "w2.c2"]
+    rows = [
+        (*master_row(offset, receipt(str(store), 1, at(MONDAY, 10), 100))[:2], told)
+        for store, of_store in enumerate(prints)
+        for offset, told in enumerate(of_store)
+    ]
+    master = spark.createDataFrame(
+        [
+            (store, event, told, at(MONDAY, 10), MONDAY, 0, place, "{}", at(MONDAY, 10))
+            for place, (store, event, told) in enumerate(rows)
+        ],
+        MASTER,
+    )
+
+    found = {row["offset"]: row["fate"] for row in record_fates(master).collect()}
+
+    # The first of store 0 has no content to compare: its other writing is another content.
+    first, second = [found[place] for place in range(5)], [found[place] for place in range(5, 10)]
+    assert first == ["counted", "duplicate", "conflict", "conflict", "duplicate"]
+    assert second == ["counted", "duplicate", "duplicate", "conflict", "conflict"]
+
+
 def test_each_record_has_one_fate_in_the_ledger(fates: DataFrame) -> None:
     assert Survey.of(fates).ledger() == [
         {

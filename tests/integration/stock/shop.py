@@ -34,6 +34,8 @@ TICK_SECONDS, TICK_MINUTES = 0.2, 4
 KILLS = (f"{moments.BEFORE_COMMIT}:4", f"{moments.AFTER_COMMIT}:5", f"{moments.BETWEEN}:3")
 # Whoever else writes is promised to do no harm here alone.
 SHARED: tuple[CallMode, ...] = ("idempotency_key", "compare_and_set")
+# Six adapters begin at once, on a busy machine.
+SETTLED_SECONDS = 600
 
 
 class Adapted(NamedTuple):
@@ -146,13 +148,16 @@ def adapted(mode: CallMode, settings: Settings, folder: Path) -> Adapted:
         with shop.clock() as clock:
             last = _killed(shop, start)
             # Some calls of the last process are to fail too.
-            _until(lambda: len(shop.calls()) >= MOVES and inventory.has_failed(), 120)
+            _until(lambda: len(shop.calls()) >= MOVES and inventory.has_failed(), SETTLED_SECONDS)
             inventory.is_well = True
             _until(shop.is_settled, 240)
             if mode == "absolute":
                 clock.days += 1
                 known = len(shop.calls())
-                _until(lambda: len(shop.calls()) >= known + ITEMS and shop.is_settled(), 120)
+                _until(
+                    lambda: len(shop.calls()) >= known + ITEMS and shop.is_settled(),
+                    SETTLED_SECONDS,
+                )
             assert stop(last) == 0
         return Adapted(mode, shop.movements, shop.calls(), inventory)
 

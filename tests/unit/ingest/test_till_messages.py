@@ -174,3 +174,42 @@ def test_a_till_may_round_in_another_way(
 def test_more_than_half_a_unit_a_line_is_no_rounding(total: str) -> None:
     with pytest.raises(RejectedEvent, match="/net_total"):
         receipt(pos(transactions=[WEIGHED], net_total=total))
+
+
+def contents(message: Any) -> str:
+    return receipt(message).fingerprint.partition(".")[2]
+
+
+CASH = {"item": "Cash", "price": "2.00", "amount": 1, "line_type": "tender"}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        with_line(item="Milk, fresh", item_id="Milk 1l"),
+        pos(transactions=[*with_line()["transactions"], CASH]),
+        pos(net_total="1.98"),
+    ],
+)
+def test_a_copy_with_other_texts_or_tenders_says_the_same(changed: dict[str, Any]) -> None:
+    assert contents(changed) == contents(pos())
+    # What was written before there were two digests is compared by the first.
+    assert receipt(changed).event_id == receipt(pos()).event_id
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        with_line(amount=3),
+        with_line(price="1.00"),
+        with_line(category="Dairy"),
+        with_line(line_type="deposit"),
+        with_line(cancelled=True),
+        pos(happened_at="2017-09-19T22:48:04+00:00"),
+        pos(kind="return"),
+        pos(currency="EUR"),
+        pos(transactions=[*with_line()["transactions"], {**CASH, "line_type": "tip"}]),
+    ],
+)
+def test_a_copy_that_changes_a_number_says_something_else(changed: dict[str, Any]) -> None:
+    assert contents(changed) != contents(pos())
