@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from tally.receipt_chain import ChainEvent, read_place, standing_event
+from tally.receipt_chain import ChainEvent, rank, read_place
 from tally.stock.movement import MovementKind, StockMovement
 
 
@@ -66,8 +66,9 @@ class SeenEvents:
 
     def __init__(self) -> None:
         self._seen: dict[str, SeenEvent] = {}
-        # Events by receipt: which of them counts is told by all of them.
+        # Events by receipt, and the one that stands behind all others, which tells what counts.
         self._chains: dict[str, set[str]] = defaultdict(set)
+        self._last: dict[str, str] = {}
 
     def take(self, event: StockEvent, offset: int, at: int) -> TakenEvent:
         """What the event moves; `at`: its arrival, milliseconds since 1970 (UTC)."""
@@ -103,32 +104,41 @@ class SeenEvents:
                 break
             found.append(event_id)
         for event_id in found:
-            del self._seen[event_id]
-            chain = read_place(event_id).chain
-            self._chains[chain].discard(event_id)
-            if not self._chains[chain]:
-                del self._chains[chain]
+            self._forget(event_id)
         return found
 
     def restore(self, seen: Iterable[tuple[str, SeenEvent]]) -> None:
         """Begin anew with these, by identity, in the order in which they were written."""
-        self._seen, self._chains = {}, defaultdict(set)
+        self._seen, self._chains, self._last = {}, defaultdict(set), {}
         for event_id, known in seen:
             self._keep(event_id, known)
 
     def _keep(self, event_id: str, seen: SeenEvent) -> None:
         self._seen[event_id] = seen
-        self._chains[read_place(event_id).chain].add(event_id)
+        chain = read_place(event_id).chain
+        self._chains[chain].add(event_id)
+        last = self._last.get(chain)
+        if last is None or self._rank(event_id) > self._rank(last):
+            self._last[chain] = event_id
+
+    def _forget(self, event_id: str) -> None:
+        chain = read_place(event_id).chain
+        names = self._chains[chain]
+        names.discard(event_id)
+        if not names:
+            del self._chains[chain], self._last[chain]
+        elif self._last[chain] == event_id:
+            self._last[chain] = max(names, key=self._rank)
+        del self._seen[event_id]
+
+    def _rank(self, event_id: str) -> tuple[object, ...]:
+        seen = self._seen[event_id]
+        return rank(ChainEvent(event_id, seen.happened_at, seen.offset))
 
     def _standing(self, chain: str) -> str | None:
         """The event of a receipt that counts, as far as it is known."""
-        # Forgotten ones are gone from both.
-        names = self._chains.get(chain, ())
-        known = [(name, self._seen[name]) for name in names]
-        standing = standing_event(
-            ChainEvent(name, seen.happened_at, seen.offset) for name, seen in known
-        )
-        return standing and standing.event_id
+        last = self._last.get(chain)
+        return None if last is None or read_place(last).is_void else last
 
 
 def _movements(

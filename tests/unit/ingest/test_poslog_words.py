@@ -1,5 +1,6 @@
 """Each word of POSLog's schema, and what a receipt with it adds: every row of facts.yaml."""
 
+import time
 from typing import Any
 
 import pytest
@@ -253,3 +254,14 @@ def test_every_row_of_the_table_has_a_test() -> None:
     assert facts.link_reasons.keys() == LINK_REASONS.keys() - {"x:Dream"}
     assert facts.line_actions.keys() == LINE_ACTIONS.keys() - {"Replace"}
     assert facts.amount_actions.keys() == AMOUNT_ACTIONS.keys() - {"Replace", "For"}
+
+
+@pytest.mark.parametrize(
+    "content", [f'<Sale ItemType="Stock">{SHIRT}</Sale>', "<Voids><ItemLink>1</ItemLink></Voids>"]
+)
+def test_receipt_of_very_many_lines_is_refused_without_comparing_them_all(content: str) -> None:
+    many = line(content, VoidFlag="true") * 20_000
+    began = time.thread_time()
+
+    assert added(line(SALE) + many) == REFUSED
+    assert time.thread_time() - began < 10

@@ -9,7 +9,7 @@ from decimal import Decimal, DecimalException
 from typing import Any, TypeAlias
 from xml.etree.ElementTree import Element
 
-from ingest.sources.sales.lines import PAYMENTS
+from ingest.sources.sales.lines import MAX_LINES, PAYMENTS
 from ingest.sources.sales.poslog import xml
 from ingest.sources.sales.poslog.cancelled import cancel_line, cancel_linked
 from ingest.sources.sales.poslog.facts import LineItemFact, load_facts
@@ -42,6 +42,9 @@ def read_lines(retail: Element, item_types: Mapping[str, str]) -> list[ReadLine]
     # They may stand before the line that they cancel.
     voids: list[tuple[str | None, Element]] = []
     for line_item in xml.children(retail, "LineItem"):
+        # The contract refuses so many; each might look through all before it.
+        if max(len(lines), len(voids)) > MAX_LINES:
+            return [*lines, refused_line("Voids", None)]
         sequence = xml.text(line_item, "SequenceNumber")
         for element in line_item:
             if xml.name(element) == "Voids":
@@ -189,7 +192,7 @@ def _set_signs(lines: Sequence[ReadLine]) -> None:
     Tills write the amounts of returns without a sign, or with a minus: their sum tells which.
     """
     back = [line for line in lines if line.role == "goods_back" and not line.is_cancelled]
-    are_positive = _sum_of(back) > 0
+    are_positive, is_back = _sum_of(back) > 0, is_return(lines)
     for line in lines:
         if line.role == "goods_back":
             if are_positive and isinstance(line.total, Decimal):
@@ -197,8 +200,8 @@ def _set_signs(lines: Sequence[ReadLine]) -> None:
             line.amount = without_sign(line.amount, is_negative=True) or ZERO
         if line.role == "discount":
             # Of what is given back it is one less: then its money comes back too.
-            line.total = without_sign(line.total, is_negative=not is_return(lines))
-            line.amount = -ONE if is_return(lines) else ONE
+            line.total = without_sign(line.total, is_negative=not is_back)
+            line.amount = -ONE if is_back else ONE
 
 
 def _sum_of(lines: Sequence[ReadLine]) -> Decimal:
