@@ -29,7 +29,7 @@ def chain_verdicts(master: DataFrame) -> DataFrame:
          chain is not of voids alone.
     """
     references = receipts_of_references(master)
-    placed = _placed(master)
+    placed = _place_events(master)
     # Names of receipts that have more than the receipt itself, without zeros before their number.
     named = placed.where("is_void OR is_version").select("store_id", "loose")
     referred = references.select("store_id", _without_zeros("receipt").alias("loose"))
@@ -45,7 +45,7 @@ def chain_verdicts(master: DataFrame) -> DataFrame:
     beating = F.min(F.struct("offset", "event_date")).over(
         backwards.rowsBetween(Window.unboundedPreceding, -1)
     )
-    return _resolved(firsts, references).select(
+    return _resolve_chains(firsts, references).select(
         "partition",
         "offset",
         "is_void",
@@ -54,7 +54,7 @@ def chain_verdicts(master: DataFrame) -> DataFrame:
     )
 
 
-def _placed(master: DataFrame) -> DataFrame:
+def _place_events(master: DataFrame) -> DataFrame:
     """The readable records with what their identities say of their place in a chain.
 
     Out: store_id, event_id, happened_at, event_date, partition, offset; is_void, is_version
@@ -86,13 +86,13 @@ def _placed(master: DataFrame) -> DataFrame:
     ).withColumn("loose", _without_zeros("named"))
 
 
-def _resolved(firsts: DataFrame, references: DataFrame) -> DataFrame:
+def _resolve_chains(firsts: DataFrame, references: DataFrame) -> DataFrame:
     """Each event with the chain that it belongs to: of a void, the receipt that it means.
 
     That is the one that is called so; else the only one that is equal but for zeros before its
     number, or the only one that its reference names.
 
-    In:  as _placed(); references: receipts_of_references().
+    In:  as _place_events(); references: receipts_of_references().
     Out: the same and chain.
     """
     known = firsts.join(F.broadcast(references), on=["store_id", "named"], how="left")

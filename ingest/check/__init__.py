@@ -1,1 +1,1 @@
-"""What a body would count as, told without sending it."""
+"""Reports what a body would count as, without sending it."""

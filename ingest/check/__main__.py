@@ -48,10 +48,10 @@ def check(
         messages = [*check_file(file, form or None, Rules.of(Settings.load()))]
     except RejectedEvent as error:
         # Nothing of the body can be read.
-        messages = [CheckedMessage.refused(1, error)]
+        messages = [CheckedMessage.from_error(1, error)]
     if as_json:
         print_json(
-            {"messages": [_told(message) for message in messages], "adds": sum_parts(messages)}
+            {"messages": [_to_json(message) for message in messages], "adds": sum_parts(messages)}
         )
     else:
         _print_table(messages)
@@ -59,7 +59,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _told(message: CheckedMessage) -> dict[str, object]:
+def _to_json(message: CheckedMessage) -> dict[str, object]:
     fields = asdict(message).items()
     return {name: value for name, value in fields if value not in (None, {}, ())}
 

@@ -48,12 +48,12 @@ class CheckedMessage:
     skipped: str | None = None
 
     @classmethod
-    def refused(cls, number: int, error: RejectedEvent) -> Self:
+    def from_error(cls, number: int, error: RejectedEvent) -> Self:
         """A message that breaks its contract."""
         return cls(number, reason=error.reason, at=error.field, message=str(error))
 
     @classmethod
-    def taken(cls, number: int, event: CanonicalEvent) -> Self:
+    def from_event(cls, number: int, event: CanonicalEvent) -> Self:
         """A message that becomes this event."""
         told = msgspec.to_builtins(event)
         parts = {name for family in FAMILIES.values() for name in family.part_names}
@@ -86,9 +86,9 @@ def check_file(file: Path, form: str | None, rules: Rules) -> Iterator[CheckedMe
         try:
             event = endpoint.check(message, Arrival(now, 0, 0), rules)
         except RejectedEvent as error:
-            yield CheckedMessage.refused(number, error)
+            yield CheckedMessage.from_error(number, error)
         else:
-            yield CheckedMessage.taken(number, event)
+            yield CheckedMessage.from_event(number, event)
 
 
 def sum_parts(messages: Sequence[CheckedMessage]) -> dict[str, int]:

@@ -5,7 +5,7 @@ from tally.identity import REVERSAL
 _PREFIX = "^(?:void:(?:[0-9]+:)?|version:(?:[0-9]+|[+-][0-9a-f]{32}):)"
 
 
-def _escaped(column: str) -> str:
+def _escape(column: str) -> str:
     """A part of an identity, as identities have it."""
     return f"replace(replace({column}, '%', '%25'), ':', '%3A')"
 
@@ -41,8 +41,8 @@ VALUED = rf"""{COPIES},
     referred AS (
         SELECT wanted.store_id, wanted.named, min(receipt) AS receipt
         FROM wanted JOIN called ON wanted.store_id = called.store_id
-            AND wanted.named = 'reference:' || {_escaped("called.store_id")}
-                               || ':' || {_escaped("called.name")}
+            AND wanted.named = 'reference:' || {_escape("called.store_id")}
+                               || ':' || {_escape("called.name")}
             AND called.event_date BETWEEN since AND until
         GROUP BY ALL HAVING count(DISTINCT receipt) = 1),
     chained AS (

@@ -5,6 +5,7 @@ first."""
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from random import Random
 from typing import cast
 
 import pytest
@@ -156,15 +157,15 @@ def broken_registers(
         here = of_window(log, window)
         states = [speed_of(keep(here[:count])) for count in range(len(here) + 1)]
         known = [state for state in states if state is not None]
-        for one, other in pairwise(known):
-            is_equal = one.events == other.events
-            if other.events < one.events or (is_equal and one.values != other.values):
+        for before, after in pairwise(known):
+            is_equal = before.events == after.events
+            if after.events < before.events or (is_equal and before.values != after.values):
                 found.append(window)
     return found
 
 
 @given(histories(), st.randoms(use_true_random=False))
-def test_the_order_of_arrival_changes_nothing(log: list[ReceiptEvent], random: object) -> None:
+def test_the_order_of_arrival_changes_nothing(log: list[ReceiptEvent], random: Random) -> None:
     """Where numbers or times tell which version is the later one."""
     ranked = [
         (*read_place(event.identity)[:3], event.closed_at, read_place(event.identity).kind)
@@ -174,7 +175,7 @@ def test_the_order_of_arrival_changes_nothing(log: list[ReceiptEvent], random: o
     if len({*ranked}) < len(ranked):
         return
     shuffled = [*log]
-    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    random.shuffle(shuffled)
     again = [
         ReceiptEvent(event.identity, event.window, offset, event.amount, closed_at=event.closed_at)
         for offset, event in enumerate(shuffled)

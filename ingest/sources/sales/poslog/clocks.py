@@ -36,7 +36,7 @@ def _bounds(
 ) -> tuple[list[datetime | None], list[datetime | None]]:
     """The earliest and the latest instant that each may be, in an order that never goes back."""
     first: list[datetime | None] = []
-    # The latest that the receipts before it may have been at the earliest.
+    # The lower bound that the receipts before it set.
     reached: datetime | None = None
     for found in possible:
         low = min((one for one in found if reached is None or one >= reached), default=None)

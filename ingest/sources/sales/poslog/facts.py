@@ -41,7 +41,6 @@ class PoslogFacts(Read, frozen=True):
     transaction_types: dict[str, Literal["counted", "correction", "skipped"]]
     link_reasons: dict[str, Literal["void", "nothing"]]
     totals: dict[str, Literal["net", "tax", "tip"]]
-    other_transactions: tuple[str, ...]
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import TypeAlias
 NumberRead: TypeAlias = Decimal | str
 ZERO, ONE = Decimal(0), Decimal(1)
 _LONGEST_NUMBER = 40
-_GOODS = ("goods", "goods_back")
+GOODS = ("goods", "goods_back")
 
 
 @dataclass
@@ -34,7 +34,7 @@ class ReadLine:
     @property
     def is_goods(self) -> bool:
         """Whether goods were sold or came back."""
-        return self.role in _GOODS
+        return self.role in GOODS
 
 
 def read_number(text: str | None) -> Decimal | None:

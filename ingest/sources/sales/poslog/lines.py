@@ -14,6 +14,7 @@ from ingest.sources.sales.poslog import xml
 from ingest.sources.sales.poslog.cancelled import cancel_line, cancel_linked
 from ingest.sources.sales.poslog.facts import LineItemFact, load_facts
 from ingest.sources.sales.poslog.line import (
+    GOODS,
     ONE,
     ZERO,
     NumberRead,
@@ -27,7 +28,6 @@ from ingest.sources.sales.poslog.line import (
 
 LineFields: TypeAlias = dict[str, Any]
 _CENT_OF_A_CENT = Decimal("0.000001")
-_GOODS = ("goods", "goods_back")
 # How the names of elements end that are money.
 _MONEY = ("Amount", "Price")
 
@@ -96,7 +96,7 @@ def _read_line(
         return refused_line(name, sequence) if _carries_money(element) else None
     if fact.role == "nothing":
         return None
-    if fact.role in _GOODS:
+    if fact.role in GOODS:
         return _read_goods(element, fact.role, sequence, item_types)
     return _read_money(element, fact, sequence)
 
@@ -192,7 +192,7 @@ def _set_signs(lines: Sequence[ReadLine]) -> None:
     Tills write the amounts of returns without a sign, or with a minus: their sum tells which.
     """
     back = [line for line in lines if line.role == "goods_back" and not line.is_cancelled]
-    are_positive, is_back = _sum_of(back) > 0, is_return(lines)
+    are_positive, is_back = _sum_amounts(back) > 0, is_return(lines)
     for line in lines:
         if line.role == "goods_back":
             if are_positive and isinstance(line.total, Decimal):
@@ -204,7 +204,7 @@ def _set_signs(lines: Sequence[ReadLine]) -> None:
             line.amount = -ONE if is_back else ONE
 
 
-def _sum_of(lines: Sequence[ReadLine]) -> Decimal:
+def _sum_amounts(lines: Sequence[ReadLine]) -> Decimal:
     totals = (line.total for line in lines if isinstance(line.total, Decimal))
     return sum(totals, ZERO) or sum(
         (line.amount for line in lines if isinstance(line.amount, Decimal)), ZERO

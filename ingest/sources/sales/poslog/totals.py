@@ -23,7 +23,7 @@ def read_net_total(retail: Element, lines: Sequence[ReadLine], currency: str | N
         if (role := load_facts().totals.get(total.get("TotalType") or ""))
         and total.get("CurrencyCode") in (None, currency)
         and total.get("Type") != "Estimated"
-        and (amount := _signed_amount(total)) is not None
+        and (amount := _read_amount(total)) is not None
     ]
     # With tax and without: the schema leaves it to the till which of them the lines hold.
     nets = [amount for role, amount in told if role == "net"]
@@ -47,7 +47,7 @@ def read_tip(retail: Element) -> ReadLine | None:
         amount
         for total in xml.children(retail, "Total")
         if load_facts().totals.get(total.get("TotalType") or "") == "tip"
-        and (amount := _signed_amount(total)) is not None
+        and (amount := _read_amount(total)) is not None
     ]
     tenders = (
         read_number(xml.text(tender, "Tip"))
@@ -64,7 +64,7 @@ def _readings(net: Decimal, tax: Decimal, tip: Decimal, is_back: bool) -> Iterat
             yield from (taxed, taxed + tip)
 
 
-def _signed_amount(total: Element) -> Decimal | None:
+def _read_amount(total: Element) -> Decimal | None:
     """The amount; what flows back to the customer is negative, where TypeCode says so."""
     amount = read_number((total.text or "").strip())
     # Amounts have no sign in the standard, but some tills write one as well.
