@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from msgspec import structs
+
 from runtime.processor import moments
 from tally.alerts.delivery.controls import AlertChannel, Silence
 from tally.alerts.delivery.records import FILE, DeliveryDecision, Promise, WebhookMessage
@@ -106,6 +108,8 @@ class Ordeal:
         while self._waiting:
             self.tell_some(most_new=0)
         wait_until(self._is_decided, MOST_SECONDS)
+        # A quick machine is done before the first morning.
+        wait_until(self._has_digest, MOST_SECONDS)
         wait_until(self._is_settled, MOST_SECONDS)
         assert [stop(one) for one in running] == [0] * slots
 
@@ -131,6 +135,9 @@ class Ordeal:
         chosen = [one for one in self._waiting if self.random.random() < 0.35]
         alerts = [one.pop(0) for one in chosen]
         self._waiting = [one for one in self._waiting if one]
+        self._tell(alerts)
+
+    def _tell(self, alerts: Sequence[Alert]) -> None:
         if self._silenced is not None:
             known = {one.alert_id for one in self.town.alerts}
             self._silenced |= {one.alert_id for one in alerts if one.alert_id not in known}
@@ -140,13 +147,18 @@ class Ordeal:
         self.town.tell(alerts)
 
     def toggle(self) -> None:
-        """Everything is silenced, or no longer; nobody dispatches now."""
+        """Everything is silenced, or no longer; nobody dispatches now. A raise of just before is
+        retracted within each silence."""
         if self._silenced is not None:
             return self._unsilenced()
+        self._episodes += 1
+        raised = next(episode(self._episodes, self.random))
+        self._tell([raised])
         self._toggles += 1
         self.fired["silenced"] += 1
         self._settle_silence(f"all-{self._toggles}", FAR)
         self._silenced = set()
+        self._tell([structs.replace(raised, state="retracted", reason="late_data")])
         return None
 
     def _unsilenced(self) -> None:
@@ -180,6 +192,9 @@ class Ordeal:
             if decided != told or not open_raises(self.town.alerts) <= sent:
                 return False
         return True
+
+    def _has_digest(self) -> bool:
+        return any(one.kind == "digest" for one in of_kind(WebhookMessage, self.town.kept()))
 
     def _is_settled(self) -> bool:
         """Whether every message has come to an end."""
