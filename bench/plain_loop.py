@@ -56,6 +56,7 @@ class Sale(msgspec.Struct):
     units_milli: int
     returned_receipts: int
     non_sales_minor: int
+    rounding_minor: int = 0
 
 
 class LoopWindow:

@@ -22,6 +22,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from ops.rekeying import keys_of, rekey
 from runtime.connect import cassandra_session, kafka_admin
 from runtime.day_spans import DaySpan, axis_table
 from runtime.writes import write_groups
@@ -164,16 +165,19 @@ def create_tables(settings: Settings) -> None:
 
 
 def _create_missing(session: Session, settings: Settings) -> Collection[str]:
-    """Tables that are not there, and columns that a table of an earlier version lacks.
+    """Tables that are not there, and keys and columns that one of an earlier version lacks.
 
     Returns the names of the tables that were there.
     """
     # Asked first: each change of the schema, also one that changes nothing, is agreed upon by all
     # nodes.
     present = _listed(session, settings.keyspace)
+    keys = keys_of(session, settings.keyspace)
     for statement in loader.table_statements():
         name = loader.table_name(statement)
         try:
+            if rekey(session, statement, keys):
+                continue
             if name not in present:
                 session.execute(statement)
                 continue

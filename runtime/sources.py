@@ -61,7 +61,7 @@ def _raised(days: RaisedDays) -> Raised:
 
 
 def _part(shape: PartShape) -> Part:
-    return PARTS[shape.kind](shape.name, shape.unit, shape.meaning)
+    return PARTS[shape.kind](shape.name, shape.unit, shape.meaning, shape.optional)
 
 
 class Families(Mapping[str, Family]):

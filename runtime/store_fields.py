@@ -14,6 +14,7 @@ from tally.calendar.opening_hours import OpeningHours, opening_hours
 from tally.errors import BadSettings
 from tally.identity import IDENTIFIER, bare_serial
 from tally.money import CURRENCIES
+from tally.rounding import ROUNDINGS
 from tally.windows import WINDOW_SECONDS
 
 _MIDDAY = 12
@@ -33,6 +34,7 @@ FIXED: Mapping[str, str] = {
     "day_starts": _DAYS,
     "numbering": "receipts' identities hold it, and one that is sent again would count twice",
     "currency": "amounts are whole numbers of its minor units, and would be read as other money",
+    "rounding": "receipts' amounts are made by it, and one that is sent again has to be equal",
     "networks": _OWNERS,
     "sensors": _OWNERS,
 }
@@ -122,6 +124,13 @@ def _numbering(where: str, name: str, told: object) -> str:
             " without it numbers never begin again"
         )
     return numbering
+
+
+def _rounding(where: str, name: str, told: object) -> str:
+    rounding = _text(where, name, told)
+    if rounding not in ROUNDINGS:
+        raise BadSettings(f"{where}: {name} {rounding!r} is none of {', '.join(ROUNDINGS)}")
+    return rounding
 
 
 def _time_of_day(where: str, name: str, told: object) -> time:
@@ -223,6 +232,7 @@ _READERS: Mapping[str, Callable[[str, str, Any], Any]] = {
     "floor_area_m2": _floor_area,
     "tills": _tills,
     "groups": _groups,
+    "rounding": _rounding,
 }
 FIELDS = tuple(_READERS)
 CHANGEABLE = tuple(name for name in FIELDS if name not in FIXED)

@@ -27,7 +27,8 @@ class StoreEntry:
     `numbering`: how often the receipt numbers of its tills begin again; `sensors` by serial;
     `day_starts`: when its days begin, by its clock; `networks`: those of its WiFi; `access_points`:
     those that are expected to hear; `country`: code of ISO 3166-1, `subdivision` of it as holidays
-    go by; `tills`: how many; `groups`: what it belongs to. `changes`: by local day, ascending, the
+    go by; `tills`: how many; `groups`: what it belongs to;
+    `rounding`: how its tills round. `changes`: by local day, ascending, the
     fields that have another value from then on.
     """
 
@@ -46,6 +47,7 @@ class StoreEntry:
     floor_area_m2: float | None = None
     tills: int | None = None
     groups: tuple[str, ...] = ()
+    rounding: str | None = None
     changes: Mapping[date, Mapping[str, Any]] = field(default_factory=dict)
 
     def on(self, day: date) -> "StoreEntry":

@@ -13,6 +13,8 @@ from schemas.metric import (
 )
 from schemas.source import BadSource, Source, read_yaml
 
+# Unit of what is in minor units of a currency, and the axis that says which.
+_MONEY, _CURRENCY = "minor", "currency"
 # Field and what is wrong with it.
 Wrong = Iterable[tuple[str, str]]
 
@@ -74,16 +76,30 @@ def _wrong_names(
         yield "families", f"its parts are of one family, not of {', '.join(entry.families)}"
     else:
         yield from _wrong_parts(entry, sources[entry.families[0]])
-    # What is sold of an article is found in the receipts' lines, whatever axes their family has.
-    split = entry.families[:1] if isinstance(entry, StockShape) else entry.families
-    for family in split:
-        for axis in entry.by:
-            # By an axis that one side lacks a ratio would be of a part over the whole.
-            if axis not in sources[family].family.axes:
-                yield "by", f"{axis!r} is no axis of {family}"
+    yield from _wrong_axes(entry, sources, entries)
     for variant in entry.variants:
         if variant not in entries:
             yield "variants", f"there is no metric {variant!r}"
+
+
+def _wrong_axes(
+    entry: AnyMetric, sources: Mapping[str, Source], entries: Mapping[str, AnyMetric]
+) -> Wrong:
+    # What is sold of an article is found in the receipts' lines, whatever axes their family has.
+    split = entry.families[:1] if isinstance(entry, StockShape) else entry.families
+    above = entries.get(entry.value.numerator) if isinstance(entry, RatioShape) else None
+    paid = above.families if above else split
+    is_money = entry.unit == _MONEY
+    for family in split:
+        axes = sources[family].family.axes
+        for axis in entry.by:
+            # By an axis that one side lacks a ratio would be of a part over the whole. Of money it
+            # is meant so: what was taken in one currency, for each of all visitors.
+            if axis not in axes and not (is_money and axis == _CURRENCY and family not in paid):
+                yield "by", f"{axis!r} is no axis of {family}"
+        # Else a store with two currencies would be refused, and have no way to ask.
+        if is_money and _CURRENCY in axes and _CURRENCY not in entry.by:
+            yield "by", f"{_CURRENCY!r} is missing: {family} is in several"
 
 
 def _wrong_parts(entry: AnyMetric, source: Source) -> Wrong:

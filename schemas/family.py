@@ -29,6 +29,8 @@ class PartShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     kind: Literal["sum", "count", "min", "max", "uniques", "histogram", "keyed_sum", "level"]
     unit: Words
     meaning: Words
+    # Records of before there was the part have no field of it: it is 0.
+    optional: bool = False
 
 
 class RaisedDays(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

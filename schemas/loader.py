@@ -190,5 +190,16 @@ def table_columns(statement: str) -> dict[str, str]:
     }
 
 
+def table_key(statement: str) -> tuple[str, ...]:
+    """The columns of the primary key of the table that a statement creates, in order.
+
+    >>> table_key("CREATE TABLE IF NOT EXISTS t (a int, b int, c int, PRIMARY KEY ((a, b), c))")
+    ('a', 'b', 'c')
+    """
+    # Up to the bracket that ends the columns: options stand behind it.
+    key = statement.partition("PRIMARY KEY")[2].partition(" WITH ")[0]
+    return tuple(re.findall(r"\w+", key))
+
+
 def _without_comments(text: str) -> str:
     return "\n".join(line.split("--")[0] for line in text.splitlines())

@@ -186,12 +186,12 @@ def _wrong(source: Source) -> Iterable[tuple[str, str]]:
             )
     yield from wrong_parts(source.family)
     yield from wrong_reading(source.family)
+    optional = {part.name for part in source.family.parts if part.optional}
     for name, wanted in brought(source.family).items():
-        if name not in fields or (
-            fields[name].type,
-            fields[name].optional,
-        ) != (wanted, False):
-            yield "fields", f"{name!r} is to be one of them, of type {wanted} and not optional"
+        is_wanted = (wanted, name in optional)
+        if name not in fields or (fields[name].type, fields[name].optional) != is_wanted:
+            how = "optional" if name in optional else "not optional"
+            yield "fields", f"{name!r} is to be one of them, of type {wanted} and {how}"
 
 
 def read_yaml(file: Path, shape: Any) -> Any:

@@ -51,6 +51,7 @@ KEYS = (
     "vendor_fiscal_module",
     "transaction_id",
     "numbering_epoch",
+    "event_id",
 )
 
 ReceiptRow = tuple[Any, ...]

@@ -27,13 +27,15 @@ class RecordFields(NamedTuple):
     """What rows are read from: texts and whole numbers of a record.
 
     `patterns` are regular expressions that texts match, each with the text's name; `name` is the
-    reading's, empty where each event brings its parts itself.
+    reading's, empty where each event brings its parts itself. A number that is `optional` is 0
+    where a record has none.
     """
 
     name: str
     texts: tuple[str, ...]
     numbers: tuple[str, ...]
     patterns: tuple[tuple[str, str], ...] = ()
+    optional: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,8 @@ class Family:
     @cached_property
     def fields(self) -> RecordFields:
         """What of a record its rows are made of."""
-        return self.reading or RecordFields("", self.axes, self.part_names)
+        names = frozenset(part.name for part in self.parts if part.is_optional)
+        return self.reading or RecordFields("", self.axes, self.part_names, optional=names)
 
     def over_time(self, earlier: Parts, later: Parts) -> Parts:
         """Two stretches of the family as one, of the same values of its axes."""

@@ -14,7 +14,14 @@ from pyspark.sql import functions as F
 
 from tally.families import TOTAL_DIM, TOTAL_DIM_VALUE, Family
 from tally.part_columns import fold_of
-from tally.record_columns import are_complete, instant_of, is_utf8, names_of, parsed_record
+from tally.record_columns import (
+    are_complete,
+    instant_of,
+    is_utf8,
+    names_of,
+    numbers_of,
+    parsed_record,
+)
 from tally.windows import WINDOW_SECONDS
 
 
@@ -64,7 +71,7 @@ def contributions(records: DataFrame, *families: Family) -> DataFrame:
         "fingerprint",
         *placed,
         *names_of("texts", families),
-        *names_of("numbers", families),
+        *numbers_of(families),
         is_readable.alias("is_readable"),
         F.coalesce("repeat", F.lit(False)).alias("is_repeat"),
     )

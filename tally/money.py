@@ -27,15 +27,15 @@ def minor_digits(currency: str) -> int:
     return CURRENCIES.get(currency, 2)
 
 
-def minor_units(amount: Decimal, currency: str) -> int:
+def minor_units(amount: Decimal, currency: str, rounding: str = ROUND_HALF_UP) -> int:
     """Amount in minor units of a currency of CURRENCIES, half a unit rounded away from zero.
 
-    So do fiscal printers and most tills.
+    So do fiscal printers and most tills; `rounding`: another one of the module decimal.
 
     >>> minor_units(Decimal("0.125"), "USD"), minor_units(Decimal("-0.125"), "USD")
     (13, -13)
     """
-    return int(amount.scaleb(CURRENCIES[currency], EXACT).quantize(_WHOLE, ROUND_HALF_UP, EXACT))
+    return int(amount.scaleb(CURRENCIES[currency], EXACT).quantize(_WHOLE, rounding, EXACT))
 
 
 def thousandths(amount: Decimal) -> int:

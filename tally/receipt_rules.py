@@ -28,8 +28,12 @@ LineType: TypeAlias = Literal[
     "change",
     "rounding",
     "tax",
+    "total_rounding",
 ]
 KINDS, LINE_TYPES = (get_args(words) for words in (ReceiptKind, LineType))
+# By how much a till's total was rounded in another way than its lines: Tally's own, no till's.
+TOTAL_ROUNDING: LineType = "total_rounding"
+SENT_LINE_TYPES = tuple(word for word in LINE_TYPES if word != TOTAL_ROUNDING)
 Sign: TypeAlias = Literal["negative", "zero", "positive"]
 Measure: TypeAlias = Literal["total", "-total", "amount", "-amount"]
 LinePart: TypeAlias = Literal[
@@ -39,6 +43,7 @@ LinePart: TypeAlias = Literal[
     "voids_minor",
     "units_milli",
     "non_sales_minor",
+    "rounding_minor",
 ]
 ReceiptRuleId: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z][a-z_]{0,39}$")]
 # Of the identity `pos:store:till:epoch:number`; one that adds nothing has its rule's id behind.

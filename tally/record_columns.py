@@ -25,6 +25,20 @@ def names_of(kind: str, families: Sequence[Family]) -> list[str]:
     return list(dict.fromkeys(name for one in families for name in getattr(one.fields, kind)))
 
 
+def numbers_of(families: Sequence[Family]) -> list[Column]:
+    """The numbers that the rows of any of the families are made of; 0 where one may be missing.
+
+    In:  columns of parsed_record().
+    Out: bigint, each by its name; null where it has to be there and is not.
+    """
+    found = {
+        name: _number(name, F.col, one.fields).alias(name)
+        for one in families
+        for name in one.fields.numbers
+    }
+    return [*found.values()]
+
+
 def readable(value: Column, family: Family) -> Column:
     """Whether a canonical record can be counted.
 
@@ -81,7 +95,9 @@ def _is_complete(fields: RecordFields, field: Field) -> Column:
         F.octet_length(field(name)) <= MOST_TEXT_BYTES
         for name in ("store_id", "event_id", "fingerprint", *fields.texts)
     ]
-    numbers = [field(name).between(-MOST_PART, MOST_PART) for name in fields.numbers]
+    numbers = [
+        _number(name, field, fields).between(-MOST_PART, MOST_PART) for name in fields.numbers
+    ]
     forms = [field(name).rlike(pattern) for name, pattern in fields.patterns]
     if "period_start" in fields.numbers:
         forms.append(_is_in_its_period(field))
@@ -90,6 +106,12 @@ def _is_complete(fields: RecordFields, field: Field) -> Column:
         reduce(Column.__and__, [in_calendar, *texts, *numbers, *forms]),
         F.lit(False),
     )
+
+
+def _number(name: str, field: Field, fields: RecordFields) -> Column:
+    # Records of before there was such a number lack it.
+    number = field(name)
+    return F.coalesce(number, F.lit(0)) if name in fields.optional else number
 
 
 def _is_in_its_period(field: Field) -> Column:

@@ -21,7 +21,7 @@ from batch_layer.views.registers import note_days, note_ledger, note_running
 from batch_layer.views.rows import write_generation
 from batch_layer.views.scope import Reach, WantedDays, all_days, days_between, dirty_days, newest
 from batch_layer.views.survey import Survey
-from batch_layer.views.tills import note_tills, suspect_tills
+from batch_layer.views.tills import conflicting_tills, note_tills
 from runtime.clock import brokers_now
 from runtime.connect import kafka_producer
 from runtime.sources import FAMILIES
@@ -155,7 +155,7 @@ def _write(
         family,
         token,
         days,
-        suspect_tills(chosen, fates).toLocalIterator() if uncounted else (),
+        conflicting_tills(chosen, fates).toLocalIterator() if uncounted else (),
     )
     if uncounted:
         _tell_uncounted(job, family, chosen, untold(fates, pinned.pins(job.spark)))
@@ -164,8 +164,8 @@ def _write(
         _say(f"{family.name}: {waiting:,} voids wait for the receipt that they take back")
     if suspects:
         _say(
-            f"{family.name}: {suspects} tills and days whose receipt numbers seem to have begun"
-            " again; `tally audit` lists them"
+            f"{family.name}: {suspects} tills and days with receipts of a number that was used"
+            " before; `tally conflicts list` names them"
         )
     return rows, changed
 

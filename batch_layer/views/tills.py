@@ -1,7 +1,4 @@
-"""Tills whose receipt numbers seem to have begun again.
-
-Too many of a day's records are conflicts.
-"""
+"""Tills of which some of a day's records are conflicts: a number used before, of other content."""
 
 from collections.abc import Collection, Iterable
 from datetime import date
@@ -15,16 +12,9 @@ from runtime.reads import read_many
 from runtime.writes import prepared, write_rows
 from tally.families import Family
 
-# Conflicts and their share of the day's records, at and above both of which a till's numbers have
-# begun again; below, conflicts are single mistakes. Of a small till, most of its day.
-_LIMITS = ((20, 10), (3, 50))
-_LEAST_CONFLICTS = min(conflicts for conflicts, _ in _LIMITS)
 
-
-def suspect_tills(master: DataFrame, fates: DataFrame) -> DataFrame:
-    """Tills of which so many records of one day are conflicts that their numbers began again.
-
-    That is 20 and 10 % of the day's records, or 3 and half of them.
+def conflicting_tills(master: DataFrame, fates: DataFrame) -> DataFrame:
+    """Tills that have conflicts on a day, and how many.
 
     In:  master records (the wanted days) with value, store_id, event_date, partition, offset;
          record_fates() of the same days.
@@ -32,13 +22,10 @@ def suspect_tills(master: DataFrame, fates: DataFrame) -> DataFrame:
     """
     conflicts = F.count_if(F.col("fate") == CONFLICT).alias("conflicts")
     # First by store and day, which the fates know: the till's number lies in the value alone.
-    crowded = (
-        fates.groupBy("store_id", "event_date")
-        .agg(conflicts)
-        .where(F.col("conflicts") >= _LEAST_CONFLICTS)
-    )
-    # Values are parsed of the few days of stores that can have such a till.
-    where = F.broadcast(crowded.select("store_id", "event_date"))
+    crowded = fates.where(F.col("fate") == CONFLICT)
+    days = crowded.select("store_id", "event_date").distinct()
+    # Values are parsed of the few days of stores that have such a till.
+    where = F.broadcast(days)
     judged, theirs = (
         records.join(where, on=["store_id", "event_date"], how="left_semi")
         for records in (fates, master)
@@ -46,14 +33,10 @@ def suspect_tills(master: DataFrame, fates: DataFrame) -> DataFrame:
     till_id = F.get_json_object("value", "$.till_id").alias("till_id")
     tills = theirs.select("partition", "offset", till_id).dropDuplicates(["partition", "offset"])
     named = judged.join(tills, on=["partition", "offset"]).where("till_id IS NOT NULL")
-    counted = named.groupBy("store_id", F.col("event_date").alias("day"), "till_id").agg(
-        F.count(F.lit(1)).alias("records"), conflicts
-    )
-    share = F.col("conflicts") * 100 / F.col("records")
-    beyond = F.lit(False)
-    for least, percent in _LIMITS:
-        beyond |= (F.col("conflicts") >= least) & (share >= percent)
-    return counted.where(beyond)
+    day = F.col("event_date").alias("day")
+    by_till = named.groupBy("store_id", day, "till_id")
+    records = F.count(F.lit(1)).alias("records")
+    return by_till.agg(records, conflicts).where("conflicts > 0")
 
 
 def note_tills(
@@ -63,7 +46,7 @@ def note_tills(
 
     Earlier ones that the records no longer show become 0 conflicts.
 
-    In: found: the rows of suspect_tills().
+    In: found: the rows of conflicting_tills().
     """
     rows = {
         (

@@ -22,7 +22,8 @@ from tally.instants import instant_text
 from tally.key_periods import DatedPeriod
 from tally.keys import digest_key
 from tally.money import CURRENCIES
-from tally.receipt_rules import LINE_TYPES
+from tally.receipt_rules import SENT_LINE_TYPES
+from tally.rounding import HALF_UP_BY_LINE, ROUNDINGS, TillRounding
 from tally.settings import Settings
 from tally.visits import MinuteSpan
 
@@ -78,6 +79,7 @@ class Rules:
     default_zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
     devices: DeviceRules = field(default_factory=DeviceRules)
     item_types: Mapping[str, str] = field(default_factory=dict)
+    roundings: Mapping[str, TillRounding] = field(default_factory=dict)
 
     @classmethod
     def of(cls, settings: Settings) -> "Rules":
@@ -115,11 +117,20 @@ class Rules:
             default_zone=default_zone,
             devices=DeviceRules.of(settings, stores),
             item_types=_item_types(settings.poslog_item_types),
+            roundings={
+                store_id: ROUNDINGS[store.rounding]
+                for store_id, store in stores.items()
+                if store.rounding
+            },
         )
 
     def currency_of(self, store_id: str) -> str:
         """Currency of a store's receipts that name none."""
         return self.currencies.get(store_id, self.default_currency)
+
+    def rounding_of(self, store_id: str) -> TillRounding:
+        """How the tills of a store round."""
+        return self.roundings.get(store_id, HALF_UP_BY_LINE)
 
     def zone_of(self, store_id: str) -> ZoneInfo:
         """The zone of a store's clock."""
@@ -211,9 +222,9 @@ def _item_types(told: str) -> dict[str, str]:
     words = [word.strip() for word in told.split(",")]
     pairs = [word.partition("=") for word in words if word]
     for word, _, line_type in pairs:
-        if line_type not in LINE_TYPES:
+        if line_type not in SENT_LINE_TYPES:
             raise BadSettings(
                 f"TALLY_POSLOG_ITEM_TYPES: {word}={line_type}: the kind is one of"
-                f" {', '.join(LINE_TYPES)}"
+                f" {', '.join(SENT_LINE_TYPES)}"
             )
     return {word: line_type for word, _, line_type in pairs}

@@ -8,10 +8,11 @@ from cassandra.cluster import Session
 
 from ops.audit.against_master import generation_differences
 from ops.audit.cut import Cut, settled_cut
-from ops.audit.findings import GapFinding, TillFinding, read_gaps, read_tills
+from ops.audit.gaps import GapFinding, read_gaps
 from ops.audit.master import Fates, Master, WindowKey
 from ops.audit.served import published_claims, speed_windows
 from ops.audit.topics import DeadLetterOrigin, committed_spans, dead_letters
+from ops.conflicts import TillConflicts, till_conflicts
 from ops.oracle.complete_journey import Scope
 from runtime.sources import FAMILIES
 from schemas.loader import topics
@@ -40,7 +41,7 @@ class Ledgers:
     waiting: int
     unserved: int
     gaps: Sequence[GapFinding]
-    tills: Sequence[TillFinding]
+    tills: Sequence[TillConflicts]
 
     @property
     def ok(self) -> bool:
@@ -82,7 +83,7 @@ def read_ledgers(settings: Settings, session: Session) -> Ledgers:
         left_out=_left_out(master),
         waiting=sum(map(master.waiting, FAMILIES)),
         gaps=read_gaps(session),
-        tills=read_tills(session),
+        tills=[one for one in till_conflicts(session) if one.is_open],
     )
 
 

@@ -14,6 +14,7 @@ from ops.audit.chains import COPIES, VALUED
 from ops.audit.part_queries import query_of
 from ops.audit.topics import OffsetSpan
 from tally.algebra.merge import Axes, Parts
+from tally.algebra.parts import Part
 from tally.errors import TallyError
 from tally.families import Family
 from tally.identity import REVERSAL
@@ -258,13 +259,16 @@ class Master:
             self._database.executemany(f"INSERT INTO {table} VALUES ({marks})", listed)
 
 
+def _brought(part: Part) -> str:
+    found = f"json_extract(value, '$.{part.name}')"
+    return f"coalesce({found}, 0)" if part.is_optional else found
+
+
 def _values_query(family: Family) -> str:
     # The names come from a source's descriptor, which takes nothing but letters and digits.
     axes = [f"json_extract_string(value, '$.{axis}') AS {axis}" for axis in family.axes]
-    parts = [
-        query_of(family.name, part).sql(f"json_extract(value, '$.{part.name}')")
-        for part in family.parts
-    ]
+    queries = [(query_of(family.name, part), part) for part in family.parts]
+    parts = [query.sql(_brought(part)) for query, part in queries]
     return f"""{VALUED}
         SELECT {", ".join(["store_id", f"{_WINDOW} AS window_epoch", *axes, *parts])}
         FROM valued LEFT JOIN pin USING (event_date, "partition")

@@ -23,6 +23,7 @@ from runtime.connect import cassandra_session
 from runtime.sources import FAMILIES, SALES
 from tally.algebra.parts import Value
 from tally.settings import Settings
+from tally.tills import conflicts_text
 
 # Differences of each comparison, and of a list the values where they begin to differ: --json has
 # them all.
@@ -226,8 +227,7 @@ def _show_ledgers(ledgers: Ledgers, console: Console) -> None:
         console.print(f"gap: {gap.topic} partition {gap.partition} {span}, {arrived}: {gap.reason}")
     for till in ledgers.tills:
         where = f"store {till.store_id} till {till.till_id} {till.day}"
-        found = f"{till.conflicts:,} conflicts of {till.records:,}"
-        console.print(f"numbers begin again: {where}, {found}; set `numbering` in the stores file")
+        console.print(f"conflicts: {where}, {conflicts_text(till.records, till.conflicts)}")
 
 
 def _raw_table(ledgers: Ledgers) -> Table:

@@ -23,6 +23,7 @@ VERBS = (
     "alerts",
     "dead_letters",
     "gaps",
+    "conflicts",
     "stores",
     "rules",
     "channels",

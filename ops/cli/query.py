@@ -13,6 +13,7 @@ import typer
 
 from ops.cli.api import TIMEOUT_SECONDS, get, refused
 from runtime.output import note, print_json
+from tally.tills import conflicts_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -220,9 +221,8 @@ def _caveats(answer: dict[str, Any]) -> list[str]:
         )
     for till in answer["numbering"]:
         lines.append(
-            f"store {till['store']}, till {till['till']}, {till['day']}: {till['conflicts']} of"
-            f" {till['records']} records bear numbers used before; `numbering: daily` or `yearly`"
-            " in the stores file if they begin again"
+            f"store {till['store']}, till {till['till']}, {till['day']}:"
+            f" {conflicts_text(till['records'], till['conflicts'])}"
         )
     series = answer.get("series", [answer])
     rows = list(chain(*(one.get("rows", ()) for one in series)))

@@ -166,12 +166,14 @@ class SpeedState(Shape):
 
 
 class TillNumbering(Shape):
-    """A till whose receipt numbers seem to have begun again on a day."""
+    """A till with receipts of a day whose number was used before; its numbers may begin again."""
 
     store: Annotated[str, Meta(description="its id")]
     till: Annotated[str, Meta(description="its id, `vendor_fiscal_module` of its receipts")]
     day: Annotated[date, Meta(description="UTC")]
-    conflicts: Annotated[int, Meta(description="records that bear a number used before")]
+    conflicts: Annotated[
+        int, Meta(description="records that bear a number used before, with other content")
+    ]
     records: Annotated[int, Meta(description="all records of the till on that day")]
 
 
@@ -217,7 +219,8 @@ class _Envelope(Shape):
         Meta(description="since when nothing is final, UTC; null while the master keeps up"),
     ]
     numbering: Annotated[
-        list[TillNumbering], Meta(description="tills that keep their days from being final")
+        list[TillNumbering],
+        Meta(description="tills whose conflicts keep their days from being final"),
     ]
     gaps: Annotated[
         list[LostRecords], Meta(description="lost records that the asked stretch may lack")

@@ -153,11 +153,11 @@ class CassandraViews:
             statements.FINDINGS,
             ((family.name, some, store_id) for some in _lots(days)),
         )
-        return sorted(
-            Finding(day.date(), till, records, conflicts)
-            for day, till, records, conflicts in rows
-            if conflicts
+        found = (
+            Finding(day.date(), till, records or 0, conflicts or 0, accepted or 0)
+            for day, till, records, conflicts, accepted in rows
         )
+        return sorted(one for one in found if one.is_open)
 
     async def master_until(
         self, family: Family, days: Sequence[date]

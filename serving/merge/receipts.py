@@ -26,8 +26,8 @@ class StoredReceipt(NamedTuple):
 class ReceiptReader(Protocol):
     """Reads of the raw receipts.
 
-    Every method raises ViewsUnreachable rather than answer in part. Of receipts with the same till,
-    number and instant there is the first by offset alone.
+    Every method raises ViewsUnreachable rather than answer in part. Of copies with the same
+    event_id and instant there is the first by offset alone.
     """
 
     async def heads(

@@ -113,7 +113,7 @@ def _has_more(reading: FamilyReading, day: date) -> bool:
 def _is_settled(reading: FamilyReading, days: Sequence[date]) -> bool:
     """Whether the generation of the first day is the last word, of what hangs on all of them.
 
-    The master holds no more and is not behind, and no till began its numbers anew.
+    The master holds no more and is not behind, and no conflict is open.
     """
     return not (
         reading.is_master_behind

@@ -18,7 +18,7 @@ HISTORY = f"SELECT {GENERATION_COLUMNS} FROM batch_pointer_history WHERE family 
 MASTER_UNTIL = "SELECT day, partition, until FROM master_progress WHERE family = ? AND day IN ?"
 MASTER_CURRENT = "SELECT current_at FROM master_current WHERE family = ?"
 FINDINGS = (
-    "SELECT day, till_id, records, conflicts"
+    "SELECT day, till_id, records, conflicts, accepted"
     " FROM till_finding WHERE family = ? AND day IN ? AND store_id = ?"
 )
 RUNNING = (

@@ -68,12 +68,21 @@ class Gap(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A till of the asked store whose receipt numbers seem to have begun again on a day."""
+    """A till of the asked store of which so many of a day's records are conflicts.
+
+    `accepted`: so many of them somebody lets stand.
+    """
 
     day: date
     till_id: str
     records: int
     conflicts: int
+    accepted: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the day is not final because of it."""
+        return self.conflicts > self.accepted
 
 
 class ViewReader(Protocol):
@@ -158,7 +167,7 @@ class ViewReader(Protocol):
         store_id: str,
         days: Sequence[date],
     ) -> list[Finding]:
-        """The store's tills whose numbers seem to have begun again, by day and till."""
+        """The store's tills with conflicts that nobody has accepted, by day and till."""
         ...
 
     async def master_until(

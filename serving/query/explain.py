@@ -23,6 +23,7 @@ from tally.families import Family
 from tally.generation import Generation
 from tally.partitions import partition_of
 from tally.settings import Settings
+from tally.tills import conflicts_text
 from tally.windows import WINDOW, window_start
 
 
@@ -156,11 +157,7 @@ def reasons(
             " see `tally status`"
         )
     for one in reading.findings:
-        found.append(
-            f"till {one.till_id}: {one.conflicts} of its {one.records} records of the day bear"
-            " numbers that were used before; if its numbers begin again, give the store"
-            " `numbering: daily` or `numbering: yearly` in the stores file"
-        )
+        found.append(f"till {one.till_id}: {conflicts_text(one.records, one.conflicts)}")
     return found + [
         f"records of {gap.topic}-{gap.partition} from {gap.from_offset} to {gap.until_offset} are"
         f" gone: {gap.reason}"

@@ -55,7 +55,7 @@ def through_of_all(readings: Sequence[FamilyReading], days: Sequence[date]) -> d
 def caveats(
     pointers: Iterable[Pointers], stores: Iterable[tuple[str, Sequence[FamilyReading]]]
 ) -> dict[str, Any]:
-    """Since when the master is behind, and the tills whose numbers seem to have begun again.
+    """Since when the master is behind, and the tills with conflicts that nobody has accepted.
 
     The first is null while the master keeps up.
     """

@@ -32,6 +32,8 @@ class Part(ABC):
     name: str
     unit: str = ""
     meaning: str = ""
+    # Whether records may lack it: then they bring 0.
+    is_optional: bool = False
 
     cql: ClassVar[str] = "bigint"
     json: ClassVar[str] = "integer"

@@ -22,6 +22,7 @@ PARTS = (
     "units_milli",
     "returned_receipts",
     "non_sales_minor",
+    "rounding_minor",
 )
 PAYMENTS = ("tender", "change", "rounding", "gift_card_redeemed", "tax")
 FORMULAS = {

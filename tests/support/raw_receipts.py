@@ -22,8 +22,8 @@ class Raw:
     stored: StoredReceipt
 
     @property
-    def key(self) -> tuple[str, datetime, str, str]:
-        return (self.store_id, self.happened_at, self.till_id, self.number)
+    def key(self) -> tuple[str, datetime, str, str, str]:
+        return (self.store_id, self.happened_at, self.till_id, self.number, self.stored.event_id)
 
     @property
     def head(self) -> ReceiptHead:

@@ -227,7 +227,7 @@ class MemoryViews:
         return [
             one
             for of, store, one in self.world.findings
-            if (of, store) == (family, store_id) and one.day in days
+            if (of, store) == (family, store_id) and one.day in days and one.is_open
         ]
 
     async def _rows(

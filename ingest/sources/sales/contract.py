@@ -18,6 +18,7 @@ from ingest.sources.sales.lines import (
     standing_of,
 )
 from ingest.sources.sales.record import CanonicalReceipt, Line
+from ingest.sources.sales.rounding import Money
 from ingest.sources.sales.rules import added, taken_back
 from ingest.sources.sales.versions import (
     read_version,
@@ -70,6 +71,7 @@ class ReceiptParts(TypedDict):
     units_milli: int
     returned_receipts: int
     non_sales_minor: int
+    rounding_minor: int
 
 
 PARTS = tuple(ReceiptParts.__annotations__)
@@ -96,8 +98,8 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     version = read_version(tree, standing)
     # What names the receipt that it takes back need not repeat it: then the next rebuild does.
     source = source_lines(tree, 0 if taken or version.is_ending else 1)
-    currency = own_currency or rules.currency_of(store_id)
-    lines = counted_lines(tree, source, currency, standing, kind)
+    money = Money(own_currency or rules.currency_of(store_id), rules.rounding_of(store_id))
+    lines = counted_lines(tree, source, money, standing, kind)
     instant = instant_text(said.counts_at if said and taken else happened_at)
     # Before enrichment: neither arrival nor the store's currency nor the rotating loyalty key
     # changes the fingerprint.
@@ -120,7 +122,7 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
         transaction_id=transaction_id,
         numbering_epoch=epoch,
         kind=kind,
-        currency=currency,
+        currency=money.currency,
         **_parts(kind, () if version.rule else lines, taken is not None),
         lines=lines,
         rule=version.rule,
@@ -181,6 +183,7 @@ def _parts(kind: ReceiptKind, lines: Sequence[Line], takes_back: bool) -> Receip
         units_milli=sums["units_milli"],
         returned_receipts=sums["returned_receipts"],
         non_sales_minor=sums["non_sales_minor"],
+        rounding_minor=sums["rounding_minor"],
     )
 
 

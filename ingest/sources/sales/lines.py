@@ -12,11 +12,12 @@ from ingest.contract import fields as read
 from ingest.contract import numbers
 from ingest.contract.wire import JsonObject
 from ingest.sources.sales.record import Line
+from ingest.sources.sales.rounding import Money, SoldLines, rounding_line, rounding_of
 from ingest.sources.sales.rules import STATUSES, ReceiptStatus
 from tally.algebra.parts import MOST_PART
 from tally.errors import RejectedEvent
-from tally.money import minor_digits, minor_units
-from tally.receipt_rules import LINE_TYPES, LineType, ReceiptKind
+from tally.money import minor_units
+from tally.receipt_rules import SENT_LINE_TYPES, TOTAL_ROUNDING, LineType, ReceiptKind
 from tally.redact import is_sensitive, redacted_value
 
 MAX_LINES = 1000
@@ -26,7 +27,7 @@ FIELDS = frozenset(
 
 
 # What is no part of a receipt's total.
-PAYMENTS = frozenset(("tender", "change", "rounding", "gift_card_redeemed", "tax"))
+PAYMENTS = frozenset(("tender", "change", "rounding", "gift_card_redeemed", "tax", TOTAL_ROUNDING))
 
 
 class SourceLine(msgspec.Struct, frozen=True, array_like=True):
@@ -93,14 +94,14 @@ def read_lines(tree: JsonObject) -> list[Any]:
 
 def kept_lines(
     lines: Sequence[SourceLine],
-    currency: str,
+    money: Money,
     standing: Standing,
 ) -> tuple[Line, ...]:
     """The lines as the record has them, without what is personal. Raises RejectedEvent."""
     told = standing.lines
     kept = tuple(
         [
-            _line(line, currency, told.get(place, _ARTICLE) if told else _ARTICLE)
+            _line(line, money, told.get(place, _ARTICLE) if told else _ARTICLE)
             for place, line in enumerate(lines)
         ]
     )
@@ -116,23 +117,36 @@ def kept_lines(
 def counted_lines(
     tree: JsonObject,
     source: Sequence[SourceLine],
-    currency: str,
+    money: Money,
     standing: Standing,
     kind: ReceiptKind,
 ) -> tuple[Line, ...]:
-    """The lines as the record has them, with what they add up to. Raises RejectedEvent."""
-    lines = kept_lines(source, currency, standing)
-    lines = with_rounding(tree, source, lines, currency, kind)
+    """The lines as the record has them, and one of how the till's total was rounded.
+
+    Raises RejectedEvent.
+    """
+    lines = kept_lines(source, money, standing)
+    both = zip(source, lines, strict=True)
+    sold = SoldLines(
+        [sent.total for sent, line in both if is_sold(line)],
+        sum(line.total_minor for line in lines if is_sold(line)),
+    )
+    told = numbers.decimal_number(tree["net_total"], "/net_total") if "net_total" in tree else None
+    rounded = rounding_of(sold, money, told, kind) if lines else 0
+    if rounded:
+        lines = (*lines, rounding_line(rounded, money.currency))
     return with_signs_of_a_return(lines) if kind == "return" else lines
 
 
 def content_of(source: Sequence[SourceLine], lines: Sequence[Line]) -> list[Any]:
     """What of the lines changes a stored number: not their texts, nor how it was paid."""
-    return [
+    sold = [
         (sent.item_id, sent.category, sent.amount_milli, sent.total, line.line_type)
         for sent, line in zip(source, lines, strict=False)
         if is_sold(line)
     ]
+    rounded = [line.total_minor for line in lines[len(source) :]]
+    return [*sold, *rounded]
 
 
 def with_signs_of_a_return(lines: Sequence[Line]) -> tuple[Line, ...]:
@@ -154,53 +168,6 @@ def with_signs_of_a_return(lines: Sequence[Line]) -> tuple[Line, ...]:
 def is_sold(line: Line) -> bool:
     """Whether the line is part of the receipt's total."""
     return line.line_type not in PAYMENTS and not line.cancelled
-
-
-def with_rounding(
-    tree: JsonObject,
-    source: Sequence[SourceLine],
-    lines: Sequence[Line],
-    currency: str,
-    kind: ReceiptKind,
-) -> tuple[Line, ...]:
-    """The lines, and one of `rounding` where the till's own total was rounded in another way.
-
-    Tills round each line or the receipt, half up or half to even: all of these lie within half a
-    minor unit a line of what the lines come to exactly. Of a return or a void the total may have
-    either sign: the kind says the direction. Raises RejectedEvent total_mismatch for a total that
-    is farther away.
-    """
-    if "net_total" not in tree or not lines:
-        return tuple(lines)
-    said = minor_units(numbers.decimal_number(tree["net_total"], "/net_total"), currency)
-    totals = (said,) if kind == "sale" else (said, -said)
-    added = sum(line.total_minor for line in lines if is_sold(line))
-    if added in totals:
-        return tuple(lines)
-    both = zip(source, lines, strict=True)
-    sent = [as_sent.total for as_sent, line in both if is_sold(line)]
-    exact = sum(sent, Decimal(0)).scaleb(minor_digits(currency))
-    for total in totals:
-        if abs(total - exact) * 2 <= len(sent):
-            return (*lines, _rounding(total - added, currency))
-    raise RejectedEvent(
-        "total_mismatch",
-        "/net_total",
-        f"/net_total: is {said} minor units, and the lines come to {added}; rounding explains at"
-        " most half a unit a line",
-    )
-
-
-def _rounding(minor: int, currency: str) -> Line:
-    price = Decimal(minor).scaleb(-minor_digits(currency))
-    return Line(
-        item="rounding",
-        item_id="rounding",
-        price=format(price, "f"),
-        amount_milli=1000,
-        total_minor=minor,
-        line_type="rounding",
-    )
 
 
 def _wrong_count(lines: Sequence[Any], least: int) -> RejectedEvent:
@@ -233,12 +200,12 @@ def _source_line(line: Any, at: str) -> SourceLine:
 
 def _standing_of_line(line: JsonObject, at: str) -> tuple[LineType, bool]:
     return (
-        read.one_of(line.get("line_type", "item"), f"{at}/line_type", LINE_TYPES),
+        read.one_of(line.get("line_type", "item"), f"{at}/line_type", SENT_LINE_TYPES),
         read.flag(line.get("cancelled", False), f"{at}/cancelled"),
     )
 
 
-def _line(line: SourceLine, currency: str, told: tuple[LineType, bool]) -> Line:
+def _line(line: SourceLine, money: Money, told: tuple[LineType, bool]) -> Line:
     item, item_id, category = line.item, line.item_id, line.category
     if (
         is_sensitive(item)
@@ -256,7 +223,7 @@ def _line(line: SourceLine, currency: str, told: tuple[LineType, bool]) -> Line:
         item_id=item_id,
         price=format(line.price, "f"),
         amount_milli=line.amount_milli,
-        total_minor=minor_units(line.total, currency),
+        total_minor=minor_units(line.total, money.currency, money.rounding.mode),
         category=category,
         line_type=told[0],
         cancelled=told[1],

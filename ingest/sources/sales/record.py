@@ -61,6 +61,7 @@ class CanonicalReceipt(CanonicalEvent, frozen=True, omit_defaults=True, kw_only=
     returned_receipts: int
     non_sales_minor: int
     lines: tuple[Line, ...]
+    rounding_minor: int = 0
     voids: VoidedReceipt | None = None
     loyalty_hash: str | None = None
     rule: str | None = None

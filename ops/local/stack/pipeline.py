@@ -1,22 +1,26 @@
 """What `tally doctor` asks of the pipeline itself.
 
-It asks who is behind for how long, what was lost, and which tills began their numbers again. Each
+It asks who is behind for how long, what was lost, and which tills used numbers again. Each
 check returns what it found, and raises StackError `what; fix` if somebody has to act.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TypeAlias, TypeVar
 
 from cassandra import DriverException
+from cassandra.cluster import Session
 from cassandra.protocol import ErrorMessage
 from confluent_kafka import KafkaException
 
+from ops.conflicts import till_conflicts
 from ops.lag import Waiting, read_waiting
 from runtime.connect import cassandra_session
 from tally.errors import StackError
 from tally.settings import Settings
 
+Row = TypeVar("Row")
+RowReader: TypeAlias = Callable[[Session], list[Row]]
 HOUR_SECONDS = 3600
 # What lies further back was told when it was new, and nothing that anybody does makes it go away.
 RECENT = timedelta(days=31)
@@ -65,7 +69,8 @@ def too_late(settings: Settings, waiting: Waiting) -> Iterator[str]:
 
 def gaps(settings: Settings, now: datetime | None = None) -> str:
     """Holes that somebody has accepted: none in the last month. Raises StackError for others."""
-    rows = _rows(settings, "SELECT topic, partition, from_offset, until_offset, noted_at FROM gap")
+    question = "SELECT topic, partition, from_offset, until_offset, noted_at FROM gap"
+    rows = _read(settings, lambda session: [*session.execute(question)])
     new = [
         row
         for row in rows
@@ -84,30 +89,30 @@ def gaps(settings: Settings, now: datetime | None = None) -> str:
 
 
 def tills(settings: Settings, now: datetime | None = None) -> str:
-    """Tills whose receipt numbers seem to have begun again: none in the last month.
+    """Tills with receipts of a number used before: none of the last month is open.
 
     Raises StackError that names those there are.
     """
-    rows = _rows(settings, "SELECT store_id, till_id, day, conflicts, records FROM till_finding")
-    since = ((now or datetime.now(UTC)) - RECENT).date()
-    new = [row for row in rows if row.day.date() > since]
+    found = _read(settings, till_conflicts)
+    since = str(((now or datetime.now(UTC)) - RECENT).date())
+    new = [one for one in found if one.is_open and one.day > since]
     if new:
         who = ", ".join(
-            f"store {row.store_id} till {row.till_id} on {row.day}"
-            f" ({row.conflicts} of {row.records})"
-            for row in new[:SHOWN]
+            f"store {one.store_id} till {one.till_id} on {one.day}"
+            f" ({one.conflicts} of {one.records})"
+            for one in new[:SHOWN]
         )
         raise StackError(
-            f"numbers begin again, so receipts are conflicts: {who};"
-            " set `numbering: daily` or `yearly` in the stores file"
+            f"receipts bear numbers used before: {who};"
+            " `tally conflicts list` says what to do with each"
         )
-    return f"no till's numbers began again in the last {RECENT.days} days"
+    return f"no conflict of the last {RECENT.days} days is open"
 
 
-def _rows(settings: Settings, question: str) -> list[Any]:
+def _read(settings: Settings, read: RowReader[Row]) -> list[Row]:
     try:
         with cassandra_session(settings) as session:
-            return list(session.execute(question))
+            return read(session)
     except (DriverException, ErrorMessage) as error:
         raise StackError(f"cassandra: {error}; look into its log") from error
 

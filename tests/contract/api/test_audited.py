@@ -39,6 +39,7 @@ def sold(receipts: int, gross: int, returns: int = 0) -> Parts:
         "discounts_minor": 0,
         "returned_receipts": 0,
         "non_sales_minor": 0,
+        "rounding_minor": 0,
         "units_milli": 1000 * receipts,
     }
 

@@ -8,12 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
-from runtime.sources import SALES
+from runtime.sources import SALES, TRAFFIC
 from serving.api.app import create_app
 from serving.merge.views import Activity
 from tally.settings import Settings
 from tests.support.api_suite import Ask, asking
-from tests.support.serving_world import MemoryViews, Stored, World, flip, sale
+from tests.support.serving_world import MemoryViews, Stored, World, counted, flip, sale
 
 PATH = "/v1/metrics/revenue"
 DAY, NEXT, AFTER = "2017-09-19", "2017-09-20", "2017-09-21"
@@ -158,6 +158,27 @@ def test_currencies_are_looked_at_over_the_whole_question(ask: Ask, views: Memor
     for limit in ("1", "1000"):
         answer = ask(PATH, **TODAY, limit=limit)
         assert (answer.status_code, answer.json()["errors"][0]["nearest"]) == (422, ["currency"])
+
+
+def test_each_metric_of_money_answers_two_currencies_as_its_refusal_says(
+    ask: Ask, views: MemoryViews
+) -> None:
+    made = world(sold("100", 100), sold("100", 780, currency="EUR"))
+    made.rows.append(counted("100", f"{DAY}T10:00", 1, 20, generation=1))
+    made.pointers.append((TRAFFIC, flip(DAY, 1, f"{AFTER}T02:00", pin=10)))
+    views.world = made
+    asked = {**TODAY, "store": "100"}
+    money = [one["id"] for one in ask("/v1/metrics").json()["metrics"] if one["unit"] == "minor"]
+    found = {}
+    for metric in money:
+        refused = ask(f"/v1/metrics/{metric}", **asked)
+        (error,) = refused.json()["errors"]
+        rows = ask(f"/v1/metrics/{metric}", **asked, **{error["field"]: error["nearest"]}).json()
+        found[metric] = [(row["by"]["currency"], row["value"]) for row in rows["rows"]]
+
+    assert len(money) > 4
+    assert {len(rows) for rows in found.values()} == {2}
+    assert found["sales_per_visitor"] == [("EUR", 39.0), ("USD", 5.0)]
 
 
 def test_currency_of_another_day_does_not_matter(ask: Ask, views: MemoryViews) -> None:

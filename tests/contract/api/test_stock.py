@@ -144,6 +144,17 @@ def test_what_is_taken_back_is_on_the_shelf_again() -> None:
     assert worth(world) == [(9, "batch", "final", True)] * 4
 
 
+def test_sale_and_its_void_of_the_same_number_and_instant_leave_what_there_was() -> None:
+    # As POSLog's PostVoided has them.
+    sold = receipt(f"{TUESDAY}T10:20:00", 1, milk=4)
+    void = raw(STORE, f"{TUESDAY}T10:20:00", 1, line("milk", 400, 4), voids=1, offset=2)
+    world = stock_world([shelf(f"{MONDAY}T08:00", "milk", (0, counted(9)))])
+    world.receipts = [sold, void]
+    world.rows.append(sales_row(STORE, at(f"{TUESDAY}T10:15"), 2, 0))
+
+    assert worth(world) == [(9, "batch", "final", True)] * 4
+
+
 def test_pages_are_one_answer() -> None:
     rows = [shelf(f"{MONDAY}T08:00", name, (0, counted(90)), seen=1) for name in ("milk", "bread")]
     sold = [receipt(f"{TUESDAY}T{hour:02d}:20:00", hour, milk=1) for hour in range(24)]

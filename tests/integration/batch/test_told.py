@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
-from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -14,6 +13,7 @@ from pyspark.sql import SparkSession
 from batch_layer.master.positions import HeldOffsets, held_by
 from batch_layer.views.announcements import Announcements
 from batch_layer.views.pointer import PointerTable
+from ops.conflicts import accept, till_conflicts
 from ops.local.stack.service import Site
 from runtime.backfill import declare_backfill
 from runtime.connect import cassandra_session
@@ -108,26 +108,27 @@ def test_conflict_is_told_once_however_often_its_day_is_rebuilt(parts: Parts) ->
     assert len(topic_values(parts.settings, "dead-letters")) - before == 2
 
 
-def test_tills_numbers_that_begin_again_are_noted_until_the_share_of_conflicts_is_small(
-    parts: Parts,
-) -> None:
-    def findings() -> list[tuple[Any, ...]]:
-        rows = parts.session.execute(
-            "SELECT store_id, till_id, day, records, conflicts FROM till_finding WHERE family ="
-            " 'sales' ALLOW FILTERING"
-        )
+def test_conflicts_of_a_till_are_noted_until_somebody_has_accepted_so_many(parts: Parts) -> None:
+    def found() -> list[tuple[str, str, int, int, bool]]:
         return [
-            (row.store_id, row.till_id, str(row.day), row.records, row.conflicts) for row in rows
+            (one.store_id, one.day, one.records, one.conflicts, one.is_open)
+            for one in till_conflicts(parts.session)
+            if one.family == "sales"
         ]
 
     parts.append(*(receipt("1", number, at(WEDNESDAY, 10), 500) for number in range(30)))
     parts.rebuild()
-    found = findings()
-    parts.append(*(receipt("1", 1000 + number, at(WEDNESDAY, 11)) for number in range(300)))
-    parts.rebuild()
+    assert found() == [("1", "2017-03-08", 30, 30, True)]
 
-    assert found == [("1", "1", "2017-03-08", 30, 30)]
-    assert findings() == [("1", "1", "2017-03-08", 0, 0)]
+    accept(parts.session, till_conflicts(parts.session), "tried out", at(WEDNESDAY, 12))
+    assert found() == [("1", "2017-03-08", 30, 30, False)]
+    # A rebuild that finds no more leaves them accepted.
+    parts.append(receipt("1", 1000, at(WEDNESDAY, 11)))
+    parts.rebuild()
+    assert found() == [("1", "2017-03-08", 31, 30, False)]
+    parts.append(receipt("1", 1000, at(WEDNESDAY, 11), 600))
+    parts.rebuild()
+    assert found() == [("1", "2017-03-08", 32, 31, True)]
 
 
 def test_currencies_of_a_store_are_noted_with_their_days(parts: Parts) -> None:

@@ -75,6 +75,19 @@ def test_raw_receipts_are_kept_as_they_arrived_and_the_first_by_offset_wins(
     assert rows[0].happened_at.replace(tzinfo=UTC) == NOON
 
 
+def test_sale_and_its_void_of_the_same_number_and_instant_are_both_kept(query: SpeedQuery) -> None:
+    sold = query.sale(1)
+    void = msgspec.structs.replace(sold, kind="void", event_id=f"void:{sold.event_id}")
+    query.send(sold, void)
+
+    keep_receipts(query)
+
+    assert [(row.transaction_id, row.kind) for row in rows_of(query)] == [
+        ("1", "sale"),
+        ("1", "void"),
+    ]
+
+
 def test_receipt_of_this_second_is_kept(query: SpeedQuery) -> None:
     now = datetime.now(UTC)
     query.send(query.sale(1, now))

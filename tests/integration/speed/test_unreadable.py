@@ -179,6 +179,7 @@ def test_sum_beyond_64_bits_stays_at_its_bound_and_ends_nothing(
         "0L AS voids_minor",
         "0L AS returned_receipts",
         "0L AS non_sales_minor",
+        "0L AS rounding_minor",
         f"CAST({sign * MOST_PART} AS BIGINT) AS units_milli",
     )
 

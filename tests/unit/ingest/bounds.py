@@ -52,9 +52,10 @@ def beyond_bounds(family: str, value: bytes) -> list[str]:
     ]
     found += [f"name of {len(name)} characters" for name in names(record) if len(name) > MOST_NAME]
     found += [
-        f"{part} is {record[part]}"
-        for part in FAMILIES[family].part_names
-        if abs(int(record[part])) > MOST_PART
+        f"{part.name} is {record[part.name]}"
+        for part in FAMILIES[family].parts
+        # One that is optional is absent where it is 0.
+        if abs(int(record.get(part.name, 0) if part.is_optional else record[part.name])) > MOST_PART
     ]
     return found + ([f"{len(value)} bytes"] if len(value) > MOST_CANONICAL_BYTES else [])
 

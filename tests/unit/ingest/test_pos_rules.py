@@ -1,6 +1,7 @@
 """What a receipt adds, by the rules of the sales source: the cases of pos_cases.yaml, and any
 other."""
 
+from dataclasses import replace
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ from ingest.sources.sales.rules import STATUSES, RuleTable, rules
 from schemas.source import BadSource, read_yaml
 from tally.identity import REVERSAL
 from tally.money import minor_digits
-from tally.receipt_rules import KINDS, LINE_TYPES, is_left_out
+from tally.receipt_rules import KINDS, LINE_TYPES, SENT_LINE_TYPES, is_left_out
+from tally.rounding import ROUNDINGS
 from tests.support import pos_oracle
-from tests.unit.ingest.messages import parts, pos, receipt
+from tests.unit.ingest.messages import RULES, parts, pos, receipt
 
 CASES = yaml.safe_load((Path(__file__).with_name("pos_cases.yaml")).read_text("utf-8"))
 
@@ -52,7 +54,7 @@ lines = st.fixed_dictionaries(
     },
     optional={
         "total": st.sampled_from(["0", "1.50", "-0.50"]),
-        "line_type": st.sampled_from(LINE_TYPES),
+        "line_type": st.sampled_from(SENT_LINE_TYPES),
         "cancelled": st.booleans(),
     },
 )
@@ -125,12 +127,30 @@ def test_parts_and_rounding_of_a_receipt_are_the_total_of_its_till(
 
     told = receipt({**message, **plain, "net_total": said})
 
-    added = [line for line in told.lines[len(made.lines) :] if line.line_type == "rounding"]
     net = told.gross_minor - told.discounts_minor - told.returns_minor - told.voids_minor
-    sum_of_all = net + told.non_sales_minor
-    rounded = sum(line.total_minor for line in added) * (-1 if kind == "void" else 1)
-    assert abs(sum_of_all + rounded) == abs(total)
-    assert len(added) <= 1
+    # The total of a void or a return has either sign.
+    assert abs(net + told.non_sales_minor + told.rounding_minor) == abs(total)
+
+
+@given(messages, st.sampled_from([*ROUNDINGS]))
+def test_where_no_total_is_sent_the_store_says_how_its_tills_round(
+    message: dict[str, Any], word: str
+) -> None:
+    rounding = ROUNDINGS[word]
+    plain = {"training": False, "transaction_status": "finished", "kind": "sale"}
+    told = receipt(
+        {**message, **plain}, replace(RULES, roundings={str(message["operation_id"]): rounding})
+    )
+
+    both = zip(message["transactions"], told.lines, strict=False)
+    units = 10 ** minor_digits(told.currency)
+    exact = [exact_total(line) * units for line, kept in both if is_sold(kept)]
+    whole = sum(total.quantize(Decimal(1), rounding.mode) for total in exact)
+    if rounding.is_of_receipt:
+        whole = sum(exact, Decimal(0)).quantize(Decimal(1), rounding.mode)
+    net = told.gross_minor - told.discounts_minor - told.returns_minor - told.voids_minor
+    assert net + told.non_sales_minor + told.rounding_minor == whole
+    assert rounding.is_of_receipt or not told.rounding_minor
 
 
 def exact_total(line: dict[str, Any]) -> Decimal:

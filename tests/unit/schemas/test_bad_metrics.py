@@ -150,6 +150,10 @@ def sides(numerator: str, denominator: str) -> dict[str, Any]:
         ({"families": ["sales"]}, "families: its sides are of sales, traffic"),
         ({"families": ["sales", "traffic", "queues"]}, "families: its sides are of sales, traffic"),
         ({"by": ["currency"]}, "by: 'currency' is no axis of traffic"),
+        (
+            {**sides("revenue", "visitors_in"), "unit": "minor"},
+            "by: 'currency' is missing: sales is in several",
+        ),
         ({"value": {"numerator": "transactions"}}, "value.denominator: the field is missing"),
         ({"value": {"sum": {"entries": 1}}}, "value"),
     ],

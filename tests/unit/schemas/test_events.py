@@ -27,8 +27,10 @@ def test_axes_are_texts_and_parts_integers_that_each_record_has(family: Any) -> 
 
     assert [fields[axis] for axis in family.axes] == [("string", True)] * len(family.axes)
     # What is read of many records is in none.
-    parts = family.part_names if family.reading is None else ()
-    assert [fields[part] for part in parts] == [("integer", True)] * len(parts)
+    parts = family.parts if family.reading is None else ()
+    assert [fields[part.name] for part in parts] == [
+        ("integer", not part.is_optional) for part in parts
+    ]
 
 
 @BY_SCHEMA

@@ -53,6 +53,7 @@ def test_receipts_are_kept_by_day_and_store_newest_first() -> None:
         "vendor_fiscal_module",
         "transaction_id",
         "numbering_epoch",
+        "event_id",
     )
     assert table.options.startswith("CLUSTERING ORDER BY (happened_at DESC,")
     assert table.columns["transactions"] == "frozen<list<text>>"

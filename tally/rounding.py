@@ -1,0 +1,25 @@
+"""How the tills of a store round money."""
+
+from collections.abc import Mapping
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP
+from typing import NamedTuple
+
+
+class TillRounding(NamedTuple):
+    """What is done with half a minor unit (a rounding of the module decimal), and of what.
+
+    `is_of_receipt`: of the receipt's total, else of each line's.
+    """
+
+    mode: str = ROUND_HALF_UP
+    is_of_receipt: bool = False
+
+
+HALF_UP_BY_LINE = TillRounding()
+# By the word of the stores file.
+ROUNDINGS: Mapping[str, TillRounding] = {
+    "half_up": HALF_UP_BY_LINE,
+    "half_even": TillRounding(ROUND_HALF_EVEN),
+    "half_up_of_receipt": TillRounding(is_of_receipt=True),
+    "half_even_of_receipt": TillRounding(ROUND_HALF_EVEN, is_of_receipt=True),
+}
