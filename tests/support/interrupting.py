@@ -60,10 +60,17 @@ class Interrupted:
         self.processes()[0].terminate()
 
     def kill_pythons(self) -> None:
-        """SIGKILL to the head of the command and to all that are Pythons."""
-        for process in self.processes():
-            if Path((_command(process) or [""])[0]).name.startswith("python"):
-                process.kill()
+        """SIGKILL to the head of the command and to all that are Pythons, as if at once."""
+        pythons = [
+            process
+            for process in self.processes()
+            if Path((_command(process) or [""])[0]).name.startswith("python")
+        ]
+        # A worker whose head has died begins to stop its services: none goes on meanwhile.
+        for process in reversed(pythons):
+            process.suspend()
+        for process in pythons:
+            process.kill()
 
     def press_ctrl_c(self) -> None:
         """SIGINT from its terminal."""

@@ -37,7 +37,9 @@ def test_negative_control_without_its_parent_a_run_leaves_services() -> None:
     # Kafka has begun long before: one that is killed while it begins may end by itself.
     run.wait_for("runtime.workers")
 
-    assert any("kafka.Kafka" in line for line in run.left_after(Interrupted.kill_pythons))
+    left = run.left_after(Interrupted.kill_pythons)
+
+    assert any("kafka.Kafka" in line for line in left), left
 
 
 def begin(command: Sequence[str]) -> Interrupted:
