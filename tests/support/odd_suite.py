@@ -34,7 +34,7 @@ TOPICS = {"pos": "posTransactionTopic", "traffic": "raw-traffic"}
 ACCEPTED = "accepted"
 GOOD_STORE, GOOD = "good-between", 1000
 # As tests/support/pos_oracle.py has the parts.
-GOOD_SUMS = (GOOD, GOOD * 99, 0, 0, 0, GOOD * 1000, 0, 0)
+GOOD_SUMS = (GOOD, GOOD * 99, 0, 0, 0, GOOD * 1000, 0, 0, 0)
 # The gateway shows at most a hundred rejected lines of one body.
 AT_ONCE = 90
 HEADERS: list[list[tuple[str, str | bytes | None]]] = [

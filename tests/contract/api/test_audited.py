@@ -121,7 +121,7 @@ def test_every_sum_of_every_family_is_asked_whole_and_by_its_dimensions(
     found = compared(noting, families, windows=60)
 
     assert (found.differences, found.windows, found.equal, found.ok) == ([], 60, 60, True)
-    sums = {"transactions", "revenue", "gross_revenue", "discounts", "units"}
+    sums = {"transactions", "revenue", "gross_revenue", "discounts", "rounding", "units"}
     people = {(name, ()) for name in (*LEVELS, *PEOPLE)}
     assert asked == {(name, by) for name in sums for by in ((), ("currency",))} | people
 

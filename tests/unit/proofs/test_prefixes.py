@@ -19,7 +19,8 @@ SECOND = timedelta(seconds=1)
 
 
 def sale(number: int, start: datetime, cents: int = 100) -> Event:
-    return Event(("1", "1", "0", str(number)), ("1", start, "USD"), (1, cents, 0, 0, 0, 1000, 0, 0))
+    parts = (1, cents, 0, 0, 0, 1000, 0, 0, 0)
+    return Event(("1", "1", "0", str(number)), ("1", start, "USD"), parts)
 
 
 def three_sales(start: datetime) -> Steps:

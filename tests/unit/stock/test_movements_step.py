@@ -13,7 +13,7 @@ from runtime.processor.record import Input, Output
 from serving.stock.movements.step import MOVEMENTS, SEEN, StockMovements
 from tally.errors import Refused
 from tally.partitions import partition_of
-from tally.receipt_rules import KINDS, LINE_TYPES
+from tally.receipt_rules import KINDS, SENT_LINE_TYPES
 from tally.settings import Settings
 from tally.stock.movement import StockMovement, movement_of
 from tests.support.canonical import Canonical, stock_line
@@ -30,7 +30,7 @@ lines = st.fixed_dictionaries(
         "price": st.sampled_from([0, 1, -1, 2.5]),
         "amount": st.sampled_from([0, 1, 2, -1, 0.125]),
     },
-    optional={"line_type": st.sampled_from(LINE_TYPES), "cancelled": st.booleans()},
+    optional={"line_type": st.sampled_from(SENT_LINE_TYPES), "cancelled": st.booleans()},
 )
 
 
