@@ -15,7 +15,7 @@ from cassandra.cluster import Session
 
 from ops.local.stack import catalogue
 from runtime.connect import cassandra_session
-from tests.support import meraki, night, pos_table
+from tests.support import meraki, night, pos_table, till_cases
 from tests.support.gateway_client import GatewayClient
 from tests.support.loop import Loop, running_loop
 
@@ -51,7 +51,12 @@ def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
     home = tmp_path_factory.mktemp("today")
     stores = tmp_path_factory.mktemp("stores") / "stores.yaml"
     stores.write_text(
-        yaml.safe_dump(pos_table.store_entries() | {night.STORE: night.entry()} | DOORS)
+        yaml.safe_dump(
+            pos_table.store_entries()
+            | till_cases.store_entries()
+            | {night.STORE: night.entry()}
+            | DOORS
+        )
     )
     overrides = {
         "TALLY_SOURCES": str(ELEVENTH),
