@@ -8,7 +8,7 @@ and names the field.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -46,11 +46,26 @@ Messages: TypeAlias = Callable[[VendorBody], Iterator[bytes | Skipped]]
 Greeting: TypeAlias = Callable[[Rules], str | None]
 
 
+class BodyPart(NamedTuple):
+    """A part of a large body that can be sent by itself, and how many events stand before it."""
+
+    events_before: int
+    content: bytes
+
+
+# Cuts a file of any size into bodies. Raises RejectedEvent where it cannot be read further.
+Cutter: TypeAlias = Callable[[BinaryIO], Iterator[BodyPart]]
+
+
 class VendorForm(NamedTuple):
-    """A vendor's form: what makes messages of its bodies, and what is said to who asks first."""
+    """A vendor's form: what makes messages of its bodies, and what is said to who asks first.
+
+    `parts` cuts a file that is too large for one body; None where nobody can.
+    """
 
     messages: Messages
     greeting: Greeting | None = None
+    parts: Cutter | None = None
 
 
 def message(**fields: Any) -> bytes:

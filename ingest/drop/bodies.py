@@ -9,8 +9,9 @@ from functools import cached_property, partial
 from typing import BinaryIO, NamedTuple
 from urllib.parse import quote, urlencode
 
+from ingest.contract.vendor import Cutter
 from ingest.drop.folder import DroppedFile
-from ingest.gateway.submission import MOST_BYTES, MOST_STORES
+from ingest.gateway.submission import MOST_BYTES, MOST_STORES, endpoints
 from schemas import loader
 from tally.errors import TooMuch
 from tally.instants import instant_text
@@ -81,7 +82,8 @@ class Mailing:
             )
         if self._is_ours and self.file.path.suffix.lower() not in _MEDIA_TYPES:
             return "call it .json (one object) or .ndjson (one object a line)"
-        if not self._is_cut and self.file.size > MOST_BYTES:
+        is_cut = self._is_lines or self._cutter is not None
+        if not is_cut and self.file.size > MOST_BYTES:
             return (
                 f"it has {self.file.size:,} bytes, and at most {MOST_BYTES:,} are taken at once:"
                 " export fewer days at once"
@@ -89,12 +91,15 @@ class Mailing:
         return None
 
     def parts(self, content: BinaryIO) -> Iterator[Lot]:
-        """The bodies, in order: NDJSON of Tally's own in lots of lines, anything else as it is.
+        """The bodies, in order: NDJSON of Tally's own in lots of lines, a vendor's form as that is
+        cut, anything else as it is.
 
-        Raises TooMuch for a line that no body can hold.
+        Raises TooMuch for a line that no body can hold, RejectedEvent for what cannot be cut.
         """
-        if self._is_cut:
+        if self._is_lines:
             yield from _lots(content)
+        elif self._cutter is not None:
+            yield from _cut(content, self._cutter)
         else:
             # Not more than was announced: it may have grown since.
             yield Lot(0, content.read(self.file.size + 1))
@@ -112,8 +117,12 @@ class Mailing:
         return any(self.path == source.path for source in loader.sources().values())
 
     @property
-    def _is_cut(self) -> bool:
+    def _is_lines(self) -> bool:
         return self._is_ours and self.media_type == _NDJSON
+
+    @cached_property
+    def _cutter(self) -> Cutter | None:
+        return next((one.parts for one in endpoints() if one.path == self.path), None)
 
     @property
     def _is_of_devices(self) -> bool:
@@ -122,6 +131,18 @@ class Mailing:
             for source in loader.sources().values()
             if source.family.reading == "presence"
         )
+
+
+def _cut(content: BinaryIO, cutter: Cutter) -> Iterator[Lot]:
+    parts = (Lot(*part) for part in cutter(content))
+    first, second = next(parts, None), next(parts, None)
+    if first is None or second is None:
+        # What one body holds goes as it was written.
+        content.seek(0)
+        yield Lot(0, content.read(MOST_BYTES + 1))
+        return
+    yield from (first, second)
+    yield from parts
 
 
 def _lots(content: BinaryIO) -> Iterator[Lot]:

@@ -13,7 +13,7 @@ from ingest.drop.bodies import Mailing
 from ingest.drop.folder import DONE, REFUSED, DropFolder, DroppedFile, Look, beside_of
 from ingest.drop.sender import FileOutcome, Sender, read_answer, refusal_of
 from runtime.output import Advance, note, progress
-from tally.errors import FileChanged, NotTaken, TallyError, TooMuch
+from tally.errors import FileChanged, NotTaken, RejectedEvent, TallyError, TooMuch
 
 # A file that was not taken is left alone for so long, doubling: others come first.
 _FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0
@@ -163,7 +163,7 @@ class DropRounds:
                     if not _took(answer, part.lines_before, outcome):
                         return
                     yield len(part.content)
-            except (httpx.InvalidURL, ValueError, TooMuch) as error:
+            except (httpx.InvalidURL, ValueError, TooMuch, RejectedEvent) as error:
                 outcome.refusal = {"detail": str(error)}
 
     def _file(self, file: DroppedFile, outcome: FileOutcome) -> None:

@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from typing import Any, TypeAlias
 
 from ingest.contract.arrival import Arrival, Rules
-from ingest.contract.vendor import Greeting, Messages, Skipped, VendorBody
+from ingest.contract.vendor import Cutter, Greeting, Messages, Skipped, VendorBody
 from ingest.sources.registry import Conversion, conversion_of, vendors_of
 from schemas import loader
 from schemas.source import Source, json_of
@@ -32,7 +32,8 @@ class Endpoint:
     """One path: what is taken there, the raw topic, and the check that the normaliser makes too.
 
     `messages` cuts a vendor's body into messages; None where the body is messages already.
-    `greeting` is what a vendor's cloud reads there first. `schema` is the JSON Schema of a message.
+    `greeting` is what a vendor's cloud reads there first; `parts` cuts a file that is too large for
+    one body. `schema` is the JSON Schema of a message.
     """
 
     path: str
@@ -41,6 +42,7 @@ class Endpoint:
     schema: Mapping[str, Any]
     messages: Messages | None = None
     greeting: Greeting | None = None
+    parts: Cutter | None = None
 
     @cached_property
     def numbers(self) -> frozenset[str]:

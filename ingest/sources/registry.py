@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TypeAlias, cast
 
 from ingest.contract.arrival import Arrival, Rules
-from ingest.contract.vendor import Greeting, Messages, VendorForm
+from ingest.contract.vendor import Cutter, Greeting, Messages, VendorForm
 from schemas import loader
 from schemas.source import BadSource, Source
 from tally.events import CanonicalEvent
@@ -44,7 +44,7 @@ def conversion_of(source: Source) -> Conversion:
 
 
 def vendors_of(source: Source) -> dict[str, VendorForm]:
-    """By format, the name of its file in `vendors/`: its `messages`, and `greeting` if it has one.
+    """By format, the name of its file in `vendors/`: its `messages`, `greeting` and `parts`.
 
     Raises BadSource.
     """
@@ -53,8 +53,9 @@ def vendors_of(source: Source) -> dict[str, VendorForm]:
 
 def _form(source: Source, file: Path) -> VendorForm:
     messages = cast(Messages, _named(source, file, "messages"))
-    greeting = getattr(_loaded(source, file), "greeting", None)
-    return VendorForm(messages, cast(Greeting | None, greeting))
+    loaded = _loaded(source, file)
+    greeting, parts = (getattr(loaded, name, None) for name in ("greeting", "parts"))
+    return VendorForm(messages, cast(Greeting | None, greeting), cast(Cutter | None, parts))
 
 
 def _named(source: Source, file: Path, name: str) -> Callable[..., object]:

@@ -1,30 +1,69 @@
 """What is read of an XML body of tills: elements by their names, of any name space."""
 
+from collections.abc import Iterator
+from typing import BinaryIO
 from xml.etree.ElementTree import Element, ParseError
 
 from defusedxml import DefusedXmlException
-from defusedxml.ElementTree import fromstring
+from defusedxml.ElementTree import iterparse
 
 from tally.errors import RejectedEvent
 
+# When a receipt was closed: the first of these that the till writes.
+_TIMES = ("EndDateTime", "POSLogDateTime", "ReceiptDateTime", "BeginDateTime")
 
-def transactions(content: bytes) -> list[Element]:
+
+def transactions(content: BinaryIO) -> Iterator[Element]:
     """The transactions of a POSLog, or the one that the body is.
 
-    Raises RejectedEvent not_xml for anything else, and for a DTD: of one a parser could be made to
-    read files, or to fill the memory.
+    One at a time: a body of any size takes the memory of its largest transaction. Raises
+    RejectedEvent not_xml for anything else, and for a DTD: of one a parser could be made to read
+    files, or to fill the memory.
     """
+    found = 0
+    for element in _elements(content):
+        if name(element) == "Transaction":
+            found += 1
+            yield element
+    if not found:
+        raise RejectedEvent("missing_field", "/Transaction", "the body has no Transaction")
+
+
+def read_root(content: BinaryIO) -> Element:
+    """The outermost element as it begins, with its attributes. Raises RejectedEvent."""
+    return next(_parsed(content))[1]
+
+
+def closing_time(transaction: Element) -> str | None:
+    """When the transaction was closed, as the till writes it."""
+    times = (text(transaction, wanted) for wanted in _TIMES)
+    return next(filter(None, times), None)
+
+
+def _elements(content: BinaryIO) -> Iterator[Element]:
+    """The outermost element's children, and itself where it is a transaction."""
+    opened: list[Element] = []
+    for event, element in _parsed(content):
+        if event == "start":
+            opened.append(element)
+            continue
+        opened.pop()
+        is_transaction = name(opened[0] if opened else element) == "Transaction"
+        if len(opened) == (0 if is_transaction else 1):
+            yield element
+            if opened:
+                # Else the children that were read would be kept.
+                opened[0].clear()
+
+
+def _parsed(content: BinaryIO) -> Iterator[tuple[str, Element]]:
     try:
-        root: Element = fromstring(content, forbid_dtd=True)
+        yield from iterparse(content, ("start", "end"), forbid_dtd=True)
     except DefusedXmlException as error:
         raise RejectedEvent("not_xml", "", "the body has a DTD; none is read") from error
     # A name of an encoding that nobody knows is a LookupError.
     except (ParseError, ValueError, LookupError) as error:
         raise RejectedEvent("not_xml", "", f"the body is no XML: {error}") from error
-    found = [root] if name(root) == "Transaction" else children(root, "Transaction")
-    if not found:
-        raise RejectedEvent("missing_field", "/Transaction", "the body has no Transaction")
-    return found
 
 
 def name(element: Element) -> str:

@@ -5,22 +5,22 @@ clock. Source: POSLogV6.0.0.xsd.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from io import BytesIO
+from typing import BinaryIO, NamedTuple
 from xml.etree.ElementTree import Element
 
 from ingest.contract.arrival import Rules
-from ingest.contract.vendor import Skipped, VendorBody, message
+from ingest.contract.vendor import BodyPart, Skipped, VendorBody, message
 from ingest.sources.sales.poslog import xml
 from ingest.sources.sales.poslog.clocks import resolve_times
 from ingest.sources.sales.poslog.facts import load_facts
 from ingest.sources.sales.poslog.lines import LineFields, is_return, read_lines, to_fields
+from ingest.sources.sales.poslog.parts import cut_into_parts
 from ingest.sources.sales.poslog.totals import read_net_total, read_tip
 
 _YEAR_CHARACTERS = 4
-# When a receipt was closed: the first of these that the till writes.
-_TIMES = ("EndDateTime", "POSLogDateTime", "ReceiptDateTime", "BeginDateTime")
 
 
 @dataclass
@@ -40,20 +40,26 @@ def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
 
     Raises RejectedEvent for a body that is no POSLog.
     """
-    found = [_read_receipts(transaction) for transaction in xml.transactions(body.content)]
-    _resolve_clocks([receipt for receipts in found for receipt in receipts], body)
-    for receipts in found:
+    # Twice: what a time means, the receipts behind it tell, and the tree of all would be large.
+    times = _resolve_clocks(body)
+    for transaction in xml.transactions(BytesIO(body.content)):
+        receipts = _read_receipts(transaction)
         if not receipts:
             yield Skipped("transactions of another kind than RetailTransaction")
         for receipt in receipts:
+            receipt.closed_at = next(times)
             yield from _to_messages(receipt, body.rules)
+
+
+def parts(content: BinaryIO) -> Iterator[BodyPart]:
+    """The bodies of a file of any size. Raises RejectedEvent for a file that is no POSLog."""
+    return cut_into_parts(content)
 
 
 def _read_receipts(transaction: Element) -> list[PoslogReceipt]:
     store = xml.text(transaction, "BusinessUnit", "UnitID")
     number = xml.text(transaction, "SequenceNumber") or xml.text(transaction, "TransactionID")
     retails = xml.children(transaction, "RetailTransaction")
-    times = [xml.text(transaction, name) for name in _TIMES]
     return [
         PoslogReceipt(
             transaction,
@@ -62,23 +68,28 @@ def _read_receipts(transaction: Element) -> list[PoslogReceipt]:
             xml.text(transaction, "WorkstationID"),
             # Receipts of one transaction are told by their place.
             f"{number}/{place}" if number and place > 1 else number,
-            next(filter(None, times), None),
+            xml.closing_time(transaction),
         )
         for place, retail in enumerate(retails, start=1)
     ]
 
 
-def _resolve_clocks(receipts: Sequence[PoslogReceipt], body: VendorBody) -> None:
+def _resolve_clocks(body: VendorBody) -> Iterator[str | None]:
+    """When each receipt of the body was closed, in their order."""
+    found: list[str | None] = []
     # Each till has a clock of its own.
-    by_till: dict[tuple[str | None, str | None], list[PoslogReceipt]] = defaultdict(list)
-    for receipt in receipts:
-        by_till[receipt.store, receipt.till].append(receipt)
-    for (store, _), of_till in by_till.items():
-        timed = [receipt for receipt in of_till if receipt.closed_at]
-        times = [str(receipt.closed_at) for receipt in timed]
+    by_till: dict[tuple[str | None, str | None], list[int]] = defaultdict(list)
+    for transaction in xml.transactions(BytesIO(body.content)):
+        for receipt in _read_receipts(transaction):
+            if receipt.closed_at:
+                by_till[receipt.store, receipt.till].append(len(found))
+            found.append(receipt.closed_at)
+    for (store, _), places in by_till.items():
+        times = [str(found[place]) for place in places]
         resolved = resolve_times(times, store, body.rules, body.arrived_at)
-        for receipt, closed_at in zip(timed, resolved, strict=True):
-            receipt.closed_at = closed_at
+        for place, closed_at in zip(places, resolved, strict=True):
+            found[place] = closed_at
+    return iter(found)
 
 
 def _to_messages(receipt: PoslogReceipt, rules: Rules) -> Iterator[bytes | Skipped]:

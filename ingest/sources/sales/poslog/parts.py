@@ -1,0 +1,64 @@
+"""A POSLog of any size, cut into bodies as a gateway takes them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import BinaryIO
+from xml.etree.ElementTree import Element, tostring
+
+from ingest.contract.vendor import BodyPart
+from ingest.sources.sales.poslog import xml
+
+# Below what the gateway takes of a body: its bytes, stores and days.
+_MOST_BYTES, _MOST_NAMES = 2_000_000, 60
+# Of a time: its date.
+_DATE_CHARACTERS = 10
+
+
+def cut_into_parts(content: BinaryIO) -> Iterator[BodyPart]:
+    """The bodies of a file, each with some of its transactions, in their order.
+
+    Raises RejectedEvent for a file that is no POSLog.
+    """
+    root = xml.read_root(content)
+    content.seek(0)
+    part = _Part()
+    before = 0
+    for place, transaction in enumerate(xml.transactions(content)):
+        text = tostring(transaction)
+        part.note(transaction, len(text))
+        if part.is_too_much:
+            yield BodyPart(before, _body(root, part.texts))
+            part, before = _Part(), place
+            part.note(transaction, len(text))
+        part.texts.append(text)
+    yield BodyPart(before, _body(root, part.texts))
+
+
+@dataclass
+class _Part:
+    """What is in one body by now."""
+
+    texts: list[bytes] = field(default_factory=list)
+    size: int = 0
+    stores: set[str | None] = field(default_factory=set)
+    days: set[str] = field(default_factory=set)
+
+    def note(self, transaction: Element, size: int) -> None:
+        """One more transaction of so many bytes."""
+        self.size += size
+        self.stores.add(xml.text(transaction, "BusinessUnit", "UnitID"))
+        self.days.add((xml.closing_time(transaction) or "")[:_DATE_CHARACTERS])
+
+    @property
+    def is_too_much(self) -> bool:
+        """Whether the last one has to go into another body."""
+        names = max(len(self.stores), len(self.days))
+        return bool(self.texts) and (self.size > _MOST_BYTES or names > _MOST_NAMES)
+
+
+def _body(root: Element, transactions: list[bytes]) -> bytes:
+    if xml.name(root) == "Transaction":
+        return transactions[0]
+    empty = tostring(Element(root.tag, root.attrib), short_empty_elements=False)
+    head, _, tail = empty.rpartition(b"</")
+    return b"".join((head, *transactions, b"</", tail))
