@@ -6,6 +6,7 @@ The tests follow one another: each fixture is one step of the story.
 
 import json
 import time
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -92,10 +93,8 @@ class TestTillCases:
         }
         body = json.dumps(early).encode()
         refused = gateway.offer("/v1/events/pos", body, "application/json")
-        assert (refused.status_code, refused.json()["rejected"][0]["reason"]) == (
-            422,
-            "future_time",
-        )
+        assert refused.status_code == httpx.codes.UNPROCESSABLE_ENTITY
+        assert "future_time" in refused.text
         for number in range(len(CASES)):
             for one in bodies(number, anchor):
                 answer = gateway.offer(one.path, one.text.encode(), one.media_type)
@@ -121,7 +120,10 @@ class TestTillCases:
     ) -> None:
         loop.wait_for_receipts()
         wanted, right = sent.wanted("speed"), sent.wanted("batch")
-        wait_until(lambda: wrong(loop, wanted) == [], 60, "the speed layer has the cases")
+        # Everything is in both layers by now; answers are a few seconds behind.
+        with suppress(AssertionError):
+            wait_until(lambda: wrong(loop, wanted) == [], 60, "the speed layer has the cases")
+        assert wrong(loop, wanted) == []
 
         others = [question for question in right if wanted.get(question) != right[question]]
         assert {served(loop, question).status for question in others} == {"provisional"}
