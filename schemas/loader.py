@@ -101,7 +101,13 @@ def record_schema(topic: str) -> dict[str, Any]:
 @cache
 def dead_letter_reasons() -> tuple[str, ...]:
     """Every reason that a dead letter may carry."""
-    return tuple(_topics_file()["dead_letter_reasons"])
+    return tuple(dead_letter_fixes())
+
+
+def dead_letter_fixes() -> Mapping[str, str]:
+    """By reason what its sender or operator can do."""
+    fixes: Mapping[str, str] = _topics_file()["dead_letter_reasons"]
+    return fixes
 
 
 @cache

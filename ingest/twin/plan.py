@@ -60,6 +60,18 @@ class Doors:
 
 
 @dataclass(frozen=True)
+class TillHabits:
+    """How often receipts are corrected and voided, shares of them.
+
+    `restarts`: their numbers begin again with each day of the store.
+    """
+
+    corrected: float = 0.0
+    voided: float = 0.0
+    restarts: bool = False
+
+
+@dataclass(frozen=True)
 class TwinStore:
     """One store; `visitors` come by on a day, most of them pass."""
 
@@ -74,6 +86,7 @@ class TwinStore:
     behaviour: Behaviour = field(default_factory=Behaviour)
     phones: Phones = field(default_factory=Phones)
     door_errors: Doors = field(default_factory=Doors)
+    till_habits: TillHabits = field(default_factory=TillHabits)
 
     def hours(self, day: date) -> tuple[datetime, datetime]:
         """Opening and closing of a local day; a store that closes after midnight closes the day

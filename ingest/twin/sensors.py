@@ -7,7 +7,7 @@ Kafka does to it is not (transport.py).
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 from hashlib import blake2b
 from math import log10
 from random import Random
@@ -15,22 +15,12 @@ from typing import Any, NamedTuple
 
 from ingest.twin.people import Person, address
 from ingest.twin.plan import TwinStore, chance_of
-from tally.instants import instant_text
+from ingest.twin.tills import GOODS, receipt_lives, receipt_messages, shown
 
 DOOR_SECONDS = 60
 _NEAR, _FAR, _NOISE_DBM = (2.0, 12.0), (8.0, 20.0), 6.0
 _WALL_DBM = 18
 _LEAST_DBM = -95
-_GOODS = (
-    ("bread", 249),
-    ("milk", 119),
-    ("coffee", 649),
-    ("apples", 299),
-    ("cheese", 459),
-    ("socks", 799),
-    ("soap", 189),
-    ("wine", 899),
-)
 # Seconds, and units: of the busiest day some articles run out.
 _COUNT_AHEAD, _DELIVERED_AFTER = 600, 7200
 _COUNTED, _DELIVERED = (40, 120), (10, 40)
@@ -85,7 +75,7 @@ def _door_counts(
         device = f"door-{door + 1}"
         for minute in sorted(minutes):
             of_minute = {way: counts[door, minute, way] for way in ("in", "out", "passers_by")}
-            happened_at = _text(minute * DOOR_SECONDS)
+            happened_at = shown(minute * DOOR_SECONDS)
             yield _message(
                 "traffic",
                 minute * DOOR_SECONDS,
@@ -165,7 +155,7 @@ class _Ears(NamedTuple):
             device_hash=device,
             mac_class=mac_class,
             ap_id=access_point,
-            happened_at=_text(int(at)),
+            happened_at=shown(int(at)),
             rssi_dbm=max(_LEAST_DBM, min(-20, dbm)),
         )
 
@@ -180,28 +170,9 @@ def device_hash(own: bytes, store_id: str, day: date, seed: int) -> str:
 def _receipts(
     store: TwinStore, day: date, seed: int, people: Sequence[Person]
 ) -> Iterator[SensorMessage]:
-    chance = chance_of(seed, store.store_id, day.isoformat(), "tills")
-    payers = sorted((person for person in people if person.pays), key=lambda one: one.left)
-    counted: Counter[int] = Counter()
-    for person in payers:
-        till = 1 + chance.randrange(store.tills)
-        counted[till] += 1
-        # A till counts on from day to day.
-        number = day.toordinal() * 100_000 + counted[till]
-        # Somebody pays a moment before going out.
-        at = max(person.came, person.left - chance.uniform(20, 90))
-        count = 1 + min(19, int(chance.expovariate(0.3)))
-        lines = [_line(chance) for _ in range(count)]
-        yield _message(
-            "pos",
-            at,
-            f"{till}/{number}",
-            happened_at=_text(at),
-            operation_id=store.store_id,
-            vendor_fiscal_module=till,
-            transaction_id=number,
-            transactions=lines,
-        )
+    for life in receipt_lives(store, day, seed, people):
+        for at, identity, fields in receipt_messages(store.store_id, life):
+            yield _message("pos", at, identity, **fields)
 
 
 def _documents(store: TwinStore, day: date, seed: int) -> Iterator[SensorMessage]:
@@ -213,24 +184,18 @@ def _documents(store: TwinStore, day: date, seed: int) -> Iterator[SensorMessage
         ("delivery", opens + _DELIVERED_AFTER, _DELIVERED),
     ):
         document = f"{kind}-{day.isoformat()}"
-        for item, _ in _GOODS:
+        for item, _ in GOODS:
             yield _message(
                 "inventory",
                 at,
                 f"{document}/{item}",
                 store_id=store.store_id,
                 document_id=document,
-                happened_at=_text(at),
+                happened_at=shown(at),
                 kind=kind,
                 item_id=item,
                 amount=chance.randint(*amounts),
             )
-
-
-def _line(chance: Random) -> dict[str, Any]:
-    item, cents = chance.choice(_GOODS)
-    amount = chance.choices((1, 2, 3), (80, 15, 5))[0]
-    return {"item": item, "item_id": item, "price": f"{cents / 100:.2f}", "amount": amount}
 
 
 def _message(source: str, at: float, identity: str, **fields: Any) -> SensorMessage:
@@ -239,7 +204,3 @@ def _message(source: str, at: float, identity: str, **fields: Any) -> SensorMess
     ready_at = at + fields.get("interval_seconds", 0)
     named = f"{source}/{store}/{identity}"
     return SensorMessage(source, at, named, json.dumps(fields).encode(), ready_at)
-
-
-def _text(seconds: float) -> str:
-    return instant_text(datetime.fromtimestamp(int(seconds), UTC))

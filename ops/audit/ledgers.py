@@ -81,7 +81,7 @@ def read_ledgers(settings: Settings, session: Session) -> Ledgers:
             for name, of in claims.items()
         ),
         left_out=_left_out(master),
-        waiting=sum(map(master.waiting, FAMILIES)),
+        waiting=sum(len(master.waiting(name)) for name in FAMILIES),
         gaps=read_gaps(session),
         tills=[one for one in till_conflicts(session) if one.is_open],
     )

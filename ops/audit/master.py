@@ -36,7 +36,10 @@ _VIEW = """
     CREATE VIEW master AS SELECT * FROM read_parquet(
         [{files}], hive_partitioning = true, hive_types = {{'event_date': DATE}})
 """
-_WAITING = f"{VALUED} SELECT count(*) FROM ranked WHERE is_void AND NOT has_receipt"
+_WAITING = (
+    f"{VALUED} SELECT store_id, event_id, event_date FROM ranked WHERE is_void AND NOT has_receipt"
+    " ORDER BY ALL"
+)
 # Looked for as text first: hardly any record has the field, and each would have to be parsed.
 _LEFT_OUT = f"""{COPIES}
     SELECT rule, count(*) FROM (SELECT json_extract_string(value, '$.rule') AS rule FROM copies
@@ -238,10 +241,9 @@ class Master:
         """How many counted records add nothing, by the rule that says so."""
         return dict(self._database.execute(_LEFT_OUT, [family]).fetchall())
 
-    def waiting(self, family: str) -> int:
-        """How many counted records take back what the master does not hold."""
-        found = self._database.execute(_WAITING, [family]).fetchall()
-        return sum(count for (count,) in found)
+    def waiting(self, family: str) -> list[tuple[str, str, date]]:
+        """Store, identity and UTC day of counted records that take back what is not there."""
+        return self._database.execute(_WAITING, [family]).fetchall()
 
     def _of_spans(
         self, query: str, family: str, spans: Mapping[int, OffsetSpan]

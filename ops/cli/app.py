@@ -21,6 +21,7 @@ VERBS = (
     "backfill",
     "query",
     "alerts",
+    "refused",
     "dead_letters",
     "gaps",
     "conflicts",

@@ -116,11 +116,15 @@ def _wanted(settings: Settings, reason: str, topic: str, since: str) -> list[Dea
         raise typer.BadParameter(
             f"no reason {reason!r}; there are {', '.join(loader.dead_letter_reasons())}"
         )
-    wanted = WantedLetters(reason, topic, _instant(since))
+    wanted = WantedLetters(reason, topic, instant_option(since))
     return [letter for letter in dead_letters(settings).values() if wanted.matches(letter)]
 
 
-def _instant(text: str) -> datetime | None:
+def instant_option(text: str) -> datetime | None:
+    """The instant of an option, UTC where it names no offset; None for none.
+
+    Raises BadParameter.
+    """
     try:
         instant = datetime.fromisoformat(text) if text else None
     except ValueError as error:

@@ -159,6 +159,9 @@ class TestTillCases:
         assert not found[TABS]["complete"]
         mine = [one for one in listed if one["store_id"] == TABS]
         assert [(one["conflicts"], one["records"]) for one in mine] == [(1, 2)]
+        refused = loop.json("refused")["refused"]
+        told = [(one["reason"], one["count"]) for one in refused if one["store"] == TABS]
+        assert told == [("conflict", 1)] and all(one["fix"] for one in refused)
 
         loop.json("conflicts", "accept", TABS, mine[0]["day"], "--reason", "a test")
 

@@ -90,7 +90,7 @@ OURS: dict[str, tuple[str, ...]] = {
         "ops.rules",
         "ops.stores",
     ),
-    "ops.audit": (*BELOW, "ops.conflicts", "ops.oracle"),
+    "ops.audit": (*BELOW, "ops.conflicts", "ops.dead_letters", "ops.oracle"),
     # The independent computation shares no code with the pipeline: of schemas it has the files.
     "ops.oracle": ("schemas.loader",),
     "bench": PACKAGES,

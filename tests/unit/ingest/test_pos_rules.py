@@ -11,11 +11,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingest.sources.sales.contract import PARTS
 from ingest.sources.sales.lines import is_sold
+from ingest.sources.sales.record import CanonicalReceipt
 from ingest.sources.sales.rules import STATUSES, RuleTable, rules
 from schemas.source import BadSource, read_yaml
 from tally.identity import REVERSAL
 from tally.money import minor_digits
+from tally.receipt_chain import ChainEvent, standing_events
 from tally.receipt_rules import KINDS, LINE_TYPES, SENT_LINE_TYPES, is_left_out
 from tally.rounding import ROUNDINGS
 from tests.support import pos_oracle
@@ -204,3 +207,46 @@ def test_a_mistake_in_the_rules_is_told_with_its_place(
 
     with pytest.raises(BadSource, match=told):
         read_yaml(file, RuleTable)
+
+
+@given(messages, st.sampled_from(KINDS[:2]), st.integers(0, 2), st.booleans())
+def test_receipt_that_is_voided_after_any_version_counts_in_no_part(
+    message: dict[str, Any], kind: str, revisions: int, names_time: bool
+) -> None:
+    plain = {"training": False, "transaction_status": "finished"}
+    sold = {**message, **plain, "kind": kind}
+    versions = [receipt({**sold, **({"revision": n} if n else {})}) for n in range(revisions + 1)]
+    voids: dict[str, Any] = {
+        "vendor_fiscal_module": sold["vendor_fiscal_module"],
+        "transaction_id": sold["transaction_id"],
+    }
+    if names_time:
+        voids["happened_at"] = sold["happened_at"]
+    void = receipt({**sold, "kind": "void", "transaction_id": "V1", "voids": voids})
+
+    made = [*versions, void]
+    events = [ChainEvent(one.event_id, one.happened_at, place) for place, one in enumerate(made)]
+    # In the order in which they came, and the other way round.
+    for some in (events, events[::-1]):
+        assert standing_events(some) == set()
+    # Without it the last version alone counts.
+    assert standing_events(events[:-1]) == {versions[-1].event_id}
+    # Before a rebuild the void of a sale takes its every part away.
+    if kind == "sale":
+        last = versions[-1]
+        assert [getattr(last, part) + getattr(void, part) for part in PARTS] == [0] * len(PARTS)
+
+
+@given(messages)
+def test_void_that_names_no_receipt_lowers_revenue_by_what_its_lines_come_to(
+    message: dict[str, Any],
+) -> None:
+    plain = {"training": False, "transaction_status": "finished"}
+    sold = receipt({**message, **plain, "kind": "sale"})
+    void = receipt({**message, **plain, "kind": "void", "transaction_id": "V1"})
+
+    def revenue(one: CanonicalReceipt) -> int:
+        return one.gross_minor - one.discounts_minor - one.returns_minor - one.voids_minor
+
+    assert revenue(sold) + revenue(void) == 0
+    assert sold.non_sales_minor + void.non_sales_minor == 0

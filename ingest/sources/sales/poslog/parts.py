@@ -21,21 +21,21 @@ def cut_into_parts(content: BinaryIO) -> Iterator[BodyPart]:
     """
     root = xml.read_root(content)
     content.seek(0)
-    part = _Part()
+    part = _OpenBody()
     before = 0
     for place, transaction in enumerate(xml.transactions(content)):
         text = tostring(transaction)
         part.note(transaction, len(text))
         if part.is_too_much:
             yield BodyPart(before, _body(root, part.texts))
-            part, before = _Part(), place
+            part, before = _OpenBody(), place
             part.note(transaction, len(text))
         part.texts.append(text)
     yield BodyPart(before, _body(root, part.texts))
 
 
 @dataclass
-class _Part:
+class _OpenBody:
     """What is in one body by now."""
 
     texts: list[bytes] = field(default_factory=list)

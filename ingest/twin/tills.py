@@ -1,0 +1,146 @@
+"""Receipts of a twin store's tills, sold, corrected and voided, and what the tills send of them.
+
+The life of a receipt is the truth: its last version counts, unless it was voided.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from random import Random
+from typing import Any, TypeAlias
+
+from ingest.twin.people import Person
+from ingest.twin.plan import TwinStore, chance_of, drawn
+from tally.instants import instant_text
+
+GOODS = (
+    ("bread", 249),
+    ("milk", 119),
+    ("coffee", 649),
+    ("apples", 299),
+    ("cheese", 459),
+    ("socks", 799),
+    ("soap", 189),
+    ("wine", 899),
+)
+# How a till tells of a void: with the receipt's lines and time, without lines, twice, or by
+# sending the number again with the status `voided`.
+_VOID_FORMS = ("whole", "bare", "twice", "cancelled")
+# Seconds until a receipt is corrected, and until it is voided after that.
+_CORRECTED_AFTER, _VOIDED_AFTER = (30.0, 1200.0), (60.0, 1200.0)
+# How often the receipts that are corrected are.
+_TIMES_CORRECTED = (0.7, 0.2, 0.1)
+
+TillFields: TypeAlias = dict[str, Any]
+SoldGoods: TypeAlias = list[TillFields]
+# When it happened (seconds since 1970), what makes it the same event, and the message's fields.
+TillMessage: TypeAlias = tuple[float, str, TillFields]
+
+
+@dataclass(frozen=True)
+class ReceiptLife:
+    """A receipt with all its versions, each with when it was closed (seconds since 1970).
+
+    `voided_at`: when it was taken back, in which form `void_form` says; None: it stands.
+    """
+
+    till: int
+    number: int
+    versions: Sequence[tuple[float, SoldGoods]]
+    voided_at: float | None = None
+    void_form: str = "whole"
+
+
+def receipt_lives(
+    store: TwinStore, day: date, seed: int, people: Sequence[Person]
+) -> Iterator[ReceiptLife]:
+    """The receipts of a day, by when their payers went out."""
+    chance = chance_of(seed, store.store_id, day.isoformat(), "tills")
+    # Of its own: what is sold is the same, however often it is corrected.
+    later = chance_of(seed, store.store_id, day.isoformat(), "corrections")
+    payers = sorted((person for person in people if person.pays), key=lambda one: one.left)
+    counted: Counter[int] = Counter()
+    for person in payers:
+        till = 1 + chance.randrange(store.tills)
+        counted[till] += 1
+        # A till counts on from day to day, unless its numbers begin again.
+        before = 0 if store.till_habits.restarts else day.toordinal() * 100_000
+        # Somebody pays a moment before going out.
+        at = max(person.came, person.left - chance.uniform(20, 90))
+        yield _lived(store, later, till, before + counted[till], (at, _lines(chance)))
+
+
+def receipt_messages(store_id: str, life: ReceiptLife) -> Iterator[TillMessage]:
+    """What the till sends of a receipt."""
+    named = {"operation_id": store_id, "vendor_fiscal_module": life.till}
+    for revision, (at, lines) in enumerate(life.versions):
+        version = {"revision": revision} if revision else {}
+        yield (
+            at,
+            f"{life.till}/{life.number}" + (f"/{revision}" if revision else ""),
+            {
+                "happened_at": shown(at),
+                **named,
+                "transaction_id": life.number,
+                **version,
+                "transactions": lines,
+            },
+        )
+    if life.voided_at is not None:
+        yield from _voids(named, life, life.voided_at)
+
+
+def shown(seconds: float) -> str:
+    """The instant as a till writes it, to the second."""
+    return instant_text(datetime.fromtimestamp(int(seconds), UTC))
+
+
+def _lived(
+    store: TwinStore, chance: Random, till: int, number: int, sold: tuple[float, SoldGoods]
+) -> ReceiptLife:
+    habits = store.till_habits
+    versions, voided_at, form = [sold], None, 0
+    if chance.random() < habits.corrected:
+        for _ in range(1 + drawn(chance, _TIMES_CORRECTED)):
+            at = versions[-1][0] + chance.uniform(*_CORRECTED_AFTER)
+            versions.append((at, _lines(chance)))
+    if chance.random() < habits.voided:
+        voided_at = versions[-1][0] + chance.uniform(*_VOIDED_AFTER)
+        form = chance.randrange(len(_VOID_FORMS))
+    return ReceiptLife(till, number, versions, voided_at, _VOID_FORMS[form])
+
+
+def _voids(named: TillFields, life: ReceiptLife, at: float) -> Iterator[TillMessage]:
+    closed_at, lines = life.versions[-1]
+    own = {"happened_at": shown(at), **named}
+    if life.void_form == "cancelled":
+        fields = {"transaction_id": life.number, "transaction_status": "voided", "transactions": []}
+        yield at, f"{life.till}/{life.number}/cancelled", {**own, **fields}
+        return
+    voids = {
+        "vendor_fiscal_module": life.till,
+        "transaction_id": life.number,
+        "happened_at": shown(closed_at),
+    }
+    for copy in range(2 if life.void_form == "twice" else 1):
+        # Numbers of receipts are smaller.
+        number = f"V{life.number}-{copy}"
+        fields = {
+            "transaction_id": number,
+            "kind": "void",
+            "voids": voids,
+            "transactions": lines if life.void_form == "whole" else [],
+        }
+        yield at + copy, f"{life.till}/{number}", {**own, "happened_at": shown(at + copy), **fields}
+
+
+def _lines(chance: Random) -> SoldGoods:
+    count = 1 + min(19, int(chance.expovariate(0.3)))
+    return [_line(chance) for _ in range(count)]
+
+
+def _line(chance: Random) -> TillFields:
+    item, cents = chance.choice(GOODS)
+    amount = chance.choices((1, 2, 3), (80, 15, 5))[0]
+    return {"item": item, "item_id": item, "price": f"{cents / 100:.2f}", "amount": amount}

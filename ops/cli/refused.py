@@ -1,0 +1,59 @@
+"""`tally refused`: what does not count, by store, why, and what can be done."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from runtime.output import print_json
+from tally.settings import Settings
+
+_SHOWN_MESSAGE = 120
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the command line."""
+    app.command("refused")(refused)
+
+
+def refused(
+    store: Annotated[str, typer.Option(help="only of this store")] = "",
+    reason: Annotated[str, typer.Option(help="only for this reason, or `waits`")] = "",
+    since: Annotated[
+        str, typer.Option(metavar="INSTANT", help="only from this instant or UTC day on")
+    ] = "",
+    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
+    """What was refused or waits, by store and reason, with the fix.
+
+    What a gateway has answered with 422 is with its sender and not here.
+    """
+    from ops.audit.refused import refused_events
+    from ops.cli.dead_letters import instant_option
+    from ops.dead_letters import WantedLetters
+    from runtime.connect import cassandra_session
+
+    settings, wanted = Settings.load(), WantedLetters(reason, "", instant_option(since))
+    with cassandra_session(settings) as session:
+        found = refused_events(settings, session, wanted, store)
+    if json:
+        print_json({"refused": [asdict(one) for one in found]})
+        return
+    table = Table(
+        Column("store", no_wrap=True),
+        Column("reason", no_wrap=True),
+        "events",
+        "last",
+        "message",
+        "what to do",
+        title=f"{sum(one.count for one in found):,} events do not count",
+    )
+    for one in found:
+        # Text, not markup, and on one line: the message holds what a stranger sent.
+        message = Text(one.message[:_SHOWN_MESSAGE].replace("\n", " "))
+        names = (Text(one.store or "not known"), one.reason, f"{one.count:,}")
+        table.add_row(*names, one.last[:16], message, one.fix)
+    Console().print(table)
