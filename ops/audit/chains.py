@@ -66,3 +66,8 @@ VALUED = rf"""{COPIES},
         FROM chained),
     valued AS (SELECT * FROM ranked WHERE NOT is_void)
 """
+# Voids whose receipt has not come.
+WAITING = (
+    f"{VALUED} SELECT store_id, event_id, event_date FROM ranked WHERE is_void AND NOT has_receipt"
+    " ORDER BY ALL"
+)

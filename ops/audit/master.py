@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from ops.audit.chains import COPIES, VALUED
+from ops.audit.chains import COPIES, VALUED, WAITING
 from ops.audit.part_queries import query_of
 from ops.audit.topics import OffsetSpan
 from tally.algebra.merge import Axes, Parts
@@ -36,15 +36,19 @@ _VIEW = """
     CREATE VIEW master AS SELECT * FROM read_parquet(
         [{files}], hive_partitioning = true, hive_types = {{'event_date': DATE}})
 """
-_WAITING = (
-    f"{VALUED} SELECT store_id, event_id, event_date FROM ranked WHERE is_void AND NOT has_receipt"
-    " ORDER BY ALL"
-)
 # Looked for as text first: hardly any record has the field, and each would have to be parsed.
 _LEFT_OUT = f"""{COPIES}
     SELECT rule, count(*) FROM (SELECT json_extract_string(value, '$.rule') AS rule FROM copies
         WHERE copy = 1 AND event_id IS NOT NULL AND contains(value, '"rule":'))
     WHERE rule IS NOT NULL GROUP BY rule ORDER BY rule
+"""
+# A kind of article of the vendor's own, which counts as an article while nobody has mapped it.
+_UNMAPPED = f"""{COPIES}
+    SELECT store_id, word, count(*), max(event_date) FROM (
+        SELECT store_id, event_date,
+               unnest(json_extract_string(value, '$.extra.transactions.*.unmapped_type')) AS word
+        FROM copies WHERE copy = 1 AND contains(value, '"unmapped_type":'))
+    GROUP BY store_id, word ORDER BY ALL
 """
 # One of the two digests is enough; and a receipt is taken back once, however many voids say so.
 _IS_AGAIN = f"""(split_part(fingerprint, '.', 1) = split_part(kept, '.', 1)
@@ -243,7 +247,11 @@ class Master:
 
     def waiting(self, family: str) -> list[tuple[str, str, date]]:
         """Store, identity and UTC day of counted records that take back what is not there."""
-        return self._database.execute(_WAITING, [family]).fetchall()
+        return self._database.execute(WAITING, [family]).fetchall()
+
+    def unmapped(self, family: str) -> list[tuple[str, str, int, date]]:
+        """By store and word of its vendor's own how many lines have it, and the last UTC day."""
+        return self._database.execute(_UNMAPPED, [family]).fetchall()
 
     def _of_spans(
         self, query: str, family: str, spans: Mapping[int, OffsetSpan]

@@ -1,5 +1,5 @@
-"""What was refused or waits, by store: dead letters by reason, conflicts, and voids without their
-receipt; with what can be done."""
+"""What was refused or waits, by store: dead letters by reason, conflicts, voids without their
+receipt, and words of vendors that nobody has mapped; with what can be done."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,10 +16,14 @@ from runtime.sources import FAMILIES
 from schemas import loader
 from tally.settings import Settings
 
-WAITS, CONFLICT = "waits", "conflict"
+WAITS, UNMAPPED, CONFLICT = "waits", "unmapped", "conflict"
 _WAITS_FIX = (
     "a void whose receipt has not come, or whose name several receipts have: send the receipt, or"
     " the void with `voids.vendor_fiscal_module` and `voids.happened_at`"
+)
+_UNMAPPED_FIX = (
+    "counted as an article: if this kind of the vendor's own is none, map it by a setting"
+    " (docs/receipts.md)"
 )
 
 
@@ -48,7 +52,7 @@ def refused_events(
     Of conflicts those that nobody has accepted. Raises as the readers of Kafka and Cassandra do.
     """
     letters = (one for one in dead_letters(settings).values() if wanted.matches(one))
-    found = [*_of_letters(letters), *_waiting(settings, wanted), *_conflicts(session, wanted)]
+    found = [*_of_letters(letters), *_of_master(settings, wanted), *_conflicts(session, wanted)]
     mine = [one for one in found if store in ("", one.store)]
     mine.sort(key=lambda one: (one.store, -one.count, one.reason))
     return mine
@@ -68,11 +72,21 @@ def _of_letters(letters: Iterable[DeadLetter]) -> Iterator[RefusedEvents]:
         yield RefusedEvents(store, reason, field, len(some), *told)
 
 
-def _waiting(settings: Settings, wanted: WantedLetters) -> Iterator[RefusedEvents]:
+def _of_master(settings: Settings, wanted: WantedLetters) -> Iterator[RefusedEvents]:
     # Without a master dataset nothing was rebuilt, so nothing waits.
-    if wanted.reason not in ("", WAITS) or wanted.topic or not settings.master_path.exists():
-        return
-    master = Master(settings)
+    if not wanted.topic and settings.master_path.exists():
+        master = Master(settings)
+        found = [*_waiting(master), *_unmapped(master)]
+        yield from (one for one in found if wanted.reason in ("", one.reason))
+
+
+def _unmapped(master: Master) -> Iterator[RefusedEvents]:
+    for name in FAMILIES:
+        for store, word, count, day in master.unmapped(name):
+            yield RefusedEvents(store, UNMAPPED, "", count, str(day), word, word, _UNMAPPED_FIX)
+
+
+def _waiting(master: Master) -> Iterator[RefusedEvents]:
     by_store: dict[str, list[tuple[str, date]]] = {}
     for name in FAMILIES:
         for store, event_id, day in master.waiting(name):

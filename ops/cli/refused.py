@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 def refused(
     store: Annotated[str, typer.Option(help="only of this store")] = "",
-    reason: Annotated[str, typer.Option(help="only for this reason, or `waits`")] = "",
+    reason: Annotated[str, typer.Option(help="only for this reason, or `waits`, `unmapped`")] = "",
     since: Annotated[
         str, typer.Option(metavar="INSTANT", help="only from this instant or UTC day on")
     ] = "",

@@ -162,6 +162,8 @@ class TestTillCases:
         refused = loop.json("refused")["refused"]
         told = [(one["reason"], one["count"]) for one in refused if one["store"] == TABS]
         assert told == [("conflict", 1)] and all(one["fix"] for one in refused)
+        words = {one["message"] for one in refused if one["reason"] == "unmapped"}
+        assert words == {"acs:NegativeItem", "VRExt:RXBag"}
 
         loop.json("conflicts", "accept", TABS, mine[0]["day"], "--reason", "a test")
 

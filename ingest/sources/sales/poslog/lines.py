@@ -81,7 +81,7 @@ def to_fields(line: ReadLine) -> LineFields:
         "total": as_text(line.total),
         "line_type": line.line_type,
         "cancelled": line.is_cancelled or None,
-        "poslog_item_type": line.item_type,
+        "unmapped_type": line.item_type,
     }
     return {name: value for name, value in fields.items() if value is not None}
 
