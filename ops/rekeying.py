@@ -4,7 +4,7 @@ Cassandra alters no key. The rows lie in a table beside it while the table is ma
 on the way begins again where he was.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from cassandra.cluster import Session
 
@@ -12,6 +12,8 @@ from runtime.writes import write_rows
 from schemas import loader
 
 _BESIDE = "_rekeyed"
+# Of a row that is nothing but its key.
+_EARLIEST = 1
 
 Keys = Mapping[str, tuple[str, ...]]
 
@@ -59,11 +61,15 @@ def _copy(session: Session, source: str, target: str) -> None:
     known = session.cluster.metadata.keyspaces[session.keyspace].tables
     names = [name for name in known[source].columns if name in known[target].columns]
     key = {column.name for column in known[source].primary_key}
-    written = next(name for name in names if name not in key)
     columns = ", ".join(f'"{name}"' for name in names)
+    times = ", ".join(f'WRITETIME("{name}")' for name in names if name not in key)
     marks = ", ".join("?" * len(names))
     insert = f"INSERT INTO {target} ({columns}) VALUES ({marks}) USING TIMESTAMP ?"
-    rows: Iterator[tuple[object, ...]] = iter(
-        session.execute(f'SELECT {columns}, WRITETIME("{written}") FROM {source}')
-    )
-    write_rows(session, insert, rows)
+    rows = session.execute(f"SELECT {columns}, {times} FROM {source}")
+    write_rows(session, insert, (_written(row, len(names)) for row in rows))
+
+
+def _written(row: Sequence[object], columns: int) -> Sequence[object]:
+    """The values of a row, and when the newest of them was written."""
+    times = [at for at in row[columns:] if isinstance(at, int)]
+    return *row[:columns], max(times, default=_EARLIEST)
