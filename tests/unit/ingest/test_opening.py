@@ -1,7 +1,7 @@
 """When a store is open in a key period: what a sighting's record carries of the stores file."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -13,6 +13,7 @@ from schemas import loader
 from tally.opening import open_at
 from tally.settings import Settings
 
+ARRIVED = datetime(1990, 3, 2, 12, tzinfo=UTC)
 HOURS = '{mon-fri: "08:00-20:00", sat: ["09:00-12:00", "13:00-17:00"], sun: closed}'
 STORES = f"""
 day: {{tz: Europe/Bratislava, opening_hours: {HOURS}}}
@@ -82,3 +83,21 @@ def test_record_of_a_sighting_says_when_its_store_is_open_in_the_key_period(
 
     assert found[0] == text
     assert spans is None or found[1] == spans
+
+
+def test_what_is_remembered_is_bounded_whatever_stores_and_days_are_asked_for(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "stores.yaml"
+    file.write_text(STORES, "utf-8")
+    rules = Rules.of(Settings(home=tmp_path, stores_file=file))
+    opening = rules.devices.opening
+
+    # Ids that anybody can invent, and more days of a store than a year of thirty stores has.
+    for number in range(5_000):
+        rules.open_minutes(f"invented-{number}", rules.key_period("day", ARRIVED))
+    assert len(opening._known) == 0
+    for number in range(12_000):
+        period = rules.key_period("day", ARRIVED + timedelta(days=number))
+        rules.open_minutes("day", period)
+    assert 0 < len(opening._known) <= 10_000
