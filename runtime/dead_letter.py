@@ -6,12 +6,13 @@ schemas/topics/dead-letters.schema.json.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple
 
-from confluent_kafka import Message
+from confluent_kafka import KafkaException, Message
 
-from runtime.reading import RecordPlace, read_to_end
-from tally.errors import TallyError
+from runtime.reading import RecordPlace, read_newest, read_to_end
+from tally.errors import StackError, TallyError
 from tally.instants import from_millis, instant_text
 from tally.keys import keyed_digest
 from tally.redact import redacted, redacted_text
@@ -126,6 +127,18 @@ def read_letters(settings: Settings) -> Iterator[DeadLetter]:
     read_to_end().
     """
     return map(read_letter, read_to_end(settings, [TOPIC]))
+
+
+def newest_letters(settings: Settings, most: int) -> dict[str, DeadLetter]:
+    """The newest dead letters by id, at most so many of each partition.
+
+    Raises StackError where they cannot be read, TallyError as read_letters().
+    """
+    try:
+        found = map(read_letter, read_newest(settings, TOPIC, most))
+        return {letter.id: letter for letter in sorted(found, key=attrgetter("at"))}
+    except KafkaException as error:
+        raise StackError(f"dead letters cannot be read: {error}") from error
 
 
 def read_letter(message: Message) -> DeadLetter:

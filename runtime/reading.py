@@ -38,6 +38,18 @@ def read_to_end(
         yield from _records(consumer, settings, dict.fromkeys(lanes, 0))
 
 
+def read_newest(settings: Settings, topic: str, most: int) -> Iterator[Message]:
+    """The newest committed records of each partition of a topic, at most so many of each.
+
+    Raises KafkaException, and StackError when the brokers say nothing any more.
+    """
+    with _consumer(settings, None) as consumer:
+        for number in partition_numbers(consumer, topic, SILENCE_SECONDS):
+            lane = (topic, number)
+            end = bounds_of(consumer, lane, SILENCE_SECONDS).end
+            yield from _records(consumer, settings, {lane: end}, max(0, end - most))
+
+
 def read_written(settings: Settings, lanes: Collection[Lane]) -> Iterator[Message]:
     """Every committed record that the partitions hold when the reading begins.
 

@@ -1,22 +1,20 @@
 """What was refused or waits, by store: dead letters by reason, conflicts, voids without their
 receipt, and words of vendors that nobody has mapped; with what can be done."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import date
-from operator import attrgetter
 
 from cassandra.cluster import Session
 
 from ops.audit.master import Master
 from ops.conflicts import till_conflicts
 from ops.dead_letters import WantedLetters, dead_letters
-from runtime.dead_letter import DeadLetter
+from runtime.refused import CONFLICT, RefusedEvents, refused_letters
 from runtime.sources import FAMILIES
 from schemas import loader
 from tally.settings import Settings
 
-WAITS, UNMAPPED, CONFLICT = "waits", "unmapped", "conflict"
+WAITS, UNMAPPED = "waits", "unmapped"
 _WAITS_FIX = (
     "a void whose receipt has not come, or whose name several receipts have: send the receipt, or"
     " the void with `voids.vendor_fiscal_module` and `voids.happened_at`"
@@ -27,23 +25,6 @@ _UNMAPPED_FIX = (
 )
 
 
-@dataclass(frozen=True)
-class RefusedEvents:
-    """Events of a store that do not count for one reason: how many, an example, and the fix.
-
-    `field` is what is wrong in the example, `last` when it came, or its UTC day (ISO 8601).
-    """
-
-    store: str
-    reason: str
-    field: str
-    count: int
-    last: str
-    example: str
-    message: str
-    fix: str
-
-
 def refused_events(
     settings: Settings, session: Session, wanted: WantedLetters, store: str = ""
 ) -> list[RefusedEvents]:
@@ -51,25 +32,16 @@ def refused_events(
 
     Of conflicts those that nobody has accepted. Raises as the readers of Kafka and Cassandra do.
     """
-    letters = (one for one in dead_letters(settings).values() if wanted.matches(one))
-    found = [*_of_letters(letters), *_of_master(settings, wanted), *_conflicts(session, wanted)]
+    # Conflicts are told by day and till: some of them were accepted.
+    letters = (
+        one
+        for one in dead_letters(settings).values()
+        if wanted.matches(one) and one.reason != CONFLICT
+    )
+    found = [*refused_letters(letters), *_of_master(settings, wanted), *_conflicts(session, wanted)]
     mine = [one for one in found if store in ("", one.store)]
-    mine.sort(key=lambda one: (one.store, -one.count, one.reason))
+    mine.sort(key=lambda one: (one.store, -one.events, one.reason))
     return mine
-
-
-def _of_letters(letters: Iterable[DeadLetter]) -> Iterator[RefusedEvents]:
-    by_cause: dict[tuple[str, str, str], list[DeadLetter]] = {}
-    for letter in letters:
-        # Conflicts are told by day and till: some of them were accepted.
-        if letter.reason != CONFLICT:
-            cause = (letter.key or "", letter.reason, letter.field)
-            by_cause.setdefault(cause, []).append(letter)
-    fixes = loader.dead_letter_fixes()
-    for (store, reason, field), some in by_cause.items():
-        last = max(some, key=attrgetter("at"))
-        told = (last.at, last.id, last.message, fixes.get(reason, ""))
-        yield RefusedEvents(store, reason, field, len(some), *told)
 
 
 def _of_master(settings: Settings, wanted: WantedLetters) -> Iterator[RefusedEvents]:
@@ -91,6 +63,7 @@ def _waiting(master: Master) -> Iterator[RefusedEvents]:
     for name in FAMILIES:
         for store, event_id, day in master.waiting(name):
             by_store.setdefault(store, []).append((event_id, day))
+    # The newest is the example: its receipt may be under way.
     for store, some in by_store.items():
         event_id, day = max(some, key=lambda one: one[1])
         yield RefusedEvents(store, WAITS, "/voids", len(some), str(day), event_id, "", _WAITS_FIX)

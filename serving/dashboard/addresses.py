@@ -53,6 +53,11 @@ def rule_edit_address(rule_id: str, period: Period, store_id: str) -> str:
     return f"/rules/{quote(rule_id, safe='')}/edit?{asked}"
 
 
+def refused_address(store_id: str = "") -> str:
+    """The page of what does not count, of all stores or of one."""
+    return f"/refused?{urlencode({'store': store_id})}" if store_id else "/refused"
+
+
 def new_rule_address() -> str:
     """The editor of a rule that is not there yet."""
     # Not below /rules: any name there may be that of a rule.

@@ -13,6 +13,7 @@ from serving.dashboard import charts
 from serving.dashboard.addresses import (
     inbox_address,
     overview_address,
+    refused_address,
     rules_address,
     store_address,
 )
@@ -23,7 +24,7 @@ from tally.errors import ViewsUnreachable
 
 log = structlog.get_logger()
 STYLE = (Path(__file__).parent / "style.css").read_text("utf-8")
-PageName = Literal["overview", "store", "report", "alerts", "rules"]
+PageName = Literal["overview", "store", "report", "alerts", "rules", "refused"]
 _Shown = TypeVar("_Shown")
 
 
@@ -84,6 +85,7 @@ def _navigation(frame: Frame) -> str:
         ("store", "Store", store_address(store_id, frame.period)),
         ("alerts", "Alerts", inbox_address(frame.period)),
         ("rules", "Rules", rules_address()),
+        ("refused", "Refused", refused_address()),
     ]
     items = "".join(
         f"<a href='{escape(address)}'{_current(name == frame.page)}>{word}</a>"

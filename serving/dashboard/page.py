@@ -29,12 +29,14 @@ from serving.dashboard.frame import (
 )
 from serving.dashboard.overview_page import show_overview
 from serving.dashboard.period import Period, period_of
+from serving.dashboard.refused_page import RefusedSource, show_refused
 from serving.dashboard.report_page import report_links, show_report
 from serving.dashboard.rule_editor import EditorPlace, show_editor
 from serving.dashboard.rule_pages import show_rule, show_rules
 from serving.dashboard.rule_source import RuleFigureSource
 from serving.dashboard.source import FigureSource, StoreChoice, newest_day
 from serving.dashboard.store_page import show_store
+from serving.merge.letters import LetterReader, TopicLetters
 from serving.merge.views import ViewReader
 from tally.errors import ViewsUnreachable
 from tally.settings import Settings
@@ -53,6 +55,18 @@ POLICY = (
 
 
 @dataclass(frozen=True)
+class LiveSources:
+    """What comes from Kafka: alerts as they are told, the desk of the rules, dead letters.
+
+    None: no alert is told; desk and letters are those of the settings' brokers.
+    """
+
+    feed: Feed | None = None
+    desk: SimulationDesk | None = None
+    letters: LetterReader | None = None
+
+
+@dataclass(frozen=True)
 class PageQuestion:
     """What an address names, as somebody wrote it; empty where it names nothing."""
 
@@ -65,18 +79,18 @@ def mount(
     app: FastAPI,
     settings: Settings,
     views: ViewReader,
-    feed: Feed | None = None,
-    desk: SimulationDesk | None = None,
+    live: LiveSources | None = None,
 ) -> None:
-    """Adds the pages, and below them the files they load; `feed` brings alerts as they are told.
+    """Adds the pages, and below them the files they load.
 
-    They are at `/`, `/stores`, `/report/{id}`, `/alerts`, `/alerts/{id}`, `/rules`, `/rules/{id}`,
-    `/rules/{id}/edit` and `/new-rule`, of which the last four ask the desk; by default that of
-    Kafka.
+    They are at `/`, `/stores`, `/report/{id}`, `/alerts`, `/alerts/{id}`, `/refused`, `/rules`,
+    `/rules/{id}`, `/rules/{id}/edit` and `/new-rule`, of which the last four ask the desk.
     """
-    source, desk = FigureSource(settings, views), desk or SimulationDesk.of(settings, views)
+    live = live or LiveSources()
+    source, desk = FigureSource(settings, views), live.desk or SimulationDesk.of(settings, views)
     rules = RuleFigureSource(desk, views)
-    _add_alert_pages(source, feed)
+    _add_alert_pages(source, live.feed)
+    _add_refused_page(source, RefusedSource(views, live.letters or TopicLetters(settings)))
     _add_rule_pages(source, rules)
     may_apply = settings.rule_edits == "allow"
     _add_editors(source, EditorPlace(RuleEditing(desk.known), rules, may_apply))
@@ -122,6 +136,16 @@ def _add_alert_pages(source: FigureSource, feed: Feed | None) -> None:
             stores = await _stores(source)
             if stores:
                 await show_alert(source, stores, _of_today(PageQuestion("", "", "")), alert_id)
+
+
+def _add_refused_page(source: FigureSource, refused: RefusedSource) -> None:
+    @ui.page("/refused", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
+    async def refused_page(store: str = "") -> None:
+        with ui.element("div").classes("t-page"):
+            stores = await _stores(source)
+            asked = PageQuestion(store, "", "")
+            if stores and (not store or _chosen(stores, asked) is not None):
+                await show_refused(refused, stores, _of_today(asked), store)
 
 
 def _add_rule_pages(source: FigureSource, rules: RuleFigureSource) -> None:

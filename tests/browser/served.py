@@ -23,6 +23,7 @@ from tests.support.alert_memory import MemoryFeed
 from tests.support.alert_suite import STORY
 from tests.support.alerts import end_of, then, told
 from tests.support.evaluating import BUSY, SILENT, in_force
+from tests.support.letters import MemoryLetters, letter
 from tests.support.report_world import report_world
 from tests.support.serving_world import MemoryViews, World
 from tests.support.silent_sensors import STORES, silent_week
@@ -74,6 +75,12 @@ MARKED = [
         threshold=45,
     ),
 ]
+REFUSED = [
+    *(letter("367", number) for number in range(40)),
+    letter("367", 41, "conflict", field="", message="the number was used before"),
+    letter("1900", 42, "unknown_sensor", field="/serial", message="/serial: no store has it"),
+    letter(None, 43, "not_json", field="", message="is no JSON: " + "x" * 200),
+]
 
 
 def main() -> int:
@@ -97,7 +104,7 @@ def main() -> int:
             rule = structs.replace(newest.rule, for_=number)
             RULES.write([StoredRule(rule=rule, version=newest.version + 1)])
 
-        page.mount(app, settings, views, feed, desk)
+        page.mount(app, settings, views, page.LiveSources(feed, desk, MemoryLetters(REFUSED)))
         serve(app, Place(_free_address(), page_policy=page.POLICY))
     return 0
 

@@ -33,6 +33,8 @@ PAGES = (
     "/alerts?store=406&days=7&until=2026-11-23",
     f"/alerts/{ENDED.alert_id}",
     "/rules",
+    "/refused",
+    "/refused?store=367",
     f"/rules/busy?store=367&{ASKED}",
     f"/rules/silent?store=367&{ASKED}",
     f"/rules/unlike-last-month?store=367&{ASKED}",

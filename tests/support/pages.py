@@ -19,6 +19,7 @@ from serving.alerts.simulation.desk import SimulationDesk
 from serving.api.app import create_app
 from serving.dashboard import admission, page
 from tally.settings import Settings
+from tests.support.letters import MemoryLetters
 from tests.support.serving_world import MemoryViews
 
 Get = Callable[..., httpx.Response]
@@ -30,14 +31,17 @@ Element = tuple[str, dict[str, str], str]
 
 @contextmanager
 def mounted(
-    views: MemoryViews, settings: Settings, desk: SimulationDesk | None = None
+    views: MemoryViews,
+    settings: Settings,
+    desk: SimulationDesk | None = None,
+    letters: MemoryLetters | None = None,
 ) -> Iterator[Get]:
     """A function that asks API and pages in this process: get("/", store="367")."""
     # NiceGUI keeps one application for each process: it begins anew. And a test asks for more pages
     # than strangers may.
     with nicegui_reset_globals(), mock.patch.object(admission, "PAGES_A_SECOND", 1e6):
         app = create_app(settings, views, desk=desk)
-        page.mount(app, settings, views, desk=desk)
+        page.mount(app, settings, views, page.LiveSources(None, desk, letters))
         with asyncio.Runner() as runner:
             yield from _asking(app, runner)
 

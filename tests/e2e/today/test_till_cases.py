@@ -160,7 +160,7 @@ class TestTillCases:
         mine = [one for one in listed if one["store_id"] == TABS]
         assert [(one["conflicts"], one["records"]) for one in mine] == [(1, 2)]
         refused = loop.json("refused")["refused"]
-        told = [(one["reason"], one["count"]) for one in refused if one["store"] == TABS]
+        told = [(one["reason"], one["events"]) for one in refused if one["store"] == TABS]
         assert told == [("conflict", 1)] and all(one["fix"] for one in refused)
         words = {one["message"] for one in refused if one["reason"] == "unmapped"}
         assert words == {"acs:NegativeItem", "VRExt:RXBag"}

@@ -60,6 +60,7 @@ OURS: dict[str, tuple[str, ...]] = {
         "serving.alerts",
         "serving.query",
         "serving.reports",
+        "serving.merge.letters",
         "serving.merge.views",
         "serving.merge.offload",
     ),

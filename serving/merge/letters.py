@@ -1,0 +1,39 @@
+"""The newest dead letters, as the pages show them."""
+
+import asyncio
+import time
+from typing import Protocol
+
+from runtime.dead_letter import DeadLetter, newest_letters
+from tally.settings import Settings
+
+# Of each partition; all of them would take as long as Tally has run.
+MOST_LETTERS = 1_000
+# A page that many people open reads the topic once in so long.
+_KEPT_SECONDS = 15.0
+
+
+class LetterReader(Protocol):
+    """Reads dead letters."""
+
+    async def newest(self) -> list[DeadLetter]:
+        """The newest of each partition, in the order of time. Raises StackError."""
+        ...
+
+
+class TopicLetters:
+    """Those of the topic, read by one thread at a time and kept for some seconds."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._reading = asyncio.Lock()
+        self._found: list[DeadLetter] = []
+        self._read_at = -_KEPT_SECONDS
+
+    async def newest(self) -> list[DeadLetter]:
+        """As LetterReader has it. Raises StackError."""
+        async with self._reading:
+            if time.monotonic() - self._read_at >= _KEPT_SECONDS:
+                found = await asyncio.to_thread(newest_letters, self._settings, MOST_LETTERS)
+                self._found, self._read_at = [*found.values()], time.monotonic()
+            return self._found

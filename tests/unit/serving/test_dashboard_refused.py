@@ -1,0 +1,86 @@
+"""The page of what does not count: letters by store and reason, conflicts of a store, and the fix
+of each."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+
+import pytest
+
+from runtime.sources import SALES
+from schemas import loader
+from serving.merge.views import Finding
+from tally.settings import Settings
+from tests.support.letters import MemoryLetters, letter
+from tests.support.pages import Get, mounted, texts
+from tests.support.serving_example import SETTLED, example
+from tests.support.serving_world import MemoryViews
+
+STORE, OTHER = "367", "406"
+LETTERS = [
+    letter(STORE, 1),
+    letter(STORE, 2, message="<b>/net_total</b>: is 5, and the lines come to 6"),
+    letter(OTHER, 3, "unknown_sensor", field="/serial", message="/serial: no store has it"),
+    letter(None, 4, "not_json", field="", message="is no JSON"),
+]
+
+
+@contextmanager
+def pages(letters: MemoryLetters, *findings: Finding) -> Iterator[Get]:
+    world = example()
+    world.findings = [(SALES, STORE, one) for one in findings]
+    with mounted(MemoryViews(world), Settings(), letters=letters) as get:
+        yield get
+
+
+def test_letters_are_counted_by_store_and_reason_with_the_newest_message_and_the_fix() -> None:
+    with pages(MemoryLetters(LETTERS)) as get:
+        answer = get("/refused")
+
+    assert answer.status_code == 200
+    cells = texts(answer, "td")
+    rows = [cells[place : place + 5] for place in range(0, len(cells), 5)]
+    assert [row[:3] for row in rows] == [
+        ["total_mismatch", "2", "2026-11-20 10:02"],
+        ["not_json", "1", "2026-11-20 10:04"],
+        ["unknown_sensor", "1", "2026-11-20 10:03"],
+    ]
+    # As text and not as markup: somebody has typed it.
+    assert rows[0][3] == "<b>/net_total</b>: is 5, and the lines come to 6"
+    fixes = loader.dead_letter_fixes()
+    assert [row[4] for row in rows] == [
+        fixes[name] for name in ("total_mismatch", "not_json", "unknown_sensor")
+    ]
+    assert [*texts(answer, "th")[6:]] == ["", "not known", ""]
+    assert {STORE, OTHER} <= set(texts(answer, "a"))
+
+
+def test_page_of_a_store_has_its_letters_and_its_open_conflicts_alone() -> None:
+    day = date.fromisoformat(SETTLED)
+    found = (Finding(day, "4", 200, 40), Finding(day, "5", 30, 1), Finding(day, "6", 30, 1, 1))
+    with pages(MemoryLetters(LETTERS), *found) as get:
+        answer = get("/refused", store=STORE)
+        other = get("/refused", store=OTHER)
+
+    items = texts(answer, "li")
+    assert [one.partition(":")[0] for one in items] == [
+        f"{SETTLED}, till 4",
+        f"{SETTLED}, till 5",
+    ]
+    assert "numbering: daily" in items[0] and "tally conflicts" in items[1]
+    assert "total_mismatch" in texts(answer, "td") and "not_json" not in texts(answer, "td")
+    assert texts(other, "li") == []
+
+
+def test_page_says_so_where_there_is_nothing_and_where_nobody_answers() -> None:
+    with pages(MemoryLetters()) as get:
+        assert "None." in texts(get("/refused"), "p")
+    with pages(MemoryLetters(None)) as get:
+        answer = get("/refused")
+    assert answer.status_code == 200 and "cannot be read now" in answer.text
+
+
+@pytest.mark.parametrize("store", ["nobody", "<b>"])
+def test_store_that_nobody_knows_is_not_found(store: str) -> None:
+    with pages(MemoryLetters(LETTERS)) as get:
+        assert get("/refused", store=store).status_code == 404
