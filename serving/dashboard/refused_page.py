@@ -1,6 +1,7 @@
 """The page of what does not count: the newest dead letters by store and reason, and the days that a
 conflict keeps open, each with what can be done."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -94,13 +95,13 @@ def _show_conflicts(chosen: StoreChoice, found: Sequence[Finding]) -> None:
     # The words are those of `tally conflicts` and of the answers.
     items = "".join(
         f"<li>{one.day}, till {escape(one.till_id)}:"
-        f" {escape(conflicts_text(one.records, one.conflicts))}</li>"
+        f" {_with_code(conflicts_text(one.records, one.conflicts))}</li>"
         for one in found
     )
     with ui.element("section").classes("t-panel").props('aria-labelledby="conflicts"'):
         html(
             "<h2 id='conflicts'>Days that are not final because of conflicts</h2>"
-            + (f"<ul class='t-list'>{items}</ul>" if found else "<p class='t-sub'>None.</p>")
+            + (f"<ul class='t-problems'>{items}</ul>" if found else "<p class='t-sub'>None.</p>")
         )
 
 
@@ -109,9 +110,12 @@ def _show_letters(found: KnownLetters) -> None:
         say("Dead letters cannot be read now", "Kafka does not answer; the page looks again.")
         return
     with ui.element("section").classes("t-panel").props('aria-labelledby="letters"'):
-        html("<h2 id='letters'>Dead letters, the newest of each partition</h2>")
+        count = sum(one.events for one in found.rows)
+        html(
+            "<h2 id='letters'>Dead letters</h2><p class='t-sub' data-state='complete'>"
+            f"{count:,}, the newest of each partition.</p>"
+        )
         if not found.rows:
-            html("<p class='t-sub'>None.</p>")
             return
         region = "class='t-scroll' role='region' aria-labelledby='letters' tabindex='0'"
         html(f"<div {region}>{_table(found.rows[:MOST_ROWS])}</div>")
@@ -120,10 +124,15 @@ def _show_letters(found: KnownLetters) -> None:
 def _table(found: Sequence[RefusedEvents]) -> str:
     head = "".join(f"<th scope='col' role='columnheader'>{one}</th>" for one in _HEAD)
     return (
-        "<table class='t-table t-stores t-alerts' role='table'><thead role='rowgroup'>"
+        "<table class='t-table t-stores t-alerts t-refused' role='table'><thead role='rowgroup'>"
         f"<tr role='row'>{head}</tr></thead><tbody role='rowgroup'>"
         f"{''.join(map(_row, found))}</tbody></table>"
     )
+
+
+def _with_code(text: str) -> str:
+    """The text as markup: what stands between backticks is something to type."""
+    return re.sub("`([^`]*)`", r"<code>\1</code>", escape(text))
 
 
 def _row(one: RefusedEvents) -> str:
@@ -134,8 +143,8 @@ def _row(one: RefusedEvents) -> str:
         escape(one.reason),
         f"{one.events:,}",
         escape(one.last[:16].replace("T", " ")),
-        escape(one.message),
-        escape(one.fix),
+        f"<span>{escape(one.message)}</span>",
+        f"<span>{_with_code(one.fix)}</span>",
     )
     told = "".join(
         f"<td role='cell' data-label='{name}'>{cell}</td>"

@@ -38,20 +38,19 @@ def test_letters_are_counted_by_store_and_reason_with_the_newest_message_and_the
         answer = get("/refused")
 
     assert answer.status_code == 200
-    cells = texts(answer, "td")
-    rows = [cells[place : place + 5] for place in range(0, len(cells), 5)]
-    assert [row[:3] for row in rows] == [
+    cells = [one for one in texts(answer, "td") if one]
+    rows = [cells[place : place + 3] for place in range(0, len(cells), 3)]
+    assert rows == [
         ["total_mismatch", "2", "2026-11-20 10:02"],
-        ["not_json", "1", "2026-11-20 10:04"],
         ["unknown_sensor", "1", "2026-11-20 10:03"],
+        ["not_json", "1", "2026-11-20 10:04"],
     ]
     # As text and not as markup: somebody has typed it.
-    assert rows[0][3] == "<b>/net_total</b>: is 5, and the lines come to 6"
+    said = texts(answer, "span")
+    assert "<b>/net_total</b>: is 5, and the lines come to 6" in said
     fixes = loader.dead_letter_fixes()
-    assert [row[4] for row in rows] == [
-        fixes[name] for name in ("total_mismatch", "not_json", "unknown_sensor")
-    ]
-    assert [*texts(answer, "th")[6:]] == ["", "not known", ""]
+    assert {fixes["total_mismatch"], fixes["not_json"]} <= set(said)
+    assert [*texts(answer, "th")[6:]] == ["", "", "not known"]
     assert {STORE, OTHER} <= set(texts(answer, "a"))
 
 
@@ -67,14 +66,15 @@ def test_page_of_a_store_has_its_letters_and_its_open_conflicts_alone() -> None:
         f"{SETTLED}, till 4",
         f"{SETTLED}, till 5",
     ]
-    assert "numbering: daily" in items[0] and "tally conflicts" in items[1]
+    typed = " ".join(texts(answer, "code"))
+    assert "numbering: daily" in typed and "tally conflicts" in typed
     assert "total_mismatch" in texts(answer, "td") and "not_json" not in texts(answer, "td")
     assert texts(other, "li") == []
 
 
 def test_page_says_so_where_there_is_nothing_and_where_nobody_answers() -> None:
     with pages(MemoryLetters()) as get:
-        assert "None." in texts(get("/refused"), "p")
+        assert "0, the newest of each partition." in texts(get("/refused"), "p")
     with pages(MemoryLetters(None)) as get:
         answer = get("/refused")
     assert answer.status_code == 200 and "cannot be read now" in answer.text
