@@ -150,6 +150,8 @@ def rebuilt(loop: Loop, sent: Story) -> Story:
         declared = ("backfill", "declare", family, "--days", sent.days, "--source", "story")
         assert loop.run(*declared).returncode == 0
     run_rebuild(loop.settings.airflow, {"mode": "full"}, print)
+    # Numbers that were used twice keep their days open until somebody lets them stand.
+    assert loop.accept_conflicts(STORES) > 0
     return sent
 
 
