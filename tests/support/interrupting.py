@@ -61,11 +61,8 @@ class Interrupted:
 
     def kill_pythons(self) -> None:
         """SIGKILL to the head of the command and to all that are Pythons, as if at once."""
-        pythons = [
-            process
-            for process in self.processes()
-            if Path((_command(process) or [""])[0]).name.startswith("python")
-        ]
+        # By the program: a worker of xdist calls itself by the test that it runs.
+        pythons = [process for process in self.processes() if _is_python(process)]
         # A worker whose head has died begins to stop its services: none goes on meanwhile.
         for process in reversed(pythons):
             process.suspend()
@@ -91,6 +88,13 @@ class Interrupted:
         self.terminal.kill()
         self.terminal.communicate()
         return lines
+
+
+def _is_python(process: psutil.Process) -> bool:
+    try:
+        return Path(process.exe()).name.startswith("python")
+    except psutil.Error:
+        return False
 
 
 def _command(process: psutil.Process) -> list[str]:
