@@ -10,7 +10,8 @@ in, and the last one decides:
     void:3:pos:1:1:0:42        takes back all revisions up to 3
     void:pos:1:1:0:42          takes back all of them
 
-If the last one is a void, no version counts; else it counts, and the others do not
+If the last one is a void, no version counts; else it counts, and the others do not. A receipt that
+was cancelled no sooner than that was closed does not count either, whatever its number
 (docs/adr/026-revisions.md). batch_layer/views/chains.py has the same for Spark.
 """
 
@@ -22,7 +23,8 @@ from typing import NamedTuple
 from tally.identity import REVERSAL, VERSION
 
 LAST_REVISION = 2**31 - 1
-_ENDING = 2
+# The place in `kind` of what says that a receipt was cancelled.
+ENDING = 2
 _ZEROS = re.compile(r":0+([0-9]+)\Z")
 _IDENTITY = re.compile(
     rf"(?:({REVERSAL})(?:([0-9]+):)?|({VERSION})(?:([0-9]+)|([+-])[0-9a-f]{{32}}):)?(.*)", re.DOTALL
@@ -43,7 +45,7 @@ class ChainPlace(NamedTuple):
     @property
     def is_ending(self) -> bool:
         """Whether the event says that its receipt was cancelled, and adds nothing."""
-        return self.kind == _ENDING
+        return self.kind == ENDING
 
 
 class ChainEvent(NamedTuple):
@@ -69,7 +71,7 @@ def read_place(event_id: str) -> ChainPlace:
     void, until, _, number, sign, chain = found.groups()
     if void:
         return ChainPlace(chain, LAST_REVISION if until is None else int(until), True, 0)
-    kind = {"+": 1, "-": _ENDING}.get(sign, 0)
+    kind = {"+": 1, "-": ENDING}.get(sign, 0)
     return ChainPlace(chain, int(number or 0), False, kind)
 
 
@@ -81,9 +83,20 @@ def rank(event: ChainEvent) -> tuple[int, bool, str, int, int]:
 
 
 def standing_event(events: Iterable[ChainEvent]) -> ChainEvent | None:
-    """The event of one chain that counts; None where a void stands behind all of them."""
+    """The event of one chain that counts; None where a void stands behind all of them.
+
+    Nor does a version count of a receipt that was cancelled no sooner than it was closed: a
+    cancelling has no number, whatever number the version has.
+    """
+    events = [*events]
     last = max(events, key=rank, default=None)
-    return None if last is None or read_place(last.event_id).is_void else last
+    if last is None or read_place(last.event_id).is_void:
+        return None
+    endings = (one.closed_at for one in events if read_place(one.event_id).is_ending)
+    is_cancelled = not read_place(last.event_id).is_ending and any(
+        closed_at >= last.closed_at for closed_at in endings
+    )
+    return None if is_cancelled else last
 
 
 def standing_events(events: Iterable[ChainEvent]) -> set[str]:

@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tally.identity import REFERENCE, REVERSAL, VERSION
-from tally.receipt_chain import LAST_REVISION
+from tally.receipt_chain import ENDING, LAST_REVISION
 
 _PREFIX = rf"^(?:{REVERSAL}(?:[0-9]+:)?|{VERSION}(?:[0-9]+|[+-][0-9a-f]{{32}}):)"
 _NUMBER = rf"^(?:{REVERSAL}|{VERSION})([0-9]{{1,9}}):"
@@ -45,11 +45,17 @@ def chain_verdicts(master: DataFrame) -> DataFrame:
     beating = F.min(F.struct("offset", "event_date")).over(
         backwards.rowsBetween(Window.unboundedPreceding, -1)
     )
+    # A cancelling has no number: it beats each version that was closed no later than it.
+    ending = F.when(F.col("kind") == ENDING, F.struct("offset", "event_date"))
+    no_sooner = chain.orderBy(F.col("happened_at").desc())
+    cancelling = F.min(ending).over(no_sooner.rangeBetween(Window.unboundedPreceding, 0))
+    is_version = ~F.col("is_void") & (F.col("kind") != ENDING)
+    cancelled = F.when(is_version, cancelling)
     return _resolve_chains(firsts, references).select(
         "partition",
         "offset",
         "is_void",
-        beating.alias("beaten_by"),
+        F.least(beating, cancelled).alias("beaten_by"),
         F.max(~F.col("is_void")).over(chain).alias("has_receipt"),
     )
 
@@ -71,7 +77,7 @@ def _place_events(master: DataFrame) -> DataFrame:
     revision = F.when(is_one, F.coalesce(said, of_all))
     sign = F.when(is_version, F.substring(event_id, len(VERSION) + 1, 1))
     corrected = F.when(sign == "+", 1)
-    kind = corrected.when(sign == "-", 2).otherwise(0)
+    kind = corrected.when(sign == "-", ENDING).otherwise(0)
     readable = master.where("event_id IS NOT NULL").select(
         "store_id", "event_id", "happened_at", "event_date", "partition", "offset"
     )

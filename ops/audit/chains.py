@@ -61,7 +61,11 @@ VALUED = rf"""{COPIES},
                             is_void DESC, happened_at DESC,
                             CASE sign WHEN '+' THEN 1 WHEN '-' THEN 2 ELSE 0 END DESC,
                             "offset" DESC
-                   ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reversed_at,
+                   ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS beaten_at,
+               CASE WHEN sign <> '-' THEN min("offset") FILTER (sign = '-') OVER (
+                   PARTITION BY store_id, chain ORDER BY happened_at DESC
+                   RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) END AS cancelled_at,
+               least(beaten_at, cancelled_at) AS reversed_at,
                bool_or(NOT is_void) OVER (PARTITION BY store_id, chain) AS has_receipt
         FROM chained),
     valued AS (SELECT * FROM ranked WHERE NOT is_void)

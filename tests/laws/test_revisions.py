@@ -80,7 +80,16 @@ def last_states(log: Sequence[ReceiptEvent]) -> list[int]:
     for event in sorted(held, key=in_order):
         place = read_place(event.identity)
         states[place.chain] = None if place.is_void else event
-    kept = [event for event in states.values() if event is not None]
+    cancelled: dict[str, str] = {}
+    for event in held:
+        place = read_place(event.identity)
+        if place.is_ending:
+            cancelled[place.chain] = max(event.closed_at, cancelled.get(place.chain, ""))
+    kept = [
+        event
+        for chain, event in states.items()
+        if event is not None and event.closed_at > cancelled.get(chain, "")
+    ]
     return [sum(event.amount for event in kept if event.window == window) for window in WINDOWS]
 
 
