@@ -5,6 +5,7 @@ import time
 from typing import Protocol
 
 from runtime.dead_letter import DeadLetter, newest_letters
+from tally.errors import TallyError
 from tally.settings import Settings
 
 # Of each partition; all of them would take as long as Tally has run.
@@ -28,12 +29,23 @@ class TopicLetters:
         self._settings = settings
         self._reading = asyncio.Lock()
         self._found: list[DeadLetter] = []
+        self._failure: TallyError | None = None
         self._read_at = -_KEPT_SECONDS
 
     async def newest(self) -> list[DeadLetter]:
-        """As LetterReader has it. Raises StackError."""
+        """As LetterReader has it. Raises StackError, TallyError for a record that is no letter."""
         async with self._reading:
             if time.monotonic() - self._read_at >= _KEPT_SECONDS:
-                found = await asyncio.to_thread(newest_letters, self._settings, MOST_LETTERS)
-                self._found, self._read_at = [*found.values()], time.monotonic()
-            return self._found
+                await asyncio.to_thread(self._read)
+                self._read_at = time.monotonic()
+        if self._failure is not None:
+            raise self._failure
+        return self._found
+
+    def _read(self) -> None:
+        # A failure is kept as well: beside a dead broker each page would wait for all before it.
+        try:
+            self._found = [*newest_letters(self._settings, MOST_LETTERS).values()]
+            self._failure = None
+        except TallyError as error:
+            self._failure = error

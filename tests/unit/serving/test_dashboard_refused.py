@@ -1,15 +1,20 @@
 """The page of what does not count: letters by store and reason, conflicts of a store, and the fix
 of each."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 
 import pytest
 
+from runtime.dead_letter import DeadLetter
 from runtime.sources import SALES
 from schemas import loader
+from serving.merge import letters as letters_module
+from serving.merge.letters import TopicLetters
 from serving.merge.views import Finding
+from tally.errors import StackError
 from tally.settings import Settings
 from tests.support.letters import MemoryLetters, letter
 from tests.support.pages import Get, mounted, texts
@@ -84,3 +89,23 @@ def test_page_says_so_where_there_is_nothing_and_where_nobody_answers() -> None:
 def test_store_that_nobody_knows_is_not_found(store: str) -> None:
     with pages(MemoryLetters(LETTERS)) as get:
         assert get("/refused", store=store).status_code == 404
+
+
+def test_a_failure_is_kept_for_some_seconds_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def fails(_settings: Settings, most: int) -> dict[str, DeadLetter]:
+        asked.append(most)
+        raise StackError("planted")
+
+    monkeypatch.setattr(letters_module, "newest_letters", fails)
+
+    async def twice() -> None:
+        letters = TopicLetters(Settings())
+        for _ in range(2):
+            with pytest.raises(StackError, match="planted"):
+                await letters.newest()
+
+    asyncio.run(twice())
+
+    assert len(asked) == 1
