@@ -18,6 +18,9 @@ from schemas.loader import topics
 from tally.settings import Settings
 
 _TIMEOUT_SECONDS = 15.0
+# Ends with the records of a transaction that is under way: its commit moves the normaliser's
+# position before the last partition knows of it, and the end of committed records comes later.
+_UNCOMMITTED = {"isolation.level": "read_uncommitted"}
 
 # First offset that is not read yet, or that is not written yet, by (topic, partition).
 LaneOffsets = Mapping[Lane, int]
@@ -87,9 +90,15 @@ def read_waiting(settings: Settings, session: Session) -> Waiting:
 
 def _reach(settings: Settings, session: Session) -> _ReadSoFar:
     raw = [entry["raw"] for name, entry in topics().items() if name in FAMILIES]
-    with kafka_consumer(settings, NORMALISER_GROUP) as consumer:
-        raw_ends, canonical_ends = _ends(consumer, raw), _ends(consumer, FAMILIES)
-        committed = committed_positions(consumer, raw_ends, _TIMEOUT_SECONDS)
+    # In the order in which records travel: what the normaliser has passed is then within the ends
+    # of the canonical topics, which are read after its position.
+    with (
+        kafka_consumer(settings, NORMALISER_GROUP) as normaliser,
+        kafka_consumer(settings, NORMALISER_GROUP, _UNCOMMITTED) as any_record,
+    ):
+        raw_ends = _ends(any_record, raw)
+        committed = committed_positions(normaliser, raw_ends, _TIMEOUT_SECONDS)
+        canonical_ends = _ends(any_record, FAMILIES)
     positions = {(part.topic, part.partition): part.offset for part in committed}
     # A group without a position (-1001) has read nothing.
     done = {lane: max(0, position) for lane, position in positions.items()}
@@ -103,10 +112,7 @@ def _reach(settings: Settings, session: Session) -> _ReadSoFar:
 
 
 def _ends(consumer: Consumer, names: Iterable[str]) -> LaneOffsets:
-    """End offset by (topic, partition).
-
-    It is the last stable offset, since the consumer reads committed records only.
-    """
+    """End offset by (topic, partition)."""
     return {
         (name, number): end
         for name, by_number in ends(consumer, names, _TIMEOUT_SECONDS).items()

@@ -4,12 +4,13 @@ So what arrives meanwhile makes no difference.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from cassandra.cluster import Session
 
 from runtime.connect import NORMALISER_GROUP, kafka_consumer
+from runtime.dead_letter import TOPIC as DEAD_LETTERS
 from runtime.offsets import TopicOffsets
 from runtime.sources import FAMILIES
 from runtime.topics import committed_positions, ends
@@ -44,7 +45,11 @@ def settled_cut(settings: Settings, session: Session) -> Cut:
     # would be in neither ledger.
     raw = _ends(settings, [topics()[family]["raw"] for family in FAMILIES])
     _wait(lambda: _is_reached(raw, _normalised(settings, raw)), deadline)
-    canonical = _ends(settings, FAMILIES)
+    # Its commit moves its position before each partition knows of it: what it has written by then
+    # may still be to come for a reader of committed records.
+    written = _ends(settings, [*FAMILIES, DEAD_LETTERS], {"isolation.level": "read_uncommitted"})
+    _wait(lambda: _is_reached(written, _ends(settings, written)), deadline)
+    canonical = {family: written[family] for family in FAMILIES}
     _wait(lambda: _is_reached(canonical, _held(session)), deadline)
     return Cut(raw, canonical)
 
@@ -62,9 +67,12 @@ def _is_reached(ends: TopicOffsets, reached: TopicOffsets) -> bool:
     )
 
 
-def _ends(settings: Settings, names: Iterable[str]) -> TopicOffsets:
-    """First offset by partition that a reader of committed records cannot have yet."""
-    with kafka_consumer(settings, "audit") as consumer:
+def _ends(
+    settings: Settings, names: Iterable[str], overrides: Mapping[str, str] | None = None
+) -> TopicOffsets:
+    """First offset by partition that a reader cannot have yet: of committed records, or as the
+    overrides of the consumer say."""
+    with kafka_consumer(settings, "audit", overrides) as consumer:
         return ends(consumer, names, _TIMEOUT_SECONDS)
 
 
