@@ -132,3 +132,22 @@ def test_root_transaction_is_a_body_of_itself() -> None:
 
     assert read(part.content) == read(content)
     assert msgspec.json.decode(read(content)[0])["transaction_id"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", ""),
+        ("<Batch ID='1'>", "</Batch><Batch ID='2'/>"),
+        ("<Envelope><Body><Other>1</Other>", "</Body></Envelope>"),
+    ],
+)
+def test_transactions_count_wherever_they_stand(before: str, after: str) -> None:
+    content = f"{HEAD}{receipt(1, 7)}{before}{receipt(1, 8)}{receipt(1, 9)}{after}{receipt(1, 10)}"
+    file = f"{content}</POSLog>".encode()
+
+    numbers = [msgspec.json.decode(message)["transaction_id"] for message in read(file)]
+    (part,) = parts(BytesIO(file))
+
+    assert numbers == ["7", "8", "9", "10"]
+    assert read(part.content) == read(file)

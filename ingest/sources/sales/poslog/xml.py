@@ -21,10 +21,9 @@ def transactions(content: BinaryIO) -> Iterator[Element]:
     files, or to fill the memory.
     """
     found = 0
-    for element in _elements(content):
-        if name(element) == "Transaction":
-            found += 1
-            yield element
+    for element in _outermost_transactions(content):
+        found += 1
+        yield element
     if not found:
         raise RejectedEvent("missing_field", "/Transaction", "the body has no Transaction")
 
@@ -40,20 +39,25 @@ def closing_time(transaction: Element) -> str | None:
     return next(filter(None, times), None)
 
 
-def _elements(content: BinaryIO) -> Iterator[Element]:
-    """The outermost element's children, and itself where it is a transaction."""
+def _outermost_transactions(content: BinaryIO) -> Iterator[Element]:
+    """Wherever they stand: the body itself, below its root, in an envelope, or in batches."""
     opened: list[Element] = []
+    within = 0
     for event, element in _parsed(content):
+        is_transaction = name(element) == "Transaction"
         if event == "start":
             opened.append(element)
+            within += is_transaction
             continue
         opened.pop()
-        is_transaction = name(opened[0] if opened else element) == "Transaction"
-        if len(opened) == (0 if is_transaction else 1):
+        within -= is_transaction
+        if within:
+            continue
+        if is_transaction:
             yield element
-            if opened:
-                # Else the children that were read would be kept.
-                opened[0].clear()
+        if opened:
+            # Else everything that was read would be kept.
+            opened[-1].clear()
 
 
 def _parsed(content: BinaryIO) -> Iterator[tuple[str, Element]]:
