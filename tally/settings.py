@@ -7,6 +7,7 @@ read of the environment and is no setting.
 
 import os
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Literal
 
@@ -140,6 +141,13 @@ class Settings(AlertSettings, StockSettings):
     )
     future_tolerance_seconds: int = Field(
         300, ge=0, description="seconds that happened_at may lie after arrival"
+    )
+    earliest_event: date = Field(
+        date(2000, 1, 1),
+        description=(
+            "UTC day before which nothing has happened: an earlier happened_at is of a clock that"
+            " fell back, a dead letter clock_reset"
+        ),
     )
 
     delivery: Literal["at_most_once", "at_least_once", "exactly_once"] = Field(

@@ -5,7 +5,7 @@ How it arrived, and the rules that hold here.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -69,6 +69,7 @@ class Rules:
 
     max_bytes: int
     future_tolerance: timedelta
+    earliest_event: date
     default_currency: str
     currencies: Mapping[str, str]
     loyalty_key: bytes
@@ -97,6 +98,7 @@ class Rules:
         return cls(
             max_bytes=settings.max_message_bytes,
             future_tolerance=timedelta(seconds=settings.future_tolerance_seconds),
+            earliest_event=settings.earliest_event,
             default_currency=settings.default_currency,
             currencies={
                 store_id: store.currency for store_id, store in stores.items() if store.currency

@@ -44,7 +44,11 @@ def required(fields: Fields, name: str, at: str = "") -> Any:
 
 
 def happened(fields: Fields, arrival: Arrival, rules: Rules) -> datetime:
-    """happened_at in UTC, never later than the arrival plus the tolerance. Raises RejectedEvent."""
+    """happened_at in UTC, never later than the arrival plus the tolerance, nor before anything that
+    is counted happened.
+
+    Raises RejectedEvent: future_time, clock_reset and those of an instant.
+    """
     value = required(fields, "happened_at")
     found = instant(value, "/happened_at")
     # By the record's own arrival, not by the clock of this run: a replay must decide alike.
@@ -54,6 +58,13 @@ def happened(fields: Fields, arrival: Arrival, rules: Rules) -> datetime:
             "future_time",
             "/happened_at",
             f"/happened_at: {value} lies after its arrival at {arrived}",
+        )
+    if found.date() < rules.earliest_event:
+        raise RejectedEvent(
+            "clock_reset",
+            "/happened_at",
+            f"/happened_at: {value} lies before {rules.earliest_event} (TALLY_EARLIEST_EVENT): the"
+            " sender's clock has fallen back",
         )
     return found
 

@@ -4,6 +4,7 @@ and nothing else is ever raised."""
 import json
 from collections import Counter
 from dataclasses import replace
+from datetime import date
 
 import pytest
 
@@ -123,8 +124,10 @@ def test_unknown_number_is_kept_as_number_within_bounds_and_as_text_beyond(
         "2017-03-26T01:00:00Z",
     ],
 )
-def test_the_past_has_no_limit(at: str) -> None:
-    assert receipt(pos(happened_at=at)).happened_at == at.replace("Z", ".000Z")
+def test_history_is_read_from_the_first_day_of_the_calendar_on(at: str) -> None:
+    rules = replace(RULES, earliest_event=date.min)
+
+    assert receipt(pos(happened_at=at), rules).happened_at == at.replace("Z", ".000Z")
 
 
 def test_now_is_accepted_and_the_year_9999_is_the_future() -> None:

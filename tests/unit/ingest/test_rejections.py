@@ -1,5 +1,7 @@
 """Every reason that one message can show, with the field it names."""
 
+from dataclasses import replace
+from datetime import date
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from tally.errors import RejectedEvent
 from tests.unit.ingest.messages import (
     MILK,
     POS,
+    RULES,
     TRAFFIC,
     encoded,
     interval,
@@ -49,6 +52,7 @@ BAD_RECEIPTS: list[tuple[Any, str, str]] = [
     (pos(happened_at="2016-12-31T23:59:60Z"), "timestamp_not_rfc3339", "/happened_at"),
     (pos(happened_at="2017-09-19T22:48:03"), "timestamp_without_zone", "/happened_at"),
     (pos(happened_at="2017-09-20T12:05:01Z"), "future_time", "/happened_at"),
+    (pos(happened_at="1999-12-31T23:59:59.999Z"), "clock_reset", "/happened_at"),
     (pos(happened_at="2106-01-01T00:00:00Z"), "future_time", "/happened_at"),
     (pos(operation_id=True), "wrong_type", "/operation_id"),
     (pos(operation_id=-1), "wrong_type", "/operation_id"),
@@ -140,10 +144,18 @@ def test_every_reason_of_one_message_is_in_these_tables() -> None:
 
 @pytest.mark.parametrize(
     "happened_at",
-    ["2017-09-20T12:05:00Z", "1970-01-01T00:00:00Z", "2017-09-19t22:48:03.123456789z"],
+    ["2017-09-20T12:05:00Z", "2000-01-01T00:00:00Z", "2017-09-19t22:48:03.123456789z"],
 )
-def test_five_minutes_ahead_and_any_past_are_taken(happened_at: str) -> None:
+def test_five_minutes_ahead_and_the_past_since_2000_are_taken(happened_at: str) -> None:
     assert receipt(pos(happened_at=happened_at)).receipts == 1
+
+
+def test_history_before_2000_is_taken_where_the_setting_says_so() -> None:
+    older = replace(RULES, earliest_event=date(1970, 1, 1))
+
+    assert receipt(pos(happened_at="1970-01-01T00:00:00Z"), older).receipts == 1
+    with pytest.raises(RejectedEvent, match="before 1970-01-01"):
+        receipt(pos(happened_at="1969-12-31T23:59:59Z"), older)
 
 
 def test_interval_may_end_where_its_window_ends() -> None:
