@@ -6,6 +6,7 @@ from functools import cache
 from schemas import loader
 from schemas.family import READINGS, PartShape, RaisedDays
 from schemas.source import Source
+from tally.algebra.keyed_spans import KeyedSpans
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.level import Level
 from tally.algebra.parts import Count, Histogram, Max, Min, Part, Sum, Uniques
@@ -25,6 +26,7 @@ PARTS: Mapping[str, type[Part]] = {
     "uniques": Uniques,
     "histogram": Histogram,
     "keyed_sum": KeyedSum,
+    "keyed_spans": KeyedSpans,
     "level": Level,
 }
 KINDS: Mapping[str, Kind] = {"additive": ADDITIVE, "derived": DERIVED, "level": LEVEL}

@@ -18,6 +18,7 @@ COLUMN_TYPES = {
     "uniques": "frozen<list<bigint>>",
     "histogram": "frozen<list<frozen<tuple<bigint, bigint>>>>",
     "keyed_sum": "frozen<list<frozen<tuple<bigint, bigint>>>>",
+    "keyed_spans": "frozen<list<frozen<tuple<bigint, bigint>>>>",
     "level": "frozen<list<frozen<tuple<bigint, bigint>>>>",
 }
 
@@ -26,7 +27,9 @@ class PartShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """What a window makes of the whole numbers that its events bring in the field of this name."""
 
     name: FieldName
-    kind: Literal["sum", "count", "min", "max", "uniques", "histogram", "keyed_sum", "level"]
+    kind: Literal[
+        "sum", "count", "min", "max", "uniques", "histogram", "keyed_sum", "keyed_spans", "level"
+    ]
     unit: Words
     meaning: Words
     # Records of before there was the part have no field of it: it is 0.

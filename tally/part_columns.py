@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from tally.algebra.keyed_spans import KeyedSpans
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.level import Level
 from tally.algebra.parts import MOST_SUM, Count, Histogram, Max, Min, Part, Sum, Uniques
+from tally.windows import WINDOW_SECONDS
 
 # What the fold has so far, the event, and the name of the field that holds what it brings.
 Add = Callable[[Column, Column, str], Column]
@@ -138,6 +140,49 @@ def _with_sum(told: Column, key: Column) -> Column:
     return F.struct(key.alias("key"), total.alias("sum"))
 
 
+def _keyed_spans() -> Fold:
+    empty = F.array().cast("array<struct<key: bigint, first: bigint, end: bigint>>")
+
+    def add(spans: Column, event: Column, name: str) -> Column:
+        second = F.pmod(F.floor(event["at"] / F.lit(1000)), F.lit(WINDOW_SECONDS)).cast("bigint")
+        end = second + event[name].bitwiseAND(KeyedSum.MOST_AMOUNT)
+        span = F.struct(
+            _key(event[name]).alias("key"),
+            second.alias("first"),
+            F.least(end, F.lit(WINDOW_SECONDS).cast("bigint")).alias("end"),
+        )
+        return F.array_append(spans, span)
+
+    return Fold(empty, add, lambda spans: _stored_spans(_joined(F.array_sort(spans), empty)))
+
+
+def _joined(spans: Column, empty: Column) -> Column:
+    """Those of a key that meet or overlap as one."""
+
+    def join(joined: Column, span: Column) -> Column:
+        last = F.element_at(joined, -1)
+        longer = F.struct(
+            last["key"].alias("key"),
+            last["first"].alias("first"),
+            F.greatest(last["end"], span["end"]).alias("end"),
+        )
+        meets = (F.size(joined) > 0) & (last["key"] == span["key"]) & (span["first"] <= last["end"])
+        before = F.slice(joined, F.lit(1), F.greatest(F.size(joined) - 1, F.lit(0)))
+        return F.when(meets, F.array_append(before, longer)).otherwise(F.array_append(joined, span))
+
+    told = F.filter(spans, lambda span: span["first"] < span["end"])
+    return F.aggregate(told, empty, join)
+
+
+def _stored_spans(spans: Column) -> Column:
+    def stored(span: Column) -> Column:
+        first = F.call_function("shiftleft", span["first"], F.lit(KeyedSum.AMOUNT_BITS))
+        number = first + span["end"] - span["first"]
+        return F.struct(span["key"].alias("key"), number.alias("span"))
+
+    return F.transform(spans, stored)
+
+
 def _level() -> Fold:
     empty = F.array().cast("array<struct<at: bigint, is_movement: boolean, brought: bigint>>")
 
@@ -179,6 +224,7 @@ STORED_TYPES: dict[type[Part], str] = {
     Uniques: _NUMBERS,
     Histogram: "array<struct<lower_end: bigint, count: bigint>>",
     KeyedSum: "array<struct<key: bigint, sum: bigint>>",
+    KeyedSpans: "array<struct<key: bigint, span: bigint>>",
     Level: "array<struct<at: bigint, brought: bigint>>",
 }
 FOLDS: dict[type[Part], Callable[[], Fold]] = {
@@ -189,5 +235,6 @@ FOLDS: dict[type[Part], Callable[[], Fold]] = {
     Uniques: _uniques,
     Histogram: _histogram,
     KeyedSum: _keyed_sum,
+    KeyedSpans: _keyed_spans,
     Level: _level,
 }

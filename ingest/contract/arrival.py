@@ -165,16 +165,23 @@ class Rules:
         device_of = {one: one.rpartition(":")[0] or one for one in self.sensors}
         return [one for one, device in device_of.items() if bare in (one, device)]
 
-    def interval_of(self, store_id: str, device_id: str) -> int | None:
-        """Seconds of each interval of a device, None where any length is taken."""
-        return self._intervals.get((store_id, device_id))
+    def intervals_of(self, store_id: str, device_id: str, happened_at: datetime) -> set[int]:
+        """Seconds that an interval of a device may have, none where any length is taken.
+
+        Devices of one name follow each other: on the day of the change it is that of either.
+        """
+        day = happened_at.astimezone(self.zone_of(store_id)).date()
+        known = [one.entry for one in self._named.get((store_id, device_id), ())]
+        there = [one for one in known if (one.since or day) <= day <= (one.until or day)] or known
+        lengths = {entry.interval_seconds for entry in there}
+        return set() if None in lengths else {seconds for seconds in lengths if seconds}
 
     @cached_property
-    def _intervals(self) -> Mapping[tuple[object, object], int | None]:
-        return {
-            (sensor.store_id, sensor.device_id): sensor.entry.interval_seconds
-            for sensor in self.sensors.values()
-        }
+    def _named(self) -> Mapping[tuple[object, object], list[Sensor]]:
+        found: dict[tuple[object, object], list[Sensor]] = {}
+        for sensor in self.sensors.values():
+            found.setdefault((sensor.store_id, sensor.device_id), []).append(sensor)
+        return found
 
     @cached_property
     def digest_key(self) -> bytes:

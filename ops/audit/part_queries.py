@@ -8,10 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from tally.algebra.keyed_spans import KeyedSpans
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.level import Level
 from tally.algebra.parts import Count, Histogram, Max, Min, Part, Sum, Uniques, Value
 from tally.errors import TallyError
+from tally.windows import WINDOW_SECONDS
 
 
 class PartQuery(NamedTuple):
@@ -76,6 +78,30 @@ def _sums(found: Any) -> Value:
     return [[key, total] for key, total in sorted(sums.items()) if total]
 
 
+def _stretches(brought: str) -> str:
+    """Of each event its key, its first second within the window and its amount."""
+    second = f"((epoch_ms(happened_at) // 1000 % {WINDOW_SECONDS}) + {WINDOW_SECONDS})"
+    shares = _shares(brought).removeprefix("list(ROW(").removesuffix("))")
+    key, _, amount = shares.rpartition(", (")
+    return f"list(ROW({key}, {second} % {WINDOW_SECONDS}, ({amount}))"
+
+
+def _covered(found: Any) -> Value:
+    """Second by second, where the pipeline joins ends."""
+    seconds: dict[int, set[int]] = {}
+    for key, first, amount in found:
+        seconds.setdefault(key, set()).update(range(first, min(first + amount, WINDOW_SECONDS)))
+    value = []
+    for key, covered in sorted(seconds.items()):
+        begins = sorted(second for second in covered if second - 1 not in covered)
+        ends = sorted(second + 1 for second in covered if second + 1 not in covered)
+        value += [
+            [key, KeyedSpans.span(first, end - first)]
+            for first, end in zip(begins, ends, strict=True)
+        ]
+    return value
+
+
 def _events(brought: str) -> str:
     """Of each event its instant in milliseconds, whether it moves something, and how much."""
     number = f"CAST({brought} AS BIGINT)"
@@ -103,6 +129,7 @@ QUERIES: Mapping[type[Part], PartQuery] = {
         list,
     ),
     KeyedSum: PartQuery(_shares, _sums),
+    KeyedSpans: PartQuery(_stretches, _covered),
     Level: PartQuery(_events, _since_last_count),
     Histogram: PartQuery(lambda brought: f"histogram({_bucket(brought)})", _pairs),
 }

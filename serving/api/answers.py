@@ -111,9 +111,17 @@ class Row(Shape):
     status: StatusShown
     complete: Complete
     coverage: CoverageShown = UNSET
+    worst_coverage: Annotated[
+        float | UnsetType,
+        Meta(description="the least share of a counter, where one was not there all the time"),
+    ] = UNSET
+    worst_sensor: Annotated[str | UnsetType, Meta(description="the counter of that share")] = UNSET
     estimated: Annotated[
         bool | UnsetType,
-        Meta(description="beside a coverage, whether it is too low: then never complete"),
+        Meta(
+            description="beside a coverage, whether it, or that of one counter, is too low: then"
+            " never complete"
+        ),
     ] = UNSET
     withheld: Annotated[
         Literal["coverage"] | UnsetType,

@@ -79,8 +79,7 @@ def _sensor(name: SensorName, found: Sequence[cells.Cell], zone: ZoneInfo) -> Sh
         # Each boundary by the same clock as the answer's own.
         start, end = (format_instant(one, zone) for one in cell.slot)
         rows.append({"start": start, "end": end, **_seen(seen)})
-    family, sensor = name
-    return {"family": family, "sensor": sensor, **_seen(whole), "rows": rows}
+    return {"family": name.family, "sensor": name.sensor, **_seen(whole), "rows": rows}
 
 
 def _seen(seen: Watched) -> Shown:

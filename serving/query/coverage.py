@@ -7,17 +7,20 @@ not told. Without any of a family nothing is expected of it, and its coverage is
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from functools import reduce
 from itertools import repeat, zip_longest
 from math import floor
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
 
 from serving.query.store_calendar import holidays_of
+from tally.algebra.keyed_spans import KeyedSpans
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.merge import Axes, Parts
 from tally.calendar.days import OpenSpan, open_spans
 from tally.families import Family
 from tally.identity import digest_text, sensor_key
+from tally.kinds.additive import ADDITIVE
 from tally.settings import Settings
 from tally.windows import WINDOW, WINDOW_SECONDS
 
@@ -25,8 +28,18 @@ if TYPE_CHECKING:
     from serving.query.stores import Store
 
 _ONE_DAY = timedelta(days=1)
-# Family, and the sensor's name in records.
-SensorName: TypeAlias = tuple[str, str]
+
+
+class SensorName(NamedTuple):
+    """A sensor of a family by its name in records.
+
+    One that sees alone is a door: what it misses no other has seen. Access points hear the same
+    devices.
+    """
+
+    family: str
+    sensor: str
+    sees_alone: bool
 
 
 class Watched(NamedTuple):
@@ -53,10 +66,15 @@ NOBODY_WATCHES: Iterable[SeenWindow] = repeat(())
 
 @dataclass(frozen=True)
 class CoverageRule:
-    """From which share on a number is whole, and what becomes of one below it."""
+    """Above which share a number is whole, and what becomes of another."""
 
     threshold: float = 0.9
     below: Literal["estimate", "withhold"] = "estimate"
+
+    def is_enough(self, share: float | None) -> bool:
+        """Whether the share is above the threshold, or all, or none is known."""
+        # A day of ten hours without the busiest one has exactly nine tenths.
+        return share is None or share > self.threshold or share == 1
 
     @classmethod
     def of(cls, settings: Settings) -> "CoverageRule":
@@ -90,10 +108,18 @@ class Watch:
         return whole.share
 
     @property
+    def worst(self) -> tuple[float, str] | None:
+        """The least share of a sensor that sees alone, and its name; None where there is none."""
+        told = ((seen.share, name) for name, seen in self.sensors.items() if name.sees_alone)
+        shares = ((share, name.sensor) for share, name in told if share is not None)
+        return min(shares, default=None)
+
+    @property
     def is_enough(self) -> bool:
-        """Whether the share is above the threshold, or none is known."""
-        share = self.share
-        return share is None or share >= self.rule.threshold
+        """Whether all sensors together, and each that sees alone, were there for long enough."""
+        worst = self.worst
+        alone = None if worst is None else worst[0]
+        return self.rule.is_enough(self.share) and self.rule.is_enough(alone)
 
     @property
     def is_withheld(self) -> bool:
@@ -104,19 +130,24 @@ class Watch:
         """The sensors that were there for less than they should have been, the worst first: the
         share of the seconds, and the name."""
         found = []
-        for (_, name), seen in self.sensors.items():
+        for name, seen in self.sensors.items():
             if seen.observed < seen.expected:
-                found.append((seen.observed / seen.expected, name))
+                found.append((seen.observed / seen.expected, name.sensor))
         return sorted(found)
 
     def told(self) -> dict[str, float | bool | str]:
-        """What an answer says of the stretch, by field: its coverage (the share of the seconds)
-        and what it is worth; nothing where nothing is expected."""
+        """What an answer says of the stretch, by field: its coverage (the share of the seconds),
+        the sensor that was there for the least of it, and what it is worth; nothing where nothing
+        is expected."""
         if (share := self.share) is None:
             return {}
+        told: dict[str, float | bool | str] = {"coverage": share}
+        # Beside a whole one nobody has to look for a door.
+        if self.worst is not None and self.worst[0] < 1:
+            told |= {"worst_coverage": self.worst[0], "worst_sensor": self.worst[1]}
         if self.is_withheld:
-            return {"coverage": share, "withheld": "coverage"}
-        return {"coverage": share, "estimated": not self.is_enough}
+            return {**told, "withheld": "coverage"}
+        return {**told, "estimated": not self.is_enough}
 
 
 @dataclass(frozen=True)
@@ -161,7 +192,6 @@ class Roster:
         seconds = _by_key(family, values)
         for sensor in self.by_family.get(family.name, ()):
             if sensor.is_there(window.day):
-                # Two messages may tell of one minute, and nobody is there for longer than it is.
                 observed = min(window.seconds, seconds.get(sensor.key, 0))
                 yield sensor.name, Watched(window.seconds, observed)
 
@@ -229,14 +259,17 @@ def _listed(store: "Store", family: Family) -> Iterator[ExpectedSensor]:
 def _expected(family: Family, name: str, *days: date | None) -> ExpectedSensor:
     # Records have the name and no serial.
     key = sensor_key(int(digest_text(name), 16))
-    return ExpectedSensor((family.name, name), key, *days)
+    # Where windows add up, each person is counted by one of them.
+    told = SensorName(family.name, name, sees_alone=family.kind is ADDITIVE)
+    return ExpectedSensor(told, key, *days)
 
 
 def _by_key(family: Family, values: Mapping[Axes, Parts]) -> dict[int, int]:
     """Seconds by sensor's key, of all rows of a window."""
-    names = [part.name for part in family.parts if isinstance(part, KeyedSum)]
     found: dict[int, int] = {}
-    for parts in values.values():
-        for key, seconds in (pair for name in names for pair in parts.get(name, ())):
-            found[key] = found.get(key, 0) + seconds
+    for part in family.parts:
+        if isinstance(part, KeyedSpans | KeyedSum):
+            told = (parts.get(part.name, part.zero) for parts in values.values())
+            for key, seconds in part.seconds(reduce(part.plus, told, part.zero)).items():
+                found[key] = found.get(key, 0) + seconds
     return found

@@ -36,6 +36,11 @@ class KeyedSum(Part):
         """The sum of each key that anything was brought for."""
         return summed((number >> self.AMOUNT_BITS, number & self.MOST_AMOUNT) for number in brought)
 
+    @staticmethod
+    def seconds(value: Value) -> dict[int, int]:
+        """The sum of each key."""
+        return dict(value)
+
     def plus(self, one: Value, other: Value) -> Value:
         """Both sums of each key."""
         return summed([*one, *other])

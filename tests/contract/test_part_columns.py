@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tally.algebra.keyed_spans import KeyedSpans
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.level import Level
 from tally.algebra.parts import MOST_PART, Count, Histogram, Max, Min, Sum, Uniques
@@ -26,6 +27,7 @@ PARTS = (
     Uniques("visitors"),
     Histogram("waits"),
     KeyedSum("seconds"),
+    KeyedSpans("spans"),
     Level("pieces"),
 )
 FAMILY = Family("made", axes=("zone",), parts=PARTS, epoch=1)

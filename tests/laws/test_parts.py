@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tally.algebra.keyed_spans import KeyedSpans
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.level import Level
 from tally.algebra.parts import (
@@ -31,7 +32,7 @@ from tests.laws.rules import check_conflicts_stay_away, check_equals_recompute
 
 ALL = [
     *(Sum("x"), Count("x"), Min("x"), Max("x"), Uniques("x"), Histogram("x")),
-    *(KeyedSum("x"), Level("x")),
+    *(KeyedSum("x"), KeyedSpans("x"), Level("x")),
 ]
 OF_KINDS = [*((ADDITIVE, part) for part in ALL), (LEVEL, Level("x")), (LEVEL, Sum("x"))]
 

@@ -73,7 +73,7 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     if is_heartbeat := read.is_heartbeat(tree, _COUNTS):
         persons = _Persons(0, 0, None, None)
     else:
-        _refuse_other_length(seconds, rules.interval_of(store_id, device_id))
+        _refuse_other_length(seconds, rules.intervals_of(store_id, device_id, happened_at))
         persons = _persons(tree)
     instant = instant_text(happened_at)
     # A device may say that it is there, and tell of the same minutes: two events.
@@ -109,9 +109,10 @@ def _persons(tree: JsonObject) -> _Persons:
     return _Persons(count("in"), count("out"), *more)
 
 
-def _refuse_other_length(seconds: int, wanted: int | None) -> None:
+def _refuse_other_length(seconds: int, taken: set[int]) -> None:
     # A day that is sent in minutes, and again in quarter hours, is two sets of other events.
-    if wanted is not None and seconds != wanted:
+    if taken and seconds not in taken:
+        wanted = " or ".join(map(str, sorted(taken)))
         raise RejectedEvent(
             "out_of_range",
             "/interval_seconds",

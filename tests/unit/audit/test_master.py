@@ -15,6 +15,7 @@ from ops.audit.against_master import compare_values
 from ops.audit.master import Fates, Master
 from ops.audit.topics import OffsetSpan
 from runtime.sources import SALES, TRAFFIC
+from tally.algebra.keyed_spans import KeyedSpans
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.level import Level
 from tally.algebra.merge import Axes, Parts
@@ -167,6 +168,7 @@ EVERY = (
     Uniques("persons"),
     Histogram("lengths"),
     KeyedSum("seconds"),
+    KeyedSpans("spans"),
     Level("pieces"),
 )
 # Each side of a bucket's border, what counts as zero, and the most that a record may hold.

@@ -1,0 +1,76 @@
+"""Stretches of a window by key: when each of a store's sensors was there to see what happened."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tally.algebra.keyed_sum import KeyedSum
+from tally.algebra.parts import Numbers, Part, Value
+from tally.windows import WINDOW_SECONDS
+
+_MILLIS = 1000
+
+
+@dataclass(frozen=True)
+class KeyedSpans(Part):
+    """The seconds of a window that each key covers. An event brings a key and for how many seconds
+    from its instant on (KeyedSum.brings).
+
+    A value is the list of [key, span], ascending; spans of a key neither meet nor overlap, so a
+    second that is told twice, by an interval and by a heartbeat, is one. A span is its first second
+    within the window and its length in one number (KeyedSpans.span).
+
+    >>> spans = KeyedSpans("observed")
+    >>> value = spans.of([0, 30_000, 600_000], [KeyedSum.brings(7, 60)] * 3)
+    >>> KeyedSpans.seconds(value)
+    {7: 150}
+    """
+
+    cql: ClassVar[str] = "frozen<list<frozen<tuple<bigint, bigint>>>>"
+    json: ClassVar[str] = "array"
+    zero: ClassVar[Value] = []
+    is_timed: ClassVar[bool] = True
+
+    @classmethod
+    def span(cls, first: int, length: int) -> int:
+        """The number of a span: `length` seconds (1 to 900) from the second `first` (0 to 899)."""
+        return first << KeyedSum.AMOUNT_BITS | length
+
+    @classmethod
+    def seconds(cls, value: Value) -> dict[int, int]:
+        """How many seconds each key covers."""
+        found: dict[int, int] = {}
+        for key, span in value:
+            found[key] = found.get(key, 0) + (span & KeyedSum.MOST_AMOUNT)
+        return found
+
+    def of(self, at: Numbers, brought: Numbers) -> Value:
+        """The union of the spans of each key, cut at the window's end."""
+        told = []
+        for instant, number in zip(at, brought, strict=True):
+            first = instant // _MILLIS % WINDOW_SECONDS
+            end = min(first + (number & KeyedSum.MOST_AMOUNT), WINDOW_SECONDS)
+            told.append((number >> KeyedSum.AMOUNT_BITS, first, end))
+        return self._union(told)
+
+    def plus(self, one: Value, other: Value) -> Value:
+        """The union of both."""
+        return self._union(self._told(pair) for pair in (*one, *other))
+
+    @staticmethod
+    def _told(pair: Sequence[int]) -> tuple[int, int, int]:
+        """Key, first second, and the second after the last one."""
+        key, span = pair
+        first = span >> KeyedSum.AMOUNT_BITS
+        return key, first, first + (span & KeyedSum.MOST_AMOUNT)
+
+    @classmethod
+    def _union(cls, told: Iterable[tuple[int, int, int]]) -> list[list[int]]:
+        joined: list[tuple[int, int, int]] = []
+        for key, first, end in sorted(told):
+            last = joined[-1] if joined else None
+            if last and last[0] == key and first <= last[2]:
+                joined[-1] = key, last[1], max(last[2], end)
+            elif first < end:
+                joined.append((key, first, end))
+        return [[key, cls.span(first, end - first)] for key, first, end in joined]
