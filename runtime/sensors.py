@@ -22,16 +22,18 @@ class SensorEntry(
     of its intervals: others are refused, for a device that was set from minutes to quarter hours
     and sends a day again would be counted twice. `entries` and `exits` are the names that its
     counts have for persons in and out, the other way round for one that was mounted so. `clock` is
-    how it writes instants: never guessed from their size. `status_seconds`: how often it says that
-    it is there, where it tells of that apart. `door` is the one that it watches.
+    how it writes instants: never guessed from their size. By `clock_ahead_seconds` that clock is
+    fast: its intervals are moved back by so much. `status_seconds`: how often it says that it is
+    there, where it tells of that apart. `door` is the one that it watches.
     It is there from the local day `since` until before the day `until`; without them always.
     """
 
     device_id: str | None = None
-    interval_seconds: Annotated[int, msgspec.Meta(ge=1, le=WINDOW_SECONDS)] | None = None
+    interval_seconds: Annotated[int, msgspec.Meta(ge=1, le=3600)] | None = None
     entries: tuple[str, ...] = ("in", "fw")
     exits: tuple[str, ...] = ("out", "bw")
     clock: Clock = "rfc3339"
+    clock_ahead_seconds: Annotated[int, msgspec.Meta(ge=-60, le=60)] = 0
     status_seconds: Annotated[int, msgspec.Meta(ge=1, le=WINDOW_SECONDS)] = WINDOW_SECONDS
     door: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
     since: date | None = None

@@ -5,13 +5,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class RawLedger:
-    """Raw topic-partition: committed = canonical + dead_letter."""
+    """Raw topic-partition: committed = canonical + dead_letter.
+
+    `canonical` are raw records that became canonical ones; `splits` how many more those are, of
+    intervals that touch several windows.
+    """
 
     topic: str
     partition: int
     committed: int
     canonical: int
     dead_letter: int
+    splits: int = 0
 
     @property
     def difference(self) -> int:

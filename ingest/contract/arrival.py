@@ -170,17 +170,32 @@ class Rules:
 
         Devices of one name follow each other: on the day of the change it is that of either.
         """
-        day = happened_at.astimezone(self.zone_of(store_id)).date()
-        known = [one.entry for one in self._named.get((store_id, device_id), ())]
-        there = [one for one in known if (one.since or day) <= day <= (one.until or day)] or known
+        there = self._there(store_id, device_id, happened_at)
         lengths = {entry.interval_seconds for entry in there}
         return set() if None in lengths else {seconds for seconds in lengths if seconds}
 
+    def clock_ahead(self, store_id: str, device_id: str, happened_at: datetime) -> timedelta:
+        """By how much the clock of a device is fast."""
+        there = self._there(store_id, device_id, happened_at)
+        # Of two on the day of a change the later one.
+        return timedelta(seconds=there[-1].clock_ahead_seconds if there else 0)
+
+    def _there(self, store_id: str, device_id: str, happened_at: datetime) -> list[SensorEntry]:
+        """What is listed of a device, by the day from which it is there: of that day, or all."""
+        known = self._named.get((store_id, device_id))
+        if known is None:
+            return []
+        day = _local_date(happened_at, self.zone_of(store_id))
+        there = [one for one in known if (one.since or day) <= day <= (one.until or day)]
+        return there or known
+
     @cached_property
-    def _named(self) -> Mapping[tuple[object, object], list[Sensor]]:
-        found: dict[tuple[object, object], list[Sensor]] = {}
+    def _named(self) -> Mapping[tuple[object, object], list[SensorEntry]]:
+        found: dict[tuple[object, object], list[SensorEntry]] = {}
         for sensor in self.sensors.values():
-            found.setdefault((sensor.store_id, sensor.device_id), []).append(sensor)
+            found.setdefault((sensor.store_id, sensor.device_id), []).append(sensor.entry)
+        for entries in found.values():
+            entries.sort(key=lambda entry: entry.since or date.min)
         return found
 
     @cached_property
@@ -219,6 +234,14 @@ def _sensors(stores: Mapping[str, StoreEntry], default_zone: ZoneInfo) -> dict[s
         for store_id, store in stores.items()
         for serial, entry in store.sensors.items()
     }
+
+
+def _local_date(instant: datetime, zone: ZoneInfo) -> date:
+    try:
+        return instant.astimezone(zone).date()
+    except OverflowError:
+        # At either end of the calendar the UTC day is as good.
+        return instant.date()
 
 
 def _hash_key(secret: str) -> bytes:

@@ -11,7 +11,7 @@ import msgspec
 from ingest.contract.arrival import Arrival, Rules
 from ingest.normaliser.dead_letter import dead_letter
 from ingest.normaliser.repeats import Repeats
-from ingest.sources.registry import Conversion, conversions
+from ingest.sources.registry import Conversion, Split, conversions, splits
 from runtime.processor.record import Input, Output
 from runtime.processor.step import Step
 from tally.errors import BadInstant, RejectedEvent
@@ -38,9 +38,13 @@ class Normaliser(Step):
     topics: Mapping[str, str]
     repeats: Repeats = field(default_factory=Repeats)
     conversions: Mapping[str, Conversion] = field(default_factory=conversions)
+    splits: Mapping[str, Split] = field(default_factory=splits)
 
     def process(self, record: Input) -> Sequence[Output]:
-        """The canonical record, keyed by the store and in its partition, or the dead letter."""
+        """The canonical records, keyed by the store and in its partition, or the dead letter.
+
+        One record, or one for each window that the event touches.
+        """
         arrival = Arrival(from_millis(record.timestamp_ms), record.partition, record.offset)
         family = self.topics[record.topic]
         try:
@@ -50,12 +54,13 @@ class Normaliser(Step):
         # Marked and not dropped: each raw record has its canonical one, or no ledger would add up.
         if self.repeats.seen(event.fingerprint):
             event = msgspec.structs.replace(event, repeat=True)
-        store = event.store_id
-        return (
-            Output(
-                family, store.encode(), _ENCODER.encode(event), partition_of(store, self.partitions)
-            ),
-        )
+        split = self.splits.get(family)
+        key = event.store_id.encode()
+        partition = partition_of(event.store_id, self.partitions)
+        return [
+            Output(family, key, _ENCODER.encode(one), partition)
+            for one in (split(event) if split else (event,))
+        ]
 
     def restore(self, _state: Iterable[Input]) -> None:
         """No record counts as written: the processor begins again at the committed positions.

@@ -5,7 +5,7 @@ loaded from its path, and may import `ingest.contract` and `tally`.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
@@ -20,6 +20,7 @@ from schemas.source import BadSource, Source
 from tally.events import CanonicalEvent
 
 Conversion: TypeAlias = Callable[[bytes | None, Arrival, Rules], CanonicalEvent]
+Split: TypeAlias = Callable[[CanonicalEvent], Sequence[CanonicalEvent]]
 
 _OWN = Path(__file__).parent
 
@@ -41,6 +42,20 @@ def raw_topics() -> dict[str, str]:
 def conversion_of(source: Source) -> Conversion:
     """`normalised` of the source's contract.py. Raises BadSource."""
     return cast(Conversion, _named(source, source.folder / "contract.py", "normalised"))
+
+
+def splits() -> dict[str, Split]:
+    """By source how one of its events is cut into records that lie in one window each, where its
+    contract.py has a function `shares`.
+
+    Raises BadSource.
+    """
+    modules = {
+        name: _loaded(source, source.folder / "contract.py")
+        for name, source in loader.sources().items()
+    }
+    found = {name: getattr(module, "shares", None) for name, module in modules.items()}
+    return {name: cast(Split, shares) for name, shares in found.items() if shares is not None}
 
 
 def vendors_of(source: Source) -> dict[str, VendorForm]:

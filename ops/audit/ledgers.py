@@ -112,10 +112,11 @@ def _raw_ledgers(
             for number, offset in coordinates
             if spans[number].first <= offset < spans[number].until
         )
-        lines += [
-            RawLedger(topic, number, span.committed, canonical.get(number, 0), dead[number])
-            for number, span in spans.items()
-        ]
+        for number, span in spans.items():
+            raw, records = canonical.get(number, (0, 0))
+            lines.append(
+                RawLedger(topic, number, span.committed, raw, dead[number], splits=records - raw)
+            )
     return lines
 
 

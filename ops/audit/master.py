@@ -73,7 +73,8 @@ _CANONICAL_OF_RAW = """
                              CAST(json_extract(value, '$.raw_partition') AS INTEGER) AS raw,
                              CAST(json_extract(value, '$.raw_offset') AS BIGINT) AS raw_offset
                       FROM master WHERE source = ? AND event_id IS NOT NULL)
-    SELECT raw, count(*) FROM readable JOIN span ON raw = span."partition"
+    SELECT raw, count(DISTINCT raw_offset), count(*)
+    FROM readable JOIN span ON raw = span."partition"
     WHERE raw_offset >= first AND raw_offset < until GROUP BY ALL
 """
 _WINDOW_EVENTS = f"""
@@ -186,9 +187,11 @@ class Master:
         self,
         family: str,
         spans: Mapping[int, OffsetSpan],
-    ) -> dict[int, int]:
-        """How many canonical records, by partition of the raw ones; spans of the raw topic."""
-        return {row[0]: row[1] for row in self._of_spans(_CANONICAL_OF_RAW, family, spans)}
+    ) -> dict[int, tuple[int, int]]:
+        """How many raw records have canonical ones, and how many those are, by partition of the raw
+        ones; spans of the raw topic."""
+        found = self._of_spans(_CANONICAL_OF_RAW, family, spans)
+        return {partition: (raw, canonical) for partition, raw, canonical in found}
 
     def window_events(self, family: str, pins: Pins | None = None) -> dict[WindowKey, int]:
         """Distinct events by (store, window start in UTC): what a rebuild of them considers.

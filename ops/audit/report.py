@@ -231,11 +231,12 @@ def _show_ledgers(ledgers: Ledgers, console: Console) -> None:
 
 
 def _raw_table(ledgers: Ledgers) -> Table:
-    names = ("raw topic", "partition", "committed", "canonical", "dead letters", "difference")
+    counted = ("committed", "canonical", "dead letters", "difference")
+    names = ("raw topic", "partition", *counted, "further splits")
     table = Table(*names, title="committed = canonical + dead letters")
     for line in ledgers.raw:
-        counts = line.partition, line.committed, line.canonical, line.dead_letter, line.difference
-        table.add_row(line.topic, *_numbers(*counts))
+        counts = line.committed, line.canonical, line.dead_letter, line.difference, line.splits
+        table.add_row(line.topic, *_numbers(line.partition, *counts))
     return table
 
 

@@ -110,6 +110,13 @@ class Row(Shape):
     source: SourceShown
     status: StatusShown
     complete: Complete
+    split: Annotated[
+        bool | UnsetType,
+        Meta(
+            description="true: an interval of a counter lies across the begin or the end, its"
+            " persons are divided in whole ones by time"
+        ),
+    ] = UNSET
     coverage: CoverageShown = UNSET
     worst_coverage: Annotated[
         float | UnsetType,

@@ -40,6 +40,9 @@ class Cell:
     sources: set[str] = field(default_factory=set)
     statuses: set[str] = field(default_factory=set)
     watch: Watch = field(default_factory=Watch)
+    # Whether an interval of a counter lies across its begin, and across its end.
+    is_begin_split: bool = False
+    is_end_split: bool = False
 
     def add(
         self,
@@ -61,6 +64,9 @@ class Cell:
                 self.statuses.add("provisional")
                 return
         self.known += 1
+        if self.windows == 1:
+            self.is_begin_split = _is_split(families, window, "continued")
+        self.is_end_split = _is_split(families, window, "continues")
         for family, served in zip(families, window, strict=True):
             self.sources.add(served.merged.source)
             self.statuses.add(served.status)
@@ -77,9 +83,24 @@ class Cell:
         return self.sources == {"missing"}
 
     @property
+    def is_split(self) -> bool:
+        """Whether persons of an interval that lies across one of its borders were divided."""
+        return self.is_begin_split or self.is_end_split
+
+    @property
     def is_whole(self) -> bool:
         """Whether each of its windows has an answer."""
         return self.known == self.windows
+
+
+def _is_split(families: Sequence[Family], window: FamilyWindows, mark: str) -> bool:
+    """Whether a share of the window has the mark."""
+    return any(
+        parts.get(mark)
+        for family, served in zip(families, window, strict=True)
+        if mark in family.part_names
+        for parts in (served.merged.values or {}).values()
+    )
 
 
 def cells(
@@ -106,6 +127,8 @@ def joined(families: Sequence[Family], found: Sequence[Cell]) -> Cell:
     by_name = {family.name: family for family in families}
     first, last = found[0].slot, found[-1].slot
     whole = Cell(Slot(first.start, last.end))
+    whole.is_begin_split = found[0].is_begin_split
+    whole.is_end_split = found[-1].is_end_split
     for cell in found:
         whole.sources |= cell.sources
         whole.statuses |= cell.statuses
@@ -235,5 +258,6 @@ def row_of(
         "source": source_of(cell.sources),
         "status": status,
         "complete": status != "provisional" and cell.watch.is_enough,
+        **({"split": True} if cell.is_split else {}),
         **cell.watch.told(),
     }

@@ -10,7 +10,7 @@ from confluent_kafka import Message
 from ingest.sources.inventory.contract import SIGNS, CanonicalStockLine, DocumentKind
 from ingest.sources.sales.record import CanonicalReceipt, Line
 from ingest.sources.sales.versions import receipt_id
-from ingest.sources.traffic.contract import CanonicalInterval
+from ingest.sources.traffic.record import CanonicalInterval
 from ingest.sources.wifi.contract import CanonicalSighting
 from runtime.producer import AwaitedProducer
 from tally.algebra.keyed_sum import KeyedSum

@@ -192,10 +192,11 @@ def _intervals(at: datetime) -> list[Odd]:
     return [
         interval(
             "interval across windows",
-            "interval_crosses_window",
+            ACCEPTED,
             interval_seconds=900,
             happened_at=(start - WINDOW / 2).isoformat(),
         ),
+        interval("interval of an hour and a second", "out_of_range", interval_seconds=3601),
         interval("interval with a count below zero", "out_of_range", **{"in": -1}),
         interval("interval with half a person", "wrong_type", **{"in": 0.5}),
         interval("interval with whole persons as decimals", ACCEPTED, **{"in": 3.0}),

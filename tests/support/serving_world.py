@@ -6,7 +6,7 @@ Partition of store 367 of 4 is 1, of 406 it is 0, of 500 it is 2 (tally/partitio
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -118,10 +118,16 @@ def counted(
         (),
         TRAFFIC.epoch,
         events,
-        (entries, 0, 0, 0, 0, seen),
+        (entries, 0, 0, 0, 0, seen, 0, 0),
         () if generation is None else tuple(part.zero for part in TRAFFIC.parts),
     )
     return Stored(TRAFFIC, store, row, generation)
+
+
+def divided(stored: Stored, begin: int, end: int) -> Stored:
+    """The same with so many intervals across its begin and its end."""
+    parts = (*stored.row.parts[:-2], begin, end)
+    return replace(stored, row=stored.row._replace(parts=parts))
 
 
 def visits(

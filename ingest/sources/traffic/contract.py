@@ -7,14 +7,19 @@ from ingest.contract.arrival import Arrival, Rules
 from ingest.contract.extras import kept_extra, unknown_fields
 from ingest.contract.wire import JsonObject, parsed
 from ingest.sources.traffic.device import plain
+from ingest.sources.traffic.record import CanonicalInterval
+from ingest.sources.traffic.shares import shares
 from tally.algebra.keyed_sum import KeyedSum
 from tally.errors import RejectedEvent
-from tally.events import SCHEMA_VERSION, CanonicalEvent
+from tally.events import SCHEMA_VERSION
 from tally.identity import digest_text, fingerprint, interval_id, sensor_key
 from tally.instants import instant_text
 from tally.windows import WINDOW_SECONDS
 
+__all__ = ["normalised", "shares"]
+
 MAX_PERSONS = 1_000_000
+MAX_SECONDS = 3600
 _COUNTS = ("in", "out", "passers_by", "groups_in")
 _FIELDS = frozenset(
     (
@@ -27,24 +32,6 @@ _FIELDS = frozenset(
         *_COUNTS,
     )
 )
-
-
-class CanonicalInterval(CanonicalEvent, frozen=True, omit_defaults=True, kw_only=True):
-    """One people counter interval, normalised; happened_at is its start."""
-
-    device_id: str
-    interval_seconds: int
-    entries: int
-    exits: int
-    # With omit_defaults a default value is left out: counts have none, so a zero is written.
-    passers_by: int
-    # Of a counter that does not look outside none are known, which is not nobody: who came in is
-    # compared with who passed by of those alone that count both.
-    entries_with_passers: int
-    # Where a counter knows no groups each person is one (the published rule of counters that do).
-    groups_in: int
-    # Of whom nothing came in is silence if the counter was not there, and nobody if it was.
-    observed_seconds: int
 
 
 class _Persons(NamedTuple):
@@ -66,10 +53,10 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     happened_at = read.happened(tree, arrival, rules)
     store_id = read.identifier(read.required(tree, "store_id"), "/store_id")
     device_id = read.identifier(read.required(tree, "device_id"), "/device_id")
+    happened_at -= rules.clock_ahead(store_id, device_id, happened_at)
     seconds = read.whole_number(
-        read.required(tree, "interval_seconds"), "/interval_seconds", 1, WINDOW_SECONDS
+        read.required(tree, "interval_seconds"), "/interval_seconds", 1, MAX_SECONDS
     )
-    read.refuse_crossing(happened_at, seconds)
     if is_heartbeat := read.is_heartbeat(tree, _COUNTS):
         persons = _Persons(0, 0, None, None)
     else:
@@ -96,7 +83,8 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
         passers_by=persons.passers_by or 0,
         entries_with_passers=0 if persons.passers_by is None else persons.entries,
         groups_in=persons.entries if persons.groups_in is None else persons.groups_in,
-        observed_seconds=KeyedSum.brings(key, seconds),
+        # Of the one share that lies within a window; others are told for each.
+        observed_seconds=KeyedSum.brings(key, min(seconds, WINDOW_SECONDS)),
         extra=kept_extra(unknown_fields(tree, _FIELDS)),
     )
 

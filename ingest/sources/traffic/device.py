@@ -5,7 +5,7 @@ what a device sent before somebody had listed it lies as it came in a dead lette
 it is replayed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -16,7 +16,6 @@ from ingest.contract.wire import JsonObject
 from tally.errors import BadInstant, RejectedEvent
 from tally.identity import bare_serial
 from tally.instants import instant_text, parse_instant
-from tally.windows import window_start
 
 UNFINISHED = "intervals that were not over when they were sent"
 _FIELDS = ("sensor", "happened_at", "until", "sent", "counts")
@@ -38,26 +37,15 @@ def told(
     return message(sensor=sensor, happened_at=begins, until=ends, counts=counts, **beside)
 
 
-def heartbeats(serial: str, said: Any, clock: str, every_seconds: int) -> Iterator[bytes]:
-    """The messages of a device that was there up to an instant, as it wrote that by its clock.
-
-    What one tells lies in one window: two where the time since its last one is of two.
-    """
+def heartbeat(serial: str, said: Any, clock: str, every_seconds: int) -> bytes:
+    """The message of a device that was there up to an instant, as it wrote that by its clock."""
     ends = instant_of(said, clock)
     if ends is None:
-        yield message(sensor=serial, happened_at=said, until=said, heartbeat=True)
-        return
+        return message(sensor=serial, happened_at=said, until=said, heartbeat=True)
     # Records tell of whole seconds.
     ends = ends.replace(microsecond=0)
-    begins, cut = ends - timedelta(seconds=every_seconds), window_start(ends)
-    spans = [(max(begins, cut), ends)]
-    if begins < cut:
-        spans.insert(0, (begins, cut))
-    for begin, end in spans:
-        # One that ends where a window begins has nothing in that window.
-        if begin < end:
-            said, until = instant_text(begin), instant_text(end)
-            yield message(sensor=serial, happened_at=said, until=until, heartbeat=True)
+    begins = instant_text(ends - timedelta(seconds=every_seconds))
+    return message(sensor=serial, happened_at=begins, until=instant_text(ends), heartbeat=True)
 
 
 def plain(tree: JsonObject, rules: Rules) -> JsonObject:

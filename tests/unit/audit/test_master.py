@@ -125,7 +125,7 @@ def test_each_record_within_the_span_has_one_fate(master: Master) -> None:
 
 
 def test_canonical_records_are_told_by_the_offsets_of_their_raw_ones(master: Master) -> None:
-    assert master.canonical_of_raw("sales", {0: OffsetSpan(0, 1, 1)}) == {0: 7}
+    assert master.canonical_of_raw("sales", {0: OffsetSpan(0, 1, 1)}) == {0: (1, 7)}
     assert master.canonical_of_raw("sales", {0: OffsetSpan(1, 9, 1)}) == {}
 
 
@@ -145,6 +145,8 @@ def test_values_are_those_of_the_first_copies_by_axes(master: Master) -> None:
         **dict.fromkeys(("exits", "passers_by", "entries_with_passers"), 0),
         "groups_in": 3,
         "observed_seconds": [[sensor_key(int(digest_text("door"), 16)), 60]],
+        "continued": 0,
+        "continues": 0,
     }
     assert master.window_values(TRAFFIC) == {("1", MONDAY): {(): three}}
 

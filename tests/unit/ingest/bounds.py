@@ -35,9 +35,9 @@ def outcome(kind: str, body: bytes) -> str:
 
 
 def written(kind: str, body: bytes) -> bytes:
-    """The canonical bytes of an accepted message."""
+    """The canonical bytes of an accepted message, of the first where it is several records."""
     normaliser = Normaliser(RULES, 4, FAMILY)
-    (output,) = normaliser.process(
+    output, *_ = normaliser.process(
         Input(TOPICS[kind], 0, 0, int(NOW.timestamp() * 1000), None, body)
     )
     return output.value or b""

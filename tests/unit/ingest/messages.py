@@ -8,8 +8,8 @@ from ingest.contract.arrival import Arrival, Rules
 from ingest.sources.sales.contract import PARTS
 from ingest.sources.sales.contract import normalised as normalised_receipt
 from ingest.sources.sales.record import CanonicalReceipt
-from ingest.sources.traffic.contract import CanonicalInterval
 from ingest.sources.traffic.contract import normalised as normalised_interval
+from ingest.sources.traffic.record import CanonicalInterval
 from tally.settings import Settings
 
 RULES = Rules.of(Settings.load({}))
@@ -62,10 +62,10 @@ def receipt(message: Any, rules: Rules = RULES) -> CanonicalReceipt:
     )
 
 
-def interval(message: Any) -> CanonicalInterval:
+def interval(message: Any, rules: Rules = RULES) -> CanonicalInterval:
     """The canonical interval of a message given as a value or as bytes."""
     return normalised_interval(
-        message if isinstance(message, bytes) else encoded(message), ARRIVAL, RULES
+        message if isinstance(message, bytes) else encoded(message), ARRIVAL, rules
     )
 
 

@@ -189,7 +189,7 @@ def test_money_is_in_the_minor_units_of_its_currency(currency: str, minor: int) 
         ("367: {sensors: {a b: {}}}", "sensor a b: the serial is not 1 to 64 of"),
         ("367: {sensors: {a: {device_id: ..}}}", "sensor a: device_id is not 1 to 64 of"),
         ("367: {sensors: {a: {interval: 60}}}", "sensor a: .*unknown field `interval`"),
-        ("367: {sensors: {a: {interval_seconds: 901}}}", "sensor a: .*interval_seconds"),
+        ("367: {sensors: {a: {interval_seconds: 3601}}}", "sensor a: .*interval_seconds"),
         ("367: {sensors: {a: {clock: millis}}}", "sensor a: .*clock"),
         ("367: {sensors: {a: {exits: [in, out]}}}", "'in' is among its entries and its exits"),
         ("367: {sensors: {A: {}}}\n406: {sensors: {a: {}}}", "is that of store 367 already"),

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from ingest.contract.arrival import Arrival, Rules
 from ingest.contract.vendor import Skipped, VendorBody
-from ingest.sources.registry import conversion_of, vendors_of
+from ingest.sources.registry import conversion_of, splits, vendors_of
 from schemas import loader
 from tally.errors import Forbidden, RejectedEvent
 from tally.settings import Settings
@@ -56,7 +56,9 @@ def test_body_becomes_the_records_written_beside_it(
                 continue
             try:
                 event = conversion_of(source)(message, Arrival(ARRIVED, 0, 0), rules)
-                records.append(msgspec.json.decode(msgspec.json.encode(event)))
+                split = splits().get(source.name)
+                written = split(event) if split else [event]
+                records += [msgspec.json.decode(msgspec.json.encode(one)) for one in written]
             except RejectedEvent as error:
                 rejected[error.reason] = error.field
     except RejectedEvent as error:

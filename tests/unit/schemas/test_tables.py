@@ -1,6 +1,7 @@
 import pytest
 
 from runtime.sources import FAMILIES
+from tally.algebra.keyed_spans import KeyedSpans
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.level import Level
 from tally.algebra.parts import Count, Histogram, Max, Min, Part, Sum
@@ -97,7 +98,7 @@ def test_a_statement_is_read_as_a_table() -> None:
 
 
 def type_of(part: Part) -> str:
-    if isinstance(part, Histogram | KeyedSum | Level):
+    if isinstance(part, Histogram | KeyedSum | KeyedSpans | Level):
         return "frozen<list<frozen<tuple<bigint, bigint>>>>"
     return "bigint" if isinstance(part, Sum | Count | Min | Max) else "frozen<list<bigint>>"
 

@@ -9,8 +9,8 @@ from tests.unit.architecture.sources import parsed, python_files
 CONTRACT_REASONS = (
     "not_json not_utf8 too_deep too_large missing_field wrong_type out_of_range"
     " timestamp_without_zone timestamp_not_rfc3339 future_time clock_reset"
-    " unknown_schema_version duplicate_field interval_crosses_window unknown_sensor not_xml total_mismatch"
-    " key_destroyed wrong_key conflict unreadable circuit_open"
+    " unknown_schema_version duplicate_field interval_crosses_window unknown_sensor not_xml"
+    " total_mismatch key_destroyed wrong_key conflict unreadable circuit_open"
 )
 SPARK_TYPES = {"string", "date", "timestamp", "int", "bigint"}
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ingest.contract.vendor import NamedCounts, Skipped, VendorBody, an_object, counts, objects
 from ingest.contract.wire import MAX_DEPTH, JsonObject, parsed
-from ingest.sources.traffic.device import UNFINISHED, heartbeats, is_unfinished, told
+from ingest.sources.traffic.device import UNFINISHED, heartbeat, is_unfinished, told
 from tally.errors import RejectedEvent
 
 # A text that does not end is one token too: else each quote in it would be looked at anew.
@@ -63,7 +63,7 @@ def _heartbeats(data: JsonObject, body: VendorBody) -> Iterator[bytes | Skipped]
         yield Skipped(_NOT_COUNTED)
     for logic in logics:
         entry = body.rules.sensor(logic).entry
-        yield from heartbeats(logic, device.get("time"), entry.clock, entry.status_seconds)
+        yield heartbeat(logic, device.get("time"), entry.clock, entry.status_seconds)
 
 
 def _is_level(named: NamedCounts) -> bool:

@@ -1,0 +1,74 @@
+"""An interval of any length and begin as its shares, each in one quarter hour."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from msgspec.structs import replace
+
+from ingest.sources.traffic.record import CanonicalInterval
+from tally.algebra.keyed_sum import KeyedSum
+from tally.instants import instant_text, parse_instant
+from tally.windows import WINDOW, window_start
+
+_MILLISECOND = timedelta(milliseconds=1)
+# A whole second, and the half up to which one is rounded down.
+_SECOND, _HALF_SECOND = 1000, 500
+
+
+def shares(whole: CanonicalInterval) -> Sequence[CanonicalInterval]:
+    """One record for each quarter hour that the interval touches, in their order; itself where it
+    lies within one.
+
+    Persons are whole: up to each border lies what is nearest to an even flow, and the shares add up
+    to the interval. 12 persons from 10:14:53 on for a quarter of an hour:
+
+        share | from     | seconds | up to its end | persons
+        0     | 10:14:53 | 7       | 0.09          | 0
+        1     | 10:15:00 | 893     | 12            | 12
+    """
+    start = parse_instant(whole.happened_at, "/happened_at")
+    length = whole.interval_seconds * _SECOND
+    ends = _borders(start, length)
+    if len(ends) == 1:
+        return (whole,)
+    counts = {
+        "entries": whole.entries,
+        "exits": whole.exits,
+        "passers_by": whole.passers_by,
+        "entries_with_passers": whole.entries_with_passers,
+        "groups_in": whole.groups_in,
+    }
+    is_somebody = any(counts.values())
+    key = whole.observed_seconds >> KeyedSum.AMOUNT_BITS
+    found = []
+    for number, (first, end) in enumerate(pairwise((0, *ends))):
+        seconds = (end + _HALF_SECOND) // _SECOND - (first + _HALF_SECOND) // _SECOND
+        persons = {
+            name: _up_to(end, count, length) - _up_to(first, count, length)
+            for name, count in counts.items()
+        }
+        share = replace(
+            whole,
+            event_id=f"{whole.event_id}:{number}",
+            happened_at=instant_text(start + first * _MILLISECOND),
+            interval_seconds=seconds,
+            observed_seconds=KeyedSum.brings(key, seconds),
+            continued=int(is_somebody and first > 0),
+            continues=int(is_somebody and end < length),
+            **persons,
+        )
+        found.append(share)
+    return found
+
+
+def _borders(start: datetime, length: int) -> list[int]:
+    """Milliseconds from the start to the end of each quarter hour that is touched, the last one to
+    that of the interval."""
+    to_next = (window_start(start) + WINDOW - start) // _MILLISECOND
+    return [*range(to_next, length, WINDOW // _MILLISECOND), length]
+
+
+def _up_to(end: int, count: int, length: int) -> int:
+    """The whole persons nearest to an even flow up to a border; a half is one."""
+    return (2 * count * end + length) // (2 * length)
