@@ -8,8 +8,11 @@ from msgspec import UNSET, Meta, UnsetType, field
 from runtime.openapi import Problem, Shape
 
 StatusShown = Annotated[
-    Literal["final", "restated", "provisional"],
-    Meta(description="how sure the number is; of several windows the weakest"),
+    Literal["final", "restated", "provisional", "not_measured"],
+    Meta(
+        description="how sure the number is; of several windows the weakest. `not_measured`: the"
+        " store has never had a sensor that tells of it, and lists none: there is no number"
+    ),
 ]
 SourceShown = Annotated[
     Literal["batch", "speed", "mixed", "missing"],

@@ -168,7 +168,7 @@ def _complete_places(stretch: Stretch, zone: ZoneInfo) -> dict[PeriodPlace, cell
 
 
 def _is_complete(cell: cells.Cell) -> bool:
-    return cells.status_of(cell.statuses) != "provisional"
+    return cells.is_settled(cell.statuses)
 
 
 def main_currency(found: Sequence[cells.Cell], default: str) -> str:

@@ -50,10 +50,10 @@ def persons_inside(store: Store, day: date, found: list[cells.Cell]) -> PersonsI
     metric = catalogue.metric(METRIC)
     ends = (cell.slot.end for cell in found)
     levels = (cells.values_of(metric, cell)["value"] for cell in found)
-    status = cells.status_of(status for cell in found for status in cell.statuses)
+    is_settled = cells.is_settled(status for cell in found for status in cell.statuses)
     is_counted = any(cell.events for cell in found)
     pairs = tuple(zip(ends, levels, strict=True))
-    return PersonsInside(store, day, pairs, is_counted, status != "provisional", found[-1].watch)
+    return PersonsInside(store, day, pairs, is_counted, is_settled, found[-1].watch)
 
 
 def inside_chart(inside: PersonsInside) -> charts.Options:

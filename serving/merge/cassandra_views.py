@@ -212,10 +212,10 @@ class CassandraViews:
             if first_day and last_day
         ]
 
-    async def has_events(self, store_id: str) -> bool:
+    async def has_events(self, store_id: str, families: Sequence[Family]) -> bool:
         """A row of the store for each family, known once both days are there."""
         rows = await self._gather(
-            statements.STORE_ACTIVITY, ((name, store_id) for name in FAMILIES)
+            statements.STORE_ACTIVITY, ((family.name, store_id) for family in families)
         )
         return any(first and last for first, last in rows)
 

@@ -15,7 +15,9 @@ from tally.algebra.merge import MISSING, Axes, MergedWindow, Parts, WindowState,
 from tally.families import Family
 from tally.generation import Covering, Generation
 
-Status = Literal["final", "restated", "provisional"]
+Status = Literal["final", "restated", "provisional", "not_measured"]
+# Nothing of these is complete.
+UNSETTLED = frozenset(("provisional", "not_measured"))
 Windows = Mapping[datetime, WindowState]
 # By the start of a window the UTC days on which records that it hangs on may lie, its own first.
 DaysBehind = Callable[[datetime], tuple[date, ...]]
@@ -32,7 +34,8 @@ class FamilyReading:
 
     `firsts`: the older generations that first covered windows of a day, `first` their windows by
     generation; master_until is of the store's partition, empty in a question about the past. `near`
-    are the generations of days that windows hang on and nobody has asked for.
+    are the generations of days that windows hang on and nobody has asked for. `is_measured` is
+    False of a store that has never had a sensor of the family: there nobody counts.
     """
 
     family: Family
@@ -47,6 +50,7 @@ class FamilyReading:
     is_master_behind: bool = False
     days_behind: DaysBehind = own_day
     near: Mapping[date, Generation] = field(default_factory=dict)
+    is_measured: bool = True
 
     @property
     def rows(self) -> int:
@@ -66,6 +70,7 @@ class ServedWindow:
 
 
 UNKNOWN = ServedWindow(MISSING, "provisional", False)
+NOT_MEASURED = ServedWindow(MISSING, "not_measured", False)
 
 
 def window_states(family: Family, rows: Iterable[ViewRow]) -> dict[datetime, WindowState]:
@@ -124,6 +129,9 @@ def _is_settled(reading: FamilyReading, days: Sequence[date]) -> bool:
 
 def serve_windows(reading: FamilyReading, starts: Sequence[datetime]) -> list[ServedWindow]:
     """Each window as served, in the order asked; starts are UTC and on the grid."""
+    if not reading.is_measured:
+        # A generation covers a family for all stores: else these would be zeros.
+        return [NOT_MEASURED] * len(starts)
     behind = [reading.days_behind(start) for start in starts]
     settled = {days: _is_settled(reading, days) for days in {*behind}}
     # Most quarter hours of most stores are empty, and all those of a day are served alike.

@@ -206,8 +206,8 @@ class ViewReader(Protocol):
         """Every store that ever had events of the family, in no order."""
         ...
 
-    async def has_events(self, store_id: str) -> bool:
-        """Whether the store ever had an event of any family."""
+    async def has_events(self, store_id: str, families: Sequence[Family]) -> bool:
+        """Whether the store ever had an event of one of the families."""
         ...
 
     async def axis_values(

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from serving.merge.served import ServedWindow
 from serving.query import grains
+from serving.query.cells import is_settled
 from serving.query.grains import Slot
 from tally.algebra.merge import Axes, Parts
 from tally.algebra.parts import Uniques
@@ -58,7 +59,7 @@ class DayCutter:
         quarters = grains.slots(*day, "15m", self.zone)
         own = [windows[one.start] for one in quarters]
         # Of two answers while it lasts the difference is who came in between.
-        if any(one.status == "provisional" for one in own):
+        if not is_settled(one.status for one in own):
             return ToldDay(day, UNSETTLED)
         whole = self._stretch(day, "1d", windows)
         if not self._is_safe(whole.parts):

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from serving.merge.served import ServedWindow
+from serving.merge.served import UNSETTLED, ServedWindow
 from serving.query.catalogue import Metric, ratio
 from serving.query.coverage import NOBODY_WATCHES, SeenWindow, Watch
 from serving.query.formulas import Formula, MetricValue
@@ -61,7 +61,7 @@ class Cell:
         for served in window:
             if served.merged.values is None:
                 self.sources.add("missing")
-                self.statuses.add("provisional")
+                self.statuses.add(served.status)
                 return
         self.known += 1
         if self.windows == 1:
@@ -153,10 +153,19 @@ def source_of(sources: Iterable[str]) -> str:
 
 
 def status_of(statuses: Iterable[str]) -> str:
-    """The weakest: provisional before restated before final."""
+    """The weakest: provisional before restated before final; not_measured where nothing is."""
     different = set(statuses)
-    # One window that may change makes the sum one that may.
-    return next((status for status in ("provisional", "restated") if status in different), "final")
+    if different == {"not_measured"}:
+        return "not_measured"
+    # One window that may change, or that nobody has measured, makes the sum one that may.
+    if different & UNSETTLED:
+        return "provisional"
+    return "restated" if "restated" in different else "final"
+
+
+def is_settled(statuses: Iterable[str]) -> bool:
+    """Whether nothing of these may change, and all of it is measured."""
+    return status_of(statuses) not in UNSETTLED
 
 
 def values_seen(
@@ -257,7 +266,7 @@ def row_of(
         "events": None if cell.is_missing or not cell.is_counted else cell.events,
         "source": source_of(cell.sources),
         "status": status,
-        "complete": status != "provisional" and cell.watch.is_enough,
+        "complete": status not in UNSETTLED and cell.watch.is_enough,
         **({"split": True} if cell.is_split else {}),
         **cell.watch.told(),
     }

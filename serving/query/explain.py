@@ -11,7 +11,14 @@ from typing import Any
 from runtime.sources import FAMILIES
 from serving.merge.gaps import topics_of, touching
 from serving.merge.reading import StoreDays, read_pointers, read_store
-from serving.merge.served import FamilyReading, batch_side, is_dirty, own_day, serve_windows
+from serving.merge.served import (
+    UNSETTLED,
+    FamilyReading,
+    batch_side,
+    is_dirty,
+    own_day,
+    serve_windows,
+)
 from serving.merge.views import Gap, ViewReader
 from serving.query.instants import UTC_ZONE, format_instant
 from serving.query.question import check_years, instant
@@ -105,7 +112,7 @@ def _sides(reading: FamilyReading, start: datetime) -> dict[str, Any]:
             "source": served.merged.source,
             "events": served.merged.events,
             "status": served.status,
-            "complete": served.status != "provisional",
+            "complete": served.status not in UNSETTLED,
             "rows": (
                 None
                 if served.merged.values is None

@@ -4,6 +4,7 @@ import re
 from datetime import date
 from typing import Any
 
+from runtime.sources import FAMILIES
 from serving.merge.views import Activity, ViewReader
 from serving.query.stores import StoreRegistry
 from tally.errors import UnknownName
@@ -36,7 +37,9 @@ class KnownStores:
     async def _is_known(self, store_id: str) -> bool:
         # Asked each time, of that store alone: the first receipt of a new one is to be seen at
         # once.
-        if store_id not in self._seen and await self._views.has_events(store_id):
+        if store_id not in self._seen and await self._views.has_events(
+            store_id, [*FAMILIES.values()]
+        ):
             # Only what there is: ids that somebody makes up would fill the memory.
             self._seen.add(store_id)
         return store_id in self._seen

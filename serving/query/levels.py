@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from zoneinfo import ZoneInfo
 
-from serving.query.cells import Cell, FamilyWindows
+from serving.query.cells import Cell, FamilyWindows, status_of
 from serving.query.coverage import NOBODY_WATCHES, SeenWindow
 from serving.query.grains import Slot
 from serving.query.question import STORE_ZONE, StoreSlots
@@ -75,7 +75,7 @@ def _at_end(held: Cell, slot: Slot) -> Cell:
             known=held.known,
             windows=held.windows,
             sources={"missing"},
-            statuses={"provisional"},
+            statuses={status_of(held.statuses - {"final", "restated"})},
         )
     # A copy of all that grows.
     return replace(

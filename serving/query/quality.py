@@ -8,7 +8,7 @@ from datetime import date, datetime
 from typing import Any
 
 from serving.merge.reading import Pointers
-from serving.merge.served import FamilyReading, through_of
+from serving.merge.served import UNSETTLED, FamilyReading, through_of
 from serving.merge.views import Gap
 from serving.query import cells
 from serving.query.catalogue import Metric
@@ -39,7 +39,7 @@ def quality_of(
     return {
         "source": "mixed" if is_hidden else source,
         "status": status,
-        "complete": status != "provisional" and is_enough,
+        "complete": status not in UNSETTLED and is_enough,
         **({"coverage": watch.share} if is_shared else {}),
     }
 

@@ -174,7 +174,7 @@ def change_percent(value: MetricValue, previous: MetricValue) -> float | None:
 
 
 def _is_settled(statuses: set[str]) -> bool:
-    return cells.status_of(statuses) != "provisional"
+    return cells.is_settled(statuses)
 
 
 def _currency(metric: Metric, answers: Sequence[StoreAnswer]) -> str | None:

@@ -280,8 +280,11 @@ class MemoryViews:
         await self.check()
         return [activity for of, activity in self.world.activity if of is family]
 
-    async def has_events(self, store_id: str) -> bool:
-        return any(activity.store_id == store_id for activity in await self.activity())
+    async def has_events(self, store_id: str, families: Sequence[Family]) -> bool:
+        await self.check()
+        return any(
+            activity.store_id == store_id for of, activity in self.world.activity if of in families
+        )
 
     async def axis_values(
         self, family: Family, axis: str, days: Mapping[str, Days], most: int

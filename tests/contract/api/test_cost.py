@@ -6,7 +6,7 @@ import gc
 import itertools
 import random
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import date, datetime
 from zoneinfo import available_timezones
@@ -183,7 +183,7 @@ def test_unknown_store_costs_a_look_at_that_store_and_none_at_all_of_them(
 ) -> None:
     looked_at = []
 
-    async def looked(store_id: str) -> bool:
+    async def looked(store_id: str, families: Sequence[Family]) -> bool:
         looked_at.append(store_id)
         return False
 

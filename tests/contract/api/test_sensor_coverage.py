@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from runtime.sources import TRAFFIC
 from serving.api.app import create_app
+from serving.merge.views import Activity
 from tally.settings import Settings
 from tests.support.api_suite import Ask, asking
 from tests.support.serving_world import MemoryViews
@@ -91,16 +93,45 @@ def test_without_hours_a_sensor_is_expected_at_all_times(ask: Ask) -> None:
     assert (row["coverage"], row["estimated"], row["complete"]) == (0.0833, True, False)
 
 
-@pytest.mark.parametrize(
-    ("store", "metric"),
-    [("367", "revenue"), ("500", "visitors_in")],
-    ids=["of tills", "of a store that lists no sensor"],
-)
-def test_where_no_sensor_is_listed_nothing_is_said(ask: Ask, store: str, metric: str) -> None:
-    (row,) = day_of(ask, metric, WHOLE, store=store)["rows"]
+def test_of_tills_no_coverage_is_said(ask: Ask) -> None:
+    (row,) = day_of(ask, "revenue", WHOLE)["rows"]
 
     assert not {"coverage", "estimated"} & {*row}
     assert row["complete"]
+
+
+@pytest.mark.parametrize("metric", ["visitors_in", "in_store_traffic", "conversion"])
+@pytest.mark.parametrize("grain", ["1d", "1h", "15m"])
+def test_store_that_never_had_a_sensor_has_no_number_and_no_zero(
+    ask: Ask, metric: str, grain: str
+) -> None:
+    answer = day_of(ask, metric, WHOLE, store="500", grain=grain)
+
+    assert {row["value"] for row in answer["rows"]} == {None}
+    assert {(row["source"], row["status"], row["complete"]) for row in answer["rows"]} == {
+        ("missing", "not_measured", False)
+    }
+    assert (answer["status"], answer["complete"]) == ("not_measured", False)
+
+
+def test_store_whose_counter_was_there_once_has_zeros_of_covered_days(tmp_path: Path) -> None:
+    world = silent_world()
+    world.activity.append((TRAFFIC, Activity("500", date(2026, 1, 1), date(2026, 1, 2))))
+    with asking(create_app(Settings(), MemoryViews(world))) as ask:
+        (row,) = day_of(ask, "visitors_in", WHOLE, store="500")["rows"]
+
+    assert (row["value"], row["status"], row["complete"]) == (0, "final", True)
+
+
+def test_not_measured_and_measured_stores_together_are_not_complete(ask: Ask) -> None:
+    span = {"from": WHOLE, "to": HALF, "grain": "1d", "store": "367,500"}
+    answer = ask("/v1/metrics/visitors_in", **span).json()
+
+    assert {one["store"]: one["rows"][0]["status"] for one in answer["series"]} == {
+        "367": "final",
+        "500": "not_measured",
+    }
+    assert (answer["status"], answer["complete"]) == ("provisional", False)
 
 
 def test_access_points_that_say_nothing_leave_visits_estimated(ask: Ask) -> None:
