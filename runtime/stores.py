@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from runtime.sensors import SensorEntry
-from runtime.store_fields import FIELDS, Coordinates, changed_values, field_values, told_values
+from runtime.store_fields import (
+    FIELDS,
+    Coordinates,
+    changed_values,
+    field_values,
+    is_address,
+    told_values,
+)
 from runtime.strict_yaml import yaml_texts
 from tally.calendar.holidays import subdivisions
 from tally.calendar.opening_hours import OpeningHours
@@ -117,6 +124,7 @@ def _refuse_shared(file: Path, entries: Mapping[str, StoreEntry]) -> None:
     for store_id, entry in entries.items():
         named = [("sensor", serial, bare_serial(serial)) for serial in entry.sensors]
         named += [("network", network, network) for network in entry.networks]
+        named += [("access point", one, one) for one in entry.access_points if is_address(one)]
         for kind, said, name in named:
             if (kind, name) in owners:
                 raise BadSettings(

@@ -29,12 +29,14 @@ class VendorSecret(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class DeviceRules:
-    """Keys and key periods of the stores' devices, and the stores of the vendors' networks."""
+    """Keys and key periods of the stores' devices, and the stores of the vendors' networks and
+    access points."""
 
     keys: DeviceKeys = field(default_factory=lambda: DeviceKeys(Path(".tally/keys")))
     days: int = 1
     day_starts: Mapping[str, time] = field(default_factory=dict)
     networks: Mapping[str, str] = field(default_factory=dict)
+    access_points: Mapping[str, str] = field(default_factory=dict)
     vendors: Mapping[str, VendorSecret] = field(default_factory=dict)
     opening: OpeningRules = field(default_factory=OpeningRules)
 
@@ -46,6 +48,7 @@ class DeviceRules:
             settings.key_days,
             {store_id: store.day_starts for store_id, store in stores.items()},
             {network: store_id for store_id, store in stores.items() for network in store.networks},
+            {name: store_id for store_id, store in stores.items() for name in store.access_points},
             _vendors(settings.vendor_secrets.get_secret_value()),
             OpeningRules(stores),
         )

@@ -17,6 +17,8 @@ from tally.errors import RejectedEvent, TooMuch
 # Line number, or place from 1, and what is there.
 Numbered: TypeAlias = tuple[int, bytes | Skipped]
 MOST_LINES = 10_000
+# Of a vendor's body, which cannot send less at once: a mall's minute are 13,500.
+MOST_MESSAGES = 50_000
 MOST_BYTES = 5 * 1024 * 1024
 # Each store and day is work of its own further on (rows, files, rebuilds): a request may not make
 # thousands of it.
@@ -132,9 +134,9 @@ def messages_of(body: VendorBody, messages: Messages) -> Iterator[Numbered]:
     """
     # Counted as they come: a vendor's body of a few bytes may be made into any number.
     for number, message in enumerate(messages(body), start=1):
-        if number > MOST_LINES:
+        if number > MOST_MESSAGES:
             raise TooMuch(
-                f"the body has more than {MOST_LINES:,} events; send fewer of them at once"
+                f"the body has more than {MOST_MESSAGES:,} events; send fewer of them at once"
             )
         yield number, message
 

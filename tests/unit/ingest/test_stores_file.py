@@ -184,7 +184,10 @@ def test_money_is_in_the_minor_units_of_its_currency(currency: str, minor: int) 
         ("367: {sensors: [a]}", "store 367: sensors: serials with their fields are wanted"),
         ("367: {sensors: {a: {device_id: d}, b: {device_id: d}}}", "another has the device_id d"),
         ("367: {sensors: {a: {since: 2026-05-02, until: 2026-05-01}}}", "is not after since"),
-        ('367: {access_points: ["00:18:0A:00:00:01"]}', "as records name it: 00180a000001"),
+        (
+            '367: {access_points: ["00:18:0A:00:00:01"]}\n406: {access_points: [0018.0a00.0001]}',
+            "store 406: access point 00180a000001 is that of store 367 already",
+        ),
         ("367: {access_points: [a b]}", "access_points: 'a b' is not 1 to 64 of"),
         ("367: {sensors: {a b: {}}}", "sensor a b: the serial is not 1 to 64 of"),
         ("367: {sensors: {a: {device_id: ..}}}", "sensor a: device_id is not 1 to 64 of"),
@@ -210,3 +213,14 @@ def test_sensor_has_its_store_that_store_s_zone_and_its_own_name(tmp_path: Path)
     assert (sensor.store_id, str(sensor.zone), sensor.device_id) == ("367", "Asia/Tokyo", "door-1")
     assert listed.sensor("006e02000001:8").store_id is None
     assert listed.sensor(7).store_id is None
+
+
+def test_access_points_are_known_by_any_spelling_of_their_address(tmp_path: Path) -> None:
+    file = tmp_path / "stores.yaml"
+    spellings = '["00:18:0A:00:00:01", 0018.0a00.0002, 00-18-0a-00-00-03, 00180A000004, ap-5]'
+    file.write_text(f"367: {{access_points: {spellings}}}", "utf-8")
+
+    assert store_entries(file)["367"].access_points == (
+        *(f"00180a00000{number}" for number in range(1, 5)),
+        "ap-5",
+    )

@@ -47,6 +47,8 @@ class _HeardClient(NamedTuple):
     access_point: str | None
     at: datetime | None
     dbm: int | None
+    # What the body leaves empty; that is not what it says wrongly.
+    lacks: str | None = None
 
 
 def greeting(rules: Rules) -> str | None:
@@ -99,6 +101,9 @@ def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
         if not found:
             yield Skipped("clients that no access point has heard")
         for one in found:
+            if one.lacks:
+                yield Skipped(f"readings without {one.lacks}")
+                continue
             # One body names a second twice.
             key = one.address, one.access_point, one.at
             strongest[key] = _stronger(strongest.get(key), one)
@@ -108,8 +113,13 @@ def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
 
 
 def _store_of(data: Any, body: VendorBody) -> str | None:
-    network = data.get("networkId") if isinstance(data, dict) else None
-    return body.rules.devices.networks.get(network) if isinstance(network, str) else None
+    """The store of the body's network; of version 2, which names none, that of its access point."""
+    if not isinstance(data, dict):
+        return None
+    network, devices = data.get("networkId"), body.rules.devices
+    if isinstance(network, str):
+        return devices.networks.get(network)
+    return devices.access_points.get(_access_point(data.get("apMac")) or "")
 
 
 def _null(token: re.Match[bytes]) -> bytes:
@@ -167,13 +177,17 @@ def _heard(nothing_yet: _HeardClient, access_point: Any, time: Any, power: Any) 
     named = _access_point(access_point)
     # Whoever is heard does not hear: it is the device's address in the wrong place.
     is_itself = named == nothing_yet.address.hex()
+    told = {"an access point": access_point, "an instant": time, "a power": power}
     return nothing_yet._replace(
-        access_point=None if is_itself else named, at=_instant(time), dbm=_power(power)
+        access_point=None if is_itself else named,
+        at=_instant(time),
+        dbm=_power(power),
+        lacks=next((name for name, said in told.items() if said is None), None),
     )
 
 
 def _message(heard: _HeardClient, store_id: str, body: VendorBody) -> bytes:
-    # What is missing or cannot be read the contract refuses, and names the field.
+    # What cannot be read the contract refuses, and names the field.
     return message(
         store_id=store_id,
         happened_at=_NO_INSTANT if heard.at is None else instant_text(heard.at),
