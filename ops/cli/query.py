@@ -53,7 +53,8 @@ def query(
     from_: Annotated[
         str,
         typer.Option(
-            "--from", help="inclusive: YYYY-MM-DD, midnight in --tz, or an instant with offset"
+            "--from",
+            help="inclusive: YYYY-MM-DD, the begin of that day in --tz, or an instant with offset",
         ),
     ],
     to: Annotated[str, typer.Option("--to", help="exclusive, as --from")],

@@ -20,6 +20,7 @@ from serving.query.instants import format_instant
 from serving.query.known_stores import KnownStores
 from serving.query.levels import with_resets
 from serving.query.question import (
+    STORE_ZONE,
     MetricQuestion,
     StoreSlots,
     all_stretches,
@@ -105,9 +106,12 @@ class Pages:
 
         A zone's calendar over many years takes its time.
         """
-        # For its errors alone, by a store that there is not: a question that nobody can answer is
-        # refused before any store is looked up.
-        await asyncio.to_thread(all_stretches, question, [""], self.registry)
+        # For its errors alone: a question that nobody can answer is refused before any store is
+        # looked up. By the first one, of whose clock its days may be; of all by one that there is
+        # not.
+        first = named[:1] if named else [""]
+        if named or question.tz != STORE_ZONE:
+            await asyncio.to_thread(all_stretches, question, first, self.registry)
         ids = named if named is not None else await self.stores.all_ids()
         await self.stores.check(ids)
         if not ids:

@@ -35,7 +35,8 @@ class MetricQuery(PageQuery):
         str,
         Field(
             alias="from",
-            description="inclusive: instant with offset, or YYYY-MM-DD for midnight in tz",
+            description="inclusive: instant with offset, or YYYY-MM-DD for the begin of that day"
+            " in tz: midnight, with tz=store the store's `day_starts`",
         ),
     ]
     to: Annotated[str, Field(description="exclusive, as `from`")]
@@ -137,7 +138,8 @@ class SensorQuery(BaseModel):
         Field(
             alias="from",
             max_length=1_000,
-            description="inclusive: instant with offset, or YYYY-MM-DD for midnight in tz",
+            description="inclusive: instant with offset, or YYYY-MM-DD for the begin of that day"
+            " in tz: midnight, with tz=store the store's `day_starts`",
         ),
     ]
     to: Annotated[str, Field(max_length=1_000, description="exclusive, as `from`")]

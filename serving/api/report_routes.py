@@ -55,8 +55,8 @@ def _span(query: ReportQuery, pages: Pages) -> StoreSpan:
     _refuse_long(span)
     like = None
     if query.compare != "before":
-        like = like_span(pages.registry.store(query.store), found.zone, span)
-    asked = StoreSpan(query.store, found.zone, span, like)
+        like = like_span(pages.registry.store(query.store), found)
+    asked = StoreSpan(query.store, found.zone, span, like, found.day_starts)
     if asked.before.start >= asked.before.end:
         raise BadQuery(
             "from", "from: the zone has left out the day before; ask from one day earlier on"

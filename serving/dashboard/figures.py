@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 from serving.query import catalogue, cells
 from serving.query.formulas import MetricValue
 from serving.reports.comparison import change_percent
+from tally.calendar.days import shown_day
 from tally.families import CURRENCY
 
 HOURS, WEEKDAYS = 24, 7
@@ -105,11 +106,12 @@ class Compared:
 
 @dataclass(frozen=True)
 class Stretch:
-    """A period's days and its quarter hours as served."""
+    """A period's days, each from `day_starts` on, and its quarter hours as served."""
 
     days: Sequence[date]
     found: Sequence[cells.Cell]
     through: datetime | None
+    day_starts: time = time(0)
 
 
 def figures(now: Stretch, before: Stretch, zone: ZoneInfo, currency: str) -> Figures:
@@ -148,23 +150,13 @@ def comparable(now: Stretch, before: Stretch, zone: ZoneInfo) -> Compared:
 
 
 def _complete_places(stretch: Stretch, zone: ZoneInfo) -> dict[PeriodPlace, cells.Cell]:
-    local = [
-        (
-            cell,
-            cell.slot.start.astimezone(zone),
-        )
-        for cell in stretch.found
-        if _is_complete(cell)
-    ]
     # The fold tells the two hours apart that a night has when clocks go back.
-    return {
-        (
-            (at.date() - stretch.days[0]).days,
-            at.time(),
-            at.fold,
-        ): cell
-        for cell, at in local
-    }
+    found = {}
+    for cell in filter(_is_complete, stretch.found):
+        local = cell.slot.start.astimezone(zone)
+        day = shown_day(cell.slot.start, zone, stretch.day_starts)
+        found[(day - stretch.days[0]).days, local.time(), local.fold] = cell
+    return found
 
 
 def _is_complete(cell: cells.Cell) -> bool:
@@ -211,7 +203,8 @@ def _days(stretch: Stretch, zone: ZoneInfo, currency: str) -> tuple[Day, ...]:
         if not cell.is_missing:
             # By the layer that answered: a reader sees which part of a day may still change.
             source = cells.source_of(cell.sources)
-            by_day[cell.slot.start.astimezone(zone).date()][source] += int(
+            day = shown_day(cell.slot.start, zone, stretch.day_starts)
+            by_day[day][source] += int(
                 cells.values_of(revenue, cell, {CURRENCY: currency})["value"] or 0
             )
     return tuple(

@@ -1,7 +1,7 @@
 """Persons inside on the last day of a period, by the people counters, and who is left over."""
 
 from dataclasses import dataclass, field
-from datetime import date, datetime, time
+from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
 from serving.dashboard import charts
@@ -40,8 +40,7 @@ def quarter_hours(store: Store, day: date) -> StoreSlots:
     """Those of the store's own day, from its `day_starts` on: 92, 96 or 100."""
     zone = ZoneInfo(store.tz)
     resets = Resets(zone, store.day_starts)
-    midnight = grains.midnight(datetime.combine(day, time()), zone)
-    slots = grains.slots(*resets.own_day(midnight), "15m", zone)
+    slots = grains.slots(*resets.own_day(day), "15m", zone)
     return StoreSlots(store.store_id, zone, slots, resets=resets)
 
 

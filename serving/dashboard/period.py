@@ -1,11 +1,13 @@
 """Which days a reader looks at: a number of local days up to a date, and as many just before."""
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from serving.query import grains
 from serving.query.question import StoreSlots
+from serving.query.stores import Store
+from tally.key_periods import day_begins
 
 LENGTHS = (7, 28, 91)
 DEFAULT_LENGTH = 28
@@ -34,23 +36,19 @@ class Period:
         """The period so many lengths later (earlier if negative)."""
         return Period(self.last + timedelta(days=periods * self.length), self.length)
 
-    def quarter_hours(self, store_id: str, zone: ZoneInfo) -> StoreSlots:
-        """Every quarter hour of the period, UTC, by the days of the store's zone.
+    def quarter_hours(self, store: Store) -> StoreSlots:
+        """Every quarter hour of the period, UTC, by the store's own days.
 
         A day of a clock change has 92 or 100.
         """
-        start, end = self.span(zone)
-        return StoreSlots(store_id, zone, grains.slots(start, end, "15m", zone))
+        zone = ZoneInfo(store.tz)
+        start, end = self.span(zone, store.day_starts)
+        return StoreSlots(store.store_id, zone, grains.slots(start, end, "15m", zone))
 
-    def span(self, zone: ZoneInfo) -> grains.Slot:
-        """From the first day's midnight in the zone to that after the last day, UTC."""
-        return grains.Slot(
-            _midnight(self.first, zone), _midnight(self.last + timedelta(days=1), zone)
-        )
-
-
-def _midnight(day: date, zone: ZoneInfo) -> datetime:
-    return grains.midnight(datetime.combine(day, datetime.min.time()), zone)
+    def span(self, zone: ZoneInfo, day_starts: time = grains.MIDNIGHT) -> grains.Slot:
+        """From the begin of the first day in the zone to that of the day after the last, UTC."""
+        after = self.last + timedelta(days=1)
+        return grains.Slot(*(day_begins(day, day_starts, zone) for day in (self.first, after)))
 
 
 def period_of(last: str, length: str, newest: date | None) -> Period:

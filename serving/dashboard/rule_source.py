@@ -51,7 +51,7 @@ class RuleFigureSource:
         self, rule_id: str, store: Store, period: Period, draft: Rule | None = None
     ) -> DrawnRule:
         """The rule in a store, or the draft in its place. Raises UnknownName, ViewsUnreachable."""
-        start, end = period.span(ZoneInfo(store.tz))
+        start, end = period.span(ZoneInfo(store.tz), store.day_starts)
         span = WindowSpan(millis_of(start), millis_of(end))
         # Of one store: all of a rule's would be minutes.
         stores = frozenset([store.store_id])

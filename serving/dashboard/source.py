@@ -121,14 +121,15 @@ class FigureSource:
         return found
 
     async def _stretch(self, store: Store, period: Period) -> Stretch:
-        asked = period.quarter_hours(store.store_id, ZoneInfo(store.tz))
+        asked = period.quarter_hours(store)
         # Every metric of the page is computed from the parts of this one's family.
         [answer] = await self._answerer.read(
             Query(catalogue.metric("revenue"), [asked], (), None),
         )
-        return Stretch(period.days, answer.found, answer.through)
+        return Stretch(period.days, answer.found, answer.through, store.day_starts)
 
 
 def _span(store: Store, period: Period) -> StoreSpan:
     zone = ZoneInfo(store.tz)
-    return StoreSpan(store.store_id, zone, period.span(zone))
+    span = period.span(zone, store.day_starts)
+    return StoreSpan(store.store_id, zone, span, day_starts=store.day_starts)

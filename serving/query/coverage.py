@@ -17,7 +17,7 @@ from serving.query.store_calendar import holidays_of
 from tally.algebra.keyed_spans import KeyedSpans
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.merge import Axes, Parts
-from tally.calendar.days import OpenSpan, open_spans
+from tally.calendar.days import OpenSpan, open_spans, shown_day
 from tally.families import Family
 from tally.identity import digest_text, sensor_key
 from tally.kinds.additive import ADDITIVE
@@ -201,7 +201,7 @@ def expected_windows(store: "Store", starts: Sequence[datetime]) -> list[OpenWin
     if not starts:
         return []
     zone = ZoneInfo(store.tz)
-    days = [start.astimezone(zone).date() for start in starts]
+    days = [shown_day(start, zone, store.day_starts) for start in starts]
     # One of the day before may end after midnight.
     since = days[0] - _ONE_DAY
     spans = _spans(store, since, days[-1], zone)

@@ -1,15 +1,17 @@
 """Stretches of time that answers are cut into, daylight saving included.
 
-They are quarter hours, hours, days and weeks of a time zone.
+They are quarter hours, hours, days and weeks of a time zone; days begin at midnight, or when a
+store's do (`day_starts`).
 """
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from tally.errors import BadQuery
+from tally.key_periods import day_begins
 from tally.windows import WINDOW, window_start
 
 GRAINS = ("15m", "1h", "1d", "1w")
@@ -17,6 +19,7 @@ HOUR = timedelta(hours=1)
 # Quarter hours that are looked at for a full local hour; no change of clocks moves it by more.
 MOST_QUARTERS = 8
 _DAYS = {"1d": 1, "1w": 7}
+MIDNIGHT = time(0)
 
 
 # A tuple by name and no dataclass: an answer has tens of thousands, and most are only taken apart.
@@ -27,7 +30,7 @@ class Slot(NamedTuple):
     end: datetime
 
 
-def on_grid(instant: datetime, grain: str, zone: ZoneInfo) -> bool:
+def on_grid(instant: datetime, grain: str, zone: ZoneInfo, day_starts: time = MIDNIGHT) -> bool:
     """Whether a slot of the grain begins at the instant."""
     if window_start(instant) != instant:
         return False
@@ -35,11 +38,11 @@ def on_grid(instant: datetime, grain: str, zone: ZoneInfo) -> bool:
     return grain == "15m" or (
         _is_full_hour(local)
         if grain == "1h"
-        else _first_of_day(instant, zone) and _first_day(local, grain)
+        else day_begins(local.date(), day_starts, zone) == instant and _first_day(local, grain)
     )
 
 
-def nearest(instant: datetime, grain: str, zone: ZoneInfo) -> Slot:
+def nearest(instant: datetime, grain: str, zone: ZoneInfo, day_starts: time = MIDNIGHT) -> Slot:
     """The slot that the instant lies in, UTC: start and end are the nearest values on the grid.
 
     Raises BadQuery: there is none.
@@ -47,17 +50,19 @@ def nearest(instant: datetime, grain: str, zone: ZoneInfo) -> Slot:
     start = next(
         (
             one
-            for one in _candidates(instant, grain, zone)
-            if one <= instant and on_grid(one, grain, zone)
+            for one in _candidates(instant, grain, zone, day_starts)
+            if one <= instant and on_grid(one, grain, zone, day_starts)
         ),
         None,
     )
     if start is None:
         raise _no_grid(instant, grain, zone)
-    return Slot(start, _next(start, grain, zone))
+    return Slot(start, _next(start, grain, zone, day_starts))
 
 
-def _candidates(instant: datetime, grain: str, zone: ZoneInfo) -> Iterator[datetime]:
+def _candidates(
+    instant: datetime, grain: str, zone: ZoneInfo, day_starts: time
+) -> Iterator[datetime]:
     """Where a slot may begin that the instant lies in, latest first.
 
     They are few, however strange the zone.
@@ -66,17 +71,13 @@ def _candidates(instant: datetime, grain: str, zone: ZoneInfo) -> Iterator[datet
     # 1972, and one question ran through 69 million of them (seen).
     if grain in ("15m", "1h"):
         return (window_start(instant) - back * WINDOW for back in range(MOST_QUARTERS))
-    today = instant.astimezone(zone).replace(
-        tzinfo=None, fold=0, hour=0, minute=0, second=0, microsecond=0
-    )
+    today = instant.astimezone(zone).date()
     first = today - timedelta(days=today.weekday()) if grain == "1w" else today
-    # Where clocks go back over midnight, or a day is left out, the slot begins one earlier.
+    # Before the day has begun, and where clocks go back over its begin, or a day is left out, the
+    # slot begins one earlier.
     return (
-        midnight(
-            first - timedelta(days=back * _DAYS[grain]),
-            zone,
-        )
-        for back in range(3)
+        day_begins(first - timedelta(days=back * _DAYS[grain]), day_starts, zone)
+        for back in range(4)
     )
 
 
@@ -87,24 +88,19 @@ def slots(
     end: datetime,
     grain: str,
     zone: ZoneInfo,
+    day_starts: time = MIDNIGHT,
 ) -> tuple[Slot, ...]:
     """Every slot of [start, end) in UTC, ascending; both ends are on the grid."""
-    return tuple(_walk(start.astimezone(UTC), end, grain, zone))
+    found = []
+    at = start.astimezone(UTC)
+    while at < end:
+        following = _next(at, grain, zone, day_starts)
+        found.append(Slot(at, following))
+        at = following
+    return tuple(found)
 
 
-def midnight(text_date: datetime, zone: ZoneInfo) -> datetime:
-    """First instant of a local day in UTC, also where clocks jump over midnight."""
-    return text_date.replace(tzinfo=zone).astimezone(UTC)
-
-
-def _walk(start: datetime, end: datetime, grain: str, zone: ZoneInfo) -> Iterator[Slot]:
-    while start < end:
-        following = _next(start, grain, zone)
-        yield Slot(start, following)
-        start = following
-
-
-def _next(start: datetime, grain: str, zone: ZoneInfo) -> datetime:
+def _next(start: datetime, grain: str, zone: ZoneInfo, day_starts: time) -> datetime:
     """Where the slot ends that begins at start.
 
     Raises BadQuery where that is on no quarter hour.
@@ -113,13 +109,8 @@ def _next(start: datetime, grain: str, zone: ZoneInfo) -> datetime:
         return start + WINDOW
     if grain == "1h":
         return _next_hour(start, zone)
-    day = start.astimezone(zone).replace(
-        tzinfo=None,
-        fold=0,
-        hour=0,
-        minute=0,
-    )
-    following = midnight(day + timedelta(days=_DAYS[grain]), zone)
+    after = start.astimezone(zone).date() + timedelta(days=_DAYS[grain])
+    following = day_begins(after, day_starts, zone)
     if following <= start or window_start(following) != following:
         raise _no_grid(following, grain, zone)
     return following
@@ -147,11 +138,6 @@ def _no_grid(instant: datetime, grain: str, zone: ZoneInfo) -> BadQuery:
 def _is_full_hour(local: datetime) -> bool:
     # Seconds too: the offset of Monrovia was 44 minutes and 30 seconds.
     return local.minute == 0 and local.second == 0
-
-
-def _first_of_day(instant: datetime, zone: ZoneInfo) -> bool:
-    local = instant.astimezone(zone).replace(tzinfo=None, fold=0)
-    return midnight(datetime(local.year, local.month, local.day), zone) == instant
 
 
 def _first_day(local: datetime, grain: str) -> bool:

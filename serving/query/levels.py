@@ -32,7 +32,8 @@ def with_resets(
             _check_zone(asked, resets)
             # A thousand stores are of few zones, and begin their days at few times.
             if resets not in own:
-                own[resets] = tuple(resets.own_day(slot.start) for slot in slots)
+                days = (slot.start.astimezone(asked.zone).date() for slot in slots)
+                own[resets] = tuple(map(resets.own_day, days))
             slots = own[resets]
         found.append(replace(asked, slots=slots, resets=resets))
     return found

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
+from typing import TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from serving.query import grains
@@ -13,6 +14,7 @@ from serving.query.resets import Resets
 from serving.query.stores import StoreRegistry
 from tally.errors import BadInstant, BadQuery
 from tally.instants import parse_instant
+from tally.key_periods import day_begins
 from tally.windows import utc_days
 
 # All of a question is cut into stretches before a page of it is read: these are 38,400 at most, of
@@ -28,6 +30,10 @@ LATEST = datetime(2169, 11, 13, tzinfo=UTC)
 DATE = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 # An offset's + that was not escaped in the address arrives as a space.
 _UNESCAPED_OFFSET = re.compile(r"(?<=\d) (\d\d:\d\d)\Z", re.ASCII)
+
+
+# A zone's name, and when days begin.
+_Clock: TypeAlias = tuple[str, time]
 
 
 # Texts and no values: who is refused is told of the very text that he wrote.
@@ -51,8 +57,8 @@ class MetricQuestion:
 class StoreSlots:
     """One store, its zone, and the stretches that are asked of it.
 
-    Also how many rows of the answer each stretch is, of a level when it begins anew, and of a stock
-    since when it is counted.
+    Days among them begin at `day_starts`. Also how many rows of the answer each stretch is, of a
+    level when it begins anew, and of a stock since when it is counted.
     """
 
     store_id: str
@@ -61,6 +67,7 @@ class StoreSlots:
     rows_each: int = 1
     resets: Resets | None = None
     counted: Counted | None = None
+    day_starts: time = grains.MIDNIGHT
 
     @property
     def span(self) -> grains.Slot:
@@ -135,30 +142,42 @@ def all_stretches(
     question: MetricQuestion, store_ids: Sequence[str], registry: StoreRegistry
 ) -> list[StoreSlots]:
     """The stretches of each store; of every zone once. Raises BadQuery as `stretches`."""
-    by_zone: dict[str, StoreSlots] = {}
+    by_clock: dict[_Clock, StoreSlots] = {}
     found = []
     for store_id in store_ids:
-        key = registry.store(store_id).tz if question.tz == STORE_ZONE else question.tz
+        key = _clock(question, store_id, registry)
         # A thousand stores are of few zones, and a calendar of ten years costs the same for each.
-        if key not in by_zone:
-            by_zone[key] = stretches(question, store_id, registry)
-        found.append(replace(by_zone[key], store_id=store_id))
+        if key not in by_clock:
+            by_clock[key] = stretches(question, store_id, registry)
+        found.append(replace(by_clock[key], store_id=store_id))
     return found
 
 
 def stretches(question: MetricQuestion, store_id: str, registry: StoreRegistry) -> StoreSlots:
-    """The stretches of one store.
+    """The stretches of one store; of its own clock days begin when the store's do.
 
     Raises BadQuery: unknown zone, unreadable or off-grid instant, from not before to, too long.
     """
-    zone = _zone(registry.store(store_id).tz if question.tz == STORE_ZONE else question.tz)
-    start, end = check_span(question, zone)
-    return StoreSlots(store_id, zone, grains.slots(start, end, question.grain, zone))
+    name, day_starts = _clock(question, store_id, registry)
+    zone = _zone(name)
+    start, end = check_span(question, zone, day_starts)
+    found = grains.slots(start, end, question.grain, zone, day_starts)
+    return StoreSlots(store_id, zone, found, day_starts=day_starts)
 
 
-def check_span(question: MetricQuestion, zone: ZoneInfo) -> grains.Slot:
+def _clock(question: MetricQuestion, store_id: str, registry: StoreRegistry) -> _Clock:
+    if question.tz != STORE_ZONE:
+        return question.tz, grains.MIDNIGHT
+    store = registry.store(store_id)
+    return store.tz, store.day_starts
+
+
+def check_span(
+    question: MetricQuestion, zone: ZoneInfo, day_starts: time = grains.MIDNIGHT
+) -> grains.Slot:
     """From and to in UTC, on the grain's grid. Raises BadQuery."""
-    start, end = instant(question.from_, "from", zone), instant(question.to, "to", zone)
+    start = instant(question.from_, "from", zone, day_starts)
+    end = instant(question.to, "to", zone, day_starts)
     if start >= end:
         raise BadQuery("from", f"from: {question.from_} is not before to: {question.to}")
     if end - start > timedelta(days=LONGEST_DAYS[question.grain]):
@@ -168,18 +187,21 @@ def check_span(question: MetricQuestion, zone: ZoneInfo) -> grains.Slot:
             " ask for less, or for a coarser grain",
         )
     for field, value in (("from", start), ("to", end)):
-        _check_grid(field, value, question.grain, zone)
+        check_years(field, value)
+        if not grains.on_grid(value, question.grain, zone, day_starts):
+            near = grains.nearest(value, question.grain, zone, day_starts)
+            raise _off_grid(field, value, near, question.grain, zone)
     return grains.Slot(start, end)
 
 
-def instant(text: str, field: str, zone: ZoneInfo) -> datetime:
-    """The instant in UTC of a date (midnight in the zone) or of a text with offset.
+def instant(text: str, field: str, zone: ZoneInfo, day_starts: time = grains.MIDNIGHT) -> datetime:
+    """The instant in UTC of a date (the begin of that day in the zone) or of a text with offset.
 
     Raises BadQuery.
     """
     try:
         if DATE.match(text):
-            return grains.midnight(datetime.fromisoformat(text), zone)
+            return day_begins(date.fromisoformat(text), day_starts, zone)
         return parse_instant(_UNESCAPED_OFFSET.sub(r"+\1", text), field)
     # OverflowError: the midnight of a zone that lies before the year 1, or after 9999.
     except (BadInstant, ValueError, OverflowError) as error:
@@ -212,15 +234,15 @@ def check_years(field: str, value: datetime) -> None:
         raise BadQuery(field, f"{field}: {value.isoformat()} lies outside of 1971 to 2169")
 
 
-def _check_grid(field: str, value: datetime, grain: str, zone: ZoneInfo) -> None:
-    check_years(field, value)
-    if not grains.on_grid(value, grain, zone):
-        nearest = tuple(format_instant(near, zone) for near in grains.nearest(value, grain, zone))
-        detail = (
-            f"{field}: {format_instant(value, zone)} is off the {grain} grid of {zone.key};"
-            f" nearest {' and '.join(nearest)}"
-        )
-        raise BadQuery(field, detail, nearest)
+def _off_grid(
+    field: str, value: datetime, near: grains.Slot, grain: str, zone: ZoneInfo
+) -> BadQuery:
+    nearest = tuple(format_instant(one, zone) for one in near)
+    detail = (
+        f"{field}: {format_instant(value, zone)} is off the {grain} grid of {zone.key};"
+        f" nearest {' and '.join(nearest)}"
+    )
+    return BadQuery(field, detail, nearest)
 
 
 def _zone(name: str) -> ZoneInfo:

@@ -1,7 +1,7 @@
 """When a level begins anew: with each day of its store, by the clock of that store."""
 
 from dataclasses import dataclass
-from datetime import datetime, time
+from datetime import date, datetime, time
 from zoneinfo import ZoneInfo
 
 from serving.query.grains import Slot
@@ -24,10 +24,9 @@ class Resets:
         """Those of the day that holds the last window before an end, which may end with it."""
         return self.day(end - WINDOW)
 
-    def own_day(self, midnight: datetime) -> Slot:
-        """Those of the store's day that has the date of this local midnight."""
-        date = midnight.astimezone(self.zone).date()
-        return _windows_of(local_day(date, self.zone, self.day_starts))
+    def own_day(self, day: date) -> Slot:
+        """Those of the store's day of this date."""
+        return _windows_of(local_day(day, self.zone, self.day_starts))
 
 
 def _windows_of(day: LocalDay) -> Slot:

@@ -30,11 +30,13 @@ class SmallCells:
         """What is read to answer of these stretches: for people the local days that they touch."""
         if not any(map(self.covers, families)):
             return store
-        zone = self._zone(store.store_id)
+        known = self._registry.store(store.store_id)
+        zone, starts = ZoneInfo(known.tz), known.day_starts
         # By the store's own days, whatever zone is asked in: what is told hangs on no question.
-        first = grains.nearest(store.slots[0].start, "1d", zone).start
-        end = grains.nearest(store.slots[-1].end - WINDOW, "1d", zone).end
-        return StoreSlots(store.store_id, zone, grains.slots(first, end, "1d", zone))
+        first = grains.nearest(store.slots[0].start, "1d", zone, starts).start
+        end = grains.nearest(store.slots[-1].end - WINDOW, "1d", zone, starts).end
+        days = grains.slots(first, end, "1d", zone, starts)
+        return StoreSlots(store.store_id, zone, days, day_starts=starts)
 
     def told(self, read: StoreSlots, readings: Sequence[FamilyReading]) -> ToldFamilies:
         """What is told of the days that were read, by family."""
@@ -51,9 +53,6 @@ class SmallCells:
         tables = {one.table: _told_days(one, read.slots, windows) for one in cutters}
         seen = chain.from_iterable(one.merged.values or {} for one in windows.values())
         return ToldFamily(tables, frozenset(seen), self._smallest)
-
-    def _zone(self, store_id: str) -> ZoneInfo:
-        return ZoneInfo(self._registry.store(store_id).tz)
 
 
 def _told_days(cutter: DayCutter, days: Sequence[Slot], windows: ServedByStart) -> list[ToldDay]:

@@ -17,6 +17,7 @@ from serving.query.question import StoreSlots
 from serving.query.told import why_not
 from tally.errors import BadQuery
 from tally.families import CURRENCY
+from tally.key_periods import day_begins
 
 ComparisonState = Literal["unknown", "partial", "withheld", "estimated", "provisional", "complete"]
 # The cells of some days, and those of the days before.
@@ -25,7 +26,7 @@ Answers = tuple[StoreAnswer, StoreAnswer]
 
 @dataclass(frozen=True)
 class StoreSpan:
-    """A store, from one of its local midnights to another.
+    """A store, from the begin of one of its local days to that of another.
 
     `like`: the days to compare with, as many; None: those just before.
     """
@@ -34,6 +35,7 @@ class StoreSpan:
     zone: ZoneInfo
     span: Slot
     like: Slot | None = None
+    day_starts: time = grains.MIDNIGHT
 
     @property
     def before(self) -> Slot:
@@ -41,8 +43,8 @@ class StoreSpan:
         if self.like is not None:
             return self.like
         first, last = (one.astimezone(self.zone).date() for one in self.span)
-        day_before = datetime.combine(first - (last - first), time())
-        return Slot(grains.midnight(day_before, self.zone), self.span.start)
+        earlier = day_begins(first - (last - first), self.day_starts, self.zone)
+        return Slot(earlier, self.span.start)
 
     def whole(self) -> list[StoreSlots]:
         """The days as one stretch, and those before as another."""
@@ -54,12 +56,12 @@ class StoreSpan:
         Raises BadQuery: the zone has none on quarter hours.
         """
         return [
-            self._slots(grains.slots(one.start, one.end, grain, self.zone))
+            self._slots(grains.slots(one.start, one.end, grain, self.zone, self.day_starts))
             for one in (self.span, self.before)
         ]
 
     def _slots(self, slots: tuple[Slot, ...]) -> StoreSlots:
-        return StoreSlots(self.store_id, self.zone, slots)
+        return StoreSlots(self.store_id, self.zone, slots, day_starts=self.day_starts)
 
 
 @dataclass(frozen=True)

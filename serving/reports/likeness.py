@@ -1,16 +1,16 @@
 """Which days of the year before a report's days are like, day by day in their order."""
 
 from collections.abc import Sequence
-from datetime import date, datetime, time, timedelta
+from datetime import date, timedelta
 from itertools import pairwise
-from zoneinfo import ZoneInfo
 
-from serving.query import grains
 from serving.query.grains import Slot
+from serving.query.question import StoreSlots
 from serving.query.store_calendar import holidays_of
 from serving.query.stores import Store
 from tally.calendar.like_for_like import LikeDay, like_for_like
 from tally.errors import BadQuery
+from tally.key_periods import day_begins
 
 _ONE_DAY = timedelta(days=1)
 # Of the stretches that could be asked for instead.
@@ -18,23 +18,20 @@ _MOST_TOLD = 5
 _ELSE = "or with compare=before"
 
 
-def like_span(store: Store, zone: ZoneInfo, span: Slot) -> Slot:
-    """The span of the days that those of `span` are like, from midnight to midnight of the zone.
+def like_span(store: Store, asked: StoreSlots) -> Slot:
+    """The span of the days that the asked ones are like, from the begin of one to that of another.
 
     Raises BadQuery where they are no days in a row in the same order: a sum of them would be the
     sum of other days too.
     """
-    first, end = (one.astimezone(zone).date() for one in span)
+    zone = asked.zone
+    first, end = (one.astimezone(zone).date() for one in asked.span)
     days = [first + more * _ONE_DAY for more in range((end - first).days)]
     names_of = holidays_of(store)
     before = [_known(day, like_for_like(day, names_of)) for day in days]
     _refuse_scattered(days, before)
     after = before[-1] + _ONE_DAY
-    return Slot(_midnight(before[0], zone), _midnight(after, zone))
-
-
-def _midnight(day: date, zone: ZoneInfo) -> datetime:
-    return grains.midnight(datetime.combine(day, time()), zone)
+    return Slot(*(day_begins(day, asked.day_starts, zone) for day in (before[0], after)))
 
 
 def _known(day: date, like: LikeDay) -> date:

@@ -47,6 +47,18 @@ def local_day(day: date, zone: ZoneInfo, day_starts: time = time(0)) -> LocalDay
     return LocalDay(day, day_begins(day, day_starts, zone), day_begins(after, day_starts, zone))
 
 
+def shown_day(instant: datetime, zone: ZoneInfo, day_starts: time = time(0)) -> date:
+    """The local day of a window that begins at the instant, by what the clock shows: without a look
+    at the instants of its begin, for thousands of windows.
+
+    >>> at = datetime(2026, 3, 2, 1, 30, tzinfo=UTC)
+    >>> shown_day(at, ZoneInfo("Europe/Bratislava"), time(4))
+    datetime.date(2026, 3, 1)
+    """
+    since = timedelta(hours=day_starts.hour, minutes=day_starts.minute)
+    return (instant.astimezone(zone).replace(tzinfo=None) - since).date()
+
+
 def day_of(instant: datetime, zone: ZoneInfo, day_starts: time = time(0)) -> LocalDay:
     """The local day that holds the instant. Every instant lies in exactly one.
 

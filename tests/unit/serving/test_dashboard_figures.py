@@ -17,11 +17,13 @@ from serving.dashboard.period import Period, period_of
 from serving.merge.served import UNKNOWN, ServedWindow, Status
 from serving.query.cells import Cell, cells
 from serving.query.grains import Slot
+from serving.query.stores import Store
 from serving.reports.comparison import change_percent
 from tally.algebra.merge import Believed, MergedWindow
 from tests.support.serving_world import at
 
 ROME = ZoneInfo("Europe/Rome")
+STORE = Store("367", "367", "Europe/Rome", "EUR")
 MONDAY = date(2017, 9, 18)
 NEWEST = date(2017, 11, 12)
 
@@ -110,7 +112,7 @@ def test_cards_are_sums_and_the_basket_is_a_ratio_of_sums() -> None:
 
 def week(windows: dict[str, ServedWindow], last: date, other: ServedWindow) -> Stretch:
     """Seven days of Rome in which every other quarter hour is `other`."""
-    slots = Period(last, 7).quarter_hours("367", ROME).slots
+    slots = Period(last, 7).quarter_hours(STORE).slots
     known = {at(start): window for start, window in windows.items()}
     return Stretch(
         Period(last, 7).days,
@@ -235,7 +237,7 @@ def test_period_before_has_as_many_days_and_touches_it() -> None:
 
 
 def test_day_of_the_clock_change_has_100_quarter_hours() -> None:
-    assert len(Period(date(2017, 10, 29), 1).quarter_hours("367", ROME).slots) == 100
+    assert len(Period(date(2017, 10, 29), 1).quarter_hours(STORE).slots) == 100
 
 
 @pytest.mark.parametrize(

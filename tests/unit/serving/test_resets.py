@@ -1,6 +1,6 @@
 """When levels begin anew: windows of a store's day, by its own clock."""
 
-from datetime import time
+from datetime import date, time
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -38,8 +38,8 @@ def test_day_that_begins_at_four_is_that_of_the_evening_before() -> None:
     assert day == Slot(at("2026-03-01T03:00"), at("2026-03-02T03:00"))
 
 
-def test_own_day_has_the_date_of_the_midnight_that_was_asked_for() -> None:
-    day = Resets(BRATISLAVA, time(4)).own_day(at("2026-03-01T23:00"))
+def test_own_day_has_the_date_that_was_asked_for() -> None:
+    day = Resets(BRATISLAVA, time(4)).own_day(date(2026, 3, 2))
 
     assert day == Slot(at("2026-03-02T03:00"), at("2026-03-03T03:00"))
 

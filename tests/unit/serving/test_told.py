@@ -1,13 +1,12 @@
 """Blocks of a local day: what is told of it, whatever its length and whoever came."""
 
 import doctest
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from serving.merge.served import ServedWindow, Status
-from serving.query import grains
 from serving.query.blocks import DayCutter
 from serving.query.grains import Slot
 from tally import small_cells
@@ -24,7 +23,9 @@ LENGTHS = {"2026-03-29": 92, "2026-10-25": 100, "2026-11-23": 96}
 
 def local_day(text: str) -> Slot:
     start = datetime.fromisoformat(text)
-    return Slot(*(grains.midnight(one, ROME) for one in (start, start + timedelta(days=1))))
+    return Slot(
+        *(one.replace(tzinfo=ROME).astimezone(UTC) for one in (start, start + timedelta(days=1)))
+    )
 
 
 def visits(count: int, devices: range) -> Parts:
