@@ -12,7 +12,7 @@ from ingest.sources.traffic.shares import shares
 from tally.algebra.keyed_sum import KeyedSum
 from tally.errors import RejectedEvent
 from tally.events import SCHEMA_VERSION
-from tally.identity import digest_text, fingerprint, interval_id, sensor_key
+from tally.identity import digest_text, fingerprint, interval_id, sensor_key, version_id
 from tally.instants import instant_text
 from tally.windows import WINDOW_SECONDS
 
@@ -20,6 +20,7 @@ __all__ = ["normalised", "shares"]
 
 MAX_PERSONS = 1_000_000
 MAX_SECONDS = 3600
+MOST_REVISION = 999_999_999
 _COUNTS = ("in", "out", "passers_by", "groups_in")
 _FIELDS = frozenset(
     (
@@ -29,6 +30,7 @@ _FIELDS = frozenset(
         "happened_at",
         "interval_seconds",
         "heartbeat",
+        "revision",
         *_COUNTS,
     )
 )
@@ -57,7 +59,7 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     seconds = read.whole_number(
         read.required(tree, "interval_seconds"), "/interval_seconds", 1, MAX_SECONDS
     )
-    if is_heartbeat := read.is_heartbeat(tree, _COUNTS):
+    if is_heartbeat := read.is_heartbeat(tree, (*_COUNTS, "revision")):
         persons = _Persons(0, 0, None, None)
     else:
         _refuse_other_length(seconds, rules.intervals_of(store_id, device_id, happened_at))
@@ -65,7 +67,7 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     instant = instant_text(happened_at)
     # A device may say that it is there, and tell of the same minutes: two events.
     source = "traffic-heartbeat" if is_heartbeat else "traffic"
-    event_id = interval_id(source, store_id, device_id, instant)
+    event_id = version_id(interval_id(source, store_id, device_id, instant), _revision(tree))
     key = sensor_key(int(digest_text(device_id), 16))
     return CanonicalInterval(
         schema_version=SCHEMA_VERSION,
@@ -87,6 +89,11 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
         observed_seconds=KeyedSum.brings(key, min(seconds, WINDOW_SECONDS)),
         extra=kept_extra(unknown_fields(tree, _FIELDS)),
     )
+
+
+def _revision(tree: JsonObject) -> int:
+    """Which version of its interval a message brings: of several the highest counts."""
+    return read.whole_number(tree.get("revision", 0), "/revision", 0, MOST_REVISION)
 
 
 def _persons(tree: JsonObject) -> _Persons:

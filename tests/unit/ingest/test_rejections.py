@@ -111,6 +111,7 @@ BAD_INTERVALS: list[tuple[Any, str, str]] = [
     ({**TRAFFIC, "interval_seconds": 3601}, "out_of_range", "/interval_seconds"),
     (without(TRAFFIC, "device_id"), "missing_field", "/device_id"),
     ({**TRAFFIC, "heartbeat": True}, "out_of_range", "/in"),
+    ({**TRAFFIC, "revision": -1}, "out_of_range", "/revision"),
     ({**TRAFFIC, "heartbeat": "yes"}, "wrong_type", "/heartbeat"),
     ({"sensor": "accc00000001", **without(TRAFFIC, "store_id")}, "unknown_sensor", "/sensor"),
 ]

@@ -121,6 +121,16 @@ def test_shares_are_the_interval_each_within_its_window(
     assert (found[0].continued, found[-1].continues) == (0, 0)
 
 
+def test_revision_is_a_version_of_each_of_its_shares() -> None:
+    told = {"happened_at": "2017-09-19T22:55:00Z", "interval_seconds": 600}
+
+    assert [one.event_id for one in cut(**told, revision=2)] == [
+        "version:2:traffic:367:door-1:2017-09-19T22:55:00.000Z:0",
+        "version:2:traffic:367:door-1:2017-09-19T22:55:00.000Z:1",
+    ]
+    assert cut(**told, revision=0) == cut(**told)
+
+
 @pytest.mark.parametrize("seconds", [7, -7])
 def test_listed_clock_is_set_right(seconds: int) -> None:
     entry = SensorEntry(device_id="door-1", clock_ahead_seconds=seconds)
