@@ -24,7 +24,7 @@ from speed_layer.presence_pages import (
 )
 from tally.algebra.parts import Part
 from tally.families import Family
-from tally.opening import UNKNOWN, open_at
+from tally.opening import UNKNOWN, period_hours
 from tally.presence import CLASSES, NEVER, KeyPeriod, Sighting
 from tally.visits import MINUTE_SECONDS, VisitRules
 
@@ -138,7 +138,7 @@ class Presences:
         own = KeyPeriod(
             self.family.parts,
             self.rules,
-            open_at(kept.opening, kept.start),
+            period_hours(kept.opening, kept.start, kept.end),
             frontier=frontier,
             devices=Devices(pages, store, KeySpan(kept.start, kept.end)),
         )

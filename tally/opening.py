@@ -3,7 +3,7 @@ there at night are told from customers."""
 
 from collections.abc import Sequence
 
-from tally.visits import MinuteSpan
+from tally.visits import MinuteSpan, PeriodHours
 
 # Nobody has said; and that it is never open.
 UNKNOWN, CLOSED = "unknown", "closed"
@@ -18,6 +18,11 @@ def opening_text(spans: Sequence[MinuteSpan] | None, start: int) -> str:
     if spans is None:
         return UNKNOWN
     return ",".join(f"{first - start}-{last - start}" for first, last in spans) or CLOSED
+
+
+def period_hours(text: str, start: int, end: int) -> PeriodHours:
+    """A key period (minutes since 1970) with the hours of its records' text."""
+    return PeriodHours(start, end, open_at(text, start))
 
 
 def open_at(text: str, start: int) -> list[MinuteSpan] | None:

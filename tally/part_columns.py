@@ -144,7 +144,8 @@ def _keyed_spans() -> Fold:
     empty = F.array().cast("array<struct<key: bigint, first: bigint, end: bigint>>")
 
     def add(spans: Column, event: Column, name: str) -> Column:
-        second = F.pmod(F.floor(event["at"] / F.lit(1000)), F.lit(WINDOW_SECONDS)).cast("bigint")
+        since_1970 = F.floor(event["at"] / F.lit(1000))
+        second = F.pmod(since_1970, F.lit(WINDOW_SECONDS)).cast("bigint")
         end = second + event[name].bitwiseAND(KeyedSum.MOST_AMOUNT)
         span = F.struct(
             _key(event[name]).alias("key"),
@@ -166,9 +167,13 @@ def _joined(spans: Column, empty: Column) -> Column:
             last["first"].alias("first"),
             F.greatest(last["end"], span["end"]).alias("end"),
         )
-        meets = (F.size(joined) > 0) & (last["key"] == span["key"]) & (span["first"] <= last["end"])
-        before = F.slice(joined, F.lit(1), F.greatest(F.size(joined) - 1, F.lit(0)))
-        return F.when(meets, F.array_append(before, longer)).otherwise(F.array_append(joined, span))
+        is_of_key = (F.size(joined) > 0) & (last["key"] == span["key"])
+        meets = is_of_key & (span["first"] <= last["end"])
+        count = F.greatest(F.size(joined) - 1, F.lit(0))
+        before = F.slice(joined, F.lit(1), count)
+        return F.when(meets, F.array_append(before, longer)).otherwise(
+            F.array_append(joined, span),
+        )
 
     told = F.filter(spans, lambda span: span["first"] < span["end"])
     return F.aggregate(told, empty, join)

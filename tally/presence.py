@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tally.algebra.parts import Part, Value
 from tally.visit_parts import Device, MacClass, brought, window_of
-from tally.visits import MINUTE_SECONDS, MinuteSpan, VisitRules, presences
+from tally.visits import MINUTE_SECONDS, PeriodHours, VisitRules, presences
 
 # What is known of a device only rises: one that has joined the network once is no random probe, and
 # what has said once that it is an access point is nobody's device, whoever else hears it.
@@ -57,7 +57,7 @@ class HeardDevice:
 class KeyPeriod:
     """One store in one key period, whose family has these parts.
 
-    `open_at` are the opening hours of the period, None where they are not known; `frontier` is the
+    `hours` are its begin and end and when the store is open in it; `frontier` is the
     latest minute of any sighting so far. `rows` has by row and part its value, or of what takes
     nothing back how often each number was brought; `waiting` by device the minute up to which a
     presence of it may still be joined.
@@ -65,7 +65,7 @@ class KeyPeriod:
 
     parts: Sequence[Part]
     rules: VisitRules
-    open_at: Sequence[MinuteSpan] | None = None
+    hours: PeriodHours
     frontier: int = NEVER
     devices: MutableMapping[int, HeardDevice] = field(default_factory=dict)
     rows: dict[RowKey, dict[str, Any]] = field(default_factory=dict)
@@ -142,7 +142,8 @@ class KeyPeriod:
         for sighting in heard:
             device.hear(sighting)
         self.devices[number] = device
-        for start, parts in brought(own, dict.fromkeys(minutes, 0), self.rules):
+        at_once = dict.fromkeys(minutes, 0)
+        for start, parts in brought(own, at_once, self.rules, self.hours):
             self._add((start, device.mac_class), parts)
         return told
 
@@ -154,7 +155,7 @@ class KeyPeriod:
         self, number: int, device: HeardDevice, reached: int
     ) -> Iterator[tuple[RowKey, dict[str, int]]]:
         told = Device(number, device.mac_class)
-        for start, parts in brought(told, device.minutes, self.rules, self.open_at, reached):
+        for start, parts in brought(told, device.minutes, self.rules, self.hours, reached):
             yield (start, device.mac_class), parts
 
     def _wait(self, number: int, device: HeardDevice) -> None:
@@ -206,7 +207,7 @@ def period_rows(
     devices: Iterable[tuple[int, HeardDevice]],
     parts: Sequence[Part],
     rules: VisitRules,
-    open_at: Sequence[MinuteSpan] | None = None,
+    hours: PeriodHours,
 ) -> Iterator[PeriodRow]:
     """The rows of a key period in which everything is closed: those of KeyPeriod at its end.
 
@@ -219,7 +220,7 @@ def period_rows(
         for start, count in Counter(map(window_of, device.minutes)).items():
             heard[start] += count
             told.setdefault((start, device.mac_class), defaultdict(list))
-        for start, more in brought(own, device.minutes, rules, open_at):
+        for start, more in brought(own, device.minutes, rules, hours):
             row = told[start, device.mac_class]
             for name, value in more.items():
                 row[name].append(value)

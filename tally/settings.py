@@ -144,10 +144,7 @@ class Settings(AlertSettings, StockSettings):
     )
     earliest_event: date = Field(
         date(2000, 1, 1),
-        description=(
-            "UTC day before which nothing has happened: an earlier happened_at is of a clock that"
-            " fell back, a dead letter clock_reset"
-        ),
+        description="UTC day before which nothing has happened: the clock has fallen back",
     )
 
     delivery: Literal["at_most_once", "at_least_once", "exactly_once"] = Field(

@@ -16,11 +16,11 @@ from tally.identity import sensor_key
 from tally.visits import (
     MINUTE_SECONDS,
     Heard,
-    MinuteSpan,
+    PeriodHours,
     Presence,
     VisitRules,
-    is_static,
     presences,
+    static_days,
 )
 from tally.windows import WINDOW_SECONDS
 
@@ -59,20 +59,23 @@ def brought(
     device: Device,
     minutes: Heard,
     rules: VisitRules,
-    open_at: Sequence[MinuteSpan] | None = None,
+    hours: PeriodHours,
     closed_before: int | None = None,
 ) -> list[Brought]:
-    """What the device brings, window by window; nothing if it is static.
+    """What the device brings, window by window; nothing of a day on which it is static.
 
-    `open_at` as is_static(). A presence counts once nothing can join it any more: `closed_before`
-    is the minute up to which that is known of the store, None where all is (a key period that is
-    over).
+    `hours` are those of its key period. A presence counts once nothing can join it any more:
+    `closed_before` is the minute up to which that is known of the store, None where all is (a key
+    period that is over).
     """
     if device.mac_class == "access_point":
         return [*_of_access_point(device, minutes)]
     found = presences(minutes, rules)
-    if is_static(found, rules, open_at):
-        return []
+    static = static_days(found, rules, hours)
+    if static:
+        found = [one for one in found if hours.day(one.first) not in static]
+        left = (at for at in minutes if hours.day(at) not in static)
+        minutes = {at: minutes[at] for at in left}
     if device.mac_class == "random_probe":
         # Each burst has another address: how many were heard, never people.
         found = []

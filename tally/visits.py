@@ -9,6 +9,7 @@ what was read before is read anew.
 Signals are in dBm: below 0, and the nearer to 0 the nearer the device.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,13 +20,15 @@ MINUTE_SECONDS = 60
 Heard: TypeAlias = Mapping[int, int]
 # Minutes since 1970 (UTC), first to last inclusive.
 MinuteSpan: TypeAlias = tuple[int, int]
+_DAY_MINUTES = 1440
 
 
 @dataclass(frozen=True)
 class VisitRules:
     """By what a presence is told from noise, and a visit from a pass.
 
-    Signals in dBm, the rest in minutes. Another value is another definition: a new epoch.
+    Signals in dBm, the rest in minutes; `static_minutes` of a local day. Another value is another
+    definition: a new epoch.
     """
 
     enter_dbm: int = -80
@@ -84,20 +87,44 @@ def presences(minutes: Heard, rules: VisitRules) -> list[Presence]:
     return [_read(minutes, run, rules) for run in _runs(minutes, rules)]
 
 
-def is_static(
-    found: Sequence[Presence], rules: VisitRules, open_at: Sequence[MinuteSpan] | None = None
-) -> bool:
-    """Whether the device is none of a customer's, so that nothing of its key period counts.
+class PeriodHours(NamedTuple):
+    """A key period (minutes since 1970, end exclusive), and when its store is open in it.
 
-    It was there for `static_minutes` in all, or on one visit of `closed_minutes` wholly outside
-    the opening hours `open_at` of the period; None where the hours are not known. This is the one
-    rule by which a late sighting takes visits away.
+    `open_at` is None where nobody has told the hours.
     """
-    visits = [presence for presence in found if presence.is_visit]
-    if sum(visit.minutes for visit in visits) >= rules.static_minutes:
-        return True
-    long = (visit for visit in visits if visit.minutes >= rules.closed_minutes)
-    return open_at is not None and any(_is_outside(visit, open_at) for visit in long)
+
+    start: int
+    end: int
+    open_at: Sequence[MinuteSpan] | None = None
+
+    def day(self, minute: int) -> int:
+        """The number of the period's day, from 0, that holds a minute.
+
+        A period is of whole days of the store. Where its clocks change in it the borders behind
+        that are an hour beside the store's, at a time when hardly anybody is there.
+        """
+        last = max(1, round((self.end - self.start) / _DAY_MINUTES)) - 1
+        return max(0, min((minute - self.start) // _DAY_MINUTES, last))
+
+
+def static_days(found: Sequence[Presence], rules: VisitRules, hours: PeriodHours) -> set[int]:
+    """The days of the period on which the device is none of a customer's, so that nothing of them
+    counts.
+
+    It was there for `static_minutes` of the day in all, or on one visit of `closed_minutes` wholly
+    outside the opening hours: by day and not by period, or whoever comes each day of a long one
+    would be staff. This is the one rule by which a late sighting takes visits away.
+    """
+    there: Counter[int] = Counter()
+    outside = set()
+    for visit in found:
+        if not visit.is_visit:
+            continue
+        stayed = range(visit.first, visit.last + 1)
+        there.update(map(hours.day, stayed))
+        if visit.minutes >= rules.closed_minutes and _is_outside(visit, hours.open_at):
+            outside.add(hours.day(visit.first))
+    return outside | {day for day, minutes in there.items() if minutes >= rules.static_minutes}
 
 
 def _runs(minutes: Heard, rules: VisitRules) -> Iterator[list[int]]:
@@ -118,5 +145,7 @@ def _read(minutes: Heard, run: Sequence[int], rules: VisitRules) -> Presence:
     return Presence(run[0], run[-1], is_visit=False)
 
 
-def _is_outside(visit: Presence, open_at: Sequence[MinuteSpan]) -> bool:
-    return all(visit.last < first or last < visit.first for first, last in open_at)
+def _is_outside(visit: Presence, open_at: Sequence[MinuteSpan] | None) -> bool:
+    return open_at is not None and all(
+        visit.last < first or last < visit.first for first, last in open_at
+    )

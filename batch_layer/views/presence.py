@@ -22,7 +22,7 @@ from runtime.arrow import rows_of
 from tally.algebra.parts import Part, Value
 from tally.families import TOTAL_DIM, TOTAL_DIM_VALUE, Family
 from tally.frames import contributions, epoch_of
-from tally.opening import open_at
+from tally.opening import period_hours
 from tally.part_columns import STORED_TYPES, fold_of
 from tally.presence import CLASSES, HeardDevice, RowKey, period_rows
 from tally.visit_parts import WINDOW_MINUTES
@@ -132,7 +132,8 @@ def _rows(
     held: dict[RowKey, list[Value]] = {}
     for _, some in groupby(heard, key=lambda one: (one.period_start, one.period_end)):
         of_period = list(some)
-        hours = open_at(of_period[0].opening, of_period[0].period_start)
+        first = of_period[0]
+        hours = period_hours(first.opening, first.period_start, first.period_end)
         rows = list(period_rows(_devices(of_period), family.parts, rules, hours))
         # Once for each window: all of its rows have the same.
         minutes.update({row.key[0]: row.device_minutes for row in rows})

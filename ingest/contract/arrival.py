@@ -186,8 +186,8 @@ class Rules:
         if known is None:
             return []
         day = _local_date(happened_at, self.zone_of(store_id))
-        there = [one for one in known if (one.since or day) <= day <= (one.until or day)]
-        return there or known
+        begun = [one for one in known if (one.since or day) <= day]
+        return [one for one in begun if day <= (one.until or day)] or known
 
     @cached_property
     def _named(self) -> Mapping[tuple[object, object], list[SensorEntry]]:

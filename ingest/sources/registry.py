@@ -54,8 +54,11 @@ def splits() -> dict[str, Split]:
         name: _loaded(source, source.folder / "contract.py")
         for name, source in loader.sources().items()
     }
-    found = {name: getattr(module, "shares", None) for name, module in modules.items()}
-    return {name: cast(Split, shares) for name, shares in found.items() if shares is not None}
+    return {
+        name: cast(Split, module.shares)
+        for name, module in modules.items()
+        if hasattr(module, "shares")
+    }
 
 
 def vendors_of(source: Source) -> dict[str, VendorForm]:

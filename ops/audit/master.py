@@ -188,8 +188,7 @@ class Master:
         family: str,
         spans: Mapping[int, OffsetSpan],
     ) -> dict[int, tuple[int, int]]:
-        """How many raw records have canonical ones, and how many those are, by partition of the raw
-        ones; spans of the raw topic."""
+        """How many raw records have canonical ones, and how many those are, by raw partition."""
         found = self._of_spans(_CANONICAL_OF_RAW, family, spans)
         return {partition: (raw, canonical) for partition, raw, canonical in found}
 

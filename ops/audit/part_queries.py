@@ -90,7 +90,8 @@ def _covered(found: Any) -> Value:
     """Second by second, where the pipeline joins ends."""
     seconds: dict[int, set[int]] = {}
     for key, first, amount in found:
-        seconds.setdefault(key, set()).update(range(first, min(first + amount, WINDOW_SECONDS)))
+        end = min(first + amount, WINDOW_SECONDS)
+        seconds.setdefault(key, set()).update(range(first, end))
     value = []
     for key, covered in sorted(seconds.items()):
         begins = sorted(second for second in covered if second - 1 not in covered)

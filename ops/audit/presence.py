@@ -17,7 +17,7 @@ from ops.audit.master import Master, MasterMinute, WindowKey
 from tally.algebra.merge import Axes, Parts
 from tally.families import Family
 from tally.generation import Generation, utc
-from tally.opening import open_at
+from tally.opening import period_hours
 from tally.presence import CLASSES, HeardDevice, period_rows
 from tally.visits import VisitRules
 
@@ -78,9 +78,10 @@ def presence_windows(
     found = PresenceWindows()
     minutes = master.minutes(family.name, pins)
     by_period = groupby(minutes, key=lambda one: one[:4])
-    for (store, begin, _, opening), of_period in by_period:
+    for (store, begin, end, opening), of_period in by_period:
         devices = _devices(of_period)
-        rows = list(period_rows(devices, family.parts, VisitRules(), open_at(opening, begin)))
+        hours = period_hours(opening, begin, end)
+        rows = list(period_rows(devices, family.parts, VisitRules(), hours))
         # Once for each window: each of its rows has them.
         heard = {row.key[0]: row.device_minutes for row in rows}
         for start, count in heard.items():

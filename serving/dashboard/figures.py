@@ -155,7 +155,8 @@ def _complete_places(stretch: Stretch, zone: ZoneInfo) -> dict[PeriodPlace, cell
     for cell in filter(_is_complete, stretch.found):
         local = cell.slot.start.astimezone(zone)
         day = shown_day(cell.slot.start, zone, stretch.day_starts)
-        found[(day - stretch.days[0]).days, local.time(), local.fold] = cell
+        place = (day - stretch.days[0]).days
+        found[place, local.time(), local.fold] = cell
     return found
 
 

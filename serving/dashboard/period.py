@@ -48,7 +48,8 @@ class Period:
     def span(self, zone: ZoneInfo, day_starts: time = grains.MIDNIGHT) -> grains.Slot:
         """From the begin of the first day in the zone to that of the day after the last, UTC."""
         after = self.last + timedelta(days=1)
-        return grains.Slot(*(day_begins(day, day_starts, zone) for day in (self.first, after)))
+        begin = day_begins(self.first, day_starts, zone)
+        return grains.Slot(begin, day_begins(after, day_starts, zone))
 
 
 def period_of(last: str, length: str, newest: date | None) -> Period:

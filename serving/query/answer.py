@@ -13,13 +13,7 @@ from typing import Any
 
 from serving.merge.gaps import read_gaps
 from serving.merge.offload import computed
-from serving.merge.reading import (
-    Pointers,
-    StoreDays,
-    read_pointers,
-    read_pointers_as_of,
-    read_store,
-)
+from serving.merge.reading import Pointers, StoreDays, read_pointers, read_pointers_as_of
 from serving.merge.served import FamilyReading
 from serving.merge.views import ViewReader
 from serving.query import cells
@@ -36,6 +30,7 @@ from serving.query.dimensions import (
 )
 from serving.query.instants import format_instant
 from serving.query.items import ItemReader
+from serving.query.measured import read_measured
 from serving.query.quality import caveats, gap_shown, quality_of, through_of_all
 from serving.query.question import MOST_ENTRIES, StoreSlots, days_of
 from serving.query.rows import Rows, rows_of
@@ -229,10 +224,9 @@ class QueryEngine:
             days_of(read),
             known.days_behind(self._settings.key_days),
         )
-        read_each = await asyncio.gather(
-            *(read_store(self._views, one, wanted) for one in pointers)
+        readings = await asyncio.gather(
+            *(read_measured(self._views, known, one, wanted) for one in pointers)
         )
-        readings = await asyncio.gather(*(self._measured(known, one) for one in read_each))
         starts = window_starts(*store.span)
         size = len(starts) + sum(reading.rows for reading in readings)
         roster = self.roster(known, [one.family for one in readings])
@@ -241,15 +235,6 @@ class QueryEngine:
         sold = await self.stock.sold(store, readings)
         found = await computed(size, watching.cells, store, readings, starts, sold)
         return StoreAnswer(store, found, readings, told)
-
-    async def _measured(self, store: Store, reading: FamilyReading) -> FamilyReading:
-        """The reading, which says whether the store has ever had a sensor of its family."""
-        family = reading.family
-        # Most stores that are asked for have rows, or list what they have: nobody else is asked.
-        if not family.listed_as or reading.rows or Roster.of(store, [family]).by_family:
-            return reading
-        is_measured = await self._views.has_events(store.store_id, [family])
-        return replace(reading, is_measured=is_measured)
 
     def _near(self, days: Sequence[date]) -> list[date]:
         """Days around these, of whose key periods they may have a part."""

@@ -110,8 +110,9 @@ class Watch:
     @property
     def worst(self) -> tuple[float, str] | None:
         """The least share of a sensor that sees alone, and its name; None where there is none."""
-        told = ((seen.share, name) for name, seen in self.sensors.items() if name.sees_alone)
-        shares = ((share, name.sensor) for share, name in told if share is not None)
+        alone = [name for name in self.sensors if name.sees_alone]
+        told = ((self.sensors[name].share, name.sensor) for name in alone)
+        shares = ((share, sensor) for share, sensor in told if share is not None)
         return min(shares, default=None)
 
     @property
@@ -270,6 +271,7 @@ def _by_key(family: Family, values: Mapping[Axes, Parts]) -> dict[int, int]:
     for part in family.parts:
         if isinstance(part, KeyedSpans | KeyedSum):
             told = (parts.get(part.name, part.zero) for parts in values.values())
-            for key, seconds in part.seconds(reduce(part.plus, told, part.zero)).items():
+            whole = reduce(part.plus, told, part.zero)
+            for key, seconds in part.seconds(whole).items():
                 found[key] = found.get(key, 0) + seconds
     return found

@@ -194,7 +194,12 @@ def check_span(
     return grains.Slot(start, end)
 
 
-def instant(text: str, field: str, zone: ZoneInfo, day_starts: time = grains.MIDNIGHT) -> datetime:
+def instant(
+    text: str,
+    field: str,
+    zone: ZoneInfo,
+    day_starts: time = grains.MIDNIGHT,
+) -> datetime:
     """The instant in UTC of a date (the begin of that day in the zone) or of a text with offset.
 
     Raises BadQuery.

@@ -34,7 +34,8 @@ class SmallCells:
         zone, starts = ZoneInfo(known.tz), known.day_starts
         # By the store's own days, whatever zone is asked in: what is told hangs on no question.
         first = grains.nearest(store.slots[0].start, "1d", zone, starts).start
-        end = grains.nearest(store.slots[-1].end - WINDOW, "1d", zone, starts).end
+        latest = store.slots[-1].end - WINDOW
+        end = grains.nearest(latest, "1d", zone, starts).end
         days = grains.slots(first, end, "1d", zone, starts)
         return StoreSlots(store.store_id, zone, days, day_starts=starts)
 

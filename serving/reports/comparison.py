@@ -55,8 +55,9 @@ class StoreSpan:
 
         Raises BadQuery: the zone has none on quarter hours.
         """
+        clock = self.zone, self.day_starts
         return [
-            self._slots(grains.slots(one.start, one.end, grain, self.zone, self.day_starts))
+            self._slots(grains.slots(one.start, one.end, grain, *clock))
             for one in (self.span, self.before)
         ]
 

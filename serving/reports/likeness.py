@@ -31,7 +31,8 @@ def like_span(store: Store, asked: StoreSlots) -> Slot:
     before = [_known(day, like_for_like(day, names_of)) for day in days]
     _refuse_scattered(days, before)
     after = before[-1] + _ONE_DAY
-    return Slot(*(day_begins(day, asked.day_starts, zone) for day in (before[0], after)))
+    begin = day_begins(before[0], asked.day_starts, zone)
+    return Slot(begin, day_begins(after, asked.day_starts, zone))
 
 
 def _known(day: date, like: LikeDay) -> date:

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.parts import Numbers, Part, Value
-from tally.windows import WINDOW_SECONDS
 
 _MILLIS = 1000
+# Key, first second, and the second after the last one.
+_Told: TypeAlias = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class KeyedSpans(Part):
     json: ClassVar[str] = "array"
     zero: ClassVar[Value] = []
     is_timed: ClassVar[bool] = True
+    # Of a window (tally/windows.py).
+    SECONDS: ClassVar[int] = 900
 
     @classmethod
     def span(cls, first: int, length: int) -> int:
@@ -48,8 +51,8 @@ class KeyedSpans(Part):
         """The union of the spans of each key, cut at the window's end."""
         told = []
         for instant, number in zip(at, brought, strict=True):
-            first = instant // _MILLIS % WINDOW_SECONDS
-            end = min(first + (number & KeyedSum.MOST_AMOUNT), WINDOW_SECONDS)
+            first = instant // _MILLIS % self.SECONDS
+            end = min(first + (number & KeyedSum.MOST_AMOUNT), self.SECONDS)
             told.append((number >> KeyedSum.AMOUNT_BITS, first, end))
         return self._union(told)
 
@@ -58,15 +61,15 @@ class KeyedSpans(Part):
         return self._union(self._told(pair) for pair in (*one, *other))
 
     @staticmethod
-    def _told(pair: Sequence[int]) -> tuple[int, int, int]:
-        """Key, first second, and the second after the last one."""
+    def _told(pair: Sequence[int]) -> _Told:
+        """Of a pair as it is stored."""
         key, span = pair
         first = span >> KeyedSum.AMOUNT_BITS
         return key, first, first + (span & KeyedSum.MOST_AMOUNT)
 
     @classmethod
-    def _union(cls, told: Iterable[tuple[int, int, int]]) -> list[list[int]]:
-        joined: list[tuple[int, int, int]] = []
+    def _union(cls, told: Iterable[_Told]) -> list[list[int]]:
+        joined: list[_Told] = []
         for key, first, end in sorted(told):
             last = joined[-1] if joined else None
             if last and last[0] == key and first <= last[2]:

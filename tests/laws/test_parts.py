@@ -27,6 +27,7 @@ from tally.algebra.parts import (
 from tally.kinds.additive import ADDITIVE
 from tally.kinds.kind import Kind
 from tally.kinds.level import LEVEL
+from tally.windows import WINDOW_SECONDS
 from tests.laws.history import WINDOWS, Event, cuts, logs, speed_of, speed_state
 from tests.laws.rules import check_conflicts_stay_away, check_equals_recompute
 
@@ -145,6 +146,16 @@ def test_two_stretches_are_the_value_of_all_their_events(
     joined = ADDITIVE.over_time([part], {"x": value(part, earlier)}, {"x": value(part, later)})
 
     assert joined == {"x": value(part, [*earlier, *later])}
+
+
+def test_spans_end_with_their_window_and_are_one_where_they_meet() -> None:
+    spans, minute = KeyedSpans("x"), KeyedSum.brings(7, 60)
+
+    told = spans.of([0, 60_000, 30_000, 870_000], [minute] * 4)
+
+    assert told == [[7, spans.span(0, 120)], [7, spans.span(870, 30)]]
+    assert spans.seconds(told) == {7: 150}
+    assert spans.SECONDS == WINDOW_SECONDS
 
 
 def test_sum_ends_at_its_bounds() -> None:

@@ -24,7 +24,7 @@ from tally.presence import (
     period_rows,
 )
 from tally.visit_parts import WINDOW_MINUTES, Device, brought
-from tally.visits import VisitRules, heard, is_static, presences
+from tally.visits import PeriodHours, VisitRules, heard, presences, static_days
 from tests.laws.test_merge_controls import SEARCH
 
 PARTS: tuple[Part, ...] = (
@@ -33,7 +33,8 @@ PARTS: tuple[Part, ...] = (
     *(Sum("returns"), Histogram("interval_seconds"), KeyedSum("observed_seconds")),
 )
 RULES = VisitRules(gap_minutes=5, min_stay_minutes=3, static_minutes=40, closed_minutes=15)
-OPEN_AT = [(20, 70)]
+# Of two days: the border between them is the minute 40.
+HOURS = PeriodHours(-1400, 1480, [(20, 70)])
 SPAN = 120
 
 sighting = st.builds(
@@ -66,7 +67,7 @@ def rows(period: KeyPeriod) -> dict[RowKey, list[Value]]:
 
 
 def at_once(come: Sequence[Sighting]) -> dict[RowKey, list[Value]]:
-    period = KeyPeriod(PARTS, RULES, OPEN_AT)
+    period = KeyPeriod(PARTS, RULES, HOURS)
     period.take(come)
     return rows(period)
 
@@ -77,7 +78,7 @@ def test_any_lots_in_any_order_with_any_duplicates_give_the_rows_of_all_at_once(
 ) -> None:
     shuffled = [*come, *come[::2]]
     random.shuffle(shuffled)
-    period = KeyPeriod(PARTS, RULES, OPEN_AT)
+    period = KeyPeriod(PARTS, RULES, HOURS)
     for begin in range(0, len(shuffled), lot):
         period.take(shuffled[begin : begin + lot])
 
@@ -88,13 +89,13 @@ def test_any_lots_in_any_order_with_any_duplicates_give_the_rows_of_all_at_once(
 def test_a_period_that_is_over_has_in_both_layers_the_same_rows(
     come: list[Sighting], random: Random
 ) -> None:
-    period = KeyPeriod(PARTS, RULES, OPEN_AT)
+    period = KeyPeriod(PARTS, RULES, HOURS)
     period.take(come, reached=10 * SPAN)
     devices: dict[int, HeardDevice] = {}
     for one in random.sample(come, len(come)):
         devices.setdefault(one.number, HeardDevice()).hear(one)
 
-    rebuilt = list(period_rows(devices.items(), PARTS, RULES, OPEN_AT))
+    rebuilt = list(period_rows(devices.items(), PARTS, RULES, HOURS))
 
     zeros = [part.zero for part in PARTS]
     assert {one.key: one.values for one in rebuilt if one.values != zeros} == rows(period)
@@ -106,7 +107,7 @@ def test_a_period_that_is_over_has_in_both_layers_the_same_rows(
 
 @given(histories, st.integers(1, 9))
 def test_what_is_told_as_changed_is_all_that_differs(come: list[Sighting], lot: int) -> None:
-    period = KeyPeriod(PARTS, RULES, OPEN_AT)
+    period = KeyPeriod(PARTS, RULES, HOURS)
     for begin in range(0, len(come), lot):
         before = rows(period)
         told = period.take(come[begin : begin + lot])
@@ -125,9 +126,14 @@ def test_rows_are_those_of_the_closed_presences_read_one_by_one(come: list[Sight
         read = presences(heard((one.seconds, one.dbm) for one in own), RULES)
         classes = {one.mac_class for one in own}
         is_carried = classes <= {*CARRIED} and classes != {"random_probe"}
-        if not is_carried or is_static(read, RULES, OPEN_AT):
+        if not is_carried:
             continue
-        closed = [one for one in read if one.last + RULES.gap_minutes < last]
+        static = static_days(read, RULES, HOURS)
+        closed = [
+            one
+            for one in read
+            if one.last + RULES.gap_minutes < last and HOURS.day(one.first) not in static
+        ]
         visits = [one for one in closed if one.is_visit]
         wanted["visits"] += len(visits)
         wanted["stay_seconds"] += sum(60 * one.minutes for one in visits)
@@ -196,7 +202,7 @@ def test_counted_as_people_random_probes_break_that() -> None:
 
 def test_late_sighting_that_joins_two_visits_empties_the_window_of_the_second() -> None:
     rules = VisitRules()
-    period = KeyPeriod(PARTS, rules)
+    period = KeyPeriod(PARTS, rules, HOURS._replace(open_at=None))
 
     def hear(*minutes: int) -> set[int]:
         return period.take(Sighting(7, "fixed", 60 * minute, -60) for minute in minutes)
@@ -218,7 +224,7 @@ def test_late_sighting_that_joins_two_visits_empties_the_window_of_the_second() 
 def test_a_visit_counts_once_the_store_has_come_further_than_its_gap(
     heard_at: int, visits: int
 ) -> None:
-    period = KeyPeriod(PARTS, RULES)
+    period = KeyPeriod(PARTS, RULES, HOURS._replace(open_at=None))
     period.take(Sighting(7, "fixed", 60 * minute, -60) for minute in range(6, 11))
 
     # Of another device, minute by minute: nothing of the first is heard again.
@@ -244,7 +250,7 @@ def test_a_visit_brings_how_often_it_was_heard_and_whether_it_is_the_first(
 ) -> None:
     heard_at = dict.fromkeys(minutes, -60) | {1000: -90}
 
-    found = brought(Device(1, "fixed"), heard_at, RULES)
+    found = brought(Device(1, "fixed"), heard_at, RULES, HOURS)
 
     told = [parts for _, parts in found if "visits" in parts]
     assert sum(parts["returns"] for parts in told) == returns

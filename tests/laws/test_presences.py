@@ -13,7 +13,7 @@ from speed_layer.presence import MINUTE_MILLIS, HeardRecord, Presences
 from speed_layer.presence_pages import KeySpan
 from tally.families import Family
 from tally.kinds.derived import DERIVED
-from tally.opening import UNKNOWN, open_at
+from tally.opening import UNKNOWN, period_hours
 from tally.presence import CLASSES, NEVER, KeyPeriod, Sighting
 from tests.laws.test_presence import PARTS, RULES
 
@@ -92,7 +92,7 @@ def by_the_rule(log: Sequence[HeardRecord]) -> tuple[Rows, int]:
         frontier[one.store] = max(reached, one.sighting.minute)
     rows: Rows = {}
     for (store, span), of_period in accepted.items():
-        period = KeyPeriod(PARTS, RULES, open_at(openings[store, span], span.start))
+        period = KeyPeriod(PARTS, RULES, period_hours(openings[store, span], *span))
         period.take(of_period, frontier[store])
         for start, mac_class in period.rows:
             key = store, start * MINUTE_MILLIS, mac_class

@@ -11,11 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally.visits import Heard, Presence, VisitRules, heard, is_static, presences
+from tally.visits import (
+    Heard,
+    PeriodHours,
+    Presence,
+    VisitRules,
+    heard,
+    presences,
+    static_days,
+)
 from tests.controls.visits_with_a_longest import presences_of_a_longest
 from tests.laws.test_merge_controls import SEARCH
 
 Reading = Callable[[Heard, VisitRules], list[Presence]]
+DAY = PeriodHours(0, 1440)
 RULES = VisitRules(gap_minutes=5, min_stay_minutes=3, static_minutes=60, closed_minutes=10)
 DAY_SECONDS = 90 * 60
 
@@ -141,7 +150,34 @@ def test_device_that_is_always_there_is_none_of_a_customer() -> None:
     stays = presences(dict.fromkeys(range(RULES.static_minutes), -60), RULES)
     leaves = presences(dict.fromkeys(range(RULES.static_minutes - 1), -60), RULES)
 
-    assert (is_static(stays, RULES), is_static(leaves, RULES)) == (True, False)
+    assert (static_days(stays, RULES, DAY), static_days(leaves, RULES, DAY)) == ({0}, set())
+
+
+def test_who_comes_each_day_is_a_customer_and_who_stays_one_day_is_none_of_it() -> None:
+    week = PeriodHours(0, 7 * 1440)
+    visits = [Presence(day * 1440 + 600, day * 1440 + 600 + 44, is_visit=True) for day in range(7)]
+    long = Presence(3 * 1440 + 700, 3 * 1440 + 760, is_visit=True)
+
+    # 45 minutes on each of 7 days are 315 in all, and 60 are staff.
+    assert static_days(visits, RULES, week) == set()
+    assert static_days([*visits, long], RULES, week) == {3}
+
+
+def test_visit_over_the_border_of_two_days_is_of_both() -> None:
+    night = Presence(1440 - 50, 1440 + 20, is_visit=True)
+
+    # 50 minutes before and 21 behind.
+    assert static_days([night], RULES, PeriodHours(0, 2880)) == set()
+    assert static_days([night], RULES, PeriodHours(0, 1440)) == {0}
+
+
+@pytest.mark.parametrize(("minutes", "days"), [(1380, [0, 0]), (1500, [0, 0]), (2820, [0, 1])])
+def test_days_of_a_period_are_as_many_as_it_has_where_clocks_change(
+    minutes: int, days: list[int]
+) -> None:
+    period = PeriodHours(100, 100 + minutes)
+
+    assert [period.day(100), period.day(period.end - 1)] == days
 
 
 @pytest.mark.parametrize(
@@ -159,4 +195,4 @@ def test_long_visit_wholly_outside_the_opening_hours(
 ) -> None:
     visit = presences(dict.fromkeys(range(10, 20), -60), RULES)
 
-    assert is_static(visit, RULES, open_at) is static
+    assert bool(static_days(visit, RULES, DAY._replace(open_at=open_at))) is static

@@ -6,7 +6,7 @@ Partition of store 367 of 4 is 1, of 406 it is 0, of 500 it is 2 (tally/partitio
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -122,12 +122,6 @@ def counted(
         () if generation is None else tuple(part.zero for part in TRAFFIC.parts),
     )
     return Stored(TRAFFIC, store, row, generation)
-
-
-def divided(stored: Stored, begin: int, end: int) -> Stored:
-    """The same with so many intervals across its begin and its end."""
-    parts = (*stored.row.parts[:-2], begin, end)
-    return replace(stored, row=stored.row._replace(parts=parts))
 
 
 def visits(
@@ -281,10 +275,7 @@ class MemoryViews:
         return [activity for of, activity in self.world.activity if of is family]
 
     async def has_events(self, store_id: str, families: Sequence[Family]) -> bool:
-        await self.check()
-        return any(
-            activity.store_id == store_id for of, activity in self.world.activity if of in families
-        )
+        return any(one.store_id == store_id for of, one in self.world.activity if of in families)
 
     async def axis_values(
         self, family: Family, axis: str, days: Mapping[str, Days], most: int

@@ -1,6 +1,7 @@
 """A row says where an interval of a counter lies across its begin or its end, and nowhere else."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -10,11 +11,17 @@ from serving.api.app import create_app
 from serving.merge.views import Activity
 from tally.settings import Settings
 from tests.support.api_suite import Ask, asking
-from tests.support.serving_world import MemoryViews, World, counted, divided, flip
+from tests.support.serving_world import MemoryViews, Stored, World, counted, flip
 
 DAY, AFTER = "2026-11-20", "2026-11-21"
 # Ten-minute intervals from 10:00 to 11:00: across 10:15 and 10:45, not across 10:30.
 ACROSS = {"10:00": (0, 1), "10:15": (1, 0), "10:30": (0, 1), "10:45": (1, 0)}
+
+
+def divided(stored: Stored, begin: int, end: int) -> Stored:
+    """The same with so many intervals across its begin and its end."""
+    parts = (*stored.row.parts[:-2], begin, end)
+    return replace(stored, row=stored.row._replace(parts=parts))
 
 
 @pytest.fixture

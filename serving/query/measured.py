@@ -1,0 +1,25 @@
+"""Whether anybody has ever counted at a store: where nobody has, there is no number and no zero."""
+
+from dataclasses import replace
+
+from serving.merge.reading import Pointers, StoreDays, read_store
+from serving.merge.served import FamilyReading
+from serving.merge.views import ViewReader
+from serving.query.coverage import Roster
+from serving.query.stores import Store
+
+
+async def read_measured(
+    views: ViewReader, store: Store, pointers: Pointers, wanted: StoreDays
+) -> FamilyReading:
+    """What both layers hold of a store, and whether it has ever had a sensor of the family.
+
+    Raises ViewsUnreachable.
+    """
+    reading = await read_store(views, pointers, wanted)
+    family = reading.family
+    # Most stores that are asked for have rows, or list what they have: nobody else is looked up.
+    if not family.listed_as or reading.rows or Roster.of(store, [family]).by_family:
+        return reading
+    is_measured = await views.has_events(store.store_id, [family])
+    return replace(reading, is_measured=is_measured)

@@ -1,0 +1,119 @@
+"""Intervals of counters in a rebuild: of any length, on any grid, sent twice, out of order and
+corrected, the rows are those of the last versions, and each interval's shares add up to it."""
+
+import random
+from collections import Counter
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from msgspec.structs import replace
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from batch_layer.views.fates import record_fates, window_members
+from ingest.sources.traffic.record import CanonicalInterval
+from ingest.sources.traffic.shares import shares
+from runtime.sources import TRAFFIC
+from tally.algebra.keyed_spans import KeyedSpans
+from tally.frames import window_rows
+from tally.identity import fingerprint, version_id
+from tally.instants import parse_instant
+from tally.windows import window_start
+from tests.integration.batch.test_fates import MASTER, MONDAY, at, master_row, millis
+from tests.support.canonical import interval
+
+COUNTERS, INTERVALS = 12, 40
+LENGTHS = (60, 300, 600, 900, 3600)
+
+
+def counted(chance: random.Random) -> list[list[CanonicalInterval]]:
+    """Of each interval its versions, the one that counts last; a counter each store."""
+    found = []
+    for number in range(COUNTERS):
+        seconds, begin = chance.choice(LENGTHS), chance.randrange(900)
+        for place in range(INTERVALS):
+            start = at(MONDAY, 6) + timedelta(seconds=begin + place * seconds)
+            count = chance.choice([1, 1, 1, 2, 3])
+            versions = [_version(number, start, seconds, one, chance) for one in range(count)]
+            found.append(versions)
+    return found
+
+
+def _version(
+    number: int, start: datetime, seconds: int, revision: int, chance: random.Random
+) -> CanonicalInterval:
+    persons = chance.randrange(40)
+    plain = interval(f"s{number}", "door", start, persons)
+    event_id = version_id(plain.event_id, revision)
+    return replace(
+        plain,
+        event_id=event_id,
+        fingerprint=fingerprint([event_id, seconds, persons]),
+        interval_seconds=seconds,
+        exits=chance.randrange(40),
+    )
+
+
+# Store, and the start of a window in milliseconds.
+Key: TypeAlias = tuple[str, int]
+
+
+def by_window(last: list[CanonicalInterval]) -> dict[Key, tuple[int, int]]:
+    """Persons in and out of each store's windows."""
+    entries, exits = Counter[Key](), Counter[Key]()
+    for whole in last:
+        for share in shares(whole):
+            start = window_start(parse_instant(share.happened_at, ""))
+            entries[share.store_id, millis(start)] += share.entries
+            exits[share.store_id, millis(start)] += share.exits
+    busy = (key for key in entries if entries[key] or exits[key])
+    return {key: (entries[key], exits[key]) for key in busy}
+
+
+def test_rows_are_those_of_the_last_versions_in_any_order(spark: SparkSession) -> None:
+    chance = random.Random(46)
+    versions = counted(chance)
+    records = [share for each in versions for one in each for share in shares(one)]
+    records += chance.sample(records, 60)
+    chance.shuffle(records)
+    master = spark.createDataFrame(
+        [master_row(offset, one) for offset, one in enumerate(records)], MASTER
+    )
+
+    rows = window_rows(window_members(master, record_fates(master), TRAFFIC), TRAFFIC).select(
+        "store_id", F.unix_millis("window_start").alias("start"), "entries", "exits"
+    )
+    found = {
+        (row.store_id, row.start): (row.entries, row.exits)
+        for row in rows.collect()
+        if row.entries or row.exits
+    }
+
+    expected = by_window([each[-1] for each in versions])
+    assert found == expected
+    # A planted wrong one is found: the first version of an interval that has three.
+    wrong = [each[0] if len(each) == 3 else each[-1] for each in versions]
+    assert found != by_window(wrong)
+    print(f"{len(expected)} windows of {len(versions)} intervals compared, 0 differ")
+
+
+def test_seconds_that_are_told_twice_are_one(spark: SparkSession) -> None:
+    start = at(MONDAY, 10)
+    told = [
+        interval("1", "door", start, 3),
+        # A heartbeat over the same minute and the four after it.
+        replace(
+            interval("1", "door", start, 0),
+            event_id="traffic-heartbeat:1:door:x",
+            interval_seconds=300,
+            observed_seconds=interval("1", "door", start, 0).observed_seconds + 240,
+        ),
+    ]
+    master = spark.createDataFrame(
+        [master_row(offset, one) for offset, one in enumerate(told)], MASTER
+    )
+
+    rows = window_rows(window_members(master, record_fates(master), TRAFFIC), TRAFFIC)
+    (value,) = [row.observed_seconds for row in rows.select("observed_seconds").collect()]
+
+    assert [*KeyedSpans.seconds(value).values()] == [300]
