@@ -11,7 +11,7 @@ import msgspec
 from ingest.contract.arrival import Arrival, Rules
 from ingest.normaliser.dead_letter import dead_letter
 from ingest.normaliser.repeats import Repeats
-from ingest.sources.registry import Conversion, Split, conversions, splits
+from ingest.sources.registry import Conversion, Divider, conversions, splits
 from runtime.processor.record import Input, Output
 from runtime.processor.step import Step
 from tally.errors import BadInstant, RejectedEvent
@@ -38,7 +38,7 @@ class Normaliser(Step):
     topics: Mapping[str, str]
     repeats: Repeats = field(default_factory=Repeats)
     conversions: Mapping[str, Conversion] = field(default_factory=conversions)
-    splits: Mapping[str, Split] = field(default_factory=splits)
+    splits: Mapping[str, Divider] = field(default_factory=splits)
 
     def process(self, record: Input) -> Sequence[Output]:
         """The canonical records, keyed by the store and in its partition, or the dead letter.

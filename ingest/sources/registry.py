@@ -20,7 +20,7 @@ from schemas.source import BadSource, Source
 from tally.events import CanonicalEvent
 
 Conversion: TypeAlias = Callable[[bytes | None, Arrival, Rules], CanonicalEvent]
-Split: TypeAlias = Callable[[CanonicalEvent], Sequence[CanonicalEvent]]
+Divider: TypeAlias = Callable[[CanonicalEvent], Sequence[CanonicalEvent]]
 
 _OWN = Path(__file__).parent
 
@@ -44,7 +44,7 @@ def conversion_of(source: Source) -> Conversion:
     return cast(Conversion, _named(source, source.folder / "contract.py", "normalised"))
 
 
-def splits() -> dict[str, Split]:
+def splits() -> dict[str, Divider]:
     """By source how one of its events is cut into records that lie in one window each, where its
     contract.py has a function `shares`.
 
@@ -55,7 +55,7 @@ def splits() -> dict[str, Split]:
         for name, source in loader.sources().items()
     }
     return {
-        name: cast(Split, module.shares)
+        name: cast(Divider, module.shares)
         for name, module in modules.items()
         if hasattr(module, "shares")
     }

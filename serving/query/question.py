@@ -33,7 +33,7 @@ _UNESCAPED_OFFSET = re.compile(r"(?<=\d) (\d\d:\d\d)\Z", re.ASCII)
 
 
 # A zone's name, and when days begin.
-_Clock: TypeAlias = tuple[str, time]
+_DayClock: TypeAlias = tuple[str, time]
 
 
 # Texts and no values: who is refused is told of the very text that he wrote.
@@ -142,7 +142,7 @@ def all_stretches(
     question: MetricQuestion, store_ids: Sequence[str], registry: StoreRegistry
 ) -> list[StoreSlots]:
     """The stretches of each store; of every zone once. Raises BadQuery as `stretches`."""
-    by_clock: dict[_Clock, StoreSlots] = {}
+    by_clock: dict[_DayClock, StoreSlots] = {}
     found = []
     for store_id in store_ids:
         key = _clock(question, store_id, registry)
@@ -165,7 +165,7 @@ def stretches(question: MetricQuestion, store_id: str, registry: StoreRegistry) 
     return StoreSlots(store_id, zone, found, day_starts=day_starts)
 
 
-def _clock(question: MetricQuestion, store_id: str, registry: StoreRegistry) -> _Clock:
+def _clock(question: MetricQuestion, store_id: str, registry: StoreRegistry) -> _DayClock:
     if question.tz != STORE_ZONE:
         return question.tz, grains.MIDNIGHT
     store = registry.store(store_id)

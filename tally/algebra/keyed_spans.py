@@ -9,7 +9,7 @@ from tally.algebra.parts import Numbers, Part, Value
 
 _MILLIS = 1000
 # Key, first second, and the second after the last one.
-_Told: TypeAlias = tuple[int, int, int]
+_KeyedSeconds: TypeAlias = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -61,15 +61,15 @@ class KeyedSpans(Part):
         return self._union(self._told(pair) for pair in (*one, *other))
 
     @staticmethod
-    def _told(pair: Sequence[int]) -> _Told:
+    def _told(pair: Sequence[int]) -> _KeyedSeconds:
         """Of a pair as it is stored."""
         key, span = pair
         first = span >> KeyedSum.AMOUNT_BITS
         return key, first, first + (span & KeyedSum.MOST_AMOUNT)
 
     @classmethod
-    def _union(cls, told: Iterable[_Told]) -> list[list[int]]:
-        joined: list[_Told] = []
+    def _union(cls, told: Iterable[_KeyedSeconds]) -> list[list[int]]:
+        joined: list[_KeyedSeconds] = []
         for key, first, end in sorted(told):
             last = joined[-1] if joined else None
             if last and last[0] == key and first <= last[2]:

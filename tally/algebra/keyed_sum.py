@@ -38,7 +38,7 @@ class KeyedSum(Part):
 
     @staticmethod
     def seconds(value: Value) -> dict[int, int]:
-        """The sum of each key."""
+        """The sum of each key, of seconds."""
         return dict(value)
 
     def plus(self, one: Value, other: Value) -> Value:
