@@ -109,7 +109,7 @@ class Watch:
 
     @property
     def worst(self) -> tuple[float, str] | None:
-        """The least share of the seconds of a sensor that sees alone, and its name; None: none does."""
+        """The least share of the seconds of one that sees alone, and its name; None: none does."""
         alone = [name for name in self.sensors if name.sees_alone]
         told = ((self.sensors[name].share, name.sensor) for name in alone)
         shares = ((share, sensor) for share, sensor in told if share is not None)
