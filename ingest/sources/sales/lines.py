@@ -130,6 +130,7 @@ def counted_lines(
     sold = SoldLines(
         [sent.total for sent, line in both if is_sold(line)],
         sum(line.total_minor for line in lines if is_sold(line)),
+        sum(one.total_minor for one in lines if one.line_type == "rounding" and not one.cancelled),
     )
     told = numbers.decimal_number(tree["net_total"], "/net_total") if "net_total" in tree else None
     rounded = rounding_of(sold, money, told, kind) if lines else 0

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from decimal import Decimal
+from itertools import product
 from typing import NamedTuple
 
 from ingest.sources.sales.record import Line
@@ -20,10 +21,11 @@ class Money(NamedTuple):
 
 class SoldLines(NamedTuple):
     """The exact totals of the lines that are part of the receipt's total, and their sum when each
-    is rounded, in minor units."""
+    is rounded, in minor units; beside it what lines of rounding say, as to five cents."""
 
     totals: Sequence[Decimal]
     minor: int
+    said_rounding: int = 0
 
 
 def rounding_of(
@@ -32,9 +34,10 @@ def rounding_of(
     """By how many minor units the till's total is more than the sum of its rounded lines.
 
     Tills round each line or the receipt, half up or half to even: all of these lie within half a
-    minor unit a line of what the lines come to exactly. Of a return or a void `net_total` may have
-    either sign: the kind says the direction. None: the store's rule says what the till's total is.
-    Raises RejectedEvent total_mismatch for a total that is farther away.
+    minor unit a line of what the lines come to exactly. A total may have been rounded further, as
+    to five cents, where lines of rounding say by how much. Of a return or a void `net_total` may
+    have either sign: the kind says the direction. None: the store's rule says what the till's total
+    is. Raises RejectedEvent total_mismatch for a total that is farther away.
     """
     exact = sum(lines.totals, Decimal(0))
     if net_total is None:
@@ -46,14 +49,17 @@ def rounding_of(
     if lines.minor in totals:
         return 0
     exact_minor = exact.scaleb(minor_digits(money.currency))
-    for total in totals:
-        if abs(total - exact_minor) * 2 <= len(lines.totals):
+    # Of a total with the other sign the rounding has it too.
+    signs = (1,) if kind == "sale" else (1, -1)
+    explained = (0, *(sign * lines.said_rounding for sign in signs))
+    for total, rounded in product(totals, explained):
+        if abs(total - rounded - exact_minor) * 2 <= len(lines.totals):
             return total - lines.minor
     raise RejectedEvent(
         "total_mismatch",
         "/net_total",
         f"/net_total: is {said} minor units, and the lines come to {lines.minor}; rounding explains"
-        " at most half a unit a line",
+        " at most half a unit a line, and what lines of rounding say",
     )
 
 

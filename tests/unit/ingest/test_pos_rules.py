@@ -135,6 +135,38 @@ def test_parts_and_rounding_of_a_receipt_are_the_total_of_its_till(
     assert abs(net + told.non_sales_minor + told.rounding_minor) == abs(total)
 
 
+@given(messages, st.sampled_from(KINDS), st.integers(-4, 4), st.booleans())
+def test_total_may_be_rounded_as_the_receipts_own_line_says(
+    message: dict[str, Any], kind: str, cents: int, is_negated: bool
+) -> None:
+    """As to five cents in cash: the till's total has it, or leaves it to what is paid."""
+    plain = {"kind": kind, "training": False, "transaction_status": "finished"}
+    sent = [one for one in message["transactions"] if one.get("line_type") != "rounding"]
+    if not sent:
+        return
+    made = receipt({**message, **plain, "transactions": sent})
+    # As they were sent: a return may have turned their signs.
+    both = zip(sent, made.lines, strict=True)
+    total = sum(minor(one) for one, kept in both if is_sold(kept))
+    line = {"item": "cash", "price": f"{Decimal(cents).scaleb(-2)}", "amount": 1}
+    rounded = [*sent, {**line, "line_type": "rounding"}]
+    sign = -1 if is_negated and kind != "sale" else 1
+
+    for said, rounding in ((total, 0), (total + cents, abs(cents))):
+        net_total = f"{Decimal(sign * said).scaleb(-2)}"
+        told = receipt({**message, **plain, "transactions": rounded, "net_total": net_total})
+
+        net = told.gross_minor - told.discounts_minor - told.returns_minor - told.voids_minor
+        assert abs(net + told.non_sales_minor + told.rounding_minor) == abs(said)
+        # Half a cent a line may explain it too.
+        assert abs(told.rounding_minor) <= max(rounding, len(sent) // 2)
+
+
+def minor(line: dict[str, Any]) -> int:
+    """The line's total in cents, as it was sent."""
+    return int((exact_total(line) * 100).quantize(Decimal(1), ROUND_HALF_UP))
+
+
 @given(messages, st.sampled_from([*ROUNDINGS]))
 def test_where_no_total_is_sent_the_store_says_how_its_tills_round(
     message: dict[str, Any], word: str

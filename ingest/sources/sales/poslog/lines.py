@@ -4,7 +4,7 @@ Amounts carry no sign in the standard: the element says whether goods were sold 
 that write signs all the same are read too. Source: POSLogV6.0.0.xsd.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, DecimalException
 from typing import Any, TypeAlias
 from xml.etree.ElementTree import Element
@@ -49,9 +49,10 @@ def read_lines(retail: Element, item_types: Mapping[str, str]) -> list[ReadLine]
         for element in line_item:
             if xml.name(element) == "Voids":
                 voids.append((sequence, element))
-            elif line := _read_line(element, sequence, item_types):
-                cancel_line(line, line_item, lines)
-                lines.append(line)
+            else:
+                for line in _read_element(element, sequence, item_types):
+                    cancel_line(line, line_item, lines)
+                    lines.append(line)
     lines += [line for sequence, void in voids for line in cancel_linked(void, sequence, lines)]
     _set_signs(lines)
     return lines
@@ -86,6 +87,17 @@ def to_fields(line: ReadLine) -> LineFields:
     return {name: value for name, value in fields.items() if value is not None}
 
 
+def _read_element(
+    element: Element, sequence: str | None, item_types: Mapping[str, str]
+) -> Iterator[ReadLine]:
+    line = _read_line(element, sequence, item_types)
+    if line is not None:
+        yield line
+    # What is paid in coins is rounded, and says so.
+    for rounding in xml.children(element, "Rounding"):
+        yield from _read_element(rounding, sequence, item_types)
+
+
 def _read_line(
     element: Element, sequence: str | None, item_types: Mapping[str, str]
 ) -> ReadLine | None:
@@ -96,6 +108,8 @@ def _read_line(
         return refused_line(name, sequence) if _carries_money(element) else None
     if fact.role == "nothing":
         return None
+    if fact.role == "rounding":
+        return _read_rounding(element, sequence)
     if fact.role in GOODS:
         return _read_goods(element, fact.role, sequence, item_types)
     return _read_money(element, fact, sequence)
@@ -165,6 +179,18 @@ def _read_money(element: Element, fact: LineItemFact, sequence: str | None) -> R
         line_type = f"{name} that adds"
     item = xml.text(element, "Description") or xml.text(element, "PromotionID") or name
     return ReadLine(name, fact.role, sequence, item, total, line_type=line_type) if total else None
+
+
+def _read_rounding(element: Element, sequence: str | None) -> ReadLine | None:
+    # The schema has the amount in the element itself.
+    total = to_number(xml.text(element) or xml.text(element, "Amount"))
+    direction = element.get("RoundingDirection")
+    if direction in ("Up", "Down"):
+        total = without_sign(total, is_negative=direction == "Down")
+    name = xml.name(element)
+    return (
+        ReadLine(name, "rounding", sequence, name, total, line_type="rounding") if total else None
+    )
 
 
 def _is_no_money(element: Element) -> bool:
