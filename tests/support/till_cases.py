@@ -1,4 +1,5 @@
-"""The cases of till_cases.yaml as bodies and as questions: each case in a store of its own."""
+"""The cases of till_cases.yaml, of tills and of people counters, as bodies and as questions: each
+case in a store of its own."""
 
 import json
 import re
@@ -16,7 +17,8 @@ _NAMESPACES = (
     'xmlns="http://www.nrf-arts.org/IXRetail/namespace/" xmlns:acs="urn:acs"'
     ' xmlns:VRExt="urn:vrext"'
 )
-_PLACE = re.compile(r"<(date|clock )?(\d\d)?>")
+# Minutes, and seconds behind them.
+_PLACE = re.compile(r"<(date|clock )?(\d\d)?(?:\+(\d+))?>")
 
 
 class Body(NamedTuple):
@@ -75,7 +77,8 @@ def _filled(text: str, anchor: datetime) -> str:
     """The text with its instants."""
 
     def fill(place: re.Match[str]) -> str:
-        at = instant_text(anchor + timedelta(minutes=int(place[2] or 0)))
+        since = timedelta(minutes=int(place[2] or 0), seconds=int(place[3] or 0))
+        at = instant_text(anchor + since)
         parts = {"date": at[:10], "clock ": at[11:19]}
         return parts.get(place[1] or "", at)
 
@@ -94,6 +97,12 @@ def _json(said: Mapping[str, Any], store: str, anchor: datetime) -> Body:
 def _ndjson(said: list[Mapping[str, Any]], store: str, anchor: datetime) -> Body:
     text = "\n".join(_message(one, store, anchor) for one in said)
     return Body("/v1/events/pos", "application/x-ndjson", text, len(said))
+
+
+def _traffic(said: list[Mapping[str, Any]], store: str, anchor: datetime) -> Body:
+    counter = {"store_id": store, "device_id": "door-1"}
+    text = "\n".join(_filled(json.dumps({**counter, **one}), anchor) for one in said)
+    return Body("/v1/events/traffic", "application/x-ndjson", text, len(said))
 
 
 def _document(said: Mapping[str, Any], store: str, anchor: datetime) -> Body:
@@ -124,5 +133,6 @@ _FORMS: Mapping[str, Callable[[Any, str, datetime], Body]] = {
     "json": _json,
     "ndjson": _ndjson,
     "document": _document,
+    "traffic": _traffic,
     "poslog": _poslog,
 }
