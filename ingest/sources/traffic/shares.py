@@ -50,7 +50,8 @@ def shares(whole: CanonicalInterval) -> Sequence[CanonicalInterval]:
         }
         share = replace(
             whole,
-            event_id=f"{whole.event_id}:{number}",
+            # The first has the interval's own: whatever else begins then is a copy, or a conflict.
+            event_id=f"{whole.event_id}:{number}" if number else whole.event_id,
             happened_at=instant_text(start + first * _MILLISECOND),
             interval_seconds=seconds,
             observed_seconds=KeyedSum.brings(key, seconds),
