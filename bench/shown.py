@@ -19,6 +19,11 @@ class MeasuredRun:
     cpu_seconds: Mapping[str, float]
     peak_mib: Mapping[str, float]
 
+    @property
+    def cpu_total(self) -> float:
+        """Seconds of processor time for a million records, of all processes."""
+        return sum(self.cpu_seconds.values())
+
 
 def show(title: str, runs: Mapping[str, Sequence[MeasuredRun]]) -> None:
     """The medians of the interleaved runs, lowest and highest beside them."""
@@ -26,14 +31,15 @@ def show(title: str, runs: Mapping[str, Sequence[MeasuredRun]]) -> None:
         "contender",
         "records/s",
         "lowest to highest",
-        "CPU s a million: jvm, python, cassandra, kafka",
+        "CPU s a million: all (lowest to highest); jvm, python, cassandra, kafka",
         "peak MiB",
         title=title,
     )
     for name, some in runs.items():
         rates, least_to_most = interval([run.per_second for run in some], 0)
-        cpu = ", ".join(
-            f"{median(run.cpu_seconds.get(part, 0.0) for run in some):.0f}"
+        total, totals = interval([run.cpu_total for run in some], 2)
+        cpu = f"{total} ({totals}); " + ", ".join(
+            f"{median(run.cpu_seconds.get(part, 0.0) for run in some):.1f}"
             for part in ("jvm", "python", "cassandra", "kafka")
         )
         peak = ", ".join(

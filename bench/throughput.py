@@ -91,7 +91,8 @@ def main() -> int:
                     run = bench.measure(contender, partial(shape, count))
                     say(
                         f"{name}, run {number + 1}, {contender.name}:"
-                        f" {run.per_second:,.0f} records/s"
+                        f" {run.per_second:,.0f} records/s,"
+                        f" {run.cpu_total:.2f} s of processor time for a million"
                     )
             show(f"{name}: {count:,} records", bench.runs)
     return 0

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from cassandra.cluster import Session
 from confluent_kafka import Consumer
 
-from runtime.connect import NORMALISER_GROUP, kafka_consumer
+from runtime.connect import NORMALISER_GROUP, UNCOMMITTED, kafka_consumer
 from runtime.reading import first_records
 from runtime.sources import FAMILIES
 from runtime.topics import Lane, committed_positions, ends
@@ -18,9 +18,6 @@ from schemas.loader import topics
 from tally.settings import Settings
 
 _TIMEOUT_SECONDS = 15.0
-# Ends with the records of a transaction that is under way: its commit moves the normaliser's
-# position before the last partition knows of it, and the end of committed records comes later.
-_UNCOMMITTED = {"isolation.level": "read_uncommitted"}
 
 # First offset that is not read yet, or that is not written yet, by (topic, partition).
 LaneOffsets = Mapping[Lane, int]
@@ -94,7 +91,7 @@ def _reach(settings: Settings, session: Session) -> _ReadSoFar:
     # of the canonical topics, which are read after its position.
     with (
         kafka_consumer(settings, NORMALISER_GROUP) as normaliser,
-        kafka_consumer(settings, NORMALISER_GROUP, _UNCOMMITTED) as any_record,
+        kafka_consumer(settings, NORMALISER_GROUP, UNCOMMITTED) as any_record,
     ):
         raw_ends = _ends(any_record, raw)
         committed = committed_positions(normaliser, raw_ends, _TIMEOUT_SECONDS)

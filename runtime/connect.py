@@ -128,6 +128,11 @@ def kafka_producer(settings: Settings, overrides: Mapping[str, Any] | None = Non
     )
 
 
+# Overrides of kafka_consumer(): ends include the records of a transaction that is under way. Its
+# commit moves the positions that it carries before the last partition knows of it.
+UNCOMMITTED = {"isolation.level": "read_uncommitted"}
+
+
 def kafka_consumer(
     settings: Settings, group: str, overrides: Mapping[str, Any] | None = None
 ) -> Consumer:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from cassandra.cluster import Session
 
-from runtime.connect import NORMALISER_GROUP, kafka_consumer
+from runtime.connect import NORMALISER_GROUP, UNCOMMITTED, kafka_consumer
 from runtime.dead_letter import TOPIC as DEAD_LETTERS
 from runtime.offsets import TopicOffsets
 from runtime.sources import FAMILIES
@@ -45,9 +45,8 @@ def settled_cut(settings: Settings, session: Session) -> Cut:
     # would be in neither ledger.
     raw = _ends(settings, [topics()[family]["raw"] for family in FAMILIES])
     _wait(lambda: _is_reached(raw, _normalised(settings, raw)), deadline)
-    # Its commit moves its position before each partition knows of it: what it has written by then
-    # may still be to come for a reader of committed records.
-    written = _ends(settings, [*FAMILIES, DEAD_LETTERS], {"isolation.level": "read_uncommitted"})
+    # What the normaliser has written by then: readers of committed records may see it later.
+    written = _ends(settings, [*FAMILIES, DEAD_LETTERS], UNCOMMITTED)
     _wait(lambda: _is_reached(written, _ends(settings, written)), deadline)
     canonical = {family: written[family] for family in FAMILIES}
     _wait(lambda: _is_reached(canonical, _held(session)), deadline)

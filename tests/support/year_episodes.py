@@ -27,7 +27,11 @@ class ToldEpisode(NamedTuple):
 
 def busy(year: AlertYear) -> list[ToldEpisode]:
     """The episodes of the rule `busy` in the end, as somebody tells them who knows receipts."""
-    counts = Counter((one.store_id, int(one.happened_at) // _WINDOW) for one in year.receipts())
+    counts = Counter[tuple[str, int]]()
+    for one in year.receipts():
+        place = one.store_id, int(one.happened_at) // _WINDOW
+        # A receipt on which nothing was sold is heard of, and is no transaction.
+        counts[place] += _is_sold(msgspec.json.decode(one.message))
     raised = {place for place, many in counts.items() if many >= BUSY_RECEIPTS}
     going = raised | {place for place in _first_days(counts) if place not in counts}
     found, until = [], dict.fromkeys(year.stores, 0)
@@ -37,6 +41,11 @@ def busy(year: AlertYear) -> list[ToldEpisode]:
         until[store] = next(one for one in count(window) if (store, one) not in going)
         found.append(ToldEpisode(store, "none", _start(window), _start(until[store])))
     return found
+
+
+def _is_sold(told: dict[str, Any]) -> bool:
+    """Whether a line has an amount, or money."""
+    return any(line["amount"] or float(line["price"]) for line in told["transactions"])
 
 
 def sold_out(year: AlertYear) -> list[ToldEpisode]:

@@ -68,6 +68,8 @@ class Ordeal:
     def killed(self, moment: str) -> None:
         """A dispatcher dies at the moment; before it began somebody has silenced all, or ended
         that."""
+        if moment == RESTORING:
+            self._store_some()
         self.tell_some()
         self.toggle()
         self.tell_some()
@@ -91,6 +93,19 @@ class Ordeal:
             process.kill()
             raise AssertionError(f"{moment}: {process.communicate()[1][-8000:]}")
         self.fired[f"killed {moment}"] += 1
+
+    def _store_some(self) -> None:
+        """There is a state to restore: who was killed before may have stored none."""
+        if len(self.town.kept()) >= _NTH[RESTORING]:
+            return
+        self._unsilenced()
+        process = self.start(DISPATCHING, self.town.prefix, self.town.rules, "", self.wrong)
+        for _ in range(_TELLINGS):
+            self.tell_some()
+        wait_until(lambda: len(self.town.kept()) >= _NTH[RESTORING], MOST_SECONDS)
+        process.kill()
+        process.communicate()
+        self.fired["stored before a restoring"] += 1
 
     def finish(self, slots: int = 1) -> None:
         """Nobody is killed or silenced any more, all is told, and who is left brings it to its

@@ -22,7 +22,8 @@ def tell(settings: Settings, first: int, count: int) -> None:
 def test_the_newest_of_a_partition_are_read_and_no_more(kafka: str, settings: Settings) -> None:
     tell(settings, 5_000_000, 30)
 
-    of_store = [one for one in newest_letters(settings, 10).values() if one.key == "letters-1"]
+    newest = newest_letters(settings, 10).values()
+    of_store = [letter for letter in newest if letter.key == "letters-1"]
 
     # Markers of transactions count as records: there may be fewer, never more.
     assert 0 < len(of_store) <= 10
@@ -32,9 +33,9 @@ def test_the_newest_of_a_partition_are_read_and_no_more(kafka: str, settings: Se
 def test_a_page_reads_the_topic_once_in_some_seconds(kafka: str, settings: Settings) -> None:
     async def both() -> tuple[list[str], list[str]]:
         letters = TopicLetters(settings)
-        before = [one.id for one in await letters.newest()]
+        before = [letter.id for letter in await letters.newest()]
         await asyncio.to_thread(tell, settings, 6_000_000, 1)
-        return before, [one.id for one in await letters.newest()]
+        return before, [letter.id for letter in await letters.newest()]
 
     before, after = asyncio.run(both())
 

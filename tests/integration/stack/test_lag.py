@@ -65,11 +65,12 @@ def raw_positions(settings: Settings) -> list[TopicPartition]:
 def after_question(
     monkeypatch: pytest.MonkeyPatch, asking: ModuleType, number: int, act: Callable[[], object]
 ) -> list[str]:
-    """Has the act happen right after the module's question of this number, from 1; what it has
-    asked."""
+    """Make the act happen right after the module's question of this number, from 1.
+
+    Returns the names of its questions, as they are asked."""
     asked: list[str] = []
 
-    def watched(name: str, question: Callable[..., Any]) -> Callable[..., Any]:
+    def recorder(name: str, question: Callable[..., Any]) -> Callable[..., Any]:
         def answer(*arguments: Any) -> Any:
             found = question(*arguments)
             asked.append(name)
@@ -80,7 +81,7 @@ def after_question(
         return answer
 
     for name in ("ends", "committed_positions"):
-        monkeypatch.setattr(asking, name, watched(name, getattr(asking, name)))
+        monkeypatch.setattr(asking, name, recorder(name, getattr(asking, name)))
     return asked
 
 
@@ -106,7 +107,7 @@ def test_what_is_committed_between_two_questions_is_in_the_lag(
     assert total(settings) == 0
 
 
-def test_records_are_in_the_lag_before_their_partition_knows_of_the_commit(own_site: Site) -> None:
+def test_record_of_an_unfinished_commit_is_in_the_lag(own_site: Site) -> None:
     settings = own_site.settings
     admin = kafka_admin(settings)
     with normalising(settings) as (producer, _member):
@@ -123,7 +124,7 @@ def test_records_are_in_the_lag_before_their_partition_knows_of_the_commit(own_s
     assert total(settings) == 0
 
 
-def test_audit_counts_what_the_normaliser_has_passed_though_its_commit_comes_late(
+def test_record_of_an_unfinished_commit_is_in_the_cut(
     own_site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = own_site.settings

@@ -151,3 +151,14 @@ def test_transactions_count_wherever_they_stand(before: str, after: str) -> None
 
     assert numbers == ["7", "8", "9", "10"]
     assert read(part.content) == read(file)
+
+
+def test_roundings_within_each_other_are_read_once() -> None:
+    deep = "<Rounding>0.02" * 5_000 + "</Rounding>" * 5_000
+    tender = f"<LineItem><Tender><Amount>1.00</Amount>{deep}</Tender></LineItem>"
+    content = receipt(1, 7).replace("</RetailTransaction>", f"{tender}</RetailTransaction>")
+
+    (message,) = read(content.encode())
+
+    types = [line.get("line_type") for line in msgspec.json.decode(message)["transactions"]]
+    assert types == ["item", "rounding"]

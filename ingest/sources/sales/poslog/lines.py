@@ -90,12 +90,14 @@ def to_fields(line: ReadLine) -> LineFields:
 def _read_element(
     element: Element, sequence: str | None, item_types: Mapping[str, str]
 ) -> Iterator[ReadLine]:
+    """The line of an element, and those of the roundings in it."""
     line = _read_line(element, sequence, item_types)
     if line is not None:
         yield line
-    # What is paid in coins is rounded, and says so.
+    # A tender in coins says by how much the total was rounded for it.
     for rounding in xml.children(element, "Rounding"):
-        yield from _read_element(rounding, sequence, item_types)
+        if line := _read_rounding(rounding, sequence):
+            yield line
 
 
 def _read_line(
