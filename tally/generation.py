@@ -7,7 +7,7 @@ tables batch_pointer and batch_pointer_history (schemas/views/control.cql).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from tally.algebra.merge import WindowState
 from tally.windows import WINDOW
@@ -40,6 +40,10 @@ _COVERING = len(_CoveringRow._fields)
 
 # Two classes: the maps of the second are long, and of all generations that ever were an answer of
 # now needs the first alone.
+# Instants (UTC), from inclusive, to exclusive.
+AnsweredSpan: TypeAlias = tuple[datetime, datetime]
+
+
 @dataclass(frozen=True)
 class Covering:
     """One generation of one day, by what it covers.
@@ -59,14 +63,15 @@ class Covering:
         # Wholly: of a window in which the border lies some records may not have arrived.
         return self.covered_from <= start and start + WINDOW <= self.covered_until
 
-    def until(self, since: datetime | None) -> Self:
-        """The same as it covers the windows of a store of which a key period runs since then.
+    def within(self, span: AnsweredSpan | None) -> Self:
+        """The same as it covers the windows of a store for which it answers in this span alone.
 
-        None: of a store without one.
+        None: for none of them.
         """
-        if since is None or since >= self.covered_until:
-            return self
-        return replace(self, covered_until=since)
+        if span is None:
+            return replace(self, covered_until=self.covered_from)
+        since = max(self.covered_from, span[0])
+        return replace(self, covered_from=since, covered_until=min(self.covered_until, span[1]))
 
     def state_of(self, start: datetime, held: WindowState | None) -> WindowState | None:
         """Its state of the window, of which its rows are `held`.

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -13,10 +13,11 @@ from batch_layer.views.coverage import Coverage
 from batch_layer.views.fates import expected_windows, linked_days, window_members
 from batch_layer.views.pin import Pin
 from batch_layer.views.presence import (
+    Span,
+    answered_spans,
     expected_of_periods,
     heard_minutes,
     rows_of_periods,
-    running_since,
     settled_minute,
     total_rows,
 )
@@ -82,12 +83,12 @@ class Pinned:
 class Computed(NamedTuple):
     """The rows as window_rows(), what they have to sum to as expected_windows().
 
-    `running`: by store since when a key period runs, whose rows are not among them.
+    `answered`: by store the spans that the rows answer for, of a family that is read from presences
     """
 
     rows: DataFrame
     expected: DataFrame
-    running: Mapping[str, datetime]
+    answered: Mapping[str, Sequence[Span]]
 
 
 def compute(
@@ -106,7 +107,7 @@ def compute(
     over = heard.where(F.col("period_end") <= settled_minute(until))
     rows = _of_windows(rows_of_periods(over, family, VisitRules()), days).persist()
     expected = _of_windows(expected_of_periods(over, rows, family), days)
-    return Computed(total_rows(rows, family), expected, running_since(heard, until))
+    return Computed(total_rows(rows, family), expected, answered_spans(heard, until))
 
 
 def days_together(pinned: Pinned) -> Iterator[tuple[date, date]]:

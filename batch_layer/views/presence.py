@@ -5,11 +5,11 @@ visit is counted in one window whatever the border of the days; of a period that
 nothing is written, and its windows are left to the speed layer.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -30,6 +30,8 @@ from tally.visits import MINUTE_SECONDS, VisitRules
 
 _MINUTE_MILLIS = 1000 * MINUTE_SECONDS
 _UNDER_WAY_MINUTES = 10
+# Instants (UTC), from inclusive, to exclusive.
+Span: TypeAlias = tuple[datetime, datetime]
 
 
 class HeardMinute(NamedTuple):
@@ -234,20 +236,40 @@ def settled_minute(until: datetime) -> int:
     return int(until.timestamp()) // MINUTE_SECONDS - _UNDER_WAY_MINUTES
 
 
-def running_since(minutes: DataFrame, until: datetime) -> dict[str, datetime]:
-    """By store since when (UTC) nothing is written: since its earliest key period that is not over.
+def answered_spans(minutes: DataFrame, until: datetime) -> dict[str, list[Span]]:
+    """By store the key periods that are over and of which there is a record, ascending.
 
-    Of a store that has not been heard since, from the end of its last one: what it sends later may
-    be of any minute behind that.
+    Periods that follow one another are one span; what one that still runs has of them is left out.
+    By the records of each period alone: whichever days a run reads, what it says of an outage is
+    the same.
 
     In:  heard_minutes(); until: all is known that had arrived by then.
-    Out: no DataFrame: of each store of the minutes.
+    Out: no DataFrame: instants (UTC) from inclusive, to exclusive, of each store of the minutes.
     """
-    is_running = F.col("period_end") > settled_minute(until)
-    first = F.min(F.when(is_running, F.col("period_start")))
-    since = F.coalesce(first, F.max("period_end"))
-    found = minutes.groupBy("store").agg(since)
-    return {
-        store: datetime.fromtimestamp(0, until.tzinfo) + timedelta(minutes=start)
-        for store, start in found.collect()
-    }
+    settled = settled_minute(until)
+    periods = minutes.select("store", "period_start", "period_end").distinct()
+    by_store: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for store, start, end in sorted(periods.collect()):
+        by_store[store].append((start, end))
+    return {store: spans_answered(of_store, settled) for store, of_store in by_store.items()}
+
+
+def spans_answered(periods: Sequence[tuple[int, int]], settled: int) -> list[Span]:
+    """Key periods (minutes since 1970, ascending) of which there are records, as one store's spans.
+
+    `settled`: those that end later run still.
+    """
+    # Periods overlap where a store's zone, or how long a key is kept, has changed.
+    runs_from = min((start for start, end in periods if end > settled), default=settled)
+    joined: list[tuple[int, int]] = []
+    for start, end in periods:
+        end = min(end, runs_from)
+        if joined and start <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+        elif start < end:
+            joined.append((start, end))
+    return [(_instant(start), _instant(end)) for start, end in joined]
+
+
+def _instant(minute: int) -> datetime:
+    return datetime.fromtimestamp(0, UTC) + timedelta(minutes=minute)

@@ -17,7 +17,7 @@ from batch_layer.views.fates import WAITING, record_fates, untold
 from batch_layer.views.outbox import Outbox
 from batch_layer.views.pin import pin_master
 from batch_layer.views.pointer import PointerTable, RebuildRun
-from batch_layer.views.registers import note_days, note_ledger, note_running
+from batch_layer.views.registers import note_answered, note_days, note_ledger
 from batch_layer.views.rows import write_generation
 from batch_layer.views.scope import Reach, WantedDays, all_days, days_between, dirty_days, newest
 from batch_layer.views.survey import Survey
@@ -187,7 +187,7 @@ def _write_rows(
         f"{family.name}: {checked.windows:,} windows read back, each holds what its records sum to"
     )
     note_days(job.session, family, checked)
-    note_running(job.session, family, token, days, computed.running)
+    note_answered(job.session, family, token, days, computed.answered)
     return rows, checked.changed
 
 

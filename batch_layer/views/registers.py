@@ -4,20 +4,22 @@ Stores' days, the values of axes, the ledger.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime
+from datetime import date
 
 from cassandra.cluster import Session
 from cassandra.query import BoundStatement
 
 from batch_layer.views.check import CheckedGeneration
-from batch_layer.views.coverage import end_of
+from batch_layer.views.coverage import end_of, start_of
 from batch_layer.views.fates import WAITING
+from batch_layer.views.presence import Span
 from runtime.day_spans import activity_table, axis_table
 from runtime.writes import write_groups, write_rows
 from tally.families import Family
 
-_RUNNING = (
-    "INSERT INTO running_period (store_id, family, day, generation, since) VALUES (?, ?, ?, ?, ?)"
+_ANSWERED = (
+    "INSERT INTO answered_span (store_id, family, day, generation, since, until)"
+    " VALUES (?, ?, ?, ?, ?, ?)"
 )
 
 
@@ -66,21 +68,28 @@ def note_ledger(
     write_rows(session, text, rows)
 
 
-def note_running(
+def note_answered(
     session: Session,
     family: Family,
     generation: int,
     days: Sequence[date],
-    running: Mapping[str, datetime],
+    answered: Mapping[str, Sequence[Span]],
 ) -> None:
-    """From when on the generation leaves a store's windows of a day to the speed layer.
+    """For which windows of a store and a day the generation answers.
 
-    `running`: by store the start of the key period that is not over yet.
+    `answered`: by store its spans, ascending.
     """
     rows = (
-        (store_id, family.name, day, generation, since)
-        for store_id, since in running.items()
+        (store_id, family.name, day, generation, *span)
+        for store_id, spans in answered.items()
         for day in days
-        if since < end_of(day)
+        if (span := longest_on(day, spans)) is not None
     )
-    write_rows(session, _RUNNING, rows)
+    write_rows(session, _ANSWERED, rows)
+
+
+def longest_on(day: date, spans: Sequence[Span]) -> Span | None:
+    """What the longest of the spans has of the UTC day; hardly ever there are two."""
+    cut = [(max(since, start_of(day)), min(until, end_of(day))) for since, until in spans]
+    found = [one for one in cut if one[0] < one[1]]
+    return max(found, key=lambda one: one[1] - one[0], default=None)

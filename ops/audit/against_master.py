@@ -13,9 +13,9 @@ from ops.audit.master import Master, WindowKey, WindowValues
 from ops.audit.oracle import Difference
 from ops.audit.presence import (
     Covered,
+    answers_of,
     presence_windows,
     presence_windows_of,
-    running_periods,
 )
 from ops.audit.served import batch_windows, merged_windows, published_claims
 from ops.oracle.complete_journey import WHOLE, Scope
@@ -75,7 +75,7 @@ def compare_with_master(
         should = expected[name]
         if family.reading is not None:
             # Of a key period that runs the speed layer answers, and visits may still grow.
-            covered = Covered(published_claims(session, family), running_periods(session, family))
+            covered = Covered(published_claims(session, family), answers_of(session, family))
             should = {key: of for key, of in should.items() if covered.holds(key)}
             served = {key: of for key, of in served.items() if covered.holds(key)}
         compared[name] = compare_values(family, should, served)
@@ -105,7 +105,7 @@ def generation_differences(
 def _presence_differences(
     session: Session, master: Master, family: Family, claims: Mapping[date, Generation]
 ) -> list[Difference]:
-    covered = Covered(claims, running_periods(session, family))
+    covered = Covered(claims, answers_of(session, family))
     rows = batch_windows(session, WHOLE, family, claims)
     held = {key: state for key, state in rows.items() if covered.holds(key)}
     should = presence_windows_of(master, family, covered)

@@ -16,7 +16,7 @@ from cassandra.cluster import Session
 from ops.audit.master import Master, MasterMinute, WindowKey
 from tally.algebra.merge import Axes, Parts
 from tally.families import Family
-from tally.generation import Generation, utc
+from tally.generation import AnsweredSpan, Generation, utc
 from tally.opening import period_hours
 from tally.presence import CLASSES, HeardDevice, period_rows
 from tally.visits import VisitRules
@@ -24,8 +24,8 @@ from tally.visits import VisitRules
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # By partition the first offset that is left out, ascending.
 PinnedOffsets = tuple[tuple[int, int], ...]
-# By store, day and generation: since when a key period runs, of which nothing was written.
-RunningPeriods = Mapping[tuple[str, date, int], datetime]
+# By store, day and generation: for which windows it answers.
+Answers = Mapping[tuple[str, date, int], AnsweredSpan]
 
 
 @dataclass
@@ -40,30 +40,29 @@ class Covered(NamedTuple):
     """The windows that published generations answer for, store by store."""
 
     published: Mapping[date, Generation]
-    running: RunningPeriods
+    answers: Answers
 
     def holds(self, key: WindowKey) -> bool:
-        """Whether the generation of the window's day covers it, and no key period runs there."""
+        """Whether the generation of the window's day covers it, and answers for the store there."""
         store, start = key
         claim = self.published.get(start.date())
         if claim is None:
             return False
-        since = self.running.get((store, claim.day, claim.generation))
-        return claim.until(since).covers(start)
+        span = self.answers.get((store, claim.day, claim.generation))
+        return claim.within(span).covers(start)
 
 
-def running_periods(session: Session, family: Family) -> RunningPeriods:
-    """What the table `running_period` says of the family."""
+def answers_of(session: Session, family: Family) -> Answers:
+    """What the table `answered_span` says of the family."""
     rows = session.execute(
-        "SELECT store_id, day, generation, since FROM running_period WHERE family = %s"
+        "SELECT store_id, day, generation, since, until FROM answered_span WHERE family = %s"
         " ALLOW FILTERING",
         [family.name],
     )
-    found: dict[tuple[str, date, int], datetime] = {}
-    for row in rows:
-        key = row.store_id, row.day.date(), row.generation
-        found[key] = utc(row.since)
-    return found
+    return {
+        (row.store_id, row.day.date(), row.generation): (utc(row.since), utc(row.until))
+        for row in rows
+    }
 
 
 def presence_windows(

@@ -19,11 +19,11 @@ from serving.merge.connection import Connection, CqlRow
 from serving.merge.offload import computed
 from serving.merge.views import (
     Activity,
+    AnsweredSpans,
     Days,
     Finding,
     Gap,
     GenerationSpan,
-    RunningSince,
     ViewRow,
 )
 from tally.families import TOTAL_DIM, Family
@@ -135,12 +135,15 @@ class CassandraViews:
         )
         return _view_rows(family, await self._gather(statements.span_statement(family), asked))
 
-    async def running(self, family: Family, store_id: str, days: Sequence[date]) -> RunningSince:
+    async def answered(self, family: Family, store_id: str, days: Sequence[date]) -> AnsweredSpans:
         """One partition of the store."""
         rows = await self._gather(
-            statements.RUNNING, ((store_id, family.name, some) for some in _lots(days))
+            statements.ANSWERED, ((store_id, family.name, some) for some in _lots(days))
         )
-        return {(day.date(), generation): utc(since) for day, generation, since in rows}
+        return {
+            (day.date(), generation): (utc(since), utc(until))
+            for day, generation, since, until in rows
+        }
 
     async def findings(
         self,

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from serving.merge.firsts import First, first_to_cover, spans
 from serving.merge.offload import computed
 from serving.merge.served import DaysBehind, FamilyReading, Windows, own_day, window_states
-from serving.merge.views import GenerationSpan, RunningSince, ViewReader
+from serving.merge.views import AnsweredSpans, GenerationSpan, ViewReader
 from tally.families import Family
-from tally.generation import Covering, Generation
+from tally.generation import AnsweredSpan, Covering, Generation
 
 UntilByDay = Mapping[tuple[date, int], int]
 # When the master was last current, if it has never said so.
@@ -48,19 +48,22 @@ class Pointers:
     history: Mapping[date, Sequence[Covering]] = field(default_factory=dict)
     near: Mapping[date, Generation] = field(default_factory=dict)
 
-    def of_store(self, days: Sequence[date], running: RunningSince) -> Served:
-        """Of the days what serves a store of which these key periods ran."""
+    def of_store(self, days: Sequence[date], answered: AnsweredSpans | None) -> Served:
+        """Of the days what serves a store for which the generations answer in these spans.
+
+        None: of a family whose generations answer for all windows that they cover.
+        """
         published = {day: self.published[day] for day in days if day in self.published}
-        if not running:
+        if answered is None:
             firsts = {day: self.firsts[day] for day in days if day in self.firsts}
             return Served(published, firsts)
 
-        def since(one: Covering) -> datetime | None:
-            return running.get((one.day, one.generation))
+        def span(one: Covering) -> AnsweredSpan | None:
+            return answered.get((one.day, one.generation))
 
-        own = {day: one.until(since(one)) for day, one in published.items()}
+        own = {day: one.within(span(one)) for day, one in published.items()}
         history = {
-            day: [one.until(since(one)) for one in self.history[day]]
+            day: [one.within(span(one)) for one in self.history[day]]
             for day in own.keys() & self.history.keys()
         }
         firsts = {day: first_to_cover(rows, own[day]) for day, rows in history.items()}
@@ -157,8 +160,8 @@ async def read_store(views: ViewReader, pointers: Pointers, wanted: StoreDays) -
     """
     family, store_id = pointers.family, wanted.store_id
     # Ahead of the rows, of which the border decides.
-    running = await views.running(family, store_id, wanted.days) if family.reading else {}
-    published, firsts = pointers.of_store(wanted.days, running)
+    answered = await views.answered(family, store_id, wanted.days) if family.reading else None
+    published, firsts = pointers.of_store(wanted.days, answered)
     # Of the past neither the speed layer nor the findings keep anything: what they say is of now.
     now = wanted.days if pointers.reads_speed else ()
     speed, batch, before, findings = await asyncio.gather(

@@ -21,8 +21,8 @@ FINDINGS = (
     "SELECT day, till_id, records, conflicts, accepted"
     " FROM till_finding WHERE family = ? AND day IN ? AND store_id = ?"
 )
-RUNNING = (
-    "SELECT day, generation, since FROM running_period"
+ANSWERED = (
+    "SELECT day, generation, since, until FROM answered_span"
     " WHERE store_id = ? AND family = ? AND day IN ?"
 )
 GAPS = (
@@ -95,7 +95,7 @@ def of_every_other_table() -> Iterator[tuple[str, tuple[object, ...]]]:
     yield MASTER_UNTIL, (nobody, [day])
     yield MASTER_CURRENT, (nobody,)
     yield FINDINGS, (nobody, [day], nobody)
-    yield RUNNING, (nobody, nobody, [day])
+    yield ANSWERED, (nobody, nobody, [day])
     yield GAPS, ([nobody],)
     yield SPEED_UNTIL, (nobody,)
     yield LATE, (nobody, datetime.now(UTC), 1)

@@ -10,12 +10,12 @@ from serving.merge.receipts import ReceiptReader
 from tally.algebra.merge import Axes
 from tally.algebra.parts import Value
 from tally.families import Family
-from tally.generation import Covering, Generation
+from tally.generation import AnsweredSpan, Covering, Generation
 
 # First and last UTC day, both inclusive.
 Days: TypeAlias = tuple[date, date]
 # By UTC day and generation.
-RunningSince: TypeAlias = Mapping[tuple[date, int], datetime]
+AnsweredSpans: TypeAlias = Mapping[tuple[date, int], AnsweredSpan]
 
 
 class ViewRow(NamedTuple):
@@ -154,10 +154,10 @@ class ViewReader(Protocol):
         """Rows of one generation that begin in the span, in no order."""
         ...
 
-    async def running(self, family: Family, store_id: str, days: Sequence[date]) -> RunningSince:
-        """Since when a key period of the store ran as a generation of a day was made.
+    async def answered(self, family: Family, store_id: str, days: Sequence[date]) -> AnsweredSpans:
+        """For which of the store's windows the generations of a day answer.
 
-        Those that had none running are absent.
+        Those that answer for none are absent.
         """
         ...
 

@@ -80,11 +80,20 @@ def _insert_state(session: Session, world: World) -> None:
             "till_finding",
             {"family": family.name, "store_id": store_id, "generation": 1, **found._asdict()},
         )
-    for family, *values in world.running:
-        names = ("store_id", "day", "generation", "since")
-        _insert(session, "running_period", {"family": family.name, **_named(names, (*values,))})
+    _insert_answers(session, world)
     for gap in world.gaps:
         _insert(session, "gap", {**gap._asdict(), "noted_at": gap.last_arrival})
+
+
+def _insert_answers(session: Session, world: World) -> None:
+    stores = {stored.store_id for stored in world.rows}
+    stores |= {activity.store_id for _, activity in world.activity}
+    for family in {family for family, _ in world.pointers if family.reading is not None}:
+        for store_id in stores:
+            for (day, generation), (since, until) in world.answers(family, store_id).items():
+                row = {"day": day, "generation": generation, "since": since, "until": until}
+                named = {"family": family.name, "store_id": store_id}
+                _insert(session, "answered_span", named | row)
 
 
 def _view_row(stored: Stored) -> tuple[str, dict[str, Any]]:

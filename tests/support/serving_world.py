@@ -7,22 +7,22 @@ Partition of store 367 of 4 is 1, of 406 it is 0, of 500 it is 2 (tally/partitio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from runtime.sources import FAMILIES, SALES, TRAFFIC
 from serving.merge.views import (
     Activity,
+    AnsweredSpans,
     Days,
     Finding,
     Gap,
     GenerationSpan,
-    RunningSince,
     ViewRow,
 )
 from tally.errors import ViewsUnreachable
 from tally.families import Family
-from tally.generation import Covering, Generation
+from tally.generation import AnsweredSpan, Covering, Generation
 from tally.identity import digest_text, sensor_key
 from tests.support.alert_memory import MemoryAlerts
 from tests.support.memory_baselines import MemoryBaselines, Snapshots
@@ -58,13 +58,24 @@ class World:
     late: list[tuple[Family, datetime, int]] = field(default_factory=list)
     activity: list[tuple[Family, Activity]] = field(default_factory=list)
     findings: list[tuple[Family, str, Finding]] = field(default_factory=list)
-    # Store, day, generation, since.
-    running: list[tuple[Family, str, date, int, datetime]] = field(default_factory=list)
+    # By store, day and generation for which windows it answers, where not for the whole day.
+    answered: dict[tuple[str, date, int], AnsweredSpan | None] = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
     receipts: list[Raw] = field(default_factory=list)
     snapshots: Snapshots = field(default_factory=list)
     # None: it never said; the default is a master that keeps up.
     master_current: datetime | None = field(default_factory=lambda: datetime.now(UTC))
+
+    def answers(self, family: Family, store_id: str) -> dict[tuple[date, int], AnsweredSpan]:
+        """By day and generation for which windows of the store it answers."""
+        found = {}
+        for of, one in self.pointers:
+            midnight = datetime.combine(one.day, time(), UTC)
+            whole = midnight, midnight + timedelta(days=1)
+            span = self.answered.get((store_id, one.day, one.generation), whole)
+            if of == family and span is not None:
+                found[one.day, one.generation] = span
+        return found
 
     def axis_values(self, family: Family) -> dict[AxisValue, Days]:
         """What the layers note of the rows that they write: first and last day of each value."""
@@ -214,13 +225,10 @@ class MemoryViews:
         rows = await self._rows(family, store_id, dict.fromkeys(span.days, span.generation))
         return [row for row in rows if span.start <= row.window_start < span.end]
 
-    async def running(self, family: Family, store_id: str, days: Sequence[date]) -> RunningSince:
+    async def answered(self, family: Family, store_id: str, days: Sequence[date]) -> AnsweredSpans:
         await self.check()
-        return {
-            (day, generation): since
-            for of, store, day, generation, since in self.world.running
-            if (of, store) == (family, store_id) and day in days
-        }
+        answers = self.world.answers(family, store_id)
+        return {key: span for key, span in answers.items() if key[0] in days}
 
     async def findings(self, family: Family, store_id: str, days: Sequence[date]) -> list[Finding]:
         await self.check()

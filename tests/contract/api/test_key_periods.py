@@ -28,7 +28,8 @@ def world() -> World:
         visits("406", f"{MONDAY}T10:00", (30,)),
     ]
     world = World(rows, [(WIFI, flip(MONDAY, 1, f"{TUESDAY}T02:00", pin=10))])
-    world.running = [(WIFI, "367", date(2026, 11, 23), 1, at(f"{MONDAY}T10:00"))]
+    before = at(f"{MONDAY}T00:00"), at(f"{MONDAY}T10:00")
+    world.answered = {("367", date(2026, 11, 23), 1): before}
     world.activity = [
         (WIFI, Activity(store, date(2026, 11, 23), date(2026, 11, 23))) for store in ("367", "406")
     ]
@@ -54,6 +55,19 @@ def test_windows_before_it_are_batch_s_and_those_in_it_the_speed_layer_s(ask: As
         (2, "batch", "final", 30),
         (0, "batch", "final", 0),
         (1, "speed", "provisional", None),
+        (None, "missing", "provisional", None),
+    ]
+
+
+def test_of_a_store_that_was_not_heard_nothing_is_known(ask: Ask, world: World) -> None:
+    """Nobody was there, or its network was down: who can tell."""
+    world.answered["406", date(2026, 11, 23), 1] = None
+
+    # What a row says is said; what none says is no zero.
+    assert rows(ask, "406") == [
+        (None, "missing", "provisional", None),
+        (None, "missing", "provisional", None),
+        (1, "batch", "provisional", 40),
         (None, "missing", "provisional", None),
     ]
 

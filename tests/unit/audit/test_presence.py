@@ -100,18 +100,20 @@ def test_each_generation_is_expected_to_hold_what_it_has_read(tmp_path: Path) ->
     assert events == [{("367", NOON): 11}, {("367", NOON): 13}]
 
 
-@pytest.mark.parametrize(("since", "held"), [(None, True), (NOON, False), (NOON + QUARTER, True)])
-def test_windows_of_a_key_period_that_runs_are_left_to_the_speed_layer(
-    tmp_path: Path, since: datetime | None, held: bool
+@pytest.mark.parametrize(
+    ("until", "held"), [(NOON, False), (NOON + QUARTER, True), (MIDNIGHT, False)]
+)
+def test_windows_that_a_generation_does_not_answer_for_are_left_to_the_speed_layer(
+    tmp_path: Path, until: datetime, held: bool
 ) -> None:
-    covered = _covered(10**9, since)
+    covered = _covered(10**9, until)
 
     found = presence_windows_of(opened(tmp_path, VISIT), WIFI, covered)
 
     assert (("367", NOON) in found.values) is held
 
 
-def _covered(pin: int, since: datetime | None = None) -> Covered:
+def _covered(pin: int, until: datetime = MIDNIGHT + timedelta(days=1)) -> Covered:
     day = date(2026, 3, 2)
     one = Generation(
         day=day,
@@ -124,4 +126,4 @@ def _covered(pin: int, since: datetime | None = None) -> Covered:
         pinned={0: pin},
         through={},
     )
-    return Covered({day: one}, {("367", day, 1): since} if since else {})
+    return Covered({day: one}, {("367", day, 1): (MIDNIGHT, until)})
