@@ -40,6 +40,7 @@ READ_BY = {
         "tally/visits.py",
         "tally/opening.py",
         "tally/visit_parts.py",
+        "tally/passing.py",
         "tally/presence.py",
         "speed_layer/presence.py",
         "speed_layer/presence_pages.py",

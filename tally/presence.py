@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from tally.algebra.parts import Part, Value
+from tally.passing import Lot, passing_windows
 from tally.visit_parts import Device, MacClass, brought, window_of
 from tally.visits import MINUTE_SECONDS, PeriodHours, VisitRules, presences
 
@@ -22,6 +23,8 @@ CLASSES: tuple[MacClass, ...] = ("random_probe", "random_associated", "fixed", "
 CARRIED = CLASSES[:-1]
 # Start of a window in minutes since 1970 (UTC), and the class of the addresses.
 RowKey: TypeAlias = tuple[int, MacClass]
+# A row, and what a device brings to it by part.
+RowParts: TypeAlias = tuple[RowKey, tuple[tuple[str, int], ...]]
 NEVER = -(2**62)
 
 
@@ -74,8 +77,8 @@ class KeyPeriod:
     def take(self, sightings: Iterable[Sighting], reached: int = NEVER) -> set[int]:
         """The windows of which the sightings may have changed a row, by their starts in minutes.
 
-        Also those that are as they were: who has read the same sightings in other lots may have
-        written there what was so for a moment only. `reached` is how far the store has come, where
+        Also those that are as they were, if they were not for a moment (tally/passing.py).
+        `reached` is how far the store has come, where
         other sightings than these say so.
         """
         heard: dict[int, list[Sighting]] = {}
@@ -95,36 +98,29 @@ class KeyPeriod:
         held = self.rows.get(row, {})
         return [_value(part, held.get(part.name)) for part in self.parts]
 
-    def _move(
-        self,
-        number: int,
-        heard: Sequence[Sighting],
-        before: int,
-    ) -> set[int]:
+    def _move(self, number: int, heard: Sequence[Sighting], before: int) -> set[int]:
         """Take back what the device had brought, and add what it brings now."""
         device = self.devices.get(number) or HeardDevice()
-        had = list(self._brought(number, device, before))
         told = {window_of(one.minute) for one in heard}
         if {device.mac_class, *(one.mac_class for one in heard)} == {"access_point"}:
             return self._be_there(number, device, heard, told)
-        # Before and after: two presences may become one.
-        if heard:
-            told |= self._begins(device)
+        had, earlier = self._brought(number, device, before), dict(device.minutes)
         for sighting in heard:
             device.hear(sighting)
         if heard:
-            told |= self._begins(device)
+            lot = Lot(earlier, device.minutes, self.frontier)
+            told |= passing_windows(lot, self.rules, self.hours)
         # Kept anew and not only changed: where they are kept may be somewhere else.
         self.devices[number] = device
-        has = list(self._brought(number, device, self.frontier))
+        has = self._brought(number, device, self.frontier)
         self._wait(number, device)
-        if had == has:
-            return told
-        for row, more in has:
-            self._add(row, more)
-        for row, less in had:
-            self._take_back(row, less)
-        return told | {start for (start, _), _ in (*had, *has)}
+        # A device that has been here for days brings much, and one sighting changes little of it.
+        more, less = has - had, had - has
+        for row, parts in more.elements():
+            self._add(row, dict(parts))
+        for row, parts in less.elements():
+            self._take_back(row, dict(parts))
+        return told | {start for (start, _), _ in (*more, *less)}
 
     def _be_there(
         self,
@@ -147,16 +143,10 @@ class KeyPeriod:
             self._add((start, device.mac_class), parts)
         return told
 
-    def _begins(self, device: HeardDevice) -> set[int]:
-        """The windows that presences of the device are brought to, or would be."""
-        return {window_of(one.first) for one in presences(device.minutes, self.rules)}
-
-    def _brought(
-        self, number: int, device: HeardDevice, reached: int
-    ) -> Iterator[tuple[RowKey, dict[str, int]]]:
+    def _brought(self, number: int, device: HeardDevice, reached: int) -> "Counter[RowParts]":
         told = Device(number, device.mac_class)
-        for start, parts in brought(told, device.minutes, self.rules, self.hours, reached):
-            yield (start, device.mac_class), parts
+        found = brought(told, device.minutes, self.rules, self.hours, reached)
+        return Counter(((start, device.mac_class), (*parts.items(),)) for start, parts in found)
 
     def _wait(self, number: int, device: HeardDevice) -> None:
         ends = [one.last for one in presences(device.minutes, self.rules)]

@@ -84,7 +84,7 @@ def presences(minutes: Heard, rules: VisitRules) -> list[Presence]:
     0, 10, 15; 40, 41      visits 0 to 15 and 40 to 41
     … and, late, 28        one visit, 0 to 41: 28 is within 15 of either
     """
-    return [_read(minutes, run, rules) for run in _runs(minutes, rules)]
+    return [_read(minutes, run, rules) for run in signal_runs(minutes, rules)]
 
 
 class PeriodHours(NamedTuple):
@@ -127,8 +127,8 @@ def static_days(found: Sequence[Presence], rules: VisitRules, hours: PeriodHours
     return outside | {day for day, minutes in there.items() if minutes >= rules.static_minutes}
 
 
-def _runs(minutes: Heard, rules: VisitRules) -> Iterator[list[int]]:
-    """Minutes with signal enough, parted where the silence is longer than the gap."""
+def signal_runs(minutes: Heard, rules: VisitRules) -> Iterator[list[int]]:
+    """Minutes with signal enough, ascending, parted where the silence is longer than the gap."""
     strong = sorted(minute for minute, dbm in minutes.items() if dbm >= rules.stay_dbm)
     if not strong:
         return

@@ -2,10 +2,11 @@
 micro-batches, of no restart."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -118,6 +119,29 @@ def test_rows_and_late_records_are_those_of_the_rule_for_any_cut(
     assert (holding(rows), late) == (holding(expected), expected_late)
 
 
+def _stay(device: int, minutes: Iterable[int], opening: str = UNKNOWN) -> list[HeardRecord]:
+    sightings = (Sighting(device, "fixed", 60 * minute, -78) for minute in minutes)
+    return [_record("367", one, 2 * LENGTH, opening) for one in sightings]
+
+
+# Over for a moment, until who was there before the hour is told of: for a successor that reads both
+# at once the window is as it was.
+OVER_FOR_A_MOMENT = [
+    *_stay(1, range(16, 20)),
+    *_stay(2, [40]),
+    *_stay(1, [9, 10, 11, 14]),
+]
+# Long enough before the shop opens for a cleaner, until it is still there when it has opened.
+OPENS = "60-110"
+CLEANER_FOR_A_MOMENT = [
+    *_stay(1, range(4), OPENS),
+    *_stay(2, [20], OPENS),
+    *_stay(1, range(44, 60), OPENS),
+    *_stay(1, range(60, 64), OPENS),
+    *_stay(2, [100], OPENS),
+]
+
+
 # The device turns out to be on the network: the first writer had counted it as a probe.
 @example(
     [
@@ -145,12 +169,31 @@ def test_rows_and_late_records_are_those_of_the_rule_for_any_cut(
     [1],
     [],
 )
+@example(OVER_FOR_A_MOMENT, [5], [4])
+@example(CLEANER_FOR_A_MOMENT, [21], [11])
 @given(logs, st.lists(st.integers(0, 40), max_size=8), st.lists(st.integers(0, 40), max_size=8))
 def test_a_writer_that_ended_leaves_nothing_that_its_successor_s_other_cuts_do_not_mend(
     log: list[HeardRecord], cuts: list[int], other_cuts: list[int]
 ) -> None:
-    """By position, as in the table: one that ended anywhere, and one that begins at the first
-    record again and reads to the end."""
+    assert left_in_the_table(log, cuts, other_cuts) == holding(by_the_rule(log)[0])
+
+
+@pytest.mark.parametrize(
+    ("log", "cut", "other"), [(OVER_FOR_A_MOMENT, 5, 4), (CLEANER_FOR_A_MOMENT, 21, 11)]
+)
+def test_who_writes_only_what_differs_leaves_what_was_so_for_a_moment(
+    log: list[HeardRecord], cut: int, other: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tally.presence.passing_windows", lambda *_: set())
+
+    assert left_in_the_table(log, [cut], [other]) != holding(by_the_rule(log)[0])
+
+
+def left_in_the_table(
+    log: Sequence[HeardRecord], cuts: Sequence[int], other_cuts: Sequence[int]
+) -> Rows:
+    """Rows by position, as in the table: of a writer that ended anywhere, and of one that begins at
+    the first record again and reads to the end."""
     ended = log[: max(cuts, default=0)]
     table: dict[tuple[str, int, str], tuple[int, tuple[Any, ...]]] = {}
     for read, some in ((ended, cuts), (log, other_cuts)):
@@ -159,8 +202,7 @@ def test_a_writer_that_ended_leaves_nothing_that_its_successor_s_other_cuts_do_n
             for key, parts in told.items():
                 table[key] = max(table.get(key, (-1, parts)), (end, parts), key=lambda one: one[0])
 
-    rows = {key: parts for key, (_, parts) in table.items()}
-    assert holding(rows) == holding(by_the_rule(log)[0])
+    return holding({key: parts for key, (_, parts) in table.items()})
 
 
 @given(logs, st.lists(st.integers(0, 40), max_size=8))
