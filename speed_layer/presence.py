@@ -6,26 +6,25 @@ records are a function of the records and of their order by offset: where the lo
 micro-batches makes no difference to the last of them.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from speed_layer.period_pages import Devices, PeriodPages, PeriodRows
 from speed_layer.prefix import PageKey, WindowRow
 from speed_layer.presence_pages import (
     NUMBER_BYTES,
-    Devices,
     KeptPeriod,
-    KeptRow,
     KeptStore,
     KeySpan,
     PresencePages,
 )
-from tally.algebra.parts import Part
 from tally.families import Family
+from tally.heard import CLASSES, NEVER, Sighting
 from tally.opening import UNKNOWN, period_hours
-from tally.presence import CLASSES, NEVER, KeyPeriod, Sighting
+from tally.presence import KeyPeriod
 from tally.visits import MINUTE_SECONDS, VisitRules
 
 MINUTE_MILLIS = 1000 * MINUTE_SECONDS
@@ -135,18 +134,18 @@ class Presences:
         frontier: int,
         pages: PresencePages,
     ) -> KeyPeriod:
-        own = KeyPeriod(
+        hours = period_hours(kept.opening, kept.start, kept.end)
+        own = PeriodPages(pages, store, KeySpan(kept.start, kept.end))
+        waiting = {int.from_bytes(number): until for number, until in kept.waiting.items()}
+        return KeyPeriod(
             self.family.parts,
             self.rules,
-            period_hours(kept.opening, kept.start, kept.end),
+            hours,
             frontier=frontier,
-            devices=Devices(pages, store, KeySpan(kept.start, kept.end)),
+            devices=Devices(own),
+            rows=PeriodRows(own, self.family.parts, hours),
+            waiting=waiting,
         )
-        for row in kept.rows:
-            own.rows[row.start, row.mac_class] = _counted(own.parts, row.held)
-        for number, until in kept.waiting.items():
-            own.waiting[int.from_bytes(number)] = until
-        return own
 
     def _rows(
         self,
@@ -175,24 +174,9 @@ class Presences:
 
 def _begun(record: HeardRecord) -> KeptPeriod:
     """A period of which this is the first record."""
-    start, end = record.period
-    return KeptPeriod(start, end, [], {}, record.opening)
-
-
-def _counted(
-    parts: Sequence[Part],
-    held: Mapping[str, Any],
-) -> dict[str, Any]:
-    """By part its value, or of what takes nothing back how often each number came."""
-    counted: dict[str, Any] = {}
-    for part in parts:
-        if part.name in held:
-            value = held[part.name]
-            counted[part.name] = part.read(value) if part.is_invertible else Counter(value)
-    return counted
+    return KeptPeriod(*record.period, opening=record.opening)
 
 
 def _kept_period(period: KeySpan, own: KeyPeriod, opening: str) -> KeptPeriod:
-    rows = [KeptRow(*row, held) for row, held in own.rows.items()]
     waiting = {number.to_bytes(NUMBER_BYTES): until for number, until in own.waiting.items()}
-    return KeptPeriod(period.start, period.end, rows, waiting, opening)
+    return KeptPeriod(*period, waiting, opening)

@@ -1,26 +1,32 @@
-"""What the state of a partition holds of its stores' presences, in pages: of the stores, and of
-their devices by key period."""
+"""What the state of a partition holds of its stores' presences, in pages of several stores each.
 
-from collections.abc import Iterator, Mapping, MutableMapping
+A micro-batch reads and writes the pages that its sightings are about.
+"""
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 from zlib import crc32
 
 import msgspec
 
 from speed_layer.prefix import PageKey
+from tally.heard import NEVER
 from tally.opening import UNKNOWN
-from tally.presence import NEVER, HeardDevice
-from tally.visit_parts import MacClass
 
-# Pages of stores; and of each of these, pages of its devices.
-STORES, DEVICES = 16, 16
+# Pages of stores; and of each of these, pages of one kind and day.
+STORES, PARTS = 16, 16
 # What is kept of the stores has no instant of its own; its numbers are below 0, and those of
-# devices are not.
+# periods are not.
 OF_STORES = 0
 NUMBER_BYTES = 16
-# Minutes of the longest period (14 days) fit into so many.
+# Minutes of the longest period (14 days, and clocks that are set back) fit into so many.
 _LENGTH_BITS = 16
+_DAY_MINUTES = 1440
+# Kinds of pages of a period: its devices, and of each of its days the minutes, and the windows.
+KINDS_OF_DAY = 2
+Key = TypeVar("Key", bound=Hashable)
+Kept = TypeVar("Kept")
 
 
 class KeySpan(NamedTuple):
@@ -39,24 +45,20 @@ class KeySpan(NamedTuple):
         changed."""
         return self.start << _LENGTH_BITS | self.end - self.start
 
+    @property
+    def days(self) -> range:
+        """Its days by number, and one more, for clocks are set back."""
+        return range((self.end - self.start) // _DAY_MINUTES + 2)
+
 
 # Kept in the state by the order of their fields: one may come behind them, none may move.
-class KeptRow(msgspec.Struct, array_like=True):
-    """A window's row of a class of addresses: by part its value, or how often each number came."""
-
-    start: int
-    mac_class: MacClass
-    held: dict[str, Any]
-
-
 class KeptPeriod(msgspec.Struct, array_like=True):
-    """A key period of a store without its devices."""
+    """A key period of a store without its devices and rows."""
 
     start: int
     end: int
-    rows: list[KeptRow]
     # Number of a device in 16 bytes, and until when a presence of it may be joined.
-    waiting: dict[bytes, int]
+    waiting: dict[bytes, int] = {}
     # When its store is open in it, by its first record: tally/opening.py.
     opening: str = UNKNOWN
 
@@ -73,51 +75,35 @@ class KeptStore(msgspec.Struct, array_like=True):
     closed: int = NEVER
 
 
-class KeptDevice(msgspec.Struct, array_like=True):
-    """A device: class of its address, minute to strongest signal."""
-
-    mac_class: MacClass
-    minutes: dict[int, int]
-
-
-StoresPage: TypeAlias = dict[str, KeptStore]
-# By store, and number of the device in 16 bytes.
-DevicesPage: TypeAlias = dict[str, dict[bytes, KeptDevice]]
 _ENCODER = msgspec.msgpack.Encoder()
-_STORES = msgspec.msgpack.Decoder(StoresPage)
-_DEVICES = msgspec.msgpack.Decoder(DevicesPage)
+_PAGE = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
+_STORE = msgspec.msgpack.Decoder(KeptStore)
 
 
-class Devices(MutableMapping[int, HeardDevice]):
-    """The devices of one store in one key period, read and written by pages."""
+class Shelf(Generic[Key, Kept]):
+    """What a page holds of one store, by key; read one by one, as they are asked for."""
 
-    def __init__(self, pages: "PresencePages", store: str, span: KeySpan) -> None:
-        self._pages, self._store, self._span = pages, store, span
+    def __init__(self, raw: Mapping[Key, msgspec.Raw], read: Callable[[msgspec.Raw], Kept]) -> None:
+        self._raw, self._read = dict(raw), read
+        self._open: dict[Key, Kept] = {}
 
-    def __getitem__(self, number: int) -> HeardDevice:
-        kept = self._of(number)[number.to_bytes(NUMBER_BYTES)]
-        return HeardDevice(kept.mac_class, kept.minutes)
+    def get(self, key: Key) -> Kept | None:
+        """None where there is nothing."""
+        if key not in self._open and key in self._raw:
+            self._open[key] = self._read(self._raw[key])
+        return self._open.get(key)
 
-    def __setitem__(self, number: int, device: HeardDevice) -> None:
-        kept = KeptDevice(device.mac_class, device.minutes)
-        self._of(number)[number.to_bytes(NUMBER_BYTES)] = kept
-        self._pages.changed.add(self._key(number))
+    def put(self, key: Key, value: Kept) -> None:
+        """From now on it is this."""
+        self._open[key] = value
 
-    def __delitem__(self, number: int) -> None:
-        raise TypeError("devices leave with their period alone")
+    def __iter__(self) -> Iterator[Key]:
+        """All keys, in no order."""
+        return iter({**self._raw, **self._open})
 
-    def __iter__(self) -> Iterator[int]:
-        raise TypeError("nobody needs them all")
-
-    def __len__(self) -> int:
-        raise TypeError("nobody counts them")
-
-    def _of(self, number: int) -> dict[bytes, KeptDevice]:
-        return self._pages.devices(self._key(number)).setdefault(self._store, {})
-
-    def _key(self, number: int) -> PageKey:
-        # A hash is evenly spread: any bits of it are.
-        return self._span.key, _group_of(self._store) * DEVICES + number % DEVICES
+    def told(self) -> dict[Key, Any]:
+        """As it is kept: what nobody has asked for as it was."""
+        return {**self._raw, **self._open}
 
 
 @dataclass
@@ -126,54 +112,82 @@ class PresencePages:
 
     kept: MutableMapping[PageKey, bytes]
     held: set[PageKey]
-    changed: set[PageKey] = field(default_factory=set)
-    _stores: dict[PageKey, StoresPage] = field(default_factory=dict)
-    _devices: dict[PageKey, DevicesPage] = field(default_factory=dict)
+    _pages: dict[PageKey, dict[str, msgspec.Raw]] = field(default_factory=dict)
+    _open: dict[tuple[PageKey, str], KeptStore | Shelf[Any, Any]] = field(default_factory=dict)
+    _changed: set[tuple[PageKey, str]] = field(default_factory=set)
 
     def store(self, store: str) -> KeptStore:
-        """What is kept of the store; from now on that it is there."""
-        return self._stores_page(store).setdefault(store, KeptStore())
+        """What is kept of the store."""
+        return cast(KeptStore, self._value(_key_of(store), store, _STORE.decode, KeptStore))
 
     def keep(self, store: str, kept: KeptStore) -> None:
         """The store is this."""
-        self._stores_page(store)[store] = kept
-        self.changed.add(_key_of(store))
+        self._open[_key_of(store), store] = kept
+        self.change(_key_of(store), store)
 
-    def devices(self, key: PageKey) -> DevicesPage:
-        """A page of devices; empty where there is none."""
-        if key not in self._devices:
-            held = _DEVICES.decode(self.kept[key]) if key in self.held else {}
-            self._devices[key] = held
-        return self._devices[key]
+    def shelf(
+        self, key: PageKey, store: str, read: Callable[[msgspec.Raw], Shelf[Key, Kept]]
+    ) -> Shelf[Key, Kept]:
+        """What the page holds of the store."""
+        found = self._value(key, store, read, lambda: read(_EMPTY))
+        return cast("Shelf[Key, Kept]", found)
+
+    def change(self, key: PageKey, store: str) -> None:
+        """What the page holds of the store has changed."""
+        self._changed.add((key, store))
 
     def forget(self, store: str, span: KeySpan) -> None:
-        """Nothing of the store's devices of the period is kept any more."""
-        first = _group_of(store) * DEVICES
-        for number in range(first, first + DEVICES):
-            key = span.key, number
-            is_there = key in self.held or key in self._devices
-            if is_there and store in (page := self.devices(key)):
-                del page[store]
-                self.changed.add(key)
+        """Nothing of the store's devices, minutes and rows of the period is kept any more."""
+        kinds = range(1 + KINDS_OF_DAY * len(span.days))
+        numbers = (page_number(kind, store, part) for kind in kinds for part in range(PARTS))
+        for key in ((span.key, number) for number in numbers):
+            is_there = key in self.held and store in self._page(key)
+            if is_there or (key, store) in self._open:
+                self._open[key, store] = Shelf({}, bytes)
+                self.change(key, store)
 
     def write(self) -> None:
         """What has changed is kept; a page without anything on it is none."""
-        for key in sorted(self.changed):
-            page: Mapping[str, Any]
-            page = self._stores[key] if key[1] < 0 else self._devices[key]
-            if page:
+        for key, store in self._changed:
+            value = self._open[key, store]
+            told = value if isinstance(value, KeptStore) else value.told()
+            page = self._page(key)
+            if told:
+                page[store] = msgspec.Raw(_ENCODER.encode(told))
+            else:
+                page.pop(store, None)
+        for key in sorted({key for key, _ in self._changed}):
+            if page := self._page(key):
                 self.kept[key] = _ENCODER.encode(page)
                 self.held.add(key)
             elif key in self.held:
                 del self.kept[key]
                 self.held.remove(key)
 
-    def _stores_page(self, store: str) -> StoresPage:
-        key = _key_of(store)
-        if key not in self._stores:
-            held = _STORES.decode(self.kept[key]) if key in self.held else {}
-            self._stores[key] = held
-        return self._stores[key]
+    def _value(
+        self,
+        key: PageKey,
+        store: str,
+        read: Callable[[msgspec.Raw], KeptStore | Shelf[Any, Any]],
+        nothing: Callable[[], KeptStore | Shelf[Any, Any]],
+    ) -> KeptStore | Shelf[Any, Any]:
+        if (key, store) not in self._open:
+            raw = self._page(key).get(store)
+            self._open[key, store] = nothing() if raw is None else read(raw)
+        return self._open[key, store]
+
+    def _page(self, key: PageKey) -> dict[str, msgspec.Raw]:
+        if key not in self._pages:
+            self._pages[key] = _PAGE.decode(self.kept[key]) if key in self.held else {}
+        return self._pages[key]
+
+
+_EMPTY = msgspec.Raw(_ENCODER.encode({}))
+
+
+def page_number(kind: int, store: str, part: int) -> int:
+    """The number of a page of a period: of a kind, the store's, one of PARTS."""
+    return (kind * STORES + _group_of(store)) * PARTS + part
 
 
 def _group_of(store: str) -> int:

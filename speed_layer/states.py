@@ -12,7 +12,7 @@ from speed_layer.presence import HeardRecord, Presences
 from speed_layer.presence_pages import KeySpan
 from speed_layer.records import columns_of
 from tally.families import Family
-from tally.presence import Sighting
+from tally.heard import Sighting
 from tally.visits import VisitRules
 
 PartitionState: TypeAlias = Prefix | Presences

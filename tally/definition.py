@@ -40,10 +40,12 @@ READ_BY = {
         "tally/visits.py",
         "tally/opening.py",
         "tally/visit_parts.py",
+        "tally/heard.py",
         "tally/passing.py",
         "tally/presence.py",
         "speed_layer/presence.py",
         "speed_layer/presence_pages.py",
+        "speed_layer/period_pages.py",
         "speed_layer/states.py",
         "batch_layer/views/presence.py",
     )

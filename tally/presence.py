@@ -12,48 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from tally.algebra.parts import Part, Value
+from tally.heard import NEVER, HeardDevice, Sighting, continued, standing_of
 from tally.passing import Lot, passing_windows
 from tally.visit_parts import Device, MacClass, brought, window_of
-from tally.visits import MINUTE_SECONDS, PeriodHours, VisitRules, presences
+from tally.visits import Heard, PeriodHours, VisitRules
 
-# What is known of a device only rises: one that has joined the network once is no random probe, and
-# what has said once that it is an access point is nobody's device, whoever else hears it.
-CLASSES: tuple[MacClass, ...] = ("random_probe", "random_associated", "fixed", "access_point")
-# Those of people's devices, which are all that a sender may name.
-CARRIED = CLASSES[:-1]
 # Start of a window in minutes since 1970 (UTC), and the class of the addresses.
 RowKey: TypeAlias = tuple[int, MacClass]
 # A row, and what a device brings to it by part.
 RowParts: TypeAlias = tuple[RowKey, tuple[tuple[str, int], ...]]
-NEVER = -(2**62)
-
-
-class Sighting(NamedTuple):
-    """A device heard by an access point: its number (128 bits), seconds since 1970 (UTC), dBm."""
-
-    number: int
-    mac_class: MacClass
-    seconds: int
-    dbm: int
-
-    @property
-    def minute(self) -> int:
-        """Minutes since 1970 (UTC)."""
-        return self.seconds // MINUTE_SECONDS
-
-
-@dataclass
-class HeardDevice:
-    """What is kept of one device: class of its address, minute to strongest signal in dBm."""
-
-    mac_class: MacClass = CLASSES[0]
-    minutes: dict[int, int] = field(default_factory=dict)
-
-    def hear(self, sighting: Sighting) -> None:
-        """Take one sighting, in whatever order, however often."""
-        minute, dbm = sighting.minute, sighting.dbm
-        self.minutes[minute] = max(dbm, self.minutes.get(minute, dbm))
-        self.mac_class = max(self.mac_class, sighting.mac_class, key=CLASSES.index)
 
 
 @dataclass
@@ -71,7 +38,7 @@ class KeyPeriod:
     hours: PeriodHours
     frontier: int = NEVER
     devices: MutableMapping[int, HeardDevice] = field(default_factory=dict)
-    rows: dict[RowKey, dict[str, Any]] = field(default_factory=dict)
+    rows: MutableMapping[RowKey, dict[str, Any]] = field(default_factory=dict)
     waiting: dict[int, int] = field(default_factory=dict)
 
     def take(self, sightings: Iterable[Sighting], reached: int = NEVER) -> set[int]:
@@ -99,20 +66,50 @@ class KeyPeriod:
         return [_value(part, held.get(part.name)) for part in self.parts]
 
     def _move(self, number: int, heard: Sequence[Sighting], before: int) -> set[int]:
-        """Take back what the device had brought, and add what it brings now."""
+        """The device was heard, or the store has come to where its last presence is over."""
         device = self.devices.get(number) or HeardDevice()
         told = {window_of(one.minute) for one in heard}
         if {device.mac_class, *(one.mac_class for one in heard)} == {"access_point"}:
             return self._be_there(number, device, heard, told)
-        had, earlier = self._brought(number, device, before), dict(device.minutes)
-        for sighting in heard:
-            device.hear(sighting)
-        if heard:
-            lot = Lot(earlier, device.minutes, self.frontier)
-            told |= passing_windows(lot, self.rules, self.hours)
-        # Kept anew and not only changed: where they are kept may be somewhere else.
+        taken = self._continue(number, device, heard)
+        is_over = self.waiting.get(number, self.frontier) < self.frontier
+        if taken < len(heard) or is_over:
+            told |= self._read_anew(number, device, heard[taken:], before)
         self.devices[number] = device
-        has = self._brought(number, device, self.frontier)
+        return told
+
+    def _continue(self, number: int, device: HeardDevice, heard: Sequence[Sighting]) -> int:
+        """Take the first of the sightings that only make its last presence longer; how many."""
+        for taken, sighting in enumerate(heard):
+            before = device.standing
+            now = continued(device, sighting, self.frontier, self.rules, self.hours)
+            if before is None or now is None:
+                return taken
+            device.add(sighting.minute, sighting.dbm, now.day)
+            device.standing = now
+            if now.run_last == before.run_last:
+                continue
+            self.waiting[number] = now.run_last + self.rules.gap_minutes
+            if not now.is_static:
+                window = window_of(now.run_last)
+                is_first = window_of(before.run_last) < window
+                near = {"device_minutes": 1} | ({"device_windows": 1} if is_first else {})
+                self._add((window, device.mac_class), near)
+        return len(heard)
+
+    def _read_anew(
+        self, number: int, device: HeardDevice, heard: Sequence[Sighting], before: int
+    ) -> set[int]:
+        """Take back what the device had brought, and add what it brings now, of all its days."""
+        earlier = device.minutes
+        had = self._brought(number, device.mac_class, earlier, before)
+        for sighting in heard:
+            device.hear(sighting, self.hours.day(sighting.minute))
+        minutes = device.minutes
+        lot = Lot(earlier, minutes, self.frontier)
+        told = passing_windows(lot, self.rules, self.hours) if heard else set()
+        has = self._brought(number, device.mac_class, minutes, self.frontier)
+        device.standing = standing_of(minutes, self.rules, self.hours)
         self._wait(number, device)
         # A device that has been here for days brings much, and one sighting changes little of it.
         more, less = has - had, had - has
@@ -133,31 +130,36 @@ class KeyPeriod:
 
         It says so each minute: read anew all of its day would be told each time.
         """
-        minutes = {one.minute for one in heard} - device.minutes.keys()
-        own = Device(number, device.mac_class)
+        minutes = set()
         for sighting in heard:
-            device.hear(sighting)
+            day = self.hours.day(sighting.minute)
+            if sighting.minute not in device.heard_on(day):
+                minutes.add(sighting.minute)
+            device.hear(sighting, day)
         self.devices[number] = device
+        own = Device(number, device.mac_class)
         at_once = dict.fromkeys(minutes, 0)
         for start, parts in brought(own, at_once, self.rules, self.hours):
             self._add((start, device.mac_class), parts)
         return told
 
-    def _brought(self, number: int, device: HeardDevice, reached: int) -> "Counter[RowParts]":
-        told = Device(number, device.mac_class)
-        found = brought(told, device.minutes, self.rules, self.hours, reached)
-        return Counter(((start, device.mac_class), (*parts.items(),)) for start, parts in found)
+    def _brought(
+        self, number: int, mac_class: MacClass, minutes: Heard, reached: int
+    ) -> "Counter[RowParts]":
+        told = Device(number, mac_class)
+        found = brought(told, minutes, self.rules, self.hours, reached)
+        return Counter(((start, mac_class), (*parts.items(),)) for start, parts in found)
 
     def _wait(self, number: int, device: HeardDevice) -> None:
-        ends = [one.last for one in presences(device.minutes, self.rules)]
-        until = max(ends, default=NEVER) + self.rules.gap_minutes
+        last = device.standing.run_last if device.standing else NEVER
+        until = last + self.rules.gap_minutes
         if until >= self.frontier and device.mac_class != "access_point":
             self.waiting[number] = until
         else:
             self.waiting.pop(number, None)
 
     def _add(self, row: RowKey, told: dict[str, int]) -> None:
-        held = self.rows.setdefault(row, {})
+        held = self.rows.get(row, {})
         for part in self.parts:
             if part.name not in told:
                 continue
@@ -167,6 +169,8 @@ class KeyPeriod:
                 held[part.name] = part.plus(so_far, part.of((), [number]))
             else:
                 held.setdefault(part.name, Counter())[number] += 1
+        # Kept anew, as a device is.
+        self.rows[row] = held
 
     def _take_back(self, row: RowKey, told: dict[str, int]) -> None:
         held = self.rows[row]
@@ -179,6 +183,7 @@ class KeyPeriod:
                 held[part.name] = part.minus(held[part.name], one)
             else:
                 held[part.name] -= Counter({number: 1})
+        self.rows[row] = held
 
 
 class PeriodRow(NamedTuple):
@@ -194,7 +199,7 @@ class PeriodRow(NamedTuple):
 
 
 def period_rows(
-    devices: Iterable[tuple[int, HeardDevice]],
+    devices: Iterable[tuple[Device, Heard]],
     parts: Sequence[Part],
     rules: VisitRules,
     hours: PeriodHours,
@@ -205,12 +210,11 @@ def period_rows(
     """
     told: dict[RowKey, defaultdict[str, list[int]]] = {}
     heard: Counter[int] = Counter()
-    for number, device in devices:
-        own = Device(number, device.mac_class)
-        for start, count in Counter(map(window_of, device.minutes)).items():
+    for device, minutes in devices:
+        for start, count in Counter(map(window_of, minutes)).items():
             heard[start] += count
             told.setdefault((start, device.mac_class), defaultdict(list))
-        for start, more in brought(own, device.minutes, rules, hours):
+        for start, more in brought(device, minutes, rules, hours):
             row = told[start, device.mac_class]
             for name, value in more.items():
                 row[name].append(value)

@@ -122,7 +122,7 @@ def static_days(found: Sequence[Presence], rules: VisitRules, hours: PeriodHours
             continue
         stayed = range(visit.first, visit.last + 1)
         there.update(map(hours.day, stayed))
-        if visit.minutes >= rules.closed_minutes and _is_outside(visit, hours.open_at):
+        if visit.minutes >= rules.closed_minutes and is_outside(visit, hours.open_at):
             outside.add(hours.day(visit.first))
     return outside | {day for day, minutes in there.items() if minutes >= rules.static_minutes}
 
@@ -145,7 +145,8 @@ def _read(minutes: Heard, run: Sequence[int], rules: VisitRules) -> Presence:
     return Presence(run[0], run[-1], is_visit=False)
 
 
-def _is_outside(visit: Presence, open_at: Sequence[MinuteSpan] | None) -> bool:
+def is_outside(visit: Presence, open_at: Sequence[MinuteSpan] | None) -> bool:
+    """Whether it lies wholly outside the opening hours; never where nobody has told them."""
     return open_at is not None and all(
         visit.last < first or last < visit.first for first, last in open_at
     )

@@ -22,11 +22,12 @@ from runtime.arrow import rows_of
 from tally.algebra.parts import Part, Value
 from tally.families import TOTAL_DIM, TOTAL_DIM_VALUE, Family
 from tally.frames import contributions, epoch_of
+from tally.heard import CLASSES
 from tally.opening import period_hours
 from tally.part_columns import STORED_TYPES, fold_of
-from tally.presence import CLASSES, HeardDevice, RowKey, period_rows
-from tally.visit_parts import WINDOW_MINUTES
-from tally.visits import MINUTE_SECONDS, VisitRules
+from tally.presence import RowKey, period_rows
+from tally.visit_parts import WINDOW_MINUTES, Device
+from tally.visits import MINUTE_SECONDS, Heard, VisitRules
 
 _MINUTE_MILLIS = 1000 * MINUTE_SECONDS
 _UNDER_WAY_MINUTES = 10
@@ -164,12 +165,12 @@ def _plus(
     return [part.plus(left, right) for part, left, right in both]
 
 
-def _devices(heard: Iterable[HeardMinute]) -> Iterator[tuple[int, HeardDevice]]:
+def _devices(heard: Iterable[HeardMinute]) -> Iterator[tuple[Device, Heard]]:
     for device, minutes in groupby(heard, key=lambda one: one.device):
         of_device = list(minutes)
         mac_class = CLASSES[max(one.rank for one in of_device)]
         strongest = {one.minute: one.dbm for one in of_device}
-        yield int(device, 16), HeardDevice(mac_class, strongest)
+        yield Device(int(device, 16), mac_class), strongest
 
 
 def total_rows(rows: DataFrame, family: Family) -> DataFrame:

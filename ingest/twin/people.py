@@ -7,7 +7,7 @@ from random import Random
 from typing import NamedTuple
 
 from ingest.twin.plan import TwinStore, chance_of, drawn
-from tally.presence import CARRIED
+from tally.heard import CARRIED
 from tally.visit_parts import MacClass
 
 ADDRESS_BYTES = 6

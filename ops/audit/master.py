@@ -17,8 +17,8 @@ from tally.algebra.merge import Axes, Parts
 from tally.algebra.parts import Part
 from tally.errors import TallyError
 from tally.families import Family
+from tally.heard import CLASSES
 from tally.identity import REVERSAL
-from tally.presence import CLASSES
 from tally.settings import Settings
 from tally.windows import WINDOW
 
@@ -110,7 +110,7 @@ _MINUTES = f"""
 class MasterMinute(NamedTuple):
     """A minute in which a device was heard; instants in minutes since 1970 (UTC).
 
-    `rank` is the place of the address's class in tally.presence.CLASSES.
+    `rank` is the place of the address's class in tally.heard.CLASSES.
     """
 
     store: str

@@ -17,9 +17,11 @@ from ops.audit.master import Master, MasterMinute, WindowKey
 from tally.algebra.merge import Axes, Parts
 from tally.families import Family
 from tally.generation import AnsweredSpan, Generation, utc
+from tally.heard import CLASSES
 from tally.opening import period_hours
-from tally.presence import CLASSES, HeardDevice, period_rows
-from tally.visits import VisitRules
+from tally.presence import period_rows
+from tally.visit_parts import Device
+from tally.visits import Heard, VisitRules
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # By partition the first offset that is left out, ascending.
@@ -116,12 +118,12 @@ def presence_windows_of(
     return found
 
 
-def _devices(minutes: Iterable[MasterMinute]) -> Iterator[tuple[int, HeardDevice]]:
+def _devices(minutes: Iterable[MasterMinute]) -> Iterator[tuple[Device, Heard]]:
     for device, some in groupby(minutes, key=lambda one: one.device):
         of_device = list(some)
         mac_class = CLASSES[max(one.rank for one in of_device)]
         strongest = {one.minute: one.dbm for one in of_device}
-        yield int(device, 16), HeardDevice(mac_class, strongest)
+        yield Device(int(device, 16), mac_class), strongest
 
 
 def _instant(minute: int) -> datetime:

@@ -13,16 +13,9 @@ from hypothesis import strategies as st
 
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.parts import Histogram, Part, Sum, Uniques, Value
+from tally.heard import CARRIED, CLASSES, HeardDevice, Sighting, standing_of
 from tally.identity import sensor_key
-from tally.presence import (
-    CARRIED,
-    CLASSES,
-    HeardDevice,
-    KeyPeriod,
-    RowKey,
-    Sighting,
-    period_rows,
-)
+from tally.presence import KeyPeriod, RowKey, period_rows
 from tally.visit_parts import WINDOW_MINUTES, Device, brought
 from tally.visits import PeriodHours, VisitRules, heard, presences, static_days
 from tests.laws.test_merge_controls import SEARCH
@@ -93,9 +86,10 @@ def test_a_period_that_is_over_has_in_both_layers_the_same_rows(
     period.take(come, reached=10 * SPAN)
     devices: dict[int, HeardDevice] = {}
     for one in random.sample(come, len(come)):
-        devices.setdefault(one.number, HeardDevice()).hear(one)
+        devices.setdefault(one.number, HeardDevice()).hear(one, HOURS.day(one.minute))
 
-    rebuilt = list(period_rows(devices.items(), PARTS, RULES, HOURS))
+    heard_by = ((Device(number, one.mac_class), one.minutes) for number, one in devices.items())
+    rebuilt = list(period_rows(heard_by, PARTS, RULES, HOURS))
 
     zeros = [part.zero for part in PARTS]
     assert {one.key: one.values for one in rebuilt if one.values != zeros} == rows(period)
@@ -103,6 +97,22 @@ def test_a_period_that_is_over_has_in_both_layers_the_same_rows(
         minute - minute % WINDOW_MINUTES for device in devices.values() for minute in device.minutes
     )
     assert {one.key[0]: one.device_minutes for one in rebuilt} == heard_in
+
+
+@given(histories, st.integers(1, 9))
+def test_how_a_device_stands_is_what_all_its_minutes_say(come: list[Sighting], lot: int) -> None:
+    period = KeyPeriod(PARTS, RULES, HOURS)
+    for begin in range(0, len(come), lot):
+        period.take(come[begin : begin + lot])
+        for device in period.devices.values():
+            if device.mac_class == "access_point":
+                continue
+            found, anew = device.standing, standing_of(device.minutes, RULES, HOURS)
+            assert found is not None and anew is not None
+            if anew.there >= RULES.static_minutes:
+                # Nothing of the day counts, whenever the shop opens.
+                found = found._replace(was_open=anew.was_open)
+            assert found == anew
 
 
 @given(histories, st.integers(1, 9))

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from speed_layer.presence import MINUTE_MILLIS, HeardRecord, Presences
 from speed_layer.presence_pages import KeySpan
 from tally.families import Family
+from tally.heard import CLASSES, NEVER, Sighting
 from tally.kinds.derived import DERIVED
 from tally.opening import UNKNOWN, period_hours
-from tally.presence import CLASSES, NEVER, KeyPeriod, Sighting
+from tally.presence import KeyPeriod
 from tests.laws.test_presence import PARTS, RULES
 
 FAMILY = Family("wifi", ("mac_class",), PARTS, epoch=1, kind=DERIVED)

@@ -12,11 +12,11 @@ from ingest.contract.arrival import Arrival, Rules
 from ingest.contract.wire import JsonObject, parsed
 from tally.errors import RejectedEvent
 from tally.events import SCHEMA_VERSION, CanonicalEvent
+from tally.heard import CARRIED
 from tally.identity import digest_text, event_id, fingerprint
 from tally.instants import instant_text
 from tally.key_periods import MOST_DAYS, DatedPeriod
 from tally.opening import opening_text
-from tally.presence import CARRIED
 from tally.visits import MINUTE_SECONDS
 
 LEAST_DBM = -120

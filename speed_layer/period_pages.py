@@ -1,0 +1,203 @@
+"""The pages of one store in one key period: how its devices stand, by day the minutes in which they
+were heard, and the rows of its windows.
+
+Those of the days before are left as they lie, until something of these days is told late.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+import msgspec
+
+from speed_layer.prefix import PageKey
+from speed_layer.presence_pages import (
+    KINDS_OF_DAY,
+    NUMBER_BYTES,
+    PARTS,
+    KeySpan,
+    PresencePages,
+    Shelf,
+    page_number,
+)
+from tally.algebra.parts import Part
+from tally.heard import HeardDevice, Standing
+from tally.presence import RowKey
+from tally.visit_parts import WINDOW_MINUTES, MacClass
+from tally.visits import PeriodHours
+
+_WINDOWS_OF_DAY = 1440 // WINDOW_MINUTES
+
+
+# Kept in the state by the order of its fields: one may come behind them, none may move.
+class KeptDevice(msgspec.Struct, array_like=True):
+    """A device: class of its address, how it stands, on which days of the period it was heard."""
+
+    mac_class: MacClass
+    standing: Standing | None
+    days: list[int]
+
+
+# Minute to strongest signal in dBm, of one day.
+KeptMinutes: TypeAlias = dict[int, int]
+# By part its value, or how often each number came.
+KeptRow: TypeAlias = dict[str, Any]
+_BY_NUMBER = msgspec.msgpack.Decoder(dict[bytes, msgspec.Raw])
+_BY_ROW = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
+_DEVICE = msgspec.msgpack.Decoder(KeptDevice)
+_MINUTES = msgspec.msgpack.Decoder(KeptMinutes)
+_ROW = msgspec.msgpack.Decoder(KeptRow)
+
+
+@dataclass(frozen=True)
+class PeriodPages:
+    """The pages of one store in one key period."""
+
+    pages: PresencePages
+    store: str
+    span: KeySpan
+
+    def key(self, kind: int, part: int) -> PageKey:
+        """That of a page of the store."""
+        return self.span.key, page_number(kind, self.store, part)
+
+
+@dataclass(frozen=True)
+class Devices(MutableMapping[int, HeardDevice]):
+    """The devices of one store in one key period, read and written by pages."""
+
+    own: PeriodPages
+
+    def __getitem__(self, number: int) -> HeardDevice:
+        kept = self._shelf(number).get(number.to_bytes(NUMBER_BYTES))
+        if kept is None:
+            raise KeyError(number)
+        days = _Days(self.own, number, kept.days)
+        return HeardDevice(kept.mac_class, days, kept.standing)
+
+    def __setitem__(self, number: int, device: HeardDevice) -> None:
+        if not isinstance(device.days, _Days):
+            heard, device.days = device.days, _Days(self.own, number, [])
+            device.days.update(heard)
+        kept = KeptDevice(device.mac_class, device.standing, sorted(device.days))
+        self._shelf(number).put(number.to_bytes(NUMBER_BYTES), kept)
+        # A hash is evenly spread: any bits of it are.
+        self.own.pages.change(self.own.key(0, number % PARTS), self.own.store)
+
+    def __delitem__(self, number: int) -> None:
+        raise TypeError("devices leave with their period alone")
+
+    def __iter__(self) -> Iterator[int]:
+        for part in range(PARTS):
+            yield from (int.from_bytes(number) for number in self._shelf(part))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _shelf(self, number: int) -> Shelf[bytes, KeptDevice]:
+        return self.own.pages.shelf(self.own.key(0, number % PARTS), self.own.store, _devices)
+
+
+class _Days(MutableMapping[int, KeptMinutes]):
+    """The days of one device, each on a page of its own."""
+
+    def __init__(self, own: PeriodPages, number: int, days: Sequence[int]) -> None:
+        self._own, self._number, self._days = own, number, set(days)
+
+    def __getitem__(self, day: int) -> KeptMinutes:
+        if day not in self._days:
+            raise KeyError(day)
+        return self._shelf(day).get(self._number.to_bytes(NUMBER_BYTES)) or {}
+
+    def __setitem__(self, day: int, minutes: KeptMinutes) -> None:
+        self._days.add(day)
+        self._shelf(day).put(self._number.to_bytes(NUMBER_BYTES), minutes)
+        self._own.pages.change(self._key(day), self._own.store)
+
+    def __delitem__(self, day: int) -> None:
+        raise TypeError("days leave with their period alone")
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._days)
+
+    def __len__(self) -> int:
+        return len(self._days)
+
+    def _key(self, day: int) -> PageKey:
+        return self._own.key(1 + KINDS_OF_DAY * day, self._number % PARTS)
+
+    def _shelf(self, day: int) -> Shelf[bytes, KeptMinutes]:
+        return self._own.pages.shelf(self._key(day), self._own.store, _minutes)
+
+
+@dataclass(frozen=True)
+class PeriodRows(MutableMapping[RowKey, dict[str, Any]]):
+    """The rows of the windows of one store in one key period, read and written by pages."""
+
+    own: PeriodPages
+    parts: Sequence[Part]
+    hours: PeriodHours
+
+    def __getitem__(self, row: RowKey) -> dict[str, Any]:
+        held = self._shelf(row).get(_text(row))
+        if held is None:
+            raise KeyError(row)
+        return held
+
+    def __setitem__(self, row: RowKey, held: dict[str, Any]) -> None:
+        self._shelf(row).put(_text(row), held)
+        self.own.pages.change(self._key(row), self.own.store)
+
+    def __delitem__(self, row: RowKey) -> None:
+        raise TypeError("rows leave with their period alone")
+
+    def __iter__(self) -> Iterator[RowKey]:
+        keys = {self._key((start, "fixed")) for start in self._starts()}
+        for key in keys:
+            for text in self._shelf_of(key):
+                start, mac_class = text.split(" ")
+                yield int(start), cast(MacClass, mac_class)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _starts(self) -> range:
+        return range(self.hours.start, self.hours.end, WINDOW_MINUTES)
+
+    def _key(self, row: RowKey) -> PageKey:
+        # Neighbours together: a micro-batch is about few of a day's windows.
+        number = row[0] // WINDOW_MINUTES * PARTS // _WINDOWS_OF_DAY % PARTS
+        return self.own.key(KINDS_OF_DAY + KINDS_OF_DAY * self.hours.day(row[0]), number)
+
+    def _shelf(self, row: RowKey) -> Shelf[str, dict[str, Any]]:
+        return self._shelf_of(self._key(row))
+
+    def _shelf_of(self, key: PageKey) -> Shelf[str, dict[str, Any]]:
+        def read(raw: msgspec.Raw) -> Shelf[str, dict[str, Any]]:
+            return Shelf(_BY_ROW.decode(raw), lambda one: _counted(self.parts, _ROW.decode(one)))
+
+        return self.own.pages.shelf(key, self.own.store, read)
+
+
+def _devices(raw: msgspec.Raw) -> Shelf[bytes, KeptDevice]:
+    return Shelf(_BY_NUMBER.decode(raw), _DEVICE.decode)
+
+
+def _minutes(raw: msgspec.Raw) -> Shelf[bytes, KeptMinutes]:
+    return Shelf(_BY_NUMBER.decode(raw), _MINUTES.decode)
+
+
+def _counted(parts: Sequence[Part], held: Mapping[str, Any]) -> dict[str, Any]:
+    """By part its value, or of what takes nothing back how often each number came."""
+    counted: dict[str, Any] = {}
+    for part in parts:
+        if part.name in held:
+            value = held[part.name]
+            counted[part.name] = part.read(value) if part.is_invertible else Counter(value)
+    return counted
+
+
+def _text(row: RowKey) -> str:
+    start, mac_class = row
+    return f"{start} {mac_class}"

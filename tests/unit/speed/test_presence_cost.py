@@ -1,0 +1,67 @@
+"""What a sighting costs: it writes the windows that it changes, and reads no earlier day."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from runtime.sources import FAMILIES
+from speed_layer.prefix import PageKey
+from speed_layer.presence import HeardRecord, Presences
+from speed_layer.presence_pages import KeySpan
+from tally.heard import Sighting
+from tally.visits import VisitRules
+
+WIFI = FAMILIES["wifi"]
+NEIGHBOURS, DAYS, DAY = 3, 14, 1440
+PERIOD = KeySpan(0, DAYS * DAY)
+NOON = 720
+
+
+class CountingPages(dict[PageKey, bytes]):
+    """Pages, and how many bytes of them were read and written."""
+
+    moved = 0
+
+    def __getitem__(self, key: PageKey) -> bytes:
+        page = super().__getitem__(key)
+        self.moved += len(page)
+        return page
+
+    def __setitem__(self, key: PageKey, page: bytes) -> None:
+        self.moved += len(page)
+        super().__setitem__(key, page)
+
+
+class Cost(NamedTuple):
+    """Of a minute: windows that are written, rows, bytes of the state read and written."""
+
+    windows: int
+    rows: int
+    moved: int
+
+
+def costs() -> Iterator[tuple[int, Cost]]:
+    """Day of the period and what its minute at noon costs, of a store whose neighbours are always
+    there: heard every ten minutes, and around noon each minute."""
+    pages = CountingPages()
+    state = Presences(WIFI, VisitRules(), 0, pages)
+    for day in range(DAYS):
+        around_noon = range(NOON - 20, NOON)
+        for minute in sorted({*range(0, NOON, 10), *around_noon, NOON}):
+            pages.moved = 0
+            rows = list(state.take(_heard(day * DAY + minute), 1))
+        yield day, Cost(len({row.start for row in rows}), len(rows), pages.moved)
+
+
+def _heard(minute: int) -> list[HeardRecord]:
+    sightings = (Sighting(one << 64 | one, "fixed", 60 * minute, -70) for one in range(NEIGHBOURS))
+    return [HeardRecord("367", PERIOD, one, "540-1260") for one in sightings]
+
+
+def test_a_minute_of_neighbours_costs_the_same_on_each_day_of_a_key_period() -> None:
+    found = dict(costs())
+
+    # Of who came days ago, and is still there, nothing is written again.
+    assert {(one.windows, one.rows) for one in found.values()} == {(1, 3)}
+    moved = [one.moved for one in found.values()]
+    print(f"bytes read and written in a minute: {moved}")
+    assert max(moved) < 1.2 * moved[0]
