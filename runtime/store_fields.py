@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 
 from runtime.sensors import sensor_entries
+from runtime.visit_entry import visit_entry
 from tally.calendar.countries import COUNTRIES
 from tally.calendar.opening_hours import OpeningHours, opening_hours
 from tally.errors import BadSettings
@@ -241,6 +242,7 @@ _READERS: Mapping[str, Callable[[str, str, Any], Any]] = {
     "tills": _tills,
     "groups": _groups,
     "rounding": _rounding,
+    "visits": lambda where, name, told: visit_entry(f"{where}: {name}", told),
 }
 FIELDS = tuple(_READERS)
 CHANGEABLE = tuple(name for name in FIELDS if name not in FIXED)
@@ -265,8 +267,8 @@ def _told(value: Any) -> Any:
         # As people write it, and 400 in the file and 400.0 are one area.
         case float() if value.is_integer():
             return int(value)
-        case Mapping():
-            # Sensors by serial.
+        case Mapping() | msgspec.Struct():
+            # Sensors by serial, and visit rules.
             return msgspec.to_builtins(value)
     return value
 

@@ -16,6 +16,7 @@ from runtime.store_fields import (
     told_values,
 )
 from runtime.strict_yaml import yaml_texts
+from runtime.visit_entry import VisitEntry
 from tally.calendar.holidays import subdivisions
 from tally.calendar.opening_hours import OpeningHours
 from tally.errors import BadSettings
@@ -34,9 +35,9 @@ class StoreEntry:
     `numbering`: how often the receipt numbers of its tills begin again; `sensors` by serial;
     `day_starts`: when its days begin, by its clock; `networks`: those of its WiFi; `access_points`:
     those that are expected to hear; `country`: code of ISO 3166-1, `subdivision` of it as holidays
-    go by; `tills`: how many; `groups`: what it belongs to;
-    `rounding`: how its tills round. `changes`: by local day, ascending, the
-    fields that have another value from then on.
+    go by; `tills`: how many; `groups`: what it belongs to; `rounding`: how its tills round;
+    `visits`: how its WiFi is read. `changes`: by local day, ascending, the fields that have another
+    value from then on.
     """
 
     name: str | None = None
@@ -55,6 +56,7 @@ class StoreEntry:
     tills: int | None = None
     groups: tuple[str, ...] = ()
     rounding: str | None = None
+    visits: VisitEntry | None = None
     changes: Mapping[date, Mapping[str, Any]] = field(default_factory=dict)
 
     def on(self, day: date) -> "StoreEntry":

@@ -195,7 +195,10 @@ def _columns(family: Family, row: WindowRow) -> SpeedRow:
 
 def _epoch(family: Family, day: int) -> int:
     # Hardly any family was raised: a date for each row would be made for nothing.
-    return family.epochs.of(FIRST_DAY + timedelta(day)) if family.raised else family.epoch
+    epochs = family.epochs
+    if epochs.raised or epochs.revised:
+        return epochs.of(FIRST_DAY + timedelta(day))
+    return epochs.default
 
 
 def _left_out(table: pa.Table, below: int) -> dict[str, int]:

@@ -8,7 +8,7 @@ micro-batches makes no difference to the last of them.
 
 from collections import defaultdict
 from collections.abc import Iterator, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import reduce
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ from tally.families import Family
 from tally.heard import CLASSES, NEVER, Sighting
 from tally.opening import UNKNOWN, period_hours
 from tally.presence import KeyPeriod
-from tally.visits import MINUTE_SECONDS, VisitRules
+from tally.visits import MINUTE_SECONDS
 
 MINUTE_MILLIS = 1000 * MINUTE_SECONDS
 
@@ -49,7 +49,6 @@ class Presences:
     """
 
     family: Family
-    rules: VisitRules
     lateness: int
     pages: MutableMapping[PageKey, bytes]
     frontier: int = NEVER
@@ -57,6 +56,8 @@ class Presences:
     late: int = 0
     floor: int = NEVER
     below: int = 0
+    # Whether rules of stores have been revised since the last records were taken.
+    is_revised: bool = False
 
     def forget(self) -> None:
         """Begin anew behind every key period that a record so far can be of.
@@ -82,9 +83,11 @@ class Presences:
                 self.below += 1
             else:
                 by_store[record.store].append(record)
-        for store in sorted(by_store):
+        stores = pages.stores() if self.is_revised else ()
+        for store in sorted({*by_store, *stores}):
             yield from self._take_store(store, by_store[store], position, pages)
         pages.write()
+        self.is_revised = False
 
     def _take_store(
         self, store: str, records: Sequence[HeardRecord], position: int, pages: PresencePages
@@ -111,7 +114,11 @@ class Presences:
         owns: dict[KeySpan, KeyPeriod] = {}
         for span in sorted(known):
             owns[span] = self._period(store, known[span], kept.frontier, pages)
-        starts = [own.take(taken[period], frontier) for period, own in owns.items()]
+        # Before anything is taken: what it takes back is by the rules of now.
+        starts = [
+            own.read_anew() for span, own in owns.items() if self._is_outdated(known[span], own)
+        ]
+        starts += [own.take(taken[period], frontier) for period, own in owns.items()]
         for start in sorted(set().union(*starts)):
             yield from self._rows(store, start, list(owns.values()), position)
         running = [one for one in owns if not self._is_over(one, frontier)]
@@ -123,6 +130,10 @@ class Presences:
             else:
                 pages.forget(store, period)
         pages.keep(store, KeptStore(frontier, left, closed))
+
+    def _is_outdated(self, kept: KeptPeriod, own: KeyPeriod) -> bool:
+        # One of which this is the first record has no rows yet.
+        return self.is_revised and kept.rules != [*astuple(own.rules)]
 
     def _is_over(self, period: KeySpan, frontier: int) -> bool:
         return period.end + self.lateness // MINUTE_MILLIS <= frontier
@@ -139,7 +150,7 @@ class Presences:
         waiting = {int.from_bytes(number): until for number, until in kept.waiting.items()}
         return KeyPeriod(
             self.family.parts,
-            self.rules,
+            self.family.visit_rules.of(store, kept.start),
             hours,
             frontier=frontier,
             devices=Devices(own),
@@ -179,4 +190,4 @@ def _begun(record: HeardRecord) -> KeptPeriod:
 
 def _kept_period(period: KeySpan, own: KeyPeriod, opening: str) -> KeptPeriod:
     waiting = {number.to_bytes(NUMBER_BYTES): until for number, until in own.waiting.items()}
-    return KeptPeriod(*period, waiting, opening)
+    return KeptPeriod(*period, waiting, opening, [*astuple(own.rules)])

@@ -61,6 +61,8 @@ class KeptPeriod(msgspec.Struct, array_like=True):
     waiting: dict[bytes, int] = {}
     # When its store is open in it, by its first record: tally/opening.py.
     opening: str = UNKNOWN
+    # The rules that its rows are by, in the order of their fields.
+    rules: list[int] = []
 
 
 class KeptStore(msgspec.Struct, array_like=True):
@@ -119,6 +121,11 @@ class PresencePages:
     def store(self, store: str) -> KeptStore:
         """What is kept of the store."""
         return cast(KeptStore, self._value(_key_of(store), store, _STORE.decode, KeptStore))
+
+    def stores(self) -> set[str]:
+        """All of which something is kept."""
+        keys = (key for key in self.held if key[0] == OF_STORES)
+        return {store for key in keys for store in self._page(key)}
 
     def keep(self, store: str, kept: KeptStore) -> None:
         """The store is this."""

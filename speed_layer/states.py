@@ -13,7 +13,6 @@ from speed_layer.presence_pages import KeySpan
 from speed_layer.records import columns_of
 from tally.families import Family
 from tally.heard import Sighting
-from tally.visits import VisitRules
 
 PartitionState: TypeAlias = Prefix | Presences
 
@@ -22,13 +21,15 @@ PartitionState: TypeAlias = Prefix | Presences
 class Kept(msgspec.Struct, array_like=True):
     """What is kept of a partition beside its pages.
 
-    Its frontier, which pages there are, by which definition they were made, and its floor.
+    Its frontier, which pages there are, by which definition they were made, its floor, and by which
+    revisions of the stores' rules they were read last.
     """
 
     frontier: int = NEVER
     pages: list[PageKey] = []
     definition: list[int] = []
     floor: int = NEVER
+    revised: list[tuple[int, int]] = []
 
 
 def state_of(
@@ -46,8 +47,8 @@ def state_of(
     if family.reading is None:
         state = Prefix(lateness, pages, kept.frontier, held, floor=kept.floor)
     else:
-        rules = VisitRules()
-        state = Presences(family, rules, lateness, pages, kept.frontier, held, floor=kept.floor)
+        state = Presences(family, lateness, pages, kept.frontier, held, floor=kept.floor)
+        state.is_revised = kept.revised != _revised(family)
     if kept.definition != definition_of(family):
         state.forget()
     return state
@@ -55,7 +56,8 @@ def state_of(
 
 def kept_of(family: Family, state: PartitionState) -> Kept:
     """What is to be kept of the state."""
-    return Kept(state.frontier, sorted(state.held), definition_of(family), state.floor)
+    held, told = sorted(state.held), definition_of(family)
+    return Kept(state.frontier, held, told, state.floor, _revised(family))
 
 
 def rows_of(
@@ -81,6 +83,10 @@ def definition_of(family: Family) -> list[int]:
     for one in family.raised:
         told += [one.first.toordinal(), one.last.toordinal(), one.epoch]
     return told
+
+
+def _revised(family: Family) -> list[tuple[int, int]]:
+    return [(one.since.toordinal(), one.more) for one in family.epochs.revised]
 
 
 def _heard(table: pa.Table) -> Iterator[HeardRecord]:

@@ -60,7 +60,7 @@ class WholeSince:
         family, floor = self._families[topic], self._floors.get((topic, number))
         if floor is None:
             return []
-        row = (family.name, number, highest_epoch(family), until, floor)
+        row = (family.name, number, family.epochs.highest, until, floor)
         return [self._write.bind((*row, until))]
 
     def _note(self, topic: str, number: int, floor: int) -> None:
@@ -68,11 +68,6 @@ class WholeSince:
         begun = _millis(self._begins.floors.get(family.name))
         found, lane = whole_from(family, max(floor, begun)), (topic, number)
         self._floors[lane] = max(found, self._floors.get(lane, 0))
-
-
-def highest_epoch(family: Family) -> int:
-    """The epoch of the family's definition, with that of the days that were raised."""
-    return max([family.epoch, *(one.epoch for one in family.raised)])
 
 
 def whole_from(family: Family, floor: int) -> int:
@@ -96,7 +91,7 @@ def _kept_floors(session: Session, families: Sequence[Family]) -> dict[Lane, int
         (family.topic, row.partition): row.floor
         for family in families
         for row in session.execute(statement, [family.name])
-        if row.epoch == highest_epoch(family)
+        if row.epoch == family.epochs.highest
     }
 
 

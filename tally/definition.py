@@ -38,6 +38,7 @@ DECIDE = {
 READ_BY = {
     "presence": (
         "tally/visits.py",
+        "tally/visit_rules.py",
         "tally/opening.py",
         "tally/visit_parts.py",
         "tally/heard.py",

@@ -14,9 +14,16 @@ class Raised(NamedTuple):
     epoch: int
 
 
+class Revised(NamedTuple):
+    """From this day on epochs are so much higher: rules of stores have been changed."""
+
+    since: date
+    more: int
+
+
 @dataclass(frozen=True)
 class Epochs:
-    """`default`, but for the days that were raised.
+    """`default`, but for the days that were raised; higher by what was `revised` (ascending).
 
     >>> raised = Epochs(2, (Raised(date(2017, 9, 1), date(2017, 9, 30), 3),))
     >>> raised.of(date(2017, 9, 30)), raised.of(date(2017, 10, 1))
@@ -25,11 +32,19 @@ class Epochs:
 
     default: int
     raised: tuple[Raised, ...] = ()
+    revised: tuple[Revised, ...] = ()
 
     def of(self, day: date) -> int:
         """The epoch of the day's rows: the highest that any of its spans was raised to."""
         # The highest, in whatever order the days were raised: a register knows no other order.
-        return max(self._spans(day), default=self.default)
+        revisions = [one.more for one in self.revised if one.since <= day]
+        return max(self._spans(day), default=self.default) + (revisions[-1] if revisions else 0)
+
+    @property
+    def highest(self) -> int:
+        """No day has a higher one."""
+        more = [one.more for one in self.revised]
+        return max([self.default, *(one.epoch for one in self.raised)]) + max(more, default=0)
 
     def _spans(self, day: date) -> Iterable[int]:
         spans = (one for one in self.raised if one.first <= day <= one.last)

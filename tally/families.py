@@ -4,7 +4,7 @@ Which families there are, the sources say (runtime/sources.py).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from tally.algebra.parts import Part, Sum, Value
 from tally.epochs import Epochs, Raised
 from tally.kinds.additive import ADDITIVE
 from tally.kinds.kind import Kind
+from tally.visit_rules import StoreVisitRules
 
 TOTAL_DIM = "*"
 TOTAL_DIM_VALUE = ""
@@ -56,6 +57,8 @@ class Family:
     lateness_seconds: int = 7200
     # What a derived family's operator reads; of the others each event brings its parts.
     reading: RecordFields | None = None
+    # By which it is read, store by store.
+    visit_rules: StoreVisitRules = field(default_factory=StoreVisitRules)
     # What of a store's entry lists its sensors; None where nobody is expected to send.
     listed_as: str | None = None
 
@@ -66,7 +69,7 @@ class Family:
     @cached_property
     def epochs(self) -> Epochs:
         """The epoch of each day's rows."""
-        return Epochs(self.epoch, self.raised)
+        return Epochs(self.epoch, self.raised, self.visit_rules.revised)
 
     @cached_property
     def part_names(self) -> tuple[str, ...]:

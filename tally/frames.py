@@ -158,12 +158,17 @@ def epoch_of(family: Family, day: Column) -> Column:
     In:  day date.
     Out: int.
     """
-    return reduce(
+    raised = reduce(
         lambda rest, one: F.when(
             day.between(one.first, one.last) & (rest < one.epoch), one.epoch
         ).otherwise(rest),
         family.raised,
         F.lit(family.epoch),
+    )
+    return raised + reduce(
+        lambda rest, one: F.when(day >= one.since, one.more).otherwise(rest),
+        family.epochs.revised,
+        F.lit(0),
     )
 
 

@@ -60,6 +60,23 @@ class KeyPeriod:
             told |= self._move(number, heard.get(number, []), before)
         return told
 
+    def read_anew(self) -> set[int]:
+        """All that was heard, by the rules of now; the windows that had rows or have them."""
+        told = {start for start, _ in self.rows}
+        for row in [*self.rows]:
+            self.rows[row] = {}
+        self.waiting.clear()
+        for number in [*self.devices]:
+            device = self.devices[number]
+            minutes = device.minutes
+            brings = self._brought(number, device.mac_class, minutes, self.frontier)
+            for row, parts in brings.elements():
+                self._add(row, dict(parts))
+            device.standing = standing_of(minutes, self.rules, self.hours)
+            self._wait(number, device)
+            self.devices[number] = device
+        return told | {start for start, _ in self.rows}
+
     def values(self, row: RowKey) -> list[Value]:
         """The value of each part; zeros of a row that was emptied again."""
         held = self.rows.get(row, {})

@@ -28,7 +28,6 @@ from tally.frames import window_rows
 from tally.generation import Generation
 from tally.key_periods import days_around
 from tally.settings import Settings
-from tally.visits import VisitRules
 
 _PIN = pa.schema(
     [
@@ -105,7 +104,7 @@ def compute(
     heard = heard_minutes(master, fates, pins, family).persist()
     until = min(pinned.pin.through.values())
     over = heard.where(F.col("period_end") <= settled_minute(until))
-    rows = _of_windows(rows_of_periods(over, family, VisitRules()), days).persist()
+    rows = _of_windows(rows_of_periods(over, family), days).persist()
     expected = _of_windows(expected_of_periods(over, rows, family), days)
     return Computed(total_rows(rows, family), expected, answered_spans(heard, until))
 

@@ -234,7 +234,8 @@ def _refuse(flipped: int | None, days: Sequence[Generation], generation: Rebuild
             raise FlipRefused(
                 f"rebuild {generation.token} of {generation.family}: {pointer.day} is served by"
                 f" definition epoch {pointer.epoch},"
-                f" this run computes epoch {epoch}; run the newer code"
+                f" this run computes epoch {epoch};"
+                " run the newer code, with the newer stores file"
             )
         if pointer.is_within(generation.pinned):
             continue

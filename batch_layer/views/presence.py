@@ -27,7 +27,7 @@ from tally.opening import period_hours
 from tally.part_columns import STORED_TYPES, fold_of
 from tally.presence import RowKey, period_rows
 from tally.visit_parts import WINDOW_MINUTES, Device
-from tally.visits import MINUTE_SECONDS, Heard, VisitRules
+from tally.visits import MINUTE_SECONDS, Heard
 
 _MINUTE_MILLIS = 1000 * MINUTE_SECONDS
 _UNDER_WAY_MINUTES = 10
@@ -91,7 +91,7 @@ def heard_minutes(
     return minutes.join(F.broadcast(opening), on=["store", "period_start", "period_end"])
 
 
-def rows_of_periods(minutes: DataFrame, family: Family, rules: VisitRules) -> DataFrame:
+def rows_of_periods(minutes: DataFrame, family: Family) -> DataFrame:
     """The view rows of key periods that are over.
 
     In:  heard_minutes() of whole periods.
@@ -110,7 +110,7 @@ def rows_of_periods(minutes: DataFrame, family: Family, rules: VisitRules) -> Da
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         heard = (HeardMinute(*row) for batch in batches for row in rows_of(batch))
         for store, of_store in groupby(heard, key=lambda one: one.store):
-            rows = _rows(store, of_store, family, rules)
+            rows = _rows(store, of_store, family)
             columns = [*zip(*rows, strict=True)] or [()] * len(arrow)
             arrays = [
                 pa.array(column, kind) for column, kind in zip(columns, arrow.types, strict=True)
@@ -128,15 +128,14 @@ def rows_of_periods(minutes: DataFrame, family: Family, rules: VisitRules) -> Da
     return ordered.mapInArrow(read, shape)
 
 
-def _rows(
-    store: str, heard: Iterable[HeardMinute], family: Family, rules: VisitRules
-) -> Iterator[tuple[Any, ...]]:
+def _rows(store: str, heard: Iterable[HeardMinute], family: Family) -> Iterator[tuple[Any, ...]]:
     minutes, touched = Counter[int](), set[int]()
     held: dict[RowKey, list[Value]] = {}
     for _, some in groupby(heard, key=lambda one: (one.period_start, one.period_end)):
         of_period = list(some)
         first = of_period[0]
         hours = period_hours(first.opening, first.period_start, first.period_end)
+        rules = family.visit_rules.of(store, first.period_start)
         rows = list(period_rows(_devices(of_period), family.parts, rules, hours))
         # Once for each window: all of its rows have the same.
         minutes.update({row.key[0]: row.device_minutes for row in rows})

@@ -26,9 +26,9 @@ from runtime.job import run_job
 from runtime.sources import FAMILIES
 from runtime.spark import build_session
 from runtime.sparkconf import SHORT_RUN_JAVA
+from runtime.visit_rules import families_of
 from schemas.source import BadSource
 from tally.errors import StackError
-from tally.families import Family
 from tally.settings import Settings
 from tally.windows import parse_days
 
@@ -88,10 +88,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(str(error))
 
     def work() -> None:
-        families = [given.family] if given.family else [*FAMILIES.values()]
+        settings = _with_first_compiler(Settings.load())
+        known = families_of(settings)
+        families = [known[given.family]] if given.family else [*known.values()]
         # Before anything is opened: a computation that its epoch does not stand for writes no row.
         refuse_changed(families)
-        settings = _with_first_compiler(Settings.load())
         with cassandra_session(settings) as session:
             spark = build_session(settings, "tally-rebuild")
             job = RebuildJob(spark, session, settings, wanted, given.dry_run, families)
@@ -104,10 +105,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_job("rebuild", work)
 
 
-def _family(name: str) -> Family:
+def _family(name: str) -> str:
     try:
         if name in FAMILIES:
-            return FAMILIES[name]
+            return name
         reason = f"{name!r} is none of {', '.join(FAMILIES)}"
     except BadSource as error:
         # A ValueError: argparse would call the name wrong, and keep the reason to itself.

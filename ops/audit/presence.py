@@ -21,7 +21,7 @@ from tally.heard import CLASSES
 from tally.opening import period_hours
 from tally.presence import period_rows
 from tally.visit_parts import Device
-from tally.visits import Heard, VisitRules
+from tally.visits import Heard
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # By partition the first offset that is left out, ascending.
@@ -82,7 +82,8 @@ def presence_windows(
     for (store, begin, end, opening), of_period in by_period:
         devices = _devices(of_period)
         hours = period_hours(opening, begin, end)
-        rows = list(period_rows(devices, family.parts, VisitRules(), hours))
+        rules = family.visit_rules.of(store, begin)
+        rows = list(period_rows(devices, family.parts, rules, hours))
         # Once for each window: each of its rows has them.
         heard = {row.key[0]: row.device_minutes for row in rows}
         for start, count in heard.items():

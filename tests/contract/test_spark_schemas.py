@@ -75,7 +75,6 @@ def test_spark_computes_the_columns_of_what_is_read_from_presences(
     spark: "SparkSession", family: Family
 ) -> None:
     from batch_layer.views.presence import rows_of_periods, total_rows
-    from tally.visits import VisitRules
 
     numbers = ("period_start", "period_end", "minute", "dbm", "rank")
     texts = ("store", "opening", "device")
@@ -83,7 +82,7 @@ def test_spark_computes_the_columns_of_what_is_read_from_presences(
         (*(f"{name} bigint" for name in numbers), *(f"{name} string" for name in texts))
     )
     minutes = spark.createDataFrame([], f"is_new boolean, {shape}")
-    check_columns(total_rows(rows_of_periods(minutes, family, VisitRules()), family), family)
+    check_columns(total_rows(rows_of_periods(minutes, family), family), family)
 
 
 def check_columns(rows: "DataFrame", family: Family) -> None:

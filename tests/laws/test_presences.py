@@ -3,6 +3,7 @@ micro-batches, of no restart."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,14 +13,20 @@ from hypothesis import strategies as st
 
 from speed_layer.presence import MINUTE_MILLIS, HeardRecord, Presences
 from speed_layer.presence_pages import KeySpan
+from tally.algebra.register import register
 from tally.families import Family
 from tally.heard import CLASSES, NEVER, Sighting
 from tally.kinds.derived import DERIVED
 from tally.opening import UNKNOWN, period_hours
 from tally.presence import KeyPeriod
+from tally.visit_rules import EVER, DatedVisitRules, StoreVisitRules
+from tally.visits import VisitRules
 from tests.laws.test_presence import PARTS, RULES
 
-FAMILY = Family("wifi", ("mac_class",), PARTS, epoch=1, kind=DERIVED)
+RULES_OF_STORES = StoreVisitRules(
+    {store: (DatedVisitRules(EVER, RULES),) for store in ("367", "406")}
+)
+FAMILY = Family("wifi", ("mac_class",), PARTS, epoch=1, kind=DERIVED, visit_rules=RULES_OF_STORES)
 # Minutes: key periods of a store, and how long they take sightings after their end.
 LENGTH, LATENESS = 60, 30
 Rows = dict[tuple[str, int, str], tuple[Any, ...]]
@@ -54,18 +61,18 @@ logs = st.lists(heard, max_size=40)
 def written(log: Sequence[HeardRecord], cuts: Sequence[int]) -> Iterator[tuple[Presences, Rows]]:
     """The state after each micro-batch, and the rows that it tells; begun again from what is kept
     after each cut."""
-    state = Presences(FAMILY, RULES, LATENESS * MINUTE_MILLIS, {})
+    state = Presences(FAMILY, LATENESS * MINUTE_MILLIS, {})
     bounds = sorted({0, len(log), *(cut for cut in cuts if cut < len(log))})
     for begin, end in pairwise(bounds):
         kept = dict(state.pages), state.frontier, set(state.held)
-        state = Presences(FAMILY, RULES, LATENESS * MINUTE_MILLIS, *kept)
+        state = Presences(FAMILY, LATENESS * MINUTE_MILLIS, *kept)
         told = list(state.take(log[begin:end], end))
         yield state, {(row.store, row.start, row.axes[0]): row.parts for row in told}
 
 
 def taken(log: Sequence[HeardRecord], cuts: Sequence[int]) -> tuple[Rows, int, Presences]:
     """The last row told of each window, how many records were late, and the state."""
-    state = Presences(FAMILY, RULES, LATENESS * MINUTE_MILLIS, {})
+    state = Presences(FAMILY, LATENESS * MINUTE_MILLIS, {})
     rows: Rows = {}
     late = 0
     for state, told in written(log, cuts):
@@ -74,7 +81,9 @@ def taken(log: Sequence[HeardRecord], cuts: Sequence[int]) -> tuple[Rows, int, P
     return rows, late, state
 
 
-def by_the_rule(log: Sequence[HeardRecord]) -> tuple[Rows, int]:
+def by_the_rule(
+    log: Sequence[HeardRecord], family: Family = FAMILY, lateness: int = LATENESS
+) -> tuple[Rows, int]:
     """Every window's row, read at once from the sightings that came in time."""
     frontier: dict[str, int] = defaultdict(lambda: NEVER)
     accepted: dict[tuple[str, KeySpan], list[Sighting]] = defaultdict(list)
@@ -83,8 +92,8 @@ def by_the_rule(log: Sequence[HeardRecord]) -> tuple[Rows, int]:
     for one in log:
         reached = frontier[one.store]
         own = (span for store, span in accepted if store == one.store)
-        over = [span for span in own if span.end + LATENESS <= reached]
-        if one.period.end + LATENESS <= reached or any(
+        over = [span for span in own if span.end + lateness <= reached]
+        if one.period.end + lateness <= reached or any(
             one.period.start < span.end for span in over
         ):
             late += 1
@@ -94,7 +103,8 @@ def by_the_rule(log: Sequence[HeardRecord]) -> tuple[Rows, int]:
         frontier[one.store] = max(reached, one.sighting.minute)
     rows: Rows = {}
     for (store, span), of_period in accepted.items():
-        period = KeyPeriod(PARTS, RULES, period_hours(openings[store, span], *span))
+        rules = family.visit_rules.of(store, span.start)
+        period = KeyPeriod(PARTS, rules, period_hours(openings[store, span], *span))
         period.take(of_period, frontier[store])
         for start, mac_class in period.rows:
             key = store, start * MINUTE_MILLIS, mac_class
@@ -120,9 +130,11 @@ def test_rows_and_late_records_are_those_of_the_rule_for_any_cut(
     assert (holding(rows), late) == (holding(expected), expected_late)
 
 
-def _stay(device: int, minutes: Iterable[int], opening: str = UNKNOWN) -> list[HeardRecord]:
+def _stay(
+    device: int, minutes: Iterable[int], opening: str = UNKNOWN, length: int = 2 * LENGTH
+) -> list[HeardRecord]:
     sightings = (Sighting(device, "fixed", 60 * minute, -78) for minute in minutes)
-    return [_record("367", one, 2 * LENGTH, opening) for one in sightings]
+    return [_record("367", one, length, opening) for one in sightings]
 
 
 # Over for a moment, until who was there before the hour is told of: for a successor that reads both
@@ -204,6 +216,64 @@ def left_in_the_table(
                 table[key] = max(table.get(key, (-1, parts)), (end, parts), key=lambda one: one[0])
 
     return holding({key: parts for key, (_, parts) in table.items()})
+
+
+OTHER_RULES = VisitRules(enter_dbm=-82, stay_dbm=-84, gap_minutes=9, static_minutes=20)
+# From the second key period on.
+REVISED = replace(
+    FAMILY,
+    visit_rules=StoreVisitRules(
+        {
+            store: (DatedVisitRules(EVER, RULES), DatedVisitRules(LENGTH, OTHER_RULES, revision=1))
+            for store in ("367", "406")
+        }
+    ),
+)
+
+
+# Minutes. Of a period that is over nothing is kept: its windows are the rebuild's.
+NONE_IS_OVER = 1000
+
+
+def revised_table(log: Sequence[HeardRecord], ended: int, begun: int, has_epoch: bool) -> Rows:
+    """Rows as the table holds them: of a writer by the rules of before that read to `ended`, and of
+    one by those of now that goes on from the state at `begun`, no later."""
+    table: dict[tuple[str, int, str], tuple[int, tuple[Any, ...]]] = {}
+
+    def write(state: Presences, end: int, begin: int, epoch: int) -> None:
+        for row in state.take(log[begin:end], end):
+            key, at = (row.store, row.start, row.axes[0]), register(epoch * has_epoch, end)
+            # Of two rows with one write time the larger value stays.
+            table[key] = max(table.get(key, (at, row.parts)), (at, row.parts))
+
+    state = Presences(FAMILY, NONE_IS_OVER * MINUTE_MILLIS, {})
+    write(state, begun, 0, epoch=0)
+    kept = dict(state.pages), state.frontier, set(state.held)
+    write(state, ended, begun, epoch=0)
+    state = Presences(REVISED, NONE_IS_OVER * MINUTE_MILLIS, *kept, is_revised=True)
+    write(state, len(log), begun, epoch=1)
+    return holding({key: parts for key, (_, parts) in table.items()})
+
+
+@given(logs.filter(bool), st.data())
+def test_after_a_change_of_rules_windows_are_those_of_who_had_them_from_the_start(
+    log: list[HeardRecord], data: st.DataObject
+) -> None:
+    begun = data.draw(st.integers(0, len(log) - 1))
+    ended = data.draw(st.integers(begun, len(log)))
+
+    found = revised_table(log, ended, begun, has_epoch=True)
+
+    assert found == holding(by_the_rule(log, REVISED, NONE_IS_OVER)[0])
+
+
+def test_without_an_epoch_of_its_own_a_change_of_rules_leaves_rows_of_before() -> None:
+    """Killed behind its rows and before its checkpoint: the successor reads the same records."""
+    log = [*_stay(1, range(60, 85), length=LENGTH), *_stay(2, [100], length=LENGTH)]
+    expected = holding(by_the_rule(log, REVISED, NONE_IS_OVER)[0])
+
+    assert revised_table(log, len(log), 25, has_epoch=True) == expected
+    assert revised_table(log, len(log), 25, has_epoch=False) != expected
 
 
 @given(logs, st.lists(st.integers(0, 40), max_size=8))

@@ -11,7 +11,7 @@ from cassandra.cluster import Session
 from runtime.sources import SALES
 from speed_layer.acks import Ack, acks_of
 from speed_layer.handover import Handover
-from speed_layer.whole import LONGEST_PERIOD_MILLIS, WholeSince, highest_epoch, whole_from
+from speed_layer.whole import LONGEST_PERIOD_MILLIS, WholeSince, whole_from
 from tally.algebra.parts import Sum
 from tally.epochs import Raised
 from tally.families import Family, RecordFields
@@ -105,8 +105,8 @@ def test_another_definition_has_a_row_of_its_own(session: Session, made: Family)
 def test_epoch_is_the_highest_that_rows_of_any_day_have(made: Family) -> None:
     day = FLOOR.date()
 
-    assert highest_epoch(made) == 2
-    assert highest_epoch(replace(made, raised=(Raised(day, day, 7), Raised(day, day, 5)))) == 7
+    assert made.epochs.highest == 2
+    assert replace(made, raised=(Raised(day, day, 7), Raised(day, day, 5))).epochs.highest == 7
 
 
 def test_presence_is_whole_once_the_longest_key_period_over_the_floor_is_over(

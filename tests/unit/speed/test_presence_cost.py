@@ -8,7 +8,6 @@ from speed_layer.prefix import PageKey
 from speed_layer.presence import HeardRecord, Presences
 from speed_layer.presence_pages import KeySpan
 from tally.heard import Sighting
-from tally.visits import VisitRules
 
 WIFI = FAMILIES["wifi"]
 NEIGHBOURS, DAYS, DAY = 3, 14, 1440
@@ -43,7 +42,7 @@ def costs() -> Iterator[tuple[int, Cost]]:
     """Day of the period and what its minute at noon costs, of a store whose neighbours are always
     there: heard every ten minutes, and around noon each minute."""
     pages = CountingPages()
-    state = Presences(WIFI, VisitRules(), 0, pages)
+    state = Presences(WIFI, 0, pages)
     for day in range(DAYS):
         around_noon = range(NOON - 20, NOON)
         for minute in sorted({*range(0, NOON, 10), *around_noon, NOON}):
