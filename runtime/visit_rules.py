@@ -44,6 +44,7 @@ def _dated(entry: StoreEntry, default_zone: str) -> Iterator[DatedVisitRules]:
     yield DatedVisitRules(EVER, first.rules, first.revision)
     zone = ZoneInfo(entry.tz or default_zone)
     for day, changed in entry.changes.items():
+        # By the store's own clock, as its key periods begin.
         if (visits := changed.get("visits")) is not None:
             begins = day_begins(day, entry.day_starts, zone).timestamp()
             yield DatedVisitRules(int(begins) // MINUTE_SECONDS, visits.rules, visits.revision)

@@ -5,18 +5,19 @@ Those of the days before are left as they lie, until something of these days is 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 import msgspec
+from msgspec import Raw
 
-from speed_layer.prefix import PageKey
 from speed_layer.presence_pages import (
     KINDS_OF_DAY,
     NUMBER_BYTES,
     PARTS,
     KeySpan,
+    Place,
     PresencePages,
     Shelf,
     page_number,
@@ -43,8 +44,8 @@ class KeptDevice(msgspec.Struct, array_like=True):
 KeptMinutes: TypeAlias = dict[int, int]
 # By part its value, or how often each number came.
 KeptRow: TypeAlias = dict[str, Any]
-_BY_NUMBER = msgspec.msgpack.Decoder(dict[bytes, msgspec.Raw])
-_BY_ROW = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
+_BY_NUMBER = msgspec.msgpack.Decoder(dict[bytes, Raw])
+_BY_ROW = msgspec.msgpack.Decoder(dict[str, Raw])
 _DEVICE = msgspec.msgpack.Decoder(KeptDevice)
 _MINUTES = msgspec.msgpack.Decoder(KeptMinutes)
 _ROW = msgspec.msgpack.Decoder(KeptRow)
@@ -58,9 +59,10 @@ class PeriodPages:
     store: str
     span: KeySpan
 
-    def key(self, kind: int, part: int) -> PageKey:
-        """That of a page of the store."""
-        return self.span.key, page_number(kind, self.store, part)
+    def place(self, kind: int, part: int) -> Place:
+        """What the store has on a page of a kind."""
+        number = page_number(kind, self.store, part)
+        return Place((self.span.key, number), self.store)
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class Devices(MutableMapping[int, HeardDevice]):
         kept = KeptDevice(device.mac_class, device.standing, sorted(device.days))
         self._shelf(number).put(number.to_bytes(NUMBER_BYTES), kept)
         # A hash is evenly spread: any bits of it are.
-        self.own.pages.change(self.own.key(0, number % PARTS), self.own.store)
+        self.own.pages.change(self._place(number))
 
     def __delitem__(self, number: int) -> None:
         raise TypeError("devices leave with their period alone")
@@ -95,8 +97,11 @@ class Devices(MutableMapping[int, HeardDevice]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def _shelf(self, number: int) -> Shelf[bytes, KeptDevice]:
-        return self.own.pages.shelf(self.own.key(0, number % PARTS), self.own.store, _devices)
+    def _shelf(self, number: int) -> Shelf[KeptDevice]:
+        return self.own.pages.shelf(self._place(number), _devices)
+
+    def _place(self, number: int) -> Place:
+        return self.own.place(0, number % PARTS)
 
 
 class _Days(MutableMapping[int, KeptMinutes]):
@@ -113,7 +118,7 @@ class _Days(MutableMapping[int, KeptMinutes]):
     def __setitem__(self, day: int, minutes: KeptMinutes) -> None:
         self._days.add(day)
         self._shelf(day).put(self._number.to_bytes(NUMBER_BYTES), minutes)
-        self._own.pages.change(self._key(day), self._own.store)
+        self._own.pages.change(self._place(day))
 
     def __delitem__(self, day: int) -> None:
         raise TypeError("days leave with their period alone")
@@ -124,11 +129,11 @@ class _Days(MutableMapping[int, KeptMinutes]):
     def __len__(self) -> int:
         return len(self._days)
 
-    def _key(self, day: int) -> PageKey:
-        return self._own.key(1 + KINDS_OF_DAY * day, self._number % PARTS)
+    def _place(self, day: int) -> Place:
+        return self._own.place(1 + KINDS_OF_DAY * day, self._number % PARTS)
 
-    def _shelf(self, day: int) -> Shelf[bytes, KeptMinutes]:
-        return self._own.pages.shelf(self._key(day), self._own.store, _minutes)
+    def _shelf(self, day: int) -> Shelf[KeptMinutes]:
+        return self._own.pages.shelf(self._place(day), _minutes)
 
 
 @dataclass(frozen=True)
@@ -147,15 +152,14 @@ class PeriodRows(MutableMapping[RowKey, dict[str, Any]]):
 
     def __setitem__(self, row: RowKey, held: dict[str, Any]) -> None:
         self._shelf(row).put(_text(row), held)
-        self.own.pages.change(self._key(row), self.own.store)
+        self.own.pages.change(self._place(row))
 
     def __delitem__(self, row: RowKey) -> None:
         raise TypeError("rows leave with their period alone")
 
     def __iter__(self) -> Iterator[RowKey]:
-        keys = {self._key((start, "fixed")) for start in self._starts()}
-        for key in keys:
-            for text in self._shelf_of(key):
+        for place in {self._place((start, "fixed")) for start in self._starts()}:
+            for text in self._shelf_at(place):
                 start, mac_class = text.split(" ")
                 yield int(start), cast(MacClass, mac_class)
 
@@ -165,37 +169,36 @@ class PeriodRows(MutableMapping[RowKey, dict[str, Any]]):
     def _starts(self) -> range:
         return range(self.hours.start, self.hours.end, WINDOW_MINUTES)
 
-    def _key(self, row: RowKey) -> PageKey:
+    def _place(self, row: RowKey) -> Place:
         # Neighbours together: a micro-batch is about few of a day's windows.
         number = row[0] // WINDOW_MINUTES * PARTS // _WINDOWS_OF_DAY % PARTS
-        return self.own.key(KINDS_OF_DAY + KINDS_OF_DAY * self.hours.day(row[0]), number)
+        return self.own.place(KINDS_OF_DAY + KINDS_OF_DAY * self.hours.day(row[0]), number)
 
-    def _shelf(self, row: RowKey) -> Shelf[str, dict[str, Any]]:
-        return self._shelf_of(self._key(row))
+    def _shelf(self, row: RowKey) -> Shelf[dict[str, Any]]:
+        return self._shelf_at(self._place(row))
 
-    def _shelf_of(self, key: PageKey) -> Shelf[str, dict[str, Any]]:
-        def read(raw: msgspec.Raw) -> Shelf[str, dict[str, Any]]:
-            return Shelf(_BY_ROW.decode(raw), lambda one: _counted(self.parts, _ROW.decode(one)))
+    def _shelf_at(self, place: Place) -> Shelf[dict[str, Any]]:
+        def read(raw: Raw) -> Shelf[dict[str, Any]]:
+            return Shelf(_BY_ROW.decode(raw), self._counted)
 
-        return self.own.pages.shelf(key, self.own.store, read)
+        return self.own.pages.shelf(place, read)
+
+    def _counted(self, raw: Raw) -> dict[str, Any]:
+        """By part its value, or of what takes nothing back how often each number came."""
+        held, counted = _ROW.decode(raw), dict[str, Any]()
+        for part in self.parts:
+            if part.name in held:
+                value = held[part.name]
+                counted[part.name] = part.read(value) if part.is_invertible else Counter(value)
+        return counted
 
 
-def _devices(raw: msgspec.Raw) -> Shelf[bytes, KeptDevice]:
+def _devices(raw: Raw) -> Shelf[KeptDevice]:
     return Shelf(_BY_NUMBER.decode(raw), _DEVICE.decode)
 
 
-def _minutes(raw: msgspec.Raw) -> Shelf[bytes, KeptMinutes]:
+def _minutes(raw: Raw) -> Shelf[KeptMinutes]:
     return Shelf(_BY_NUMBER.decode(raw), _MINUTES.decode)
-
-
-def _counted(parts: Sequence[Part], held: Mapping[str, Any]) -> dict[str, Any]:
-    """By part its value, or of what takes nothing back how often each number came."""
-    counted: dict[str, Any] = {}
-    for part in parts:
-        if part.name in held:
-            value = held[part.name]
-            counted[part.name] = part.read(value) if part.is_invertible else Counter(value)
-    return counted
 
 
 def _text(row: RowKey) -> str:

@@ -115,9 +115,8 @@ class Presences:
         for span in sorted(known):
             owns[span] = self._period(store, known[span], kept.frontier, pages)
         # Before anything is taken: what it takes back is by the rules of now.
-        starts = [
-            own.read_anew() for span, own in owns.items() if self._is_outdated(known[span], own)
-        ]
+        both = ((known[span], own) for span, own in owns.items())
+        starts = [own.read_anew() for kept, own in both if self._is_outdated(kept, own)]
         starts += [own.take(taken[period], frontier) for period, own in owns.items()]
         for start in sorted(set().union(*starts)):
             yield from self._rows(store, start, list(owns.values()), position)

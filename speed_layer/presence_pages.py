@@ -3,12 +3,13 @@
 A micro-batch reads and writes the pages that its sightings are about.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 from zlib import crc32
 
 import msgspec
+from msgspec import Raw
 
 from speed_layer.prefix import PageKey
 from tally.heard import NEVER
@@ -25,7 +26,6 @@ _LENGTH_BITS = 16
 _DAY_MINUTES = 1440
 # Kinds of pages of a period: its devices, and of each of its days the minutes, and the windows.
 KINDS_OF_DAY = 2
-Key = TypeVar("Key", bound=Hashable)
 Kept = TypeVar("Kept")
 
 
@@ -78,34 +78,50 @@ class KeptStore(msgspec.Struct, array_like=True):
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_PAGE = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
+_PAGE = msgspec.msgpack.Decoder(dict[str, Raw])
 _STORE = msgspec.msgpack.Decoder(KeptStore)
+_EMPTY = Raw(_ENCODER.encode({}))
 
 
-class Shelf(Generic[Key, Kept]):
+# What is kept, by its bytes.
+ReadRaw: TypeAlias = Callable[[Raw], Kept]
+
+
+class Shelf(Generic[Kept]):
     """What a page holds of one store, by key; read one by one, as they are asked for."""
 
-    def __init__(self, raw: Mapping[Key, msgspec.Raw], read: Callable[[msgspec.Raw], Kept]) -> None:
+    def __init__(self, raw: Mapping[Any, Raw], read: ReadRaw[Kept]) -> None:
         self._raw, self._read = dict(raw), read
-        self._open: dict[Key, Kept] = {}
+        self._open: dict[Any, Kept] = {}
 
-    def get(self, key: Key) -> Kept | None:
+    def get(self, key: bytes | str) -> Kept | None:
         """None where there is nothing."""
         if key not in self._open and key in self._raw:
             self._open[key] = self._read(self._raw[key])
         return self._open.get(key)
 
-    def put(self, key: Key, value: Kept) -> None:
+    def put(self, key: bytes | str, value: Kept) -> None:
         """From now on it is this."""
         self._open[key] = value
 
-    def __iter__(self) -> Iterator[Key]:
+    def __iter__(self) -> Iterator[Any]:
         """All keys, in no order."""
         return iter({**self._raw, **self._open})
 
-    def told(self) -> dict[Key, Any]:
+    def told(self) -> dict[Any, Any]:
         """As it is kept: what nobody has asked for as it was."""
         return {**self._raw, **self._open}
+
+
+class Place(NamedTuple):
+    """What one page holds of one store."""
+
+    key: PageKey
+    store: str
+
+
+# What there is at a place.
+OpenPlace: TypeAlias = KeptStore | Shelf[Any]
 
 
 @dataclass
@@ -114,13 +130,18 @@ class PresencePages:
 
     kept: MutableMapping[PageKey, bytes]
     held: set[PageKey]
-    _pages: dict[PageKey, dict[str, msgspec.Raw]] = field(default_factory=dict)
-    _open: dict[tuple[PageKey, str], KeptStore | Shelf[Any, Any]] = field(default_factory=dict)
-    _changed: set[tuple[PageKey, str]] = field(default_factory=set)
+    _pages: dict[PageKey, dict[str, Raw]] = field(default_factory=dict)
+    _open: dict[Place, OpenPlace] = field(default_factory=dict)
+    _changed: set[Place] = field(default_factory=set)
 
     def store(self, store: str) -> KeptStore:
         """What is kept of the store."""
-        return cast(KeptStore, self._value(_key_of(store), store, _STORE.decode, KeptStore))
+        # A store that nobody has heard yet has never been anywhere.
+        place = _place_of(store)
+        if place not in self._open:
+            raw = self._page(place.key).get(store)
+            self._open[place] = KeptStore() if raw is None else _STORE.decode(raw)
+        return cast(KeptStore, self._open[place])
 
     def stores(self) -> set[str]:
         """All of which something is kept."""
@@ -129,41 +150,40 @@ class PresencePages:
 
     def keep(self, store: str, kept: KeptStore) -> None:
         """The store is this."""
-        self._open[_key_of(store), store] = kept
-        self.change(_key_of(store), store)
+        self._open[_place_of(store)] = kept
+        self.change(_place_of(store))
 
-    def shelf(
-        self, key: PageKey, store: str, read: Callable[[msgspec.Raw], Shelf[Key, Kept]]
-    ) -> Shelf[Key, Kept]:
-        """What the page holds of the store."""
-        found = self._value(key, store, read, lambda: read(_EMPTY))
-        return cast("Shelf[Key, Kept]", found)
+    def shelf(self, place: Place, read: ReadRaw[Shelf[Kept]]) -> Shelf[Kept]:
+        """What is kept at the place."""
+        if place not in self._open:
+            page = self._page(place.key)
+            self._open[place] = read(page.get(place.store, _EMPTY))
+        return cast("Shelf[Kept]", self._open[place])
 
-    def change(self, key: PageKey, store: str) -> None:
-        """What the page holds of the store has changed."""
-        self._changed.add((key, store))
+    def change(self, place: Place) -> None:
+        """What is kept at the place has changed."""
+        self._changed.add(place)
 
     def forget(self, store: str, span: KeySpan) -> None:
         """Nothing of the store's devices, minutes and rows of the period is kept any more."""
         kinds = range(1 + KINDS_OF_DAY * len(span.days))
         numbers = (page_number(kind, store, part) for kind in kinds for part in range(PARTS))
-        for key in ((span.key, number) for number in numbers):
-            is_there = key in self.held and store in self._page(key)
-            if is_there or (key, store) in self._open:
-                self._open[key, store] = Shelf({}, bytes)
-                self.change(key, store)
+        for place in (Place((span.key, number), store) for number in numbers):
+            is_there = place.key in self.held and store in self._page(place.key)
+            if is_there or place in self._open:
+                self._open[place] = Shelf({}, bytes)
+                self.change(place)
 
     def write(self) -> None:
         """What has changed is kept; a page without anything on it is none."""
-        for key, store in self._changed:
-            value = self._open[key, store]
-            told = value if isinstance(value, KeptStore) else value.told()
-            page = self._page(key)
-            if told:
-                page[store] = msgspec.Raw(_ENCODER.encode(told))
+        for place in self._changed:
+            value, page = self._open[place], self._page(place.key)
+            if told := value if isinstance(value, KeptStore) else value.told():
+                page[place.store] = Raw(_ENCODER.encode(told))
             else:
-                page.pop(store, None)
-        for key in sorted({key for key, _ in self._changed}):
+                page.pop(place.store, None)
+        # Each page once, however many of its stores have changed.
+        for key in sorted({place.key for place in self._changed}):
             if page := self._page(key):
                 self.kept[key] = _ENCODER.encode(page)
                 self.held.add(key)
@@ -171,25 +191,11 @@ class PresencePages:
                 del self.kept[key]
                 self.held.remove(key)
 
-    def _value(
-        self,
-        key: PageKey,
-        store: str,
-        read: Callable[[msgspec.Raw], KeptStore | Shelf[Any, Any]],
-        nothing: Callable[[], KeptStore | Shelf[Any, Any]],
-    ) -> KeptStore | Shelf[Any, Any]:
-        if (key, store) not in self._open:
-            raw = self._page(key).get(store)
-            self._open[key, store] = nothing() if raw is None else read(raw)
-        return self._open[key, store]
-
-    def _page(self, key: PageKey) -> dict[str, msgspec.Raw]:
+    def _page(self, key: PageKey) -> dict[str, Raw]:
         if key not in self._pages:
-            self._pages[key] = _PAGE.decode(self.kept[key]) if key in self.held else {}
+            is_there = key in self.held
+            self._pages[key] = _PAGE.decode(self.kept[key]) if is_there else {}
         return self._pages[key]
-
-
-_EMPTY = msgspec.Raw(_ENCODER.encode({}))
 
 
 def page_number(kind: int, store: str, part: int) -> int:
@@ -201,5 +207,5 @@ def _group_of(store: str) -> int:
     return crc32(store.encode()) % STORES
 
 
-def _key_of(store: str) -> PageKey:
-    return OF_STORES, -1 - _group_of(store)
+def _place_of(store: str) -> Place:
+    return Place((OF_STORES, -1 - _group_of(store)), store)

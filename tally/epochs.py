@@ -37,14 +37,14 @@ class Epochs:
     def of(self, day: date) -> int:
         """The epoch of the day's rows: the highest that any of its spans was raised to."""
         # The highest, in whatever order the days were raised: a register knows no other order.
-        revisions = [one.more for one in self.revised if one.since <= day]
-        return max(self._spans(day), default=self.default) + (revisions[-1] if revisions else 0)
+        more = [0, *(one.more for one in self.revised if one.since <= day)]
+        return max(self._spans(day), default=self.default) + more[-1]
 
     @property
     def highest(self) -> int:
         """No day has a higher one."""
-        more = [one.more for one in self.revised]
-        return max([self.default, *(one.epoch for one in self.raised)]) + max(more, default=0)
+        raised = max([self.default, *(one.epoch for one in self.raised)])
+        return raised + max([0, *(one.more for one in self.revised)])
 
     def _spans(self, day: date) -> Iterable[int]:
         spans = (one for one in self.raised if one.first <= day <= one.last)

@@ -108,6 +108,12 @@ def covering_of(row: Sequence[Any]) -> Covering:
     return Covering(*_coverage(_CoveringRow(*row)))
 
 
+def answered_of(row: Sequence[Any]) -> tuple[tuple[date, int], AnsweredSpan]:
+    """Day and generation, and the span, of a row of day, generation, since and until."""
+    day, generation, since, until = row
+    return (day.date(), generation), (utc(since), utc(until))
+
+
 def generation_of(row: Sequence[Any]) -> Generation:
     """A row in the columns GENERATION_COLUMNS, as Cassandra's driver gives it."""
     covering, rest = _CoveringRow(*row[:_COVERING]), _PinnedRow(*row[_COVERING:])

@@ -74,7 +74,10 @@ class HeardDevice:
     @property
     def minutes(self) -> dict[int, int]:
         """Those of all days."""
-        return {minute: dbm for day in sorted(self.days) for minute, dbm in self.days[day].items()}
+        found: dict[int, int] = {}
+        for day in self.days:
+            found |= self.days[day]
+        return found
 
     def hear(self, sighting: Sighting, day: int) -> None:
         """Take one sighting of a day of the period, in whatever order, however often."""
@@ -131,10 +134,12 @@ def continued(
         return None
     if CLASSES.index(sighting.mac_class) > CLASSES.index(device.mac_class):
         return None
+    # Most are of further access points in the same minute.
     before = device.heard_on(one.day).get(minute)
     if before is not None and dbm <= before:
         return one
     is_near = dbm >= rules.stay_dbm
+    # An earlier minute may join two presences, and each day counts its own.
     if minute < one.last or hours.day(minute) != one.day:
         return None
     if is_near and not one.is_visit and (one.has_come_in or dbm >= rules.enter_dbm):
@@ -143,6 +148,7 @@ def continued(
         return one._replace(last=minute)
     if not minute - rules.gap_minutes <= one.run_last or hours.day(one.run_last) != one.day:
         return None
+    # It has been counted as one that had ended.
     if one.run_last + rules.gap_minutes < frontier:
         return None
     there = one.there + (minute - one.run_last if one.is_visit else 0)

@@ -27,7 +27,8 @@ class Lot(NamedTuple):
 def passing_windows(lot: Lot, rules: VisitRules, hours: PeriodHours) -> set[int]:
     """The windows (minutes since 1970), beside those of the lot's own minutes and those of which
     the device brings something else than before."""
-    new = {at for at, dbm in lot.later.items() if lot.earlier.get(at) != dbm}
+    earlier, later = lot.earlier, lot.later
+    new = {at for at, dbm in later.items() if earlier.get(at) != dbm}
     before = [*signal_runs(lot.earlier, rules)]
     found = set()
     for run in signal_runs(lot.later, rules):
@@ -61,7 +62,8 @@ def _may_be_cleaner(
     outside = [at for at in own if not _is_open(at, hours)]
     if not outside:
         return False
-    outside += [at for one in parts for at in (one[0], one[-1]) if not _is_open(at, hours)]
+    ends = (at for one in parts for at in (one[0], one[-1]))
+    outside += [at for at in ends if not _is_open(at, hours)]
     return max(outside) - min(outside) + 1 >= rules.closed_minutes
 
 

@@ -19,6 +19,7 @@ from tally.visits import Heard, PeriodHours, VisitRules
 
 # Start of a window in minutes since 1970 (UTC), and the class of the addresses.
 RowKey: TypeAlias = tuple[int, MacClass]
+Sightings: TypeAlias = Sequence[Sighting]
 # A row, and what a device brings to it by part.
 RowParts: TypeAlias = tuple[RowKey, tuple[tuple[str, int], ...]]
 
@@ -82,7 +83,7 @@ class KeyPeriod:
         held = self.rows.get(row, {})
         return [_value(part, held.get(part.name)) for part in self.parts]
 
-    def _move(self, number: int, heard: Sequence[Sighting], before: int) -> set[int]:
+    def _move(self, number: int, heard: Sightings, before: int) -> set[int]:
         """The device was heard, or the store has come to where its last presence is over."""
         device = self.devices.get(number) or HeardDevice()
         told = {window_of(one.minute) for one in heard}
@@ -95,7 +96,7 @@ class KeyPeriod:
         self.devices[number] = device
         return told
 
-    def _continue(self, number: int, device: HeardDevice, heard: Sequence[Sighting]) -> int:
+    def _continue(self, number: int, device: HeardDevice, heard: Sightings) -> int:
         """Take the first of the sightings that only make its last presence longer; how many."""
         for taken, sighting in enumerate(heard):
             before = device.standing
@@ -104,6 +105,7 @@ class KeyPeriod:
                 return taken
             device.add(sighting.minute, sighting.dbm, now.day)
             device.standing = now
+            # Too weak, or one more access point that has heard it in the minute.
             if now.run_last == before.run_last:
                 continue
             self.waiting[number] = now.run_last + self.rules.gap_minutes
@@ -115,7 +117,7 @@ class KeyPeriod:
         return len(heard)
 
     def _read_anew(
-        self, number: int, device: HeardDevice, heard: Sequence[Sighting], before: int
+        self, number: int, device: HeardDevice, heard: Sightings, before: int
     ) -> set[int]:
         """Take back what the device had brought, and add what it brings now, of all its days."""
         earlier = device.minutes
@@ -140,7 +142,7 @@ class KeyPeriod:
         self,
         number: int,
         device: HeardDevice,
-        heard: Sequence[Sighting],
+        heard: Sightings,
         told: set[int],
     ) -> set[int]:
         """An access point is there in the windows that it says so, and moves nothing in others.
@@ -165,7 +167,8 @@ class KeyPeriod:
     ) -> "Counter[RowParts]":
         told = Device(number, mac_class)
         found = brought(told, minutes, self.rules, self.hours, reached)
-        return Counter(((start, mac_class), (*parts.items(),)) for start, parts in found)
+        keyed = (((start, mac_class), parts) for start, parts in found)
+        return Counter((row, (*parts.items(),)) for row, parts in keyed)
 
     def _wait(self, number: int, device: HeardDevice) -> None:
         last = device.standing.run_last if device.standing else NEVER

@@ -49,8 +49,10 @@ class StoreVisitRules:
         counts.
         """
         days = {day for dated in self.by_store.values() for day in _borders(dated)}
-        totals = (sum(_highest(one, day) for one in self.by_store.values()) for day in sorted(days))
-        return tuple(map(Revised, sorted(days), totals))
+        return tuple(Revised(day, self._more(day)) for day in sorted(days))
+
+    def _more(self, day: date) -> int:
+        return sum(_highest(dated, day) for dated in self.by_store.values())
 
 
 def _borders(dated: tuple[DatedVisitRules, ...]) -> Iterator[date]:
@@ -65,7 +67,8 @@ def _highest(dated: tuple[DatedVisitRules, ...], day: date) -> int:
     """The highest revision of rules that some period of the UTC day may have."""
     ends = [*(_day(one.since) for one in dated[1:]), date.max]
     both = zip(dated, ends, strict=True)
-    return max((one.revision for one, end in both if _day(one.since) <= day <= end), default=0)
+    there = (one for one, end in both if _day(one.since) <= day <= end)
+    return max((one.revision for one in there), default=0)
 
 
 def _day(minute: int) -> date:

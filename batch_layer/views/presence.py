@@ -22,7 +22,7 @@ from runtime.arrow import rows_of
 from tally.algebra.parts import Part, Value
 from tally.families import TOTAL_DIM, TOTAL_DIM_VALUE, Family
 from tally.frames import contributions, epoch_of
-from tally.heard import CLASSES
+from tally.heard import CLASSES, NEVER
 from tally.opening import period_hours
 from tally.part_columns import STORED_TYPES, fold_of
 from tally.presence import RowKey, period_rows
@@ -33,6 +33,8 @@ _MINUTE_MILLIS = 1000 * MINUTE_SECONDS
 _UNDER_WAY_MINUTES = 10
 # Instants (UTC), from inclusive, to exclusive.
 Span: TypeAlias = tuple[datetime, datetime]
+# In the columns of rows_of_periods().
+WrittenRow: TypeAlias = tuple[Any, ...]
 
 
 class HeardMinute(NamedTuple):
@@ -128,7 +130,7 @@ def rows_of_periods(minutes: DataFrame, family: Family) -> DataFrame:
     return ordered.mapInArrow(read, shape)
 
 
-def _rows(store: str, heard: Iterable[HeardMinute], family: Family) -> Iterator[tuple[Any, ...]]:
+def _rows(store: str, heard: Iterable[HeardMinute], family: Family) -> Iterator[WrittenRow]:
     minutes, touched = Counter[int](), set[int]()
     held: dict[RowKey, list[Value]] = {}
     for _, some in groupby(heard, key=lambda one: (one.period_start, one.period_end)):
@@ -264,8 +266,9 @@ def spans_answered(periods: Sequence[tuple[int, int]], settled: int) -> list[Spa
     joined: list[tuple[int, int]] = []
     for start, end in periods:
         end = min(end, runs_from)
-        if joined and start <= joined[-1][1]:
-            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+        before = joined[-1] if joined else (start, NEVER)
+        if start <= before[1]:
+            joined[-1] = before[0], max(end, before[1])
         elif start < end:
             joined.append((start, end))
     return [(_instant(start), _instant(end)) for start, end in joined]

@@ -90,6 +90,8 @@ def note_answered(
 
 def longest_on(day: date, spans: Sequence[Span]) -> Span | None:
     """What the longest of the spans has of the UTC day; hardly ever there are two."""
-    cut = [(max(since, start_of(day)), min(until, end_of(day))) for since, until in spans]
+    # A generation answers for a day's own windows alone.
+    begins, ends = start_of(day), end_of(day)
+    cut = [(max(since, begins), min(until, ends)) for since, until in spans]
     found = [one for one in cut if one[0] < one[1]]
     return max(found, key=lambda one: one[1] - one[0], default=None)

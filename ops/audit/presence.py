@@ -61,10 +61,11 @@ def answers_of(session: Session, family: Family) -> Answers:
         " ALLOW FILTERING",
         [family.name],
     )
-    return {
-        (row.store_id, row.day.date(), row.generation): (utc(row.since), utc(row.until))
-        for row in rows
-    }
+    found: dict[tuple[str, date, int], AnsweredSpan] = {}
+    for row in rows:
+        key = row.store_id, row.day.date(), row.generation
+        found[key] = utc(row.since), utc(row.until)
+    return found
 
 
 def presence_windows(

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,12 +12,13 @@ from ops.cli.tables import print_table
 from runtime.output import note, print_json
 
 if TYPE_CHECKING:
+    from ops.moved_days import MovedSpan
     from ops.stores import RegistryChange
     from runtime.stores import StoreEntry
 
 NOTHING = "–"
 # Who reads the registry, and only when it starts: two answers of one process are of one registry.
-READERS = "gateway normaliser api"
+READERS = "gateway normaliser speed api"
 
 
 def register(app: typer.Typer) -> None:
@@ -44,6 +45,7 @@ def import_stores(
     from dataclasses import asdict
 
     from ops.local.stack.private import make_private
+    from ops.moved_days import moved_spans, refuse_unrevised
     from ops.stores import registry_change, replace_registry
     from runtime.stores import entries_of
     from tally.errors import BadSettings
@@ -54,7 +56,9 @@ def import_stores(
     after = entries_of(content, file, "stores")
     if not after:
         raise BadSettings(f"stores: {file} names no store, and every one there would be removed")
-    change = registry_change(_present(registry), after)
+    before, today = _present(registry), datetime.now(UTC).date()
+    refuse_unrevised(before, after, today)
+    change, moved = registry_change(before, after), moved_spans(before, after, today)
     warnings = change.warnings
     if not dry_run:
         # One that is there is left as it is: on a server others may share it.
@@ -72,11 +76,14 @@ def import_stores(
                 "added": change.added,
                 "removed": change.removed,
                 "changed": changed,
+                "moved": [asdict(one) for one in moved],
                 "warnings": warnings,
             }
         )
     else:
         _print_change(change, len(after))
+    for span in moved:
+        note(_moved_text(span))
     for warning in warnings:
         note(f"{warning}; harmless only if nothing of the store has been taken yet")
     note(_next_step(registry, dry_run))
@@ -145,6 +152,15 @@ def _next_step(registry: Path, dry_run: bool) -> str:
         f"{registry} is written. Running services read it when they start again:"
         f" `tally down {READERS}`, then `tally up`;"
         f" on a server `docker compose restart {READERS}`"
+    )
+
+
+def _moved_text(span: "MovedSpan") -> str:
+    begins = f"from {span.first}" if span.first else "from the first day on"
+    anew = "; they are rebuilt by the next rebuild" if span.field == "visits" else ""
+    return (
+        f"store {span.store}: {span.field}: answers of closed days change,"
+        f" {begins} until {span.last}{anew}"
     )
 
 

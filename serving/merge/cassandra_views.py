@@ -27,7 +27,7 @@ from serving.merge.views import (
     ViewRow,
 )
 from tally.families import TOTAL_DIM, Family
-from tally.generation import Covering, Generation, covering_of, generation_of, utc
+from tally.generation import Covering, Generation, answered_of, covering_of, generation_of, utc
 from tally.settings import Settings
 
 # Partitions that one SELECT names with IN: few requests, and none that is gathered for long.
@@ -140,10 +140,7 @@ class CassandraViews:
         rows = await self._gather(
             statements.ANSWERED, ((store_id, family.name, some) for some in _lots(days))
         )
-        return {
-            (day.date(), generation): (utc(since), utc(until))
-            for day, generation, since, until in rows
-        }
+        return dict(map(answered_of, rows))
 
     async def findings(
         self,

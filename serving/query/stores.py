@@ -6,13 +6,16 @@ It is from the stores file, else the defaults.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
+from functools import cached_property
 from zoneinfo import ZoneInfo
 
 from runtime.store_fields import zone_of
 from runtime.stores import StoreEntry, store_entries
+from runtime.visit_rules import store_visit_rules
 from serving.merge.served import DaysBehind
 from tally.key_periods import KeyDays
 from tally.settings import Settings
+from tally.visit_rules import StoreVisitRules
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,12 @@ class StoreRegistry:
             for store_id, entry in store_entries(settings.stores_file).items()
         }
         return cls(listed, settings.default_timezone, settings.default_currency)
+
+    @cached_property
+    def visit_rules(self) -> StoreVisitRules:
+        """By which their WiFi is read."""
+        entries = {store_id: store.entry for store_id, store in self.listed.items()}
+        return store_visit_rules(entries, self._tz)
 
     def store(self, store_id: str) -> Store:
         """The store as listed, or with the defaults and its id for a name."""

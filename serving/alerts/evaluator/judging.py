@@ -142,7 +142,8 @@ class PartitionPass:
             looked_at = (*hinted, *closed.get(family, ()))
             days = {day for span in looked_at for day in judged_days(judged.within(span))}
         served = self._run(self._moment.published(family, sorted(days)))
-        return moved(self._memory, family, sorted(days), served)
+        definition = self._moment.definition(family)
+        return moved(self._memory, family, sorted(days), served, definition)
 
     def _hints(self) -> list[Hint]:
         """Those of windows that have begun."""

@@ -30,6 +30,7 @@ from serving.query.small_cells import SmallCells
 from serving.query.stores import StoreRegistry
 from serving.query.told import ToldFamilies, why_not
 from serving.query.watching import Watching
+from tally.epochs import Epochs
 from tally.families import Family
 from tally.generation import Generation
 from tally.instants import from_millis
@@ -123,6 +124,11 @@ class ViewsMoment:
         if store_id not in self._days:
             self._days[store_id] = StoreCalendarDays(self._registry.store(store_id))
         return self._days[store_id]
+
+    def definition(self, family: str) -> Epochs:
+        """The family's epochs by its definition and the rules of stores: nothing was raised."""
+        one = FAMILIES[family]
+        return Epochs(one.epoch, revised=self._registry.visit_rules.revised if one.reading else ())
 
     async def published(self, family: str, days: Sequence[date]) -> dict[date, Generation]:
         """By UTC day the generation that served it when it was first asked for."""

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import NamedTuple
 
-from runtime.sources import FAMILIES
 from serving.alerts.evaluator.calendar import WindowSpan, days_in_utc, millis_of, utc_span
 from serving.alerts.evaluator.memory import JudgedDay, PartitionMemory
 from tally.alerts.message import Reason
 from tally.alerts.tick import SpeedEpoch
+from tally.epochs import Epochs
 from tally.generation import Generation
 
 _NEVER = JudgedDay()
@@ -40,9 +40,16 @@ def has_news(memory: PartitionMemory, family: str) -> bool:
 
 
 def moved(
-    memory: PartitionMemory, family: str, days: Sequence[date], served: Mapping[date, Generation]
+    memory: PartitionMemory,
+    family: str,
+    days: Sequence[date],
+    served: Mapping[date, Generation],
+    definition: Epochs,
 ) -> MovedDays:
-    """Which of the days have moved; `served`: the generations as they were read."""
+    """Which of the days have moved; `served`: the generations as they were read.
+
+    `definition`: the epochs without those that days were raised to.
+    """
     speed = memory.tick.epoch.get(family)
     judged: dict[date, JudgedDay] = {}
     causes: dict[date, Reason] = {}
@@ -54,7 +61,7 @@ def moved(
             judged[day] = now
         # A day that was never judged has told nothing that could be taken back.
         if before.generation and now.epoch > before.epoch:
-            causes[day] = _cause(family, now.epoch)
+            causes[day] = _cause(now.epoch, definition.of(day))
     return MovedDays(tuple(judged), judged, causes)
 
 
@@ -69,9 +76,9 @@ def _judged_by(one: Generation | None, day: date, speed: SpeedEpoch | None) -> J
     return JudgedDay(one.generation, one.epoch, None if _is_covered(one, day) else speed)
 
 
-def _cause(family: str, epoch: int) -> Reason:
+def _cause(epoch: int, defined: int) -> Reason:
     """Above the definition's own lies what days were raised to: something of them was erased."""
-    return "erasure" if epoch > FAMILIES[family].epoch else "definition"
+    return "erasure" if epoch > defined else "definition"
 
 
 def _is_covered(one: Generation, day: date) -> bool:

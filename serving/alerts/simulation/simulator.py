@@ -199,7 +199,8 @@ class Simulator:
             since = rules.since(family)
             judged = [day for day in days if utc_span(day).end > since]
             served = await moment.published(family, judged)
-            found |= {*moved(one.memory, family, judged, served).days}
+            definition = moment.definition(family)
+            found |= {*moved(one.memory, family, judged, served, definition).days}
         # And on these hang all behind them.
         return {day for day in days if day >= min(found)} if carries_over and found else found
 

@@ -20,6 +20,7 @@ from tally.alerts.fold import AT_REST, Episode, FoldState
 from tally.alerts.ids import Chain, alert_id
 from tally.alerts.tick import SpeedEpoch, Tick
 from tally.alerts.told import ToldAlert
+from tally.epochs import Epochs, Revised
 from tally.errors import Refused
 from tests.support.serving_world import at, flip
 
@@ -137,7 +138,9 @@ def test_day_has_moved_when_another_generation_serves_with_the_cause_of_a_higher
         for day, number in ((27, 5), (29, 7))
     )
 
-    found = moved(memory, "sales", days, {days[0]: first, days[1]: raised, days[2]: same})
+    found = moved(
+        memory, "sales", days, {days[0]: first, days[1]: raised, days[2]: same}, Epochs(SALES.epoch)
+    )
 
     assert found.days == (days[1], days[0])
     assert found.judged[days[1]] == JudgedDay(8, SALES.epoch + 1)
@@ -145,17 +148,32 @@ def test_day_has_moved_when_another_generation_serves_with_the_cause_of_a_higher
     assert found.newest(1).days == (days[1],)
 
 
+def test_of_days_with_revised_rules_of_stores_the_definition_has_changed() -> None:
+    memory = filled()
+    days = [date(2026, 3, number) for number in (28, 29)]
+    for day in days:
+        memory.mark_judged(("wifi", day), JudgedDay(7, 5))
+    served = {
+        day: replace(flip(str(day), 8, "2026-03-30T01:00", 0), epoch=6 + number)
+        for number, day in enumerate(days)
+    }
+
+    found = moved(memory, "wifi", days, served, Epochs(5, revised=(Revised(days[0], 1),)))
+
+    assert found.causes == {days[0]: "definition", days[1]: "erasure"}
+
+
 def test_days_left_to_the_speed_layer_have_moved_when_its_epoch_rises() -> None:
     memory = filled()
     day = date(2026, 3, 29)
     memory.mark_judged(("sales", day), JudgedDay(7, 1, SpeedEpoch(1)))
     half = flip("2026-03-29", 7, "2026-03-29T01:00", 0, covered_until="2026-03-29T12:00")
-    before = moved(memory, "sales", [day], {day: half})
+    before = moved(memory, "sales", [day], {day: half}, Epochs(1))
 
     memory.learn(Tick(epoch={"sales": SpeedEpoch(1)}))
-    same = moved(memory, "sales", [day], {day: half})
+    same = moved(memory, "sales", [day], {day: half}, Epochs(1))
     memory.learn(Tick(epoch={"sales": SpeedEpoch(2)}))
-    risen = moved(memory, "sales", [day], {day: half})
+    risen = moved(memory, "sales", [day], {day: half}, Epochs(1))
 
     assert [one.days for one in (before, same, risen)] == [(day,), (), (day,)]
     assert risen.judged == {day: JudgedDay(7, 1, SpeedEpoch(2))}
