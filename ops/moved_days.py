@@ -62,7 +62,8 @@ def _spans(
 ) -> Iterator[MovedSpan]:
     borders = _borders(before, after)
     first: date | None = None
-    # Between two borders neither changes. One more, at which nothing differs any more: what is over ends yesterday.
+    # Between two borders neither changes. One more, at which nothing differs any more: what is
+    # over ends yesterday.
     for day in (*(one for one in borders if one < today), today):
         was, is_now = (_value(one.on(day), name) for one in (before, after))
         differs = day < today and was != is_now
