@@ -47,6 +47,7 @@ class FamilyComparison:
 
 def expected_windows(
     master: Master,
+    families: Mapping[str, Family],
     scope: Scope = WHOLE,
 ) -> dict[str, dict[WindowKey, WindowValues]]:
     """By family's name what must be served of the first copies by offset, by window."""
@@ -59,7 +60,7 @@ def expected_windows(
         )
         return {key: of for key, of in windows.items() if scope.holds(*key)}
 
-    return {name: in_scope(family) for name, family in FAMILIES.items()}
+    return {name: in_scope(family) for name, family in families.items()}
 
 
 def compare_with_master(

@@ -15,6 +15,7 @@ from ops.audit.topics import DeadLetterOrigin, committed_spans, dead_letters
 from ops.conflicts import TillConflicts, till_conflicts
 from ops.oracle.complete_journey import Scope
 from runtime.sources import FAMILIES
+from runtime.visit_rules import families_of
 from schemas.loader import topics
 from tally.families import Family
 from tally.ledger import CanonicalLedger, RawLedger, late_pending
@@ -64,7 +65,8 @@ def read_ledgers(settings: Settings, session: Session) -> Ledgers:
     """
     cut = settled_cut(settings, session)
     # Before the master is opened: it then holds everything that they say.
-    claims = {name: published_claims(session, family) for name, family in FAMILIES.items()}
+    families = families_of(settings)
+    claims = {name: published_claims(session, family) for name, family in families.items()}
     master, letters = Master(settings), dead_letters(settings)
     considered = {name: master.window_events(name) for name in FAMILIES}
     return Ledgers(
@@ -77,7 +79,7 @@ def read_ledgers(settings: Settings, session: Session) -> Ledgers:
             _late_pending(session, FAMILIES[name], windows) for name, windows in considered.items()
         ),
         unserved=sum(
-            len(generation_differences(session, master, FAMILIES[name], of))
+            len(generation_differences(session, master, families[name], of))
             for name, of in claims.items()
         ),
         left_out=_left_out(master),

@@ -21,6 +21,7 @@ from ops.audit.served import merged_windows, published_claims
 from ops.oracle.complete_journey import Scope, window_totals
 from runtime.connect import cassandra_session
 from runtime.sources import FAMILIES, SALES
+from runtime.visit_rules import families_of
 from tally.algebra.parts import Value
 from tally.settings import Settings
 from tally.tills import conflicts_text
@@ -112,7 +113,8 @@ class _Proof:
     def by_master(self) -> tuple[dict[str, FamilyComparison], ApiComparison | None]:
         """Whatever was sent, of all families: every window's rows, and random ones by HTTP."""
         self.say("audit: comparing every served window with the master dataset")
-        expected = expected_windows(Master(self.settings), self.wanted.scope)
+        families = families_of(self.settings)
+        expected = expected_windows(Master(self.settings), families, self.wanted.scope)
         compared = compare_with_master(self.session, expected, self.wanted.scope)
         if not self.wanted.http:
             return compared, None

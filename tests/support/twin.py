@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
@@ -22,7 +23,14 @@ from ingest.twin.transport import OnItsWay, Outage, Transport, arrivals, with_cl
 from schemas import loader
 from tally.settings import Settings
 from tests.support.plain_oracle import Cell, Event, Parts, counted_once, event_of
-from tests.support.plain_visits import PlainCell, PlainSighting, VisitCell, visit_cells
+from tests.support.plain_visits import (
+    PlainCell,
+    PlainSighting,
+    RulesOf,
+    VisitCell,
+    defaults,
+    visit_cells,
+)
 from tests.support.producers import PlacedMessage, produced
 from tests.support.topic_settings import configure
 
@@ -116,9 +124,10 @@ class TwinStory:
         begin = datetime.combine(self.firsts[0], time(11), store.zone).timestamp()
         return [Outage(store.store_id, begin, begin + 3600 * OUTAGE_HOURS)]
 
-    def send(self, settings: Settings) -> None:
+    def send(self, settings: Settings, since: float = 0.0, until: float = inf) -> None:
         """Onto the raw topics, each store by the partition of its canonical records, so that the
-        order of arrival is theirs too."""
+        order of arrival is theirs too; of what arrives between the instants (seconds since 1970).
+        """
         topics = {
             source.path.rpartition("/")[2]: source.raw_topic
             for source in loader.own_sources().values()
@@ -134,6 +143,7 @@ class TwinStory:
                     one.message.body,
                 )
                 for one in self.sent
+                if since <= one.send_at < until
             ),
         )
 
@@ -201,9 +211,11 @@ class TwinStory:
             seen.add(event.identity)
         return counted_once(counted), late
 
-    def sightings(self) -> Iterator[PlainSighting]:
-        """Those whose key is not destroyed."""
+    def sightings(self, until: float = inf) -> Iterator[PlainSighting]:
+        """Those whose key is not destroyed, of what arrives before the instant."""
         for one in self._accepted("wifi"):
+            if one.send_at >= until:
+                continue
             if any(one.message.identity.startswith(prefix) for prefix in WRONG_CLOCKS):
                 continue
             told = json.loads(one.message.body)
@@ -213,13 +225,15 @@ class TwinStory:
                 told["store_id"], None, told["device_hash"], told["mac_class"], at, told["rssi_dbm"]
             )
 
-    def visits(self, *, is_over: bool) -> dict[VisitCell, PlainCell]:
+    def visits(
+        self, *, is_over: bool, rules_of: RulesOf = defaults, until: float = inf
+    ) -> dict[VisitCell, PlainCell]:
         """What the sightings add up to, once all is over or as far as each store has come."""
-        sightings = [*self.sightings()]
+        sightings = [*self.sightings(until)]
         reached: dict[str, datetime] = {}
         for one in sightings:
             reached[one.store] = max(one.at, reached.get(one.store, one.at))
-        return visit_cells(sightings, None if is_over else reached)
+        return visit_cells(sightings, None if is_over else reached, rules_of)
 
 
 class Truth(NamedTuple):

@@ -23,7 +23,8 @@ from tests.integration.batch.test_fates import MASTER, MONDAY, at, master_row, m
 from tests.support.canonical import interval
 
 COUNTERS, INTERVALS = 12, 40
-LENGTHS = (60, 300, 600, 900, 3600)
+# Seconds: those of common counters, and any others.
+LENGTHS = (60, 300, 600, 900, 3600, 420, 1020, 2580)
 
 
 def counted(chance: random.Random) -> list[list[CanonicalInterval]]:

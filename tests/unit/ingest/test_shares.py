@@ -1,6 +1,7 @@
 """Intervals across quarter hours: whole persons, and none more or less than were counted."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -119,6 +120,39 @@ def test_shares_are_the_interval_each_within_its_window(
     # A border is crossed for both who meet there.
     assert all(before.continues == after.continued for before, after in pairwise(found))
     assert (found[0].continued, found[-1].continues) == (0, 0)
+
+
+DAY = 86_400
+
+
+@given(
+    minutes=st.integers(1, 60),
+    offset=st.integers(0, 3599),
+    came=st.lists(st.integers(0, 3 * DAY - 1), max_size=300),
+)
+def test_a_day_differs_from_the_truth_by_intervals_across_its_borders_alone(
+    minutes: int, offset: int, came: list[int]
+) -> None:
+    """Of a counter of any length and any grid: `came` are the seconds at which somebody came in."""
+    midnight, seconds = datetime(2017, 9, 10, tzinfo=UTC), 60 * minutes
+    by_interval = Counter((second - offset) // seconds for second in came)
+    by_day, across = Counter[int](), Counter[int]()
+    for number, persons in by_interval.items():
+        first = number * seconds + offset
+        told = {"in": persons, "out": 0, "passers_by": 0, "interval_seconds": seconds}
+        begins = midnight + timedelta(seconds=first)
+        for one in cut(happened_at=begins.isoformat(), **told):
+            passed = parse_instant(one.happened_at, "") - midnight
+            by_day[passed.days] += one.entries
+        if first // DAY != (first + seconds - 1) // DAY:
+            # A border at the begin of a day is that of the day before, too.
+            across[first // DAY] += persons
+            across[first // DAY + 1] += persons
+
+    truth = Counter(second // DAY for second in came)
+    for day in range(-1, 4):
+        assert abs(by_day[day] - truth[day]) <= across[day]
+    assert by_day.total() == len(came)
 
 
 def test_revision_is_a_version_of_each_of_its_shares() -> None:

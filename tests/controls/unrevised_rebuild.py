@@ -1,0 +1,38 @@
+"""Wrong on purpose: `python -m tests.controls.unrevised_rebuild` rebuilds by the visit rules of now
+under the epochs of before, as if a rule could change without a new definition of its windows."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from batch_layer.views import rebuild
+from runtime.visit_rules import families_of
+from tally.families import Family
+from tally.settings import Settings
+from tally.visit_rules import StoreVisitRules
+from tests.controls.guard import refuse_outside_tests
+
+
+class Unrevised(StoreVisitRules):
+    """The same rules, and no day on which they have changed."""
+
+    revised = ()
+
+
+def unrevised_families(settings: Settings) -> dict[str, Family]:
+    """As runtime.visit_rules.families_of(). Raises NotATest for settings of no test."""
+    refuse_outside_tests(settings)
+    return {
+        name: replace(family, visit_rules=Unrevised(family.visit_rules.by_store))
+        for name, family in families_of(settings).items()
+    }
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit code of the rebuild."""
+    rebuild.families_of = unrevised_families  # type: ignore[attr-defined]
+    return rebuild.main(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
