@@ -163,5 +163,5 @@ def _told(mark: AlertMark, of: StoreChoice) -> str:
 def _link(mark: AlertMark, of: StoreChoice) -> str:
     if not mark.more:
         return alert_address(mark.alert.alert_id)
-    day = window_start(mark.alert).astimezone(ZoneInfo(of.store.tz)).date()
+    day = of.store.day_of(window_start(mark.alert))
     return inbox_address(Period(day, _DAYS_OF_MORE), of.store.store_id)

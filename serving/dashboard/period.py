@@ -41,9 +41,13 @@ class Period:
 
         A day of a clock change has 92 or 100.
         """
+        start, end = self.of_store(store)
         zone = ZoneInfo(store.tz)
-        start, end = self.span(zone, store.day_starts)
         return StoreSlots(store.store_id, zone, grains.slots(start, end, "15m", zone))
+
+    def of_store(self, store: Store) -> grains.Slot:
+        """From the begin of the store's first day to that of its day after the last, UTC."""
+        return self.span(ZoneInfo(store.tz), store.day_starts)
 
     def span(self, zone: ZoneInfo, day_starts: time = grains.MIDNIGHT) -> grains.Slot:
         """From the begin of the first day in the zone to that of the day after the last, UTC."""

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
 from serving.alerts.evaluator.calendar import WindowSpan, millis_of
 from serving.alerts.simulation.desk import SimulationDesk, SimulationWish
@@ -51,7 +50,7 @@ class RuleFigureSource:
         self, rule_id: str, store: Store, period: Period, draft: Rule | None = None
     ) -> DrawnRule:
         """The rule in a store, or the draft in its place. Raises UnknownName, ViewsUnreachable."""
-        start, end = period.span(ZoneInfo(store.tz), store.day_starts)
+        start, end = period.of_store(store)
         span = WindowSpan(millis_of(start), millis_of(end))
         # Of one store: all of a rule's would be minutes.
         stores = frozenset([store.store_id])

@@ -131,5 +131,5 @@ class FigureSource:
 
 def _span(store: Store, period: Period) -> StoreSpan:
     zone = ZoneInfo(store.tz)
-    span = period.span(zone, store.day_starts)
+    span = period.of_store(store)
     return StoreSpan(store.store_id, zone, span, day_starts=store.day_starts)

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
-from zoneinfo import ZoneInfo
 
 from serving.alerts.inquiry import AlertInquiry, AlertSpan, ListedAlert, window_start
 from serving.dashboard.period import Period
@@ -40,14 +39,14 @@ class StoreAlerts:
 
     def of_period(self, alerts: list[ListedAlert]) -> list[ListedAlert]:
         """Those of the period alone."""
-        start, end = self.period.span(ZoneInfo(self.chosen.store.tz))
+        start, end = self.period.of_store(self.chosen.store)
         return [one for one in alerts if start <= window_start(one) < end]
 
     async def _alerts(self) -> list[ListedAlert]:
         async with self._one:
             if self._read is not None and self.clock() - self._read[0] < _KEPT_SECONDS:
                 return self._read[1]
-            start, end = self.period.span(ZoneInfo(self.chosen.store.tz))
+            start, end = self.period.of_store(self.chosen.store)
             # The day of a store may begin hours after midnight, and end in the next one.
             span = AlertSpan(start, end + _ONE_DAY)
             store_id, now = self.chosen.store.store_id, datetime.now(UTC)

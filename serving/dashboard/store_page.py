@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from functools import partial
 from html import escape
-from zoneinfo import ZoneInfo
 
 from nicegui import ui
 
@@ -195,9 +194,8 @@ def _show_report(
 
 def place_of_day(period: Period, chosen: StoreChoice) -> PlaceOf:
     """The number of the local day in the period, of an instant of it."""
-    zone = ZoneInfo(chosen.store.tz)
     days = {day: at for at, day in enumerate(period.days)}
-    return lambda instant: days.get(instant.astimezone(zone).date())
+    return lambda instant: days.get(chosen.store.day_of(instant))
 
 
 def show_marked(

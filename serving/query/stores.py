@@ -13,6 +13,7 @@ from runtime.store_fields import zone_of
 from runtime.stores import StoreEntry, store_entries
 from runtime.visit_rules import store_visit_rules
 from serving.merge.served import DaysBehind
+from tally.calendar.days import shown_day
 from tally.key_periods import KeyDays
 from tally.settings import Settings
 from tally.visit_rules import StoreVisitRules
@@ -32,6 +33,10 @@ class Store:
     day_starts: time = time(0)
     # Not compared: its mappings have no hash, and an id has one entry.
     entry: StoreEntry = field(default_factory=StoreEntry, compare=False, repr=False)
+
+    def day_of(self, instant: datetime) -> date:
+        """The store's own day of a window that begins at the instant."""
+        return shown_day(instant, ZoneInfo(self.tz), self.day_starts)
 
     def of_today(self) -> "Store":
         """The store by the name that it has today, by its own clock."""

@@ -1,6 +1,7 @@
 """One meaning of a day: of a bar that opens from 18:00 to 02:00 and begins its days at 04:00, over
 both nights in which clocks change."""
 
+import asyncio
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -10,8 +11,14 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from runtime.sources import SALES
+from serving.alerts.evaluator.calendar import StoreCalendarDays, millis_of
 from serving.api.app import create_app
+from serving.dashboard.inside import quarter_hours
+from serving.dashboard.period import Period
+from serving.dashboard.source import FigureSource
 from serving.merge.views import Activity
+from serving.query.resets import Resets
+from serving.query.stores import StoreRegistry
 from tally.settings import Settings
 from tests.support.api_suite import Ask, asking
 from tests.support.serving_world import MemoryViews, World, flip, sale
@@ -51,9 +58,7 @@ def day(request: pytest.FixtureRequest) -> date:
 
 
 @pytest.fixture
-def ask(tmp_path: Path, day: date) -> Iterator[Ask]:
-    file = tmp_path / "stores.yaml"
-    file.write_text(STORES, "utf-8")
+def world(day: date) -> World:
     world = World(
         [
             sale("bar", start.strftime("%Y-%m-%dT%H:%M"), 1, cents, generation=7, currency="EUR")
@@ -63,6 +68,13 @@ def ask(tmp_path: Path, day: date) -> Iterator[Ask]:
     days = [day + timedelta(days=more) for more in range(-8, 3)]
     world.pointers = [(SALES, flip(str(one), 7, "2026-11-22T12:00", pin=100)) for one in days]
     world.activity = [(SALES, Activity("bar", days[0], days[-1]))]
+    return world
+
+
+@pytest.fixture
+def ask(tmp_path: Path, world: World) -> Iterator[Ask]:
+    file = tmp_path / "stores.yaml"
+    file.write_text(STORES, "utf-8")
     with asking(create_app(Settings(stores_file=file), MemoryViews(world))) as function:
         yield function
 
@@ -98,6 +110,36 @@ def test_calendar_report_and_hours_agree_on_it(ask: Ask, day: date) -> None:
     # The day before is the one whose night was this morning's.
     assert report["previous"]["to"] == row["start"]
     assert report["previous"]["value"] == 1_000
+
+
+def test_level_alert_and_page_have_the_same_day(
+    ask: Ask, day: date, tmp_path: Path, world: World
+) -> None:
+    (row,) = rows(ask, day)
+    span = tuple(datetime.fromisoformat(row[name]) for name in ("start", "end"))
+    settings = Settings(stores_file=tmp_path / "stores.yaml")
+    store = StoreRegistry.load(settings).store("bar")
+
+    # Who is inside is counted from the day's begin on.
+    assert Resets(ZONE, store.day_starts).own_day(day) == span
+    assert {one.start for one in quarter_hours(store, day).slots} == {*quarters(*span)}
+    # An alert of each of its windows is of that day.
+    of_alerts = StoreCalendarDays(store)
+    found = {of_alerts.day(millis_of(one)) for one in quarters(*span)}
+    assert found == {(millis_of(span[0]), millis_of(span[1]))}
+    # The page shows its takings on it, and its alerts.
+    period = Period(day, 7)
+    assert period.of_store(store).end == span[1]
+    assert {store.day_of(one) for one in quarters(*span)} == {day}
+    source = FigureSource(settings, MemoryViews(world))
+    last = asyncio.run(source.figures(store, period)).days[-1]
+    assert (last.day, last.batch) == (day, 230)
+
+
+def quarters(start: datetime, end: datetime) -> Iterator[datetime]:
+    while start < end:
+        yield start
+        start += timedelta(minutes=15)
 
 
 def test_in_another_zone_a_day_is_from_midnight_to_midnight(ask: Ask, day: date) -> None:

@@ -15,6 +15,7 @@ from cassandra.cluster import Session
 
 from ops.local.stack import catalogue
 from runtime.connect import cassandra_session
+from tests.e2e.today.test_clocks_and_networks import store_entries as clock_stores
 from tests.support import meraki, night, pos_table, till_cases
 from tests.support.gateway_client import GatewayClient
 from tests.support.loop import Loop, running_loop
@@ -55,6 +56,7 @@ def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
             pos_table.store_entries()
             | till_cases.store_entries()
             | {night.STORE: night.entry()}
+            | clock_stores()
             | DOORS
         )
     )
