@@ -60,6 +60,20 @@ class Doors:
 
 
 @dataclass(frozen=True)
+class DoorCounter:
+    """How a door's counter reports: how long its intervals are, and how many seconds behind a whole
+    one they begin.
+
+    From `dies` until `recovers`, by the store's clock, nothing is counted.
+    """
+
+    interval_seconds: int = 60
+    offset_seconds: int = 0
+    dies: time | None = None
+    recovers: time | None = None
+
+
+@dataclass(frozen=True)
 class TillHabits:
     """How often receipts are corrected and voided, shares of them.
 
@@ -87,6 +101,12 @@ class TwinStore:
     phones: Phones = field(default_factory=Phones)
     door_errors: Doors = field(default_factory=Doors)
     till_habits: TillHabits = field(default_factory=TillHabits)
+    # By door, those behind the last one are as by default.
+    counters: Sequence[DoorCounter] = ()
+
+    def counter(self, door: int) -> DoorCounter:
+        """That of a door, from 0."""
+        return self.counters[door] if door < len(self.counters) else DoorCounter()
 
     def hours(self, day: date) -> tuple[datetime, datetime]:
         """Opening and closing of a local day; a store that closes after midnight closes the day

@@ -7,7 +7,7 @@ Kafka does to it is not (transport.py).
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import date
+from datetime import date, datetime
 from hashlib import blake2b
 from math import log10
 from random import Random
@@ -61,31 +61,52 @@ def still_known(messages: Sequence[SensorMessage], since: float) -> list[SensorM
 def _door_counts(
     store: TwinStore, day: date, seed: int, people: Sequence[Person]
 ) -> Iterator[SensorMessage]:
-    """A minute of each door: in, out, passers-by; those of no one too, while the store is open."""
+    """Each interval of each door: in, out, passers-by; those of no one too, while the store is
+    open."""
     chance = chance_of(seed, store.store_id, day.isoformat(), "doors")
-    counts: Counter[tuple[int, int, str]] = Counter()
+    crossed: dict[int, list[tuple[float, str]]] = {door: [] for door in range(store.doors)}
     for person in people:
         crossings = (("in", person.came), ("out", person.left))
         for way, at in crossings if person.is_visitor else (("passers_by", person.came),):
-            for told in _seen(store, way, chance):
-                counts[person.door, int(at) // DOOR_SECONDS, told] += 1
-    opens, closes = (int(one.timestamp()) // DOOR_SECONDS for one in store.hours(day))
-    minutes = {minute for _, minute, _ in counts} | {*range(opens, closes)}
-    for door in range(store.doors):
-        device = f"door-{door + 1}"
-        for minute in sorted(minutes):
-            of_minute = {way: counts[door, minute, way] for way in ("in", "out", "passers_by")}
-            happened_at = shown(minute * DOOR_SECONDS)
-            yield _message(
-                "traffic",
-                minute * DOOR_SECONDS,
-                f"{device}/{minute}",
-                store_id=store.store_id,
-                device_id=device,
-                happened_at=happened_at,
-                interval_seconds=DOOR_SECONDS,
-                **of_minute,
-            )
+            crossed[person.door] += [(at, told) for told in _seen(store, way, chance)]
+    for door, told in crossed.items():
+        yield from _intervals(store, day, door, told)
+
+
+def _intervals(
+    store: TwinStore, day: date, door: int, crossed: Sequence[tuple[float, str]]
+) -> Iterator[SensorMessage]:
+    counter = store.counter(door)
+    length, offset = counter.interval_seconds, counter.offset_seconds
+    counts = Counter(((int(at) - offset) // length, way) for at, way in crossed)
+    opens, closes = (int(one.timestamp()) - offset for one in store.hours(day))
+    open_ones = range(opens // length, -(-closes // length))
+    for number in sorted({*open_ones, *(number for number, _ in counts)}):
+        begins = number * length + offset
+        if is_dead(store, day, door, begins, begins + length):
+            continue
+        yield _message(
+            "traffic",
+            begins,
+            f"door-{door + 1}/{begins // DOOR_SECONDS}",
+            store_id=store.store_id,
+            device_id=f"door-{door + 1}",
+            happened_at=shown(begins),
+            interval_seconds=length,
+            **{way: counts[number, way] for way in ("in", "out", "passers_by")},
+        )
+
+
+def is_dead(store: TwinStore, day: date, door: int, begins: float, ends: float) -> bool:
+    """Whether the counter of a door is dead in some second of an interval, seconds since 1970."""
+    counter = store.counter(door)
+    if counter.dies is None or counter.recovers is None:
+        return False
+    dies, recovers = (
+        datetime.combine(day, one, store.zone).timestamp()
+        for one in (counter.dies, counter.recovers)
+    )
+    return begins < recovers and dies < ends
 
 
 def _seen(store: TwinStore, way: str, chance: Random) -> list[str]:

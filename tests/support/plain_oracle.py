@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from fractions import Fraction
+from math import floor
 from typing import Any, TypeVar
 
 from tests.support.pos_oracle import parts_of, rule_of
@@ -77,6 +79,24 @@ def _interval(fields: Mapping[str, Any]) -> Event:
     outside = (fields["passers_by"], entries) if "passers_by" in fields else (0, 0)
     store = str(fields["store_id"])
     return Event(identity, (store, quarter(instant), ""), (entries, exits, *outside))
+
+
+def shares_of(message: bytes) -> list[Event]:
+    """What an interval of any length adds to each quarter hour that it touches: up to each border
+    the whole number of persons nearest to an even flow."""
+    whole, fields = event_of(message), json.loads(message)
+    begins = datetime.fromisoformat(fields["happened_at"])
+    length = timedelta(seconds=fields["interval_seconds"])
+    found, told = [], [0] * len(whole.parts)
+    start = quarter(begins)
+    while start < begins + length:
+        elapsed = Fraction(min(start + QUARTER - begins, length) / length).limit_denominator(10**6)
+        so_far = [floor(count * elapsed + Fraction(1, 2)) for count in whole.parts]
+        parts = tuple(now - before for now, before in zip(so_far, told, strict=True))
+        identity = (*whole.identity, start.isoformat())
+        found.append(Event(identity, (whole.cell[0], start, ""), parts))
+        told, start = so_far, start + QUARTER
+    return found
 
 
 def counted_once(events: Iterable[Event]) -> dict[Cell, Parts]:

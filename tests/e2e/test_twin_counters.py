@@ -1,0 +1,227 @@
+"""Twin stores with counters of 1, 5, 10, 15 and 60 minutes that begin at any second, of which one
+is dead for two hours: what batch has is what they counted, and what coverage says is the truth."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, time, timedelta
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import httpx
+import pytest
+import yaml
+from cassandra.cluster import Session
+
+from ingest.twin.people import people_of
+from ingest.twin.plan import DoorCounter, TwinStore
+from ingest.twin.sensors import messages_of
+from ingest.twin.transport import Transport, arrivals
+from runtime.connect import cassandra_session
+from tests.support.gateway_client import GatewayClient
+from tests.support.loop import SERVICES, Loop, running_loop
+from tests.support.plain_oracle import Cell, Parts, counted_once, shares_of
+from tests.support.tables import batch_rows
+
+SEED, LOT = 46, 400
+# The night on which clocks are set forward lies between the two.
+DAYS = (date(2026, 3, 28), date(2026, 3, 29))
+LENGTHS = (60, 300, 600, 900, 3600)
+OPENS, CLOSES = time(8), time(20)
+# When one of them dies, and when somebody has changed its battery.
+DIES, RECOVERS = time(11, 4), time(13, 10)
+
+
+def counters(offsets: Sequence[int], dead: int) -> list[DoorCounter]:
+    """One of each length; those of the length `dead` die."""
+    both = zip(LENGTHS, offsets, strict=True)
+    alive = [DoorCounter(seconds, offset) for seconds, offset in both]
+    return [
+        replace(one, dies=DIES, recovers=RECOVERS) if one.interval_seconds == dead else one
+        for one in alive
+    ]
+
+
+def twin(name: str, zone: str, own: list[DoorCounter]) -> TwinStore:
+    """A store with a door for each counter."""
+    return TwinStore(name, ZoneInfo(zone), passers=400, doors=len(own), counters=own)
+
+
+STORES = (
+    twin("aligned", "Europe/Bratislava", counters([0] * 5, dead=600)),
+    twin("late", "Asia/Kathmandu", counters([30, 7, 450, 893, 1234], dead=60)),
+)
+Interval = dict[str, Any]
+
+
+@dataclass
+class CountedDays:
+    """What the counters of the stores sent, by when it arrives: late, twice and out of order."""
+
+    loop: Loop
+    crossings: Counter[tuple[str, date]] = field(default_factory=Counter)
+
+    @cached_property
+    def sent(self) -> list[bytes]:
+        found = []
+        for store in STORES:
+            made = [
+                one
+                for day in DAYS
+                for one in messages_of(store, day, SEED, people_of(store, day, SEED))
+                if one.source == "traffic"
+            ]
+            for one in made:
+                told = json.loads(one.body)
+                self.crossings[store.store_id, _day(store, told)] += told["in"]
+            some = arrivals(made, Transport(disordered=0.1), SEED, store.store_id)
+            found += [(one.send_at, one.message.body) for one in some]
+        return [body for _, body in sorted(found)]
+
+    @property
+    def intervals(self) -> list[Interval]:
+        return [json.loads(one) for one in self.sent]
+
+    def send(self) -> None:
+        gateway = GatewayClient(self.loop.settings.gateway)
+        for begin in range(0, len(self.sent), LOT):
+            gateway.post("/v1/events/traffic", self.sent[begin : begin + LOT])
+        gateway.close()
+
+
+def _day(store: TwinStore, told: Interval) -> date:
+    return datetime.fromisoformat(told["happened_at"]).astimezone(store.zone).date()
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CountedDays]:
+    """All of it in both layers, and rebuilt."""
+    stores = tmp_path_factory.mktemp("stores") / "stores.yaml"
+    stores.write_text(yaml.safe_dump({one.store_id: _entry(one) for one in STORES}), "utf-8")
+    home, overrides = tmp_path_factory.mktemp("counters"), {"TALLY_STORES_FILE": str(stores)}
+    with running_loop(home, "gateway", *SERVICES, overrides=overrides) as loop:
+        found = CountedDays(loop)
+        found.send()
+        loop.catch_up()
+        days = f"{DAYS[0] - timedelta(1)}..{DAYS[-1] + timedelta(1)}"
+        loop.json("backfill", "declare", "traffic", "--days", days, "--source", "the twin")
+        loop.json("rebuild", "--dirty")
+        yield found
+
+
+def _entry(store: TwinStore) -> dict[str, Any]:
+    sensors = {
+        f"s-{store.store_id}-{door + 1}": {"device_id": f"door-{door + 1}"}
+        for door in range(store.doors)
+    }
+    hours = {"mon-sun": f"{OPENS:%H:%M}-{CLOSES:%H:%M}"}
+    return {"tz": store.zone.key, "sensors": sensors, "opening_hours": hours}
+
+
+@pytest.fixture(scope="module")
+def session(counted: CountedDays) -> Iterator[Session]:
+    with cassandra_session(counted.loop.settings) as opened:
+        yield opened
+
+
+def test_batch_has_what_was_counted(counted: CountedDays, session: Session) -> None:
+    expected = counted_once(share for one in counted.sent for share in shares_of(one))
+
+    held = batch_rows(session, "traffic")
+
+    assert differing(held, expected) == []
+    planted = max(expected)
+    wrong = {**expected, planted: (expected[planted][0] + 1, *expected[planted][1:])}
+    assert differing(held, wrong) == [planted]
+    print(f"{len(counted.sent):,} intervals sent, {len(expected):,} cells compared, 0 differ")
+
+
+def differing(held: Mapping[Cell, Parts], expected: Mapping[Cell, Parts]) -> list[Cell]:
+    """The cells that are not equal, in their order."""
+    cells = sorted({*held, *expected})
+    return [cell for cell in cells if held.get(cell) != expected.get(cell)]
+
+
+def test_days_hold_everybody_who_was_counted_on_them(counted: CountedDays) -> None:
+    for store in STORES:
+        span = {"from": str(DAYS[0]), "to": str(DAYS[-1] + timedelta(1)), "grain": "1d"}
+        rows = asked(counted.loop, store, **span)
+
+        # The stores are closed at night: no interval with persons lies across a border.
+        expected = [counted.crossings[store.store_id, day] for day in DAYS]
+        assert [row["value"] for row in rows] == expected
+        assert not any(row.get("split") for row in rows)
+
+
+def test_coverage_is_the_time_for_which_the_counters_were_there(counted: CountedDays) -> None:
+    compared, incomplete = 0, 0
+    for store in STORES:
+        for day in DAYS:
+            opens, closes = store.hours(day)
+            rows = asked(counted.loop, store, **{"from": text(opens), "to": text(closes)})
+            truth = [*covered_quarters(counted.intervals, store, opens, closes)]
+            told = [(row["coverage"], row.get("worst_coverage", 1.0)) for row in rows]
+            assert told == [(share(all_), min(map(share, each))) for all_, each in truth]
+            assert [row["complete"] for row in rows] == [
+                share(all_) > 0.9 and min(map(share, each)) > 0.9 for all_, each in truth
+            ]
+            compared += len(rows)
+            incomplete += sum(not row["complete"] for row in rows)
+            # A planted wrong one is found: a door more that was dead.
+            assert told != [(share(all_) - 0.1, 1.0) for all_, _ in truth]
+    print(f"{compared} quarter hours compared, 0 differ; {incomplete} of them not complete")
+    assert 4 <= incomplete < compared
+
+
+def text(instant: datetime) -> str:
+    """An instant as the API takes it."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def asked(loop: Loop, store: TwinStore, **more: str) -> list[dict[str, Any]]:
+    """Rows of visitors, of quarter hours where nothing else is asked."""
+    question = {"store": store.store_id, "grain": "15m", "tz": "store"} | more
+    address = f"http://{loop.settings.api}/v1/metrics/visitors_in"
+    answer = httpx.get(address, params={**question, "limit": "1000"}, timeout=60)
+    found: list[dict[str, Any]] = answer.raise_for_status().json()["rows"]
+    return found
+
+
+Seconds = tuple[int, int]
+
+
+def covered_quarters(
+    intervals: Iterable[Interval], store: TwinStore, opens: datetime, closes: datetime
+) -> Iterator[tuple[Seconds, list[Seconds]]]:
+    """Of each quarter hour the seconds that were seen and those that were to be seen, of all doors
+    together and of each."""
+    spans: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for one in intervals:
+        if one["store_id"] == store.store_id:
+            begins = datetime.fromisoformat(one["happened_at"]).timestamp()
+            spans[one["device_id"]].append((begins, begins + one["interval_seconds"]))
+    starts = [opens.timestamp()]
+    while starts[-1] < closes.timestamp():
+        starts.append(starts[-1] + 900)
+    for start, end in pairwise(starts):
+        each = [(_seen(spans[f"door-{n + 1}"], start, end), 900) for n in range(store.doors)]
+        yield (sum(seen for seen, _ in each), 900 * store.doors), each
+
+
+def _seen(spans: Iterable[tuple[float, float]], start: float, end: float) -> int:
+    """Seconds of [start, end) that some span holds."""
+    seen, reached = 0.0, start
+    for first, last in sorted(spans):
+        first, last = max(first, reached), min(last, end)
+        if first < last:
+            seen, reached = seen + last - first, last
+    return round(seen)
+
+
+def share(seconds: Seconds) -> float:
+    """With four decimals, rounded down."""
+    seen, wanted = seconds
+    return 10_000 * seen // wanted / 10_000
