@@ -11,6 +11,8 @@ from tally.identity import IDENTIFIER
 from tally.windows import WINDOW_SECONDS
 
 Clock = Literal["rfc3339", "unix_s", "unix_ms"]
+# Where a counter is: who comes in at an entrance is a visitor of the store, and nobody else is.
+DoorRole = Literal["entrance", "inner_door", "zone", "shared_door", "staff_door"]
 
 
 class SensorEntry(
@@ -24,7 +26,8 @@ class SensorEntry(
     counts have for persons in and out, the other way round for one that was mounted so. `clock` is
     how it writes instants: never guessed from their size. By `clock_ahead_seconds` that clock is
     fast: its intervals are moved back by so much. `status_seconds`: how often it says that it is
-    there, where it tells of that apart. `door` is the one that it watches.
+    there, where it tells of that apart. `door` is the one that it watches, `role` what kind of door
+    that is.
     It is there from the local day `since` until before the day `until`; without them always.
     """
 
@@ -36,6 +39,7 @@ class SensorEntry(
     clock_ahead_seconds: Annotated[int, msgspec.Meta(ge=-60, le=60)] = 0
     status_seconds: Annotated[int, msgspec.Meta(ge=1, le=WINDOW_SECONDS)] = WINDOW_SECONDS
     door: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
+    role: DoorRole = "entrance"
     since: date | None = None
     until: date | None = None
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from ingest.contract.devices import DeviceRules
-from runtime.sensors import SensorEntry
+from runtime.sensors import DoorRole, SensorEntry
 from runtime.store_fields import zone_of
 from runtime.stores import StoreEntry, store_entries
 from tally.calendar.days import day_of
@@ -25,7 +25,7 @@ from tally.money import CURRENCIES
 from tally.receipt_rules import SENT_LINE_TYPES
 from tally.rounding import HALF_UP_BY_LINE, ROUNDINGS, TillRounding
 from tally.settings import Settings
-from tally.visits import MinuteSpan
+from tally.visits import MINUTE_SECONDS, MinuteSpan
 
 FIRST_EPOCH = "0"
 # Characters of a local date that name the run of numbers.
@@ -179,6 +179,22 @@ class Rules:
         there = self._there(store_id, device_id, happened_at)
         # Of two on the day of a change the later one.
         return timedelta(seconds=there[-1].clock_ahead_seconds if there else 0)
+
+    def role_of(self, store_id: str, device_id: str, happened_at: datetime) -> DoorRole:
+        """What kind of door a counter watches; of one that is not listed an entrance."""
+        there = self._there(store_id, device_id, happened_at)
+        return there[-1].role if there else "entrance"
+
+    def is_closed(self, store_id: str, begins: datetime, seconds: int) -> bool:
+        """Whether a stretch lies wholly outside the opening hours; not where none are told."""
+        ends = begins + timedelta(seconds=seconds - 1)
+        first, last = (int(one.timestamp()) // MINUTE_SECONDS for one in (begins, ends))
+        # It may lie across the border of two days of the store.
+        for period in {self.key_period(store_id, one) for one in (begins, ends)}:
+            spans = self.open_minutes(store_id, period)
+            if spans is None or any(opens <= last and first <= closes for opens, closes in spans):
+                return False
+        return True
 
     def _there(self, store_id: str, device_id: str, happened_at: datetime) -> list[SensorEntry]:
         """What is listed of a device, by the day from which it is there: of that day, or all."""

@@ -252,7 +252,10 @@ def _listed(store: "Store", family: Family) -> Iterator[ExpectedSensor]:
             for name in of_then:
                 yield _expected(family, name, since, until)
             continue
+        # A number tells of who came in at entrances: what another door saw is none of it.
         for serial, entry in of_then.items():
+            if entry.role != "entrance":
+                continue
             span = entry.since, entry.until
             yield _expected(family, entry.device_id or serial, *span)
 

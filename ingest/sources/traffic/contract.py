@@ -1,6 +1,7 @@
 """People counter message to canonical interval (contracts: Messages, TRAFFIC)."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from ingest.contract import fields as read
 from ingest.contract.arrival import Arrival, Rules
@@ -9,6 +10,7 @@ from ingest.contract.wire import JsonObject, parsed
 from ingest.sources.traffic.device import plain
 from ingest.sources.traffic.record import CanonicalInterval
 from ingest.sources.traffic.shares import shares
+from runtime.sensors import DoorRole
 from tally.algebra.keyed_sum import KeyedSum
 from tally.errors import RejectedEvent
 from tally.events import SCHEMA_VERSION
@@ -34,6 +36,16 @@ _FIELDS = frozenset(
         *_COUNTS,
     )
 )
+
+
+# By the role of another door where its persons count.
+_ENTRIES: Mapping[DoorRole, str] = {
+    "inner_door": "inner_entries",
+    "zone": "inner_entries",
+    "shared_door": "shared_entries",
+    "staff_door": "staff_entries",
+}
+_NOBODY = dict.fromkeys(("entries", "exits", "passers_by", "entries_with_passers", "groups_in"), 0)
 
 
 class _Persons(NamedTuple):
@@ -65,6 +77,8 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
         _refuse_other_length(seconds, rules.intervals_of(store_id, device_id, happened_at))
         persons = _persons(tree)
     instant = instant_text(happened_at)
+    is_closed = rules.is_closed(store_id, happened_at, seconds)
+    role = rules.role_of(store_id, device_id, happened_at)
     # A device may say that it is there, and tell of the same minutes: two events.
     source = "traffic-heartbeat" if is_heartbeat else "traffic"
     event_id = version_id(interval_id(source, store_id, device_id, instant), _revision(tree))
@@ -80,15 +94,27 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
         raw_offset=arrival.offset,
         device_id=device_id,
         interval_seconds=seconds,
-        entries=persons.entries,
-        exits=persons.exits,
-        passers_by=persons.passers_by or 0,
-        entries_with_passers=0 if persons.passers_by is None else persons.entries,
-        groups_in=persons.entries if persons.groups_in is None else persons.groups_in,
+        **_counts(persons, role, is_closed=is_closed),
         # Of the one share that lies within a window; others are told for each.
         observed_seconds=KeyedSum.brings(key, min(seconds, WINDOW_SECONDS)),
         extra=kept_extra(unknown_fields(tree, _FIELDS)),
     )
+
+
+def _counts(persons: _Persons, role: DoorRole, *, is_closed: bool) -> dict[str, Any]:
+    """The counts of a record. Who comes while the store is closed is there, and is no visitor."""
+    comes, groups = persons.entries, persons.groups_in
+    if role != "entrance":
+        return {**_NOBODY, _ENTRIES[role]: comes}
+    visitors = 0 if is_closed else comes
+    return {
+        "entries": comes,
+        "exits": persons.exits,
+        "passers_by": persons.passers_by or 0,
+        "entries_with_passers": 0 if persons.passers_by is None else visitors,
+        "groups_in": visitors if groups is None or is_closed else groups,
+        "closed_entries": comes - visitors,
+    }
 
 
 def _revision(tree: JsonObject) -> int:

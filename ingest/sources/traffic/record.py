@@ -19,6 +19,12 @@ class CanonicalInterval(CanonicalEvent, frozen=True, omit_defaults=True, kw_only
     groups_in: int
     # Of whom nothing came in is silence if the counter was not there, and nobody if it was.
     observed_seconds: int
+    # Of the entries those of an interval wholly outside the opening hours.
+    closed_entries: int = 0
+    # Who came in where the counter watches no entrance: then there are no other counts.
+    inner_entries: int = 0
+    shared_entries: int = 0
+    staff_entries: int = 0
     # 1: a share of an interval with persons that began in the quarter hour before, or goes on in
     # the one after.
     continued: int = 0

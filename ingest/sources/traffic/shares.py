@@ -12,6 +12,10 @@ from tally.instants import instant_text, parse_instant
 from tally.windows import WINDOW, window_start
 
 _MILLISECOND = timedelta(milliseconds=1)
+_COUNTS = (
+    *("entries", "exits", "passers_by", "entries_with_passers", "groups_in"),
+    *("closed_entries", "inner_entries", "shared_entries", "staff_entries"),
+)
 # A whole second, and the half up to which one is rounded down.
 _SECOND, _HALF_SECOND = 1000, 500
 
@@ -32,13 +36,7 @@ def shares(whole: CanonicalInterval) -> Sequence[CanonicalInterval]:
     ends = _borders(start, length)
     if len(ends) == 1:
         return (whole,)
-    counts = {
-        "entries": whole.entries,
-        "exits": whole.exits,
-        "passers_by": whole.passers_by,
-        "entries_with_passers": whole.entries_with_passers,
-        "groups_in": whole.groups_in,
-    }
+    counts: dict[str, int] = {name: getattr(whole, name) for name in _COUNTS}
     is_somebody = any(counts.values())
     key = whole.observed_seconds >> KeyedSum.AMOUNT_BITS
     found = []
