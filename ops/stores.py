@@ -7,7 +7,7 @@ from pathlib import Path
 from stat import S_IMODE
 from typing import Any
 
-from runtime.store_fields import FIXED
+from runtime.store_fields import FIXED, RECORDED
 from runtime.stores import CHANGES, StoreEntry
 from runtime.whole_file import keep_whole
 from tally.errors import TallyError
@@ -32,6 +32,8 @@ class FieldChange:
     @property
     def warning(self) -> str | None:
         """Why it does harm if records of the store have been taken, None if it does none."""
+        if self.from_day is None and self.field in RECORDED:
+            return f"store {self.store}: {self.field}: {RECORDED[self.field]}"
         if self.field not in FIXED:
             return None
         if self.field in _COLLECTIONS:

@@ -35,10 +35,13 @@ FIXED: Mapping[str, str] = {
     "tz": _DAYS,
     "day_starts": _DAYS,
     "numbering": "receipts' identities hold it, and one that is sent again would count twice",
-    "currency": "amounts are whole numbers of its minor units, and would be read as other money",
-    "rounding": "receipts' amounts are made by it, and one that is sent again has to be equal",
     "networks": _OWNERS,
     "sensors": _OWNERS,
+}
+# What stored amounts are made of: it may change from a day on, and not for the days before.
+RECORDED: Mapping[str, str] = {
+    "currency": "amounts are whole numbers of its minor units, and would be read as other money",
+    "rounding": "receipts' amounts are made by it, and one that is sent again has to be equal",
 }
 
 

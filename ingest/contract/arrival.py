@@ -12,6 +12,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from ingest.contract.devices import DeviceRules
+from ingest.contract.store_money import StoreMoney
 from runtime.sensors import DoorRole, SensorEntry
 from runtime.store_fields import zone_of
 from runtime.stores import StoreEntry, store_entries
@@ -21,9 +22,7 @@ from tally.identity import bare_serial
 from tally.instants import instant_text
 from tally.key_periods import DatedPeriod
 from tally.keys import digest_key
-from tally.money import CURRENCIES
 from tally.receipt_rules import SENT_LINE_TYPES
-from tally.rounding import HALF_UP_BY_LINE, ROUNDINGS, TillRounding
 from tally.settings import Settings
 from tally.visits import MINUTE_SECONDS, MinuteSpan
 
@@ -70,8 +69,7 @@ class Rules:
     max_bytes: int
     future_tolerance: timedelta
     earliest_event: date
-    default_currency: str
-    currencies: Mapping[str, str]
+    money: StoreMoney
     loyalty_key: bytes
     numberings: Mapping[str, Numbering] = field(default_factory=dict)
     home: Path = Path(".tally")
@@ -80,7 +78,6 @@ class Rules:
     default_zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
     devices: DeviceRules = field(default_factory=DeviceRules)
     item_types: Mapping[str, str] = field(default_factory=dict)
-    roundings: Mapping[str, TillRounding] = field(default_factory=dict)
 
     @classmethod
     def of(cls, settings: Settings) -> "Rules":
@@ -88,21 +85,13 @@ class Rules:
 
         Raises BadSettings that names what does not fit.
         """
-        if settings.default_currency not in CURRENCIES:
-            raise BadSettings(
-                f"TALLY_DEFAULT_CURRENCY: {settings.default_currency!r} is no currency of ISO 4217,"
-                " e.g. EUR"
-            )
         default_zone = zone_of(settings.default_timezone, "TALLY_DEFAULT_TIMEZONE:")
         stores = store_entries(settings.stores_file)
         return cls(
             max_bytes=settings.max_message_bytes,
             future_tolerance=timedelta(seconds=settings.future_tolerance_seconds),
             earliest_event=settings.earliest_event,
-            default_currency=settings.default_currency,
-            currencies={
-                store_id: store.currency for store_id, store in stores.items() if store.currency
-            },
+            money=StoreMoney.of(settings, stores, default_zone),
             loyalty_key=_hash_key(settings.loyalty_key.get_secret_value()),
             numberings={
                 store_id: Numbering(
@@ -119,20 +108,7 @@ class Rules:
             default_zone=default_zone,
             devices=DeviceRules.of(settings, stores),
             item_types=_item_types(settings.poslog_item_types),
-            roundings={
-                store_id: ROUNDINGS[store.rounding]
-                for store_id, store in stores.items()
-                if store.rounding
-            },
         )
-
-    def currency_of(self, store_id: str) -> str:
-        """Currency of a store's receipts that name none."""
-        return self.currencies.get(store_id, self.default_currency)
-
-    def rounding_of(self, store_id: str) -> TillRounding:
-        """How the tills of a store round."""
-        return self.roundings.get(store_id, HALF_UP_BY_LINE)
 
     def zone_of(self, store_id: str) -> ZoneInfo:
         """The zone of a store's clock."""

@@ -98,9 +98,13 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     version = read_version(tree, standing)
     # What names the receipt that it takes back need not repeat it: then the next rebuild does.
     source = source_lines(tree, 0 if taken or version.is_ending else 1)
-    money = Money(own_currency or rules.currency_of(store_id), rules.rounding_of(store_id))
+    closed_at = said.counts_at if said and taken else happened_at
+    money = Money(
+        own_currency or rules.money.currency(store_id, closed_at),
+        rules.money.rounding(store_id, closed_at),
+    )
     lines = counted_lines(tree, source, money, standing, kind)
-    instant = instant_text(said.counts_at if said and taken else happened_at)
+    instant = instant_text(closed_at)
     # Before enrichment: neither arrival nor the store's currency nor the rotating loyalty key
     # changes the fingerprint.
     ids, told = (store_id, till_id, epoch, transaction_id), (kind, own_currency, voids)

@@ -11,10 +11,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingest.contract.store_money import StoreMoney
 from ingest.sources.sales.contract import PARTS
 from ingest.sources.sales.lines import is_sold
 from ingest.sources.sales.record import CanonicalReceipt
 from ingest.sources.sales.rules import STATUSES, RuleTable, rules
+from runtime.stores import StoreEntry
 from schemas.source import BadSource, read_yaml
 from tally.identity import REVERSAL
 from tally.money import minor_digits
@@ -173,9 +175,9 @@ def test_where_no_total_is_sent_the_store_says_how_its_tills_round(
 ) -> None:
     rounding = ROUNDINGS[word]
     plain = {"training": False, "transaction_status": "finished", "kind": "sale"}
-    told = receipt(
-        {**message, **plain}, replace(RULES, roundings={str(message["operation_id"]): rounding})
-    )
+    entries = {str(message["operation_id"]): StoreEntry(rounding=word)}
+    money = StoreMoney("USD", entries=entries)
+    told = receipt({**message, **plain}, replace(RULES, money=money))
 
     both = zip(message["transactions"], told.lines, strict=False)
     units = 10 ** minor_digits(told.currency)

@@ -5,7 +5,9 @@ from decimal import Decimal
 
 import pytest
 
+from ingest.contract.store_money import StoreMoney
 from ingest.sources.sales.record import CanonicalReceipt, Line, VoidedReceipt
+from runtime.stores import StoreEntry
 from tests.unit.ingest.messages import MILK, RULES, pos, receipt, with_line
 
 
@@ -66,7 +68,8 @@ def test_currency_without_minor_unit_counts_whole_units() -> None:
 
 
 def test_receipt_without_currency_has_its_stores() -> None:
-    rules = replace(RULES, currencies={"1": "EUR"})
+    euro = StoreMoney("USD", entries={"1": StoreEntry(currency="EUR")})
+    rules = replace(RULES, money=euro)
 
     assert (receipt(pos(), rules).currency, receipt(pos(operation_id=2), rules).currency) == (
         "EUR",

@@ -140,7 +140,6 @@ def test_what_is_wrong_is_named_with_file_store_field_and_fix(
         ("tz", "Europe/Rome"),
         ("day_starts", '"04:00"'),
         ("numbering", "daily"),
-        ("currency", "EUR"),
         ("networks", "[L_1]"),
         ("sensors", "{a: {}}"),
     ],

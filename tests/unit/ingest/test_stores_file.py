@@ -182,6 +182,32 @@ def test_money_is_in_the_minor_units_of_its_currency(currency: str, minor: int) 
     assert (made.currency, made.gross_minor) == (currency, minor)
 
 
+def test_currency_and_rounding_are_those_of_the_store_s_day_of_the_receipt(tmp_path: Path) -> None:
+    """Croatia took the euro on the first of January 2017, had this been the year; the bar's New
+    Year's Eve lasts until four."""
+    bar = rules(
+        tmp_path,
+        """
+367:
+  tz: Europe/Zagreb
+  currency: HRK
+  day_starts: "04:00"
+  changes: {2017-01-01: {currency: EUR, rounding: half_even}}
+""",
+    )
+    half = [{"item": "a", "price": "0.125", "amount": 1}]
+
+    made = [
+        receipt(pos(operation_id="367", happened_at=at, transactions=half), bar)
+        for at in ("2017-01-01T02:59:59Z", "2017-01-01T03:00:00Z")
+    ]
+
+    assert [(one.currency, one.gross_minor) for one in made] == [("HRK", 13), ("EUR", 12)]
+    # Sent again it is the same; and what names its currency has that.
+    dollars = pos(operation_id="367", happened_at="2017-01-02T12:00:00Z", currency="USD")
+    assert receipt(dollars, bar).currency == "USD"
+
+
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
