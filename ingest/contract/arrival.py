@@ -163,6 +163,8 @@ class Rules:
 
     def is_closed(self, store_id: str, begins: datetime, seconds: int) -> bool:
         """Whether a stretch lies wholly outside the opening hours; not where none are told."""
+        if not self.devices.opening.are_told(store_id):
+            return False
         ends = begins + timedelta(seconds=seconds - 1)
         first, last = (int(one.timestamp()) // MINUTE_SECONDS for one in (begins, ends))
         # It may lie across the border of two days of the store.

@@ -25,6 +25,11 @@ class OpeningRules:
         default_factory=dict, compare=False, repr=False
     )
 
+    def are_told(self, store_id: str) -> bool:
+        """Whether the store has hours, now or from some day on."""
+        entry = self.entries.get(store_id)
+        return entry is not None and (entry.opening_hours is not None or bool(entry.changes))
+
     def minutes(
         self, store_id: str, period: DatedPeriod, zone: ZoneInfo
     ) -> list[MinuteSpan] | None:

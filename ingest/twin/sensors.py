@@ -11,10 +11,10 @@ from datetime import date, datetime
 from hashlib import blake2b
 from math import log10
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from ingest.twin.people import Person, address
-from ingest.twin.plan import TwinStore, chance_of
+from ingest.twin.plan import DoorCounter, TwinStore, chance_of
 from ingest.twin.tills import GOODS, receipt_lives, receipt_messages, shown
 
 DOOR_SECONDS = 60
@@ -24,6 +24,10 @@ _LEAST_DBM = -95
 # Seconds, and units: of the busiest day some articles run out.
 _COUNT_AHEAD, _DELIVERED_AFTER = 600, 7200
 _COUNTED, _DELIVERED = (40, 120), (10, 40)
+
+
+# When somebody went through a door, seconds since 1970 (UTC), and which way, as a counter tells it.
+_Crossing: TypeAlias = tuple[float, str]
 
 
 class SensorMessage(NamedTuple):
@@ -64,7 +68,7 @@ def _door_counts(
     """Each interval of each door: in, out, passers-by; those of no one too, while the store is
     open."""
     chance = chance_of(seed, store.store_id, day.isoformat(), "doors")
-    crossed: dict[int, list[tuple[float, str]]] = {door: [] for door in range(store.doors)}
+    crossed: dict[int, list[_Crossing]] = {door: [] for door in range(store.doors)}
     for person in people:
         crossings = (("in", person.came), ("out", person.left))
         for way, at in crossings if person.is_visitor else (("passers_by", person.came),):
@@ -74,7 +78,7 @@ def _door_counts(
 
 
 def _intervals(
-    store: TwinStore, day: date, door: int, crossed: Sequence[tuple[float, str]]
+    store: TwinStore, day: date, door: int, crossed: Sequence[_Crossing]
 ) -> Iterator[SensorMessage]:
     counter = store.counter(door)
     length, offset = counter.interval_seconds, counter.offset_seconds
@@ -83,7 +87,7 @@ def _intervals(
     open_ones = range(opens // length, -(-closes // length))
     for number in sorted({*open_ones, *(number for number, _ in counts)}):
         begins = number * length + offset
-        if is_dead(store, day, door, begins, begins + length):
+        if _is_dead(store, day, counter, begins):
             continue
         yield _message(
             "traffic",
@@ -97,16 +101,16 @@ def _intervals(
         )
 
 
-def is_dead(store: TwinStore, day: date, door: int, begins: float, ends: float) -> bool:
-    """Whether the counter of a door is dead in some second of an interval, seconds since 1970."""
-    counter = store.counter(door)
+def _is_dead(store: TwinStore, day: date, counter: DoorCounter, begins: int) -> bool:
+    """Whether a counter is dead in some second of an interval, which begins so many seconds since
+    1970."""
     if counter.dies is None or counter.recovers is None:
         return False
     dies, recovers = (
         datetime.combine(day, one, store.zone).timestamp()
         for one in (counter.dies, counter.recovers)
     )
-    return begins < recovers and dies < ends
+    return begins < recovers and dies < begins + counter.interval_seconds
 
 
 def _seen(store: TwinStore, way: str, chance: Random) -> list[str]:

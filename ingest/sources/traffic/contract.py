@@ -1,6 +1,7 @@
 """People counter message to canonical interval (contracts: Messages, TRAFFIC)."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from ingest.contract import fields as read
@@ -57,6 +58,15 @@ class _Persons(NamedTuple):
     groups_in: int | None
 
 
+class _Door(NamedTuple):
+    """Whose counter it is, and when: seconds from an instant on."""
+
+    store_id: str
+    device_id: str
+    begins: datetime
+    seconds: int
+
+
 def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalInterval:
     """The interval that the message is.
 
@@ -77,8 +87,7 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
         _refuse_other_length(seconds, rules.intervals_of(store_id, device_id, happened_at))
         persons = _persons(tree)
     instant = instant_text(happened_at)
-    is_closed = rules.is_closed(store_id, happened_at, seconds)
-    role = rules.role_of(store_id, device_id, happened_at)
+    door = _Door(store_id, device_id, happened_at, seconds)
     # A device may say that it is there, and tell of the same minutes: two events.
     source = "traffic-heartbeat" if is_heartbeat else "traffic"
     event_id = version_id(interval_id(source, store_id, device_id, instant), _revision(tree))
@@ -94,18 +103,20 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
         raw_offset=arrival.offset,
         device_id=device_id,
         interval_seconds=seconds,
-        **_counts(persons, role, is_closed=is_closed),
+        **_counts(persons, door, rules),
         # Of the one share that lies within a window; others are told for each.
         observed_seconds=KeyedSum.brings(key, min(seconds, WINDOW_SECONDS)),
         extra=kept_extra(unknown_fields(tree, _FIELDS)),
     )
 
 
-def _counts(persons: _Persons, role: DoorRole, *, is_closed: bool) -> dict[str, Any]:
+def _counts(persons: _Persons, door: _Door, rules: Rules) -> dict[str, Any]:
     """The counts of a record. Who comes while the store is closed is there, and is no visitor."""
     comes, groups = persons.entries, persons.groups_in
+    role = rules.role_of(door.store_id, door.device_id, door.begins)
     if role != "entrance":
         return {**_NOBODY, _ENTRIES[role]: comes}
+    is_closed = comes > 0 and rules.is_closed(door.store_id, door.begins, door.seconds)
     visitors = 0 if is_closed else comes
     return {
         "entries": comes,
