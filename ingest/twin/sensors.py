@@ -5,7 +5,7 @@ Kafka does to it is not (transport.py).
 """
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 from hashlib import blake2b
@@ -68,13 +68,13 @@ def _door_counts(
     """Each interval of each door: in, out, passers-by; those of no one too, while the store is
     open."""
     chance = chance_of(seed, store.store_id, day.isoformat(), "doors")
-    crossed: dict[int, list[_Crossing]] = {door: [] for door in range(store.doors)}
+    crossed = defaultdict[int, list[_Crossing]](list)
     for person in people:
         crossings = (("in", person.came), ("out", person.left))
         for way, at in crossings if person.is_visitor else (("passers_by", person.came),):
             crossed[person.door] += [(at, told) for told in _seen(store, way, chance)]
-    for door, told in crossed.items():
-        yield from _intervals(store, day, door, told)
+    for door in range(store.doors):
+        yield from _intervals(store, day, door, crossed[door])
 
 
 def _intervals(

@@ -1,6 +1,7 @@
 """POS message to canonical receipt (contracts: Messages, Values)."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from hashlib import blake2b
 from typing import Any, TypedDict
 
@@ -99,10 +100,7 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     # What names the receipt that it takes back need not repeat it: then the next rebuild does.
     source = source_lines(tree, 0 if taken or version.is_ending else 1)
     closed_at = said.counts_at if said and taken else happened_at
-    money = Money(
-        own_currency or rules.money.currency(store_id, closed_at),
-        rules.money.rounding(store_id, closed_at),
-    )
+    money = _money(rules, store_id, closed_at, own_currency)
     lines = counted_lines(tree, source, money, standing, kind)
     instant = instant_text(closed_at)
     # Before enrichment: neither arrival nor the store's currency nor the rotating loyalty key
@@ -136,6 +134,12 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
         loyalty_hash=_loyalty_hash(tree, rules.loyalty_key),
         extra=_extra(tree),
     )
+
+
+def _money(rules: Rules, store_id: str, closed_at: datetime, own: str | None) -> Money:
+    """Of a receipt that was closed then; `own`: the currency that it names."""
+    currency = own or rules.money.currency(store_id, closed_at)
+    return Money(currency, rules.money.rounding(store_id, closed_at))
 
 
 def _epoch(tree: JsonObject, usual: str) -> str:
