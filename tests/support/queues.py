@@ -60,7 +60,8 @@ def know_queues(
     families = {**FAMILIES, "queues": family}
     patched.setattr(loader, "topics", lambda: known)
     patched.setattr(loader, "metrics", lambda: metrics)
-    for module in ("query.catalogue", "query.explain", "merge.cassandra_views"):
+    modules = ("query.catalogue", "query.explain", "query.known_stores", "merge.cassandra_views")
+    for module in modules:
         patched.setattr(f"serving.{module}.FAMILIES", families)
     patched.setattr(catalogue, "_metrics", catalogue._metrics.__wrapped__)
 

@@ -124,12 +124,14 @@ def counted(
 ) -> Stored:
     """A traffic row; `seconds` for which each counter was there, by its name."""
     seen = sorted([sensor_key(int(digest_text(name), 16)), of] for name, of in seconds.items())
+    parts = {part.name: part.zero for part in TRAFFIC.parts}
+    parts |= {"entries": entries, "observed_seconds": seen}
     row = ViewRow(
         at(start),
         (),
         TRAFFIC.epoch,
         events,
-        (entries, 0, 0, 0, 0, seen, 0, 0),
+        (*parts.values(),),
         () if generation is None else tuple(part.zero for part in TRAFFIC.parts),
     )
     return Stored(TRAFFIC, store, row, generation)
