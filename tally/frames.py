@@ -158,18 +158,15 @@ def epoch_of(family: Family, day: Column) -> Column:
     In:  day date.
     Out: int.
     """
-    raised = reduce(
-        lambda rest, one: F.when(
-            day.between(one.first, one.last) & (rest < one.epoch), one.epoch
-        ).otherwise(rest),
-        family.raised,
-        F.lit(family.epoch),
-    )
-    return raised + reduce(
-        lambda rest, one: F.when(day >= one.since, one.more).otherwise(rest),
-        family.epochs.revised,
-        F.lit(0),
-    )
+    found, more = F.lit(family.epoch), F.lit(0)
+    for one in family.raised:
+        is_higher = day.between(one.first, one.last) & (found < one.epoch)
+        found = F.when(is_higher, one.epoch).otherwise(found)
+    for revised in family.epochs.revised:
+        # As text: the bridge to the JVM takes no date before the year 1000.
+        since = F.lit(revised.since.isoformat()).cast("date")
+        more = F.when(day >= since, revised.more).otherwise(more)
+    return found + more
 
 
 @cache

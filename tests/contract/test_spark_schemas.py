@@ -1,13 +1,18 @@
 """Spark's schemas agree with the JSON Schema files, the CQL tables and the master's columns."""
 
 import re
+from dataclasses import replace
+from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from runtime.sources import FAMILIES
 from schemas.loader import event_schema, master_schema
+from tally.epochs import Raised
 from tally.families import Family
+from tally.visit_rules import EVER, DatedVisitRules, StoreVisitRules
+from tally.visits import VisitRules
 from tests.unit.schemas.cql import tables
 
 if TYPE_CHECKING:
@@ -83,6 +88,28 @@ def test_spark_computes_the_columns_of_what_is_read_from_presences(
     )
     minutes = spark.createDataFrame([], f"is_new boolean, {shape}")
     check_columns(total_rows(rows_of_periods(minutes, family), family), family)
+
+
+def test_spark_tells_the_epoch_of_a_day_as_the_family_does(spark: "SparkSession") -> None:
+    from pyspark.sql import functions as F
+
+    from tally.frames import epoch_of
+
+    day = 1440
+    dated = (DatedVisitRules(EVER, VisitRules(), 2), DatedVisitRules(3 * day, VisitRules(), 5))
+    family = replace(
+        FAMILIES["wifi"],
+        raised=(Raised(date(1970, 1, 2), date(1970, 1, 3), 90),),
+        visit_rules=StoreVisitRules({"367": dated, "406": dated[:1]}),
+    )
+    days = [date(1970, 1, 1) + timedelta(days=number) for number in range(6)]
+    texts = spark.createDataFrame([(one.isoformat(),) for one in days], "day string")
+
+    found = texts.select("day", epoch_of(family, F.col("day").cast("date")).alias("epoch"))
+
+    told = {row.day: row.epoch for row in found.collect()}
+    assert told == {one.isoformat(): family.epochs.of(one) for one in days}
+    assert len({*told.values()}) > 2
 
 
 def check_columns(rows: "DataFrame", family: Family) -> None:
