@@ -17,13 +17,13 @@ from speed_layer.presence_pages import (
     NUMBER_BYTES,
     PARTS,
     KeySpan,
-    Place,
+    PageItems,
+    PagePlace,
     PresencePages,
-    Shelf,
     page_number,
 )
 from tally.algebra.parts import Part
-from tally.heard import HeardDevice, Standing
+from tally.heard import DeviceStanding, HeardDevice
 from tally.presence import RowKey
 from tally.visit_parts import WINDOW_MINUTES, MacClass
 from tally.visits import PeriodHours
@@ -36,7 +36,7 @@ class KeptDevice(msgspec.Struct, array_like=True):
     """A device: class of its address, how it stands, on which days of the period it was heard."""
 
     mac_class: MacClass
-    standing: Standing | None
+    standing: DeviceStanding | None
     days: list[int]
 
 
@@ -59,10 +59,10 @@ class PeriodPages:
     store: str
     span: KeySpan
 
-    def place(self, kind: int, part: int) -> Place:
+    def place(self, kind: int, part: int) -> PagePlace:
         """What the store has on a page of a kind."""
         number = page_number(kind, self.store, part)
-        return Place((self.span.key, number), self.store)
+        return PagePlace((self.span.key, number), self.store)
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,12 @@ class Devices(MutableMapping[int, HeardDevice]):
         kept = self._shelf(number).get(number.to_bytes(NUMBER_BYTES))
         if kept is None:
             raise KeyError(number)
-        days = _Days(self.own, number, kept.days)
+        days = _DevicePages(self.own, number, kept.days)
         return HeardDevice(kept.mac_class, days, kept.standing)
 
     def __setitem__(self, number: int, device: HeardDevice) -> None:
-        if not isinstance(device.days, _Days):
-            heard, device.days = device.days, _Days(self.own, number, [])
+        if not isinstance(device.days, _DevicePages):
+            heard, device.days = device.days, _DevicePages(self.own, number, [])
             device.days.update(heard)
         kept = KeptDevice(device.mac_class, device.standing, sorted(device.days))
         self._shelf(number).put(number.to_bytes(NUMBER_BYTES), kept)
@@ -97,14 +97,14 @@ class Devices(MutableMapping[int, HeardDevice]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def _shelf(self, number: int) -> Shelf[KeptDevice]:
+    def _shelf(self, number: int) -> PageItems[KeptDevice]:
         return self.own.pages.shelf(self._place(number), _devices)
 
-    def _place(self, number: int) -> Place:
+    def _place(self, number: int) -> PagePlace:
         return self.own.place(0, number % PARTS)
 
 
-class _Days(MutableMapping[int, KeptMinutes]):
+class _DevicePages(MutableMapping[int, KeptMinutes]):
     """The days of one device, each on a page of its own."""
 
     def __init__(self, own: PeriodPages, number: int, days: Sequence[int]) -> None:
@@ -129,10 +129,10 @@ class _Days(MutableMapping[int, KeptMinutes]):
     def __len__(self) -> int:
         return len(self._days)
 
-    def _place(self, day: int) -> Place:
+    def _place(self, day: int) -> PagePlace:
         return self._own.place(1 + KINDS_OF_DAY * day, self._number % PARTS)
 
-    def _shelf(self, day: int) -> Shelf[KeptMinutes]:
+    def _shelf(self, day: int) -> PageItems[KeptMinutes]:
         return self._own.pages.shelf(self._place(day), _minutes)
 
 
@@ -169,17 +169,17 @@ class PeriodRows(MutableMapping[RowKey, dict[str, Any]]):
     def _starts(self) -> range:
         return range(self.hours.start, self.hours.end, WINDOW_MINUTES)
 
-    def _place(self, row: RowKey) -> Place:
+    def _place(self, row: RowKey) -> PagePlace:
         # Neighbours together: a micro-batch is about few of a day's windows.
         number = row[0] // WINDOW_MINUTES * PARTS // _WINDOWS_OF_DAY % PARTS
         return self.own.place(KINDS_OF_DAY + KINDS_OF_DAY * self.hours.day(row[0]), number)
 
-    def _shelf(self, row: RowKey) -> Shelf[dict[str, Any]]:
+    def _shelf(self, row: RowKey) -> PageItems[dict[str, Any]]:
         return self._shelf_at(self._place(row))
 
-    def _shelf_at(self, place: Place) -> Shelf[dict[str, Any]]:
-        def read(raw: Raw) -> Shelf[dict[str, Any]]:
-            return Shelf(_BY_ROW.decode(raw), self._counted)
+    def _shelf_at(self, place: PagePlace) -> PageItems[dict[str, Any]]:
+        def read(raw: Raw) -> PageItems[dict[str, Any]]:
+            return PageItems(_BY_ROW.decode(raw), self._counted)
 
         return self.own.pages.shelf(place, read)
 
@@ -193,12 +193,12 @@ class PeriodRows(MutableMapping[RowKey, dict[str, Any]]):
         return counted
 
 
-def _devices(raw: Raw) -> Shelf[KeptDevice]:
-    return Shelf(_BY_NUMBER.decode(raw), _DEVICE.decode)
+def _devices(raw: Raw) -> PageItems[KeptDevice]:
+    return PageItems(_BY_NUMBER.decode(raw), _DEVICE.decode)
 
 
-def _minutes(raw: Raw) -> Shelf[KeptMinutes]:
-    return Shelf(_BY_NUMBER.decode(raw), _MINUTES.decode)
+def _minutes(raw: Raw) -> PageItems[KeptMinutes]:
+    return PageItems(_BY_NUMBER.decode(raw), _MINUTES.decode)
 
 
 def _text(row: RowKey) -> str:

@@ -87,7 +87,7 @@ _EMPTY = Raw(_ENCODER.encode({}))
 ReadRaw: TypeAlias = Callable[[Raw], Kept]
 
 
-class Shelf(Generic[Kept]):
+class PageItems(Generic[Kept]):
     """What a page holds of one store, by key; read one by one, as they are asked for."""
 
     def __init__(self, raw: Mapping[Any, Raw], read: ReadRaw[Kept]) -> None:
@@ -113,7 +113,7 @@ class Shelf(Generic[Kept]):
         return {**self._raw, **self._open}
 
 
-class Place(NamedTuple):
+class PagePlace(NamedTuple):
     """What one page holds of one store."""
 
     key: PageKey
@@ -121,7 +121,7 @@ class Place(NamedTuple):
 
 
 # What there is at a place.
-OpenPlace: TypeAlias = KeptStore | Shelf[Any]
+OpenItems: TypeAlias = KeptStore | PageItems[Any]
 
 
 @dataclass
@@ -131,8 +131,8 @@ class PresencePages:
     kept: MutableMapping[PageKey, bytes]
     held: set[PageKey]
     _pages: dict[PageKey, dict[str, Raw]] = field(default_factory=dict)
-    _open: dict[Place, OpenPlace] = field(default_factory=dict)
-    _changed: set[Place] = field(default_factory=set)
+    _open: dict[PagePlace, OpenItems] = field(default_factory=dict)
+    _changed: set[PagePlace] = field(default_factory=set)
 
     def store(self, store: str) -> KeptStore:
         """What is kept of the store."""
@@ -153,14 +153,14 @@ class PresencePages:
         self._open[_place_of(store)] = kept
         self.change(_place_of(store))
 
-    def shelf(self, place: Place, read: ReadRaw[Shelf[Kept]]) -> Shelf[Kept]:
+    def shelf(self, place: PagePlace, read: ReadRaw[PageItems[Kept]]) -> PageItems[Kept]:
         """What is kept at the place."""
         if place not in self._open:
             page = self._page(place.key)
             self._open[place] = read(page.get(place.store, _EMPTY))
-        return cast("Shelf[Kept]", self._open[place])
+        return cast("PageItems[Kept]", self._open[place])
 
-    def change(self, place: Place) -> None:
+    def change(self, place: PagePlace) -> None:
         """What is kept at the place has changed."""
         self._changed.add(place)
 
@@ -168,10 +168,10 @@ class PresencePages:
         """Nothing of the store's devices, minutes and rows of the period is kept any more."""
         kinds = range(1 + KINDS_OF_DAY * len(span.days))
         numbers = (page_number(kind, store, part) for kind in kinds for part in range(PARTS))
-        for place in (Place((span.key, number), store) for number in numbers):
+        for place in (PagePlace((span.key, number), store) for number in numbers):
             is_there = place.key in self.held and store in self._page(place.key)
             if is_there or place in self._open:
-                self._open[place] = Shelf({}, bytes)
+                self._open[place] = PageItems({}, bytes)
                 self.change(place)
 
     def write(self) -> None:
@@ -207,5 +207,5 @@ def _group_of(store: str) -> int:
     return crc32(store.encode()) % STORES
 
 
-def _place_of(store: str) -> Place:
-    return Place((OF_STORES, -1 - _group_of(store)), store)
+def _place_of(store: str) -> PagePlace:
+    return PagePlace((OF_STORES, -1 - _group_of(store)), store)

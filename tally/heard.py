@@ -44,7 +44,7 @@ class Sighting(NamedTuple):
         return self.seconds // MINUTE_SECONDS
 
 
-class Standing(NamedTuple):
+class DeviceStanding(NamedTuple):
     """What the next sighting of a device is judged by; minutes since 1970 (UTC).
 
     `day` of the period is the latest on which it was heard, `last` its latest minute, `run_last`
@@ -69,7 +69,7 @@ class HeardDevice:
 
     mac_class: MacClass = CLASSES[0]
     days: MutableMapping[int, dict[int, int]] = field(default_factory=dict)
-    standing: Standing | None = None
+    standing: DeviceStanding | None = None
 
     @property
     def minutes(self) -> dict[int, int]:
@@ -96,7 +96,7 @@ class HeardDevice:
         return self.days.get(day, {})
 
 
-def standing_of(minutes: Heard, rules: VisitRules, hours: PeriodHours) -> Standing | None:
+def standing_of(minutes: Heard, rules: VisitRules, hours: PeriodHours) -> DeviceStanding | None:
     """How a device stands that was heard in these minutes; None where it was not."""
     if not minutes:
         return None
@@ -108,7 +108,7 @@ def standing_of(minutes: Heard, rules: VisitRules, hours: PeriodHours) -> Standi
     for visit in found:
         if visit.is_visit:
             there.update(map(hours.day, range(visit.first, visit.last + 1)))
-    return Standing(
+    return DeviceStanding(
         day,
         last,
         newest.last if newest else NEVER,
@@ -122,7 +122,7 @@ def standing_of(minutes: Heard, rules: VisitRules, hours: PeriodHours) -> Standi
 
 def continued(
     device: HeardDevice, sighting: Sighting, frontier: int, rules: VisitRules, hours: PeriodHours
-) -> Standing | None:
+) -> DeviceStanding | None:
     """How the device stands with a sighting that only makes its last presence longer.
 
     None where more may come of it: of one that is earlier, begins or ends something, or decides

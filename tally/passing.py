@@ -16,7 +16,7 @@ from tally.visit_parts import window_of
 from tally.visits import Heard, PeriodHours, VisitRules, signal_runs
 
 
-class Lot(NamedTuple):
+class HeardLot(NamedTuple):
     """A device before and after a lot of sightings, and the minute that its store has come to."""
 
     earlier: Heard
@@ -24,7 +24,7 @@ class Lot(NamedTuple):
     frontier: int
 
 
-def passing_windows(lot: Lot, rules: VisitRules, hours: PeriodHours) -> set[int]:
+def passing_windows(lot: HeardLot, rules: VisitRules, hours: PeriodHours) -> set[int]:
     """The windows (minutes since 1970), beside those of the lot's own minutes and those of which
     the device brings something else than before."""
     earlier, later = lot.earlier, lot.later

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tally.algebra.parts import Part, Value
 from tally.heard import NEVER, HeardDevice, Sighting, continued, standing_of
-from tally.passing import Lot, passing_windows
+from tally.passing import HeardLot, passing_windows
 from tally.visit_parts import Device, MacClass, brought, window_of
 from tally.visits import Heard, PeriodHours, VisitRules
 
 # Start of a window in minutes since 1970 (UTC), and the class of the addresses.
 RowKey: TypeAlias = tuple[int, MacClass]
-Sightings: TypeAlias = Sequence[Sighting]
+DeviceSightings: TypeAlias = Sequence[Sighting]
 # A row, and what a device brings to it by part.
 RowParts: TypeAlias = tuple[RowKey, tuple[tuple[str, int], ...]]
 
@@ -83,7 +83,7 @@ class KeyPeriod:
         held = self.rows.get(row, {})
         return [_value(part, held.get(part.name)) for part in self.parts]
 
-    def _move(self, number: int, heard: Sightings, before: int) -> set[int]:
+    def _move(self, number: int, heard: DeviceSightings, before: int) -> set[int]:
         """The device was heard, or the store has come to where its last presence is over."""
         device = self.devices.get(number) or HeardDevice()
         told = {window_of(one.minute) for one in heard}
@@ -96,7 +96,7 @@ class KeyPeriod:
         self.devices[number] = device
         return told
 
-    def _continue(self, number: int, device: HeardDevice, heard: Sightings) -> int:
+    def _continue(self, number: int, device: HeardDevice, heard: DeviceSightings) -> int:
         """Take the first of the sightings that only make its last presence longer; how many."""
         for taken, sighting in enumerate(heard):
             before = device.standing
@@ -117,7 +117,7 @@ class KeyPeriod:
         return len(heard)
 
     def _read_anew(
-        self, number: int, device: HeardDevice, heard: Sightings, before: int
+        self, number: int, device: HeardDevice, heard: DeviceSightings, before: int
     ) -> set[int]:
         """Take back what the device had brought, and add what it brings now, of all its days."""
         earlier = device.minutes
@@ -125,7 +125,7 @@ class KeyPeriod:
         for sighting in heard:
             device.hear(sighting, self.hours.day(sighting.minute))
         minutes = device.minutes
-        lot = Lot(earlier, minutes, self.frontier)
+        lot = HeardLot(earlier, minutes, self.frontier)
         told = passing_windows(lot, self.rules, self.hours) if heard else set()
         has = self._brought(number, device.mac_class, minutes, self.frontier)
         device.standing = standing_of(minutes, self.rules, self.hours)
@@ -142,7 +142,7 @@ class KeyPeriod:
         self,
         number: int,
         device: HeardDevice,
-        heard: Sightings,
+        heard: DeviceSightings,
         told: set[int],
     ) -> set[int]:
         """An access point is there in the windows that it says so, and moves nothing in others.

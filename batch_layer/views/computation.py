@@ -13,7 +13,6 @@ from batch_layer.views.coverage import Coverage
 from batch_layer.views.fates import expected_windows, linked_days, window_members
 from batch_layer.views.pin import Pin
 from batch_layer.views.presence import (
-    Span,
     answered_spans,
     expected_of_periods,
     heard_minutes,
@@ -25,7 +24,7 @@ from batch_layer.views.survey import Survey
 from tally.epochs import Epochs
 from tally.families import Family
 from tally.frames import window_rows
-from tally.generation import Generation
+from tally.generation import AnsweredSpan, Generation
 from tally.key_periods import days_around
 from tally.settings import Settings
 
@@ -87,7 +86,7 @@ class Computed(NamedTuple):
 
     rows: DataFrame
     expected: DataFrame
-    answered: Mapping[str, Sequence[Span]]
+    answered: Mapping[str, Sequence[AnsweredSpan]]
 
 
 def compute(

@@ -22,6 +22,7 @@ from runtime.arrow import rows_of
 from tally.algebra.parts import Part, Value
 from tally.families import TOTAL_DIM, TOTAL_DIM_VALUE, Family
 from tally.frames import contributions, epoch_of
+from tally.generation import AnsweredSpan
 from tally.heard import CLASSES, NEVER
 from tally.opening import period_hours
 from tally.part_columns import STORED_TYPES, fold_of
@@ -31,8 +32,6 @@ from tally.visits import MINUTE_SECONDS, Heard
 
 _MINUTE_MILLIS = 1000 * MINUTE_SECONDS
 _UNDER_WAY_MINUTES = 10
-# Instants (UTC), from inclusive, to exclusive.
-Span: TypeAlias = tuple[datetime, datetime]
 # In the columns of rows_of_periods().
 WrittenRow: TypeAlias = tuple[Any, ...]
 
@@ -238,7 +237,7 @@ def settled_minute(until: datetime) -> int:
     return int(until.timestamp()) // MINUTE_SECONDS - _UNDER_WAY_MINUTES
 
 
-def answered_spans(minutes: DataFrame, until: datetime) -> dict[str, list[Span]]:
+def answered_spans(minutes: DataFrame, until: datetime) -> dict[str, list[AnsweredSpan]]:
     """By store the key periods that are over and of which there is a record, ascending.
 
     Periods that follow one another are one span; what one that still runs has of them is left out.
@@ -256,7 +255,7 @@ def answered_spans(minutes: DataFrame, until: datetime) -> dict[str, list[Span]]
     return {store: spans_answered(of_store, settled) for store, of_store in by_store.items()}
 
 
-def spans_answered(periods: Sequence[tuple[int, int]], settled: int) -> list[Span]:
+def spans_answered(periods: Sequence[tuple[int, int]], settled: int) -> list[AnsweredSpan]:
     """Key periods (minutes since 1970, ascending) of which there are records, as one store's spans.
 
     `settled`: those that end later run still.

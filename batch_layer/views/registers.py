@@ -12,10 +12,10 @@ from cassandra.query import BoundStatement
 from batch_layer.views.check import CheckedGeneration
 from batch_layer.views.coverage import end_of, start_of
 from batch_layer.views.fates import WAITING
-from batch_layer.views.presence import Span
 from runtime.day_spans import activity_table, axis_table
 from runtime.writes import write_groups, write_rows
 from tally.families import Family
+from tally.generation import AnsweredSpan
 
 _ANSWERED = (
     "INSERT INTO answered_span (store_id, family, day, generation, since, until)"
@@ -73,7 +73,7 @@ def note_answered(
     family: Family,
     generation: int,
     days: Sequence[date],
-    answered: Mapping[str, Sequence[Span]],
+    answered: Mapping[str, Sequence[AnsweredSpan]],
 ) -> None:
     """For which windows of a store and a day the generation answers.
 
@@ -88,7 +88,7 @@ def note_answered(
     write_rows(session, _ANSWERED, rows)
 
 
-def longest_on(day: date, spans: Sequence[Span]) -> Span | None:
+def longest_on(day: date, spans: Sequence[AnsweredSpan]) -> AnsweredSpan | None:
     """What the longest of the spans has of the UTC day; hardly ever there are two."""
     # A generation answers for a day's own windows alone.
     begins, ends = start_of(day), end_of(day)

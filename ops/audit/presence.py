@@ -27,7 +27,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # By partition the first offset that is left out, ascending.
 PinnedOffsets = tuple[tuple[int, int], ...]
 # By store, day and generation: for which windows it answers.
-Answers = Mapping[tuple[str, date, int], AnsweredSpan]
+AnsweredDays = Mapping[tuple[str, date, int], AnsweredSpan]
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Covered(NamedTuple):
     """The windows that published generations answer for, store by store."""
 
     published: Mapping[date, Generation]
-    answers: Answers
+    answers: AnsweredDays
 
     def holds(self, key: WindowKey) -> bool:
         """Whether the generation of the window's day covers it, and answers for the store there."""
@@ -54,7 +54,7 @@ class Covered(NamedTuple):
         return claim.within(span).covers(start)
 
 
-def answers_of(session: Session, family: Family) -> Answers:
+def answers_of(session: Session, family: Family) -> AnsweredDays:
     """What the table `answered_span` says of the family."""
     rows = session.execute(
         "SELECT store_id, day, generation, since, until FROM answered_span WHERE family = %s"

@@ -3,7 +3,6 @@ micro-batches, of no restart."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,14 +12,12 @@ from hypothesis import strategies as st
 
 from speed_layer.presence import MINUTE_MILLIS, HeardRecord, Presences
 from speed_layer.presence_pages import KeySpan
-from tally.algebra.register import register
 from tally.families import Family
 from tally.heard import CLASSES, NEVER, Sighting
 from tally.kinds.derived import DERIVED
 from tally.opening import UNKNOWN, period_hours
 from tally.presence import KeyPeriod
 from tally.visit_rules import EVER, DatedVisitRules, StoreVisitRules
-from tally.visits import VisitRules
 from tests.laws.test_presence import PARTS, RULES
 
 RULES_OF_STORES = StoreVisitRules(
@@ -130,9 +127,10 @@ def test_rows_and_late_records_are_those_of_the_rule_for_any_cut(
     assert (holding(rows), late) == (holding(expected), expected_late)
 
 
-def _stay(
+def stay(
     device: int, minutes: Iterable[int], opening: str = UNKNOWN, length: int = 2 * LENGTH
 ) -> list[HeardRecord]:
+    """A device that is heard in these minutes, and well."""
     sightings = (Sighting(device, "fixed", 60 * minute, -78) for minute in minutes)
     return [_record("367", one, length, opening) for one in sightings]
 
@@ -140,18 +138,18 @@ def _stay(
 # Over for a moment, until who was there before the hour is told of: for a successor that reads both
 # at once the window is as it was.
 OVER_FOR_A_MOMENT = [
-    *_stay(1, range(16, 20)),
-    *_stay(2, [40]),
-    *_stay(1, [9, 10, 11, 14]),
+    *stay(1, range(16, 20)),
+    *stay(2, [40]),
+    *stay(1, [9, 10, 11, 14]),
 ]
 # Long enough before the shop opens for a cleaner, until it is still there when it has opened.
 OPENS = "60-110"
 CLEANER_FOR_A_MOMENT = [
-    *_stay(1, range(4), OPENS),
-    *_stay(2, [20], OPENS),
-    *_stay(1, range(44, 60), OPENS),
-    *_stay(1, range(60, 64), OPENS),
-    *_stay(2, [100], OPENS),
+    *stay(1, range(4), OPENS),
+    *stay(2, [20], OPENS),
+    *stay(1, range(44, 60), OPENS),
+    *stay(1, range(60, 64), OPENS),
+    *stay(2, [100], OPENS),
 ]
 
 
@@ -216,64 +214,6 @@ def left_in_the_table(
                 table[key] = max(table.get(key, (-1, parts)), (end, parts), key=lambda one: one[0])
 
     return holding({key: parts for key, (_, parts) in table.items()})
-
-
-OTHER_RULES = VisitRules(enter_dbm=-82, stay_dbm=-84, gap_minutes=9, static_minutes=20)
-# From the second key period on.
-REVISED = replace(
-    FAMILY,
-    visit_rules=StoreVisitRules(
-        {
-            store: (DatedVisitRules(EVER, RULES), DatedVisitRules(LENGTH, OTHER_RULES, revision=1))
-            for store in ("367", "406")
-        }
-    ),
-)
-
-
-# Minutes. Of a period that is over nothing is kept: its windows are the rebuild's.
-NONE_IS_OVER = 1000
-
-
-def revised_table(log: Sequence[HeardRecord], ended: int, begun: int, has_epoch: bool) -> Rows:
-    """Rows as the table holds them: of a writer by the rules of before that read to `ended`, and of
-    one by those of now that goes on from the state at `begun`, no later."""
-    table: dict[tuple[str, int, str], tuple[int, tuple[Any, ...]]] = {}
-
-    def write(state: Presences, end: int, begin: int, epoch: int) -> None:
-        for row in state.take(log[begin:end], end):
-            key, at = (row.store, row.start, row.axes[0]), register(epoch * has_epoch, end)
-            # Of two rows with one write time the larger value stays.
-            table[key] = max(table.get(key, (at, row.parts)), (at, row.parts))
-
-    state = Presences(FAMILY, NONE_IS_OVER * MINUTE_MILLIS, {})
-    write(state, begun, 0, epoch=0)
-    kept = dict(state.pages), state.frontier, set(state.held)
-    write(state, ended, begun, epoch=0)
-    state = Presences(REVISED, NONE_IS_OVER * MINUTE_MILLIS, *kept, is_revised=True)
-    write(state, len(log), begun, epoch=1)
-    return holding({key: parts for key, (_, parts) in table.items()})
-
-
-@given(logs.filter(bool), st.data())
-def test_after_a_change_of_rules_windows_are_those_of_who_had_them_from_the_start(
-    log: list[HeardRecord], data: st.DataObject
-) -> None:
-    begun = data.draw(st.integers(0, len(log) - 1))
-    ended = data.draw(st.integers(begun, len(log)))
-
-    found = revised_table(log, ended, begun, has_epoch=True)
-
-    assert found == holding(by_the_rule(log, REVISED, NONE_IS_OVER)[0])
-
-
-def test_without_an_epoch_of_its_own_a_change_of_rules_leaves_rows_of_before() -> None:
-    """Killed behind its rows and before its checkpoint: the successor reads the same records."""
-    log = [*_stay(1, range(60, 85), length=LENGTH), *_stay(2, [100], length=LENGTH)]
-    expected = holding(by_the_rule(log, REVISED, NONE_IS_OVER)[0])
-
-    assert revised_table(log, len(log), 25, has_epoch=True) == expected
-    assert revised_table(log, len(log), 25, has_epoch=False) != expected
 
 
 @given(logs, st.lists(st.integers(0, 40), max_size=8))

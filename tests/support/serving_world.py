@@ -94,12 +94,8 @@ def at(text: str) -> datetime:
 
 def of_sales(receipts: int, gross: int, returns: int = 0) -> tuple[int, ...]:
     """Parts of a row of sales: so many receipts of one unit each, cents sold and taken back."""
-    named = {
-        "receipts": receipts,
-        "gross_minor": gross,
-        "returns_minor": returns,
-        "units_milli": 1000 * receipts,
-    }
+    named = {"receipts": receipts, "gross_minor": gross, "returns_minor": returns}
+    named["units_milli"] = 1000 * receipts
     return tuple(named.get(name, 0) for name in SALES.part_names)
 
 
@@ -124,16 +120,10 @@ def counted(
 ) -> Stored:
     """A traffic row; `seconds` for which each counter was there, by its name."""
     seen = sorted([sensor_key(int(digest_text(name), 16)), of] for name, of in seconds.items())
-    parts = {part.name: part.zero for part in TRAFFIC.parts}
-    parts |= {"entries": entries, "observed_seconds": seen}
-    row = ViewRow(
-        at(start),
-        (),
-        TRAFFIC.epoch,
-        events,
-        (*parts.values(),),
-        () if generation is None else tuple(part.zero for part in TRAFFIC.parts),
-    )
+    nothing = {part.name: part.zero for part in TRAFFIC.parts}
+    parts = nothing | {"entries": entries, "observed_seconds": seen}
+    excluded = () if generation is None else tuple(nothing.values())
+    row = ViewRow(at(start), (), TRAFFIC.epoch, events, (*parts.values(),), excluded)
     return Stored(TRAFFIC, store, row, generation)
 
 

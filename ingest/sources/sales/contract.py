@@ -108,9 +108,8 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     ids, told = (store_id, till_id, epoch, transaction_id), (kind, own_currency, voids)
     said_fields = [*ids, instant, *told, source, *_standing_fields(standing)]
     content = [standing.status, instant, *told, *content_of(source, lines)]
-    identity = version_event_id(receipt_id(*ids), version, content)
-    if taken and not version.rule:
-        identity = void_id(store_id, taken)
+    own_id = version_event_id(receipt_id(*ids), version, content)
+    identity = void_id(store_id, taken) if taken and not version.rule else own_id
     return CanonicalReceipt(
         schema_version=SCHEMA_VERSION,
         event_id=identity,

@@ -11,7 +11,6 @@ from ingest.contract.wire import JsonObject, parsed
 from ingest.sources.traffic.device import plain
 from ingest.sources.traffic.record import CanonicalInterval
 from ingest.sources.traffic.shares import shares
-from runtime.sensors import DoorRole
 from tally.algebra.keyed_sum import KeyedSum
 from tally.errors import RejectedEvent
 from tally.events import SCHEMA_VERSION
@@ -40,7 +39,7 @@ _FIELDS = frozenset(
 
 
 # By the role of another door where its persons count.
-_ENTRIES: Mapping[DoorRole, str] = {
+_ENTRIES: Mapping[str, str] = {
     "inner_door": "inner_entries",
     "zone": "inner_entries",
     "shared_door": "shared_entries",

@@ -145,8 +145,8 @@ def test_values_are_those_of_the_first_copies_by_axes(master: Master) -> None:
         **dict.fromkeys(("exits", "passers_by", "entries_with_passers"), 0),
         "groups_in": 3,
         "observed_seconds": [[sensor_key(int(digest_text("door"), 16)), 60]],
-        "continued": 0,
-        "continues": 0,
+        **dict.fromkeys(("closed_entries", "inner_entries", "shared_entries"), 0),
+        **dict.fromkeys(("staff_entries", "continued", "continues"), 0),
     }
     assert master.window_values(TRAFFIC) == {("1", MONDAY): {(): three}}
 

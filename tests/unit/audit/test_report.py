@@ -110,7 +110,8 @@ def test_audit_against_the_master_asks_the_api_for_each_sum_of_every_family(
     sums = ("transactions", "revenue", "gross_revenue", "discounts", "rounding", "units")
     counted = ("visitors_in", "groups_in", "visitors_in_with_passers", "passers_by", "at_the_door")
     levels = ("occupancy", "occupancy_residue")
-    people = {(name, ()) for name in (*counted, *levels)}
+    doors = ("closed_footfall", "inner_footfall", "shared_footfall", "staff_footfall")
+    people = {(name, ()) for name in (*counted, *levels, *doors)}
     assert api.asked == {(name, by) for name in sums for by in ((), ("currency",))} | people
     assert isinstance(found.http, ApiComparison) and found.http.windows == 20
     assert not found.http.ok and not found.ok

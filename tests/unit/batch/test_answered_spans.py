@@ -6,8 +6,9 @@ from datetime import UTC, date, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batch_layer.views.presence import Span, spans_answered
+from batch_layer.views.presence import spans_answered
 from batch_layer.views.registers import longest_on
+from tally.generation import AnsweredSpan
 
 DAY = 1440
 
@@ -38,7 +39,7 @@ def test_what_is_said_of_a_day_does_not_hang_on_which_days_a_run_reads(
 ) -> None:
     near = [one for one in sorted(heard) if abs(one - day) <= reach]
 
-    def said(days: Sequence[int]) -> Span | None:
+    def said(days: Sequence[int]) -> AnsweredSpan | None:
         spans = spans_answered([(one * DAY, one * DAY + DAY) for one in days], settled * DAY)
         return longest_on(date.fromordinal(date(1970, 1, 1).toordinal() + day), spans)
 

@@ -45,7 +45,7 @@ def traffic_row(values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     _, days, generation = values
     counts = (2, 9 if generation == 5 else 8, 0, 0, 0)
     day = Date(days[0] - CQL_DATE_ZERO)
-    return [(day, TEN.replace(tzinfo=None), "*", "", *counts, 1, 0, 0, 0, 0)]
+    return [(day, TEN.replace(tzinfo=None), "*", "", *counts, 1, *[0] * 8)]
 
 
 def test_rows_of_a_generation_are_read_again_where_a_question_has_no_answer(patched: Any) -> None:
