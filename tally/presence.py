@@ -46,8 +46,7 @@ class KeyPeriod:
         """The windows of which the sightings may have changed a row, by their starts in minutes.
 
         Also those that are as they were, if they were not for a moment (tally/passing.py).
-        `reached` is how far the store has come, where
-        other sightings than these say so.
+        `reached` is how far the store has come, where other sightings than these say so.
         """
         heard: dict[int, list[Sighting]] = {}
         before = self.frontier
