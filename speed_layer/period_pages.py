@@ -18,8 +18,8 @@ from speed_layer.presence_pages import (
     PARTS,
     KeySpan,
     PageItems,
-    PagePlace,
     PresencePages,
+    StatePlace,
     page_number,
 )
 from tally.algebra.parts import Part
@@ -59,10 +59,10 @@ class PeriodPages:
     store: str
     span: KeySpan
 
-    def place(self, kind: int, part: int) -> PagePlace:
+    def place(self, kind: int, part: int) -> StatePlace:
         """What the store has on a page of a kind."""
         number = page_number(kind, self.store, part)
-        return PagePlace((self.span.key, number), self.store)
+        return StatePlace((self.span.key, number), self.store)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Devices(MutableMapping[int, HeardDevice]):
     def _shelf(self, number: int) -> PageItems[KeptDevice]:
         return self.own.pages.shelf(self._place(number), _devices)
 
-    def _place(self, number: int) -> PagePlace:
+    def _place(self, number: int) -> StatePlace:
         return self.own.place(0, number % PARTS)
 
 
@@ -129,7 +129,7 @@ class _DevicePages(MutableMapping[int, KeptMinutes]):
     def __len__(self) -> int:
         return len(self._days)
 
-    def _place(self, day: int) -> PagePlace:
+    def _place(self, day: int) -> StatePlace:
         return self._own.place(1 + KINDS_OF_DAY * day, self._number % PARTS)
 
     def _shelf(self, day: int) -> PageItems[KeptMinutes]:
@@ -169,7 +169,7 @@ class PeriodRows(MutableMapping[RowKey, dict[str, Any]]):
     def _starts(self) -> range:
         return range(self.hours.start, self.hours.end, WINDOW_MINUTES)
 
-    def _place(self, row: RowKey) -> PagePlace:
+    def _place(self, row: RowKey) -> StatePlace:
         # Neighbours together: a micro-batch is about few of a day's windows.
         number = row[0] // WINDOW_MINUTES * PARTS // _WINDOWS_OF_DAY % PARTS
         return self.own.place(KINDS_OF_DAY + KINDS_OF_DAY * self.hours.day(row[0]), number)
@@ -177,7 +177,7 @@ class PeriodRows(MutableMapping[RowKey, dict[str, Any]]):
     def _shelf(self, row: RowKey) -> PageItems[dict[str, Any]]:
         return self._shelf_at(self._place(row))
 
-    def _shelf_at(self, place: PagePlace) -> PageItems[dict[str, Any]]:
+    def _shelf_at(self, place: StatePlace) -> PageItems[dict[str, Any]]:
         def read(raw: Raw) -> PageItems[dict[str, Any]]:
             return PageItems(_BY_ROW.decode(raw), self._counted)
 

@@ -113,7 +113,7 @@ class PageItems(Generic[Kept]):
         return {**self._raw, **self._open}
 
 
-class PagePlace(NamedTuple):
+class StatePlace(NamedTuple):
     """What one page holds of one store."""
 
     key: PageKey
@@ -131,8 +131,8 @@ class PresencePages:
     kept: MutableMapping[PageKey, bytes]
     held: set[PageKey]
     _pages: dict[PageKey, dict[str, Raw]] = field(default_factory=dict)
-    _open: dict[PagePlace, OpenItems] = field(default_factory=dict)
-    _changed: set[PagePlace] = field(default_factory=set)
+    _open: dict[StatePlace, OpenItems] = field(default_factory=dict)
+    _changed: set[StatePlace] = field(default_factory=set)
 
     def store(self, store: str) -> KeptStore:
         """What is kept of the store."""
@@ -153,14 +153,14 @@ class PresencePages:
         self._open[_place_of(store)] = kept
         self.change(_place_of(store))
 
-    def shelf(self, place: PagePlace, read: ReadRaw[PageItems[Kept]]) -> PageItems[Kept]:
+    def shelf(self, place: StatePlace, read: ReadRaw[PageItems[Kept]]) -> PageItems[Kept]:
         """What is kept at the place."""
         if place not in self._open:
             page = self._page(place.key)
             self._open[place] = read(page.get(place.store, _EMPTY))
         return cast("PageItems[Kept]", self._open[place])
 
-    def change(self, place: PagePlace) -> None:
+    def change(self, place: StatePlace) -> None:
         """What is kept at the place has changed."""
         self._changed.add(place)
 
@@ -168,7 +168,7 @@ class PresencePages:
         """Nothing of the store's devices, minutes and rows of the period is kept any more."""
         kinds = range(1 + KINDS_OF_DAY * len(span.days))
         numbers = (page_number(kind, store, part) for kind in kinds for part in range(PARTS))
-        for place in (PagePlace((span.key, number), store) for number in numbers):
+        for place in (StatePlace((span.key, number), store) for number in numbers):
             is_there = place.key in self.held and store in self._page(place.key)
             if is_there or place in self._open:
                 self._open[place] = PageItems({}, bytes)
@@ -207,5 +207,5 @@ def _group_of(store: str) -> int:
     return crc32(store.encode()) % STORES
 
 
-def _place_of(store: str) -> PagePlace:
-    return PagePlace((OF_STORES, -1 - _group_of(store)), store)
+def _place_of(store: str) -> StatePlace:
+    return StatePlace((OF_STORES, -1 - _group_of(store)), store)

@@ -2,7 +2,6 @@
 under the epochs of before, as if a rule could change without a new definition of its windows."""
 
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 
 from batch_layer.views import rebuild
@@ -28,11 +27,8 @@ def unrevised_families(settings: Settings) -> dict[str, Family]:
     }
 
 
-def main(argv: Sequence[str]) -> int:
-    """Exit code of the rebuild."""
-    rebuild.families_of = unrevised_families  # type: ignore[attr-defined]
-    return rebuild.main(argv)
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    # Before what is asked for is looked at.
+    refuse_outside_tests(Settings.load())
+    rebuild.families_of = unrevised_families  # type: ignore[attr-defined]
+    sys.exit(rebuild.main(sys.argv[1:]))

@@ -1,5 +1,4 @@
-"""Rows of the serving tables as a test describes them: read from memory, or inserted into a real
-Cassandra.
+"""Rows of the serving tables as a test has them: in memory, or inserted into a real Cassandra.
 
 Partition of store 367 of 4 is 1, of 406 it is 0, of 500 it is 2 (tally/partitions.py).
 """
@@ -71,7 +70,7 @@ class World:
         found = {}
         for of, one in self.pointers:
             midnight = datetime.combine(one.day, time(), UTC)
-            whole = midnight, midnight + timedelta(days=1)
+            whole = (midnight, midnight + timedelta(days=1))
             span = self.answered.get((store_id, one.day, one.generation), whole)
             if of == family and span is not None:
                 found[one.day, one.generation] = span
@@ -94,8 +93,8 @@ def at(text: str) -> datetime:
 
 def of_sales(receipts: int, gross: int, returns: int = 0) -> tuple[int, ...]:
     """Parts of a row of sales: so many receipts of one unit each, cents sold and taken back."""
-    named = {"receipts": receipts, "gross_minor": gross, "returns_minor": returns}
-    named["units_milli"] = 1000 * receipts
+    named = {"receipts": receipts, "gross_minor": gross, "units_milli": 1000 * receipts}
+    named["returns_minor"] = returns
     return tuple(named.get(name, 0) for name in SALES.part_names)
 
 
@@ -275,6 +274,7 @@ class MemoryViews:
         return [activity for of, activity in self.world.activity if of is family]
 
     async def has_events(self, store_id: str, families: Sequence[Family]) -> bool:
+        await self.check()
         return any(one.store_id == store_id for of, one in self.world.activity if of in families)
 
     async def axis_values(

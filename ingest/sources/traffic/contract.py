@@ -118,7 +118,7 @@ def _counts(persons: _Persons, door: _Door, rules: Rules) -> dict[str, Any]:
     is_closed = comes > 0 and rules.is_closed(door.store_id, door.begins, door.seconds)
     visitors = 0 if is_closed else comes
     return {
-        "entries": comes,
+        "entries": visitors,
         "exits": persons.exits,
         "passers_by": persons.passers_by or 0,
         "entries_with_passers": 0 if persons.passers_by is None else visitors,

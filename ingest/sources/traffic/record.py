@@ -19,7 +19,7 @@ class CanonicalInterval(CanonicalEvent, frozen=True, omit_defaults=True, kw_only
     groups_in: int
     # Of whom nothing came in is silence if the counter was not there, and nobody if it was.
     observed_seconds: int
-    # Of the entries those of an interval wholly outside the opening hours.
+    # Who came in during an interval wholly outside the opening hours, and is none of the entries.
     closed_entries: int = 0
     # Who came in where the counter watches no entrance: then there are no other counts.
     inner_entries: int = 0

@@ -60,6 +60,7 @@ def test_of_the_product_s_own_sums_only_those_that_no_record_lowers_are_eager() 
         "visitors_in",
         "visitors_in_with_passers",
         "at_the_door",
+        *("closed_footfall", "inner_footfall", "shared_footfall", "staff_footfall"),
     }
     assert metrics["conversion"].denominator == "visitors_in"
     assert (metrics["occupancy"].kind, metrics["occupancy"].only_rises) == ("level", False)

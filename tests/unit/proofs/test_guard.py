@@ -32,12 +32,13 @@ from tests.controls.killed_drop import KilledFolder
 from tests.controls.no_floor import no_floor
 from tests.controls.no_member import no_member
 from tests.controls.uncommitted import uncommitted_stream
+from tests.controls.unrevised_rebuild import unrevised_families
 from tests.controls.wall_clock import WallClockSink
 from tests.unit.architecture.sources import ROOT, parsed, python_files
 
 STARTED = (
     *("adding", "wall_clock", "no_floor", "crashing", "uncommitted", "killed_drop"),
-    *("crashing_evaluator", "faulty_evaluator", "crashing_stock"),
+    *("crashing_evaluator", "faulty_evaluator", "crashing_stock", "unrevised_rebuild"),
 )
 NOTHING = cast(Any, None)
 # How each is made, or called where it is a function.
@@ -57,12 +58,14 @@ WRONG: dict[str, Callable[[Settings], object]] = {
     "sending_by_itself": lambda settings: sending_by_itself(settings, NOTHING, NOTHING),
     "going_on_although_fenced": lambda given: going_on_although_fenced(given, NOTHING, NOTHING),
     "watched_parts": lambda settings: watched_parts(settings, Moments(), "intent=after"),
+    "unrevised_families": unrevised_families,
     "dying": lambda settings: dying(1, 1, settings, NOTHING),
     "no_member": lambda settings: no_member(settings, "normaliser").__enter__(),
 }
 # What has no settings, for it reaches nothing outside of its memory.
 PURE = {
     "PoorKey",
+    "Unrevised",
     "WithoutStore",
     "WithoutWindow",
     "presences_of_a_longest",

@@ -217,7 +217,7 @@ def test_every_parameter_and_field_says_what_it_means(ask: Ask) -> None:
     [
         ("value", "300", "value: '300' is not valid under any of the given schemas"),
         ("events", 2.5, "events: 2.5 is not valid under any of the given schemas"),
-        ("status", "sure", "status: 'sure' is not one of ['final', 'provisional', 'restated']"),
+        ("status", "sure", "['final', 'not_measured', 'provisional', 'restated']"),
         ("start", "2017-09-19T10:00:00", "start: '2017-09-19T10:00:00' is not a 'date-time'"),
         ("colour", "red", ": Additional properties are not allowed ('colour' was unexpected)"),
     ],
