@@ -84,7 +84,7 @@ BAD_INTERVALS = [
     *(without(TRAFFIC, name) for name in TRAFFIC if name != "passers_by"),
     {**TRAFFIC, "in": -1},
     {**TRAFFIC, "in": "3"},
-    {**TRAFFIC, "interval_seconds": 901},
+    {**TRAFFIC, "interval_seconds": 3601},
     {**TRAFFIC, "out": 1_000_001},
     {**TRAFFIC, "groups_in": -1},
     {**TRAFFIC, "heartbeat": True},

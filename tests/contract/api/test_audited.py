@@ -55,7 +55,10 @@ SOLD: Values = {
     ("406", at(f"{SETTLED}T10:00")): {("USD",): sold(1, 90)},
     ("500", at(f"{SETTLED}T10:00")): {("EUR",): sold(2, 60), ("USD",): sold(1, 10)},
 }
-PEOPLE = ("visitors_in", "groups_in", "visitors_in_with_passers", "passers_by", "at_the_door")
+PEOPLE = (
+    *("visitors_in", "groups_in", "visitors_in_with_passers", "passers_by", "at_the_door"),
+    *("closed_footfall", "inner_footfall", "shared_footfall", "staff_footfall"),
+)
 LEVELS = ("occupancy", "occupancy_residue")
 NOBODY = {part.name: part.zero for part in TRAFFIC.parts}
 COUNTED: Values = {
