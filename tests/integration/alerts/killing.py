@@ -95,7 +95,7 @@ class Ordeal:
         self.fired[f"killed {moment}"] += 1
 
     def _store_some(self) -> None:
-        """There is a state to restore: who was killed before may have stored none."""
+        """Run a dispatcher until there is state to restore: one killed before may leave none."""
         if len(self.town.kept()) >= _NTH[RESTORING]:
             return
         self._unsilenced()
