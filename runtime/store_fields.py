@@ -28,18 +28,18 @@ _ADDRESS = re.compile(r"[0-9a-f]{12}", re.ASCII)
 _BETWEEN_OCTETS = re.compile(r"[:.-]")
 _WHOLE = re.compile(r"\d{1,6}\Z", re.ASCII)
 
-_DAYS = "each record was given its day by it, those that are stored too"
 _OWNERS = "it decides which store a record is of, and one that is sent again would be another's"
-# What identities and key periods are made of has one value for good, and why.
+# What identities are made of has one value for good, and why.
 FIXED: Mapping[str, str] = {
-    "tz": _DAYS,
-    "day_starts": _DAYS,
     "numbering": "receipts' identities hold it, and one that is sent again would count twice",
     "networks": _OWNERS,
     "sensors": _OWNERS,
 }
-# What stored amounts are made of: it may change from a day on, and not for the days before.
+_DAYS = "each record was given its day by it, those that are stored too"
+# What stored records are made of: it may change from a day on, and not for the days before.
 RECORDED: Mapping[str, str] = {
+    "tz": _DAYS,
+    "day_starts": _DAYS,
     "currency": "amounts are whole numbers of its minor units, and would be read as other money",
     "rounding": "receipts' amounts are made by it, and one that is sent again has to be equal",
 }

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from datetime import date, time
+from datetime import date, time, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from runtime.sensors import SensorEntry
 from runtime.store_fields import (
@@ -19,11 +20,15 @@ from runtime.strict_yaml import yaml_texts
 from runtime.visit_entry import VisitEntry
 from tally.calendar.holidays import subdivisions
 from tally.calendar.opening_hours import OpeningHours
+from tally.day_clock import ClockSince, DayClock, odd_days
 from tally.errors import BadSettings
 from tally.identity import IDENTIFIER, bare_serial
 
 CHANGES = "changes"
 _KNOWN = ", ".join((*FIELDS, CHANGES))
+_CLOCK = frozenset(("tz", "day_starts"))
+# A key period of days that are longer would not lie in the days that are read for it.
+_LONGEST_DAY = timedelta(hours=48)
 # Who names the file where nobody says otherwise.
 _SETTING = "TALLY_STORES_FILE"
 
@@ -68,6 +73,18 @@ class StoreEntry:
             if first_day <= day:
                 values |= changed
         return replace(self, **values, changes={})
+
+    def clock(self, default_zone: str) -> DayClock:
+        """Its clock; `default_zone`: the IANA name of its zone where none is told."""
+        days = [date.min]
+        days += [day for day, told in self.changes.items() if not _CLOCK.isdisjoint(told)]
+        of_then = [(day, self.on(day)) for day in days]
+        return DayClock(
+            tuple(
+                ClockSince(day, ZoneInfo(one.tz or default_zone), one.day_starts)
+                for day, one in of_then
+            )
+        )
 
     def told(self) -> dict[str, Any]:
         """What the file says of it, of plain types; fields of defaults are left out."""
@@ -154,7 +171,23 @@ def _entry(where: str, store_id: object, told: object) -> StoreEntry:
     for first_day in (date.min, *changes):
         since = "" if first_day == date.min else f": changes: {first_day}"
         _refuse_unfitting(f"{where}{since}", entry.on(first_day))
+    _refuse_odd_days(where, entry)
     return entry
+
+
+def _refuse_odd_days(where: str, entry: StoreEntry) -> None:
+    """Raise BadSettings if by a change of the clock a day would end before it begins."""
+    if any("tz" in told for told in entry.changes.values()) and entry.tz is None:
+        raise BadSettings(
+            f"{where}: changes: tz is told, and the one before is not; name it beside `changes`"
+        )
+    # None has to be named where none changes: then the default is the same before and after.
+    for day in odd_days(entry.clock("UTC"), _LONGEST_DAY):
+        raise BadSettings(
+            f"{where}: changes: {day + timedelta(1)}: by the new clock the day before would end"
+            " before it begins, or last for more than 48 hours; let it hold from another day on,"
+            " or give the store a new id"
+        )
 
 
 def _refuse_unfitting(where: str, entry: StoreEntry) -> None:

@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from zoneinfo import ZoneInfo
 
 from runtime.sources import FAMILIES
 from runtime.stores import StoreEntry, store_entries
 from runtime.visit_entry import VisitEntry
 from tally.families import Family
-from tally.key_periods import day_begins
 from tally.settings import Settings
 from tally.visit_rules import EVER, DatedVisitRules, StoreVisitRules
 from tally.visits import MINUTE_SECONDS
@@ -42,9 +40,9 @@ def _visits(entry: StoreEntry) -> Iterator[VisitEntry | None]:
 def _dated(entry: StoreEntry, default_zone: str) -> Iterator[DatedVisitRules]:
     first = entry.visits or VisitEntry()
     yield DatedVisitRules(EVER, first.rules, first.revision)
-    zone = ZoneInfo(entry.tz or default_zone)
+    clock = entry.clock(default_zone)
     for day, changed in entry.changes.items():
         # By the store's own clock, as its key periods begin.
         if (visits := changed.get("visits")) is not None:
-            begins = day_begins(day, entry.day_starts, zone).timestamp()
+            begins = clock.begins(day).timestamp()
             yield DatedVisitRules(int(begins) // MINUTE_SECONDS, visits.rules, visits.revision)

@@ -6,9 +6,10 @@ store that closes at 02:00 lets its days begin at 04:00, else every late visit w
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
+
+from tally.day_clock import DayClock
 
 # As settings take them at most.
 MOST_DAYS = 14
@@ -24,57 +25,32 @@ class DatedPeriod(NamedTuple):
 
 @dataclass(frozen=True)
 class KeyDays:
-    """So many local days a key, each beginning at this time of the clock."""
+    """So many local days a key."""
 
     days: int = 1
-    day_starts: time = time(0)
 
-    def period(self, instant: datetime, zone: ZoneInfo) -> DatedPeriod:
-        """The key period that holds the instant. Every instant lies in one, whatever clocks do.
-
-        >>> KeyDays(day_starts=time(4)).period(
-        ...     datetime(2026, 3, 2, 1, 30, tzinfo=UTC), ZoneInfo("Europe/Bratislava")
-        ... ).first_day
-        datetime.date(2026, 3, 1)
-        """
-        day = self._day(instant, zone)
+    def period(self, instant: datetime, clock: DayClock) -> DatedPeriod:
+        """The key period that holds the instant. Every instant lies in one, whatever clocks do."""
+        day = clock.day(instant)
         # Counted from the first of all days, so that every process finds the same periods.
         first = date.fromordinal(day.toordinal() // self.days * self.days)
         after = first + timedelta(days=self.days)
-        return DatedPeriod(first, self._begins(first, zone), self._begins(after, zone))
+        return DatedPeriod(first, clock.begins(first), clock.begins(after))
 
-    def utc_days(self, instant: datetime, zone: ZoneInfo) -> tuple[date, ...]:
+    def utc_days(self, instant: datetime, clock: DayClock) -> tuple[date, ...]:
         """The UTC days on which records of the instant's key period may lie, its own first."""
-        own, period = instant.astimezone(UTC).date(), self.period(instant, zone)
+        own, period = instant.astimezone(UTC).date(), self.period(instant, clock)
         first, last = period.start.date(), (period.end - timedelta.resolution).date()
         ordinals = range(first.toordinal(), last.toordinal() + 1)
         days = map(date.fromordinal, ordinals)
         return (own, *(day for day in days if day != own))
-
-    def _day(self, instant: datetime, zone: ZoneInfo) -> date:
-        shown = instant.astimezone(zone).replace(tzinfo=None)
-        since = timedelta(hours=self.day_starts.hour, minutes=self.day_starts.minute)
-        day = (shown - since).date()
-        # Where clocks are set back over the beginning of a day, they show a time of the day before
-        # once more: by the instants it is the new day.
-        if instant >= self._begins(day + timedelta(days=1), zone):
-            return day + timedelta(days=1)
-        return day if instant >= self._begins(day, zone) else day - timedelta(days=1)
-
-    def _begins(self, day: date, zone: ZoneInfo) -> datetime:
-        return day_begins(day, self.day_starts, zone)
-
-
-def day_begins(day: date, day_starts: time, zone: ZoneInfo) -> datetime:
-    """When the zone's clock begins the day, in UTC, also where it leaves that time out."""
-    return datetime.combine(day, day_starts, zone).astimezone(UTC)
 
 
 def days_around(days: Sequence[date], key_days: int) -> list[date]:
     """The UTC days that records of the days' key periods may lie on, ascending.
 
     A period of so many local days that touches a day begins, and ends, at most as many days from
-    it, in whatever zone; and one more where clocks are set back.
+    it, in whatever zone; and one more where clocks are set back, or a store moves to another zone.
     """
     reach = key_days + 1
     shifts = range(-reach, reach + 1)

@@ -5,18 +5,19 @@ How it arrived, and the rules that hold here.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from ingest.contract.devices import DeviceRules
+from ingest.contract.store_clocks import StoreClocks
 from ingest.contract.store_money import StoreMoney
 from runtime.sensors import DoorRole, SensorEntry
 from runtime.store_fields import zone_of
 from runtime.stores import StoreEntry, store_entries
-from tally.calendar.days import day_of
+from tally.day_clock import DayClock
 from tally.errors import BadSettings
 from tally.identity import bare_serial
 from tally.instants import instant_text
@@ -36,13 +37,12 @@ class Numbering:
     """How often a store's receipt numbers begin again: with its days, by its clock."""
 
     rule: str
-    zone: ZoneInfo
-    day_starts: time = time(0)
+    clock: DayClock
 
     def epoch_at(self, happened_at: datetime) -> str:
         """The local day, or its year, that names the run of numbers in which a receipt was made."""
         try:
-            day = day_of(happened_at, self.zone, self.day_starts).day
+            day = self.clock.day(happened_at)
         except OverflowError:
             # At either end of the calendar the UTC day is as good a name.
             day = happened_at.date()
@@ -74,8 +74,7 @@ class Rules:
     numberings: Mapping[str, Numbering] = field(default_factory=dict)
     home: Path = Path(".tally")
     sensors: Mapping[str, Sensor] = field(default_factory=dict)
-    zones: Mapping[str, ZoneInfo] = field(default_factory=dict)
-    default_zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
+    clocks: StoreClocks = field(default_factory=StoreClocks)
     devices: DeviceRules = field(default_factory=DeviceRules)
     item_types: Mapping[str, str] = field(default_factory=dict)
 
@@ -87,36 +86,32 @@ class Rules:
         """
         default_zone = zone_of(settings.default_timezone, "TALLY_DEFAULT_TIMEZONE:")
         stores = store_entries(settings.stores_file)
+        clocks = StoreClocks.of(stores, default_zone)
         return cls(
             max_bytes=settings.max_message_bytes,
             future_tolerance=timedelta(seconds=settings.future_tolerance_seconds),
             earliest_event=settings.earliest_event,
-            money=StoreMoney.of(settings, stores, default_zone),
+            money=StoreMoney.of(settings, stores, clocks),
             loyalty_key=_hash_key(settings.loyalty_key.get_secret_value()),
             numberings={
-                store_id: Numbering(
-                    store.numbering,
-                    ZoneInfo(store.tz) if store.tz else default_zone,
-                    store.day_starts,
-                )
+                store_id: Numbering(store.numbering, clocks.clock(store_id))
                 for store_id, store in stores.items()
                 if store.numbering
             },
             home=settings.home,
-            sensors=_sensors(stores, default_zone),
-            zones=_zones(stores),
-            default_zone=default_zone,
+            sensors=_sensors(stores, clocks),
+            clocks=clocks,
             devices=DeviceRules.of(settings, stores),
             item_types=_item_types(settings.poslog_item_types),
         )
 
     def zone_of(self, store_id: str) -> ZoneInfo:
         """The zone of a store's clock."""
-        return self.zones.get(store_id, self.default_zone)
+        return self.clocks.clock(store_id).zone
 
     def key_period(self, store_id: str, instant: datetime) -> DatedPeriod:
         """The time for which devices that the store hears at the instant are the same ones."""
-        return self.devices.period(store_id, instant, self.zone_of(store_id))
+        return self.devices.period(instant, self.clocks.clock(store_id))
 
     def open_minutes(self, store_id: str, period: DatedPeriod) -> list[MinuteSpan] | None:
         """When a store is open in a key period; None where nobody has said."""
@@ -179,7 +174,7 @@ class Rules:
         known = self._named.get((store_id, device_id))
         if known is None:
             return []
-        day = _local_date(happened_at, self.zone_of(store_id))
+        day = self.clocks.day(store_id, happened_at)
         begun = [one for one in known if (one.since or day) <= day]
         return [one for one in begun if day <= (one.until or day)] or known
 
@@ -212,30 +207,18 @@ class Arrival:
         return instant_text(self.received_at)
 
 
-def _zones(stores: Mapping[str, StoreEntry]) -> dict[str, ZoneInfo]:
-    return {name: ZoneInfo(store.tz) for name, store in stores.items() if store.tz}
-
-
-def _sensors(stores: Mapping[str, StoreEntry], default_zone: ZoneInfo) -> dict[str, Sensor]:
+def _sensors(stores: Mapping[str, StoreEntry], clocks: StoreClocks) -> dict[str, Sensor]:
     """By bare serial."""
     return {
         bare_serial(serial): Sensor(
             store_id,
-            ZoneInfo(store.tz) if store.tz else default_zone,
+            clocks.clock(store_id).zone,
             entry.device_id or serial,
             entry,
         )
         for store_id, store in stores.items()
         for serial, entry in store.sensors.items()
     }
-
-
-def _local_date(instant: datetime, zone: ZoneInfo) -> date:
-    try:
-        return instant.astimezone(zone).date()
-    except OverflowError:
-        # At either end of the calendar the UTC day is as good.
-        return instant.date()
 
 
 def _hash_key(secret: str) -> bytes:

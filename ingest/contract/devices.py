@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, time, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import msgspec
 
 from ingest.contract.opening import OpeningRules
 from runtime.device_keys import DeviceKeys
 from runtime.stores import StoreEntry
+from tally.day_clock import DayClock
 from tally.errors import BadSettings
 from tally.key_periods import DatedPeriod, KeyDays
 from tally.settings import Settings
@@ -34,7 +34,6 @@ class DeviceRules:
 
     keys: DeviceKeys = field(default_factory=lambda: DeviceKeys(Path(".tally/keys")))
     days: int = 1
-    day_starts: Mapping[str, time] = field(default_factory=dict)
     networks: Mapping[str, str] = field(default_factory=dict)
     access_points: Mapping[str, str] = field(default_factory=dict)
     vendors: Mapping[str, VendorSecret] = field(default_factory=dict)
@@ -46,17 +45,15 @@ class DeviceRules:
         return cls(
             DeviceKeys(settings.key_folder or settings.home / "keys"),
             settings.key_days,
-            {store_id: store.day_starts for store_id, store in stores.items()},
             {network: store_id for store_id, store in stores.items() for network in store.networks},
             {name: store_id for store_id, store in stores.items() for name in store.access_points},
             _vendors(settings.vendor_secrets.get_secret_value()),
             OpeningRules(stores),
         )
 
-    def period(self, store_id: str, instant: datetime, zone: ZoneInfo) -> DatedPeriod:
-        """The time for which devices that the store hears at the instant are the same ones."""
-        starts = self.day_starts.get(store_id, time(0))
-        return KeyDays(self.days, starts).period(instant, zone)
+    def period(self, instant: datetime, clock: DayClock) -> DatedPeriod:
+        """The time for which devices that a store of the clock hears then are the same ones."""
+        return KeyDays(self.days).period(instant, clock)
 
     def hashed(self, address: bytes, store_id: str, period: DatedPeriod, kept: timedelta) -> str:
         """The device of an address (6 bytes): 32 hex digits, the same ones until `kept` after the

@@ -4,10 +4,9 @@ which each was closed, so that one that is sent again is the same."""
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from zoneinfo import ZoneInfo
 
+from ingest.contract.store_clocks import StoreClocks
 from runtime.stores import StoreEntry
-from tally.calendar.days import shown_day
 from tally.errors import BadSettings
 from tally.money import CURRENCIES
 from tally.rounding import HALF_UP_BY_LINE, ROUNDINGS, TillRounding
@@ -19,7 +18,7 @@ class StoreMoney:
     """By store what the stores file says, and the defaults for all others."""
 
     default_currency: str
-    default_zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
+    clocks: StoreClocks = field(default_factory=StoreClocks)
     entries: Mapping[str, StoreEntry] = field(default_factory=dict)
 
     @classmethod
@@ -27,9 +26,9 @@ class StoreMoney:
         cls,
         settings: Settings,
         stores: Mapping[str, StoreEntry],
-        zone: ZoneInfo,
+        clocks: StoreClocks,
     ) -> "StoreMoney":
-        """Of these settings; `zone`: that of a store that names none.
+        """Of these settings.
 
         Raises BadSettings for a default that is no currency.
         """
@@ -41,7 +40,7 @@ class StoreMoney:
         told = {
             name: one for name, one in stores.items() if one.changes or one.currency or one.rounding
         }
-        return cls(settings.default_currency, zone, told)
+        return cls(settings.default_currency, clocks, told)
 
     def currency(self, store_id: str, closed_at: datetime) -> str:
         """That of a receipt that names none."""
@@ -58,5 +57,4 @@ class StoreMoney:
         # Hardly any store has ever changed: a day for each receipt would be made for nothing.
         if entry is None or not entry.changes:
             return entry
-        zone = ZoneInfo(entry.tz) if entry.tz else self.default_zone
-        return entry.on(shown_day(closed_at, zone, entry.day_starts))
+        return entry.on(self.clocks.day(store_id, closed_at))

@@ -28,13 +28,14 @@ def twin_stores(count: int, passers: int, tz: str, settings: Settings) -> list[T
 
     Raises BadSettings.
     """
+    zone_of(settings.default_timezone, "TALLY_DEFAULT_TIMEZONE")
     known = store_entries(settings.stores_file)
     found = []
     for number in range(1, count + 1):
         name = f"twin-{number}"
-        entry = known.get(name)
-        zone = tz or (entry and entry.tz) or settings.default_timezone
-        found.append(TwinStore(name, zone_of(zone, "--tz"), passers=passers))
+        clock = known.get(name, StoreEntry()).clock(settings.default_timezone)
+        zone = zone_of(tz, "--tz") if tz else clock.zone
+        found.append(TwinStore(name, zone, passers=passers))
     return found
 
 
@@ -45,9 +46,10 @@ def heard_since(store_id: str, settings: Settings, now: float) -> float:
     """
     # Not by --tz: what the gateway takes hangs on what it knows of the store.
     entry = store_entries(settings.stores_file).get(store_id, StoreEntry())
-    zone = zone_of(entry.tz or settings.default_timezone, "TALLY_DEFAULT_TIMEZONE")
-    keys = KeyDays(settings.key_days, entry.day_starts)
-    return keys.period(datetime.fromtimestamp(now, UTC), zone).start.timestamp()
+    zone_of(settings.default_timezone, "TALLY_DEFAULT_TIMEZONE")
+    clock = entry.clock(settings.default_timezone)
+    period = KeyDays(settings.key_days).period(datetime.fromtimestamp(now, UTC), clock)
+    return period.start.timestamp()
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

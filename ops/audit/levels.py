@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import partial
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
 from ops.audit.asking import AnsweredRow, Ask, Asked, question_of
 from ops.audit.master import WindowKey, WindowValues
@@ -30,21 +29,19 @@ from tally.windows import WINDOW, window_start, window_starts
 class OwnDays:
     """When stores' days begin, and of which stores and UTC days the records were read."""
 
-    default_zone: ZoneInfo
+    default_zone: str
     entries: Mapping[str, StoreEntry]
     scope: Scope = WHOLE
 
     @classmethod
     def load(cls, settings: Settings, scope: Scope) -> "OwnDays":
         """Those of the stores file. Raises BadSettings for a file that does not fit."""
-        zone = ZoneInfo(settings.default_timezone)
-        return cls(zone, store_entries(settings.stores_file), scope)
+        return cls(settings.default_timezone, store_entries(settings.stores_file), scope)
 
     def day(self, store_id: str, instant: datetime) -> LocalDay:
         """The store's own day that holds the instant."""
         entry = self.entries.get(store_id, StoreEntry())
-        zone = ZoneInfo(entry.tz) if entry.tz else self.default_zone
-        return day_of(instant, zone, entry.day_starts)
+        return day_of(instant, entry.clock(self.default_zone))
 
 
 class LevelQuestion(NamedTuple):

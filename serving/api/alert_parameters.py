@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from serving.alerts.inquiry import AlertFilter, AlertSpan
 from serving.api.parameters import PageQuery
-from serving.query.instants import UTC_ZONE
+from serving.query.instants import UTC_CLOCK
 from serving.query.question import check_years, instant, named_parts
 from tally.errors import BadQuery
 
@@ -75,7 +75,7 @@ class AlertQuery(PageQuery):
         if self.open and not self.from_ and not self.to:
             return None
         # Days are of UTC, as the alerts are filed: each store has a zone of its own.
-        start, end = instant(self.from_, "from", UTC_ZONE), instant(self.to, "to", UTC_ZONE)
+        start, end = instant(self.from_, "from", UTC_CLOCK), instant(self.to, "to", UTC_CLOCK)
         check_years("from", start)
         check_years("to", end)
         if start >= end:

@@ -1,6 +1,7 @@
 """The route of a store's calendar."""
 
 import asyncio
+from datetime import timedelta
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
@@ -35,16 +36,19 @@ def add_calendar_routes(app: FastAPI, pages: Pages) -> None:
 
 def _answer(found: StoreCalendar) -> dict[str, Any]:
     store = found.store
+    # As they are in the end, as the offsets of the days tell.
+    last = found.end - timedelta(days=1)
+    clock = store.clock.on(last)
     return {
         "store": store.store_id,
         "from": found.first,
         "to": found.end,
-        "tz": store.tz,
-        "day_starts": f"{store.day_starts:%H:%M}",
+        "tz": clock.zone.key,
+        "day_starts": f"{clock.day_starts:%H:%M}",
         "country": found.country,
         "subdivision": found.subdivision,
         "holidays_unknown": found.holidays_unknown,
-        "days": [_day(one, ZoneInfo(store.tz)) for one in found.days],
+        "days": [_day(one, store.zone) for one in found.days],
     }
 
 

@@ -124,7 +124,7 @@ def _span(question: MetricQuestion, asked: Sequence[StoreSlots]) -> dict[str, st
 
     They are as they were asked where each store has a zone of its own.
     """
-    if len({store.zone.key for store in asked}) > 1:
+    if len({store.zone for store in asked}) > 1:
         return {"from": question.from_, "to": question.to}
     zone, slots = asked[0].zone, asked[0].slots
     return {

@@ -56,7 +56,7 @@ def _span(query: ReportQuery, pages: Pages) -> StoreSpan:
     like = None
     if query.compare != "before":
         like = like_span(pages.registry.store(query.store), found)
-    asked = StoreSpan(query.store, found.zone, span, like, found.day_starts)
+    asked = StoreSpan(query.store, found.clock, span, like)
     if asked.before.start >= asked.before.end:
         raise BadQuery(
             "from", "from: the zone has left out the day before; ask from one day earlier on"

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from serving.alerts.evaluator.calendar import WindowSpan, millis_of
-from serving.query.instants import UTC_ZONE
+from serving.query.instants import UTC_CLOCK, UTC_ZONE
 from serving.query.question import MetricQuestion, check_span
 
 
@@ -66,5 +66,5 @@ class SimulationBody(BaseModel):
         zone = UTC_ZONE.key
         # The checks of a metric's span are these: the grid, the years, 400 days.
         asked = MetricQuestion(["all"], self.from_, self.to, "15m", zone, [], None)
-        start, end = check_span(asked, UTC_ZONE)
+        start, end = check_span(asked, UTC_CLOCK)
         return WindowSpan(millis_of(start), millis_of(end))

@@ -41,7 +41,7 @@ def add_sensor_routes(app: FastAPI, pages: Pages) -> None:
             "store": store,
             "from": format_instant(asked.slots[0].start, asked.zone),
             "to": format_instant(asked.slots[-1].end, asked.zone),
-            "tz": asked.zone.key,
+            "tz": asked.tz,
             "grain": query.grain,
             "threshold": pages.answerer.coverage.threshold,
             "sensors": await _sensors(asked, pages),

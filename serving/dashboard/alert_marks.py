@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from html import escape
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
 from serving.alerts.inquiry import ListedAlert, window_start
 from serving.dashboard import charts
@@ -146,7 +145,7 @@ def _told(mark: AlertMark, of: StoreChoice) -> str:
     """What the tooltip says, as markup."""
     if mark.more:
         return f"{mark.more:,} further alerts of this place: a click shows all"
-    alert, zone = mark.alert, ZoneInfo(of.store.tz)
+    alert, zone = mark.alert, of.store.zone
     _, sign, word = STATES[alert.state]
     lines = (
         f"{title_text(alert)} · {alert.severity}",
@@ -163,5 +162,5 @@ def _told(mark: AlertMark, of: StoreChoice) -> str:
 def _link(mark: AlertMark, of: StoreChoice) -> str:
     if not mark.more:
         return alert_address(mark.alert.alert_id)
-    day = of.store.day_of(window_start(mark.alert))
+    day = of.store.clock.day(window_start(mark.alert))
     return inbox_address(Period(day, _DAYS_OF_MORE), of.store.store_id)

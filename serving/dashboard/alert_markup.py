@@ -125,7 +125,7 @@ def _clock(choice: StoreChoice | None) -> tuple[ZoneInfo, str]:
     """Zone and currency of a store."""
     if choice is None:
         return ZoneInfo("UTC"), ""
-    return ZoneInfo(choice.store.tz), choice.store.currency
+    return choice.store.zone, choice.store.currency
 
 
 def _store_link(alert: Alert, choice: StoreChoice | None) -> str:

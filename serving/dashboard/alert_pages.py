@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
 from http import HTTPStatus
-from zoneinfo import ZoneInfo
 
 from nicegui import ui
 
@@ -34,6 +33,7 @@ from serving.dashboard.frame import (
 from serving.dashboard.inbox import Inbox, InboxRows
 from serving.dashboard.period import Period
 from serving.dashboard.source import FigureSource, StoreChoice
+from serving.query.instants import UTC_CLOCK
 from tally.alerts.message import alert_of, alert_or_none
 from tally.errors import UnknownName, ViewsUnreachable
 
@@ -126,7 +126,7 @@ class LiveInbox:
 
     async def _listed(self) -> list[ListedAlert]:
         asked = [self.store_id] if self.store_id else [*self.stores]
-        span = AlertSpan(*self.period.span(ZoneInfo("UTC")))
+        span = AlertSpan(*self.period.span(UTC_CLOCK))
         raised = AlertQuestion(asked, AlertFilter(), span)
         page = await self.source.alerts.page(raised, None, MOST_SHOWN)
         # However long ago it was raised: it is not over.

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from datetime import date, datetime, time
 from itertools import takewhile
 from typing import Literal
-from zoneinfo import ZoneInfo
 
 from serving.query import catalogue, cells
 from serving.query.formulas import MetricValue
 from serving.reports.comparison import change_percent
-from tally.calendar.days import shown_day
+from tally.day_clock import DayClock
 from tally.families import CURRENCY
 
 HOURS, WEEKDAYS = 24, 7
@@ -106,31 +105,30 @@ class Compared:
 
 @dataclass(frozen=True)
 class Stretch:
-    """A period's days, each from `day_starts` on, and its quarter hours as served."""
+    """A period's days, and its quarter hours as served."""
 
     days: Sequence[date]
     found: Sequence[cells.Cell]
     through: datetime | None
-    day_starts: time = time(0)
 
 
-def figures(now: Stretch, before: Stretch, zone: ZoneInfo, currency: str) -> Figures:
+def figures(now: Stretch, before: Stretch, clock: DayClock, currency: str) -> Figures:
     """The figures of a period; money of `currency` alone, since currencies do not add up."""
     # Of both periods: what the comparison leaves out is named too.
     others = _currencies([*now.found, *before.found]) - {currency}
-    compared = comparable(now, before, zone)
+    compared = comparable(now, before, clock)
     return Figures(
         currency,
         tuple(sorted(others)),
         tuple(_card(metric, now, compared, currency) for metric in METRICS),
-        _days(now, zone, currency),
-        _heat(now.found, zone),
+        _days(now, clock, currency),
+        _heat(now.found, clock),
         _coverage(now),
         None if compared.is_whole else len(compared.now),
     )
 
 
-def comparable(now: Stretch, before: Stretch, zone: ZoneInfo) -> Compared:
+def comparable(now: Stretch, before: Stretch, clock: DayClock) -> Compared:
     """What of two periods may be compared: all of it if it is complete.
 
     Else the quarter hours of the same place in both (day of the period and local time) that are
@@ -140,7 +138,7 @@ def comparable(now: Stretch, before: Stretch, zone: ZoneInfo) -> Compared:
     # the other has none.
     if all(_is_complete(cell) for cell in (*now.found, *before.found)):
         return Compared(now.found, before.found, True)
-    places, earlier = _complete_places(now, zone), _complete_places(before, zone)
+    places, earlier = _complete_places(now, clock), _complete_places(before, clock)
     both = [place for place in places if place in earlier]
     return Compared(
         [places[place] for place in both],
@@ -149,12 +147,12 @@ def comparable(now: Stretch, before: Stretch, zone: ZoneInfo) -> Compared:
     )
 
 
-def _complete_places(stretch: Stretch, zone: ZoneInfo) -> dict[PeriodPlace, cells.Cell]:
+def _complete_places(stretch: Stretch, clock: DayClock) -> dict[PeriodPlace, cells.Cell]:
     # The fold tells the two hours apart that a night has when clocks go back.
     found = {}
     for cell in filter(_is_complete, stretch.found):
-        local = cell.slot.start.astimezone(zone)
-        day = shown_day(cell.slot.start, zone, stretch.day_starts)
+        local = cell.slot.start.astimezone(clock.zone)
+        day = clock.day(cell.slot.start)
         place = (day - stretch.days[0]).days
         found[place, local.time(), local.fold] = cell
     return found
@@ -197,14 +195,14 @@ def _total(metric_id: str, found: Sequence[cells.Cell], currency: str) -> Metric
     )
 
 
-def _days(stretch: Stretch, zone: ZoneInfo, currency: str) -> tuple[Day, ...]:
+def _days(stretch: Stretch, clock: DayClock, currency: str) -> tuple[Day, ...]:
     revenue = catalogue.metric("revenue")
     by_day: dict[date, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for cell in stretch.found:
         if not cell.is_missing:
             # By the layer that answered: a reader sees which part of a day may still change.
             source = cells.source_of(cell.sources)
-            day = shown_day(cell.slot.start, zone, stretch.day_starts)
+            day = clock.day(cell.slot.start)
             by_day[day][source] += int(
                 cells.values_of(revenue, cell, {CURRENCY: currency})["value"] or 0
             )
@@ -220,7 +218,7 @@ def _days(stretch: Stretch, zone: ZoneInfo, currency: str) -> tuple[Day, ...]:
 
 def _heat(
     found: Sequence[cells.Cell],
-    zone: ZoneInfo,
+    clock: DayClock,
 ) -> tuple[tuple[float | None, ...], ...]:
     """Mean receipts of each hour of the week.
 
@@ -231,7 +229,7 @@ def _heat(
     hours: dict[tuple[int, int], set[date]] = defaultdict(set)
     for cell in found:
         if not cell.is_missing:
-            local = cell.slot.start.astimezone(zone)
+            local = cell.slot.start.astimezone(clock.zone)
             hour_of_week = local.weekday(), local.hour
             sums[hour_of_week] += cells.values_of(receipts, cell)["value"] or 0
             # By date: an hour counts once in the mean, however many of its quarters are known.

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from zoneinfo import ZoneInfo
 
 from serving.dashboard import charts
 from serving.query import catalogue, cells, grains
@@ -37,11 +36,10 @@ class PersonsInside:
 
 
 def quarter_hours(store: Store, day: date) -> StoreSlots:
-    """Those of the store's own day, from its `day_starts` on: 92, 96 or 100."""
-    zone = ZoneInfo(store.tz)
-    resets = Resets(zone, store.day_starts)
-    slots = grains.slots(*resets.own_day(day), "15m", zone)
-    return StoreSlots(store.store_id, zone, slots, resets=resets)
+    """Those of the store's own day: 92, 96 or 100."""
+    resets = Resets(store.clock)
+    slots = grains.slots(*resets.own_day(day), "15m", store.clock)
+    return StoreSlots(store.store_id, store.clock, slots, resets=resets)
 
 
 def persons_inside(store: Store, day: date, found: list[cells.Cell]) -> PersonsInside:
@@ -57,7 +55,7 @@ def persons_inside(store: Store, day: date, found: list[cells.Cell]) -> PersonsI
 
 def inside_chart(inside: PersonsInside) -> charts.Options:
     """A line by the clock of the store, with a hole where nobody knows the level."""
-    zone = ZoneInfo(inside.store.tz)
+    zone = inside.store.zone
     return {
         **charts.common(),
         "grid": {"left": 8, "right": 12, "top": 30, "bottom": 26, "containLabel": True},

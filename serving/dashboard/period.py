@@ -1,13 +1,12 @@
 """Which days a reader looks at: a number of local days up to a date, and as many just before."""
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
-from zoneinfo import ZoneInfo
+from datetime import UTC, date, datetime, timedelta
 
 from serving.query import grains
 from serving.query.question import StoreSlots
 from serving.query.stores import Store
-from tally.key_periods import day_begins
+from tally.day_clock import DayClock
 
 LENGTHS = (7, 28, 91)
 DEFAULT_LENGTH = 28
@@ -42,18 +41,17 @@ class Period:
         A day of a clock change has 92 or 100.
         """
         start, end = self.of_store(store)
-        zone = ZoneInfo(store.tz)
-        return StoreSlots(store.store_id, zone, grains.slots(start, end, "15m", zone))
+        quarters = grains.slots(start, end, "15m", store.clock)
+        return StoreSlots(store.store_id, store.clock, quarters)
 
     def of_store(self, store: Store) -> grains.Slot:
         """From the begin of the store's first day to that of its day after the last, UTC."""
-        return self.span(ZoneInfo(store.tz), store.day_starts)
+        return self.span(store.clock)
 
-    def span(self, zone: ZoneInfo, day_starts: time = grains.MIDNIGHT) -> grains.Slot:
-        """From the begin of the first day in the zone to that of the day after the last, UTC."""
+    def span(self, clock: DayClock) -> grains.Slot:
+        """From the begin of the first day to that of the day after the last, UTC."""
         after = self.last + timedelta(days=1)
-        begin = day_begins(self.first, day_starts, zone)
-        return grains.Slot(begin, day_begins(after, day_starts, zone))
+        return grains.Slot(clock.begins(self.first), clock.begins(after))
 
 
 def period_of(last: str, length: str, newest: date | None) -> Period:

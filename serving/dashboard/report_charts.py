@@ -87,7 +87,7 @@ def _by_day(entries: list[DayEntry], report: StoreReport, style: UnitStyle) -> O
     }
     bars = _bars("these days", [style.drawn(one.value) for one in entries])
     return {
-        **_framed(f"day ({report.asked.zone.key})", days, style),
+        **_framed(f"day ({report.asked.tz})", days, style),
         "legend": {
             "top": 0,
             "right": 0,

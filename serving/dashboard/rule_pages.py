@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import partial
 from html import escape
 from http import HTTPStatus
-from zoneinfo import ZoneInfo
 
 from nicegui import ui
 
@@ -127,7 +126,7 @@ def show_drawn(drawn: DrawnRule, rule: Rule, chosen: StoreChoice) -> None:
                 " this store, or the store has never sent all that it reads.</p>"
             )
             return
-        zone = ZoneInfo(chosen.store.tz)
+        zone = chosen.store.zone
         style = UnitStyle(_unit(rule), chosen.store.currency)
         # Of articles that are all there is none to draw.
         if drawn.simulated.values:

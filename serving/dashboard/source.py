@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
-from zoneinfo import ZoneInfo
 
 from schemas import loader
 from schemas.report import ReportShape
@@ -83,14 +82,13 @@ class FigureSource:
 
     async def figures(self, store: Store, period: Period) -> Figures:
         """The figures of one store's period against the one before. Raises ViewsUnreachable."""
-        zone = ZoneInfo(store.tz)
         now, before = await asyncio.gather(
             self._stretch(store, period), self._stretch(store, period.moved(-1))
         )
         # By this period: one currency for both, or there is nothing to compare.
         currency = main_currency(now.found, store.currency)
         return await computed(
-            len(now.found) + len(before.found), figures, now, before, zone, currency
+            len(now.found) + len(before.found), figures, now, before, store.clock, currency
         )
 
     async def inside(self, store: Store, period: Period) -> PersonsInside:
@@ -126,10 +124,8 @@ class FigureSource:
         [answer] = await self._answerer.read(
             Query(catalogue.metric("revenue"), [asked], (), None),
         )
-        return Stretch(period.days, answer.found, answer.through, store.day_starts)
+        return Stretch(period.days, answer.found, answer.through)
 
 
 def _span(store: Store, period: Period) -> StoreSpan:
-    zone = ZoneInfo(store.tz)
-    span = period.of_store(store)
-    return StoreSpan(store.store_id, zone, span, day_starts=store.day_starts)
+    return StoreSpan(store.store_id, store.clock, period.of_store(store))

@@ -195,7 +195,7 @@ def _show_report(
 def place_of_day(period: Period, chosen: StoreChoice) -> PlaceOf:
     """The number of the local day in the period, of an instant of it."""
     days = {day: at for at, day in enumerate(period.days)}
-    return lambda instant: days.get(chosen.store.day_of(instant))
+    return lambda instant: days.get(chosen.store.clock.day(instant))
 
 
 def show_marked(

@@ -6,7 +6,6 @@ from datetime import datetime
 from functools import reduce
 from itertools import chain
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
 from serving.merge.served import ServedWindow
 from serving.query import grains
@@ -14,6 +13,7 @@ from serving.query.cells import is_settled
 from serving.query.grains import Slot
 from tally.algebra.merge import Axes, Parts
 from tally.algebra.parts import Uniques
+from tally.day_clock import DayClock
 from tally.families import Family
 from tally.small_cells import CENSUSES, is_small, runs
 
@@ -47,16 +47,16 @@ class _Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class DayCutter:
-    """Cuts local days of a zone by one table of a family, so that no block is of few."""
+    """Cuts local days of a store by one table of a family, so that no block is of few."""
 
     family: Family
     table: str
     smallest: int
-    zone: ZoneInfo
+    clock: DayClock
 
     def told_day(self, day: Slot, windows: ServedByStart) -> ToldDay:
         """What is told of a day, by all of its windows."""
-        quarters = grains.slots(*day, "15m", self.zone)
+        quarters = grains.slots(*day, "15m", self.clock)
         own = [windows[one.start] for one in quarters]
         # Of two answers while it lasts the difference is who came in between.
         if not is_settled(one.status for one in own):
@@ -72,7 +72,7 @@ class DayCutter:
             values = windows[slot.start].merged.values or {}
             return _Piece(slot, self.family.across([*values.values()]))
         finer = _FINER[grain]
-        slots = grains.slots(*slot, finer, self.zone)
+        slots = grains.slots(*slot, finer, self.clock)
         inside = tuple(self._stretch(one, finer, windows) for one in slots)
         return _Piece(slot, self._joined(one.parts for one in inside), inside)
 

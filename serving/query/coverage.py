@@ -11,13 +11,12 @@ from functools import reduce
 from itertools import repeat, zip_longest
 from math import floor
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
-from zoneinfo import ZoneInfo
 
 from serving.query.store_calendar import holidays_of
 from tally.algebra.keyed_spans import KeyedSpans
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.merge import Axes, Parts
-from tally.calendar.days import OpenSpan, open_spans, shown_day
+from tally.calendar.days import OpenSpan, open_spans
 from tally.families import Family
 from tally.identity import digest_text, sensor_key
 from tally.kinds.additive import ADDITIVE
@@ -201,11 +200,10 @@ def expected_windows(store: "Store", starts: Sequence[datetime]) -> list[OpenWin
     """Each window with the seconds for which its store is open in it; starts (UTC) ascend."""
     if not starts:
         return []
-    zone = ZoneInfo(store.tz)
-    days = [shown_day(start, zone, store.day_starts) for start in starts]
+    days = [store.clock.day(start) for start in starts]
     # One of the day before may end after midnight.
     since = days[0] - _ONE_DAY
-    spans = _spans(store, since, days[-1], zone)
+    spans = _spans(store, since, days[-1])
     found, first = [], 0
     for start, day in zip(starts, days, strict=True):
         if store.entry.on(day).opening_hours is None:
@@ -218,13 +216,13 @@ def expected_windows(store: "Store", starts: Sequence[datetime]) -> list[OpenWin
     return found
 
 
-def _spans(store: "Store", first: date, last: date, zone: ZoneInfo) -> list[OpenSpan]:
+def _spans(store: "Store", first: date, last: date) -> list[OpenSpan]:
     names_of, spans = holidays_of(store), list[OpenSpan]()
     for more in range((last - first).days + 1):
         day = first + more * _ONE_DAY
         if (hours := store.entry.on(day).opening_hours) is not None:
             told = hours.spans(day, is_holiday=bool(tuple(names_of(day))))
-            spans += open_spans(day, told, zone)
+            spans += open_spans(day, told, store.zone)
     return sorted(spans)
 
 

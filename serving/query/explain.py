@@ -20,7 +20,7 @@ from serving.merge.served import (
     serve_windows,
 )
 from serving.merge.views import Gap, ViewReader
-from serving.query.instants import UTC_ZONE, format_instant
+from serving.query.instants import UTC_CLOCK, format_instant
 from serving.query.question import check_years, instant
 from serving.query.small_cells import SmallCells
 from serving.query.stores import StoreRegistry
@@ -63,7 +63,7 @@ async def explanation(
         raise BadQuery(
             "window", f"window: {question.window!r}: expected an instant as 2017-09-19T22:45:00Z"
         )
-    asked = instant(question.window, "window", UTC_ZONE)
+    asked = instant(question.window, "window", UTC_CLOCK)
     check_years("window", asked)
     start, partition = window_start(asked), partition_of(question.store, settings.partitions)
     behind = registry.store(question.store).days_behind(settings.key_days)

@@ -1,17 +1,17 @@
 """Stretches of time that answers are cut into, daylight saving included.
 
-They are quarter hours, hours, days and weeks of a time zone; days begin at midnight, or when a
-store's do (`day_starts`).
+They are quarter hours, hours, days and weeks of a clock: a time zone's, whose days begin at
+midnight, or a store's.
 """
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
+from tally.day_clock import DayClock
 from tally.errors import BadQuery
-from tally.key_periods import day_begins
 from tally.windows import WINDOW, window_start
 
 GRAINS = ("15m", "1h", "1d", "1w")
@@ -19,7 +19,6 @@ HOUR = timedelta(hours=1)
 # Quarter hours that are looked at for a full local hour; no change of clocks moves it by more.
 MOST_QUARTERS = 8
 _DAYS = {"1d": 1, "1w": 7}
-MIDNIGHT = time(0)
 
 
 # A tuple by name and no dataclass: an answer has tens of thousands, and most are only taken apart.
@@ -30,19 +29,19 @@ class Slot(NamedTuple):
     end: datetime
 
 
-def on_grid(instant: datetime, grain: str, zone: ZoneInfo, day_starts: time = MIDNIGHT) -> bool:
+def on_grid(instant: datetime, grain: str, clock: DayClock) -> bool:
     """Whether a slot of the grain begins at the instant."""
     if window_start(instant) != instant:
         return False
-    local = instant.astimezone(zone)
+    local = instant.astimezone(clock.zone)
     return grain == "15m" or (
         _is_full_hour(local)
         if grain == "1h"
-        else day_begins(local.date(), day_starts, zone) == instant and _first_day(local, grain)
+        else clock.begins(local.date()) == instant and _first_day(local, grain)
     )
 
 
-def nearest(instant: datetime, grain: str, zone: ZoneInfo, day_starts: time = MIDNIGHT) -> Slot:
+def nearest(instant: datetime, grain: str, clock: DayClock) -> Slot:
     """The slot that the instant lies in, UTC: start and end are the nearest values on the grid.
 
     Raises BadQuery: there is none.
@@ -50,19 +49,17 @@ def nearest(instant: datetime, grain: str, zone: ZoneInfo, day_starts: time = MI
     start = next(
         (
             one
-            for one in _candidates(instant, grain, zone, day_starts)
-            if one <= instant and on_grid(one, grain, zone, day_starts)
+            for one in _candidates(instant, grain, clock)
+            if one <= instant and on_grid(one, grain, clock)
         ),
         None,
     )
     if start is None:
-        raise _no_grid(instant, grain, zone)
-    return Slot(start, _next(start, grain, zone, day_starts))
+        raise _no_grid(instant, grain, clock.zone)
+    return Slot(start, _next(start, grain, clock))
 
 
-def _candidates(
-    instant: datetime, grain: str, zone: ZoneInfo, day_starts: time
-) -> Iterator[datetime]:
+def _candidates(instant: datetime, grain: str, clock: DayClock) -> Iterator[datetime]:
     """Where a slot may begin that the instant lies in, latest first.
 
     They are few, however strange the zone.
@@ -71,36 +68,33 @@ def _candidates(
     # 1972, and one question ran through 69 million of them (seen).
     if grain in ("15m", "1h"):
         return (window_start(instant) - back * WINDOW for back in range(MOST_QUARTERS))
-    today = instant.astimezone(zone).date()
+    today = instant.astimezone(clock.zone).date()
     first = today - timedelta(days=today.weekday()) if grain == "1w" else today
     # Before the day has begun, and where clocks go back over its begin, or a day is left out, the
     # slot begins one earlier.
-    return (
-        day_begins(first - timedelta(days=back * _DAYS[grain]), day_starts, zone)
-        for back in range(4)
-    )
+    days = (first - timedelta(days=back * _DAYS[grain]) for back in range(4))
+    return map(clock.begins, days)
 
 
-# Stores of one zone have the same stretches, and so has each next page.
+# Stores of one clock have the same stretches, and so has each next page.
 @lru_cache(maxsize=256)
 def slots(
     start: datetime,
     end: datetime,
     grain: str,
-    zone: ZoneInfo,
-    day_starts: time = MIDNIGHT,
+    clock: DayClock,
 ) -> tuple[Slot, ...]:
     """Every slot of [start, end) in UTC, ascending; both ends are on the grid."""
     found = []
     at = start.astimezone(UTC)
     while at < end:
-        following = _next(at, grain, zone, day_starts)
+        following = _next(at, grain, clock)
         found.append(Slot(at, following))
         at = following
     return tuple(found)
 
 
-def _next(start: datetime, grain: str, zone: ZoneInfo, day_starts: time) -> datetime:
+def _next(start: datetime, grain: str, clock: DayClock) -> datetime:
     """Where the slot ends that begins at start.
 
     Raises BadQuery where that is on no quarter hour.
@@ -108,11 +102,11 @@ def _next(start: datetime, grain: str, zone: ZoneInfo, day_starts: time) -> date
     if grain == "15m":
         return start + WINDOW
     if grain == "1h":
-        return _next_hour(start, zone)
-    after = start.astimezone(zone).date() + timedelta(days=_DAYS[grain])
-    following = day_begins(after, day_starts, zone)
+        return _next_hour(start, clock.zone)
+    after = start.astimezone(clock.zone).date() + timedelta(days=_DAYS[grain])
+    following = clock.begins(after)
     if following <= start or window_start(following) != following:
-        raise _no_grid(following, grain, zone)
+        raise _no_grid(following, grain, clock.zone)
     return following
 
 

@@ -6,7 +6,10 @@ Milliseconds are there only where there are any.
 from datetime import datetime, tzinfo
 from zoneinfo import ZoneInfo
 
+from tally.day_clock import DayClock
+
 UTC_ZONE = ZoneInfo("UTC")
+UTC_CLOCK = DayClock.of(UTC_ZONE)
 
 
 def format_instant(instant: datetime, zone: tzinfo = UTC_ZONE) -> str:

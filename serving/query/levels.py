@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from zoneinfo import ZoneInfo
 
 from serving.query.cells import Cell, FamilyWindows, status_of
 from serving.query.coverage import NOBODY_WATCHES, SeenWindow
@@ -10,6 +9,7 @@ from serving.query.grains import Slot
 from serving.query.question import STORE_ZONE, StoreSlots
 from serving.query.resets import Resets
 from serving.query.stores import StoreRegistry
+from tally.day_clock import zone_name
 from tally.errors import BadQuery
 from tally.families import Family
 from tally.windows import WINDOW
@@ -18,7 +18,7 @@ from tally.windows import WINDOW
 def with_resets(
     stores: Sequence[StoreSlots], grain: str, registry: StoreRegistry
 ) -> list[StoreSlots]:
-    """The stores, each with its resets; their local days are its own days, from `day_starts` on.
+    """The stores, each with its resets; their local days are its own days.
 
     Raises BadQuery for days of another zone than the store's.
     """
@@ -26,7 +26,7 @@ def with_resets(
     found = []
     for asked in stores:
         store = registry.store(asked.store_id)
-        resets = Resets(ZoneInfo(store.tz), store.day_starts)
+        resets = Resets(store.clock)
         slots = asked.slots
         if grain == "1d":
             _check_zone(asked, resets)
@@ -90,10 +90,11 @@ def _at_end(held: Cell, slot: Slot) -> Cell:
 
 
 def _check_zone(asked: StoreSlots, resets: Resets) -> None:
-    if asked.zone.key != resets.zone.key:
+    if asked.zone != resets.clock.zone:
+        own = zone_name(resets.clock.zone, asked.span.start)
         raise BadQuery(
             "tz",
-            f"tz: a level's days are the store's own, of {resets.zone.key} for store"
-            f" {asked.store_id}, and not of {asked.zone.key}; ask with tz={STORE_ZONE}",
+            f"tz: a level's days are the store's own, of {own} for store"
+            f" {asked.store_id}, and not of {asked.tz}; ask with tz={STORE_ZONE}",
             (STORE_ZONE,),
         )

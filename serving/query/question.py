@@ -3,18 +3,17 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, time, timedelta
-from typing import TypeAlias
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from serving.query import grains
 from serving.query.counted import Counted
-from serving.query.instants import format_instant
+from serving.query.instants import UTC_CLOCK, format_instant
 from serving.query.resets import Resets
 from serving.query.stores import StoreRegistry
+from tally.day_clock import DayClock, zone_name
 from tally.errors import BadInstant, BadQuery
 from tally.instants import parse_instant
-from tally.key_periods import day_begins
 from tally.windows import utc_days
 
 # All of a question is cut into stretches before a page of it is read: these are 38,400 at most, of
@@ -30,10 +29,6 @@ LATEST = datetime(2169, 11, 13, tzinfo=UTC)
 DATE = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 # An offset's + that was not escaped in the address arrives as a space.
 _UNESCAPED_OFFSET = re.compile(r"(?<=\d) (\d\d:\d\d)\Z", re.ASCII)
-
-
-# A zone's name, and when days begin.
-_DayClock: TypeAlias = tuple[str, time]
 
 
 # Texts and no values: who is refused is told of the very text that he wrote.
@@ -55,19 +50,28 @@ class MetricQuestion:
 
 @dataclass(frozen=True)
 class StoreSlots:
-    """One store, its zone, and the stretches that are asked of it.
+    """One store, the clock that it is asked by, and the stretches that are asked of it.
 
-    Days among them begin at `day_starts`. Also how many rows of the answer each stretch is, of a
-    level when it begins anew, and of a stock since when it is counted.
+    Also how many rows of the answer each stretch is, of a level when it begins anew, and of a stock
+    since when it is counted.
     """
 
     store_id: str
-    zone: ZoneInfo
+    clock: DayClock
     slots: tuple[grains.Slot, ...]
     rows_each: int = 1
     resets: Resets | None = None
     counted: Counted | None = None
-    day_starts: time = grains.MIDNIGHT
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The zone whose times are shown."""
+        return self.clock.zone
+
+    @property
+    def tz(self) -> str:
+        """The name of that zone, where it has changed as it is in the end."""
+        return zone_name(self.zone, self.slots[-1].start)
 
     @property
     def span(self) -> grains.Slot:
@@ -142,13 +146,13 @@ def all_stretches(
     question: MetricQuestion, store_ids: Sequence[str], registry: StoreRegistry
 ) -> list[StoreSlots]:
     """The stretches of each store; of every zone once. Raises BadQuery as `stretches`."""
-    by_clock: dict[_DayClock, StoreSlots] = {}
+    by_clock: dict[DayClock, StoreSlots] = {}
     found = []
     for store_id in store_ids:
         key = _clock(question, store_id, registry)
         # A thousand stores are of few zones, and a calendar of ten years costs the same for each.
         if key not in by_clock:
-            by_clock[key] = stretches(question, store_id, registry)
+            by_clock[key] = _stretches(question, store_id, key)
         found.append(replace(by_clock[key], store_id=store_id))
     return found
 
@@ -158,26 +162,24 @@ def stretches(question: MetricQuestion, store_id: str, registry: StoreRegistry) 
 
     Raises BadQuery: unknown zone, unreadable or off-grid instant, from not before to, too long.
     """
-    name, day_starts = _clock(question, store_id, registry)
-    zone = _zone(name)
-    start, end = check_span(question, zone, day_starts)
-    found = grains.slots(start, end, question.grain, zone, day_starts)
-    return StoreSlots(store_id, zone, found, day_starts=day_starts)
+    return _stretches(question, store_id, _clock(question, store_id, registry))
 
 
-def _clock(question: MetricQuestion, store_id: str, registry: StoreRegistry) -> _DayClock:
+def _stretches(question: MetricQuestion, store_id: str, clock: DayClock) -> StoreSlots:
+    start, end = check_span(question, clock)
+    return StoreSlots(store_id, clock, grains.slots(start, end, question.grain, clock))
+
+
+def _clock(question: MetricQuestion, store_id: str, registry: StoreRegistry) -> DayClock:
     if question.tz != STORE_ZONE:
-        return question.tz, grains.MIDNIGHT
-    store = registry.store(store_id)
-    return store.tz, store.day_starts
+        return DayClock.of(_zone(question.tz))
+    return registry.store(store_id).clock
 
 
-def check_span(
-    question: MetricQuestion, zone: ZoneInfo, day_starts: time = grains.MIDNIGHT
-) -> grains.Slot:
+def check_span(question: MetricQuestion, clock: DayClock) -> grains.Slot:
     """From and to in UTC, on the grain's grid. Raises BadQuery."""
-    start = instant(question.from_, "from", zone, day_starts)
-    end = instant(question.to, "to", zone, day_starts)
+    start = instant(question.from_, "from", clock)
+    end = instant(question.to, "to", clock)
     if start >= end:
         raise BadQuery("from", f"from: {question.from_} is not before to: {question.to}")
     if end - start > timedelta(days=LONGEST_DAYS[question.grain]):
@@ -188,25 +190,20 @@ def check_span(
         )
     for field, value in (("from", start), ("to", end)):
         check_years(field, value)
-        if not grains.on_grid(value, question.grain, zone, day_starts):
-            near = grains.nearest(value, question.grain, zone, day_starts)
-            raise _off_grid(field, value, near, question.grain, zone)
+        if not grains.on_grid(value, question.grain, clock):
+            near = grains.nearest(value, question.grain, clock)
+            raise _off_grid(field, value, near, question.grain, clock.zone)
     return grains.Slot(start, end)
 
 
-def instant(
-    text: str,
-    field: str,
-    zone: ZoneInfo,
-    day_starts: time = grains.MIDNIGHT,
-) -> datetime:
-    """The instant in UTC of a date (the begin of that day in the zone) or of a text with offset.
+def instant(text: str, field: str, clock: DayClock) -> datetime:
+    """The instant in UTC of a date (the begin of that day) or of a text with offset.
 
     Raises BadQuery.
     """
     try:
         if DATE.match(text):
-            return day_begins(date.fromisoformat(text), day_starts, zone)
+            return clock.begins(date.fromisoformat(text))
         return parse_instant(_UNESCAPED_OFFSET.sub(r"+\1", text), field)
     # OverflowError: the midnight of a zone that lies before the year 1, or after 9999.
     except (BadInstant, ValueError, OverflowError) as error:
@@ -224,7 +221,7 @@ def as_of_instant(question: MetricQuestion) -> datetime | None:
     """
     if question.as_of is None:
         return None
-    asked = instant(question.as_of, "as_of", ZoneInfo("UTC"))
+    asked = instant(question.as_of, "as_of", UTC_CLOCK)
     if asked > datetime.now(UTC):
         raise BadQuery(
             "as_of",
@@ -243,10 +240,8 @@ def _off_grid(
     field: str, value: datetime, near: grains.Slot, grain: str, zone: ZoneInfo
 ) -> BadQuery:
     nearest = tuple(format_instant(one, zone) for one in near)
-    detail = (
-        f"{field}: {format_instant(value, zone)} is off the {grain} grid of {zone.key};"
-        f" nearest {' and '.join(nearest)}"
-    )
+    shown, name = format_instant(value, zone), zone_name(zone, value)
+    detail = f"{field}: {shown} is off the {grain} grid of {name}; nearest {' and '.join(nearest)}"
     return BadQuery(field, detail, nearest)
 
 

@@ -1,11 +1,11 @@
 """When a level begins anew: with each day of its store, by the clock of that store."""
 
 from dataclasses import dataclass
-from datetime import date, datetime, time
-from zoneinfo import ZoneInfo
+from datetime import date, datetime
 
 from serving.query.grains import Slot
 from tally.calendar.days import LocalDay, day_of, local_day
+from tally.day_clock import DayClock
 from tally.windows import WINDOW, window_start
 
 
@@ -13,12 +13,11 @@ from tally.windows import WINDOW, window_start
 class Resets:
     """The beginnings of a store's days, whatever zone an answer is shown in."""
 
-    zone: ZoneInfo
-    day_starts: time = time(0)
+    clock: DayClock
 
     def day(self, instant: datetime) -> Slot:
         """The windows of the store's day that holds the instant, UTC: 92, 96 or 100 of them."""
-        return _windows_of(day_of(instant, self.zone, self.day_starts))
+        return _windows_of(day_of(instant, self.clock))
 
     def day_before(self, end: datetime) -> Slot:
         """Those of the day that holds the last window before an end, which may end with it."""
@@ -26,7 +25,7 @@ class Resets:
 
     def own_day(self, day: date) -> Slot:
         """Those of the store's day of this date."""
-        return _windows_of(local_day(day, self.zone, self.day_starts))
+        return _windows_of(local_day(day, self.clock))
 
 
 def _windows_of(day: LocalDay) -> Slot:

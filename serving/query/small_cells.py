@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from zoneinfo import ZoneInfo
 
 from serving.merge.served import FamilyReading, serve_windows
 from serving.query import grains
@@ -30,14 +29,13 @@ class SmallCells:
         """What is read to answer of these stretches: for people the local days that they touch."""
         if not any(map(self.covers, families)):
             return store
-        known = self._registry.store(store.store_id)
-        zone, starts = ZoneInfo(known.tz), known.day_starts
+        clock = self._registry.store(store.store_id).clock
         # By the store's own days, whatever zone is asked in: what is told hangs on no question.
-        first = grains.nearest(store.slots[0].start, "1d", zone, starts).start
+        first = grains.nearest(store.slots[0].start, "1d", clock).start
         latest = store.slots[-1].end - WINDOW
-        end = grains.nearest(latest, "1d", zone, starts).end
-        days = grains.slots(first, end, "1d", zone, starts)
-        return StoreSlots(store.store_id, zone, days, day_starts=starts)
+        end = grains.nearest(latest, "1d", clock).end
+        days = grains.slots(first, end, "1d", clock)
+        return StoreSlots(store.store_id, clock, days)
 
     def told(self, read: StoreSlots, readings: Sequence[FamilyReading]) -> ToldFamilies:
         """What is told of the days that were read, by family."""
@@ -48,7 +46,7 @@ class SmallCells:
         starts = window_starts(read.slots[0].start, read.slots[-1].end)
         windows = dict(zip(starts, serve_windows(reading, starts), strict=True))
         cutters = [
-            DayCutter(reading.family, table, self._smallest, read.zone)
+            DayCutter(reading.family, table, self._smallest, read.clock)
             for table in CENSUSES[reading.family.fields.name].tables
         ]
         tables = {one.table: _told_days(one, read.slots, windows) for one in cutters}

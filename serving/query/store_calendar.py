@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
 from serving.query.question import DATE, check_years
 from serving.query.stores import Store
@@ -82,25 +81,23 @@ def holidays_of(store: Store) -> NamesOf:
 
 
 def _days(store: Store, first: date, end: date) -> Iterator[DescribedDay]:
-    zone, names_of = ZoneInfo(store.tz), holidays_of(store)
+    names_of = holidays_of(store)
     for more in range((end - first).days):
         day = first + timedelta(days=more)
-        local, holidays = local_day(day, zone, store.day_starts), tuple(names_of(day))
+        local, holidays = local_day(day, store.clock), tuple(names_of(day))
         # One that the zone has left out is no day.
         if local.start < local.end:
-            spans = _spans(store, day, zone, bool(holidays))
+            spans = _spans(store, day, bool(holidays))
             like = like_for_like(day, names_of)
             yield DescribedDay(local, spans, holidays, fiscal_day(day), like)
 
 
-def _spans(
-    store: Store, day: date, zone: ZoneInfo, is_holiday: bool
-) -> tuple[OpenSpan, ...] | None:
+def _spans(store: Store, day: date, is_holiday: bool) -> tuple[OpenSpan, ...] | None:
     # As they were on that day, and not as they are now.
     hours = store.entry.on(day).opening_hours
     if hours is None:
         return None
-    return tuple(open_spans(day, hours.spans(day, is_holiday=is_holiday), zone))
+    return tuple(open_spans(day, hours.spans(day, is_holiday=is_holiday), store.zone))
 
 
 def _day(field: str, text: str) -> date:

@@ -5,7 +5,7 @@ It is from the stores file, else the defaults.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime
 from functools import cached_property
 from zoneinfo import ZoneInfo
 
@@ -13,7 +13,7 @@ from runtime.store_fields import zone_of
 from runtime.stores import StoreEntry, store_entries
 from runtime.visit_rules import store_visit_rules
 from serving.merge.served import DaysBehind
-from tally.calendar.days import shown_day
+from tally.day_clock import DayClock, zone_name
 from tally.key_periods import KeyDays
 from tally.settings import Settings
 from tally.visit_rules import StoreVisitRules
@@ -21,37 +21,43 @@ from tally.visit_rules import StoreVisitRules
 
 @dataclass(frozen=True)
 class Store:
-    """One store's name, IANA time zone and ISO 4217 currency, and when its days begin.
+    """One store's name, clock, and ISO 4217 currency.
 
     `entry`: what else the stores file says, by day.
     """
 
     store_id: str
     name: str
-    tz: str
+    clock: DayClock
     currency: str
-    day_starts: time = time(0)
     # Not compared: its mappings have no hash, and an id has one entry.
     entry: StoreEntry = field(default_factory=StoreEntry, compare=False, repr=False)
 
-    def day_of(self, instant: datetime) -> date:
-        """The store's own day of a window that begins at the instant."""
-        return shown_day(instant, ZoneInfo(self.tz), self.day_starts)
+    @property
+    def zone(self) -> ZoneInfo:
+        """The zone that its clocks show."""
+        return self.clock.zone
+
+    @property
+    def tz(self) -> str:
+        """The IANA name of its time zone, as it is today."""
+        return zone_name(self.zone, datetime.now(UTC))
 
     def of_today(self) -> "Store":
-        """The store by the name that it has today, by its own clock."""
+        """The store by the name and the currency that it has today, by its own clock."""
         if not self.entry.changes:
             return self
-        today = datetime.now(ZoneInfo(self.tz)).date()
-        return replace(self, name=self.entry.on(today).name or self.store_id)
+        told = self.entry.on(self.clock.day(datetime.now(UTC)))
+        name, currency = told.name or self.store_id, told.currency or self.currency
+        return replace(self, name=name, currency=currency)
 
     def days_behind(self, key_days: int) -> DaysBehind:
         """On which days records of a window's key period may lie, by the clock of the store."""
         # Made once: a month has thousands of windows.
-        keys, zone = KeyDays(key_days, self.day_starts), ZoneInfo(self.tz)
+        keys, clock = KeyDays(key_days), self.clock
 
         def days_behind(start: datetime) -> tuple[date, ...]:
-            return keys.utc_days(start, zone)
+            return keys.utc_days(start, clock)
 
         return days_behind
 
@@ -95,8 +101,7 @@ class StoreRegistry:
         return Store(
             store_id,
             entry.name or store_id,
-            entry.tz or self._tz,
+            entry.clock(self._tz),
             entry.currency or self._currency,
-            entry.day_starts,
             entry,
         )

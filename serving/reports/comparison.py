@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, time
+from datetime import datetime
 from math import floor
 from typing import Literal
 from zoneinfo import ZoneInfo
@@ -15,9 +15,10 @@ from serving.query.formulas import MetricValue
 from serving.query.grains import Slot
 from serving.query.question import StoreSlots
 from serving.query.told import why_not
+from tally.day_clock import DayClock, zone_name
 from tally.errors import BadQuery
 from tally.families import CURRENCY
-from tally.key_periods import day_begins
+from tally.windows import WINDOW
 
 ComparisonState = Literal["unknown", "partial", "withheld", "estimated", "provisional", "complete"]
 # The cells of some days, and those of the days before.
@@ -32,19 +33,27 @@ class StoreSpan:
     """
 
     store_id: str
-    zone: ZoneInfo
+    clock: DayClock
     span: Slot
     like: Slot | None = None
-    day_starts: time = grains.MIDNIGHT
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The zone whose times are shown."""
+        return self.clock.zone
+
+    @property
+    def tz(self) -> str:
+        """The name of that zone, where it has changed as it is in the end."""
+        return zone_name(self.zone, self.span.end - WINDOW)
 
     @property
     def before(self) -> Slot:
         """As many local days, just before, or those that the days are like."""
         if self.like is not None:
             return self.like
-        first, last = (one.astimezone(self.zone).date() for one in self.span)
-        earlier = day_begins(first - (last - first), self.day_starts, self.zone)
-        return Slot(earlier, self.span.start)
+        first, last = map(self.clock.day, self.span)
+        return Slot(self.clock.begins(first - (last - first)), self.span.start)
 
     def whole(self) -> list[StoreSlots]:
         """The days as one stretch, and those before as another."""
@@ -55,14 +64,13 @@ class StoreSpan:
 
         Raises BadQuery: the zone has none on quarter hours.
         """
-        clock = self.zone, self.day_starts
         return [
-            self._slots(grains.slots(one.start, one.end, grain, *clock))
+            self._slots(grains.slots(one.start, one.end, grain, self.clock))
             for one in (self.span, self.before)
         ]
 
     def _slots(self, slots: tuple[Slot, ...]) -> StoreSlots:
-        return StoreSlots(self.store_id, self.zone, slots, day_starts=self.day_starts)
+        return StoreSlots(self.store_id, self.clock, slots)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ def report_answer(report: StoreReport) -> dict[str, Any]:
         "how_to_read": shape.how_to_read,
         "store": asked.store_id,
         **_told(asked.span, asked.zone),
-        "tz": asked.zone.key,
+        "tz": asked.tz,
         "value": found.value,
         **_reason(found.suppressed),
         "unit": found.unit,

@@ -10,7 +10,6 @@ from serving.query.store_calendar import holidays_of
 from serving.query.stores import Store
 from tally.calendar.like_for_like import LikeDay, like_for_like
 from tally.errors import BadQuery
-from tally.key_periods import day_begins
 
 _ONE_DAY = timedelta(days=1)
 # Of the stretches that could be asked for instead.
@@ -24,15 +23,14 @@ def like_span(store: Store, asked: StoreSlots) -> Slot:
     Raises BadQuery where they are no days in a row in the same order: a sum of them would be the
     sum of other days too.
     """
-    zone = asked.zone
-    first, end = (one.astimezone(zone).date() for one in asked.span)
+    clock = asked.clock
+    first, end = (clock.day(one) for one in asked.span)
     days = [first + more * _ONE_DAY for more in range((end - first).days)]
     names_of = holidays_of(store)
     before = [_known(day, like_for_like(day, names_of)) for day in days]
     _refuse_scattered(days, before)
     after = before[-1] + _ONE_DAY
-    begin = day_begins(before[0], asked.day_starts, zone)
-    return Slot(begin, day_begins(after, asked.day_starts, zone))
+    return Slot(clock.begins(before[0]), clock.begins(after))
 
 
 def _known(day: date, like: LikeDay) -> date:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from tally.calendar.opening_hours import Spans
-from tally.key_periods import KeyDays, day_begins
+from tally.day_clock import DayClock
 from tally.windows import WINDOW
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -23,7 +23,8 @@ class LocalDay(NamedTuple):
     def quarter_hours(self) -> int:
         """How many quarter hours of UTC begin in it: 96, where clocks change by an hour 92 or 100.
 
-        None in a day that the zone has left out, as Samoa did with one in 2011.
+        On the day before a store's clock becomes another there may be any number; none in a day
+        that the zone has left out, as Samoa did with one in 2011.
         """
         return _windows_before(self.end) - _windows_before(self.start)
 
@@ -35,39 +36,26 @@ class OpenSpan(NamedTuple):
     closes: datetime
 
 
-def local_day(day: date, zone: ZoneInfo, day_starts: time = time(0)) -> LocalDay:
-    """The day of this date, which begins when the clock shows `day_starts`.
+def local_day(day: date, clock: DayClock) -> LocalDay:
+    """The day of this date, as the store's clock begins it.
 
     Raises OverflowError at either end of the calendar.
 
-    >>> local_day(date(2026, 3, 29), ZoneInfo("Europe/Bratislava")).quarter_hours
+    >>> local_day(date(2026, 3, 29), DayClock.of(ZoneInfo("Europe/Bratislava"))).quarter_hours
     92
     """
     after = day + timedelta(days=1)
-    return LocalDay(day, day_begins(day, day_starts, zone), day_begins(after, day_starts, zone))
+    return LocalDay(day, clock.begins(day), clock.begins(after))
 
 
-def shown_day(instant: datetime, zone: ZoneInfo, day_starts: time = time(0)) -> date:
-    """The local day of a window that begins at the instant, by what the clock shows: without a look
-    at the instants of its begin, for thousands of windows.
-
-    >>> at = datetime(2026, 3, 2, 1, 30, tzinfo=UTC)
-    >>> shown_day(at, ZoneInfo("Europe/Bratislava"), time(4))
-    datetime.date(2026, 3, 1)
-    """
-    since = timedelta(hours=day_starts.hour, minutes=day_starts.minute)
-    return (instant.astimezone(zone).replace(tzinfo=None) - since).date()
-
-
-def day_of(instant: datetime, zone: ZoneInfo, day_starts: time = time(0)) -> LocalDay:
+def day_of(instant: datetime, clock: DayClock) -> LocalDay:
     """The local day that holds the instant. Every instant lies in exactly one.
 
     >>> at = datetime(2026, 3, 2, 1, 30, tzinfo=UTC)
-    >>> day_of(at, ZoneInfo("Europe/Bratislava"), time(4)).day
+    >>> day_of(at, DayClock.of(ZoneInfo("Europe/Bratislava"), time(4))).day
     datetime.date(2026, 3, 1)
     """
-    # Of one rule with the key periods: a day and its devices' key must not part.
-    return LocalDay(*KeyDays(day_starts=day_starts).period(instant, zone))
+    return local_day(clock.day(instant), clock)
 
 
 def open_spans(day: date, spans: Spans, zone: ZoneInfo) -> Iterator[OpenSpan]:

@@ -3,6 +3,7 @@ at; and each window is judged by the version that is in force in it."""
 
 from collections.abc import Sequence
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from serving.alerts.evaluator.scope import Since, named_days
 from serving.query.stores import Store
 from tally.alerts.rule import Rule, RuleVersion, Threshold, version_at
 from tally.alerts.tick import Tick, closed_until
+from tally.day_clock import DayClock
 from tally.instants import from_millis
 from tally.windows import WINDOW_MILLIS
 from tests.support.serving_world import at
@@ -21,7 +23,7 @@ from tests.support.serving_world import at
 # The night in which the clocks of Rome go forward is among them.
 BEGIN, WINDOWS = millis_of(at("2026-03-28T20:00")), 40
 STORES = ("1", "2")
-DAYS = StoreCalendarDays(Store("1", "1", "Europe/Rome", "EUR"))
+DAYS = StoreCalendarDays(Store("1", "1", DayClock.of(ZoneInfo("Europe/Rome")), "EUR"))
 METRICS = {
     "transactions": {"sales"},
     "visitors_in": {"traffic"},

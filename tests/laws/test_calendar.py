@@ -12,12 +12,13 @@ from tally.calendar.days import LocalDay, day_of, local_day, open_spans
 from tally.calendar.fiscal import WEEK, fiscal_day, fiscal_year_begins, weeks_of_year
 from tally.calendar.like_for_like import like_for_like
 from tally.calendar.opening_hours import ClockSpan
+from tally.day_clock import DayClock
 from tally.windows import WINDOW
-from tests.laws.test_key_periods import changes, instants, zones
+from tests.laws.test_key_periods import changes, instants
+from tests.support.day_clocks import ZONES, starts
 
 # Also a zone that has left out a day, and one whose clocks go back over midnight.
-odd_zones = zones | st.sampled_from(("Pacific/Apia", "America/Havana")).map(ZoneInfo)
-starts = st.builds(time, st.integers(0, 5), st.sampled_from((0, 15, 30, 45)))
+odd_zones = st.sampled_from((*ZONES, "Pacific/Apia", "America/Havana")).map(ZoneInfo)
 days = st.dates(date(1973, 1, 1), date(2168, 12, 31))
 names = st.sampled_from(("Easter", "Eid", "Founding"))
 # Close together, so that feasts and the days that are asked for meet.
@@ -30,11 +31,10 @@ feasts = st.dictionaries(this_year | last_year, st.tuples(names))
 def test_each_instant_lies_in_one_local_day_and_the_next_begins_where_it_ends(
     instant: datetime, zone: ZoneInfo, day_starts: time
 ) -> None:
-    found = day_of(instant, zone, day_starts)
+    clock = DayClock.of(zone, day_starts)
+    found = day_of(instant, clock)
 
-    around = [
-        local_day(found.day + timedelta(days=more), zone, day_starts) for more in range(-2, 3)
-    ]
+    around = [local_day(found.day + timedelta(days=more), clock) for more in range(-2, 3)]
     assert [one for one in around if one.start <= instant < one.end] == [found]
     assert all(one.end == after.start for one, after in pairwise(around))
 
@@ -45,7 +45,8 @@ def test_quarter_hours_of_the_days_of_a_year_are_those_of_the_year(
 ) -> None:
     first = date(year, 1, 1)
     whole = [first + timedelta(days=more) for more in range((date(year + 1, 1, 1) - first).days)]
-    found = [local_day(day, zone, day_starts) for day in whole]
+    clock = DayClock.of(zone, day_starts)
+    found = [local_day(day, clock) for day in whole]
 
     assert sum(one.quarter_hours for one in found) == (found[-1].end - found[0].start) // WINDOW
 
@@ -54,7 +55,7 @@ def test_quarter_hours_of_the_days_of_a_year_are_those_of_the_year(
 def test_a_span_begins_on_its_day_and_is_as_long_as_by_the_clock_but_for_its_changes(
     day: date, zone: ZoneInfo, opens: int, minutes: int
 ) -> None:
-    local: LocalDay = local_day(day, zone)
+    local: LocalDay = local_day(day, DayClock.of(zone))
 
     for span in open_spans(day, (ClockSpan(opens, opens + minutes),), zone):
         assert local.start <= span.opens

@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from statistics import mean
 from typing import Any, NamedTuple
-from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -17,6 +16,7 @@ from serving.query import catalogue
 from serving.query.catalogue import Metric
 from serving.query.cells import Cell, cells, values_of
 from serving.query.grains import Slot
+from serving.query.instants import UTC_CLOCK
 from serving.query.levels import level_cells
 from serving.query.question import StoreSlots
 from serving.query.resets import Resets
@@ -26,7 +26,6 @@ from tally.windows import WINDOW
 from tests.laws.test_merge_controls import SEARCH
 from tests.support.serving_world import at
 
-UTC = ZoneInfo("UTC")
 QUARTERS = 8
 START = at("2026-11-26T00:00")
 # A stock is no merge of what came: it is reckoned from the last count on (test_shelf).
@@ -74,7 +73,7 @@ def day_of(metric: Metric, windows: Sequence[tuple[ServedWindow, ...]]) -> Cell:
     slot = Slot(START, START + QUARTERS * WINDOW)
     if metric.is_level:
         # At its end that is what all events of the day have left, as one quarter hour would.
-        asked = StoreSlots("1", UTC, (slot,), resets=Resets(UTC))
+        asked = StoreSlots("1", UTC_CLOCK, (slot,), resets=Resets(UTC_CLOCK))
         (found,) = level_cells(metric.families, asked, windows)
     else:
         (found,) = cells(metric.families, [slot], windows)

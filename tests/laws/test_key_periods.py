@@ -1,19 +1,18 @@
 """Key periods cover all time, each instant once, however clocks are set."""
 
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tally.day_clock import DayClock
 from tally.key_periods import KeyDays
+from tests.support.day_clocks import clocks
 
-ZONES = ("UTC", "Europe/Bratislava", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe")
-zones = st.sampled_from(ZONES).map(ZoneInfo)
-key_days = st.builds(
-    KeyDays, st.integers(1, 9), st.builds(time, st.integers(0, 5), st.sampled_from((0, 15, 30)))
-)
+moving = clocks(date(2026, 3, 20), date(2026, 11, 10))
+key_days = st.builds(KeyDays, st.integers(1, 9))
 instants = st.datetimes(datetime(2017, 1, 1), datetime(2027, 1, 1)).map(
     lambda instant: instant.replace(tzinfo=UTC)
 )
@@ -32,18 +31,18 @@ changes = st.builds(
 )
 
 
-@given(instants | changes, zones, key_days)
+@given(instants | changes, moving, key_days)
 def test_each_instant_lies_in_its_period_and_the_next_begins_where_it_ends(
-    instant: datetime, zone: ZoneInfo, keys: KeyDays
+    instant: datetime, clock: DayClock, keys: KeyDays
 ) -> None:
-    first_day, start, end = keys.period(instant, zone)
+    first_day, start, end = keys.period(instant, clock)
 
     assert start <= instant < end
-    assert keys.period(start, zone).first_day == first_day
-    assert keys.period(end, zone) == (
+    assert keys.period(start, clock).first_day == first_day
+    assert keys.period(end, clock) == (
         first_day + timedelta(days=keys.days),
         end,
-        keys.period(end, zone).end,
+        keys.period(end, clock).end,
     )
 
 
@@ -62,15 +61,15 @@ def test_each_instant_lies_in_its_period_and_the_next_begins_where_it_ends(
     ],
 )
 def test_day_begins_by_the_store_s_own_clock(starts: time, instant: str, day: str) -> None:
-    keys, zone = KeyDays(day_starts=starts), ZoneInfo("Europe/Bratislava")
+    keys, clock = KeyDays(), DayClock.of(ZoneInfo("Europe/Bratislava"), starts)
 
-    assert keys.period(datetime.fromisoformat(instant), zone).first_day.isoformat() == day
+    assert keys.period(datetime.fromisoformat(instant), clock).first_day.isoformat() == day
 
 
 @pytest.mark.parametrize(("day", "hours"), [("2026-03-29", 23), ("2026-10-25", 25)])
 def test_days_of_a_clock_change_are_as_long_as_they_are(day: str, hours: int) -> None:
     noon = datetime.fromisoformat(f"{day}T12:00:00+00:00")
 
-    _, start, end = KeyDays().period(noon, ZoneInfo("Europe/Bratislava"))
+    _, start, end = KeyDays().period(noon, DayClock.of(ZoneInfo("Europe/Bratislava")))
 
     assert end - start == timedelta(hours=hours)

@@ -20,6 +20,7 @@ from serving.query.levels import level_cells
 from serving.query.question import StoreSlots
 from serving.query.resets import Resets
 from tally.algebra.merge import MergedWindow
+from tally.day_clock import DayClock
 from tally.windows import WINDOW, window_starts
 from tests.laws.test_merge_controls import SEARCH
 from tests.support.serving_world import at
@@ -60,8 +61,11 @@ histories = st.builds(
 )
 clocks = st.builds(
     Resets,
-    st.sampled_from(ZONES).map(ZoneInfo),
-    st.sampled_from([time(0), time(4), time(12, 30)]),
+    st.builds(
+        DayClock.of,
+        st.sampled_from(ZONES).map(ZoneInfo),
+        st.sampled_from([time(0), time(4), time(12, 30)]),
+    ),
 )
 # Numbers of windows at which stretches end; the first days are left for the resets before.
 ends_of_stretches = st.sets(st.integers(96 * BEFORE, ALL), min_size=2, max_size=8).map(sorted)
@@ -78,7 +82,7 @@ def levels(
     """By end the level of each stretch, of one page that reads what it has to."""
     edges = [walked.first + end * WINDOW for end in ends]
     slots = tuple(Slot(*edge) for edge in pairwise(edges))
-    asked = StoreSlots("1", UTC, slots, resets=resets)
+    asked = StoreSlots("1", resets.clock, slots, resets=resets)
     read: list[tuple[ServedWindow, ...]] = [
         (walked.served(start),) for start in window_starts(*asked.span)
     ]
@@ -90,8 +94,8 @@ def plain(walked: Walked, resets: Resets, end: int) -> int | None:
     """The level by its definition, window by window, by what the store's clock shows."""
 
     def day(place: int) -> object:
-        shown = (walked.first + place * WINDOW).astimezone(resets.zone).replace(tzinfo=None)
-        starts = resets.day_starts
+        shown = (walked.first + place * WINDOW).astimezone(resets.clock.zone).replace(tzinfo=None)
+        starts = resets.clock.parts[0].day_starts
         return (shown - timedelta(hours=starts.hour, minutes=starts.minute)).date()
 
     own = [place for place in range(end) if day(place) == day(end - 1)]

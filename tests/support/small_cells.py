@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
 from serving.merge.views import Activity, ViewRow
 from serving.query import catalogue, grains
 from serving.query.answer import Query, QueryEngine, StoreAnswer
 from serving.query.grains import Slot
+from serving.query.instants import UTC_CLOCK
 from serving.query.question import StoreSlots
 from serving.query.stores import StoreRegistry
 from tally.settings import Settings
@@ -17,7 +17,7 @@ from tally.windows import WINDOW
 from tests.support.serving_world import WIFI, MemoryViews, Stored, World, at, flip
 
 DAY, NEXT = "2026-11-23", "2026-11-24"
-STORE, UTC = "367", ZoneInfo("UTC")
+STORE = "367"
 CLASSES = ("fixed", "random_associated")
 # In the middle of an hour: days of six quarter hours are of two.
 OPEN_AT = at(f"{DAY}T10:30")
@@ -56,7 +56,7 @@ def answered(day: Day, smallest: int) -> StoreAnswer:
     settings = Settings.model_construct(**{**dict(Settings()), "privacy_smallest_cell": smallest})
     views = MemoryViews(world_of(day))
     engine = QueryEngine(views, StoreRegistry.load(settings), settings)
-    asked = StoreSlots(STORE, UTC, grains.slots(*DAY_SLOT, "15m", UTC))
+    asked = StoreSlots(STORE, UTC_CLOCK, grains.slots(*DAY_SLOT, "15m", UTC_CLOCK))
     metric = catalogue.metric("in_store_traffic")
     (found,) = asyncio.run(engine.read(Query(metric, [asked], (), None)))
     return found

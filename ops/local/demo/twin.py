@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO
-from zoneinfo import ZoneInfo
 
 import httpx
 
@@ -63,7 +62,7 @@ class TwinChild:
         self._say = say
         self._process: subprocess.Popen[str] | None = None
         entry = store_entries(settings.stores_file).get(STORE, StoreEntry())
-        self._zone = ZoneInfo(entry.tz or settings.default_timezone)
+        self._zone = entry.clock(settings.default_timezone).zone
 
     @property
     def page(self) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, date, datetime
 from functools import lru_cache
-from zoneinfo import ZoneInfo
 
 from runtime.stores import StoreEntry
 from tally.alerts.delivery.deciding import RuleFacts, StoreFacts
@@ -56,5 +55,5 @@ class RegisteredStores:
         return sum(region in self.store(store_id).regions for store_id in found)
 
     def _on(self, store_id: str, day: date) -> StoreFacts:
-        entry = self._entries.get(store_id, StoreEntry()).on(day)
-        return StoreFacts(ZoneInfo(entry.tz or self._default), entry.groups)
+        entry = self._entries.get(store_id, StoreEntry())
+        return StoreFacts(entry.clock(self._default).zone, entry.on(day).groups)

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache, partial
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
 from serving.query.resets import Resets
 from serving.query.store_calendar import holidays_of
@@ -18,7 +17,7 @@ from tally.instants import from_millis
 from tally.windows import WINDOW_MILLIS
 
 _ONE_DAY = timedelta(days=1)
-# Zones times days that are judged: stores of one zone have the same days.
+# Clocks times days that are judged: stores of one clock have the same days.
 _MOST_KNOWN = 20_000
 _ALL_DAY = (ClockSpan(0, MINUTES_A_DAY),)
 
@@ -69,8 +68,8 @@ class StoreCalendarDays:
     """The local days of one store, each beginning with the first window that starts in it."""
 
     def __init__(self, store: Store) -> None:
-        self.store, self.zone = store, ZoneInfo(store.tz)
-        self.resets = Resets(self.zone, store.day_starts)
+        self.store, self.zone = store, store.zone
+        self.resets = Resets(store.clock)
 
     def day(self, instant: int) -> WindowSpan:
         """The day that holds the window of the instant (milliseconds since 1970, UTC)."""

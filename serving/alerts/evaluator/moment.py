@@ -255,8 +255,8 @@ class ViewsMoment:
         return days_of(self._small_cells.read_for([FAMILIES[wanted.family]], slots))
 
     def _slots(self, store_id: str, span: WindowSpan) -> StoreSlots:
-        zone = self.days(store_id).zone
-        return StoreSlots(store_id, zone, grains.slots(*map(from_millis, span), "15m", zone))
+        clock = self.days(store_id).store.clock
+        return StoreSlots(store_id, clock, grains.slots(*map(from_millis, span), "15m", clock))
 
     def _roster(self, store_id: str, families: Sequence[Family]) -> Roster:
         # Of people's devices none: who was there may be known by whom it has heard.

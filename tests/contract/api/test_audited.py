@@ -4,7 +4,6 @@ its dimensions, and what the answers claim of themselves."""
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -73,7 +72,7 @@ def families(views: MemoryViews) -> list[AskedFamily]:
     for family, claim in views.world.pointers:
         claims[family.name][claim.day] = claim
     return [
-        AskedFamily(family, values, claims[family.name], OwnDays(ZoneInfo("UTC"), {}))
+        AskedFamily(family, values, claims[family.name], OwnDays("UTC", {}))
         for family, values in ((SALES, SOLD), (TRAFFIC, COUNTED))
     ]
 

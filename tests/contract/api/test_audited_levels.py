@@ -5,7 +5,6 @@ from dataclasses import replace
 from datetime import date, time
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -27,7 +26,7 @@ from tests.support.level_world import (
 from tests.support.serving_world import World, at, flip
 
 ENTRIES = {PUB: StoreEntry(tz="Europe/Bratislava", day_starts=time(4))}
-DAYS = OwnDays(ZoneInfo("UTC"), ENTRIES)
+DAYS = OwnDays("UTC", ENTRIES)
 EVENING = (PUB, at(f"{MONDAY}T20:00"))
 
 
@@ -90,7 +89,7 @@ def test_a_record_of_hours_before_is_missed_in_each_level_behind_it(world: World
 
 
 def test_days_of_another_clock_than_the_store_s_are_found(world: World, ask: Any) -> None:
-    wrong = OwnDays(ZoneInfo("UTC"), {PUB: StoreEntry(tz="Europe/Bratislava")})
+    wrong = OwnDays("UTC", {PUB: StoreEntry(tz="Europe/Bratislava")})
 
     found = check_of(world, wrong).compared(ask, EVENING)
 

@@ -121,7 +121,7 @@ def test_level_alert_and_page_have_the_same_day(
     store = StoreRegistry.load(settings).store("bar")
 
     # Who is inside is counted from the day's begin on.
-    assert Resets(ZONE, store.day_starts).own_day(day) == span
+    assert Resets(store.clock).own_day(day) == span
     assert {one.start for one in quarter_hours(store, day).slots} == {*quarters(*span)}
     # An alert of each of its windows is of that day.
     of_alerts = StoreCalendarDays(store)
@@ -130,7 +130,7 @@ def test_level_alert_and_page_have_the_same_day(
     # The page shows its takings on it, and its alerts.
     period = Period(day, 7)
     assert period.of_store(store).end == span[1]
-    assert {store.day_of(one) for one in quarters(*span)} == {day}
+    assert {store.clock.day(one) for one in quarters(*span)} == {day}
     source = FigureSource(settings, MemoryViews(world))
     last = asyncio.run(source.figures(store, period)).days[-1]
     assert (last.day, last.batch) == (day, 230)

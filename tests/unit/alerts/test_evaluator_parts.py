@@ -26,6 +26,7 @@ from tally.alerts.rule import ClockHours, Rule, Threshold
 from tally.alerts.tick import Tick, closed_until
 from tally.algebra.merge import Axes, Parts
 from tally.calendar.opening_hours import opening_hours
+from tally.day_clock import DayClock
 from tests.support.evaluating import in_force
 from tests.support.serving_world import at
 
@@ -35,7 +36,7 @@ DAY_MILLIS = 24 * HOUR
 
 
 def rome(**entry: Any) -> StoreCalendarDays:
-    store = Store("367", "367", "Europe/Rome", "EUR")
+    store = Store("367", "367", DayClock.of(ZoneInfo("Europe/Rome")), "EUR")
     return StoreCalendarDays(replace(store, entry=replace(store.entry, **entry)))
 
 

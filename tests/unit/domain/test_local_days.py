@@ -7,6 +7,7 @@ import pytest
 
 from tally.calendar.days import day_of, local_day, open_spans
 from tally.calendar.opening_hours import opening_hours
+from tally.day_clock import DayClock
 
 BRATISLAVA, KATHMANDU = ZoneInfo("Europe/Bratislava"), ZoneInfo("Asia/Kathmandu")
 
@@ -32,33 +33,35 @@ def utc(text: str) -> datetime:
 def test_a_day_has_92_96_or_100_quarter_hours(
     day: str, day_starts: int, quarter_hours: int
 ) -> None:
-    found = local_day(date.fromisoformat(day), BRATISLAVA, time(day_starts))
+    found = local_day(date.fromisoformat(day), DayClock.of(BRATISLAVA, time(day_starts)))
 
     assert found.quarter_hours == quarter_hours
 
 
 def test_a_day_of_kathmandu_begins_on_a_quarter_hour_of_utc() -> None:
-    found = local_day(date(2026, 11, 26), KATHMANDU)
+    found = local_day(date(2026, 11, 26), DayClock.of(KATHMANDU))
 
     assert (found.start, found.end) == (utc("2026-11-25T18:15"), utc("2026-11-26T18:15"))
     assert found.quarter_hours == 96
 
 
 def test_a_day_that_its_zone_has_left_out_has_none() -> None:
-    assert local_day(date(2011, 12, 30), ZoneInfo("Pacific/Apia")).quarter_hours == 0
+    assert local_day(date(2011, 12, 30), DayClock.of(ZoneInfo("Pacific/Apia"))).quarter_hours == 0
 
 
 def test_each_quarter_hour_counts_once_where_days_begin_on_none() -> None:
     # Monrovia's midnights were 44 minutes and 30 seconds after those of UTC, until that one.
-    days = [local_day(date(1972, 1, day), ZoneInfo("Africa/Monrovia")) for day in (6, 7, 8)]
+    days = [
+        local_day(date(1972, 1, day), DayClock.of(ZoneInfo("Africa/Monrovia"))) for day in (6, 7, 8)
+    ]
 
     assert [one.quarter_hours for one in days] == [96, 93, 96]
 
 
 def test_late_hours_are_of_the_day_before_where_days_begin_at_four() -> None:
-    found = day_of(utc("2026-11-27T00:30"), BRATISLAVA, time(4))
+    found = day_of(utc("2026-11-27T00:30"), DayClock.of(BRATISLAVA, time(4)))
 
-    assert found == local_day(date(2026, 11, 26), BRATISLAVA, time(4))
+    assert found == local_day(date(2026, 11, 26), DayClock.of(BRATISLAVA, time(4)))
 
 
 @pytest.mark.parametrize(
@@ -88,4 +91,4 @@ def test_a_span_of_what_the_clock_leaves_out_is_none() -> None:
 
 def test_the_end_of_the_calendar_has_no_day() -> None:
     with pytest.raises(OverflowError):
-        local_day(date.max, BRATISLAVA)
+        local_day(date.max, DayClock.of(BRATISLAVA))

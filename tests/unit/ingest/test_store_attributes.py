@@ -2,6 +2,7 @@
 
 from datetime import date, time
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 import yaml
@@ -9,6 +10,7 @@ import yaml
 from runtime.store_fields import FIXED, Coordinates
 from runtime.stores import StoreEntry, store_entries
 from tally.calendar.opening_hours import opening_hours
+from tally.day_clock import DayClock
 from tally.errors import BadSettings
 
 STORE = """
@@ -137,14 +139,12 @@ def test_what_is_wrong_is_named_with_file_store_field_and_fix(
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("tz", "Europe/Rome"),
-        ("day_starts", '"04:00"'),
         ("numbering", "daily"),
         ("networks", "[L_1]"),
         ("sensors", "{a: {}}"),
     ],
 )
-def test_what_decides_identities_or_days_cannot_change_from_a_day_on(
+def test_what_decides_identities_cannot_change_from_a_day_on(
     tmp_path: Path, name: str, value: str
 ) -> None:
     said = rf"2026-05-01: {name} cannot change from a day on: .*write it beside `changes`"
@@ -152,6 +152,44 @@ def test_what_decides_identities_or_days_cannot_change_from_a_day_on(
     with pytest.raises(BadSettings, match=said):
         entry(tmp_path, f"367: {{changes: {{2026-05-01: {{{name}: {value}}}}}}}")
     assert name in FIXED
+
+
+def test_a_store_s_clock_changes_from_a_day_on(tmp_path: Path) -> None:
+    found = entry(
+        tmp_path,
+        "367: {tz: Europe/Rome, changes: {2026-05-01: {tz: Europe/London, tills: 2},"
+        ' 2026-06-01: {day_starts: "04:00"}, 2026-07-01: {tills: 3}}}',
+    )
+
+    rome, london = map(ZoneInfo, ("Europe/Rome", "Europe/London"))
+    assert found.clock("UTC").parts == (
+        (date.min, rome, time(0)),
+        (date(2026, 5, 1), london, time(0)),
+        (date(2026, 6, 1), london, time(4)),
+    )
+    assert entry(tmp_path, "367: {}").clock("Asia/Tokyo") == DayClock.of(ZoneInfo("Asia/Tokyo"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ("changes: {2026-05-01: {tz: Asia/Tokyo}}", "the one before is not; name it beside"),
+        (
+            'tz: Europe/London, day_starts: "23:00", changes: {2026-05-01: {tz: Asia/Tokyo,'
+            ' day_starts: "00:00"}}',
+            "changes: 2026-05-01: by the new clock the day before would end before it begins",
+        ),
+        (
+            "tz: Pacific/Kiritimati, changes: {2026-05-01: {tz: Pacific/Pago_Pago}}",
+            "or last for more than 48 hours; let it hold from another day on",
+        ),
+    ],
+)
+def test_a_clock_that_would_leave_a_day_out_is_refused(
+    tmp_path: Path, fields: str, said: str
+) -> None:
+    with pytest.raises(BadSettings, match=said):
+        entry(tmp_path, f"367: {{{fields}}}")
 
 
 def test_a_store_that_stands_there_twice_is_refused(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from msgspec import structs
@@ -20,11 +21,14 @@ from serving.dashboard.source import StoreChoice
 from serving.dashboard.store_page import place_of_day
 from serving.query.stores import Store
 from tally.alerts.message import Alert
+from tally.day_clock import DayClock
 from tests.support.alerts import end_of, told
 from tests.support.serving_world import MemoryViews, World
 
 LATER = timedelta(days=1)
-ROME = StoreChoice(Store("367", "Rome", "Europe/Rome", "EUR"), date(2026, 11, 24))
+ROME = StoreChoice(
+    Store("367", "Rome", DayClock.of(ZoneInfo("Europe/Rome")), "EUR"), date(2026, 11, 24)
+)
 WEEK = Period(date(2026, 11, 24), 7)
 PLAIN: dict[str, Any] = {"grid": {"top": 60}, "yAxis": {}, "series": [{"type": "bar"}]}
 

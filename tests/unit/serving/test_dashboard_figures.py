@@ -20,10 +20,11 @@ from serving.query.grains import Slot
 from serving.query.stores import Store
 from serving.reports.comparison import change_percent
 from tally.algebra.merge import Believed, MergedWindow
+from tally.day_clock import DayClock
 from tests.support.serving_world import at
 
-ROME = ZoneInfo("Europe/Rome")
-STORE = Store("367", "367", "Europe/Rome", "EUR")
+ROME = DayClock.of(ZoneInfo("Europe/Rome"))
+STORE = Store("367", "367", ROME, "EUR")
 MONDAY = date(2017, 9, 18)
 NEWEST = date(2017, 11, 12)
 

@@ -20,6 +20,7 @@ from serving.dashboard.report_labels import (
 from serving.dashboard.unit_style import UnitStyle
 from serving.query.formulas import MetricValue
 from serving.query.grains import Slot
+from serving.query.instants import UTC_CLOCK
 from serving.query.items import ItemAxis
 from serving.reports.comparison import ComparedValue, StoreSpan
 from serving.reports.items import ItemEntry, Unexplained
@@ -34,7 +35,7 @@ DAY = Slot(at("2026-11-16T00:00"), at("2026-11-17T00:00"))
 
 
 def report(name: str, *series: PivotEntry) -> StoreReport:
-    span = StoreSpan("367", UTC, Slot(at("2026-11-16T00:00"), at("2026-11-23T00:00")))
+    span = StoreSpan("367", UTC_CLOCK, Slot(at("2026-11-16T00:00"), at("2026-11-23T00:00")))
     return StoreReport(loader.reports()[name], span, KNOWN, series)
 
 

@@ -1,5 +1,4 @@
 from dataclasses import replace
-from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -8,17 +7,20 @@ from hypothesis import strategies as st
 from serving.api import cursor, paging
 from serving.api.cursor import PagePlace
 from serving.query.grains import slots
+from serving.query.instants import UTC_CLOCK
 from serving.query.question import StoreSlots
 from serving.query.resets import Resets
 from tally.errors import BadQuery
 from tests.support.serving_world import at
 
-UTC = ZoneInfo("UTC")
-
 
 def asked(count: int, days: int, grain: str = "1d") -> list[StoreSlots]:
     return [
-        StoreSlots(str(n), UTC, slots(at("2017-01-02"), at(f"2017-01-{2 + days:02d}"), grain, UTC))
+        StoreSlots(
+            str(n),
+            UTC_CLOCK,
+            slots(at("2017-01-02"), at(f"2017-01-{2 + days:02d}"), grain, UTC_CLOCK),
+        )
         for n in range(count)
     ]
 
@@ -47,15 +49,15 @@ def test_pages_hold_every_stretch_once_and_never_more_rows_than_the_limit(
 
 def test_page_of_long_rows_ends_where_it_would_cost_too_much() -> None:
     weeks = paging.MOST_WINDOWS // (7 * 96)
-    whole = [StoreSlots("1", UTC, slots(at("2010-01-04"), at("2018-01-01"), "1w", UTC))]
+    whole = [StoreSlots("1", UTC_CLOCK, slots(at("2010-01-04"), at("2018-01-01"), "1w", UTC_CLOCK))]
     page, end = paging.page_of(whole, None, 10_000)
     assert (len(flat(page)), end) == (weeks, ("1", whole[0].slots[weeks - 1].end))
 
 
 def test_page_of_levels_pays_for_what_it_reads_ahead_of_its_first_stretch() -> None:
     # Of a thousand stores a quarter hour before midnight is a thousand windows, and a day of each.
-    last = slots(at("2017-01-02T23:45"), at("2017-01-03"), "15m", UTC)
-    whole = [StoreSlots(str(n), UTC, last, resets=Resets(UTC)) for n in range(1_000)]
+    last = slots(at("2017-01-02T23:45"), at("2017-01-03"), "15m", UTC_CLOCK)
+    whole = [StoreSlots(str(n), UTC_CLOCK, last, resets=Resets(UTC_CLOCK)) for n in range(1_000)]
 
     page, end = paging.page_of(whole, None, 10_000)
 

@@ -18,12 +18,13 @@ from serving.query.stores import StoreRegistry
 from serving.reports.comparison import ComparedValue, StoreSpan, Withheld
 from serving.reports.report import ReportEngine, StoreReport
 from serving.reports.series import DayEntry
+from tally.day_clock import DayClock
 from tally.families import Family
 from tally.settings import Settings
 from tests.support.report_world import COMPLETE, PARTIAL, UNKNOWN, report_world
 from tests.support.serving_world import MemoryViews
 
-ROME = ZoneInfo("Europe/Rome")
+ROME = DayClock.of(ZoneInfo("Europe/Rome"))
 SHAPES = tuple(loader.reports().values())
 METRICS = tuple(dict.fromkeys(shape.metric for shape in SHAPES))
 _Result = TypeVar("_Result")

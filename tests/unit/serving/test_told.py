@@ -11,6 +11,7 @@ from serving.query.blocks import DayCutter
 from serving.query.grains import Slot
 from tally import small_cells
 from tally.algebra.merge import Axes, MergedWindow, Parts
+from tally.day_clock import DayClock
 from tally.errors import BadSettings
 from tally.settings import Settings
 from tally.windows import WINDOW
@@ -44,7 +45,7 @@ def windows(day: Slot, found: dict[int, ServedWindow]) -> dict[datetime, ServedW
     return {day.start + one * WINDOW: found.get(one, window()) for one in range(count)}
 
 
-CUTTER = DayCutter(WIFI, "visits", 10, ROME)
+CUTTER = DayCutter(WIFI, "visits", 10, DayClock.of(ROME))
 
 
 @pytest.mark.parametrize(("text", "quarters"), LENGTHS.items())

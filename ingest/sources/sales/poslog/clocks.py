@@ -60,7 +60,7 @@ def _instants(said: str, store: str | None, rules: Rules) -> list[datetime]:
         if error.kind != "without_zone":
             return []
     try:
-        zone = rules.zone_of(store) if store else rules.default_zone
+        zone = rules.zone_of(store or "")
         return instants_showing(datetime.fromisoformat(said), zone)
     except ValueError:
         return []
