@@ -13,12 +13,13 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from datetime import date
 from uuid import uuid4
 
 from pyspark.errors import PythonException
 
 from batch_layer.views.publication import RebuildJob, publish
-from batch_layer.views.scope import WantedDays
+from batch_layer.views.scope import WantedDays, days_of_store
 from runtime.causes import root_cause
 from runtime.connect import cassandra_session
 from runtime.definitions import refuse_changed
@@ -26,6 +27,7 @@ from runtime.job import run_job
 from runtime.sources import FAMILIES
 from runtime.spark import build_session
 from runtime.sparkconf import SHORT_RUN_JAVA
+from runtime.stores import StoreEntry, store_entries
 from runtime.visit_rules import families_of
 from schemas.source import BadSource
 from tally.errors import StackError
@@ -68,27 +70,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--full", action="store_true", help="every day of the master dataset")
-    what.add_argument("--days", metavar="A..B", help="UTC days, both inclusive")
+    what.add_argument(
+        "--days", metavar="A..B", help="UTC days, or with --store its own; both inclusive"
+    )
     what.add_argument(
         "--dirty",
         action="store_true",
         help="days that have records beyond their generation (default)",
     )
+    parser.add_argument("--store", help="by whose clock the --days are")
     parser.add_argument("--family", type=_family, help="only this one (default: all)")
     parser.add_argument("--dry-run", action="store_true", help="say what would be rebuilt")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args(argv)
+    if given.store and not given.days:
+        parser.error("--store says by whose clock days are: name them too, as --days A..B")
     try:
-        wanted = (
-            WantedDays("days", *parse_days(given.days))
-            if given.days
-            else WantedDays("full" if given.full else "dirty")
-        )
+        days = parse_days(given.days) if given.days else None
     except ValueError as error:
         parser.error(str(error))
 
     def work() -> None:
         settings = _with_first_compiler(Settings.load())
+        if days is None:
+            wanted = WantedDays("full" if given.full else "dirty")
+        else:
+            wanted = _wanted(*days, given.store, settings)
         known = families_of(settings)
         families = [known[given.family]] if given.family else [*known.values()]
         # Before anything is opened: a computation that its epoch does not stand for writes no row.
@@ -103,6 +110,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
 
     return run_job("rebuild", work)
+
+
+def _wanted(first: date, last: date, store: str | None, settings: Settings) -> WantedDays:
+    if store is None:
+        return WantedDays("days", first, last)
+    entry = store_entries(settings.stores_file).get(store, StoreEntry())
+    # A store's day lies on two UTC days: one of them alone would leave half of it as it was.
+    return days_of_store(first, last, entry.clock(settings.default_timezone))
 
 
 def _family(name: str) -> str:

@@ -6,6 +6,7 @@ from datetime import date, timedelta
 from typing import Literal
 
 from batch_layer.views.coverage import Coverage, end_of, start_of
+from tally.day_clock import DayClock
 from tally.epochs import Epochs
 from tally.generation import Generation
 from tally.windows import MOST_DAYS
@@ -23,6 +24,12 @@ class WantedDays:
     mode: Mode = "dirty"
     first: date | None = None
     last: date | None = None
+
+
+def days_of_store(first: date, last: date, clock: DayClock) -> WantedDays:
+    """The UTC days that a store's days first..last (both inclusive) touch: of one day two or three."""
+    begin, end = clock.begins(first), clock.begins(last + timedelta(days=1))
+    return WantedDays("days", begin.date(), (end - timedelta.resolution).date())
 
 
 def days_between(first: date, last: date) -> list[date]:

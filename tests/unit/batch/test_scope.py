@@ -1,11 +1,21 @@
 """Which days a rebuild computes."""
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from batch_layer.views.coverage import ArrivalGap, Coverage, start_of
-from batch_layer.views.scope import Reach, all_days, days_between, dirty_days, newest
+from batch_layer.views.scope import (
+    Reach,
+    WantedDays,
+    all_days,
+    days_between,
+    days_of_store,
+    dirty_days,
+    newest,
+)
+from tally.day_clock import DayClock
 from tally.epochs import Epochs
 from tally.generation import Generation
 from tally.windows import parse_days
@@ -171,3 +181,23 @@ def test_of_more_days_than_one_flip_can_publish_the_newest_are_built_first() -> 
         )
         == sorted(days)[2:]
     )
+
+
+@pytest.mark.parametrize(
+    ("zone", "first", "last"),
+    [
+        ("UTC", "2026-03-28", "2026-03-28"),
+        # From 03:00 of one UTC day to 02:00 of the next.
+        ("Europe/Bratislava", "2026-03-28", "2026-03-29"),
+        ("Asia/Tokyo", "2026-03-27", "2026-03-28"),
+    ],
+)
+def test_the_day_of_a_store_is_all_utc_days_that_it_touches(
+    zone: str, first: str, last: str
+) -> None:
+    clock = DayClock.of(ZoneInfo(zone), time(0 if zone == "UTC" else 4))
+    day = date(2026, 3, 28)
+
+    found = days_of_store(day, day, clock)
+
+    assert found == WantedDays("days", date.fromisoformat(first), date.fromisoformat(last))

@@ -60,6 +60,7 @@ import pytest
         (["ops.cli", "audit", "--against", "nothing"], "--against"),
         (["batch_layer.views.rebuild", "--days", "today"], "--days"),
         (["batch_layer.views.rebuild", "--family", "salse"], "--family"),
+        (["batch_layer.views.rebuild", "--store", "367"], "--days"),
     ],
 )
 def test_wrong_use_is_exit_code_2_and_names_the_option(arguments: list[str], named: str) -> None:
