@@ -27,7 +27,7 @@ class WantedDays:
 
 
 def days_of_store(first: date, last: date, clock: DayClock) -> WantedDays:
-    """The UTC days that a store's days first..last (both inclusive) touch: of one day two or three."""
+    """The UTC days that a store's days touch, first to last inclusive: of one day two or three."""
     begin, end = clock.begins(first), clock.begins(last + timedelta(days=1))
     return WantedDays("days", begin.date(), (end - timedelta.resolution).date())
 
