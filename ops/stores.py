@@ -1,8 +1,9 @@
 """The registry of stores: what a stores file would change in it, and the file put in its place."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from stat import S_IMODE
 from typing import Any
@@ -29,19 +30,29 @@ class FieldChange:
     before: Any
     after: Any
 
-    @property
-    def warning(self) -> str | None:
+    def warning(self, today: date) -> str | None:
         """Why it does harm if records of the store have been taken, None if it does none."""
-        if self.from_day is None and self.field in RECORDED:
+        has_begun = self.from_day is None or date.fromisoformat(self.from_day) <= today
+        if self.field in RECORDED and has_begun:
             return f"store {self.store}: {self.field}: {RECORDED[self.field]}"
         if self.field not in FIXED:
             return None
-        if self.field in _COLLECTIONS:
-            left = {*(self.after or ())}
-            # It does no harm to gain one: only what is gone may have decided something.
-            if all(one in left for one in self.before or ()):
-                return None
+        # It does no harm to gain one: only what is gone may have decided something.
+        if self.field in _COLLECTIONS and _is_kept(self.before or {}, self.after or {}):
+            return None
         return f"store {self.store}: {self.field}: {FIXED[self.field]}"
+
+
+def _is_kept(before: Collection[str], after: Collection[str]) -> bool:
+    """Whether all that was listed is, and makes the identities that it made."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        return all(one in after and _names(before[one]) == _names(after[one]) for one in before)
+    return all(one in after for one in before)
+
+
+def _names(sensor: _Told) -> list[Any]:
+    # Its name and the instants of its intervals, which are moved by what its clock is fast.
+    return [sensor.get(field) for field in ("device_id", "clock_ahead_seconds")]
 
 
 _Changes = Iterator[FieldChange]
@@ -67,9 +78,9 @@ class RegistryChange:
 
 
 def registry_change(
-    before: Mapping[str, StoreEntry], after: Mapping[str, StoreEntry]
+    before: Mapping[str, StoreEntry], after: Mapping[str, StoreEntry], today: date
 ) -> RegistryChange:
-    """From one content to another, by store ascending."""
+    """From one content to another, by store ascending; `today`: what begins later does no harm."""
     changed: list[FieldChange] = []
     for store in sorted(before.keys() & after.keys()):
         changed += _changes(store, before[store], after[store])
@@ -81,7 +92,8 @@ def registry_change(
         moved += _changes(store, defaults, after[store])
     for store in sorted(removed):
         moved += _changes(store, before[store], defaults)
-    warnings = [one.warning for one in (*changed, *moved) if one.warning]
+    told = (one.warning(today) for one in (*changed, *moved))
+    warnings = [one for one in told if one is not None]
     return RegistryChange(sorted(added), sorted(removed), changed, warnings)
 
 

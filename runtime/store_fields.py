@@ -13,7 +13,7 @@ from runtime.visit_entry import visit_entry
 from tally.calendar.countries import COUNTRIES
 from tally.calendar.opening_hours import OpeningHours, opening_hours
 from tally.errors import BadSettings
-from tally.identity import IDENTIFIER
+from tally.identity import IDENTIFIER, one_spelling
 from tally.money import CURRENCIES
 from tally.rounding import ROUNDINGS
 from tally.windows import WINDOW_SECONDS
@@ -24,8 +24,6 @@ WINDOW_MINUTES = WINDOW_SECONDS // 60
 # What Python would take for a number besides (1_000, nan, 1e3) is a slip in a file for people.
 _DECIMAL = re.compile(r"-?\d{1,9}(\.\d{1,9})?\Z", re.ASCII)
 _DAY = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
-_ADDRESS = re.compile(r"[0-9a-f]{12}", re.ASCII)
-_BETWEEN_OCTETS = re.compile(r"[:.-]")
 _WHOLE = re.compile(r"\d{1,6}\Z", re.ASCII)
 
 _OWNERS = "it decides which store a record is of, and one that is sent again would be another's"
@@ -158,22 +156,11 @@ def _names(where: str, name: str, told: object) -> tuple[str, ...]:
 
 def _access_points(where: str, name: str, told: object) -> tuple[str, ...]:
     # Records have an address in one spelling: another would be expected for ever, in vain.
-    named = tuple(_as_recorded(one) for one in _names(where, name, told))
+    named = tuple(one_spelling(one) for one in _names(where, name, told))
     for one in named:
         if IDENTIFIER.fullmatch(one) is None:
             raise BadSettings(f"{where}: {name}: {one!r} is not 1 to 64 of A-Z a-z 0-9 . _ : -")
     return named
-
-
-def is_address(name: str) -> bool:
-    """Whether it is a hardware address, which is one of a kind, and not somebody's name."""
-    return _ADDRESS.fullmatch(name) is not None
-
-
-def _as_recorded(name: str) -> str:
-    """An address in small letters without what parts its octets; another name as it is."""
-    bare = _BETWEEN_OCTETS.sub("", name).casefold()
-    return bare if _ADDRESS.fullmatch(bare) else name
 
 
 def _groups(where: str, name: str, told: object) -> tuple[str, ...]:

@@ -1,10 +1,11 @@
 """The stores file: what is known of a store besides its events."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import date, time, timedelta
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from runtime.sensors import SensorEntry
@@ -13,7 +14,6 @@ from runtime.store_fields import (
     Coordinates,
     changed_values,
     field_values,
-    is_address,
     told_values,
 )
 from runtime.strict_yaml import yaml_texts
@@ -22,7 +22,7 @@ from tally.calendar.holidays import subdivisions
 from tally.calendar.opening_hours import OpeningHours
 from tally.day_clock import ClockSince, DayClock, odd_days
 from tally.errors import BadSettings
-from tally.identity import IDENTIFIER, bare_serial
+from tally.identity import IDENTIFIER, bare_serial, is_address
 
 CHANGES = "changes"
 _KNOWN = ", ".join((*FIELDS, CHANGES))
@@ -74,6 +74,16 @@ class StoreEntry:
                 values |= changed
         return replace(self, **values, changes={})
 
+    def access_point_days(self) -> Iterator[tuple[str, date, date]]:
+        """Each access point, and local days on which it is listed: from inclusive, to exclusive.
+
+        One that stays over a change has two stretches of days.
+        """
+        for first_day, beyond in pairwise((date.min, *self.changes, date.max)):
+            if first_day < beyond:
+                for name in self.on(first_day).access_points:
+                    yield name, first_day, beyond
+
     def clock(self, default_zone: str) -> DayClock:
         """Its clock; `default_zone`: the IANA name of its zone where none is told."""
         days = [date.min]
@@ -93,8 +103,16 @@ class StoreEntry:
             for one in fields(self)
             if one.name != CHANGES and getattr(self, one.name) != one.default
         }
-        changes = {str(day): told_values(changed) for day, changed in self.changes.items()}
+        changes = {str(day): _told_change(changed) for day, changed in self.changes.items()}
         return told_values(said) | ({CHANGES: changes} if changes else {})
+
+
+def _told_change(changed: Mapping[str, Any]) -> dict[str, Any]:
+    """A change as the file has it: that a field is emptied from a day on is said too."""
+    told = told_values(changed)
+    for name in changed.keys() - told.keys():
+        told[name] = [] if changed[name] == () else {}
+    return told
 
 
 def store_entries(file: Path | None, named_by: str = _SETTING) -> dict[str, StoreEntry]:
@@ -137,20 +155,49 @@ def _unreadable(file: Path, named_by: str, error: Exception) -> BadSettings:
     return BadSettings(f"{named_by}: {file} cannot be read as YAML: {reason}")
 
 
+class _Owned(NamedTuple):
+    """What a store alone may have, as the file says it and as it is compared, and on which of its
+    local days: from inclusive, to exclusive."""
+
+    kind: str
+    said: str
+    name: str
+    first_day: date = date.min
+    beyond: date = date.max
+
+
+def _owned(entry: StoreEntry) -> Iterator[_Owned]:
+    for serial in entry.sensors:
+        yield _Owned("sensor", serial, bare_serial(serial))
+    for network in entry.networks:
+        yield _Owned("network", network, network)
+    for one, first_day, beyond in entry.access_point_days():
+        if is_address(one):
+            yield _Owned("access point", one, one, first_day, beyond)
+
+
 def _refuse_shared(file: Path, entries: Mapping[str, StoreEntry]) -> None:
-    """Raise BadSettings if two stores have one sensor, or one network."""
-    owners: dict[tuple[str, str], str] = {}
+    """Raise BadSettings if two stores have one sensor, or network, or on one day one access
+    point."""
+    owners: dict[tuple[str, str], list[tuple[str, _Owned]]] = {}
     for store_id, entry in entries.items():
-        named = [("sensor", serial, bare_serial(serial)) for serial in entry.sensors]
-        named += [("network", network, network) for network in entry.networks]
-        named += [("access point", one, one) for one in entry.access_points if is_address(one)]
-        for kind, said, name in named:
-            if (kind, name) in owners:
-                raise BadSettings(
-                    f"{file}: store {store_id}: {kind} {said} is that of store"
-                    f" {owners[kind, name]} already; a {kind} counts once, for one store"
-                )
-            owners[kind, name] = store_id
+        for one in _owned(entry):
+            others = owners.setdefault((one.kind, one.name), [])
+            for owner, other in others:
+                if one.first_day < other.beyond and other.first_day < one.beyond:
+                    day = max(one.first_day, other.first_day)
+                    raise _shared(f"{file}: store {store_id}", one, owner, day)
+            others.append((store_id, one))
+
+
+def _shared(where: str, one: _Owned, owner: str, day: date) -> BadSettings:
+    since, fix = "", f"take it out of `{one.kind.replace(' ', '_')}s` of one of the two"
+    if day > date.min:
+        since, fix = f" on {day}", f"{fix}, under `changes` from that day on"
+    return BadSettings(
+        f"{where}: {one.kind} {one.said} is that of store {owner} already{since}; it counts once,"
+        f" for one store: {fix}"
+    )
 
 
 def _entry(where: str, store_id: object, told: object) -> StoreEntry:
@@ -181,8 +228,14 @@ def _refuse_odd_days(where: str, entry: StoreEntry) -> None:
         raise BadSettings(
             f"{where}: changes: tz is told, and the one before is not; name it beside `changes`"
         )
-    # None has to be named where none changes: then the default is the same before and after.
-    for day in odd_days(entry.clock("UTC"), _LONGEST_DAY):
+    try:
+        # None has to be named where none changes: then the default is the same before and after.
+        odd = odd_days(entry.clock("UTC"), _LONGEST_DAY)
+    except OverflowError as error:
+        raise BadSettings(
+            f"{where}: changes: the first day lies at the end of the calendar; write a later one"
+        ) from error
+    for day in odd:
         raise BadSettings(
             f"{where}: changes: {day + timedelta(1)}: by the new clock the day before would end"
             " before it begins, or last for more than 48 hours; let it hold from another day on,"

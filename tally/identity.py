@@ -16,9 +16,14 @@ REVERSAL = "void:"
 VERSION = "version:"
 # Between the two digests of a fingerprint.
 CONTENT = "."
+# What the identity of an interval's share ends with, but for the first one's, which is the
+# interval's own: the instant of its begin, and the share's number.
+SHARE = r"([0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z):[1-9]$"
 # What an event is named by whose identity the sender of its reversal does not know.
 REFERENCE = "reference"
 _ADDRESS = re.compile(r"(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}", re.ASCII)
+_BARE_ADDRESS = re.compile(r"[0-9a-f]{12}", re.ASCII)
+_BETWEEN_OCTETS = re.compile(r"[:.-]")
 _ORDERED = msgspec.json.Encoder(order="deterministic")
 
 
@@ -78,6 +83,30 @@ def interval_id(source: str, store_id: str, device_id: str, happened_at: str) ->
     happened_at in UTC as tally.instants.instant_text writes it, all behind the third colon.
     """
     return f"{event_id(source, store_id, device_id)}:{happened_at}"
+
+
+def share_id(interval: str, number: int) -> str:
+    """event_id of a share of an interval: the first one has the interval's own.
+
+    >>> share_id("traffic:1:door-1:2026-03-02T10:05:00.000Z", 1)
+    'traffic:1:door-1:2026-03-02T10:05:00.000Z:1'
+    """
+    return f"{interval}:{number}" if number else interval
+
+
+def is_address(name: str) -> bool:
+    """Whether it is a hardware address in the spelling of records, and not somebody's name."""
+    return _BARE_ADDRESS.fullmatch(name) is not None
+
+
+def one_spelling(name: str) -> str:
+    """An address in small letters without what parts its octets; another name as it is.
+
+    >>> one_spelling("0018.0A00.0001"), one_spelling("ap-7")
+    ('00180a000001', 'ap-7')
+    """
+    bare = _BETWEEN_OCTETS.sub("", name).casefold()
+    return bare if is_address(bare) else name
 
 
 def bare_serial(serial: str) -> str:

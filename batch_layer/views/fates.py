@@ -10,7 +10,7 @@ from batch_layer.views.chains import chain_verdicts
 from tally.algebra.parts import Count, Part
 from tally.families import Family
 from tally.frames import contributions, members_per_window
-from tally.identity import CONTENT, REVERSAL
+from tally.identity import CONTENT, REVERSAL, SHARE
 from tally.windows import WINDOW
 
 COUNTED, DUPLICATE, CONFLICT, UNREADABLE = "counted", "duplicate", "conflict", "unreadable"
@@ -30,7 +30,7 @@ _COLUMNS = (
     "offset",
     "committed_at",
 )
-_OF_FIRST = ("fingerprint", "window_start", "event_date", "offset")
+_OF_FIRST = ("window_start", "event_date", "offset")
 _WINDOW_MICROS = int(WINDOW.total_seconds() * 1e6)
 
 
@@ -47,13 +47,15 @@ def record_fates(master: DataFrame) -> DataFrame:
         3      | A        | f2          | 10:15  | conflict   | true: an event of 10:15, no value
         4      | null     | null        | null   | unreadable | false
 
+    All shares of an interval have one fate, by what the first interval of its begin said.
+
     In:  master records of one family: store_id, event_id, fingerprint, happened_at timestamp,
          event_date, partition, offset, committed_at timestamp.
     Out: one row per distinct (partition, offset): the same columns, window_start, fate, first_date
-         (day of the first copy), elsewhere boolean (the first copy lies in another window: counts
-         in `events` here, not in the values), taken_back boolean (counted, but not in the values),
-         reversed_by struct<offset, event_date> (what takes the event back), waiting boolean (it
-         takes back what has not come).
+         (day of the first copy), elsewhere boolean (the first copy lies in another window, or is a
+         conflict by its interval: counts in `events` here, not in the values), taken_back boolean
+         (counted, but not in the values), reversed_by struct<offset, event_date> (what takes the
+         event back), waiting boolean (it takes back what has not come).
     Rule: identity is (source, store_id, event_id); the first by offset is counted; the same
           fingerprint again is a duplicate. Unreadable is what the master holds without an event_id.
           Of the versions of a receipt the last one counts, and none if a void stands behind it, in
@@ -77,12 +79,14 @@ def record_fates(master: DataFrame) -> DataFrame:
     is_version = is_counted & ~F.col("is_void")
     is_taken = F.col("is_void") | F.col("beaten_by").isNotNull()
     is_elsewhere = ~F.col("window_start").eqNullSafe(F.col("first_window_start"))
+    # A share that the first interval of that begin has not: there is no copy of it that counts.
+    is_refused = (F.col("fate") == CONFLICT) & (F.col("offset") == F.col("first_offset"))
     return judged.select(
         *_COLUMNS,
         "window_start",
         "fate",
         F.col("first_event_date").alias("first_date"),
-        is_elsewhere.alias("elsewhere"),
+        (is_elsewhere | is_refused).alias("elsewhere"),
         F.when(is_version, F.col("beaten_by")).alias("reversed_by"),
         (is_counted & is_taken).alias("taken_back"),
         (is_counted & F.col("is_void") & ~F.col("has_receipt")).alias(WAITING),
@@ -95,7 +99,7 @@ def _fate() -> Column:
     is_void = F.coalesce(F.col("event_id").startswith(REVERSAL), F.lit(False))
     return (
         F.when(F.col("event_id").isNull(), UNREADABLE)
-        .when(F.col("offset") == F.col("first_offset"), COUNTED)
+        .when(is_again & (F.col("offset") == F.col("first_offset")), COUNTED)
         .when(is_again | is_void, DUPLICATE)
         .otherwise(CONFLICT)
     )
@@ -114,14 +118,27 @@ def _beside_first_copies(records: DataFrame) -> DataFrame:
 
     In:  _COLUMNS and window_start of all days: by the records of some days alone a copy on another
          day would be counted once more there.
-    Out: the same; first_fingerprint, first_window_start, first_event_date, first_offset.
+    Out: the same; first_fingerprint (of a share that of the first interval of its begin);
+         first_window_start, first_event_date, first_offset.
     """
     # Each unreadable record is an identity of its own, else one task would sort a flood of them.
     number = F.when(F.col("event_id").isNull(), F.col("offset"))
-    copies = Window.partitionBy("store_id", "event_id", number).orderBy("offset")
-    return records.select(
-        "*", *(F.first(name).over(copies).alias(f"first_{name}") for name in _OF_FIRST)
+    # The interval in both, so that the second is not another shuffle.
+    of_interval = Window.partitionBy("store_id", "interval", number).orderBy("offset")
+    copies = Window.partitionBy("store_id", "interval", number, "event_id").orderBy("offset")
+    return records.withColumn("interval", _interval()).select(
+        "*",
+        F.first("fingerprint").over(of_interval).alias("first_fingerprint"),
+        *(F.first(name).over(copies).alias(f"first_{name}") for name in _OF_FIRST),
     )
+
+
+def _interval() -> Column:
+    """Of a share the identity of its interval; of any other event its own."""
+    event_id = F.col("event_id")
+    # Hardly any ends with a number of one digit: the others need no expression.
+    may_be_share = F.substring(event_id, -2, 1) == ":"
+    return F.when(may_be_share, F.regexp_replace(event_id, SHARE, "$1")).otherwise(event_id)
 
 
 def _window_start(instant: str) -> Column:

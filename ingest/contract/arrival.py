@@ -3,7 +3,7 @@
 How it arrived, and the rules that hold here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import cached_property
@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from ingest.contract.devices import DeviceRules
 from ingest.contract.store_clocks import StoreClocks
 from ingest.contract.store_money import StoreMoney
-from runtime.sensors import DoorRole, SensorEntry
+from runtime.sensors import SensorEntry
 from runtime.store_fields import zone_of
 from runtime.stores import StoreEntry, store_entries
 from tally.day_clock import DayClock
@@ -136,25 +136,18 @@ class Rules:
         device_of = {one: one.rpartition(":")[0] or one for one in self.sensors}
         return [one for one, device in device_of.items() if bare in (one, device)]
 
-    def intervals_of(self, store_id: str, device_id: str, happened_at: datetime) -> set[int]:
-        """Seconds that an interval of a device may have, none where any length is taken.
+    def listed(self, store_id: str, device_id: str, happened_at: datetime) -> Sequence[SensorEntry]:
+        """What the stores file says of the device of a name, none where it does not list it.
 
-        Devices of one name follow each other: on the day of the change it is that of either.
+        Devices of one name follow each other: on the day of the change it is that of both, the
+        later one last.
         """
-        there = self._there(store_id, device_id, happened_at)
-        lengths = {entry.interval_seconds for entry in there}
-        return set() if None in lengths else {seconds for seconds in lengths if seconds}
-
-    def clock_ahead(self, store_id: str, device_id: str, happened_at: datetime) -> timedelta:
-        """By how much the clock of a device is fast."""
-        there = self._there(store_id, device_id, happened_at)
-        # Of two on the day of a change the later one.
-        return timedelta(seconds=there[-1].clock_ahead_seconds if there else 0)
-
-    def role_of(self, store_id: str, device_id: str, happened_at: datetime) -> DoorRole:
-        """What kind of door a counter watches; of one that is not listed an entrance."""
-        there = self._there(store_id, device_id, happened_at)
-        return there[-1].role if there else "entrance"
+        known = self._named.get((store_id, device_id))
+        if known is None:
+            return ()
+        day = self.clocks.day(store_id, happened_at)
+        begun = [one for one in known if (one.since or day) <= day]
+        return [one for one in begun if day <= (one.until or day)] or known
 
     def is_closed(self, store_id: str, begins: datetime, seconds: int) -> bool:
         """Whether a stretch lies wholly outside the opening hours; not where none are told."""
@@ -168,15 +161,6 @@ class Rules:
             if spans is None or any(opens <= last and first <= closes for opens, closes in spans):
                 return False
         return True
-
-    def _there(self, store_id: str, device_id: str, happened_at: datetime) -> list[SensorEntry]:
-        """What is listed of a device, by the day from which it is there: of that day, or all."""
-        known = self._named.get((store_id, device_id))
-        if known is None:
-            return []
-        day = self.clocks.day(store_id, happened_at)
-        begun = [one for one in known if (one.since or day) <= day]
-        return [one for one in begun if day <= (one.until or day)] or known
 
     @cached_property
     def _named(self) -> Mapping[tuple[object, object], list[SensorEntry]]:

@@ -2,13 +2,13 @@
 
 An adapter (`vendors/<format>.py` of a source) only says the same in other words. It guesses
 nothing: what it cannot read it passes on as it came, so that the contract refuses that one event
-and names the field.
+and names the field. One part that cannot be read takes no other with it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, BinaryIO, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -18,6 +18,9 @@ from tally.errors import RejectedEvent
 
 # Numbers are written as they were read.
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
+# Parts that are kept until one can be read; of a body no more events are taken (gateway).
+_MOST_HELD = 50_000
+_MOST_SERIAL = 100
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,17 @@ class Skipped(NamedTuple):
     reason: str
 
 
+class Unread(NamedTuple):
+    """A part of a body that is not of its form: why, and what stands for it.
+
+    That is a message that every contract refuses, or Skipped where nothing in it could count.
+    """
+
+    error: RejectedEvent
+    instead: bytes | Skipped
+
+
+_EMPTY = Skipped("parts without anything in them")
 # Name and count as a device says them, whatever they are.
 NamedCounts: TypeAlias = Sequence[tuple[Any, Any]]
 # Begin and end as a device says them, whatever they are.
@@ -74,25 +88,93 @@ def message(**fields: Any) -> bytes:
     return _ENCODER.encode(told)
 
 
+def unread(part: Any, error: RejectedEvent, serial: object = None) -> Unread:
+    """A part that is not of its form, perhaps with the serial of its sender.
+
+    Below a name of its own: what looks like a message of Tally's would else be counted.
+    """
+    if part in (None, "", [], {}):
+        return Unread(error, _EMPTY)
+    why = {"reason": error.reason, "field": error.field, "message": error.message}
+    # Cut: it stands in the message of each part of its body.
+    known = serial[:_MOST_SERIAL] if isinstance(serial, str) else None
+    return Unread(error, message(serial=known, **why, unread=part))
+
+
+def read_parts(
+    parts: Iterable[bytes | Skipped | Unread], max_bytes: int
+) -> Iterator[bytes | Skipped]:
+    """What the parts of a body become, those that cannot be read too, in their order.
+
+    Raises RejectedEvent, that of the first part, where not one can be read. Of a message that is
+    larger than any contract takes as much is kept as shows that.
+    """
+    refusal: RejectedEvent | None = None
+    held: list[bytes | Skipped] = []
+    is_read = False
+    for part in parts:
+        if not isinstance(part, Unread):
+            is_read = True
+        elif not is_read:
+            refusal = refusal or part.error
+        one = part.instead if isinstance(part, Unread) else part
+        held.append(one[: max_bytes + 1] if isinstance(one, bytes) else one)
+        if is_read:
+            yield from held
+            held.clear()
+        elif len(held) > _MOST_HELD:
+            break
+    if refusal is not None and not is_read:
+        raise refusal
+
+
+def placed(value: Any, at: str) -> Iterator[tuple[str, Any]]:
+    """What stands in a list, each with its JSON pointer. Raises RejectedEvent for no list."""
+    if not isinstance(value, list):
+        raise not_a("list", at)
+    for number, one in enumerate(value):
+        yield f"{at}/{number}", one
+
+
 def objects(value: Any, at: str) -> Iterator[tuple[str, JsonObject]]:
     """The objects of a list, each with its JSON pointer.
 
     Raises RejectedEvent wrong_type for anything else: of a body of another shape nothing is known.
     """
+    for place, one in placed(value, at):
+        yield place, an_object(one, place)
+
+
+def counts(value: Any, name: str, count: str) -> NamedCounts:
+    """Two fields of each object of a list, None where one is missing; what is no object, or no
+    list, is a count without a name."""
     if not isinstance(value, list):
-        raise RejectedEvent("wrong_type", at, f"{at}: a list is wanted")
-    for number, one in enumerate(value):
-        yield f"{at}/{number}", an_object(one, f"{at}/{number}")
+        return [(None, value)]
+    return [_pair(one, name, count) for one in value]
 
 
-def counts(value: Any, at: str, name: str, count: str) -> NamedCounts:
-    """Two fields of each object of a list, None where one is missing. Raises RejectedEvent."""
-    found = [one for _, one in objects(value, at)]
-    return [(one.get(name), one.get(count)) for one in found]
+def _pair(value: Any, name: str, count: str) -> tuple[Any, Any]:
+    if not isinstance(value, dict):
+        return None, value
+    return value.get(name), value.get(count)
 
 
 def an_object(value: Any, at: str) -> JsonObject:
     """The value, an object. Raises RejectedEvent wrong_type."""
     if not isinstance(value, dict):
-        raise RejectedEvent("wrong_type", at, f"{at}: an object is wanted")
+        raise not_a("object", at)
     return value
+
+
+def needed(fields: JsonObject, name: str, at: str) -> Any:
+    """The value of a field without which nothing can be read. Raises RejectedEvent."""
+    if fields.get(name) is None:
+        place = f"{at}/{name}"
+        raise RejectedEvent("missing_field", place, f"{place}: the field is missing")
+    return fields[name]
+
+
+def not_a(kind: Literal["list", "object"], at: str) -> RejectedEvent:
+    """The error of a value of another kind."""
+    article = "an" if kind == "object" else "a"
+    return RejectedEvent("wrong_type", at, f"{at}: {article} {kind} is wanted")

@@ -11,13 +11,21 @@ def _escape(column: str) -> str:
 
 
 # First by offset wins; the same fingerprint again is a duplicate, another one a conflict; without
-# an identity it is unreadable.
-COPIES = """
-    WITH copies AS (SELECT *, first_value(fingerprint) OVER identity AS kept,
-                           row_number() OVER identity AS copy
-                    FROM (SELECT DISTINCT ON ("partition", "offset") * FROM master WHERE source = ?)
-                    WINDOW identity AS (PARTITION BY store_id, event_id ORDER BY "offset"))
+# an identity it is unreadable. All shares of an interval have its fingerprint, and its fate.
+COPIES = r"""
+    WITH copies AS (
+        SELECT *, first_value(fingerprint) OVER whole AS kept, row_number() OVER identity AS copy
+        FROM (SELECT DISTINCT ON ("partition", "offset") *,
+                     regexp_replace(event_id, '([.][0-9]{3}Z):[1-9]$', '\1') AS interval_id
+              FROM master WHERE source = ?)
+        WINDOW identity AS (PARTITION BY store_id, event_id ORDER BY "offset"),
+               whole AS (PARTITION BY store_id, interval_id ORDER BY "offset"))
 """
+# One of the two digests is enough; and a receipt is taken back once, however many voids say so.
+IS_AGAIN = f"""(split_part(fingerprint, '.', 1) = split_part(kept, '.', 1)
+    OR (contains(fingerprint, '.')
+        AND split_part(fingerprint, '.', 2) = split_part(kept, '.', 2))
+    OR starts_with(event_id, '{REVERSAL}'))"""
 # Of the events of a receipt the last one decides: a version counts alone, behind a void nothing
 # counts. Of a generation as far as it has seen them (docs/adr/026-revisions.md).
 VALUED = rf"""{COPIES},
@@ -28,7 +36,7 @@ VALUED = rf"""{COPIES},
                regexp_replace(event_id, '{_PREFIX}', '') AS named,
                regexp_replace(regexp_replace(event_id, '{_PREFIX}', ''),
                               ':0+([0-9]+)$', ':\1') AS loose
-        FROM copies WHERE copy = 1 AND event_id IS NOT NULL),
+        FROM copies WHERE copy = 1 AND event_id IS NOT NULL AND {IS_AGAIN}),
     alike AS (SELECT store_id, loose, min(named) AS receipt, list(DISTINCT named) AS names
               FROM events WHERE NOT is_void GROUP BY ALL),
     wanted AS (SELECT store_id, named, min(event_date) - 31 AS since, max(event_date) + 1 AS until

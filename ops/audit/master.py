@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from ops.audit.chains import COPIES, VALUED, WAITING
+from ops.audit.chains import COPIES, IS_AGAIN, VALUED, WAITING
 from ops.audit.part_queries import query_of
 from ops.audit.topics import OffsetSpan
 from tally.algebra.merge import Axes, Parts
@@ -18,7 +18,6 @@ from tally.algebra.parts import Part
 from tally.errors import TallyError
 from tally.families import Family
 from tally.heard import CLASSES
-from tally.identity import REVERSAL
 from tally.settings import Settings
 from tally.windows import WINDOW
 
@@ -50,15 +49,10 @@ _UNMAPPED = f"""{COPIES}
         FROM copies WHERE copy = 1 AND contains(value, '"unmapped_type":'))
     GROUP BY store_id, word ORDER BY ALL
 """
-# One of the two digests is enough; and a receipt is taken back once, however many voids say so.
-_IS_AGAIN = f"""(split_part(fingerprint, '.', 1) = split_part(kept, '.', 1)
-    OR (contains(fingerprint, '.')
-        AND split_part(fingerprint, '.', 2) = split_part(kept, '.', 2))
-    OR starts_with(event_id, '{REVERSAL}'))"""
 _FATES = f"""{COPIES}
-    SELECT "partition", count(*) FILTER (event_id IS NOT NULL AND copy = 1),
-           count(*) FILTER (event_id IS NOT NULL AND copy > 1 AND {_IS_AGAIN}),
-           count(*) FILTER (event_id IS NOT NULL AND copy > 1 AND NOT {_IS_AGAIN}),
+    SELECT "partition", count(*) FILTER (event_id IS NOT NULL AND copy = 1 AND {IS_AGAIN}),
+           count(*) FILTER (event_id IS NOT NULL AND copy > 1 AND {IS_AGAIN}),
+           count(*) FILTER (event_id IS NOT NULL AND NOT {IS_AGAIN}),
            count(*) FILTER (event_id IS NULL)
     FROM copies JOIN span USING ("partition")
     WHERE "offset" >= first AND "offset" < until GROUP BY ALL

@@ -58,7 +58,7 @@ def import_stores(
         raise BadSettings(f"stores: {file} names no store, and every one there would be removed")
     before, today = _present(registry), datetime.now(UTC).date()
     refuse_unrevised(before, after, today)
-    change, moved = registry_change(before, after), moved_spans(before, after, today)
+    change, moved = registry_change(before, after, today), moved_spans(before, after, today)
     warnings = change.warnings
     if not dry_run:
         # One that is there is left as it is: on a server others may share it.

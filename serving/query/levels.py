@@ -90,11 +90,14 @@ def _at_end(held: Cell, slot: Slot) -> Cell:
 
 
 def _check_zone(asked: StoreSlots, resets: Resets) -> None:
-    if asked.zone != resets.clock.zone:
-        own = zone_name(resets.clock.zone, asked.span.start)
-        raise BadQuery(
-            "tz",
-            f"tz: a level's days are the store's own, of {own} for store"
-            f" {asked.store_id}, and not of {asked.tz}; ask with tz={STORE_ZONE}",
-            (STORE_ZONE,),
-        )
+    for slot in (asked.slots[0], asked.slots[-1]):
+        # By name: the store's zone of these days may be named too, also where it is another today.
+        day = slot.start.astimezone(asked.zone).date()
+        shown, wanted = zone_name(asked.zone, slot.start), resets.clock.on(day).zone.key
+        if shown != wanted:
+            raise BadQuery(
+                "tz",
+                f"tz: a level's days are the store's own, of {wanted} for store"
+                f" {asked.store_id}, and not of {shown}; ask with tz={STORE_ZONE}",
+                (STORE_ZONE,),
+            )

@@ -9,8 +9,8 @@ FATES = ("counted", "duplicate", "conflict", "erased", "unreadable")
 
 
 def ledger_totals(loop: Loop) -> Counter[str]:
-    """raw, canonical and dead_letter of the raw topics; committed, master and every fate of the
-    canonical ones. The ledger must hold."""
+    """raw, canonical, splits and dead_letter of the raw topics; committed, master and every fate of
+    the canonical ones. The ledger must hold."""
     found = loop.json("audit", "--only", "ledger")
     assert found["ok"], found["ledgers"]
     totals: Counter[str] = Counter()
@@ -24,6 +24,7 @@ def _raw(line: dict[str, Any]) -> dict[str, int]:
         "raw": line["committed"],
         "canonical": line["canonical"],
         "dead_letter": line["dead_letter"],
+        "splits": line["splits"],
     }
 
 

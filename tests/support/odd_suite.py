@@ -217,7 +217,7 @@ class OddSuite:
         )
         assert (
             grown["committed"]
-            == grown["canonical"] + odds.sent.canonical
+            == grown["canonical"] + grown["splits"] + odds.sent.canonical
             == sum(grown[fate] for fate in FATES)
         )
         assert (grown["unreadable"], grown["master"]) == (odds.sent.canonical, grown["committed"])

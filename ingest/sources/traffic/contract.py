@@ -1,7 +1,7 @@
 """People counter message to canonical interval (contracts: Messages, TRAFFIC)."""
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from ingest.contract import fields as read
@@ -11,6 +11,7 @@ from ingest.contract.wire import JsonObject, parsed
 from ingest.sources.traffic.device import plain
 from ingest.sources.traffic.record import CanonicalInterval
 from ingest.sources.traffic.shares import shares
+from runtime.sensors import DoorRole, SensorEntry
 from tally.algebra.keyed_sum import KeyedSum
 from tally.errors import RejectedEvent
 from tally.events import SCHEMA_VERSION
@@ -36,6 +37,7 @@ _FIELDS = frozenset(
         *_COUNTS,
     )
 )
+_OPTIONAL = frozenset(("schema_version", "heartbeat", "revision", "passers_by", "groups_in"))
 
 
 # By the role of another door where its persons count.
@@ -61,7 +63,7 @@ class _Door(NamedTuple):
     """Whose counter it is, and when: seconds from an instant on."""
 
     store_id: str
-    device_id: str
+    role: DoorRole
     begins: datetime
     seconds: int
 
@@ -71,22 +73,27 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
 
     Raises RejectedEvent and nothing else, whatever the bytes.
     """
-    tree = plain(parsed(message, rules.max_bytes), rules)
+    said = _without_nulls(parsed(message, rules.max_bytes))
+    tree = plain(said, rules)
     read.refuse_unknown_version(tree, SCHEMA_VERSION)
     happened_at = read.happened(tree, arrival, rules)
     store_id = read.identifier(read.required(tree, "store_id"), "/store_id")
     device_id = read.identifier(read.required(tree, "device_id"), "/device_id")
-    happened_at -= rules.clock_ahead(store_id, device_id, happened_at)
+    # A device that says its serial is that one; others are known by their name and their day.
+    own = () if tree is said else (rules.sensor(said["sensor"]).entry,)
+    listed = own or rules.listed(store_id, device_id, happened_at) or (SensorEntry(),)
+    happened_at -= timedelta(seconds=listed[-1].clock_ahead_seconds)
     seconds = read.whole_number(
         read.required(tree, "interval_seconds"), "/interval_seconds", 1, MAX_SECONDS
     )
+    _refuse_unfinished(happened_at + timedelta(seconds=seconds), arrival, rules)
     if is_heartbeat := read.is_heartbeat(tree, (*_COUNTS, "revision")):
         persons = _Persons(0, 0, None, None)
     else:
-        _refuse_other_length(seconds, rules.intervals_of(store_id, device_id, happened_at))
+        _refuse_other_length(seconds, {one.interval_seconds for one in listed})
         persons = _persons(tree)
     instant = instant_text(happened_at)
-    door = _Door(store_id, device_id, happened_at, seconds)
+    door = _Door(store_id, listed[-1].role, happened_at, seconds)
     # A device may say that it is there, and tell of the same minutes: two events.
     source = "traffic-heartbeat" if is_heartbeat else "traffic"
     event_id = version_id(interval_id(source, store_id, device_id, instant), _revision(tree))
@@ -109,12 +116,18 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     )
 
 
+def _without_nulls(tree: JsonObject) -> JsonObject:
+    """The same without optional fields of null: a counter that has no such count says so too."""
+    return {
+        name: value for name, value in tree.items() if value is not None or name not in _OPTIONAL
+    }
+
+
 def _counts(persons: _Persons, door: _Door, rules: Rules) -> dict[str, Any]:
     """The counts of a record. Who comes while the store is closed is there, and is no visitor."""
     comes, groups = persons.entries, persons.groups_in
-    role = rules.role_of(door.store_id, door.device_id, door.begins)
-    if role != "entrance":
-        return {**_NOBODY, _ENTRIES[role]: comes}
+    if door.role != "entrance":
+        return {**_NOBODY, _ENTRIES[door.role]: comes}
     is_closed = comes > 0 and rules.is_closed(door.store_id, door.begins, door.seconds)
     visitors = 0 if is_closed else comes
     return {
@@ -140,10 +153,21 @@ def _persons(tree: JsonObject) -> _Persons:
     return _Persons(count("in"), count("out"), *more)
 
 
-def _refuse_other_length(seconds: int, taken: set[int]) -> None:
+def _refuse_unfinished(ends: datetime, arrival: Arrival, rules: Rules) -> None:
+    # Sent again when it is over it would have other counts: a conflict, of which the first stays.
+    if ends - arrival.received_at > rules.future_tolerance:
+        raise RejectedEvent(
+            "future_time",
+            "/interval_seconds",
+            f"/interval_seconds: the interval ends at {instant_text(ends)}, after its arrival at"
+            f" {arrival.received_text}; send it when it is over",
+        )
+
+
+def _refuse_other_length(seconds: int, taken: Collection[int | None]) -> None:
     # A day that is sent in minutes, and again in quarter hours, is two sets of other events.
-    if taken and seconds not in taken:
-        wanted = " or ".join(map(str, sorted(taken)))
+    if not {None, seconds} & {*taken}:
+        wanted = " or ".join(sorted(map(str, taken)))
         raise RejectedEvent(
             "out_of_range",
             "/interval_seconds",

@@ -6,13 +6,14 @@ it is replayed.
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from ingest.contract.arrival import Rules
 from ingest.contract.vendor import DeviceSpan, NamedCounts, message
 from ingest.contract.wire import JsonObject
+from runtime.sensors import SensorEntry
 from tally.errors import BadInstant, RejectedEvent
 from tally.identity import bare_serial
 from tally.instants import instant_text, parse_instant
@@ -69,6 +70,8 @@ def plain(tree: JsonObject, rules: Rules) -> JsonObject:
         raise RejectedEvent("out_of_range", "/until", "/until: lies after the instant of sending")
     said = tree.get("happened_at"), tree.get("until")
     begins, ends = (instant_of(one, entry.clock) for one in said)
+    if begins is not None:
+        _refuse_not_there(entry, rules.clocks.day(sensor.store_id, begins))
     return {
         **{name: value for name, value in tree.items() if name not in _FIELDS},
         "store_id": sensor.store_id,
@@ -78,6 +81,20 @@ def plain(tree: JsonObject, rules: Rules) -> JsonObject:
         **_persons("in", entry.entries, tree),
         **_persons("out", entry.exits, tree),
     }
+
+
+def _refuse_not_there(entry: SensorEntry, day: date) -> None:
+    """Raise RejectedEvent for a device that is not in the store then: its name is another's, whose
+    intervals would be taken for copies of these."""
+    # On the day of a change it may be either.
+    if not (entry.since or day) <= day <= (entry.until or day):
+        since, until = (one or "…" for one in (entry.since, entry.until))
+        raise RejectedEvent(
+            "out_of_range",
+            "/happened_at",
+            f"/happened_at: on {day} this device is not in the store (since {since}, until {until}"
+            " in the stores file); correct these days, then replay this letter",
+        )
 
 
 def is_unfinished(ends: Any, sent: Any, clock: str) -> bool:

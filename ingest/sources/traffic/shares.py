@@ -1,6 +1,6 @@
 """An interval of any length and begin as its shares, each in one quarter hour."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 
@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from ingest.sources.traffic.record import CanonicalInterval
 from tally.algebra.keyed_sum import KeyedSum
+from tally.identity import VERSION, share_id
 from tally.instants import instant_text, parse_instant
 from tally.windows import WINDOW, window_start
 
@@ -16,13 +17,15 @@ _COUNTS = (
     *("entries", "exits", "passers_by", "entries_with_passers", "groups_in"),
     *("closed_entries", "inner_entries", "shared_entries", "staff_entries"),
 )
+# An hour that begins within a quarter of an hour ends in the fourth one after it.
+MOST_SHARES = 5
 # A whole second, and the half up to which one is rounded down.
 _SECOND, _HALF_SECOND = 1000, 500
 
 
 def shares(whole: CanonicalInterval) -> Sequence[CanonicalInterval]:
     """One record for each quarter hour that the interval touches, in their order; itself where it
-    lies within one.
+    lies within one. A later version has one for each that any version may touch.
 
     Persons are whole: up to each border lies what is nearest to an even flow, and the shares add up
     to the interval. 12 persons from 10:14:53 on for a quarter of an hour:
@@ -32,6 +35,13 @@ def shares(whole: CanonicalInterval) -> Sequence[CanonicalInterval]:
         1     | 10:15:00 | 893     | 12            | 12
     """
     start = parse_instant(whole.happened_at, "/happened_at")
+    found = _cut(whole, start)
+    if whole.event_id.startswith(VERSION):
+        found = [*found, *_nothing_beyond(whole, start, len(found))]
+    return found
+
+
+def _cut(whole: CanonicalInterval, start: datetime) -> Sequence[CanonicalInterval]:
     length = whole.interval_seconds * _SECOND
     ends = _borders(start, length)
     if len(ends) == 1:
@@ -49,7 +59,7 @@ def shares(whole: CanonicalInterval) -> Sequence[CanonicalInterval]:
         share = replace(
             whole,
             # The first has the interval's own: whatever else begins then is a copy, or a conflict.
-            event_id=f"{whole.event_id}:{number}" if number else whole.event_id,
+            event_id=share_id(whole.event_id, number),
             happened_at=instant_text(start + first * _MILLISECOND),
             interval_seconds=seconds,
             observed_seconds=KeyedSum.brings(key, seconds),
@@ -59,6 +69,22 @@ def shares(whole: CanonicalInterval) -> Sequence[CanonicalInterval]:
         )
         found.append(share)
     return found
+
+
+def _nothing_beyond(
+    whole: CanonicalInterval, start: datetime, first: int
+) -> Iterator[CanonicalInterval]:
+    """Of a version the shares in which it has nothing: the one before it may have been longer."""
+    key = whole.observed_seconds >> KeyedSum.AMOUNT_BITS
+    for number in range(first, MOST_SHARES):
+        yield replace(
+            whole,
+            event_id=share_id(whole.event_id, number),
+            happened_at=instant_text(window_start(start) + number * WINDOW),
+            interval_seconds=0,
+            observed_seconds=KeyedSum.brings(key, 0),
+            **dict.fromkeys(_COUNTS, 0),
+        )
 
 
 def _borders(start: datetime, length: int) -> list[int]:

@@ -13,7 +13,7 @@ from ingest.contract.wire import JsonObject, parsed
 from tally.errors import RejectedEvent
 from tally.events import SCHEMA_VERSION, CanonicalEvent
 from tally.heard import CARRIED
-from tally.identity import digest_text, event_id, fingerprint
+from tally.identity import digest_text, event_id, fingerprint, one_spelling
 from tally.instants import instant_text
 from tally.key_periods import MOST_DAYS, DatedPeriod
 from tally.opening import opening_text
@@ -24,6 +24,7 @@ LEAST_DBM = -120
 KEPT = timedelta(hours=6)
 # In the place of what a network has heard of which no store is known.
 MESSAGE_OF_NOBODY = "kept nowhere: without a store there is no key to hash addresses with"
+_LISTED_UNDER = {"network": "networks", "access_point": "access_points"}
 _OF_A_DEVICE = ("device_hash", "mac_class", "rssi_dbm")
 _DEVICE = re.compile(r"[0-9a-f]{32}", re.ASCII)
 # Beyond this no key is left, however long the periods are.
@@ -56,16 +57,11 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     """
     tree = parsed(message, rules.max_bytes)
     read.refuse_unknown_version(tree, SCHEMA_VERSION)
-    if "network" in tree and "store_id" not in tree:
-        raise RejectedEvent(
-            "unknown_sensor",
-            "/network",
-            "/network: no store of the stores file has this network; list it under `networks` of"
-            " its store. What was heard meanwhile was not kept",
-        )
+    _refuse_nobodys(tree)
     happened_at = read.happened(tree, arrival, rules).replace(microsecond=0)
     store_id = read.identifier(read.required(tree, "store_id"), "/store_id")
-    ap_id = read.identifier(read.required(tree, "ap_id"), "/ap_id")
+    # As the stores file's: else it would be expected for ever, in vain.
+    ap_id = one_spelling(read.identifier(read.required(tree, "ap_id"), "/ap_id"))
     period = living_period(rules, store_id, happened_at, arrival.received_at)
     if period is None:
         raise RejectedEvent(
@@ -94,6 +90,20 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
         period_end=_minutes(period.end),
         open_at=opening_text(rules.open_minutes(store_id, period), _minutes(period.start)),
     )
+
+
+def _refuse_nobodys(tree: JsonObject) -> None:
+    """Raise RejectedEvent unknown_sensor for what stands in the place of what was heard without a
+    store."""
+    for name, listed_under in _LISTED_UNDER.items():
+        if name in tree and "store_id" not in tree:
+            raise RejectedEvent(
+                "unknown_sensor",
+                f"/{name}",
+                f"/{name}: no store of the stores file has the {name.replace('_', ' ')}"
+                f" {read.shown(tree[name])}; list it under `{listed_under}` of its store."
+                " What was heard meanwhile was not kept",
+            )
 
 
 def _heard(tree: JsonObject, ap_id: str) -> tuple[str, str, int]:

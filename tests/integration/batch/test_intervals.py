@@ -35,7 +35,9 @@ def counted(chance: random.Random) -> list[list[CanonicalInterval]]:
         for place in range(INTERVALS):
             start = at(MONDAY, 6) + timedelta(seconds=begin + place * seconds)
             count = chance.choice([1, 1, 1, 2, 3])
-            versions = [_version(number, start, seconds, one, chance) for one in range(count)]
+            # A corrected one may be of another length.
+            lengths = [seconds, chance.choice(LENGTHS), chance.choice(LENGTHS)]
+            versions = [_version(number, start, lengths[one], one, chance) for one in range(count)]
             found.append(versions)
     return found
 
@@ -96,6 +98,28 @@ def test_rows_are_those_of_the_last_versions_in_any_order(spark: SparkSession) -
     wrong = [each[0] if len(each) == 3 else each[-1] for each in versions]
     assert found != by_window(wrong)
     print(f"{len(expected)} windows of {len(versions)} intervals compared, 0 differ")
+
+
+def test_another_length_is_a_conflict_in_every_quarter_hour(spark: SparkSession) -> None:
+    start, chance = at(MONDAY, 10), random.Random(1)
+    lengths = [900, 3600, 900]
+    told = [_version(1, start, seconds, 0, chance) for seconds in lengths]
+    told[2] = told[0]
+    # The other way around: nothing of the shorter one counts.
+    other = [_version(2, start, seconds, 0, chance) for seconds in (3600, 420)]
+    records = [share for one in (*told, *other) for share in shares(one)]
+    master = spark.createDataFrame(
+        [master_row(offset, one) for offset, one in enumerate(records)], MASTER
+    )
+
+    fates = record_fates(master)
+    rows = window_rows(window_members(master, fates, TRAFFIC), TRAFFIC)
+
+    found = [row.fate for row in fates.orderBy("offset").collect()]
+    assert found == ["counted", *["conflict"] * 4, "duplicate", *["counted"] * 4, "conflict"]
+    by_store = rows.groupBy("store_id").agg(F.sum("entries").alias("entries"))
+    sums = {row.store_id: row.entries for row in by_store.collect()}
+    assert sums == {"s1": told[0].entries, "s2": other[0].entries}
 
 
 def test_seconds_that_are_told_twice_are_one(spark: SparkSession) -> None:

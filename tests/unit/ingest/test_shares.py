@@ -18,7 +18,8 @@ from ingest.sources.traffic.shares import shares
 from runtime.processor.record import Input
 from runtime.sensors import SensorEntry
 from tally.algebra.keyed_sum import KeyedSum
-from tally.instants import parse_instant
+from tally.errors import RejectedEvent
+from tally.instants import instant_text, parse_instant
 from tally.windows import WINDOW, window_start
 from tests.unit.ingest.messages import ARRIVED, RULES, TRAFFIC, encoded, interval, without
 
@@ -74,6 +75,17 @@ def test_heartbeat_across_a_border_is_there_on_both_sides() -> None:
     both = shares(interval({**told, "interval_seconds": 600}))
 
     assert [one.observed_seconds & KeyedSum.MOST_AMOUNT for one in both] == [300, 300]
+
+
+def test_a_revision_has_a_share_wherever_a_version_may_have_been() -> None:
+    found = cut(happened_at="2017-09-19T22:05:00Z", interval_seconds=900, revision=2, **{"in": 9})
+
+    assert [one.entries for one in found] == [6, 3, 0, 0, 0]
+    assert [one.observed_seconds & KeyedSum.MOST_AMOUNT for one in found] == [600, 300, 0, 0, 0]
+    assert [one.happened_at[11:16] for one in found] == [
+        *("22:05", "22:15", "22:30", "22:45", "23:00")
+    ]
+    assert len({one.event_id for one in found}) == 5
 
 
 @given(
@@ -158,11 +170,22 @@ def test_a_day_differs_from_the_truth_by_intervals_across_its_borders_alone(
 def test_revision_is_a_version_of_each_of_its_shares() -> None:
     told = {"happened_at": "2017-09-19T22:55:00Z", "interval_seconds": 600}
 
+    whole = "version:2:traffic:367:door-1:2017-09-19T22:55:00.000Z"
     assert [one.event_id for one in cut(**told, revision=2)] == [
-        "version:2:traffic:367:door-1:2017-09-19T22:55:00.000Z",
-        "version:2:traffic:367:door-1:2017-09-19T22:55:00.000Z:1",
+        whole,
+        *(f"{whole}:{number}" for number in range(1, 5)),
     ]
     assert cut(**told, revision=0) == cut(**told)
+
+
+def test_an_hour_that_still_runs_is_refused_until_it_is_over() -> None:
+    running = {**TRAFFIC, "happened_at": instant_text(ARRIVED - timedelta(minutes=30))}
+
+    with pytest.raises(RejectedEvent, match="send it when it is over") as refused:
+        interval({**running, "interval_seconds": 3600})
+    assert (refused.value.reason, refused.value.field) == ("future_time", "/interval_seconds")
+    # A clock may be fast by five minutes.
+    assert interval({**running, "interval_seconds": 35 * 60}).interval_seconds == 2100
 
 
 @pytest.mark.parametrize("seconds", [7, -7])

@@ -180,6 +180,10 @@ def test_a_store_s_clock_changes_from_a_day_on(tmp_path: Path) -> None:
             "changes: 2026-05-01: by the new clock the day before would end before it begins",
         ),
         (
+            "tz: Europe/London, changes: {0001-01-01: {tz: Asia/Tokyo}}",
+            "changes: the first day lies at the end of the calendar",
+        ),
+        (
             "tz: Pacific/Kiritimati, changes: {2026-05-01: {tz: Pacific/Pago_Pago}}",
             "or last for more than 48 hours; let it hold from another day on",
         ),

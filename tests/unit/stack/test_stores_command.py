@@ -2,6 +2,7 @@
 
 import json
 import os
+from datetime import date
 from pathlib import Path
 from stat import S_IMODE
 from typing import Any
@@ -39,6 +40,9 @@ def tally(home: Path, *arguments: str, **environment: str) -> Result:
     )
 
 
+TODAY = date(2026, 11, 28)
+
+
 def written(folder: Path, text: str) -> str:
     file = folder / "new.yaml"
     file.write_text(text, "utf-8")
@@ -55,7 +59,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def test_what_a_file_changes_is_told_by_store_field_and_day() -> None:
-    assert registry_change(entries(BEFORE), entries(AFTER)) == RegistryChange(
+    assert registry_change(entries(BEFORE), entries(AFTER), TODAY) == RegistryChange(
         ["500"],
         ["406"],
         [
@@ -70,17 +74,18 @@ def test_what_a_file_changes_is_told_by_store_field_and_day() -> None:
 def test_a_store_that_comes_or_goes_had_or_gets_the_defaults_and_that_is_a_warning() -> None:
     known, unknown = entries("7: {tz: Europe/Rome, tills: 4}"), entries("8: {tills: 2}")
 
-    gone, come = registry_change(known, unknown), registry_change(unknown, known)
+    gone = registry_change(known, unknown, TODAY)
+    come = registry_change(unknown, known, TODAY)
 
     for change in (gone, come):
         (warning,) = change.warnings
         assert warning.startswith("store 7: tz:")
-    assert registry_change(unknown, unknown | entries("9: {tills: 1}")).warnings == []
+    assert registry_change(unknown, unknown | entries("9: {tills: 1}"), TODAY).warnings == []
 
 
 def test_the_same_content_changes_nothing() -> None:
-    assert registry_change(entries(BEFORE), entries(BEFORE)).is_none
-    assert not registry_change(entries(BEFORE), entries(AFTER)).is_none
+    assert registry_change(entries(BEFORE), entries(BEFORE), TODAY).is_none
+    assert not registry_change(entries(BEFORE), entries(AFTER), TODAY).is_none
 
 
 @pytest.mark.parametrize(
@@ -92,6 +97,11 @@ def test_the_same_content_changes_nothing() -> None:
         ("networks: [L_1]", "networks: [L_2]", True),
         ("sensors: {a: {}}", "sensors: {a: {door: main}, b: {}}", False),
         ("sensors: {a: {}}", "", True),
+        ("sensors: {a: {}}", "sensors: {a: {device_id: door-1}}", True),
+        ("sensors: {a: {}}", "sensors: {a: {clock_ahead_seconds: 7}}", True),
+        ("sensors: {a: {}}", "sensors: {a: {until: 2026-06-01}}", False),
+        ("tz: Europe/Rome", "tz: Europe/Rome, changes: {2026-05-01: {tz: Asia/Tokyo}}", True),
+        ("tz: Europe/Rome", "tz: Europe/Rome, changes: {2026-12-01: {tz: Asia/Tokyo}}", False),
         ("tills: 4", "tills: 5", False),
     ],
 )
@@ -99,10 +109,10 @@ def test_what_decides_identities_or_days_is_changed_with_a_warning(
     before: str, after: str, warns: bool
 ) -> None:
     [*changed] = registry_change(
-        entries(f"367: {{{before}}}"), entries(f"367: {{{after}}}")
+        entries(f"367: {{{before}}}"), entries(f"367: {{{after}}}"), TODAY
     ).changed
 
-    assert [one.warning is not None for one in changed] == [warns]
+    assert [one.warning(TODAY) is not None for one in changed] == [warns]
 
 
 def test_a_file_becomes_the_registry_of_the_home_as_it_is_written(home: Path) -> None:

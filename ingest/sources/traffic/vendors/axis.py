@@ -7,9 +7,21 @@ documentation, "P8815-2 3D people counter API".
 from collections.abc import Iterator
 from typing import Any
 
-from ingest.contract.vendor import Skipped, VendorBody, an_object, counts, objects
+from ingest.contract.vendor import (
+    Skipped,
+    Unread,
+    VendorBody,
+    an_object,
+    counts,
+    needed,
+    not_a,
+    placed,
+    read_parts,
+    unread,
+)
 from ingest.contract.wire import JsonObject, parsed
 from ingest.sources.traffic.device import UNFINISHED, is_unfinished, told
+from ingest.sources.traffic.vendors._seconds import to_second
 from tally.errors import RejectedEvent
 
 # Fields of the camera's other answers: persons since midnight, by its own clock.
@@ -19,32 +31,39 @@ _CUMULATIVE = frozenset(("total_in", "total_out", "occupancy", "timestamp"))
 def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
     """A message for each interval of people counts that was over when it was sent.
 
-    Raises RejectedEvent for a body that is no push of people counts.
+    Raises RejectedEvent for a body that is no push of people counts, or names no camera.
     """
+    return read_parts(_parts(body), body.rules.max_bytes)
+
+
+def _parts(body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
     tree = parsed(body.content, len(body.content))
     _refuse_cumulative(tree)
-    serial = an_object(tree.get("sensor"), "/sensor").get("serial")
+    serial = needed(an_object(tree.get("sensor"), "/sensor"), "serial", "/sensor")
     clock, sent = body.rules.sensor(serial).entry.clock, tree.get("utcSent")
     measurements = an_object(tree.get("data"), "/data").get("measurements")
-    for at, measured in objects(measurements, "/data/measurements"):
-        if measured.get("kind") != "people-counts":
+    for at, measured in placed(measurements, "/data/measurements"):
+        if not isinstance(measured, dict):
+            yield unread(measured, not_a("object", at), serial=serial)
+        elif measured.get("kind") != "people-counts":
             yield Skipped("measurements of another kind than people-counts")
         elif is_unfinished(measured.get("utcTo"), sent, clock):
             yield Skipped(UNFINISHED)
         else:
-            yield _message(measured, f"{at}/items", serial, sent)
+            yield _message(measured, serial, clock, sent)
 
 
-def _message(measured: JsonObject, at: str, serial: Any, sent: Any) -> bytes:
+def _message(measured: JsonObject, serial: Any, clock: str, sent: Any) -> bytes:
     items = measured.get("items")
+    begins, ends = (to_second(measured.get(name), clock) for name in ("utcFrom", "utcTo"))
     # Beside the persons and never in their place: an adult more is a person that was counted.
-    adults = counts(items, at, "direction", "adults")
+    adults = counts(items, "direction", "adults")
     return told(
         serial,
-        (measured.get("utcFrom"), measured.get("utcTo")),
-        counts(items, at, "direction", "count"),
-        sent=sent,
-        adults=[pair for pair in adults if pair[1] is not None] or None,
+        (begins, ends),
+        counts(items, "direction", "count"),
+        sent=to_second(sent, clock),
+        adults=[pair for pair in adults if None not in pair] or None,
     )
 
 

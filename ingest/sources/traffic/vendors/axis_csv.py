@@ -6,19 +6,24 @@ documentation, "P8815-2 3D people counter API".
 """
 
 import csv
-import io
+import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
+from decimal import Decimal
+from io import BytesIO, TextIOWrapper
 from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
-from ingest.contract.vendor import Skipped, VendorBody
+from ingest.contract.vendor import Skipped, VendorBody, read_parts
 from ingest.sources.traffic.device import told
 from tally.errors import BadInstant, RejectedEvent
 from tally.instants import instant_text, instants_showing, parse_instant
 
 _LineSpan: TypeAlias = tuple[datetime | None, datetime | None]
 _COLUMNS = ("start", "end", "in", "out")
+_NUMBER = re.compile(r"-?[0-9]{1,9}(\.[0-9]{1,9})?")
+_MIDNIGHT, _END_OF_DAY = " 00:00:00", " 24:00:00"
+_DAY, _SECOND = timedelta(days=1), timedelta(seconds=1)
 # An export that ends "now" ends in a bin that is not over: sent again later it has other counts.
 _SETTLED = timedelta(seconds=60)
 
@@ -29,6 +34,10 @@ def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
     The parameter `sensor` names the camera, `exported_at` the instant, by default that of arrival.
     Raises RejectedEvent for another file, camera or instant.
     """
+    return read_parts(_messages(body), body.rules.max_bytes)
+
+
+def _messages(body: VendorBody) -> Iterator[bytes | Skipped]:
     serial = body.parameters.get("sensor")
     zone = body.rules.sensor(serial).zone
     if zone is None:
@@ -42,8 +51,11 @@ def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
     reached: datetime | None = None
     for line in _lines(body.content):
         begins, ends = _span(line, zone, reached)
-        reached = ends or reached
-        if ends is not None and ends > settled:
+        if begins and ends and ends > begins:
+            reached = ends
+        if not any(line.values()):
+            yield Skipped("lines without anything in them")
+        elif ends is not None and ends > settled:
             yield Skipped("intervals that were not over a minute before they were exported")
         else:
             yield _message(line, serial, (begins, ends))
@@ -68,22 +80,45 @@ def _message(line: Mapping[str, str], serial: str | None, span: _LineSpan) -> by
         instant_text(ends) if ends else line["end"],
     )
     counts = [(name, _number(line[name])) for name in ("in", "out")]
-    return told(serial, said, counts)
+    return told(serial, said, counts, **_why_refused(line, span))
+
+
+def _why_refused(line: Mapping[str, str], span: _LineSpan) -> Mapping[str, Any]:
+    """What is to be corrected in a line that is of no time, and its columns; nothing of others."""
+    begins, ends = span
+    if begins and ends:
+        why = "column end: a time after the one of column start is wanted"
+        return {} if ends > begins else {"why": why, "columns": line}
+    column = "end" if begins else "start"
+    why = f"column {column}: one time of the store's clock is wanted, as 2026-03-02 10:00:00"
+    return {"why": why, "columns": line}
 
 
 def _lines(content: bytes) -> Iterator[Mapping[str, str]]:
     try:
-        reader = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""))
-        if missing := [name for name in _COLUMNS if name not in (reader.fieldnames or ())]:
-            raise RejectedEvent(
-                "missing_field", "", f"the first line lacks {', '.join(missing)} as a column"
-            )
-        for line in reader:
-            yield {name: line[name] or "" for name in _COLUMNS}
+        BytesIO(content).readline().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise RejectedEvent("not_utf8", "", f"the file is not UTF-8: {error.reason}") from error
-    except csv.Error as error:
-        raise RejectedEvent("wrong_type", "", f"the file is no CSV: {error}") from error
+    # Of the others one that is not UTF-8 is a bad line.
+    lines = TextIOWrapper(BytesIO(content), "utf-8-sig", "backslashreplace")
+    names = _cells(next(lines, ""))
+    if missing := [name for name in _COLUMNS if name not in names]:
+        raise RejectedEvent(
+            "missing_field", "", f"the first line lacks {', '.join(missing)} as a column"
+        )
+    for line in lines:
+        if line.strip():
+            told_of = dict(zip(names, _cells(line), strict=False))
+            yield {name: told_of.get(name, "") for name in _COLUMNS}
+
+
+def _cells(line: str) -> list[str]:
+    """Each line by itself: a quote that is not closed takes no other line with it."""
+    try:
+        found = next(csv.reader([line], skipinitialspace=True), [])
+    except csv.Error:
+        found = [line]
+    return [cell.strip() for cell in found]
 
 
 def _span(line: Mapping[str, str], zone: ZoneInfo, reached: datetime | None) -> _LineSpan:
@@ -96,6 +131,10 @@ def _span(line: Mapping[str, str], zone: ZoneInfo, reached: datetime | None) -> 
     02:45  02:00   00:45      00:45, 01:00
     02:00  02:15   01:00      01:00, 01:15
     02:00  02:15   nothing    either: None
+
+    Forward from 02:00 to 03:00, by a clock that goes on to 02:00:
+
+    01:45  02:00   00:45      00:45, 01:00
     """
     starts, ends = (_instants(line[name], zone) for name in ("start", "end"))
     # Of two the one at which the line before has ended.
@@ -103,15 +142,22 @@ def _span(line: Mapping[str, str], zone: ZoneInfo, reached: datetime | None) -> 
     begins = next(iter(open_ones), None)
     if begins is None:
         return None, None
-    return begins, next((end for end in ends if end > begins), None)
+    behind = [end for end in ends if end > begins]
+    # One that is not behind it is passed on: the contract refuses its length.
+    return begins, next(iter(behind or ends[-1:]), None)
 
 
 def _instants(local: str, zone: ZoneInfo) -> list[datetime]:
     try:
-        return instants_showing(datetime.strptime(local, "%Y-%m-%d %H:%M:%S"), zone)
-    except ValueError:
+        # The end of a day is the midnight of the next one.
+        days = _DAY * local.endswith(_END_OF_DAY)
+        shown = datetime.strptime(local.replace(_END_OF_DAY, _MIDNIGHT), "%Y-%m-%d %H:%M:%S") + days
+        found = instants_showing(shown, zone)
+        # The first time that clocks leave out is the instant at which they are set forward.
+        return found or [one + _SECOND for one in instants_showing(shown - _SECOND, zone)]
+    except (ValueError, OverflowError):
         return []
 
 
 def _number(text: str) -> Any:
-    return int(text) if text.isdecimal() and len(text) < 10 else text
+    return Decimal(text) if _NUMBER.fullmatch(text) else text

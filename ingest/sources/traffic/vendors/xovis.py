@@ -8,13 +8,27 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ingest.contract.vendor import NamedCounts, Skipped, VendorBody, an_object, counts, objects
+from ingest.contract.vendor import (
+    NamedCounts,
+    Skipped,
+    Unread,
+    VendorBody,
+    an_object,
+    counts,
+    needed,
+    not_a,
+    placed,
+    read_parts,
+    unread,
+)
 from ingest.contract.wire import MAX_DEPTH, JsonObject, parsed
 from ingest.sources.traffic.device import UNFINISHED, heartbeat, is_unfinished, told
+from ingest.sources.traffic.vendors._seconds import to_second
 from tally.errors import RejectedEvent
 
 # A text that does not end is one token too: else each quote in it would be looked at anew.
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"?+|[{}]', re.DOTALL)
+_BETWEEN = b", \t\r\n"
 _LEVELS = ("balance", "occupancy")
 _NOT_COUNTED = "connection tests and states"
 _NO_EVENT = ("connection_test", "live_data")
@@ -26,32 +40,61 @@ def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
     The same range pushed again, with other package ids, gives the same messages. Raises
     RejectedEvent for a body of another shape.
     """
-    for tree in _trees(body.content):
-        if "logics_data" in tree:
-            yield from _messages(an_object(tree["logics_data"], "/logics_data"), body)
-        elif "status_data" in tree:
-            yield from _heartbeats(an_object(tree["status_data"], "/status_data"), body)
-        elif not any(name in tree for name in _NO_EVENT):
-            raise RejectedEvent(
-                "missing_field", "/logics_data", "/logics_data: the field is missing"
-            )
+    return read_parts(_parts(body), body.rules.max_bytes)
+
+
+def _parts(body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
+    for package in _packages(body.content):
+        if isinstance(package, Unread):
+            yield package
+            continue
+        try:
+            yield from _messages(an_object(package, ""), body)
+        except RejectedEvent as error:
+            yield unread(package, error.with_traceback(None))
+
+
+def _messages(package: JsonObject, body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
+    """Raises RejectedEvent before the first of them."""
+    if "logics_data" in package:
+        data = an_object(package["logics_data"], "/logics_data")
+        device = an_object(data.get("sensor_info"), "/logics_data/sensor_info")
+        needed(device, "serial_number", "/logics_data/sensor_info")
+        for at, logic in placed(data.get("logics"), "/logics_data/logics"):
+            yield from _records(logic, at, device, body)
+    elif "status_data" in package:
+        yield from _heartbeats(an_object(package["status_data"], "/status_data"), body)
+    elif any(name in package for name in _NO_EVENT):
+        yield Skipped(_NOT_COUNTED)
+    else:
+        raise RejectedEvent("missing_field", "/logics_data", "/logics_data: the field is missing")
+
+
+def _records(
+    logic: Any, at: str, device: JsonObject, body: VendorBody
+) -> Iterator[bytes | Skipped | Unread]:
+    serial, sent = str(device["serial_number"]), device.get("time")
+    if not isinstance(logic, dict):
+        yield unread(logic, not_a("object", at), serial=serial)
+        return
+    serial = f"{serial}:{logic.get('id')}"
+    # Where there are none, what else is there is all that can be shown.
+    records = logic.get("records", logic)
+    if not isinstance(records, list):
+        yield unread(records, not_a("list", f"{at}/records"), serial=serial)
+        return
+    clock = body.rules.sensor(serial).entry.clock
+    for place, record in placed(records, f"{at}/records"):
+        if not isinstance(record, dict):
+            yield unread(record, not_a("object", place), serial=serial)
+            continue
+        named = counts(record.get("counts"), "name", "value")
+        if _is_level(named):
+            yield Skipped("levels, as balance and occupancy")
+        elif is_unfinished(record.get("to"), sent, clock):
+            yield Skipped(UNFINISHED)
         else:
-            yield Skipped(_NOT_COUNTED)
-
-
-def _messages(data: JsonObject, body: VendorBody) -> Iterator[bytes | Skipped]:
-    device = an_object(data.get("sensor_info"), "/logics_data/sensor_info")
-    for at, logic in objects(data.get("logics"), "/logics_data/logics"):
-        serial = f"{device.get('serial_number')}:{logic.get('id')}"
-        sent, clock = device.get("time"), body.rules.sensor(serial).entry.clock
-        for place, record in objects(logic.get("records"), f"{at}/records"):
-            named = counts(record.get("counts"), f"{place}/counts", "name", "value")
-            if _is_level(named):
-                yield Skipped("levels, as balance and occupancy")
-            elif is_unfinished(record.get("to"), sent, clock):
-                yield Skipped(UNFINISHED)
-            else:
-                yield _message(record, named, serial, clock, sent=sent)
+            yield _message(record, named, serial, clock, sent)
 
 
 def _heartbeats(data: JsonObject, body: VendorBody) -> Iterator[bytes | Skipped]:
@@ -79,30 +122,42 @@ def _message(
     sent: Any,
 ) -> bytes:
     beside = {name: record.get(name) for name in ("samples", "samples_expected")}
-    span = record.get("from"), record.get("to")
-    return told(serial, span, named, clock, sent=sent, **beside)
+    begins, ends = (to_second(record.get(name), clock) for name in ("from", "to"))
+    sent = to_second(sent, clock)
+    return told(serial, (begins, ends), named, clock, sent=sent, **beside)
 
 
-def _trees(content: bytes) -> Iterator[JsonObject]:
-    """The objects of a body, one after the other. Raises RejectedEvent."""
+def _packages(content: bytes) -> Iterator[Any]:
+    """What stands in a body, one after the other, Unread where it is no JSON."""
     if content.lstrip().startswith(b"["):
         wrapped = b'{"all":%s}' % content
-        packages = parsed(wrapped, len(wrapped))["all"]
-        yield from (tree for _, tree in objects(packages, ""))
-        return
+        try:
+            packages = parsed(wrapped, len(wrapped))["all"]
+        except RejectedEvent:
+            # Read one by one: of them some may be whole.
+            content = content.lstrip()[1:]
+        else:
+            yield from packages
+            return
     for piece in _pieces(content):
-        yield parsed(piece, len(piece))
+        try:
+            yield parsed(piece, len(piece))
+        except RejectedEvent as error:
+            # The contract finds the same.
+            yield Unread(error.with_traceback(None), piece)
 
 
 def _pieces(content: bytes) -> Iterator[bytes]:
-    """What lies between the braces of the outermost level, and what is behind the last of them."""
+    """What lies between the braces of the outermost level, and what is behind the last of them;
+    commas of a list are no part of it."""
     begin, depth = 0, 0
     for token in _TOKEN.finditer(content):
         depth += {b"{": 1, b"}": -1}.get(token[0], 0)
         if depth > MAX_DEPTH:
             break
         if token[0] == b"}" and depth <= 0:
-            yield content[begin : token.end()]
+            yield content[begin : token.end()].lstrip(_BETWEEN)
             begin, depth = token.end(), 0
-    if content[begin:].strip() or not begin:
-        yield content[begin:]
+    rest = content[begin:].lstrip(_BETWEEN)
+    if rest.rstrip() not in (b"", b"]") or not begin:
+        yield rest
