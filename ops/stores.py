@@ -46,7 +46,9 @@ class FieldChange:
 def _is_kept(before: Collection[str], after: Collection[str]) -> bool:
     """Whether all that was listed is, and makes the identities that it made."""
     if isinstance(before, Mapping) and isinstance(after, Mapping):
-        return all(one in after and _names(before[one]) == _names(after[one]) for one in before)
+        kept = [one for one in before if one in after]
+        same = [one for one in kept if _names(before[one]) == _names(after[one])]
+        return len(same) == len(before)
     return all(one in after for one in before)
 
 

@@ -33,11 +33,13 @@ _WINDOWS_OF_DAY = 1440 // WINDOW_MINUTES
 
 # Kept in the state by the order of its fields: one may come behind them, none may move.
 class KeptDevice(msgspec.Struct, array_like=True):
-    """A device: class of its address, how it stands, on which days of the period it was heard."""
+    """A device: class of its address, how it stands, on which days of the period it was heard, and
+    on which visits of it begin."""
 
     mac_class: MacClass
     standing: DeviceStanding | None
     days: list[int]
+    visited: list[int] = []
 
 
 # Minute to strongest signal in dBm, of one day.
@@ -76,13 +78,14 @@ class Devices(MutableMapping[int, HeardDevice]):
         if kept is None:
             raise KeyError(number)
         days = _DevicePages(self.own, number, kept.days)
-        return HeardDevice(kept.mac_class, days, kept.standing)
+        return HeardDevice(kept.mac_class, days, kept.standing, {*kept.visited})
 
     def __setitem__(self, number: int, device: HeardDevice) -> None:
         if not isinstance(device.days, _DevicePages):
             heard, device.days = device.days, _DevicePages(self.own, number, [])
             device.days.update(heard)
-        kept = KeptDevice(device.mac_class, device.standing, sorted(device.days))
+        days, visited = sorted(device.days), sorted(device.visited)
+        kept = KeptDevice(device.mac_class, device.standing, days, visited)
         self._shelf(number).put(number.to_bytes(NUMBER_BYTES), kept)
         # A hash is evenly spread: any bits of it are.
         self.own.pages.change(self._place(number))

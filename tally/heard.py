@@ -1,16 +1,18 @@
 """What is kept of a device in one key period: the minutes in which it was heard, and how it stands.
 
 By days, so that a sighting costs the same on the first day of a period and on its fourteenth: what
-continues a presence is told from how the device stands, without the days before.
+continues a presence is told from how the device stands, and what begins one from its own day and
+from whether there was a visit before.
 """
 
 from collections import Counter
-from collections.abc import MutableMapping
+from collections.abc import Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tally.visit_parts import MacClass
+from tally.visit_parts import WINDOW_MINUTES, MacClass
 from tally.visits import (
+    DAY_MINUTES,
     MINUTE_SECONDS,
     Heard,
     PeriodHours,
@@ -70,14 +72,20 @@ class HeardDevice:
     mac_class: MacClass = CLASSES[0]
     days: MutableMapping[int, dict[int, int]] = field(default_factory=dict)
     standing: DeviceStanding | None = None
+    # The days on which a visit begins that counts.
+    visited: set[int] = field(default_factory=set)
 
-    @property
-    def minutes(self) -> dict[int, int]:
-        """Those of all days."""
+    def since(self, first: int) -> dict[int, int]:
+        """The minutes of a day of the period and of those behind it."""
         found: dict[int, int] = {}
         for day in self.days:
-            found |= self.days[day]
+            if day >= first:
+                found |= self.days[day]
         return found
+
+    def has_visited_before(self, day: int) -> bool:
+        """Whether a visit that counts began before a day of the period."""
+        return any(one < day for one in self.visited)
 
     def hear(self, sighting: Sighting, day: int) -> None:
         """Take one sighting of a day of the period, in whatever order, however often."""
@@ -161,3 +169,55 @@ def continued(
     if not one.is_static and there >= rules.static_minutes:
         return None
     return one._replace(last=minute, run_last=minute, there=there)
+
+
+def first_day_of(
+    device: HeardDevice, heard: Iterable[Sighting], rules: VisitRules, hours: PeriodHours
+) -> int:
+    """The first day of the period of which more sightings may change how it is read; from there on
+    all days may be read anew, and none before it.
+
+    No presence lies across its begin. It is not behind the last presence, which may still be open.
+    """
+    told = [*heard]
+    rank = max((CLASSES.index(one.mac_class) for one in told), default=0)
+    # With another class all that it has brought stands in other rows; and a window that lies in two
+    # days, as where a zone was minutes beside the quarter hours, would be read by halves.
+    if device.standing is None or rank > CLASSES.index(device.mac_class):
+        return 0
+    if hours.start % WINDOW_MINUTES:
+        return 0
+    standing, days = device.standing, [hours.day(one.minute) for one in told]
+    # Where nothing was ever near enough there is no last presence.
+    was_near = standing.run_last != NEVER
+    days.append(hours.day(standing.run_last) if was_near else standing.day)
+    day = min(days)
+    near = [one.minute for one in told if one.dbm >= rules.stay_dbm]
+    while day > 0 and _lies_across(device, hours.begin(day), near, (rules, hours)):
+        day -= 1
+    return day
+
+
+def _lies_across(
+    device: HeardDevice,
+    border: int,
+    near: Sequence[int],
+    read_by: tuple[VisitRules, PeriodHours],
+) -> bool:
+    """Whether a presence may lie across the begin of a day, with more minutes of signal enough."""
+    rules, hours = read_by
+    gap = rules.gap_minutes
+    # Of a longer one none could be told from a presence that goes on.
+    if gap >= DAY_MINUTES:
+        return True
+    day = hours.day(border)
+    strong = [
+        at
+        for one in (day - 1, day)
+        for at, dbm in device.heard_on(one).items()
+        if dbm >= rules.stay_dbm
+    ]
+    strong += near
+    before = [at for at in strong if at < border]
+    behind = [at for at in strong if at >= border]
+    return bool(before and behind) and min(behind) - max(before) <= gap

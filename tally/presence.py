@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from tally.algebra.parts import Part, Value
-from tally.heard import NEVER, HeardDevice, Sighting, continued, standing_of
+from tally.heard import NEVER, HeardDevice, Sighting, continued, first_day_of, standing_of
 from tally.passing import HeardLot, passing_windows
-from tally.visit_parts import Device, MacClass, brought, window_of
+from tally.visit_parts import Device, KnownBefore, MacClass, brought, visit_days, window_of
 from tally.visits import Heard, PeriodHours, VisitRules
 
 # Start of a window in minutes since 1970 (UTC), and the class of the addresses.
@@ -68,11 +68,12 @@ class KeyPeriod:
         self.waiting.clear()
         for number in [*self.devices]:
             device = self.devices[number]
-            minutes = device.minutes
-            brings = self._brought(number, device.mac_class, minutes, self.frontier)
-            for row, parts in brings.elements():
+            minutes = device.since(0)
+            own, known = Device(number, device.mac_class), KnownBefore(self.frontier)
+            for row, parts in self._brought(own, minutes, known).elements():
                 self._add(row, dict(parts))
             device.standing = standing_of(minutes, self.rules, self.hours)
+            device.visited = visit_days(own, minutes, self.rules, self.hours, known)
             self._wait(number, device)
             self.devices[number] = device
         return told | {start for start, _ in self.rows}
@@ -118,16 +119,22 @@ class KeyPeriod:
     def _read_anew(
         self, number: int, device: HeardDevice, heard: DeviceSightings, before: int
     ) -> set[int]:
-        """Take back what the device had brought, and add what it brings now, of all its days."""
-        earlier = device.minutes
-        had = self._brought(number, device.mac_class, earlier, before)
+        """Take back what the device had brought, and add what it brings now, of the days that the
+        sightings may change."""
+        first = first_day_of(device, heard, self.rules, self.hours)
+        earlier, has_visited = device.since(first), device.has_visited_before(first)
+        known = KnownBefore(before, has_visited)
+        had = self._brought(Device(number, device.mac_class), earlier, known)
         for sighting in heard:
             device.hear(sighting, self.hours.day(sighting.minute))
-        minutes = device.minutes
+        minutes, own = device.since(first), Device(number, device.mac_class)
         lot = HeardLot(earlier, minutes, self.frontier)
         told = passing_windows(lot, self.rules, self.hours) if heard else set()
-        has = self._brought(number, device.mac_class, minutes, self.frontier)
+        known = KnownBefore(self.frontier, has_visited)
+        has = self._brought(own, minutes, known)
         device.standing = standing_of(minutes, self.rules, self.hours)
+        left = {day for day in device.visited if day < first}
+        device.visited = left | visit_days(own, minutes, self.rules, self.hours, known)
         self._wait(number, device)
         # A device that has been here for days brings much, and one sighting changes little of it.
         more, less = has - had, had - has
@@ -161,12 +168,9 @@ class KeyPeriod:
             self._add((start, device.mac_class), parts)
         return told
 
-    def _brought(
-        self, number: int, mac_class: MacClass, minutes: Heard, reached: int
-    ) -> "Counter[RowParts]":
-        told = Device(number, mac_class)
-        found = brought(told, minutes, self.rules, self.hours, reached)
-        keyed = (((start, mac_class), parts) for start, parts in found)
+    def _brought(self, device: Device, minutes: Heard, known: KnownBefore) -> "Counter[RowParts]":
+        found = brought(device, minutes, self.rules, self.hours, known)
+        keyed = (((start, device.mac_class), parts) for start, parts in found)
         return Counter((row, (*parts.items(),)) for row, parts in keyed)
 
     def _wait(self, number: int, device: HeardDevice) -> None:

@@ -28,6 +28,8 @@ from tally.windows import WINDOW_SECONDS
 # network. random_probe: a made-up one of a phone that only looks for networks, another each time.
 # access_point: who hears them, and says each minute that it is there.
 MacClass: TypeAlias = Literal["fixed", "random_associated", "random_probe", "access_point"]
+# Whose presences are those of a person.
+VISITING: tuple[MacClass, ...] = ("fixed", "random_associated")
 HASH_BITS = 128
 WINDOW_MINUTES = WINDOW_SECONDS // MINUTE_SECONDS
 
@@ -55,32 +57,65 @@ class Device:
         return self.number * MOST_PART >> HASH_BITS
 
 
+class KnownBefore(NamedTuple):
+    """What is known besides the minutes that are read: up to which minute the store has come, None
+    where its key period is over; and whether the device has visited before these minutes."""
+
+    closed_before: int | None = None
+    has_visited: bool = False
+
+
 def brought(
     device: Device,
     minutes: Heard,
     rules: VisitRules,
     hours: PeriodHours,
-    closed_before: int | None = None,
+    known: KnownBefore = KnownBefore(),
 ) -> list[Brought]:
     """What the device brings, window by window; nothing of a day on which it is static.
 
-    `hours` are those of its key period. A presence counts once nothing can join it any more:
-    `closed_before` is the minute up to which that is known of the store, None where all is (a key
-    period that is over).
+    `hours` are those of its key period. A presence counts once nothing can join it any more.
     """
     if device.mac_class == "access_point":
         return [*_of_access_point(device, minutes)]
     found = presences(minutes, rules)
     static = static_days(found, rules, hours)
     if static:
-        found = [one for one in found if hours.day(one.first) not in static]
         left = (at for at in minutes if hours.day(at) not in static)
         minutes = {at: minutes[at] for at in left}
-    if device.mac_class == "random_probe":
+    counted = _counted(device, found, (rules, hours, static), known)
+    told = _of_presences(device, minutes, counted, rules, known.has_visited)
+    return [*_of_minutes(minutes, rules), *told]
+
+
+def visit_days(
+    device: Device,
+    minutes: Heard,
+    rules: VisitRules,
+    hours: PeriodHours,
+    known: KnownBefore = KnownBefore(),
+) -> set[int]:
+    """The days of the period on which a visit begins that counts."""
+    found = presences(minutes, rules)
+    read_by = rules, hours, static_days(found, rules, hours)
+    counted = _counted(device, found, read_by, known)
+    return {hours.day(one.first) for one in counted if one.is_visit}
+
+
+# Rules, hours, and the days of which nothing counts.
+_ReadBy: TypeAlias = tuple[VisitRules, PeriodHours, set[int]]
+
+
+def _counted(
+    device: Device, found: Sequence[Presence], read_by: _ReadBy, known: KnownBefore
+) -> Sequence[Presence]:
+    if device.mac_class not in VISITING:
         # Each burst has another address: how many were heard, never people.
-        found = []
-    closed = found if closed_before is None else _closed(found, rules, closed_before)
-    return [*_of_minutes(minutes, rules), *_of_presences(device, minutes, closed, rules)]
+        return []
+    rules, hours, static = read_by
+    left = [one for one in found if hours.day(one.first) not in static]
+    until = known.closed_before
+    return left if until is None else _closed(left, rules, until)
 
 
 def _closed(found: Sequence[Presence], rules: VisitRules, before: int) -> list[Presence]:
@@ -103,10 +138,14 @@ def _of_access_point(device: Device, minutes: Heard) -> Iterator[Brought]:
 
 
 def _of_presences(
-    device: Device, minutes: Heard, found: Sequence[Presence], rules: VisitRules
+    device: Device,
+    minutes: Heard,
+    found: Sequence[Presence],
+    rules: VisitRules,
+    has_visited: bool,
 ) -> Iterator[Brought]:
     # In order of time: what is closed is all that lies before what is not.
-    before = 0
+    is_return = has_visited
     for one in found:
         if not one.is_visit:
             yield Brought(window_of(one.first), {"passes": 1})
@@ -115,7 +154,7 @@ def _of_presences(
             window_of(one.first),
             {
                 "visits": 1,
-                "returns": int(before > 0),
+                "returns": int(is_return),
                 "bounces": int(one.minutes < rules.bounce_minutes),
                 "stay_seconds": one.minutes * MINUTE_SECONDS,
                 "stay_minutes": one.minutes,
@@ -123,7 +162,7 @@ def _of_presences(
                 "visitors": device.digest,
             },
         )
-        before += 1
+        is_return = True
 
 
 def _interval(minutes: Heard, visit: Presence, rules: VisitRules) -> int:

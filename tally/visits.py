@@ -20,7 +20,7 @@ MINUTE_SECONDS = 60
 Heard: TypeAlias = Mapping[int, int]
 # Minutes since 1970 (UTC), first to last inclusive.
 MinuteSpan: TypeAlias = tuple[int, int]
-_DAY_MINUTES = 1440
+DAY_MINUTES = 1440
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,12 @@ class PeriodHours(NamedTuple):
         A period is of whole days of the store. Where its clocks change in it the borders behind
         that are an hour beside the store's, at a time when hardly anybody is there.
         """
-        last = max(1, round((self.end - self.start) / _DAY_MINUTES)) - 1
-        return max(0, min((minute - self.start) // _DAY_MINUTES, last))
+        last = max(1, round((self.end - self.start) / DAY_MINUTES)) - 1
+        return max(0, min((minute - self.start) // DAY_MINUTES, last))
+
+    def begin(self, day: int) -> int:
+        """The first minute of a day of the period, by its number."""
+        return self.start + day * DAY_MINUTES
 
 
 def static_days(found: Sequence[Presence], rules: VisitRules, hours: PeriodHours) -> set[int]:

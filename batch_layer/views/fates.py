@@ -80,7 +80,8 @@ def record_fates(master: DataFrame) -> DataFrame:
     is_taken = F.col("is_void") | F.col("beaten_by").isNotNull()
     is_elsewhere = ~F.col("window_start").eqNullSafe(F.col("first_window_start"))
     # A share that the first interval of that begin has not: there is no copy of it that counts.
-    is_refused = (F.col("fate") == CONFLICT) & (F.col("offset") == F.col("first_offset"))
+    is_first = F.col("offset") == F.col("first_offset")
+    is_refused = is_first & (F.col("fate") == CONFLICT)
     return judged.select(
         *_COLUMNS,
         "window_start",
@@ -97,9 +98,10 @@ def _fate() -> Column:
     is_again = _says_the_same("fingerprint", "first_fingerprint")
     # A receipt is taken back once, however many voids say so.
     is_void = F.coalesce(F.col("event_id").startswith(REVERSAL), F.lit(False))
+    is_first = F.col("offset") == F.col("first_offset")
     return (
         F.when(F.col("event_id").isNull(), UNREADABLE)
-        .when(is_again & (F.col("offset") == F.col("first_offset")), COUNTED)
+        .when(is_again & is_first, COUNTED)
         .when(is_again | is_void, DUPLICATE)
         .otherwise(CONFLICT)
     )

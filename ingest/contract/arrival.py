@@ -137,14 +137,15 @@ class Rules:
         return [one for one, device in device_of.items() if bare in (one, device)]
 
     def listed(self, store_id: str, device_id: str, happened_at: datetime) -> Sequence[SensorEntry]:
-        """What the stores file says of the device of a name, none where it does not list it.
+        """What the stores file says of the device of a name; the defaults where it does not list
+        it.
 
         Devices of one name follow each other: on the day of the change it is that of both, the
         later one last.
         """
         known = self._named.get((store_id, device_id))
         if known is None:
-            return ()
+            return (SensorEntry(),)
         day = self.clocks.day(store_id, happened_at)
         begun = [one for one in known if (one.since or day) <= day]
         return [one for one in begun if day <= (one.until or day)] or known

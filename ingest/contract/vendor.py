@@ -21,6 +21,10 @@ _ENCODER = msgspec.json.Encoder(decimal_format="number")
 # Parts that are kept until one can be read; of a body no more events are taken (gateway).
 _MOST_HELD = 50_000
 _MOST_SERIAL = 100
+_UNREAD_REASONS = (
+    *("not_json", "not_utf8", "too_deep", "too_large", "missing_field", "wrong_type"),
+    *("out_of_range", "duplicate_field"),
+)
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,15 @@ def unread(part: Any, error: RejectedEvent, serial: object = None) -> Unread:
     # Cut: it stands in the message of each part of its body.
     known = serial[:_MOST_SERIAL] if isinstance(serial, str) else None
     return Unread(error, message(serial=known, **why, unread=part))
+
+
+def refuse_unread(tree: JsonObject) -> None:
+    """Raise RejectedEvent for a message that stands for a part that could not be read: why."""
+    told = [tree.get(name) for name in ("reason", "field", "message")]
+    reason, field, text = (one if isinstance(one, str) else "" for one in told)
+    # Somebody else may write to the raw topic.
+    if "unread" in tree and reason in _UNREAD_REASONS:
+        raise RejectedEvent(reason, field, text)
 
 
 def read_parts(

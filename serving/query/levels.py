@@ -93,7 +93,8 @@ def _check_zone(asked: StoreSlots, resets: Resets) -> None:
     for slot in (asked.slots[0], asked.slots[-1]):
         # By name: the store's zone of these days may be named too, also where it is another today.
         day = slot.start.astimezone(asked.zone).date()
-        shown, wanted = zone_name(asked.zone, slot.start), resets.clock.on(day).zone.key
+        wanted = resets.clock.on(day).zone.key
+        shown = zone_name(asked.zone, slot.start)
         if shown != wanted:
             raise BadQuery(
                 "tz",

@@ -26,8 +26,8 @@ PARTS: tuple[Part, ...] = (
     *(Sum("returns"), Histogram("interval_seconds"), KeyedSum("observed_seconds")),
 )
 RULES = VisitRules(gap_minutes=5, min_stay_minutes=3, static_minutes=40, closed_minutes=15)
-# Of two days: the border between them is the minute 40.
-HOURS = PeriodHours(-1400, 1480, [(20, 70)])
+# Of two days: the border between them is the minute 45.
+HOURS = PeriodHours(-1395, 1485, [(20, 70)])
 SPAN = 120
 
 sighting = st.builds(
@@ -88,13 +88,15 @@ def test_a_period_that_is_over_has_in_both_layers_the_same_rows(
     for one in random.sample(come, len(come)):
         devices.setdefault(one.number, HeardDevice()).hear(one, HOURS.day(one.minute))
 
-    heard_by = ((Device(number, one.mac_class), one.minutes) for number, one in devices.items())
+    heard_by = ((Device(number, one.mac_class), one.since(0)) for number, one in devices.items())
     rebuilt = list(period_rows(heard_by, PARTS, RULES, HOURS))
 
     zeros = [part.zero for part in PARTS]
     assert {one.key: one.values for one in rebuilt if one.values != zeros} == rows(period)
     heard_in = Counter(
-        minute - minute % WINDOW_MINUTES for device in devices.values() for minute in device.minutes
+        minute - minute % WINDOW_MINUTES
+        for device in devices.values()
+        for minute in device.since(0)
     )
     assert {one.key[0]: one.device_minutes for one in rebuilt} == heard_in
 
@@ -107,7 +109,7 @@ def test_how_a_device_stands_is_what_all_its_minutes_say(come: list[Sighting], l
         for device in period.devices.values():
             if device.mac_class == "access_point":
                 continue
-            found, anew = device.standing, standing_of(device.minutes, RULES, HOURS)
+            found, anew = device.standing, standing_of(device.since(0), RULES, HOURS)
             assert found is not None and anew is not None
             if anew.there >= RULES.static_minutes:
                 # Nothing of the day counts, whenever the shop opens.

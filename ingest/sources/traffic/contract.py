@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 from ingest.contract import fields as read
 from ingest.contract.arrival import Arrival, Rules
 from ingest.contract.extras import kept_extra, unknown_fields
+from ingest.contract.vendor import refuse_unread
 from ingest.contract.wire import JsonObject, parsed
 from ingest.sources.traffic.device import plain
 from ingest.sources.traffic.record import CanonicalInterval
 from ingest.sources.traffic.shares import shares
-from runtime.sensors import DoorRole, SensorEntry
 from tally.algebra.keyed_sum import KeyedSum
 from tally.errors import RejectedEvent
 from tally.events import SCHEMA_VERSION
@@ -63,7 +63,7 @@ class _Door(NamedTuple):
     """Whose counter it is, and when: seconds from an instant on."""
 
     store_id: str
-    role: DoorRole
+    role: str
     begins: datetime
     seconds: int
 
@@ -74,6 +74,7 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     Raises RejectedEvent and nothing else, whatever the bytes.
     """
     said = _without_nulls(parsed(message, rules.max_bytes))
+    refuse_unread(said)
     tree = plain(said, rules)
     read.refuse_unknown_version(tree, SCHEMA_VERSION)
     happened_at = read.happened(tree, arrival, rules)
@@ -81,11 +82,9 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     device_id = read.identifier(read.required(tree, "device_id"), "/device_id")
     # A device that says its serial is that one; others are known by their name and their day.
     own = () if tree is said else (rules.sensor(said["sensor"]).entry,)
-    listed = own or rules.listed(store_id, device_id, happened_at) or (SensorEntry(),)
+    listed = own or rules.listed(store_id, device_id, happened_at)
     happened_at -= timedelta(seconds=listed[-1].clock_ahead_seconds)
-    seconds = read.whole_number(
-        read.required(tree, "interval_seconds"), "/interval_seconds", 1, MAX_SECONDS
-    )
+    seconds = _seconds(tree)
     _refuse_unfinished(happened_at + timedelta(seconds=seconds), arrival, rules)
     if is_heartbeat := read.is_heartbeat(tree, (*_COUNTS, "revision")):
         persons = _Persons(0, 0, None, None)
@@ -151,6 +150,14 @@ def _persons(tree: JsonObject) -> _Persons:
 
     more = [count(name) if name in tree else None for name in ("passers_by", "groups_in")]
     return _Persons(count("in"), count("out"), *more)
+
+
+def _seconds(tree: JsonObject) -> int:
+    # Of a file the columns are named: it has no such field.
+    if isinstance(why := tree.get("why"), str) and "columns" in tree:
+        raise RejectedEvent("out_of_range", "/columns", f"/columns: {why}")
+    told = read.required(tree, "interval_seconds")
+    return read.whole_number(told, "/interval_seconds", 1, MAX_SECONDS)
 
 
 def _refuse_unfinished(ends: datetime, arrival: Arrival, rules: Rules) -> None:

@@ -10,10 +10,9 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from ingest.contract.arrival import Rules
+from ingest.contract.arrival import Rules, Sensor
 from ingest.contract.vendor import DeviceSpan, NamedCounts, message
 from ingest.contract.wire import JsonObject
-from runtime.sensors import SensorEntry
 from tally.errors import BadInstant, RejectedEvent
 from tally.identity import bare_serial
 from tally.instants import instant_text, parse_instant
@@ -22,6 +21,7 @@ UNFINISHED = "intervals that were not over when they were sent"
 _FIELDS = ("sensor", "happened_at", "until", "sent", "counts")
 _UNITS = {"unix_s": timedelta(seconds=1), "unix_ms": timedelta(milliseconds=1)}
 _MOST_DIGITS = 20
+_HALF_SECOND = timedelta(milliseconds=500)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -33,7 +33,7 @@ def told(
     Instants of another clock become texts where it is known: the normaliser takes what waits in
     their order. `beside` is what else is worth keeping, and `sent`, when it was sent.
     """
-    begins, ends = (_as_text(one, clock) for one in span)
+    begins, ends = (to_second(one, clock) for one in span)
     sensor = bare_serial(sensor) if isinstance(sensor, str) else sensor
     return message(sensor=sensor, happened_at=begins, until=ends, counts=counts, **beside)
 
@@ -45,7 +45,11 @@ def heartbeat(serial: str, said: Any, clock: str, every_seconds: int) -> bytes:
         return message(sensor=serial, happened_at=said, until=said, heartbeat=True)
     # Records tell of whole seconds.
     ends = ends.replace(microsecond=0)
-    begins = instant_text(ends - timedelta(seconds=every_seconds))
+    try:
+        begins = instant_text(ends - timedelta(seconds=every_seconds))
+    except OverflowError:
+        # A clock at the begin of the calendar: refused for that.
+        begins = instant_text(ends)
     return message(sensor=serial, happened_at=begins, until=instant_text(ends), heartbeat=True)
 
 
@@ -69,9 +73,9 @@ def plain(tree: JsonObject, rules: Rules) -> JsonObject:
     if is_unfinished(tree.get("until"), tree.get("sent"), entry.clock):
         raise RejectedEvent("out_of_range", "/until", "/until: lies after the instant of sending")
     said = tree.get("happened_at"), tree.get("until")
-    begins, ends = (instant_of(one, entry.clock) for one in said)
+    begins, ends = (_second_of(one, entry.clock) for one in said)
     if begins is not None:
-        _refuse_not_there(entry, rules.clocks.day(sensor.store_id, begins))
+        _refuse_not_there(sensor, rules.clocks.day(sensor.store_id, begins))
     return {
         **{name: value for name, value in tree.items() if name not in _FIELDS},
         "store_id": sensor.store_id,
@@ -83,9 +87,10 @@ def plain(tree: JsonObject, rules: Rules) -> JsonObject:
     }
 
 
-def _refuse_not_there(entry: SensorEntry, day: date) -> None:
+def _refuse_not_there(sensor: Sensor, day: date) -> None:
     """Raise RejectedEvent for a device that is not in the store then: its name is another's, whose
     intervals would be taken for copies of these."""
+    entry = sensor.entry
     # On the day of a change it may be either.
     if not (entry.since or day) <= day <= (entry.until or day):
         since, until = (one or "…" for one in (entry.since, entry.until))
@@ -116,9 +121,26 @@ def instant_of(value: Any, clock: str) -> datetime | None:
         return None
 
 
-def _as_text(said: Any, clock: str) -> Any:
-    instant = instant_of(said, clock)
+def to_second(said: Any, clock: str) -> Any:
+    """The nearest whole second of an instant as a device wrote it, as text; what is none as it
+    came.
+
+    Intervals have whole seconds, and a device's timer is some milliseconds late: 10:00:00.013 to
+    10:01:00.010 is a minute.
+    """
+    instant = _second_of(said, clock)
     return said if instant is None else instant_text(instant)
+
+
+def _second_of(said: Any, clock: str) -> datetime | None:
+    instant = instant_of(said, clock)
+    if instant is None or not instant.microsecond:
+        return instant
+    try:
+        return (instant + _HALF_SECOND).replace(microsecond=0)
+    except OverflowError:
+        # The last half second of the calendar.
+        return instant
 
 
 def _persons(field: str, names: Sequence[str], tree: JsonObject) -> JsonObject:

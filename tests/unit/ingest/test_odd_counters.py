@@ -24,8 +24,13 @@ from tests.unit.ingest.counter_gateway import (
 )
 from tests.unit.ingest.messages import TRAFFIC, interval
 
-UNREAD = ("missing_field", "/happened_at")
+NO_LOGICS = ("missing_field", "/logics_data")
+NO_SERIAL = ("missing_field", "/logics_data/sensor_info/serial_number")
 EMPTY = {"parts without anything in them": 1}
+
+
+def wrong(place: str) -> tuple[str, str]:
+    return "wrong_type", f"/logics_data/logics/{place}"
 
 
 @pytest.fixture
@@ -42,7 +47,7 @@ def gateway(tmp_path: Path) -> Iterator[CounterGateway]:
         ("axis", axis(measured(), measured(**LATE, items=7)), [("missing_field", "/in")], {}),
         ("axis", axis(measured(), None), [], EMPTY),
         ("axis", axis(None, measured()), [], EMPTY),
-        ("axis", axis(measured(), 7), [UNREAD], {}),
+        ("axis", axis(measured(), 7), [("wrong_type", "/data/measurements/1")], {}),
         ("axis", axis(measured(items=[*measured()["items"], None])), [], {}),
         (
             "xovis",
@@ -51,20 +56,20 @@ def gateway(tmp_path: Path) -> Iterator[CounterGateway]:
             {},
         ),
         ("xovis", xovis({"id": 1, "records": [record(), None]}), [], EMPTY),
-        ("xovis", xovis({"id": 1, "records": ["x", record()]}), [UNREAD], {}),
+        ("xovis", xovis({"id": 1, "records": ["x", record()]}), [wrong("0/records/0")], {}),
         ("xovis", xovis(LOGIC, {"id": 2, "records": None}), [], EMPTY),
-        ("xovis", xovis(LOGIC, {"id": 2}), [UNREAD], {}),
+        ("xovis", xovis(LOGIC, {"id": 2}), [wrong("1/records")], {}),
         ("xovis", xovis(LOGIC, None), [], EMPTY),
-        ("xovis", xovis(7, LOGIC), [UNREAD], {}),
+        ("xovis", xovis(7, LOGIC), [wrong("0")], {}),
         ("xovis", b"[%s, null]" % GOOD, [], EMPTY),
         ("xovis", b"[null, %s]" % GOOD, [], EMPTY),
         ("xovis", b'[%s, {"a": 1, "a": 2}]\n' % GOOD, [("duplicate_field", "/a")], {}),
         ("xovis", b'[%s, {"logics_data"' % GOOD, [("not_json", "")], {}),
-        ("xovis", GOOD + b'{"event_data":{}}', [UNREAD], {}),
-        ("xovis", b'{"event_data":{}}' + GOOD, [UNREAD], {}),
+        ("xovis", GOOD + b'{"event_data":{}}', [NO_LOGICS], {}),
+        ("xovis", b'{"event_data":{}}' + GOOD, [NO_LOGICS], {}),
         ("xovis", GOOD + b'{"logics_data": {"lo', [("not_json", "")], {}),
-        ("xovis", GOOD + b'{"logics_data": null}', [UNREAD], {}),
-        ("xovis", GOOD + xovis(LOGIC, name="door"), [UNREAD], {}),
+        ("xovis", GOOD + b'{"logics_data": null}', [("wrong_type", "/logics_data")], {}),
+        ("xovis", GOOD + xovis(LOGIC, name="door"), [NO_SERIAL], {}),
         ("xovis", GOOD + DEEP, [("too_deep", "")], {}),
         ("xovis", GOOD + b"\n{}\n", [], EMPTY),
     ],
@@ -116,7 +121,7 @@ def test_a_message_of_tally_s_own_in_a_vendor_s_body_does_not_count(
 ) -> None:
     status, answer = gateway.post("xovis", GOOD + json.dumps(TRAFFIC).encode())
 
-    assert (status, answer["accepted"], rejections(answer)) == (202, 1, [UNREAD])
+    assert (status, answer["accepted"], rejections(answer)) == (202, 1, [NO_LOGICS])
 
 
 @pytest.mark.parametrize(

@@ -82,15 +82,15 @@ def test_an_end_as_the_clock_of_an_exporter_says_it(
     [
         (
             "2017-09-19 10:00:00,2017-09-19 10:00:00,3,1",
-            *("out_of_range", "/interval_seconds", "column end: a time after the one"),
+            *("out_of_range", "/columns", "column end: a time after the one"),
         ),
         (
             "2017-09-19 10:00:00,2017-09-19 09:00:00,3,1",
-            *("out_of_range", "/interval_seconds", "column end: a time after the one"),
+            *("out_of_range", "/columns", "column end: a time after the one"),
         ),
         (
             "2017-03-26 01:45:00,2017-03-26 02:30:00,3,1",
-            *("not_a_number", "/interval_seconds", "column end: one time of the store's clock"),
+            *("out_of_range", "/columns", "column end: one time of the store's clock"),
         ),
         (
             "19.9.2017 10:00,2017-09-19 10:01:00,3,1",

@@ -64,3 +64,19 @@ def test_a_minute_of_neighbours_costs_the_same_on_each_day_of_a_key_period() -> 
     moved = [one.moved for one in found.values()]
     print(f"bytes read and written in a minute: {moved}")
     assert max(moved) < 1.2 * moved[0]
+
+
+def test_a_minute_in_which_presences_begin_costs_the_same_on_each_day_of_a_key_period() -> None:
+    moved = []
+    pages = CountingPages()
+    state = Presences(WIFI, 0, pages)
+    # Passing, for two minutes of each three quarters of an hour.
+    for minute in range(0, DAYS * DAY, 45):
+        for heard in (minute, minute + 1):
+            pages.moved = 0
+            list(state.take(_heard(heard), 1))
+        if minute % DAY == NOON:
+            moved.append(pages.moved)
+
+    print(f"bytes read and written in a minute in which all begin: {moved}")
+    assert max(moved[1:]) < 1.2 * moved[1]

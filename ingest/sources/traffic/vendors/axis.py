@@ -20,8 +20,7 @@ from ingest.contract.vendor import (
     unread,
 )
 from ingest.contract.wire import JsonObject, parsed
-from ingest.sources.traffic.device import UNFINISHED, is_unfinished, told
-from ingest.sources.traffic.vendors._seconds import to_second
+from ingest.sources.traffic.device import UNFINISHED, is_unfinished, to_second, told
 from tally.errors import RejectedEvent
 
 # Fields of the camera's other answers: persons since midnight, by its own clock.
@@ -55,13 +54,13 @@ def _parts(body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
 
 def _message(measured: JsonObject, serial: Any, clock: str, sent: Any) -> bytes:
     items = measured.get("items")
-    begins, ends = (to_second(measured.get(name), clock) for name in ("utcFrom", "utcTo"))
     # Beside the persons and never in their place: an adult more is a person that was counted.
     adults = counts(items, "direction", "adults")
     return told(
         serial,
-        (begins, ends),
+        (measured.get("utcFrom"), measured.get("utcTo")),
         counts(items, "direction", "count"),
+        clock,
         sent=to_second(sent, clock),
         adults=[pair for pair in adults if None not in pair] or None,
     )

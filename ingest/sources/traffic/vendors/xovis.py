@@ -22,8 +22,7 @@ from ingest.contract.vendor import (
     unread,
 )
 from ingest.contract.wire import MAX_DEPTH, JsonObject, parsed
-from ingest.sources.traffic.device import UNFINISHED, heartbeat, is_unfinished, told
-from ingest.sources.traffic.vendors._seconds import to_second
+from ingest.sources.traffic.device import UNFINISHED, heartbeat, is_unfinished, to_second, told
 from tally.errors import RejectedEvent
 
 # A text that does not end is one token too: else each quote in it would be looked at anew.
@@ -122,9 +121,8 @@ def _message(
     sent: Any,
 ) -> bytes:
     beside = {name: record.get(name) for name in ("samples", "samples_expected")}
-    begins, ends = (to_second(record.get(name), clock) for name in ("from", "to"))
-    sent = to_second(sent, clock)
-    return told(serial, (begins, ends), named, clock, sent=sent, **beside)
+    span = record.get("from"), record.get("to")
+    return told(serial, span, named, clock, sent=to_second(sent, clock), **beside)
 
 
 def _packages(content: bytes) -> Iterator[Any]:
