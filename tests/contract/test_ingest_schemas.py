@@ -78,6 +78,8 @@ GOOD_INTERVALS = [
     without(TRAFFIC, "passers_by"),
     {**TRAFFIC, "store_id": 367, "in": 0, "note": "x"},
     {**TRAFFIC, "groups_in": 2, "heartbeat": False},
+    # What is not told may be null, too.
+    {**TRAFFIC, **dict.fromkeys(("passers_by", "groups_in", "revision", "heartbeat"))},
     HEARTBEAT,
 ]
 BAD_INTERVALS = [
