@@ -140,8 +140,9 @@ def _send_counts(gateway: GatewayClient, at: datetime) -> None:
     told = [("1970-01-01T00:15:00Z", 31, 29), (instant_text(at), 8, 3)]
     body = "".join(json.dumps(_count(*one)) + "\n" for one in told).encode()
     answer = gateway.offer("/v1/events/traffic", body, "application/x-ndjson")
+    assert answer.status_code == 202, answer.text
     reasons = [error["code"] for one in answer.json()["rejected"] for error in one["errors"]]
-    assert (answer.status_code, answer.json()["accepted"], reasons) == (202, 1, ["clock_reset"])
+    assert (answer.json()["accepted"], reasons) == (1, ["clock_reset"])
 
 
 def _count(happened_at: str, came: int, left: int) -> dict[str, Any]:
