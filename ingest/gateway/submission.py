@@ -2,7 +2,7 @@
 
 import io
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, TypeAlias
@@ -76,15 +76,17 @@ def endpoints_of(source: Source) -> Iterator[Endpoint]:
         yield replace(plain, path=f"{source.path}/{name}", **form._asdict())
 
 
+def _kinds(told: Mapping[str, Any]) -> Sequence[str]:
+    kind = told.get("type", ())
+    return (kind,) if isinstance(kind, str) else kind
+
+
 def _number_fields(schema: Mapping[str, Any]) -> Iterator[str]:
     """Names of the fields that take nothing but numbers, or decimals written as texts."""
     for name, told in schema.get("properties", {}).items():
-        kinds = {
-            told.get("type"),
-            *(one.get("type") for one in told.get("anyOf", ())),
-        }
-        # A whole number beside a text is an identifier.
-        if "number" in kinds or kinds == {"integer"}:
+        kinds = {kind for one in (told, *told.get("anyOf", ())) for kind in _kinds(one)}
+        # A whole number beside a text is an identifier; null is what is not told.
+        if "number" in kinds or kinds - {"null"} == {"integer"}:
             yield name
         yield from _number_fields(told)
         yield from _number_fields(told.get("items", {}))
