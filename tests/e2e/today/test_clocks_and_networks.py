@@ -60,14 +60,14 @@ def numbers(sent: SentNight) -> dict[Number, int]:
 
 
 def wrong(loop: Loop, wanted: dict[Number, int]) -> dict[Number, Any]:
-    """What is served in place of the numbers, where it is something else, or not final."""
+    """What is served in place of the numbers, where it is something else, or not of a rebuild."""
     found = {}
     for one, value in wanted.items():
         span = {"from": instant_text(one.start), "grain": "15m", "store": one.store}
         span["to"] = instant_text(one.start + timedelta(minutes=15))
         address = f"http://{loop.settings.api}/v1/metrics/{one.metric}"
         (row,) = httpx.get(address, params=span, timeout=30).raise_for_status().json()["rows"]
-        if (row["value"], row["status"]) != (value, "final"):
+        if (row["value"], row["source"]) != (value, "batch"):
             found[one] = row
     return found
 
