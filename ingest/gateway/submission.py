@@ -84,7 +84,8 @@ def _kinds(told: Mapping[str, Any]) -> Sequence[str]:
 def _number_fields(schema: Mapping[str, Any]) -> Iterator[str]:
     """Names of the fields that take nothing but numbers, or decimals written as texts."""
     for name, told in schema.get("properties", {}).items():
-        kinds = {kind for one in (told, *told.get("anyOf", ())) for kind in _kinds(one)}
+        either = told, *told.get("anyOf", ())
+        kinds = {kind for one in either for kind in _kinds(one)}
         # A whole number beside a text is an identifier; null is what is not told.
         if "number" in kinds or kinds - {"null"} == {"integer"}:
             yield name
