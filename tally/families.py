@@ -58,7 +58,7 @@ class Family:
     # What a derived family's operator reads; of the others each event brings its parts.
     reading: RecordFields | None = None
     # By which it is read, store by store.
-    visit_rules: StoreVisitRules = field(default_factory=StoreVisitRules)
+    visit_rules: StoreVisitRules = field(default_factory=StoreVisitRules, hash=False)
     # What of a store's entry lists its sensors; None where nobody is expected to send.
     listed_as: str | None = None
 
