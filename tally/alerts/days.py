@@ -4,17 +4,21 @@ As many as it takes for what is told to be the same as if all had been folded, a
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
 
-from tally.alerts.fold import AT_REST, Episode, FoldState, JudgedStretch, Judgement, fold
+from tally.alerts.fold import Episode, FoldState, JudgedStretch, Judgement, fold
+from tally.alerts.fold_line import FoldLine
 from tally.alerts.told import ToldAlert
 from tally.windows import WINDOW_MILLIS
 
 # By the start of a day its windows that have begun, in their order.
 JudgedOf = Callable[[int], Sequence[Judgement | JudgedStretch]]
+# The chain's alerts that reach an instant (milliseconds since 1970, UTC): those of a later window,
+# each with its raise or its end; earlier ones may be among them.
+ToldSince = Callable[[int], Iterable[ToldAlert]]
 # Stores times days that are folded at once: all rules of a store have the same ones.
 _MOST_KNOWN = 1_000
 
@@ -41,26 +45,23 @@ class FoldedDays(Struct, frozen=True):
 
 
 class Refolding(Struct, frozen=True):
-    """What was folded anew, and by its start the state of each day that begins otherwise now.
-
-    One that is AT_REST now need not be kept.
-    """
+    """What was folded anew, and of each stretch by its start the state of each of its days."""
 
     stretches: tuple[FoldedDays, ...]
-    states: dict[int, FoldState]
+    states: tuple[dict[int, FoldState], ...]
 
 
 class DayLine(Struct, frozen=True):
     """The local days of a store, as one chain is judged on them.
 
     `borders`: starts of all days that are judged, ascending, and behind them the end of the last
-    window that has begun; milliseconds since 1970 (UTC). `states`: the fold's state at the start of
-    a day, where it is not AT_REST. `named`: starts of the days of which something has changed.
+    window that has begun; milliseconds since 1970 (UTC). `states`: the fold's state at the starts
+    of days. `named`: starts of the days of which something has changed.
     `new_from`: start of the first day that had not begun when the chain was last judged.
     """
 
     borders: Sequence[int]
-    states: Mapping[int, FoldState]
+    states: FoldLine
     named: Collection[int]
     new_from: int
 
@@ -71,7 +72,7 @@ class DayLine(Struct, frozen=True):
 
     def begin(self, day: int) -> FoldState:
         """The state at the start of a day, by its number from 0 on."""
-        return self.states.get(self.borders[day], AT_REST)
+        return self.states.at(self.borders[day])
 
     def is_named(self, day: int) -> bool:
         """Whether the day is to be folded whatever the fold before it says.
@@ -95,19 +96,19 @@ class DayLine(Struct, frozen=True):
         return sorted(found)
 
 
-def refold(line: DayLine, told: Iterable[ToldAlert], judged_of: JudgedOf) -> Refolding:
+def refold(line: DayLine, told_since: ToldSince, judged_of: JudgedOf) -> Refolding:
     """The days that are named, and those that must be folded with them.
 
-    In:  `told`: every alert of the chain; `judged_of`: it is asked once for each day that is
+    In:  `told_since`: the chain's alerts; `judged_of`: it is asked once for each day that is
          folded, and for no other.
     Out: stretches of days, ascending, each to be given to transitions().
 
     A fold goes on into the next day where it ends otherwise than that day began. It begins and
     stops only at a midnight that parts no alert from what decides about it.
     """
-    standing = [one for one in told if one.is_standing]
+    standing = _StandingAlerts(told_since)
     stretches: list[FoldedDays] = []
-    states: dict[int, FoldState] = {}
+    states: list[dict[int, FoldState]] = []
     done = 0
     for day in line.named_days:
         if day < done:
@@ -118,8 +119,24 @@ def refold(line: DayLine, told: Iterable[ToldAlert], judged_of: JudgedOf) -> Ref
         one = _GrowingDays(line, day)
         done = one.fold_on(standing, judged_of)
         stretches.append(one.folded(done))
-        states |= one.states
-    return Refolding(tuple(stretches), states)
+        states.append(one.states)
+    return Refolding(tuple(stretches), tuple(states))
+
+
+class _StandingAlerts:
+    """The chain's alerts that were not taken back, as far back as somebody has asked."""
+
+    def __init__(self, told_since: ToldSince) -> None:
+        self._told_since = told_since
+        self._since: int | None = None
+        self._known: list[ToldAlert] = []
+
+    def reaching(self, instant: int) -> Sequence[ToldAlert]:
+        """All that reach the instant (milliseconds since 1970, UTC), and perhaps others."""
+        if self._since is None or instant < self._since:
+            self._since = instant
+            self._known = [one for one in self._told_since(instant) if one.is_standing]
+        return self._known
 
 
 class _GrowingDays:
@@ -131,11 +148,11 @@ class _GrowingDays:
         self.settled: frozenset[int] = frozenset()
         self.states: dict[int, FoldState] = {}
 
-    def fold_on(self, standing: Sequence[ToldAlert], judged_of: JudgedOf) -> int:
+    def fold_on(self, standing: _StandingAlerts, judged_of: JudgedOf) -> int:
         """The number of the day before which it may stop, once those before it are folded."""
         day = self.first
         while True:
-            self._keep_state(day)
+            self.states[self.line.borders[day]] = self.state
             self._add(judged_of(self.line.borders[day]))
             day += 1
             if day == self.line.count:
@@ -155,10 +172,6 @@ class _GrowingDays:
             tuple(self.episodes),
             self.settled,
         )
-
-    def _keep_state(self, day: int) -> None:
-        if self.line.begin(day) != self.state:
-            self.states[self.line.borders[day]] = self.state
 
     def _add(self, judged: Sequence[Judgement | JudgedStretch]) -> None:
         if self.episodes and self.state.open is not None:
@@ -191,7 +204,7 @@ def _windows(start: int, count: int) -> frozenset[int]:
     return frozenset(range(start, start + count * WINDOW_MILLIS, WINDOW_MILLIS))
 
 
-def _parts(midnight: int, state: FoldState, standing: Sequence[ToldAlert]) -> bool:
+def _parts(midnight: int, state: FoldState, alerts: _StandingAlerts) -> bool:
     """Whether alerts on one side are decided by windows on the other, beyond what the state says.
 
     The state has the start of an open episode, so an alert of it before midnight is none of them.
@@ -200,6 +213,7 @@ def _parts(midnight: int, state: FoldState, standing: Sequence[ToldAlert]) -> bo
     than that of which it is now.
     """
     since, episode = state.reaches_back_to, state.open
+    standing = alerts.reaching(midnight if since is None else min(since, midnight))
     if not standing:
         # Of most chains nothing was told.
         return episode is not None

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct, structs
 
-from tally.alerts.verdict import CLEARS, RAISES, Ruling, ruling_byte
+from tally.alerts.verdict import CLEARS, ENDS, RAISES, RESOLVES, Ruling, ruling_byte
 from tally.windows import WINDOW_MILLIS
 
 
@@ -74,13 +74,15 @@ class FoldState(Struct, frozen=True):
     """Where a fold stands between two windows.
 
     Before an episode: `run` windows in a row have raised, the first of them `since`. In one: `open`
-    is it, and the last `clear_run` windows have cleared. Equal states go on alike.
+    is it, and the last `clear_run` windows have cleared. `is_resolved`: a person ended the last
+    episode, and no window has cleared since. Equal states go on alike.
     """
 
     run: int = 0
     since: int | None = None
     open: Episode | None = None
     clear_run: int = 0
+    is_resolved: bool = False
 
     @property
     def reaches_back_to(self) -> int | None:
@@ -89,6 +91,7 @@ class FoldState(Struct, frozen=True):
 
 
 AT_REST = FoldState()
+_RESOLVED = FoldState(is_resolved=True)
 
 
 class Folded(Struct, frozen=True):
@@ -113,18 +116,49 @@ def fold(judged: Iterable[Judgement | JudgedStretch], state: FoldState = AT_REST
     # Nothing is looked back at: what came before is in the state, however long ago it was.
     for one in judged:
         stretch = one.stretch if isinstance(one, Judgement) else one
-        place = 0
-        while place < len(stretch.verdicts):
+        place, count = 0, len(stretch.verdicts)
+        while place < count:
             before = state.open
-            if before is None:
-                state, place = _until_raised(stretch, place, state)
-                continue
-            state, place = _until_cleared(stretch, place, state)
-            if state.open is None:
+            state, place = _next_state(stretch, place, state)
+            if before is not None and state.open is None:
                 ended.append(structs.replace(before, ended=stretch.window(place - 1)))
     if state.open is not None:
         ended.append(state.open)
     return Folded(tuple(ended), state)
+
+
+def _next_state(one: JudgedStretch, place: int, state: FoldState) -> tuple[FoldState, int]:
+    """The state behind the next windows, and the place there: behind the window that opens or ends
+    an episode, if any does, or at the stretch's end."""
+    forced = one.verdicts[place]
+    if forced == ENDS[0]:
+        # Many of them in a row are as good as one, but an episode ends with the first.
+        return AT_REST, place + 1 if state.open else _behind(one, place, ENDS)
+    if forced == RESOLVES[0]:
+        is_resolved = state.open is not None or state.is_resolved
+        return (_RESOLVED if is_resolved else AT_REST), place + 1
+    if (until := _next_forced(one, place)) < len(one.verdicts):
+        one = structs.replace(one, verdicts=one.verdicts[:until])
+    if state.is_resolved:
+        cleared = one.verdicts.find(CLEARS, place)
+        return (state, len(one.verdicts)) if cleared < 0 else (AT_REST, cleared + 1)
+    if state.open is None:
+        return _until_raised(one, place, state)
+    return _until_cleared(one, place, state)
+
+
+def _next_forced(one: JudgedStretch, place: int) -> int:
+    """Place of the next window that ends an episode whatever its numbers are, or the end."""
+    # Most stretches have none: the largest byte says so at once.
+    if max(one.verdicts) <= CLEARS[0]:
+        return len(one.verdicts)
+    found = (one.verdicts.find(kind, place) for kind in (ENDS, RESOLVES))
+    return min((at for at in found if at >= 0), default=len(one.verdicts))
+
+
+def _behind(one: JudgedStretch, place: int, kind: bytes) -> int:
+    rest = one.verdicts[place:]
+    return place + len(rest) - len(rest.lstrip(kind))
 
 
 def _until_raised(one: JudgedStretch, place: int, state: FoldState) -> tuple[FoldState, int]:

@@ -41,9 +41,14 @@ class Basis(Struct, frozen=True, kw_only=True):
 
 
 class Transition(Struct, frozen=True):
-    """One message: the alert as it is told from now on, and why it was taken back if it was."""
+    """One message: the alert as it is told from now on, and why it was taken back if it was.
+
+    `judged`: start of the window that calls for it now, milliseconds since 1970 (UTC); after late
+    data it may be another one than that of which the alert was first told.
+    """
 
     alert: ToldAlert
+    judged: int
     reason: Reason | None = None
 
 
@@ -55,8 +60,7 @@ def transitions(
     In:  `told`: every alert of the chain that its days may hold, also those taken back.
     Out: each one a message and a record of the state; of an end never before its raise.
 
-    A rule that is retired, or leaves the store, calls for no end: from then on its verdicts are 0,
-    and its last episode stays open.
+    Where a rule is retired, or leaves the store, its verdict is ENDS: that ends the episode.
     """
     return _Judging(chain, days, sorted(told, key=_in_order), basis).transitions()
 
@@ -85,7 +89,7 @@ class _Judging:
         ended: list[Transition] = []
         for episode, before in matching.pairs:
             after = self._raise(episode, before)
-            raised += [] if after is before else [Transition(after)]
+            raised += [] if after is before else [Transition(after, episode.raised)]
             ended += self._end(episode, after)
         return [*raised, *self._taken_back(matching), *self._orphans(), *ended]
 
@@ -108,7 +112,7 @@ class _Judging:
             if before is None
             else self._confirmed(before, episode, episode.ended)
         )
-        return [] if after is before else [Transition(after)]
+        return [] if after is before else [Transition(after, episode.ended)]
 
     def _taken_back(self, matching: Matching) -> list[Transition]:
         """Raises that no episode calls for, each with its end: nothing ends what never was."""
@@ -170,4 +174,4 @@ class _Judging:
 
 
 def _as_retracted(one: ToldAlert, reason: Reason) -> Transition:
-    return Transition(structs.replace(one, state="retracted"), reason)
+    return Transition(structs.replace(one, state="retracted"), one.window, reason)

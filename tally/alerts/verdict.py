@@ -14,7 +14,10 @@ from tally.alerts.rule import Rule
 Ruling: TypeAlias = Literal[-1, 0, 1]
 # The same where many are kept: a byte each.
 LEAVES, RAISES, CLEARS = b"\0", b"\1", b"\2"
-_RULINGS: tuple[Ruling, ...] = (0, 1, -1)
+# Of windows that end an episode whatever their numbers are: nobody judges the store any more; a
+# person has resolved the alert, and it is raised again after a window has cleared.
+ENDS, RESOLVES = b"\3", b"\4"
+_RULINGS: tuple[Ruling, ...] = (0, 1, -1, 0, 0)
 _BYTES = (LEAVES, RAISES, CLEARS)
 # Closed by a tick; covered by a generation, which is `complete: true`.
 WindowPhase: TypeAlias = Literal["open", "closed", "covered"]

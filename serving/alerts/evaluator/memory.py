@@ -2,11 +2,13 @@
 
 A record for each thing, by its key in the topic `alert-episodes`, and never one for all of them:
 
-    e|alert_id                      an alert as it was told last
-    d|rule|store|subject|start      where the fold stands at the start of a local day; none: at rest
-    g|family|day                    the generation of a UTC day by which all stores were judged
-    s|family|store                  from when on a store without records is silent
-    c                               the tick that was judged last
+    e|alert_id                       an alert that may still change, as it was told last
+    h|rule|store|subject|number      alerts that are settled, at most 64
+    f|rule|store|subject|start       where the fold stands from the start of a local day on
+    r|rule|store|subject|window      why an episode ends with the window, whatever its numbers are
+    g|family|day                     the generation of a UTC day by which all stores were judged
+    s|family|store                   from when on a store without records is silent
+    c                                the tick that was judged last
 
 What is changed here has to be stored, or to be forgotten: drained() gives it out once.
 """
@@ -19,14 +21,14 @@ import msgspec
 from msgspec import Struct, structs
 
 from runtime.processor.record import Input, Output
-from tally.alerts.fold import AT_REST, FoldState
+from serving.alerts.evaluator.chain_memory import SEPARATOR, ChainMemory, ForcedEnd
+from tally.alerts.fold import FoldState
 from tally.alerts.ids import Chain
 from tally.alerts.tick import NO_TICK, SpeedEpoch, Tick, merged
 from tally.alerts.told import ToldAlert
 from tally.errors import Refused
 
 STATE_TOPIC = "alert-episodes"
-_SEPARATOR = "|"
 _TICK = "c"
 
 
@@ -34,12 +36,15 @@ class JudgedDay(Struct, frozen=True):
     """By what all stores were judged on a UTC day: the generation and its epoch, 0: none.
 
     `speed`: of a day of which that leaves windows to the speed layer by which definition; None
-    before a tick has told.
+    before a tick has told. `is_whole`: it leaves none. `is_settled`: it is not whole and never will
+    be, for a later day is; its alerts are settled by what there is.
     """
 
     generation: int = 0
     epoch: int = 0
     speed: SpeedEpoch | None = None
+    is_whole: bool = False
+    is_settled: bool = False
 
 
 class SilentFrom(Struct, frozen=True):
@@ -65,7 +70,8 @@ class PartitionMemory:
     """All of one partition.
 
     `tick`: what all ticks say that have come; `last`: what was judged by, at the last judgement.
-    `hints`: windows to look at. The other three by what they are of, as the records above.
+    `hints`: windows to look at. `chains`: alerts and folds. The others by what they are of, as the
+    records above.
     """
 
     def __init__(self, number: int) -> None:
@@ -75,42 +81,12 @@ class PartitionMemory:
         self.hints: set[Hint] = set()
         self.judged: dict[FamilyDay, JudgedDay] = {}
         self.silent_from: dict[FamilyStore, int] = {}
-        self._told: dict[Chain, dict[str, ToldAlert]] = {}
-        self._states: dict[Chain, dict[int, FoldState]] = {}
-        # A record that deletes an alert has its id alone.
-        self._chains: dict[str, Chain] = {}
-        # By rule and store.
-        self._subjects: dict[tuple[str, str], set[str]] = {}
-        self._changed: dict[str, bytes | None] = {}
-
-    def told(self, chain: Chain) -> Mapping[str, ToldAlert]:
-        """Every alert of the chain by its id."""
-        return self._told.get(chain, {})
-
-    def states(self, chain: Chain) -> Mapping[int, FoldState]:
-        """The fold's state at the starts of days (ms since 1970, UTC), where it is not at rest."""
-        return self._states.get(chain, {})
-
-    def subjects(self, rule_id: str, store_id: str) -> Collection[str]:
-        """Of which the rule has told something in the store, or may yet."""
-        return self._subjects.get((rule_id, store_id), ())
+        self.chains = ChainMemory()
+        self._changed = self.chains.changed
 
     def learn(self, tick: Tick) -> None:
         """One more tick: of each field the largest holds."""
         self.tick = merged(self.tick, tick)
-
-    def tell(self, alert: ToldAlert) -> None:
-        """The alert stands like this from now on."""
-        self._keep_alert(alert)
-        self._changed[f"e|{alert.alert_id}"] = msgspec.json.encode(alert)
-
-    def begin_day(self, chain: Chain, start: int, state: FoldState) -> None:
-        """The fold of the chain stands there at the start of a day (ms since 1970, UTC)."""
-        parts = "d", chain.rule_id, chain.store_id, chain.subject, str(start)
-        key = _SEPARATOR.join(parts)
-        self._keep_state(chain, start, state)
-        # Most days begin at rest, and of those there is no record.
-        self._changed[key] = None if state == AT_REST else msgspec.json.encode(state)
 
     def mark_judged(self, of: FamilyDay, judged: JudgedDay) -> None:
         """All stores were judged by that generation of the day."""
@@ -142,18 +118,7 @@ class PartitionMemory:
 
     def forget_before(self, horizon: int) -> None:
         """Drops what is only of windows before the instant (ms since 1970, UTC)."""
-        for alerts in self._told.values():
-            for one in [one for one in alerts.values() if one.window < horizon]:
-                del alerts[one.alert_id], self._chains[one.alert_id]
-                self._changed[f"e|{one.alert_id}"] = None
-        for chain, states in self._states.items():
-            for start in [start for start in states if start < horizon]:
-                self.begin_day(chain, start, AT_REST)
-        # Else each article that ever ran out would be judged for ever.
-        self._subjects = {}
-        for chain in [*self._told, *self._states]:
-            if self._told.get(chain) or self._states.get(chain):
-                self._note(chain)
+        self.chains.settle(horizon)
         for family, day in [*self.judged]:
             if _millis(day) < horizon:
                 del self.judged[family, day]
@@ -161,8 +126,12 @@ class PartitionMemory:
 
     def drained(self) -> list[Output]:
         """The records that have changed since the last call; one without value deletes its key."""
-        changed, self._changed = self._changed.items(), {}
-        return [Output(STATE_TOPIC, key.encode(), value, self.number) for key, value in changed]
+        found = [
+            Output(STATE_TOPIC, key.encode(), value, self.number)
+            for key, value in self._changed.items()
+        ]
+        self._changed.clear()
+        return found
 
     def recall(self, record: Input) -> None:
         """One record of the topic, in its order: of a key the last one counts.
@@ -170,21 +139,24 @@ class PartitionMemory:
         Raises Refused for one that cannot be read: without it what was told would be told again.
         """
         try:
-            kind, *parts = (record.key or b"").decode().split(_SEPARATOR)
+            kind, *parts = (record.key or b"").decode().split(SEPARATOR)
             self._recall(kind, parts, record.value)
-        except (msgspec.MsgspecError, ValueError) as error:
+        except (msgspec.MsgspecError, ValueError, TypeError) as error:
             raise Refused(
                 f"topic {record.topic} partition {record.partition} offset {record.offset}:"
-                f" {error}; only an evaluator of this version or an earlier one may write there"
+                f" {error}; only an evaluator of this version may write there"
             ) from error
 
     def _recall(self, kind: str, parts: list[str], value: bytes | None) -> None:
         match kind, parts:
             case "e", [alert_id]:
                 self._recall_alert(alert_id, value)
-            case "d", [rule_id, store_id, subject, start]:
-                state = AT_REST if value is None else msgspec.json.decode(value, type=FoldState)
-                self._keep_state(Chain(rule_id, store_id, subject), int(start), state)
+            case "h", [*of, number]:
+                self.chains.recall_pack(Chain(*of), int(number), value)
+            case "f", [*of, start]:
+                self.chains.recall_state(Chain(*of), int(start), _read(value, FoldState))
+            case "r", [*of, window]:
+                self.chains.recall_forced(Chain(*of), int(window), _read(value, ForcedEnd))
             case "g", [family, day]:
                 self._recall_day((family, date.fromisoformat(day)), value)
             case "s", [family, store_id] if value is not None:
@@ -198,32 +170,15 @@ class PartitionMemory:
 
     def _recall_alert(self, alert_id: str, value: bytes | None) -> None:
         if value is not None:
-            self._keep_alert(msgspec.json.decode(value, type=ToldAlert))
-        elif alert_id in self._chains:
-            del self._told[self._chains.pop(alert_id)][alert_id]
+            self.chains.recall_alert(msgspec.json.decode(value, type=ToldAlert))
+        else:
+            self.chains.drop_alert(alert_id)
 
     def _recall_day(self, of: FamilyDay, value: bytes | None) -> None:
         if value is None:
             self.judged.pop(of, None)
         else:
             self.judged[of] = msgspec.json.decode(value, type=JudgedDay)
-
-    def _keep_alert(self, alert: ToldAlert) -> None:
-        self._note(alert.chain)
-        self._told.setdefault(alert.chain, {})[alert.alert_id] = alert
-        self._chains[alert.alert_id] = alert.chain
-
-    def _keep_state(self, chain: Chain, start: int, state: FoldState) -> None:
-        kept = self._states.setdefault(chain, {})
-        if state == AT_REST:
-            kept.pop(start, None)
-        else:
-            self._note(chain)
-            kept[start] = state
-
-    def _note(self, chain: Chain) -> None:
-        of = chain.rule_id, chain.store_id
-        self._subjects.setdefault(of, set()).add(chain.subject)
 
 
 def recalled(state: Iterable[Input]) -> dict[int, PartitionMemory]:
@@ -242,6 +197,13 @@ def _with_those_of(
     kept = {name: one for name, one in before.items() if name in names}
     others = {name: one for name, one in now.items() if name not in names}
     return {**others, **kept}
+
+
+_Value = TypeVar("_Value")
+
+
+def _read(value: bytes | None, of: type[_Value]) -> _Value | None:
+    return None if value is None else msgspec.json.decode(value, type=of)
 
 
 def _millis(day: date) -> int:

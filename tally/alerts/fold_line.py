@@ -1,0 +1,88 @@
+"""The state of a chain's fold at the start of each day, kept where it changes.
+
+An episode that is open for years is one entry, and a chain at rest none.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
+
+from tally.alerts.fold import AT_REST, FoldState
+
+
+class FoldLine:
+    """A step function of the instants at which days start, in milliseconds since 1970 (UTC)."""
+
+    def __init__(self, entries: Mapping[int, FoldState] | None = None) -> None:
+        self._states = dict(entries or {})
+        self._starts = sorted(self._states)
+
+    @property
+    def entries(self) -> Mapping[int, FoldState]:
+        """By the start of a day (milliseconds since 1970, UTC) the state from there on."""
+        return self._states
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the fold is at rest from the last entry on."""
+        return not self._starts or self._states[self._starts[-1]] == AT_REST
+
+    def at(self, start: int) -> FoldState:
+        """The state at the start of a day, in milliseconds since 1970 (UTC)."""
+        place = bisect_right(self._starts, start)
+        return self._states[self._starts[place - 1]] if place else AT_REST
+
+    def set_entry(self, start: int, state: FoldState | None) -> None:
+        """Makes the entry of an instant (milliseconds since 1970, UTC) this one; None: removes
+        it."""
+        place = bisect_left(self._starts, start)
+        self._replace(place, place + (start in self._states), {} if state is None else {start: state})
+
+    def set_days(
+        self, states: Mapping[int, FoldState], until: int | None
+    ) -> dict[int, FoldState | None]:
+        """Replaces the states of consecutive days; those of all other days stay as they are.
+
+        In:  `states`: by the start of the day (milliseconds since 1970, UTC), ascending; `until`:
+             start of the day behind them, None where no later day was ever folded.
+        Out: the entries that have changed; None for one that is gone.
+        """
+        if not states:
+            return {}
+        first = next(iter(states))
+        wanted = dict(states)
+        if until is not None:
+            wanted[until] = self.at(until)
+        low = bisect_left(self._starts, first)
+        high = len(self._starts) if until is None else bisect_right(self._starts, until)
+        before = self._states[self._starts[low - 1]] if low else AT_REST
+        entries = dict(_changes(before, wanted.items()))
+        old = {start: self._states[start] for start in self._starts[low:high]}
+        self._replace(low, high, entries)
+        changed: dict[int, FoldState | None] = dict.fromkeys(old.keys() - entries.keys())
+        return changed | {start: one for start, one in entries.items() if old.get(start) != one}
+
+    def forget_before(self, horizon: int) -> list[int]:
+        """Drops the entries that say nothing of days from the instant on (milliseconds since 1970,
+        UTC); their starts."""
+        place = bisect_right(self._starts, horizon)
+        # The last of them still holds, but where that is as good as none.
+        if place and self._states[self._starts[place - 1]] != AT_REST:
+            place -= 1
+        gone = self._starts[:place]
+        self._replace(0, place, {})
+        return gone
+
+    def _replace(self, low: int, high: int, entries: Mapping[int, FoldState]) -> None:
+        for start in self._starts[low:high]:
+            del self._states[start]
+        self._starts[low:high] = entries
+        self._states |= entries
+
+
+def _changes(
+    before: FoldState, states: Iterable[tuple[int, FoldState]]
+) -> Iterable[tuple[int, FoldState]]:
+    for start, state in states:
+        if state != before:
+            yield start, state
+        before = state
