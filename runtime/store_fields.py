@@ -32,6 +32,8 @@ FIXED: Mapping[str, str] = {
     "numbering": "receipts' identities hold it, and one that is sent again would count twice",
     "networks": _OWNERS,
     "sensors": _OWNERS,
+    "closed": "it is a day itself",
+    "delisted": "it has days itself",
 }
 _DAYS = "each record was given its day by it, those that are stored too"
 # What stored records are made of: it may change from a day on, and not for the days before.
@@ -89,7 +91,7 @@ def _changed(where: str, fields: Any) -> dict[str, Any]:
     return field_values(where, fields)
 
 
-def _day(where: str, told: object) -> date:
+def _day(where: str, told: object, name: str = "changes") -> date:
     text = str(told)
     try:
         # In one form alone: 20260501 beside 2026-05-01 would be one day with two changes.
@@ -97,7 +99,15 @@ def _day(where: str, told: object) -> date:
             return date.fromisoformat(text)
     except ValueError:
         pass  # told below: the form is right, and the calendar has no such day
-    raise BadSettings(f"{where}: changes: {text!r} is no day, e.g. 2026-05-01")
+    raise BadSettings(f"{where}: {name}: {text!r} is no day, e.g. 2026-05-01")
+
+
+def _delisted(where: str, name: str, told: object) -> dict[str, date]:
+    if not isinstance(told, Mapping):
+        raise BadSettings(
+            f"{where}: {name}: item ids with days are wanted, e.g. `{{4006381333931: 2026-05-01}}`"
+        )
+    return {str(item): _day(where, day, f"{name}: {item}") for item, day in told.items()}
 
 
 def _text(where: str, name: str, told: object) -> str:
@@ -233,6 +243,8 @@ _READERS: Mapping[str, Callable[[str, str, Any], Any]] = {
     "groups": _groups,
     "rounding": _rounding,
     "visits": lambda where, name, told: visit_entry(f"{where}: {name}", told),
+    "closed": lambda where, name, told: _day(where, told, name),
+    "delisted": _delisted,
 }
 FIELDS = tuple(_READERS)
 CHANGEABLE = tuple(name for name in FIELDS if name not in FIXED)
@@ -252,13 +264,15 @@ def _told(value: Any) -> Any:
             return value.told()
         case time():
             return f"{value:%H:%M}"
+        case date():
+            return value.isoformat()
         case tuple():
             return [*value]
         # As people write it, and 400 in the file and 400.0 are one area.
         case float() if value.is_integer():
             return int(value)
         case Mapping() | msgspec.Struct():
-            # Sensors by serial, and visit rules.
+            # Sensors by serial, visit rules, and articles by the day of their end.
             return msgspec.to_builtins(value)
     return value
 

@@ -41,8 +41,9 @@ class StoreEntry:
     `day_starts`: when its days begin, by its clock; `networks`: those of its WiFi; `access_points`:
     those that are expected to hear; `country`: code of ISO 3166-1, `subdivision` of it as holidays
     go by; `tills`: how many; `groups`: what it belongs to; `rounding`: how its tills round;
-    `visits`: how its WiFi is read. `changes`: by local day, ascending, the fields that have another
-    value from then on.
+    `visits`: how its WiFi is read; `closed`: the first local day on which it is closed for good;
+    `delisted`: by item id the first local day on which it is sold no more. `changes`: by local day,
+    ascending, the fields that have another value from then on.
     """
 
     name: str | None = None
@@ -62,6 +63,8 @@ class StoreEntry:
     groups: tuple[str, ...] = ()
     rounding: str | None = None
     visits: VisitEntry | None = None
+    closed: date | None = None
+    delisted: Mapping[str, date] = field(default_factory=dict)
     changes: Mapping[date, Mapping[str, Any]] = field(default_factory=dict)
 
     def on(self, day: date) -> "StoreEntry":

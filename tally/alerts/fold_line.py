@@ -35,7 +35,8 @@ class FoldLine:
         """Makes the entry of an instant (milliseconds since 1970, UTC) this one; None: removes
         it."""
         place = bisect_left(self._starts, start)
-        self._replace(place, place + (start in self._states), {} if state is None else {start: state})
+        entries = {} if state is None else {start: state}
+        self._replace(place, place + (start in self._states), entries)
 
     def set_days(
         self, states: Mapping[int, FoldState], until: int | None

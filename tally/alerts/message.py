@@ -10,7 +10,17 @@ from msgspec import Meta, Struct
 
 AlertState = Literal["provisional", "confirmed", "retracted"]
 Edge = Literal["raise", "clear"]
-Reason = Literal["late_data", "conflict", "erasure", "definition", "merged", "rule"]
+Reason = Literal[
+    "late_data",
+    "conflict",
+    "erasure",
+    "definition",
+    "merged",
+    "rule",
+    "closed",
+    "delisted",
+    "resolved",
+]
 
 _UTC = {"x-unit": "UTC, RFC 3339, Z"}
 _OF_METRIC = {"x-unit": "unit of the metric"}
@@ -32,6 +42,14 @@ class EpisodeSpan(Struct, frozen=True):
         str | None,
         Meta(description="start of the window that ended it; null: open", extra_json_schema=_UTC),
     ]
+    # Messages of before have none.
+    judged: Annotated[
+        str | None,
+        Meta(
+            description="start of the window that calls for the message now; `value` is of it",
+            extra_json_schema=_UTC,
+        ),
+    ] = None
 
 
 class AlertBaseline(Struct, frozen=True):
@@ -101,7 +119,10 @@ class Alert(Struct, frozen=True, kw_only=True):
     raised_at: Annotated[
         str, Meta(description="of its first message, by the tick", extra_json_schema=_UTC)
     ]
-    reason: Annotated[Reason | None, Meta(description="why it was retracted; else null")]
+    reason: Annotated[
+        Reason | None,
+        Meta(description="why it was taken back, or ended whatever its numbers are; else null"),
+    ]
     edge: Annotated[Edge, Meta(description="raise: it begins; clear: the end of one")]
     of: Annotated[str | None, Meta(description="alert_id of the raise that a clear ends")]
     occurrence: Annotated[

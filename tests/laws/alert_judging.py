@@ -2,13 +2,14 @@
 of the days that are named, and what is to be told of them."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
 
-from tally.alerts.days import DayLine, FoldedDays, refold
-from tally.alerts.fold import FoldState, Judgement
+from tally.alerts.days import DayLine, FoldedDays, Refolding, refold
+from tally.alerts.fold import Judgement
+from tally.alerts.fold_line import FoldLine
 from tally.alerts.ids import Chain
 from tally.alerts.judge import Basis, Transition, transitions
 from tally.alerts.rule import Rule, Threshold
@@ -42,7 +43,7 @@ class Memory:
     """
 
     told: dict[str, ToldAlert] = field(default_factory=dict)
-    states: dict[tuple[Chain, int], FoldState] = field(default_factory=dict)
+    states: dict[Chain, FoldLine] = field(default_factory=dict)
     closed: int = 0
     days: int = 0
     edit: int | None = None
@@ -50,9 +51,8 @@ class Memory:
     position: int = 0
 
     def copy(self) -> "Memory":
-        return replace(
-            self, told=dict(self.told), states=dict(self.states), judged=dict(self.judged)
-        )
+        states = {chain: FoldLine(line.entries) for chain, line in self.states.items()}
+        return replace(self, told=dict(self.told), states=states, judged=dict(self.judged))
 
 
 def instant(window: int) -> int:
@@ -78,6 +78,22 @@ def version(rule_id: str, edit: int | None, window: int) -> int:
     return 2 if rule_id == BUSY.rule_id and edit is not None and window >= edit else 1
 
 
+def reaching(told: Iterable[ToldAlert], since: int) -> list[ToldAlert]:
+    """Those of the alerts that reach the instant, each with its raise and its ends, and no other:
+    so few does an evaluator's memory give out."""
+    last: dict[str, int] = {}
+    for one in told:
+        of = one.of or one.alert_id
+        last[of] = max(last.get(of, 0), one.window)
+    return [one for one in told if last[one.of or one.alert_id] >= since]
+
+
+def remember(line: DayLine, refolding: Refolding) -> None:
+    """The states at the starts of the days that were folded."""
+    for days, states in zip(refolding.stretches, refolding.states, strict=True):
+        line.states.set_days(states, days.until if days.until < line.borders[-1] else None)
+
+
 class Judging(Shop):
     """The stores, and how a partition of them is judged."""
 
@@ -98,10 +114,9 @@ class Judging(Shop):
         begun = [instant(day * DAY) for day in DAYS if day * DAY <= last]
         for rule in RULES:
             chain = chain_of(rule, store)
-            states = {start: state for (of, start), state in memory.states.items() if of == chain}
             line = DayLine(
                 [*begun, instant(last + 1)],
-                states,
+                memory.states.setdefault(chain, FoldLine()),
                 [instant(day * DAY) for day in named],
                 instant(memory.days * DAY),
             )
@@ -115,14 +130,15 @@ class Judging(Shop):
     ) -> list[Transition]:
         """The same of one rule."""
         own = {key: one for key, one in memory.told.items() if one.chain == chain}
-        refolding = refold(line, own.values(), judgements_of)
+        refolding = refold(line, partial(reaching, own.values()), judgements_of)
         found: list[Transition] = []
         for days in refolding.stretches:
-            told_now = self.tell(chain, days, [*own.values()], instant(memory.closed))
+            before = reaching(own.values(), days.since)
+            told_now = self.tell(chain, days, before, instant(memory.closed))
             own |= {one.alert.alert_id: one.alert for one in told_now}
             found += told_now
         memory.told |= own
-        memory.states |= {(chain, start): state for start, state in refolding.states.items()}
+        remember(line, refolding)
         folded = sum(days.until - days.start for days in refolding.stretches)
         self.fired["days left alone"] += folded < line.borders[-1] - line.borders[0]
         return found

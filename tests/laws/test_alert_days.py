@@ -2,6 +2,7 @@
 judging all of them."""
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 
 from hypothesis import given, settings
@@ -9,13 +10,15 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from tally.alerts.days import DayLine, refold
-from tally.alerts.fold import AT_REST, Episode, FoldState, Judgement, fold
+from tally.alerts.fold import AT_REST, Episode, Judgement, fold
+from tally.alerts.fold_line import FoldLine
 from tally.alerts.ids import Chain
 from tally.alerts.judge import Basis, Transition, transitions
 from tally.alerts.match import match
 from tally.alerts.told import ToldAlert
 from tally.alerts.verdict import Ruling
 from tally.windows import WINDOW_MILLIS
+from tests.laws.alert_judging import reaching, remember
 
 CHAIN = Chain("queue", "367", "device:q-2")
 PER_DAY, COUNT = 3, 12
@@ -87,7 +90,7 @@ class Told:
     def __init__(self, for_: int, clear_for: int, edit: int) -> None:
         self.for_, self.clear_for, self.edit = for_, clear_for, edit
         self.views: dict[int, tuple[Ruling, bool]] = {}
-        self.states: dict[int, FoldState] = {}
+        self.states = FoldLine()
         self.told: dict[str, ToldAlert] = {}
         self.begun, self.days = 1, 0
 
@@ -115,14 +118,15 @@ class Told:
         """What is to be told of the days that are named; nothing is remembered."""
         told = dict(self.told)
         found: list[Transition] = []
-        for days in refold(line, told.values(), self.judgements).stretches:
-            now = transitions(CHAIN, days, told.values(), BASIS)
+        since = partial(reaching, told.values())
+        for days in refold(line, since, self.judgements).stretches:
+            now = transitions(CHAIN, days, reaching(told.values(), days.since), BASIS)
             told |= {one.alert.alert_id: one.alert for one in now}
             found += now
         return found
 
     def all_judged(self) -> list[Transition]:
-        return self.judged(DayLine(self.borders, {}, self.borders, 0))
+        return self.judged(DayLine(self.borders, FoldLine(), self.borders, 0))
 
     def learn(self, change: Mapping[int, tuple[Ruling, bool]], begun: int) -> set[int]:
         """The days that are named by what is new."""
@@ -134,7 +138,7 @@ class Told:
     def tell(self, named: Collection[int]) -> None:
         line = self.line(named)
         found = self.judged(line)
-        self.states |= refold(line, self.told.values(), self.judgements).states
+        remember(line, refold(line, partial(reaching, self.told.values()), self.judgements))
         self.told |= {one.alert.alert_id: one.alert for one in found}
         self.days = len(self.borders) - 1
 

@@ -1,7 +1,7 @@
 """What an evaluator remembers of the chains of one partition: alerts, folds and forced ends.
 
 Alerts that may still change lie apart, one in a record; settled ones lie in packs that are decoded
-where a window that they reach is judged again. What is changed here is given out once, by drained().
+where a window that they reach is judged again.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -28,9 +28,14 @@ SEPARATOR = "|"
 
 
 class ForcedEnd(Struct, frozen=True):
-    """Why an episode of a chain ends with a window, whatever the numbers of that window are."""
+    """Why an episode of a chain ends with a window, whatever the numbers of that window are.
+
+    `by` and `because`: who resolved it, and the reason in words.
+    """
 
     reason: Reason
+    by: str = ""
+    because: str = ""
 
 
 class _RuleStore(NamedTuple):

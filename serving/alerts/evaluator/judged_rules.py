@@ -128,6 +128,17 @@ class JudgedRule:
         version = self._by_number[number]
         return None if version.retired else self._metrics.get(number)
 
+    def is_retired(self, window: int) -> bool:
+        """Whether a version is in force in the window (ms since 1970, UTC) that retires the
+        rule."""
+        found = version_at(self.versions, window)
+        return found is not None and found.retired
+
+    def is_judged(self, window: int) -> bool:
+        """Whether the version in force in the window (ms since 1970, UTC) can be judged."""
+        found = version_at(self.versions, window)
+        return found is not None and found.version in self._metrics
+
     def reading(self, number: int) -> Hashable:
         """What the facts of a window hang on, by the version of that number: see reading_of()."""
         return self._readings[number]
@@ -168,13 +179,14 @@ class JudgedRule:
 
 
 class JudgedRules:
-    """All rules that are judged, in the order of judging; `offset`: read up to there."""
+    """All rules that are judged, in the order of judging; `offset`: read up to there; `all`: by id
+    also those that cannot be judged."""
 
     def __init__(self, chains: RuleVersions, offset: int = 0) -> None:
         self.offset = offset
         # Who calls for nothing whatever is served is not looked at again with each tick.
-        made = {rule_id: JudgedRule(rule_id, versions) for rule_id, versions in chains.items()}
-        named = {rule_id: rule for rule_id, rule in made.items() if rule.families}
+        self.all = {rule_id: JudgedRule(rule_id, versions) for rule_id, versions in chains.items()}
+        named = {rule_id: rule for rule_id, rule in self.all.items() if rule.families}
         self.rules = tuple(named[rule_id] for rule_id in _in_order(named))
         self._places = {rule.rule_id: place for place, rule in enumerate(self.rules)}
 

@@ -1,28 +1,33 @@
 """The verdicts on a store's windows at one moment, by the versions that are in force in them."""
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from msgspec import structs
+
 from serving.alerts.evaluator.calendar import (
-    StoreCalendarDays,
     WindowSpan,
     start_of_window,
     watched_windows,
 )
+from serving.alerts.evaluator.chain_memory import ForcedEnd
 from serving.alerts.evaluator.facts import WindowCells
 from serving.alerts.evaluator.judged_rules import JudgedRule, JudgedRules, is_of
 from serving.alerts.evaluator.known import KnownDays, KnownWindows
 from serving.alerts.evaluator.memory import PartitionMemory
 from serving.alerts.evaluator.moment import ReadingWanted, ViewsMoment, wanted_of
+from serving.alerts.evaluator.settling import SettledDays
 from serving.alerts.evaluator.usual import usual_of
-from tally.alerts.fold import AT_REST, Episode, JudgedStretch, Judgement, fold
+from tally.alerts.fold import Episode, JudgedStretch, Judgement, fold
 from tally.alerts.ids import Chain, subject_text
-from tally.alerts.rule import Rule, RuleVersion
-from tally.alerts.verdict import LEAVES, ruling_of
+from tally.alerts.message import Reason
+from tally.alerts.rule import RuleVersion
+from tally.alerts.verdict import ENDS, LEAVES, RESOLVES, ruling_of
 from tally.windows import WINDOW_MILLIS
 
 # Reads all of these, and comes back when they are there.
 ReadNow = Callable[[Sequence[ReadingWanted]], None]
+_NEVER = 1 << 62
 # The store as a whole.
 WHOLE_STORE = subject_text("none")
 
@@ -57,6 +62,7 @@ class Judgements:
         self._rules, self._memory = rules, memory
         self._moment, self._read_now = moment, read_now
         self._known = KnownDays(memory, moment)
+        self.settled_days = SettledDays(memory)
         self._days: dict[tuple[Chain, int], list[_JudgedPiece]] = {}
         self._spans: dict[tuple[str, int], WindowSpan] = {}
         self._watched: dict[Hashable, frozenset[int]] = {}
@@ -87,11 +93,12 @@ class Judgements:
         self,
         rule: JudgedRule,
         store_id: str,
-        days: Iterable[int],
+        days: Sequence[int],
     ) -> list[Chain]:
         """What has to be judged on the days (their starts): the store as a whole, or each article
         of which the rule has told something, or that calls for it now."""
-        subjects = {*self._memory.subjects(rule.rule_id, store_id)}
+        since = min(days, default=_NEVER)
+        subjects = self._memory.chains.subjects(rule.rule_id, store_id, since)
         if rule.judges_stores and not rule.carries_over and not subjects:
             return [chain_of(rule, store_id)]
         if rule.judges_stores:
@@ -128,30 +135,68 @@ class Judgements:
     def episodes(self, rule: JudgedRule, store_id: str, start: int) -> Iterable[Episode]:
         """Episodes that the day has a part in, from what the fold's state was at its start."""
         for chain in self.chains(rule, store_id, [start]):
-            state = self._memory.states(chain).get(start, AT_REST)
+            state = self._memory.chains.line(chain).at(start)
             yield from fold(self.stretches(rule, chain, start), state).episodes
 
     def _judged(self, rule: JudgedRule, chain: Chain, start: int) -> list[_JudgedPiece]:
         key = chain, start
         if key not in self._days:
             span = self.span(chain.store_id, start)
-            self._days[key] = [
+            pieces = (
                 self._piece(rule, chain, version, piece) for version, piece in rule.judging(span)
-            ]
+            )
+            forced = self._memory.chains.forced_ends(chain)
+            self._days[key] = [_with_forced(one, forced) for one in pieces] if forced else [*pieces]
         return self._days[key]
+
+    def why_ended(self, rule: JudgedRule, chain: Chain, window: int) -> Reason | None:
+        """Why an episode ends with the window whatever its numbers are; None: by its numbers."""
+        if forced := self._memory.chains.forced_ends(chain).get(window):
+            return forced.reason
+        day = self._moment.days(chain.store_id).day(window)
+        version = next((one for one, span in rule.judging(day) if window in span.windows), None)
+        return self._why_over(rule, chain, version, WindowSpan(window, day.end))
+
+    def _why_over(
+        self, rule: JudgedRule, chain: Chain, version: RuleVersion | None, span: WindowSpan
+    ) -> Reason | None:
+        """Why nothing of the chain is judged in the span any more; None: it is, or never was."""
+        if version is None:
+            return "rule" if rule.is_retired(span.start) else self._why_gone(chain, span.start)
+        if _is_of_articles(version) == (chain.subject == WHOLE_STORE):
+            return "rule"
+        days = self._moment.days(chain.store_id)
+        if version.rule.stores != "all" and not is_of(
+            version.rule, days.store, days.date(span.start)
+        ):
+            return "rule"
+        return self._why_gone(chain, span.start)
+
+    def _why_gone(self, chain: Chain, window: int) -> Reason | None:
+        """Whether the stores file says that the store or the article is not there any more."""
+        days = self._moment.days(chain.store_id)
+        entry = days.store.entry
+        if entry.closed is not None and days.date(window) >= entry.closed:
+            return "closed"
+        if not entry.delisted or chain.subject == WHOLE_STORE:
+            return None
+        by_subject = {subject_text("item", item): day for item, day in entry.delisted.items()}
+        delisted = by_subject.get(chain.subject)
+        return "delisted" if delisted is not None and days.date(window) >= delisted else None
 
     def _piece(
         self, rule: JudgedRule, chain: Chain, version: RuleVersion | None, span: WindowSpan
     ) -> _JudgedPiece:
         metrics = rule.metrics(version.version) if version else None
         count = len(span.windows)
-        if (
-            version is None
-            or metrics is None
-            or _is_of_articles(version) == (chain.subject == WHOLE_STORE)
-        ):
+        is_over = self._why_over(rule, chain, version, span) is not None
+        if version is None or metrics is None or is_over:
             # Whatever is served of it, nothing is called for: it holds up no confirmation.
-            return _JudgedPiece(JudgedStretch(span.start, LEAVES * count, complete=count))
+            verdicts = (ENDS if is_over else LEAVES) * count
+            number = version.version if version else 0
+            return _JudgedPiece(
+                JudgedStretch(span.start, verdicts, number, complete=count), version
+            )
         whole = self.span(chain.store_id, span.start)
         reading = rule.reading(version.version)
         known = self._known.find(reading, chain.store_id, whole.start)
@@ -166,7 +211,7 @@ class Judgements:
         verdicts = known.verdicts(version.rule)[first : first + count]
         if (looked_at := self._looked_at(rule, version, chain.store_id, whole)) is not None:
             verdicts = _only(verdicts, span, looked_at)
-        hole = known.complete.find(0, first, first + count)
+        hole = known.settled(self.settled_days).find(0, first, first + count)
         stretch = JudgedStretch(
             span.start,
             verdicts,
@@ -193,13 +238,10 @@ class Judgements:
         """Starts of the windows that the version is about, and that no other rule holds back; None:
         of all of them."""
         wanted = version.rule
-        if wanted.stores == "all" and wanted.within == "always" and not wanted.unless:
+        if wanted.within == "always" and not wanted.unless:
             # As most are.
             return None
         days = self._moment.days(store_id)
-        # What a clock shows is asked for the few rules that it matters to.
-        if wanted.stores != "all" and not _is_about(wanted, days, day):
-            return frozenset()
         episodes = [
             episode
             for other in self._rules.waits_for(rule, wanted.unless)
@@ -214,8 +256,14 @@ class Judgements:
         return frozenset(one for one in watched if not any(of.contains(one) for of in episodes))
 
 
-def _is_about(rule: Rule, days: StoreCalendarDays, day: WindowSpan) -> bool:
-    return is_of(rule, days.store, days.date(day.start))
+def _with_forced(one: _JudgedPiece, forced: Mapping[int, ForcedEnd]) -> _JudgedPiece:
+    """The piece with the windows that end an episode whatever their numbers are."""
+    verdicts = bytearray(one.stretch.verdicts)
+    for window, end in forced.items():
+        place = (window - one.stretch.start) // WINDOW_MILLIS
+        if 0 <= place < len(verdicts):
+            verdicts[place] = (RESOLVES if end.reason == "resolved" else ENDS)[0]
+    return one._replace(stretch=structs.replace(one.stretch, verdicts=bytes(verdicts)))
 
 
 def _is_of_articles(version: RuleVersion) -> bool:

@@ -14,8 +14,14 @@ from typing import Any, NamedTuple
 
 from runtime.chunks import chunks
 from serving.alerts.evaluator.calendar import WindowSpan, start_of_window
+from serving.alerts.evaluator.ending import (
+    ForcedWindow,
+    force_ends,
+    unjudged_ends,
+    with_forced,
+)
 from serving.alerts.evaluator.judged_rules import JudgedRule, JudgedRules
-from serving.alerts.evaluator.memory import Hint, PartitionMemory
+from serving.alerts.evaluator.memory import FamilyDay, Hint, JudgedDay, PartitionMemory
 from serving.alerts.evaluator.moment import ReadingWanted, ViewsMoment
 from serving.alerts.evaluator.partition import (
     DAY_MILLIS,
@@ -26,6 +32,7 @@ from serving.alerts.evaluator.partition import (
 )
 from serving.alerts.evaluator.pointers import MovedDays, has_news, judged_days, moved
 from serving.alerts.evaluator.scope import FamilyStores, NamedDays, Since, closed_spans, named_days
+from serving.alerts.evaluator.settling import SettledDays
 from serving.alerts.evaluator.stores import ActiveStores, begin_stores
 from tally.alerts.message import Alert
 from tally.windows import WINDOW_MILLIS
@@ -90,7 +97,9 @@ class PartitionPass:
         chosen = {
             family: one.newest(self._most(stores, family)) for family, one in all_moved.items()
         }
-        yield from self._told(stores, chosen)
+        forced = force_ends(self._memory, self._rules)
+        yield from unjudged_ends(self._memory, self._rules, forced)
+        yield from self._told(stores, chosen, forced)
         unfinished = [one for one in chosen if chosen[one].days != all_moved[one].days]
         self._count_as_judged(chosen, unfinished)
 
@@ -98,12 +107,15 @@ class PartitionPass:
         self,
         stores: FamilyStores,
         chosen: Mapping[str, MovedDays],
+        forced: Sequence[ForcedWindow],
     ) -> Iterator[list[Alert]]:
-        days = {family: one.days for family, one in chosen.items()}
+        self._judge.settled = SettledDays(self._memory, _judged_now(chosen))
+        days = {family: one.everywhere for family, one in chosen.items()}
         causes = {family: one.causes for family, one in chosen.items()}
         ticks = self._memory.last, self._memory.tick
         since = Since(*ticks, self._hints(), days, self._judged)
-        named = named_days(since, self._rules.rules, stores, self._moment.days)
+        of_stores = named_days(since, self._rules.rules, stores, self._moment.days)
+        named = with_forced(of_stores, forced, self._moment.days)
         for some in _some_at_a_time(named, self._judge.wanted):
             # A year of one store may take minutes to be read.
             for lot in chunks([*some.wanted], _MOST_AT_ONCE):
@@ -180,6 +192,7 @@ class PartitionPass:
                 # Of the generation that was read, whichever serves by now.
                 memory.mark_judged((family, day), one.judged[day])
         memory.hints = {one for one in memory.hints if one.window >= self._judged.end}
+        memory.resolutions.clear()
         if memory.last.at // DAY_MILLIS < memory.tick.at // DAY_MILLIS:
             memory.forget_before(memory.tick.at - REMEMBERED)
         memory.close(unfinished)
@@ -194,6 +207,10 @@ class PartitionPass:
         each = _READ_AS_RULES + _USUAL_AS_RULES * usual + len(rules)
         count = sum(1 for _ in stores.get(family, ()))
         return max(1, MOST_RULE_DAYS // max(1, each * count))
+
+
+def _judged_now(chosen: Mapping[str, MovedDays]) -> dict[FamilyDay, JudgedDay]:
+    return {(family, day): one.judged[day] for family, one in chosen.items() for day in one.days}
 
 
 def _some_at_a_time(

@@ -24,6 +24,7 @@ from runtime.processor.record import Input, Output
 from serving.alerts.evaluator.chain_memory import SEPARATOR, ChainMemory, ForcedEnd
 from tally.alerts.fold import FoldState
 from tally.alerts.ids import Chain
+from tally.alerts.resolution import AlertResolution
 from tally.alerts.tick import NO_TICK, SpeedEpoch, Tick, merged
 from tally.alerts.told import ToldAlert
 from tally.errors import Refused
@@ -70,8 +71,8 @@ class PartitionMemory:
     """All of one partition.
 
     `tick`: what all ticks say that have come; `last`: what was judged by, at the last judgement.
-    `hints`: windows to look at. `chains`: alerts and folds. The others by what they are of, as the
-    records above.
+    `hints`: windows to look at; `resolutions`: alerts to end. `chains`: alerts and folds. The
+    others by what they are of, as the records above.
     """
 
     def __init__(self, number: int) -> None:
@@ -79,6 +80,7 @@ class PartitionMemory:
         # Kept apart: what lies between the two is what has to be looked at.
         self.tick, self.last = NO_TICK, NO_TICK
         self.hints: set[Hint] = set()
+        self.resolutions: list[AlertResolution] = []
         self.judged: dict[FamilyDay, JudgedDay] = {}
         self.silent_from: dict[FamilyStore, int] = {}
         self.chains = ChainMemory()
@@ -103,7 +105,7 @@ class PartitionMemory:
     @property
     def has_news(self) -> bool:
         """Whether anything has come since the last judgement."""
-        return bool(self.hints) or self.tick != self.last
+        return bool(self.hints or self.resolutions) or self.tick != self.last
 
     def close(self, unfinished: Collection[str] = ()) -> None:
         """All was judged that the ticks speak of, but for some generations of these families."""

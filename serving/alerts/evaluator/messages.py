@@ -28,7 +28,7 @@ from tally.windows import WINDOW_MILLIS
 def alert_message(
     rule: JudgedRule, told: Transition, window: DayWindow | None, tick: Tick
 ) -> Alert:
-    """The message of one transition; `window`: its own, as it is served now."""
+    """The message of one transition; `window`: that which calls for it, as it is served now."""
     one = told.alert
     version = rule.version(one.version).rule
     # An episode goes on across versions: that of its end may be another one.
@@ -58,7 +58,9 @@ def alert_message(
         late=one.late,
         backfilled=False,
         episode=EpisodeSpan(
-            window_text(one.start), None if one.ended is None else window_text(one.ended)
+            window_text(one.start),
+            None if one.ended is None else window_text(one.ended),
+            window_text(told.judged),
         ),
         evidence=Evidence(tick.n, _rows_of(window, tick)),
     )

@@ -5,6 +5,8 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from datetime import date, timedelta
 from functools import partial
 
+from msgspec import structs
+
 from serving.alerts.evaluator.calendar import StoreCalendarDays, start_of_window
 from serving.alerts.evaluator.judged_rules import JudgedRule, JudgedRules
 from serving.alerts.evaluator.judgements import Judgements, ReadNow
@@ -12,9 +14,10 @@ from serving.alerts.evaluator.memory import PartitionMemory
 from serving.alerts.evaluator.messages import alert_message
 from serving.alerts.evaluator.moment import ReadingWanted, ViewsMoment
 from serving.alerts.evaluator.scope import NamedDays
+from serving.alerts.evaluator.settling import SettledDays
 from tally.alerts.days import DayLine, FoldedDays, refold
 from tally.alerts.ids import Chain
-from tally.alerts.judge import Basis, transitions
+from tally.alerts.judge import Basis, Transition, transitions
 from tally.alerts.message import Alert, Reason
 from tally.alerts.rule import version_at
 from tally.alerts.told import ToldAlert
@@ -22,6 +25,7 @@ from tally.alerts.verdict import RAISES
 from tally.instants import from_millis
 
 DAY_MILLIS = timedelta(days=1) // timedelta(milliseconds=1)
+_NEVER = 1 << 62
 # Frozen before forgotten: what may still be judged has all its state.
 JUDGED_BACK, REMEMBERED = 400 * DAY_MILLIS, 430 * DAY_MILLIS
 
@@ -39,6 +43,7 @@ class PartitionJudge:
     ) -> None:
         self._rules, self._memory = rules, memory
         self._moment, self._read_now = moment, read_now
+        self.settled = SettledDays(memory)
 
     def wanted(self, store_id: str, named: NamedDays) -> Iterator[ReadingWanted]:
         """What has to be read to judge the days."""
@@ -68,7 +73,9 @@ class PartitionJudge:
                 yield from store.judge(rule, days, causes)
 
     def _judgements(self) -> Judgements:
-        return Judgements(self._rules, self._memory, self._moment, self._read_now)
+        found = Judgements(self._rules, self._memory, self._moment, self._read_now)
+        found.settled_days = self.settled
+        return found
 
 
 class _StoreJudge:
@@ -96,14 +103,19 @@ class _StoreJudge:
         store_id = self._days.store.store_id
         new = self._starts[max(self._first_new, self._first(rule)) :]
         looked_at = {*days, *new}
-        for chain in self._judgements.chains(rule, store_id, sorted(days)):
+        named = sorted(days)
+        for chain in self._judgements.chains(rule, store_id, named):
             # Of most nothing was ever told, and nothing is called for.
-            if not self._rests(rule, chain, looked_at):
+            if not self._rests(rule, chain, looked_at, min(named, default=_NEVER)):
                 yield self._chain(rule, chain, days, causes)
 
-    def _rests(self, rule: JudgedRule, chain: Chain, days: Iterable[int]) -> bool:
-        """Whether folding the days makes nothing of the chain, as nothing was made of it before."""
-        if chain.subject in self._memory.subjects(chain.rule_id, chain.store_id):
+    def _rests(self, rule: JudgedRule, chain: Chain, days: Iterable[int], since: int) -> bool:
+        """Whether folding the days makes nothing of the chain, as nothing was made of it before.
+
+        `since`: start of the first day that is named, ms since 1970 (UTC).
+        """
+        of = chain.rule_id, chain.store_id
+        if chain.subject in self._memory.chains.subjects(*of, since):
             return False
         # At rest a fold stays there until something raises.
         each = (one for day in days for one in self._judgements.stretches(rule, chain, day))
@@ -119,15 +131,19 @@ class _StoreJudge:
         line = self._line(rule, chain, days)
         if line.count < 1:
             return []
-        told = self._memory.told(chain)
-        refolding = refold(line, told.values(), partial(self._judgements.stretches, rule, chain))
+        chains = self._memory.chains
+
+        def told_since(instant: int) -> Iterable[ToldAlert]:
+            return chains.alerts_since(chain, instant).values()
+
+        judged_of = partial(self._judgements.stretches, rule, chain)
+        refolding = refold(line, told_since, judged_of)
         found: list[Alert] = []
         for stretch in refolding.stretches:
-            if stretch.episodes or told:
-                found += self._tell(rule, chain, stretch, causes)
-                told = self._memory.told(chain)
-        for start, state in refolding.states.items():
-            self._memory.begin_day(chain, start, state)
+            found += self._tell(rule, chain, stretch, causes)
+        for stretch, states in zip(refolding.stretches, refolding.states, strict=True):
+            until = stretch.until if stretch.until < line.borders[-1] else None
+            chains.set_days(chain, states, until)
         folded = self.folded.setdefault(rule.rule_id, set())
         folded.update(start for one in refolding.stretches for start in _starts(line, one))
         return found
@@ -135,20 +151,27 @@ class _StoreJudge:
     def _tell(
         self, rule: JudgedRule, chain: Chain, stretch: FoldedDays, causes: Causes
     ) -> Iterator[Alert]:
-        told = dict(self._memory.told(chain))
+        told = self._memory.chains.alerts_since(chain, stretch.since)
+        if not told and not stretch.episodes:
+            return
         basis = self._basis(rule, told.values(), causes)
         for one in transitions(chain, stretch, told.values(), basis):
-            self._memory.tell(one.alert)
-            place = chain.store_id, one.alert.window, chain.subject
-            window = self._judgements.window(rule, *place)
-            yield alert_message(rule, one, window, self._memory.tick)
+            self._memory.chains.tell(one.alert)
+            window = self._judgements.window(rule, chain.store_id, one.judged, chain.subject)
+            yield alert_message(rule, self._with_reason(rule, one), window, self._memory.tick)
+
+    def _with_reason(self, rule: JudgedRule, one: Transition) -> Transition:
+        if one.reason is not None or one.alert.edge == "raise":
+            return one
+        reason = self._judgements.why_ended(rule, one.alert.chain, one.judged)
+        return structs.replace(one, reason=reason)
 
     def _line(self, rule: JudgedRule, chain: Chain, named: set[int]) -> DayLine:
         end = self._judgements.end
         starts = self._starts[self._first(rule) :] if rule.since < end else []
         return DayLine(
             borders=[*starts, end] if starts else [],
-            states=self._memory.states(chain),
+            states=self._memory.chains.line(chain),
             named=named,
             new_from=self._new_from,
         )

@@ -99,9 +99,7 @@ def _judged_by(one: Generation | None, day: date, speed: SpeedEpoch | None) -> J
 
 def _is_restated(before: JudgedDay, now: JudgedDay) -> bool:
     """Whether the day was judged whole, and is so by rows of the same definition."""
-    return (
-        before.is_whole and now.is_whole and before.epoch == now.epoch and before.generation > 0
-    )
+    return before.is_whole and now.is_whole and before.epoch == now.epoch and before.generation > 0
 
 
 def _has_all_notices(memory: PartitionMemory) -> bool:

@@ -1,6 +1,6 @@
 """One store's days, folded at all that a rule judges from where nothing before them counts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
 from typing import NamedTuple
@@ -20,8 +20,10 @@ from serving.alerts.evaluator.partition import DAY_MILLIS
 from serving.alerts.simulation.articles import NO_ARTICLE, SimulatedArticles, is_uncounted
 from tally.alerts.days import DayLine, FoldedDays, refold
 from tally.alerts.fold import AT_REST, Judgement
+from tally.alerts.fold_line import FoldLine
 from tally.alerts.ids import Chain
 from tally.alerts.simulated import rests_for_sure
+from tally.alerts.told import ToldAlert
 from tally.windows import WINDOW_MILLIS
 
 # Days before the span that are looked at for where the rule was at rest, twice as many each time.
@@ -93,10 +95,10 @@ class StoreFolds:
     def folded(self, rule: JudgedRule, chain: Chain, span: WindowSpan) -> FoldedDays:
         """All days of the span in one go; the memory has the state at the start of each."""
         starts = self.starts(span)
-        line = DayLine([*starts, span.end], {}, starts, 0)
-        found = refold(line, (), partial(self._judgements_of, rule, chain.subject))
-        for start in starts:
-            self._memory.begin_day(chain, start, found.states.get(start, AT_REST))
+        line = DayLine([*starts, span.end], FoldLine(), starts, 0)
+        found = refold(line, _nothing_told, partial(self._judgements_of, rule, chain.subject))
+        for states in found.states:
+            self._memory.chains.set_days(chain, states, None)
         # All of them are named, so there is one stretch; none where no window has begun.
         nothing = FoldedDays(span.start, span.start, AT_REST, (), frozenset())
         return found.stretches[0] if found.stretches else nothing
@@ -166,3 +168,7 @@ class StoreFolds:
     def _judgements_of(self, rule: JudgedRule, subject: str, start: int) -> Sequence[Judgement]:
         judged = self.judgements.of_day(rule, self._store_id, start, subject)
         return [one.judgement for one in judged]
+
+
+def _nothing_told(_since: int) -> Iterable[ToldAlert]:
+    return ()

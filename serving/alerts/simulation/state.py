@@ -24,7 +24,7 @@ from tally.settings import Settings
 
 ANSWER_SECONDS = 30.0
 # What was told and where folds stand: a simulation works out the one and reads the other elsewhere.
-_PASSED_OVER = (b"e|", b"d|")
+_PASSED_OVER = (b"e|", b"h|", b"f|", b"r|")
 
 
 class EvaluatedBy(NamedTuple):

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from jsonschema import Draft202012Validator
+from msgspec import structs
 
 from runtime.processor.record import Input
 from runtime.sources import SALES
@@ -14,6 +15,7 @@ from schemas.loader import record_schema
 from serving.alerts.evaluator.calendar import (
     millis_of,
 )
+from serving.alerts.evaluator.chain_memory import ForcedEnd
 from serving.alerts.evaluator.memory import JudgedDay, PartitionMemory, recalled
 from serving.alerts.evaluator.pointers import moved
 from tally.alerts.fold import AT_REST, Episode, FoldState
@@ -43,11 +45,24 @@ def alert(window: int = START) -> ToldAlert:
     )
 
 
+def settled_episode(window: int, ended: int) -> list[ToldAlert]:
+    raised = structs.replace(alert(window), state="confirmed", ended=ended)
+    end = structs.replace(
+        raised,
+        alert_id=alert_id(CHAIN, 1, ended, "clear"),
+        edge="clear",
+        window=ended,
+        of=raised.alert_id,
+    )
+    return [raised, end]
+
+
 def filled() -> PartitionMemory:
     memory = PartitionMemory(2)
-    memory.tell(alert())
-    memory.begin_day(CHAIN, START, FoldState(open=Episode(START - HOUR, START - HOUR, 1)))
-    memory.begin_day(CHAIN, START + HOUR, FoldState(run=1, since=START))
+    memory.chains.tell(alert())
+    is_open = FoldState(open=Episode(START - HOUR, START - HOUR, 1))
+    memory.chains.set_days(CHAIN, {START: is_open}, None)
+    memory.chains.set_days(CHAIN, {START + HOUR: FoldState(run=1, since=START)}, None)
     memory.mark_judged(("sales", date(2026, 3, 29)), JudgedDay(7, 2, SpeedEpoch(2, 5)))
     memory.begin_store(("sales", "367"), START)
     memory.learn(Tick(n=3, at=START + HOUR, through={"sales": START}))
@@ -60,8 +75,8 @@ def stored(memory: PartitionMemory) -> list[Input]:
 
 
 def seen(memory: PartitionMemory) -> object:
-    told, states = memory.told(CHAIN), memory.states(CHAIN)
-    return dict(told), dict(states), memory.judged, memory.silent_from, memory.last
+    told, line = memory.chains.alerts_since(CHAIN, 0), memory.chains.line(CHAIN)
+    return told, dict(line.entries), memory.judged, memory.silent_from, memory.last
 
 
 def test_memory_comes_back_as_it_was_stored_and_is_given_out_once() -> None:
@@ -75,35 +90,48 @@ def test_memory_comes_back_as_it_was_stored_and_is_given_out_once() -> None:
 def test_of_a_key_the_last_record_counts_and_one_without_value_deletes_it() -> None:
     memory = filled()
     state = stored(memory)
-    memory.begin_day(CHAIN, START, AT_REST)
-    memory.tell(alert(START + HOUR))
+    memory.chains.set_days(CHAIN, {START: AT_REST}, START + HOUR)
+    memory.chains.tell(alert(START + HOUR))
     memory.forget_before(START + HOUR)
 
     later = recalled([*state, *stored(memory)])[2]
 
     assert seen(later) == seen(memory)
-    assert [*later.told(CHAIN)] == [alert_id(CHAIN, 1, START + HOUR)]
-    assert [*later.states(CHAIN)] == [START + HOUR]
+    # The raise of before the horizon is open: it stays.
+    ids = [alert_id(CHAIN, 1, window) for window in (START, START + HOUR)]
+    assert [*later.chains.alerts_since(CHAIN, 0)] == ids
+    assert [*later.chains.line(CHAIN).entries] == [START + HOUR]
     assert later.judged == {}
 
 
 def test_state_is_as_its_schema_says() -> None:
     memory = filled()
-    memory.begin_day(CHAIN, START, AT_REST)
+    memory.chains.set_days(CHAIN, {START: AT_REST}, START + HOUR)
+    memory.chains.force_end(CHAIN, START + HOUR, ForcedEnd("resolved", "ann", "the till was off"))
+    for one in settled_episode(START - HOUR, START):
+        memory.chains.tell(one)
+    memory.forget_before(0)
     schema = Draft202012Validator(record_schema("alert-episodes"))
 
+    kinds = set()
     for one in memory.drained():
         value = None if one.value is None else msgspec.json.decode(one.value)
         record: dict[str, Any] = {"key": (one.key or b"").decode(), "value": value, "headers": {}}
         assert [error.message for error in schema.iter_errors(record)] == []
         assert not schema.is_valid({**record, "value": {"more": 1}})
+        kinds.add(record["key"][0])
+    assert kinds == {*"ehfrgsc"}
 
 
 @pytest.mark.parametrize(
     ("key", "value"),
     [
         (b"e|1", b"{}"),
-        (b"d|busy|367|none|soon", b"{}"),
+        (b"f|busy|367|none|soon", b"{}"),
+        (b"f|busy|367|1", b"{}"),
+        (b"h|busy|367|none|1", b"[]"),
+        (b"r|busy|367|none|1", b"{}"),
+        (b"d|busy|367|none|1", b"{}"),
         (b"g|sales|2026-02-30", b"{}"),
         (b"x", b"1"),
         (b"\xff", b"1"),
@@ -131,7 +159,7 @@ def test_day_has_moved_when_another_generation_serves_with_the_cause_of_a_higher
     memory = filled()
     days = [date(2026, 3, number) for number in (27, 28, 29)]
     for day in days[1:]:
-        memory.mark_judged(("sales", day), JudgedDay(7, SALES.epoch))
+        memory.mark_judged(("sales", day), JudgedDay(7, SALES.epoch, is_whole=True))
     raised = replace(flip("2026-03-28", 8, "2026-03-29T01:00", 0), epoch=SALES.epoch + 1)
     first, same = (
         replace(flip(f"2026-03-{day}", number, "2026-03-29T01:00", 0), epoch=SALES.epoch)
@@ -143,7 +171,7 @@ def test_day_has_moved_when_another_generation_serves_with_the_cause_of_a_higher
     )
 
     assert found.days == (days[1], days[0])
-    assert found.judged[days[1]] == JudgedDay(8, SALES.epoch + 1)
+    assert found.judged[days[1]] == JudgedDay(8, SALES.epoch + 1, is_whole=True)
     assert found.causes == {days[1]: "erasure"}
     assert found.newest(1).days == (days[1],)
 
@@ -177,3 +205,41 @@ def test_days_left_to_the_speed_layer_have_moved_when_its_epoch_rises() -> None:
 
     assert [one.days for one in (before, same, risen)] == [(day,), (), (day,)]
     assert risen.judged == {day: JudgedDay(7, 1, SpeedEpoch(2))}
+
+
+def test_settled_alerts_are_packed_and_come_back_only_where_their_windows_are_judged() -> None:
+    memory = PartitionMemory(2)
+    episodes = [settled_episode(START + n * HOUR, START + n * HOUR + HOUR // 2) for n in range(100)]
+    for one in (one for episode in episodes for one in episode):
+        memory.chains.tell(one)
+    told = memory.chains.alerts_since(CHAIN, 0)
+
+    memory.forget_before(0)
+    state = stored(memory)
+    again = recalled(state)[2]
+
+    assert [one.key for one in state if one.value][:2] == [
+        b"h|busy|367|none|0",
+        b"h|busy|367|none|1",
+    ]
+    assert len([one for one in state if one.value]) == 4
+    for one in (memory, again):
+        assert one.chains.alerts_since(CHAIN, 0) == told
+        assert one.chains.alerts_since(CHAIN, START + 100 * HOUR) == {}
+        assert one.chains.subjects("busy", "367", START + 99 * HOUR) == {"none"}
+        assert not one.chains.is_live(CHAIN)
+
+
+def test_raise_whose_end_is_taken_back_leaves_the_pack_and_is_kept_while_it_is_open() -> None:
+    memory = PartitionMemory(2)
+    raised, end = settled_episode(START, START + HOUR)
+    for one in (raised, end):
+        memory.chains.tell(one)
+    memory.forget_before(0)
+
+    memory.chains.tell(structs.replace(end, state="retracted"))
+    memory.forget_before(START + 500 * DAY_MILLIS)
+
+    for one in (memory, recalled(stored(memory))[2]):
+        assert one.chains.open_raises() == [raised]
+        assert one.chains.alerts_since(CHAIN, START)[end.alert_id].state == "retracted"

@@ -1,0 +1,119 @@
+"""Ends that no number calls for: of alerts that a person resolves, and of rules that nobody can
+judge any more."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import structlog
+from msgspec import structs
+
+from serving.alerts.evaluator.calendar import start_of_window
+from serving.alerts.evaluator.chain_memory import ForcedEnd
+from serving.alerts.evaluator.judged_rules import JudgedRule, JudgedRules
+from serving.alerts.evaluator.memory import PartitionMemory
+from serving.alerts.evaluator.messages import alert_message
+from serving.alerts.evaluator.scope import DaysOf, NamedDays
+from tally.alerts.days import FoldedDays
+from tally.alerts.fold import AT_REST, Episode, FoldState
+from tally.alerts.judge import Basis, transitions
+from tally.alerts.message import Alert
+from tally.alerts.resolution import AlertResolution
+from tally.alerts.told import ToldAlert
+from tally.windows import WINDOW_MILLIS
+
+log = structlog.get_logger()
+
+
+class ForcedWindow(NamedTuple):
+    """A window with which the episode of a raise ends; its start in ms since 1970 (UTC)."""
+
+    raised: ToldAlert
+    window: int
+
+
+def force_ends(memory: PartitionMemory, rules: JudgedRules) -> list[ForcedWindow]:
+    """What has to end now: the memory has its windows as forced ends.
+
+    Rules are looked at once a quarter hour, resolutions whenever they have come.
+    """
+    found = [one for told in memory.resolutions if (one := _resolved(memory, told))]
+    now = start_of_window(memory.tick.at)
+    if start_of_window(memory.last.at) < now:
+        raises = memory.chains.open_raises()
+        for raised in raises:
+            rule = rules.all.get(raised.chain.rule_id)
+            if rule is not None and _is_lost(rule, now):
+                found.append(ForcedWindow(raised, max(now, raised.window + WINDOW_MILLIS)))
+                memory.chains.force_end(raised.chain, found[-1].window, ForcedEnd("rule"))
+    return found
+
+
+def with_forced(
+    named: Iterable[tuple[str, NamedDays]], forced: Iterable[ForcedWindow], days_of: DaysOf
+) -> Iterator[tuple[str, NamedDays]]:
+    """The days that are named, and those of the forced ends with them."""
+    more: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for raised, window in forced:
+        store_id = raised.chain.store_id
+        more[store_id][raised.chain.rule_id].add(days_of(store_id).day(window).start)
+    for store_id, of_store in named:
+        added = more.pop(store_id, {})
+        merged = {rule_id: {*of_store.get(rule_id, ()), *days} for rule_id, days in added.items()}
+        yield store_id, {**of_store, **merged}
+    yield from more.items()
+
+
+def unjudged_ends(
+    memory: PartitionMemory, rules: JudgedRules, forced: Iterable[ForcedWindow]
+) -> Iterator[list[Alert]]:
+    """The ends of rules of which no version can be judged: no day of theirs is folded."""
+    judged = {rule.rule_id for rule in rules.rules}
+    for raised, window in forced:
+        rule = rules.all.get(raised.chain.rule_id)
+        if rule is not None and rule.rule_id not in judged:
+            yield [*_end_of(memory, rule, raised, window)]
+
+
+def _resolved(memory: PartitionMemory, told: AlertResolution) -> ForcedWindow | None:
+    raised = memory.chains.find(told.alert_id)
+    if raised is None or raised not in memory.chains.open_raises():
+        log.info("nothing to resolve", alert_id=told.alert_id, store=told.store_id)
+        return None
+    ends = memory.chains.forced_ends(raised.chain).items()
+    known = [window for window, end in ends if window > raised.window and end.reason == "resolved"]
+    # One that has come once more changes nothing.
+    window = known[0] if known else _window_behind(memory, raised)
+    if not known:
+        memory.chains.force_end(raised.chain, window, ForcedEnd("resolved", told.by, told.because))
+    return ForcedWindow(raised, window)
+
+
+def _window_behind(memory: PartitionMemory, raised: ToldAlert) -> int:
+    """Start of the window of now, at least of the one after the raise (ms since 1970, UTC)."""
+    return max(start_of_window(memory.tick.at), raised.window + WINDOW_MILLIS)
+
+
+def _is_lost(rule: JudgedRule, window: int) -> bool:
+    """Whether a version is in force that is not retired, and that cannot be judged."""
+    return not rule.is_judged(window) and not rule.is_retired(window)
+
+
+def _end_of(
+    memory: PartitionMemory, rule: JudgedRule, raised: ToldAlert, window: int
+) -> Iterator[Alert]:
+    chain = raised.chain
+    episode = Episode(raised.start, raised.window, raised.version)
+    days = FoldedDays(
+        window,
+        window + WINDOW_MILLIS,
+        FoldState(open=episode),
+        (structs.replace(episode, ended=window),),
+        frozenset((window,)),
+    )
+    told = memory.chains.alerts_since(chain, days.since).values()
+    basis = Basis(at=memory.tick.at, late_after=rule.versions[-1].rule.late_after)
+    for one in transitions(chain, days, told, basis):
+        memory.chains.tell(one.alert)
+        yield alert_message(rule, structs.replace(one, reason="rule"), None, memory.tick)
+    memory.chains.set_days(chain, {window: AT_REST}, None)
