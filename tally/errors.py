@@ -70,6 +70,13 @@ class Aborted(TallyError):
     """
 
 
+class NotYet(TallyError):
+    """Raised when something cannot be found out now, and nothing was changed in trying.
+
+    Memory stays as it is, and the same is asked again.
+    """
+
+
 class NotSent(TallyError):
     """Raised when Kafka did not acknowledge everything that it was given.
 

@@ -29,7 +29,7 @@ Pure: no Kafka, no clock; `now` is any monotonic time in seconds.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from runtime.processor.record import Input
@@ -111,10 +111,15 @@ class Alignment:
         if partition in self._lanes:
             self._lanes[partition].ended = True
 
-    def ready(self, now: float) -> LanePace | None:
-        """The partition to take the next record of now; None if there is none or it must wait."""
+    def ready(self, now: float, held: Collection[int] = ()) -> LanePace | None:
+        """The partition to take the next record of now; None if there is none or it must wait.
+
+        Those that are held are neither taken nor waited for.
+        """
         best, best_time, bound = None, float("inf"), float("inf")
         for lane in self._lanes.values():
+            if lane.partition in held:
+                continue
             if lane.records:
                 time = lane.head_time()
                 if time < best_time:
@@ -124,9 +129,10 @@ class Alignment:
         # A record without a readable time (-inf) waits for nobody.
         return best if best_time <= bound or best_time == _NEVER else None
 
-    def is_empty(self) -> bool:
-        """Whether nothing is buffered."""
-        return not any(lane.records for lane in self._lanes.values())
+    def is_empty(self, held: Collection[int] = ()) -> bool:
+        """Whether nothing is buffered but of partitions that are held."""
+        lanes = (lane for lane in self._lanes.values() if lane.partition not in held)
+        return not any(lane.records for lane in lanes)
 
     def is_behind(self) -> bool:
         """Whether a partition has records buffered, or its end has not been seen yet."""

@@ -1,17 +1,22 @@
 """What one transaction holds: outputs of the inputs taken so far, and how far they were read."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from runtime.processor.record import Input, Output
+from runtime.topics import Lane
 
 
 @dataclass
 class Batch:
-    """What the inputs became, and the last one by topic and partition."""
+    """What the inputs became, and the last one by topic and partition.
+
+    `last` may begin with inputs of held partitions, which earlier transactions have taken without
+    moving their positions.
+    """
 
     outputs: list[Output] = field(default_factory=list)
-    last: dict[tuple[str, int], Input] = field(default_factory=dict)
+    last: dict[Lane, Input] = field(default_factory=dict)
     inputs: int = 0
     begun: float = 0.0
 
@@ -23,3 +28,8 @@ class Batch:
         self.inputs += 1
         self.last[record.topic, record.partition] = record
         self.outputs.extend(outputs)
+
+    def parted(self, held: Collection[int]) -> tuple[dict[Lane, Input], dict[Lane, Input]]:
+        """The last inputs of partitions that are done, and of those that are held."""
+        done = {lane: record for lane, record in self.last.items() if lane[1] not in held}
+        return done, {lane: self.last[lane] for lane in self.last.keys() - done.keys()}

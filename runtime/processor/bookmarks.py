@@ -37,6 +37,9 @@ class Bookmarks(Protocol):
         The records are the last ones of their partitions.
         """
 
+    def unmoved(self, lanes: Iterable[Lane]) -> list[TopicPartition]:
+        """The positions as they are: a transaction without any would not be fenced."""
+
     def brokers_answer(self) -> bool:
         """Whether the brokers answer somebody who has just come."""
 
@@ -64,6 +67,8 @@ class KafkaBookmarks:
         self._hints, self._again = hints, again
         self.begun: Collection[str] = ()
         self._topic_ids: dict[str, str] = {}
+        # As they are committed, or will be with the transaction that is under way.
+        self._positions: dict[Lane, TopicPartition] = {}
 
     def starts(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Where to read on: the committed position, 0 without one.
@@ -99,6 +104,7 @@ class KafkaBookmarks:
                 mark_found,
             )
             start = max(0, at.offset)
+            metadata = at.metadata
             if at.topic in self.begun and at.offset < 0 and _is_of(bookmark, kept):
                 # What was gone before anybody came is nobody's loss. Kept at once: what is gone by
                 # the next time is one, read or not.
@@ -106,6 +112,10 @@ class KafkaBookmarks:
                 begun.append(_begin_of(lane, start, kept.topic_id))
             elif loss := what_is_lost(start, bookmark, kept):
                 start = self._beyond(TopicPartition(*lane, start), loss, bookmark, kept)
+                metadata = ""
+            # Of a log that is read anew there is no record that was read last.
+            metadata = metadata or Bookmark(kept.topic_id).text
+            self._positions[lane] = TopicPartition(*lane, start, metadata=metadata)
             starts.append(TopicPartition(*lane, start))
         self._keep_ids({**known, **self._topic_ids}, known, begun)
         return starts
@@ -132,10 +142,17 @@ class KafkaBookmarks:
 
     def after(self, last: Mapping[Lane, Input]) -> list[TopicPartition]:
         """The offset behind each record, with a bookmark."""
-        return [
-            TopicPartition(*lane, record.offset + 1, metadata=self._bookmark(record).text)
+        found = {
+            lane: TopicPartition(*lane, record.offset + 1, metadata=self._bookmark(record).text)
             for lane, record in last.items()
-        ]
+        }
+        # Where a transaction fails, all positions are read from the brokers again.
+        self._positions |= found
+        return [*found.values()]
+
+    def unmoved(self, lanes: Iterable[Lane]) -> list[TopicPartition]:
+        """The offset that was committed last, with its bookmark."""
+        return [self._positions[lane] for lane in lanes]
 
     def brokers_answer(self) -> bool:
         """Asked by a client of its own."""

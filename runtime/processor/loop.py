@@ -9,14 +9,14 @@ import structlog
 from confluent_kafka import TopicPartition
 
 from runtime.heartbeat import Heartbeat
-from runtime.processor.alignment import Alignment
+from runtime.processor.alignment import Alignment, LanePace
 from runtime.processor.batch import Batch
 from runtime.processor.delivery import Delivery
 from runtime.processor.intake import Intake
 from runtime.processor.moments import AFTER_POLL, Moments
 from runtime.processor.state import State, no_state
 from runtime.processor.step import Step
-from tally.errors import Aborted, OutcomeUnknown
+from tally.errors import Aborted, NotYet, OutcomeUnknown
 
 _LOG_EVERY_SECONDS = 10.0
 
@@ -50,6 +50,8 @@ class Processor:
         self._delivery = delivery
         self._limits = limits
         self._batch = Batch()
+        # The step has to be asked again before it is given more.
+        self._is_waiting = False
         self._counts = _Counts()
         self._heartbeat = Heartbeat(None)
 
@@ -103,12 +105,13 @@ class Processor:
             moments.reach(AFTER_POLL)
         for alignment in self._intake.alignments.values():
             self._take_ready(alignment)
+        held = self._step.held_partitions
         age = time.monotonic() - self._batch.begun
         # A full poll has left more behind: one larger transaction costs less than two.
         all_taken = received < self._intake.most_records and all(
-            aligned.is_empty() for aligned in self._intake.alignments.values()
+            aligned.is_empty(held) for aligned in self._intake.alignments.values()
         )
-        if self._batch.inputs and (
+        if self._batch.last and (
             (all_taken and age >= self._limits.idle_seconds) or age >= self._limits.most_seconds
         ):
             self._deliver()
@@ -116,29 +119,46 @@ class Processor:
 
     def _take_ready(self, alignment: Alignment) -> None:
         now = time.monotonic()
-        while (lane := alignment.ready(now)) is not None:
+        while (lane := self._next_lane(alignment, now)) is not None:
             if self._batch.inputs >= self._limits.most_inputs:
                 self._deliver()
-                # A delivery takes time, in which the patience with a silent partition runs on.
+                # A delivery takes time, in which the patience with a silent partition runs on, and
+                # after it partitions may be held.
                 now = time.monotonic()
+                continue
             record = lane.pop(now)
             self._batch.add(record, self._step.process(record), now)
 
+    def _next_lane(self, alignment: Alignment, now: float) -> LanePace | None:
+        if self._is_waiting:
+            return None
+        return alignment.ready(now, self._step.held_partitions)
+
     def _deliver(self) -> None:
-        # Taken out first: whatever the delivery raises, nothing is delivered again from memory.
-        batch, self._batch = self._batch, Batch()
         # Before the transaction begins: what a step asks others for here, however long they take,
         # holds up no reader of committed records.
-        batch.outputs.extend(self._step.tick())
+        try:
+            outputs = self._step.tick()
+        except NotYet as error:
+            log.warning("the step is asked again", reason=str(error))
+            self._is_waiting = True
+            return
+        self._is_waiting = False
+        batch = self._batch
+        done, held = batch.parted(self._step.held_partitions)
+        # Taken out first: whatever the delivery raises, nothing is delivered again from memory.
+        self._batch = Batch(last=held)
+        batch.outputs.extend(outputs)
         begun = time.monotonic()
-        self._delivery.deliver(
-            batch.outputs, self._intake.bookmarks.after(batch.last), self._intake.metadata_now
-        )
+        bookmarks = self._intake.bookmarks
+        positions = [*bookmarks.after(done), *bookmarks.unmoved(held)]
+        self._delivery.deliver(batch.outputs, positions, self._intake.metadata_now)
         self._counts.add(batch, time.monotonic() - begun)
         self._step.stored()
 
     def _forget(self) -> None:
         self._batch = Batch()
+        self._is_waiting = False
 
     def _restore(self, assigned: Sequence[TopicPartition]) -> None:
         begun = time.monotonic()

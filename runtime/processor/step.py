@@ -1,7 +1,7 @@
 """What is done with records: the part of a processor that is written anew for each."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from runtime.processor.record import Input, Output
 
@@ -14,7 +14,8 @@ class Step(ABC):
     - `restore` before the first record, and again before the next one whenever what was taken may
       not count: partitions were given or lost, a transaction was aborted or its outcome is unknown;
     - `process` for each record, of one partition in the order of its offsets;
-    - `tick` once a transaction, just before it begins, and never without a record since the last;
+    - `tick` once a transaction, just before it begins, and never without a record since the last,
+      but while partitions are held;
     - `stored` once it is known to be stored, before anything else: not called, nothing is.
 
     A step that counts by key, and keeps its counts in the topic `counts`. A predecessor has counted
@@ -36,6 +37,15 @@ class Step(ABC):
     # Compacted, with as many partitions as each topic that is read; "" for a memory that may be
     # lost with any transaction.
     state_topic: str = ""
+
+    @property
+    def held_partitions(self) -> Collection[int]:
+        """Numbers of partitions of which work is left that records have caused: by default none.
+
+        No more of their records are given, and their positions stay where they are, until a tick()
+        after which they are not held any more. Who dies meanwhile is given the records again.
+        """
+        return ()
 
     @abstractmethod
     def process(self, record: Input) -> Sequence[Output]:
@@ -62,7 +72,8 @@ class Step(ABC):
         calls nothing: a transaction without positions would be taken from a process whose
         partitions another one has by now. Who acts by the clock reads a topic of ticks.
 
-        Raises Aborted when it cannot find out: nothing is stored, and all comes again.
+        Raises NotYet when it cannot find out now, and has changed nothing: it is asked again, and
+        given no record before; Aborted when it has: nothing is stored, and all comes again.
         """
         return ()
 

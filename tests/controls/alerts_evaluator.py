@@ -198,7 +198,18 @@ class BeginsAnewWithAnEdit(World):
 
 
 class LosesEveryHint(World):
-    """No control but the opposite: not one hint arrives, and alerts come later and are right."""
+    """No control but the opposite: not one hint arrives, and alerts come later and are right, as
+    long as days that a generation restates are judged anew."""
+
+    def deliver_hint(self, _store: int, _window: int) -> None:
+        pass
+
+    def is_restated(self, _memory: Memory, _day: int, _now: Published) -> bool:
+        return False
+
+
+class LosesNotices(World):
+    """Notices of what a generation changed of a whole day are lost, and nobody looks for it."""
 
     def deliver_hint(self, _store: int, _window: int) -> None:
         pass

@@ -9,6 +9,7 @@ from functools import partial
 from msgspec import structs
 
 from tally.alerts.days import DayLine, FoldedDays, refold
+from tally.alerts.fold_line import FoldLine
 from tally.alerts.rule import Rule
 from tally.alerts.told import ToldAlert
 from tests.controls import alerts_evaluator as wrong
@@ -59,8 +60,9 @@ class FoldsEachDayFromRest(SimulatedWorld):
         whole, begin = super().folded(rule, store, memory, day), instant(DAY)
         if whole.until <= begin:
             return whole
-        line = DayLine([begin, whole.until], {}, [begin], 0)
-        [found] = refold(line, (), partial(self.judged_on, rule, store, memory)).stretches
+        line = DayLine([begin, whole.until], FoldLine(), [begin], 0)
+        judged_of = partial(self.judged_on, rule, store, memory)
+        [found] = refold(line, lambda _: (), judged_of).stretches
         episodes = [one for one in whole.episodes if one.start < begin]
         return structs.replace(whole, episodes=(*episodes, *found.episodes))
 

@@ -200,8 +200,23 @@ class Evaluators(Brokers):
         memory.edit = next((one for one in reversed(edits) if one is not None), memory.edit)
 
     def newly_published(self, memory: Memory, pointers: Mapping[int, Published]) -> set[int]:
-        """Days whose generation is not the one that was judged."""
-        return {day for day, one in pointers.items() if memory.judged.get(day) != one.token}
+        """Days whose generation is not the one that was judged, but for those of which notices name
+        the windows."""
+        return {
+            day
+            for day, one in pointers.items()
+            if memory.judged.get(day) != one.token and not self.is_restated(memory, day, one)
+        }
+
+    def is_restated(self, memory: Memory, day: int, now: Published) -> bool:
+        """Whether the day was judged whole, and is so by rows of the same epoch."""
+        before = self.published.get((day, memory.judged.get(day, 0)))
+        end = (day + 1) * DAY
+        return (
+            before is not None
+            and min(before.covered, now.covered) >= end
+            and before.erased == now.erased
+        )
 
     def committed(self, transaction: WorldTransaction) -> None:
         """The transaction counts: whoever reads committed records sees what it sent."""

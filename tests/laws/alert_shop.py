@@ -116,6 +116,9 @@ class Shop:
         self.pointers: dict[int, Published] = {}
         self.rebuilds: list[Rebuild] = []
         self.hints: list[tuple[int, int]] = []
+        # Notices of a rebuild that crashed before it sent them: the next one does.
+        self.owed: list[tuple[int, int]] = []
+        self.published: dict[tuple[int, int], Published] = {}
         self.probes: list[Probe] = []
         self.inputs: tuple[list[Hint | TickOfTime], ...] = tuple([] for _ in STORES)
 
@@ -169,19 +172,22 @@ class Shop:
             self.rebuilds.append(Rebuild(made))
 
     def flip(self, pick: int) -> None:
-        """A rebuild publishes; a crash right after it may lose the hints of what has changed."""
+        """A rebuild publishes; a crash right after it may delay the hints of what has changed."""
         if not self.rebuilds:
             return
+        self.hints += self.owed
+        self.owed = []
         made = self.rebuilds.pop(pick % len(self.rebuilds)).by_day
         for day, new in made.items():
             old = self.pointers.get(day)
             if old is not None and old.token > new.token:
                 continue
-            self.pointers[day] = new
-            if old is not None and pick & 4:
+            self.pointers[day] = self.published[day, new.token] = new
+            if old is not None:
                 both = sorted({*old.rows, *new.rows})
                 changed = [one for one in both if old.rows.get(one) != new.rows.get(one)]
-                self.hints += [one for one in changed if one[1] // DAY == day]
+                notices = self.hints if pick & 4 else self.owed
+                notices += [one for one in changed if one[1] // DAY == day]
 
     def erase(self, pick: int) -> None:
         """A receipt's amount is to be forgotten: from the next rebuild on it is."""

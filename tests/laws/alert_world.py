@@ -104,7 +104,10 @@ class World(Evaluators):
     # The end.
 
     def finish(self) -> None:
-        """Faults stop; a last generation covers all, and no hint tells of it. Raises Broken."""
+        """Faults stop; a last generation covers all, and notices name what it changed.
+
+        Raises Broken.
+        """
         self._let_all_arrive()
         self.settle()
         self.tick(0)
@@ -116,6 +119,8 @@ class World(Evaluators):
         self.pin(3)
         self.flip(0)
         self.settle()
+        self.hints, self.owed = self.owed, []
+        self._deliver_hints()
         self.tick(0)
         self.settle()
         for store in STORES:
@@ -127,10 +132,13 @@ class World(Evaluators):
         while any(self.speed_at[store] < len(self.logs[store]) for store in STORES):
             self.read(4)
             self.read(5)
-        while self.hints:
-            self.hint(64)
+        self._deliver_hints()
         self.probe(0)
         self.tick(0)
+
+    def _deliver_hints(self) -> None:
+        while self.hints:
+            self.hint(64)
 
     def settle(self) -> None:
         """All inputs are taken, by whoever lives or the third. Raises Broken when they are not."""

@@ -8,6 +8,7 @@ from msgspec import structs
 
 from tally.alerts.days import DayLine, FoldedDays, refold
 from tally.alerts.fold import Judgement
+from tally.alerts.fold_line import FoldLine
 from tally.alerts.rule import Rule
 from tally.alerts.simulated import FoldedSpan, compared
 from tally.alerts.told import ToldAlert
@@ -55,9 +56,9 @@ class SimulatedWorld(World):
         """All windows up to the end of a day that have begun, from rest on."""
         last = min(memory.closed, (day + 1) * DAY - 1)
         begun = [instant(day * DAY) for day in DAYS if day * DAY <= last]
-        line = DayLine([*begun, instant(last + 1)], {}, begun, 0)
+        line = DayLine([*begun, instant(last + 1)], FoldLine(), begun, 0)
         judgements_of = partial(self.judged_on, rule, store, memory)
-        [found] = refold(line, (), judgements_of).stretches
+        [found] = refold(line, lambda _: (), judgements_of).stretches
         return found
 
     def judged_on(self, rule: Rule, store: int, memory: Memory, day: int) -> Sequence[Judgement]:
@@ -65,12 +66,15 @@ class SimulatedWorld(World):
         return self.judgements(rule, store, memory, self.pointers, day)
 
     def settled(self, folded: FoldedDays, memory: Memory) -> frozenset[int]:
-        """Those windows of which the generation that serves has been judged."""
+        """Those windows of which the generation that serves has been judged, with all notices of
+        what it changed."""
+        coming = {window // DAY for _, window in (*self.hints, *self.owed)}
         return frozenset(
             one
             for one in folded.settled
             if memory.judged.get(number(one) // DAY, 0)
             == self.pointers.get(number(one) // DAY, UNPUBLISHED).token
+            and number(one) // DAY not in coming
         )
 
     def told_of(self, told: Iterable[ToldAlert]) -> Iterable[ToldAlert]:

@@ -18,6 +18,7 @@ WRONG: list[tuple[type[World], str, int]] = [
     (wrong.IgnoresEpochs, "silence", 100),
     (wrong.ConfirmsWhatIsClosed, "confirmed without", 100),
     (wrong.WaitsForHints, "still provisional", 100),
+    (wrong.LosesNotices, "not one to one", 400),
     (wrong.MarksTheLatest, "still provisional", 100),
     (wrong.KeepsTheLastOfASubject, "twice", 100),
     (wrong.TellsAgainUnderOneId, "out of order", 100),

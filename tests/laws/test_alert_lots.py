@@ -54,6 +54,10 @@ class Shops:
         self.state: list[Input] = []
         self.alerts: list[Alert] = []
         self.number = 0
+        # Records that the loop keeps back while their partition is held.
+        self.waiting: list[Input] = []
+        # Those that it has taken, and whose positions it has not: they come again.
+        self.uncommitted: list[Input] = []
 
     def does(self, what: str, store_id: str, window: int, events: int) -> None:
         """One deed of a history; those that bring no record let a transaction pass."""
@@ -76,12 +80,18 @@ class Shops:
             flips={SALES.name: flips},
             rules_until=1,
         )
-        self.evaluator.process(Input(TICKS, 1, 0, 0, None, tick.value))
+        self.waiting.append(Input(TICKS, 1, 0, 0, None, tick.value))
 
     def turn(self) -> None:
         """One transaction is stored."""
+        while self.waiting and 1 not in self.evaluator.held_partitions:
+            record = self.waiting.pop(0)
+            self.evaluator.process(record)
+            self.uncommitted.append(record)
         for one in self.evaluator.tick():
             self._keep(one)
+        if 1 not in self.evaluator.held_partitions:
+            self.uncommitted.clear()
 
     def rest(self) -> None:
         """As many as it takes, at the end of all windows."""
@@ -123,12 +133,14 @@ class Shops:
             events += one.row.events
         self.world.rows.append(sale(store_id, text, events, 100))
         told = {"family": "sales", "store_id": store_id, "window_start": instant_text(start)}
-        self.evaluator.process(Input(UPDATES, 1, 0, 0, None, msgspec.json.encode(told)))
+        self.waiting.append(Input(UPDATES, 1, 0, 0, None, msgspec.json.encode(told)))
 
     def _begin_again(self) -> None:
         self.evaluator.close()
         self.evaluator = self.make(SETTINGS, self.views, RULES)
         self.evaluator.restore(self.state)
+        self.waiting = [*self.uncommitted, *self.waiting]
+        self.uncommitted = []
 
     def _keep(self, one: Output) -> None:
         if one.topic == ALERTS:

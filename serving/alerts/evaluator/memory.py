@@ -81,6 +81,8 @@ class PartitionMemory:
         self.tick, self.last = NO_TICK, NO_TICK
         self.hints: set[Hint] = set()
         self.resolutions: list[AlertResolution] = []
+        # Whether days that have moved were left for the next pass.
+        self.is_unfinished = False
         self.judged: dict[FamilyDay, JudgedDay] = {}
         self.silent_from: dict[FamilyStore, int] = {}
         self.chains = ChainMemory()
@@ -109,6 +111,7 @@ class PartitionMemory:
 
     def close(self, unfinished: Collection[str] = ()) -> None:
         """All was judged that the ticks speak of, but for some generations of these families."""
+        self.is_unfinished = bool(unfinished)
         # As before: so the next look is at all of them again.
         flips = _with_those_of(self.last.flips, unfinished, self.tick.flips)
         epoch = _with_those_of(self.last.epoch, unfinished, self.tick.epoch)

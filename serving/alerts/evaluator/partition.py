@@ -138,9 +138,18 @@ class _StoreJudge:
 
         judged_of = partial(self._judgements.stretches, rule, chain)
         refolding = refold(line, told_since, judged_of)
+        # Remembered at the end: what is read for a message may be out of reach.
+        told: dict[str, ToldAlert] = {}
         found: list[Alert] = []
         for stretch in refolding.stretches:
-            found += self._tell(rule, chain, stretch, causes)
+            before = chains.alerts_since(chain, stretch.since) | told
+            for one in self._transitions(rule, chain, (stretch, before), causes):
+                told[one.alert.alert_id] = one.alert
+                place = chain.store_id, one.judged, chain.subject
+                window = self._judgements.window(rule, *place)
+                found.append(alert_message(rule, one, window, self._memory.tick))
+        for alert in told.values():
+            chains.tell(alert)
         for stretch, states in zip(refolding.stretches, refolding.states, strict=True):
             until = stretch.until if stretch.until < line.borders[-1] else None
             chains.set_days(chain, states, until)
@@ -148,17 +157,19 @@ class _StoreJudge:
         folded.update(start for one in refolding.stretches for start in _starts(line, one))
         return found
 
-    def _tell(
-        self, rule: JudgedRule, chain: Chain, stretch: FoldedDays, causes: Causes
-    ) -> Iterator[Alert]:
-        told = self._memory.chains.alerts_since(chain, stretch.since)
+    def _transitions(
+        self,
+        rule: JudgedRule,
+        chain: Chain,
+        folded: tuple[FoldedDays, Mapping[str, ToldAlert]],
+        causes: Causes,
+    ) -> list[Transition]:
+        stretch, told = folded
         if not told and not stretch.episodes:
-            return
+            return []
         basis = self._basis(rule, told.values(), causes)
-        for one in transitions(chain, stretch, told.values(), basis):
-            self._memory.chains.tell(one.alert)
-            window = self._judgements.window(rule, chain.store_id, one.judged, chain.subject)
-            yield alert_message(rule, self._with_reason(rule, one), window, self._memory.tick)
+        found = transitions(chain, stretch, told.values(), basis)
+        return [self._with_reason(rule, one) for one in found]
 
     def _with_reason(self, rule: JudgedRule, one: Transition) -> Transition:
         if one.reason is not None or one.alert.edge == "raise":

@@ -1,10 +1,12 @@
 """Which windows are settled: what is served of them changes no more but by a rebuild."""
 
 from collections.abc import Iterable, Mapping
+from datetime import date
 
 from serving.alerts.evaluator.facts import WindowCells
 from serving.alerts.evaluator.memory import FamilyDay, JudgedDay, PartitionMemory
-from serving.alerts.evaluator.moment import JudgedCell
+
+_NEVER = JudgedDay()
 
 
 class SettledDays:
@@ -25,12 +27,15 @@ class SettledDays:
 
     def _is_settled(self, window: WindowCells) -> bool:
         cells = (window.metric, *window.minimum)
-        return all(
-            cell.is_complete or all(self._has_settled(family, cell) for family, _ in cell.served)
-            for cell in cells
+        days = {
+            (family, cell.cell.slot.start.date()) for cell in cells for family, _ in cell.served
+        }
+        judged = [self._now.get(of) or self._memory.judged.get(of, _NEVER) for of in days]
+        # Beside whole days alone it is something else that is missing: it may still come.
+        return any(one.is_settled for one in judged) and all(
+            one.is_settled or one.is_whole for one in judged
         )
 
-    def _has_settled(self, family: str, cell: JudgedCell) -> bool:
-        of = family, cell.cell.slot.start.date()
-        judged = self._now.get(of) or self._memory.judged.get(of)
-        return judged is not None and (judged.is_settled or judged.is_whole)
+    def _judged(self, family: str, day: date) -> JudgedDay:
+        of = family, day
+        return self._now.get(of) or self._memory.judged.get(of, _NEVER)

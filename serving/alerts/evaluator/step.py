@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Protocol
 
 import msgspec
@@ -23,14 +22,16 @@ from serving.alerts.evaluator.usual_days import UsualDays
 from serving.merge.views import ViewReader
 from serving.query.stores import StoreRegistry
 from tally.alerts.message import Alert, message_of
+from tally.alerts.resolution import AlertResolution
 from tally.alerts.tick import Tick
 from tally.alerts.versions import RuleChains
-from tally.errors import Aborted, BadInstant, StackError, ViewsUnreachable
+from tally.errors import BadInstant, NotYet, StackError, ViewsUnreachable
 from tally.instants import parse_instant
 from tally.settings import Settings
 
 UPDATES, RESTATEMENTS, TICKS, ALERTS = "view-updates", "restatements", "ticks", "alerts"
-INPUTS = (UPDATES, RESTATEMENTS, TICKS)
+RESOLUTIONS = "alert-resolutions"
+INPUTS = (UPDATES, RESTATEMENTS, TICKS, RESOLUTIONS)
 # So long it waits after it could not read, before all comes again.
 _AGAIN_SECONDS = 1.0
 
@@ -59,8 +60,8 @@ class Evaluator(Step):
     """Judges what has changed once a transaction, and tells the difference to what was told."""
 
     state_topic = STATE_TOPIC
-    # So long it judges in one transaction: the group waits a minute for a member. What is left of a
-    # partition is judged in the next one, by the same tick.
+    # So long it judges in one transaction: the group waits a minute for a member. What is left is
+    # judged in the next one, by the same tick; the partitions take turns.
     most_seconds = 10.0
 
     def __init__(self, settings: Settings, views: ViewReader, rules: RuleSource) -> None:
@@ -71,92 +72,91 @@ class Evaluator(Step):
         self._runner = asyncio.Runner()
         self._rules = JudgedRules({})
         self._memories: dict[int, PartitionMemory] = {}
-        # By partition what is left of a pass, and what has come since it began.
+        # Partitions with something to judge, and what is left of the pass over each that was begun.
+        self._unjudged: set[int] = set()
         self._passes: dict[int, Iterator[list[Alert]]] = {}
-        self._waiting: dict[int, list[Input]] = defaultdict(list)
+
+    @property
+    def held_partitions(self) -> Collection[int]:
+        """Those that are not judged to the end: all stores of a pass are judged by one tick, and
+        nothing counts as judged before it is."""
+        return self._unjudged
 
     def process(self, record: Input) -> Sequence[Output]:
         """Nothing yet: what the record speaks of is looked at with the next tick()."""
-        if record.partition in self._passes:
-            # All stores of a pass are judged by one tick, and no hint is counted as judged by it.
-            self._waiting[record.partition].append(record)
-        else:
-            self._learn(record)
-        return ()
-
-    def _learn(self, record: Input) -> None:
         memory = self._memories.get(record.partition)
         if memory is None:
             memory = self._memories[record.partition] = PartitionMemory(record.partition)
         try:
             if record.topic == TICKS:
                 memory.learn(Tick.read(record.value or b""))
+            elif record.topic == RESOLUTIONS:
+                memory.resolutions.append(AlertResolution.read(record.value or b""))
             else:
                 memory.hints.add(_hint(record.value or b""))
         except (msgspec.MsgspecError, BadInstant) as error:
             # No record may stop a reader, and a hint that is lost costs time and nothing else.
             place = f"{record.topic} {record.partition} {record.offset}"
             log.warning("unreadable record", place=place, reason=str(error))
+        return ()
 
     def restore(self, state: Iterable[Input]) -> None:
         """Begin anew with what the brokers keep."""
         # Ticks and hints that were not judged come again: their positions were not kept.
         self._memories = recalled(state)
-        self._passes, self._waiting = {}, defaultdict(list)
+        self._unjudged, self._passes = set(), {}
         self._stores = ActiveStores(self._views, self._settings.partitions)
 
     def tick(self) -> Sequence[Output]:
         """What is to be told of what has come, and the state as it is then.
 
-        Raises Aborted when rules or views cannot be read: nothing is raised or cleared then.
+        Raises NotYet when rules or views cannot be read: nothing is raised or cleared then.
         """
-        # One for all partitions: they are judged by the same pointers.
-        moment = ViewsMoment(self._views, self._registry, self._settings, self._usual)
-        until = time.monotonic() + self.most_seconds
+        memories = self._memories.items()
+        self._unjudged |= {number for number, memory in memories if memory.has_news}
+        found: list[Output] = []
         try:
-            # Who has waited since the last transaction comes first.
-            waiting = [self._memories[number] for number in self._passes]
-            others = [one for one in self._memories.values() if one not in waiting]
-            judged = [self._judged(one, moment, until) for one in (*waiting, *others)]
+            self._begin_passes()
+            for number, alert in self._judged(time.monotonic() + self.most_seconds):
+                found.append(Output(ALERTS, alert.store_id.encode(), message_of(alert), number))
         except (ViewsUnreachable, StackError, KafkaException) as error:
             log.warning("blind", reason=str(error.__cause__ or error))
             time.sleep(_AGAIN_SECONDS)
-            raise Aborted("rules or views cannot be read; nothing is judged meanwhile") from error
-        return [one for outputs in judged for one in outputs]
+            if not found:
+                what = "rules or views cannot be read"
+                raise NotYet(f"{what}; nothing is judged meanwhile") from error
+        return [*found, *(one for _, memory in memories for one in memory.drained())]
 
     def close(self) -> None:
         """Ends what it has begun."""
         self._runner.close()
 
-    def _judged(self, memory: PartitionMemory, moment: ViewsMoment, until: float) -> list[Output]:
-        """What the partition tells of the stores that there is time for, at least of one."""
-        found: list[Alert] = []
-        for of_store in self._pass(memory, moment):
-            found += of_store
-            if time.monotonic() > until:
-                break
-        else:
-            self._passes.pop(memory.number, None)
-            for record in self._waiting.pop(memory.number, ()):
-                self._learn(record)
-        sent = [
-            Output(ALERTS, one.store_id.encode(), message_of(one), memory.number) for one in found
-        ]
-        return [*sent, *memory.drained()]
-
-    def _pass(self, memory: PartitionMemory, moment: ViewsMoment) -> Iterator[list[Alert]]:
-        """The pass that was begun, or else another one where there is news."""
-        begun = self._passes.get(memory.number)
-        if begun is None:
-            if not memory.has_news:
-                return iter(())
+    def _begin_passes(self) -> None:
+        # One for all partitions: they are judged by the same pointers.
+        moment = ViewsMoment(self._views, self._registry, self._settings, self._usual)
+        for number in sorted(self._unjudged - self._passes.keys()):
+            memory = self._memories[number]
             if memory.tick.rules_until != self._rules.offset:
                 until = memory.tick.rules_until
                 self._rules = JudgedRules(self._source.read(until).chains, until)
             reading = PassReading(moment, self._stores, self._runner.run)
-            begun = PartitionPass(self._rules, memory, reading).alerts()
-            self._passes[memory.number] = begun
-        return begun
+            self._passes[number] = PartitionPass(self._rules, memory, reading).alerts()
+
+    def _judged(self, until: float) -> Iterator[tuple[int, Alert]]:
+        """Alerts with their partitions, as far as there is time, at least a step of each pass."""
+        while self._passes:
+            for number, judging in [*self._passes.items()]:
+                # Out of the way first: one that has raised cannot go on, and begins anew.
+                del self._passes[number]
+                alerts = next(judging, None)
+                if alerts is None:
+                    if not self._memories[number].is_unfinished:
+                        self._unjudged.discard(number)
+                    continue
+                self._passes[number] = judging
+                yield from ((number, alert) for alert in alerts)
+            if time.monotonic() > until:
+                return
 
 
 def _hint(value: bytes) -> Hint:

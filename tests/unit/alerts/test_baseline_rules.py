@@ -10,7 +10,7 @@ from runtime.sources import SALES, TRAFFIC
 from serving.alerts.evaluator import step, usual_days
 from tally.alerts.message import Alert, AlertBaseline
 from tally.alerts.rule import AgainstBaseline, Rule
-from tally.errors import Aborted, ViewsUnreachable
+from tally.errors import NotYet, ViewsUnreachable
 from tests.support.baselines import ONE_DAY, fix, restated, serving, weeks_before
 from tests.support.evaluating import DAY, Watched, Watching, said, sold
 from tests.support.serving_world import sale
@@ -221,7 +221,7 @@ def test_while_the_snapshots_cannot_be_read_nothing_is_judged(
 
     with monkeypatch.context() as patched:
         patched.setattr(store.views.baselines, "serving", away)
-        with pytest.raises(Aborted):
+        with pytest.raises(NotYet):
             store.tick(f"{DAY}T09:17")
     store.begin_again()
     assert [one.value for one in store.tick(f"{DAY}T09:18")] == [7]

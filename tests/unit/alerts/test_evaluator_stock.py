@@ -21,7 +21,7 @@ from tests.support.judged_shelves import (
     sell,
 )
 from tests.support.serving_world import flip
-from tests.support.stock_world import counted, moved, receipt, sales_rows
+from tests.support.stock_world import INVENTORY, counted, moved, receipt, sales_rows
 
 # One receipt is.
 MANY = Threshold(">=", Decimal(1))
@@ -112,6 +112,7 @@ def test_generations_confirm_and_a_delivery_that_came_late_takes_back(shop: Watc
 
     deliver(shelves, "08:45", "milk", (0, moved(9)))
     rebuild(shelves, "2026-11-23", DAY, generation=2)
+    shelves.hint(f"{DAY}T08:45", INVENTORY)
     look(shelves, "10:04")
 
     assert of(shelves.alerts, MILK)[2:] == [("raise", "retracted", "09:00")]

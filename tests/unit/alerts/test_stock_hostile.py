@@ -13,7 +13,15 @@ from tally.algebra.level import Level
 from tests.support.evaluating import DAY, Watching, said
 from tests.support.judged_shelves import SOLD_OUT, deliver, look, rebuild, sell
 from tests.support.simulating import EVE, simulated
-from tests.support.stock_world import counted, days_until, moved, receipt, sales_rows, shelf
+from tests.support.stock_world import (
+    INVENTORY,
+    counted,
+    days_until,
+    moved,
+    receipt,
+    sales_rows,
+    shelf,
+)
 from tests.unit.alerts.rules import rule
 
 IMPOSSIBLE = structs.replace(
@@ -121,6 +129,7 @@ def test_a_count_that_comes_days_late_takes_back_what_hung_on_the_one_before(
     late = shelf(f"{EVE}T18:00", "milk", (0, counted(15)), generation=None)
     shelves.world.rows.append(late)
     rebuild(shelves, EVE, DAY, generation=2)
+    shelves.hint(f"{EVE}T18:00", INVENTORY)
     look(shelves, "10:04")
 
     assert said(shelves.alerts)[-1] == ("raise", "retracted", "09:00")

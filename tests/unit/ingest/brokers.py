@@ -130,6 +130,9 @@ class Brokers:
     def after(self, last: Mapping[Lane, Input]) -> list[TopicPartition]:
         return [TopicPartition(*lane, record.offset + 1) for lane, record in last.items()]
 
+    def unmoved(self, lanes: Iterable[Lane]) -> list[TopicPartition]:
+        return [TopicPartition(*lane, self.committed[lane[1]]) for lane in lanes]
+
     def brokers_answer(self) -> bool:
         return True
 

@@ -50,6 +50,9 @@ class NoPositions:
     def after(self, last: object) -> list[TopicPartition]:
         raise AssertionError(last)
 
+    def unmoved(self, lanes: object) -> list[TopicPartition]:
+        raise AssertionError(lanes)
+
     def brokers_answer(self) -> bool:
         return not self.is_away
 

@@ -80,6 +80,9 @@ class Positions:
     def after(self, last: Mapping[Lane, Input]) -> list[TopicPartition]:
         return [TopicPartition(*lane, record.offset + 1) for lane, record in last.items()]
 
+    def unmoved(self, lanes: Iterable[Lane]) -> list[TopicPartition]:
+        return [TopicPartition(*lane, self._consumer.committed_offset) for lane in lanes]
+
     def brokers_answer(self) -> bool:
         return True
 
