@@ -112,7 +112,9 @@ class Processor:
             aligned.is_empty(held) for aligned in self._intake.alignments.values()
         )
         if self._batch.last and (
-            (all_taken and age >= self._limits.idle_seconds) or age >= self._limits.most_seconds
+            self._is_waiting
+            or (all_taken and age >= self._limits.idle_seconds)
+            or age >= self._limits.most_seconds
         ):
             self._deliver()
         self._counts.log_now_and_then()

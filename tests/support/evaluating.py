@@ -12,9 +12,10 @@ from runtime.processor.record import Input, Output
 from runtime.sources import SALES
 from serving.alerts.evaluator.calendar import millis_of
 from serving.alerts.evaluator.memory import STATE_TOPIC
-from serving.alerts.evaluator.step import ALERTS, TICKS, UPDATES, Evaluator
+from serving.alerts.evaluator.step import ALERTS, RESOLUTIONS, TICKS, UPDATES, Evaluator
 from serving.merge.views import Activity
 from tally.alerts.message import Alert, alert_of
+from tally.alerts.resolution import AlertResolution
 from tally.alerts.rule import Rule, RuleVersion, Threshold
 from tally.alerts.tick import SpeedEpoch, Tick
 from tally.alerts.versions import RuleChains
@@ -67,7 +68,7 @@ class Watched:
 
     def __post_init__(self) -> None:
         self.views = MemoryViews(self.world)
-        self.ticks = 0
+        self.ticks = self.now = 0
         self.partition = partition_of(self.store, PARTITIONS)
         self.evaluator = Evaluator(self.settings, self.views, self.rules)
 
@@ -108,6 +109,7 @@ class Watched:
     ) -> list[Alert]:
         """What is told when a tick comes; all was read through then, or through `through`."""
         self.ticks += 1
+        self.now = millis_of(at(now))
         reached = millis_of(at(now) if through is None else at(through))
         flips = max((one.generation for _, one in self.world.pointers), default=0)
         families = {SALES.name, *said}
@@ -126,6 +128,19 @@ class Watched:
         for value in values:
             self.evaluator.process(Input(topic, self.partition, 0, 0, None, value))
         return self.take(self.evaluator.tick())
+
+    def resolve(self, alert: Alert, because: str = "the till was off") -> list[Alert]:
+        """What is told when a person resolves the alert."""
+        resolution = AlertResolution(
+            alert_id=alert.alert_id,
+            rule_id=alert.rule_id,
+            store_id=alert.store_id,
+            subject=alert.subject,
+            at=self.now,
+            by="ann",
+            because=because,
+        )
+        return self.come(RESOLUTIONS, resolution.value)
 
     def take(self, outputs: Iterable[Output]) -> list[Alert]:
         """The outputs are committed; the alerts among them."""

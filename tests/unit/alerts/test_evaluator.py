@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import date
+from decimal import Decimal
 
 import pytest
 from msgspec import structs
@@ -9,9 +10,11 @@ from msgspec import structs
 from runtime.processor.record import Input
 from serving.alerts.evaluator import step
 from serving.alerts.evaluator.step import TICKS, UPDATES
+from tally.alerts.rule import Threshold
 from tally.errors import NotYet
 from tally.families import Family
 from tally.generation import Generation
+from tally.settings import Settings
 from tests.support.evaluating import BUSY, DAY, SILENT, Watching, said, sold
 from tests.support.serving_world import flip, sale
 
@@ -62,6 +65,58 @@ def test_generation_confirms_and_a_later_one_retracts_and_one_more_tells_a_secon
     assert (retracted.state, retracted.reason, retracted.value) == ("retracted", "late_data", 3)
     assert (again.state, again.occurrence, again.late) == ("confirmed", 2, True)
     assert again.supersedes == first.alert_id
+
+
+def test_confirmation_has_the_value_of_the_window_that_calls_for_it_now(
+    watched: Watching,
+) -> None:
+    store = watched(structs.replace(BUSY, for_=2, clear=Threshold("<=", Decimal(-1))))
+    for time, events in (("09:00", 7), ("09:15", 8)):
+        sold(store, time, events)
+    store.tick(f"{DAY}T09:17")
+    [raised] = store.tick(f"{DAY}T09:32")
+    # The generation knows of more: the run was long enough a quarter hour before.
+    for time, events in (("08:45", 6), ("09:00", 7)):
+        sold(store, time, events, generation=1)
+    fewer = sale(store.store, f"{DAY}T09:15", 8, 300, receipts=3, generation=1)
+    store.world.rows.append(fewer)
+    store.publish(flip("2026-11-23", 1, f"{DAY}T09:40", 0))
+    store.publish(flip(DAY, 1, f"{DAY}T09:40", 0, covered_until=f"{DAY}T09:30"))
+
+    [confirmed] = store.tick(f"{DAY}T09:41")
+
+    assert (confirmed.alert_id, confirmed.window) == (raised.alert_id, raised.window)
+    assert (raised.value, raised.episode.judged) == (8, f"{DAY}T09:15:00Z")
+    assert (confirmed.value, confirmed.episode.judged) == (7, f"{DAY}T09:00:00Z")
+    assert confirmed.threshold == 5
+
+
+@pytest.mark.parametrize("begins", ["covered_from", "covered_until"])
+def test_day_that_no_rebuild_will_ever_cover_is_settled_once_a_later_one_is_covered(
+    watched: Watching, begins: str
+) -> None:
+    # Of a gap at 08:30 the day is covered up to there for good; of the day on which a family
+    # began from there on.
+    store = watched(BUSY, settings=Settings(default_timezone="UTC"))
+    sold(store, "09:00", 7)
+    sold(store, "09:30", 8)
+    sold(store, "09:15", 1)
+    store.tick(f"{DAY}T09:17")
+    store.tick(f"{DAY}T09:47")
+    store.world.rows = [one for one in store.world.rows if one.row.events != 8]
+    for time, events in (("09:00", 7), ("09:15", 1), ("09:30", 3)):
+        sold(store, time, events, generation=1)
+    store.publish(flip(DAY, 1, f"{DAY}T23:50", 0, **{begins: f"{DAY}T08:30"}))
+    assert [one for one in store.tick("2026-11-25T00:50") if one.state != "provisional"] == []
+
+    store.publish(flip("2026-11-25", 2, "2026-11-26T00:50", 0))
+    told = store.tick("2026-11-26T00:51")
+
+    states = [(one.edge, one.state, one.window.start[11:16]) for one in told]
+    assert ("raise", "confirmed", "09:00") in states
+    assert ("clear", "confirmed", "09:15") in states
+    assert ("raise", "retracted", "09:30") in states
+    assert store.tick("2026-11-26T00:52") == []
 
 
 def test_clear_is_an_alert_of_its_own_and_goes_on_after_a_restart(watched: Watching) -> None:

@@ -21,7 +21,7 @@ from tests.support.judged_shelves import (
     sell,
 )
 from tests.support.serving_world import flip
-from tests.support.stock_world import INVENTORY, counted, moved, receipt, sales_rows
+from tests.support.stock_world import counted, moved, receipt, sales_rows
 
 # One receipt is.
 MANY = Threshold(">=", Decimal(1))
