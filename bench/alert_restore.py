@@ -1,22 +1,25 @@
-"""Restoring an evaluator of alerts: `python -m bench.alert_restore` writes 10,000 rules and 100,000
-alerts as they were told, each first as provisional and then as confirmed, and times who reads them.
+"""Restoring an evaluator of alerts: `python -m bench.alert_restore` writes the state of a year of
+1,000 rules at 457 stores, with 5.5 million settled episodes and 20,000 open ones, and times who
+reads it; `--share 0.1` writes a tenth of the episodes.
 
 It prints medians of seconds, lowest and highest beside them: rules and state read and understood in
 this process, an evaluator's process from its start until it has its partitions and their state, and
-that process's memory then. What lacks a rule or an alert has no number. Nothing is compacted yet:
-200,000 records of state.
+that process's memory then. What lacks a rule or an episode has no number.
 """
 
 import argparse
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import psutil
 from confluent_kafka import TopicPartition
+from msgspec import structs
 
 from bench.compared import say
 from bench.harness import READY_SECONDS, Bench, own_stack
@@ -25,21 +28,44 @@ from runtime.connect import kafka_producer
 from runtime.processor.state import kept_state
 from runtime.producer import AwaitedProducer
 from runtime.rules.topic import RuleReader, write_rules
+from serving.alerts.evaluator.chain_memory import ChainMemory, pack_key
 from serving.alerts.evaluator.judged_rules import JudgedRules
-from serving.alerts.evaluator.memory import PartitionMemory, recalled
+from serving.alerts.evaluator.memory import STATE_TOPIC, PartitionMemory, recalled
 from serving.alerts.evaluator.step import INPUTS, Evaluator
+from tally.alerts.fold import Episode, FoldState
 from tally.alerts.ids import Chain, alert_id
 from tally.alerts.message import AlertState
 from tally.alerts.rule import Rule
+from tally.alerts.settled import encoded
 from tally.alerts.told import ToldAlert
 from tally.alerts.versions import StoredRule
+from tally.partitions import partition_of
 from tally.settings import Settings
 from tally.windows import WINDOW_MILLIS
 
-RULES, ALERTS, STORES = 10_000, 100_000, 500
-SEND_SECONDS, LOOK_SECONDS, MEBIBYTE = 120.0, 0.02, 1 << 20
+RULES, STORES, SETTLED, OPEN = 1_000, 457, 5_500_000, 20_000
+SEND_SECONDS, LOOK_SECONDS, MEBIBYTE = 600.0, 0.02, 1 << 20
 # Some quarter hour: what is remembered is of no store that sends, so nothing of it is judged.
 BEGIN = 1_790_000_000_000 - 1_790_000_000_000 % WINDOW_MILLIS
+# Values of records repeat after so many: they name no chain, and each takes a while to make.
+PATTERNS = 97
+
+
+class Episodes(NamedTuple):
+    """How many settled episodes each rule has at each store, and how many are open in all."""
+
+    settled: int
+    open: int
+
+    @classmethod
+    def of(cls, share: float) -> "Episodes":
+        """A share of what a year leaves."""
+        return cls(max(1, round(SETTLED * share / (RULES * STORES))), round(OPEN * share))
+
+    @property
+    def all_settled(self) -> int:
+        """How many there are of all rules at all stores."""
+        return self.settled * RULES * STORES
 
 
 def rule(number: int) -> StoredRule:
@@ -48,10 +74,15 @@ def rule(number: int) -> StoredRule:
     return StoredRule(rule=found, version=1)
 
 
-def told(number: int, state: AlertState) -> ToldAlert:
-    """An alert of some rule at some store; each number is another one."""
-    chain = Chain(f"silent-{number % RULES}", f"s{number % STORES}", "none")
-    window = BEGIN + number // STORES * WINDOW_MILLIS
+def chains() -> Iterator[Chain]:
+    """Every rule at every store."""
+    for number in range(RULES * STORES):
+        yield Chain(f"silent-{number % RULES}", f"s{number // RULES}", "none")
+
+
+def raised(chain: Chain, number: int, state: AlertState) -> ToldAlert:
+    """The raise of an episode of an hour; each number is another one."""
+    window = BEGIN + number * 96 * WINDOW_MILLIS
     return ToldAlert(
         alert_id=alert_id(chain, 1, window),
         chain=chain,
@@ -59,24 +90,51 @@ def told(number: int, state: AlertState) -> ToldAlert:
         edge="raise",
         window=window,
         state=state,
-        raised_at=window + WINDOW_MILLIS,
+        raised_at=window + WINDOW_MILLIS + 62_345,
         start=window,
-        ended=window + 4 * WINDOW_MILLIS,
     )
 
 
-def write_state(settings: Settings) -> None:
-    """Every alert told in its two states. Raises NotSent."""
+def settled(chain: Chain, number: int) -> list[ToldAlert]:
+    """The raise of an episode and its end, both confirmed."""
+    first = raised(chain, number, "confirmed")
+    window = first.window + 4 * WINDOW_MILLIS
+    first = structs.replace(first, ended=window)
+    end = structs.replace(
+        first,
+        alert_id=alert_id(chain, 1, window, "clear"),
+        edge="clear",
+        window=window,
+        of=first.alert_id,
+    )
+    return [first, end]
+
+
+def packed(pattern: int, episodes: int) -> bytes:
+    """The value of a record with so many settled episodes."""
+    chain = Chain("any", "any", "none")
+    numbers = range(pattern, pattern + episodes * 7, 7)
+    return encoded([alert for number in numbers for alert in settled(chain, number)])
+
+
+def write_state(settings: Settings, episodes: Episodes) -> None:
+    """Records as evaluators leave them. Raises NotSent."""
     sender = AwaitedProducer(kafka_producer(settings), SEND_SECONDS)
-    for partition in range(settings.partitions):
-        memory = PartitionMemory(partition)
-        states: tuple[AlertState, ...] = ("provisional", "confirmed")
-        for state in states:
-            for number in range(partition, ALERTS, settings.partitions):
-                memory.tell(told(number, state))
-            # In the form of the product, whatever that is by then.
-            for one in memory.drained():
-                sender.send(one.topic, one.value, one.key or b"", one.partition)
+    memories = [PartitionMemory(number) for number in range(settings.partitions)]
+    values = [packed(pattern, episodes.settled) for pattern in range(PATTERNS)]
+    for number, chain in enumerate(chains()):
+        partition = partition_of(chain.store_id, settings.partitions)
+        key = pack_key(chain, 0).encode()
+        sender.send(STATE_TOPIC, values[number % PATTERNS], key, partition)
+        if number < episodes.open:
+            memory = memories[partition].chains
+            alert = raised(chain, 1_000, "confirmed")
+            is_open = FoldState(open=Episode(alert.start, alert.window, 1))
+            memory.tell(alert)
+            memory.set_days(chain, {alert.window: is_open}, None)
+    for memory in memories:
+        for one in memory.drained():
+            sender.send(one.topic, one.value, one.key or b"", one.partition)
     sender.settle("the state of alerts", "look into the broker's log")
 
 
@@ -89,7 +147,7 @@ def seconds_of_rules(settings: Settings) -> float:
     return seconds
 
 
-def seconds_of_state(settings: Settings) -> float:
+def seconds_of_state(settings: Settings, episodes: Episodes) -> float:
     """Until the state of all partitions is in memory. Raises SystemExit when it is another one."""
     inputs = [
         TopicPartition(topic, number) for topic in INPUTS for number in range(settings.partitions)
@@ -97,16 +155,19 @@ def seconds_of_state(settings: Settings) -> float:
     began = time.monotonic()
     memories = recalled(kept_state(settings, Evaluator.state_topic, INPUTS, inputs))
     seconds = time.monotonic() - began
-    refuse(sum(map(count_of, memories.values())), ALERTS, "confirmed alerts")
+    known = {number: memory.chains for number, memory in memories.items()}
+    refuse(sum(len(one.open_raises()) for one in known.values()), episodes.open, "open episodes")
+    refuse(_ends_in(known, settings), episodes.all_settled, "settled episodes")
     return seconds
 
 
-def count_of(memory: PartitionMemory) -> int:
-    """How many alerts it knows as confirmed."""
-    # By its own words, not by how it keeps them.
-    chains = {told(number, "confirmed").chain for number in range(ALERTS)}
-    known = (one for chain in chains for one in memory.told(chain).values())
-    return sum(one.state == "confirmed" for one in known)
+def _ends_in(known: Mapping[int, ChainMemory], settings: Settings) -> int:
+    """How many ends the memories have, each decoded."""
+    found = 0
+    for chain in chains():
+        memory = known[partition_of(chain.store_id, settings.partitions)]
+        found += sum(alert.edge == "clear" for alert in memory.alerts_since(chain, 0).values())
+    return found
 
 
 def refuse(found: int, expected: int, what: str) -> None:
@@ -154,16 +215,19 @@ def main() -> int:
     """Exit code 0 when every run has restored all of it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=5)
-    runs = parser.parse_args().runs
+    parser.add_argument("--share", type=float, default=1.0, help="of the episodes of a year")
+    arguments = parser.parse_args()
+    runs, episodes = arguments.runs, Episodes.of(arguments.share)
     with own_stack() as bench:
         settings = bench.settings
-        say(f"{RULES:,} rules, {ALERTS:,} alerts are written")
+        say(f"{RULES:,} rules at {STORES} stores: {episodes.all_settled:,} settled episodes and")
+        say(f"{episodes.open:,} open ones are written")
         write_rules(settings, [rule(number) for number in range(RULES)])
-        write_state(settings)
+        write_state(settings, episodes)
         # The first run too: somebody who restores has just begun.
         measured: dict[str, Callable[[Settings], float]] = {
             "rules read, s": seconds_of_rules,
-            "state read, s": seconds_of_state,
+            "state read, s": partial(seconds_of_state, episodes=episodes),
         }
         for name, measure in measured.items():
             show(name, [measure(settings) for _ in range(runs)], 2)

@@ -107,7 +107,8 @@ def _delisted(where: str, name: str, told: object) -> dict[str, date]:
         raise BadSettings(
             f"{where}: {name}: item ids with days are wanted, e.g. `{{4006381333931: 2026-05-01}}`"
         )
-    return {str(item): _day(where, day, f"{name}: {item}") for item, day in told.items()}
+    items = {str(item): day for item, day in told.items()}
+    return {item: _day(where, day, f"{name}: {item}") for item, day in items.items()}
 
 
 def _text(where: str, name: str, told: object) -> str:

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from runtime.processor.record import Input, Output
 from runtime.topics import Lane
 
+# By topic and partition.
+LastInputs = dict[Lane, Input]
+
 
 @dataclass
 class Batch:
@@ -16,7 +19,7 @@ class Batch:
     """
 
     outputs: list[Output] = field(default_factory=list)
-    last: dict[Lane, Input] = field(default_factory=dict)
+    last: LastInputs = field(default_factory=dict)
     inputs: int = 0
     begun: float = 0.0
 
@@ -29,7 +32,10 @@ class Batch:
         self.last[record.topic, record.partition] = record
         self.outputs.extend(outputs)
 
-    def parted(self, held: Collection[int]) -> tuple[dict[Lane, Input], dict[Lane, Input]]:
+    def parted(self, held: Collection[int]) -> tuple[LastInputs, LastInputs]:
         """The last inputs of partitions that are done, and of those that are held."""
-        done = {lane: record for lane, record in self.last.items() if lane[1] not in held}
-        return done, {lane: self.last[lane] for lane in self.last.keys() - done.keys()}
+        done, left = LastInputs(), LastInputs()
+        for lane, record in self.last.items():
+            kept = left if lane[1] in held else done
+            kept[lane] = record
+        return done, left

@@ -8,16 +8,19 @@ from collections.abc import Iterable, Mapping
 
 from tally.alerts.fold import AT_REST, FoldState
 
+# The state at the starts of days, milliseconds since 1970 (UTC).
+DayStates = Mapping[int, FoldState]
+
 
 class FoldLine:
     """A step function of the instants at which days start, in milliseconds since 1970 (UTC)."""
 
-    def __init__(self, entries: Mapping[int, FoldState] | None = None) -> None:
+    def __init__(self, entries: DayStates | None = None) -> None:
         self._states = dict(entries or {})
         self._starts = sorted(self._states)
 
     @property
-    def entries(self) -> Mapping[int, FoldState]:
+    def entries(self) -> DayStates:
         """By the start of a day (milliseconds since 1970, UTC) the state from there on."""
         return self._states
 
@@ -38,9 +41,7 @@ class FoldLine:
         entries = {} if state is None else {start: state}
         self._replace(place, place + (start in self._states), entries)
 
-    def set_days(
-        self, states: Mapping[int, FoldState], until: int | None
-    ) -> dict[int, FoldState | None]:
+    def set_days(self, states: DayStates, until: int | None) -> dict[int, FoldState | None]:
         """Replaces the states of consecutive days; those of all other days stay as they are.
 
         In:  `states`: by the start of the day (milliseconds since 1970, UTC), ascending; `until`:
@@ -57,10 +58,15 @@ class FoldLine:
         high = len(self._starts) if until is None else bisect_right(self._starts, until)
         before = self._states[self._starts[low - 1]] if low else AT_REST
         entries = dict(_changes(before, wanted.items()))
-        old = {start: self._states[start] for start in self._starts[low:high]}
+        starts = self._starts[low:high]
+        changed: dict[int, FoldState | None] = {
+            start: None for start in starts if start not in entries
+        }
+        for start, state in entries.items():
+            if self._states.get(start) != state:
+                changed[start] = state
         self._replace(low, high, entries)
-        changed: dict[int, FoldState | None] = dict.fromkeys(old.keys() - entries.keys())
-        return changed | {start: one for start, one in entries.items() if old.get(start) != one}
+        return changed
 
     def forget_before(self, horizon: int) -> list[int]:
         """Drops the entries that say nothing of days from the instant on (milliseconds since 1970,
@@ -73,7 +79,7 @@ class FoldLine:
         self._replace(0, place, {})
         return gone
 
-    def _replace(self, low: int, high: int, entries: Mapping[int, FoldState]) -> None:
+    def _replace(self, low: int, high: int, entries: DayStates) -> None:
         for start in self._starts[low:high]:
             del self._states[start]
         self._starts[low:high] = entries

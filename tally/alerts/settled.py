@@ -106,7 +106,7 @@ def settled_groups(alerts: Iterable[ToldAlert]) -> list[list[ToldAlert]]:
     That is one that was taken back with all its ends, and a confirmed one with a confirmed end.
     """
     groups: dict[str, list[ToldAlert]] = {}
-    for alert in sorted(alerts, key=lambda one: (one.window, one.occurrence, one.edge)):
+    for alert in sorted(alerts, key=_in_order):
         groups.setdefault(alert.of or alert.alert_id, []).append(alert)
     return [group for raised, group in groups.items() if _is_settled(raised, group)]
 
@@ -131,6 +131,10 @@ def _settled(alert: ToldAlert, names: dict[str, _AlertName]) -> SettledAlert:
         late=alert.late,
         supersedes=alert.supersedes is not None,
     )
+
+
+def _in_order(alert: ToldAlert) -> tuple[int, int, str]:
+    return alert.window, alert.occurrence, alert.alert_id
 
 
 def _name(alert: ToldAlert) -> _AlertName:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tally.alerts.comparison import Usual
 from tally.alerts.days import DayLine
 from tally.alerts.fold import AT_REST, Episode, FoldState, JudgedStretch, Judgement, fold
+from tally.alerts.fold_line import FoldLine
 from tally.alerts.ranked import RankedFacts
 from tally.alerts.rule import AgainstBaseline, ComparisonSign, Condition, Rule, Threshold
 from tally.alerts.verdict import WindowFacts, ruling_of, verdict
@@ -117,6 +118,6 @@ def test_fold_over_stretches_is_the_fold_over_windows(
 def test_days_that_are_looked_for_are_those_that_are_named(
     borders: list[int], named: list[int], new_from: int
 ) -> None:
-    line = DayLine(sorted(borders), {}, named, new_from)
+    line = DayLine(sorted(borders), FoldLine(), named, new_from)
 
     assert line.named_days == [day for day in range(line.count) if line.is_named(day)]

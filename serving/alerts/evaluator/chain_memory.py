@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from tally.alerts.fold import FoldState
-from tally.alerts.fold_line import FoldLine
+from tally.alerts.fold_line import DayStates, FoldLine
 from tally.alerts.ids import Chain
 from tally.alerts.message import Reason
 from tally.alerts.settled import (
@@ -82,11 +82,8 @@ class ChainMemory:
         1970 (UTC)."""
         place = _RuleStore(rule_id, store_id)
         packs = self._packs.get(place, ())
-        return self._live.get(place, set()) | {one.subject for one in packs if one.last >= since}
-
-    def is_live(self, chain: Chain) -> bool:
-        """Whether an alert of it may still change, or its fold is not at rest."""
-        return chain.subject in self._live.get(_place(chain), ())
+        reached = {one.subject for one in packs if one.last >= since}
+        return reached | self._live.get(place, set())
 
     def open_raises(self) -> list[ToldAlert]:
         """Every raise that stands and that nothing has ended."""
@@ -111,7 +108,7 @@ class ChainMemory:
             if raised is not None:
                 self._write_alert(raised)
 
-    def set_days(self, chain: Chain, states: Mapping[int, FoldState], until: int | None) -> None:
+    def set_days(self, chain: Chain, states: DayStates, until: int | None) -> None:
         """The fold stands there at the starts of consecutive days (milliseconds since 1970, UTC);
         `until`: start of the day behind them, None without one."""
         line = self._lines.get(chain) or FoldLine()
@@ -133,7 +130,7 @@ class ChainMemory:
         for place, packs in [*self._packs.items()]:
             for pack in packs:
                 if pack.last < horizon:
-                    self.changed[_pack_key(Chain(*place, pack.subject), pack.number)] = None
+                    self.changed[pack_key(Chain(*place, pack.subject), pack.number)] = None
             self._keep_packs(place, [one for one in packs if one.last >= horizon])
         for chain, line in [*self._lines.items()]:
             for start in line.forget_before(horizon):
@@ -148,7 +145,7 @@ class ChainMemory:
         """As its record says."""
         self._alerts.setdefault(alert.chain, {})[alert.alert_id] = alert
         self._chains[alert.alert_id] = alert.chain
-        self._live.setdefault(_place(alert.chain), set()).add(alert.chain.subject)
+        self._note(alert.chain)
 
     def drop_alert(self, alert_id: str) -> None:
         """Its record is deleted."""
@@ -202,7 +199,7 @@ class ChainMemory:
         for number, alerts in numbers.items():
             value = encoded([*alerts.values()])
             self.recall_pack(chain, number, value)
-            self.changed[_pack_key(chain, number)] = value
+            self.changed[pack_key(chain, number)] = value
 
     def _unpacked(self, chain: Chain) -> Iterator[tuple[int, dict[str, ToldAlert]]]:
         for pack in self._packs.get(_place(chain), ()):
@@ -218,7 +215,8 @@ class ChainMemory:
         if found:
             return found[0]
         last = max(numbers, default=0)
-        return last + 1 if len(numbers.get(last, ())) + len(group) > MOST_ALERTS else last
+        count = len(numbers.get(last, ()))
+        return last if count + len(group) <= MOST_ALERTS else last + 1
 
     def _keep_packs(self, place: _RuleStore, packs: list[SettledPack]) -> None:
         if packs:
@@ -250,8 +248,10 @@ def _place(chain: Chain) -> _RuleStore:
 
 
 def _key(kind: str, chain: Chain, instant: int) -> str:
-    return SEPARATOR.join((kind, chain.rule_id, chain.store_id, chain.subject, str(instant)))
+    of = chain.rule_id, chain.store_id, chain.subject
+    return SEPARATOR.join((kind, *of, str(instant)))
 
 
-def _pack_key(chain: Chain, number: int) -> str:
+def pack_key(chain: Chain, number: int) -> str:
+    """The key of a record of settled alerts."""
     return _key("h", chain, number)

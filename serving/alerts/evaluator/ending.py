@@ -32,6 +32,9 @@ class ForcedWindow(NamedTuple):
     window: int
 
 
+ForcedWindows = Iterable[ForcedWindow]
+
+
 def force_ends(memory: PartitionMemory, rules: JudgedRules) -> list[ForcedWindow]:
     """What has to end now: the memory has its windows as forced ends.
 
@@ -50,22 +53,20 @@ def force_ends(memory: PartitionMemory, rules: JudgedRules) -> list[ForcedWindow
 
 
 def with_forced(
-    named: Iterable[tuple[str, NamedDays]], forced: Iterable[ForcedWindow], days_of: DaysOf
+    named: Iterable[tuple[str, NamedDays]], forced: ForcedWindows, days_of: DaysOf
 ) -> Iterator[tuple[str, NamedDays]]:
     """The days that are named, and those of the forced ends with them."""
-    more: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
-    for raised, window in forced:
-        store_id = raised.chain.store_id
-        more[store_id][raised.chain.rule_id].add(days_of(store_id).day(window).start)
-    for store_id, of_store in named:
-        added = more.pop(store_id, {})
-        merged = {rule_id: {*of_store.get(rule_id, ()), *days} for rule_id, days in added.items()}
-        yield store_id, {**of_store, **merged}
-    yield from more.items()
+    of_stores: dict[str, list[ForcedWindow]] = defaultdict(list)
+    for one in forced:
+        of_stores[one.raised.chain.store_id].append(one)
+    for store_id, days in named:
+        yield store_id, _with_days(days, of_stores.pop(store_id, ()), days_of)
+    for store_id, ends in of_stores.items():
+        yield store_id, _with_days({}, ends, days_of)
 
 
 def unjudged_ends(
-    memory: PartitionMemory, rules: JudgedRules, forced: Iterable[ForcedWindow]
+    memory: PartitionMemory, rules: JudgedRules, forced: ForcedWindows
 ) -> Iterator[list[Alert]]:
     """The ends of rules of which no version can be judged: no day of theirs is folded."""
     judged = {rule.rule_id for rule in rules.rules}
@@ -73,6 +74,15 @@ def unjudged_ends(
         rule = rules.all.get(raised.chain.rule_id)
         if rule is not None and rule.rule_id not in judged:
             yield [*_end_of(memory, rule, raised, window)]
+
+
+def _with_days(named: NamedDays, forced: ForcedWindows, days_of: DaysOf) -> NamedDays:
+    found = {**named}
+    for raised, window in forced:
+        rule_id, days = raised.chain.rule_id, days_of(raised.chain.store_id)
+        start = days.day(window).start
+        found[rule_id] = {*found.get(rule_id, ()), start}
+    return found
 
 
 def _resolved(memory: PartitionMemory, told: AlertResolution) -> ForcedWindow | None:
@@ -112,7 +122,8 @@ def _end_of(
         frozenset((window,)),
     )
     told = memory.chains.alerts_since(chain, days.since).values()
-    basis = Basis(at=memory.tick.at, late_after=rule.versions[-1].rule.late_after)
+    late_after = rule.versions[-1].rule.late_after
+    basis = Basis(at=memory.tick.at, late_after=late_after)
     for one in transitions(chain, days, told, basis):
         memory.chains.tell(one.alert)
         yield alert_message(rule, structs.replace(one, reason="rule"), None, memory.tick)

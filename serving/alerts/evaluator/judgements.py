@@ -142,11 +142,11 @@ class Judgements:
         key = chain, start
         if key not in self._days:
             span = self.span(chain.store_id, start)
-            pieces = (
-                self._piece(rule, chain, version, piece) for version, piece in rule.judging(span)
-            )
-            forced = self._memory.chains.forced_ends(chain)
-            self._days[key] = [_with_forced(one, forced) for one in pieces] if forced else [*pieces]
+            judging = rule.judging(span)
+            found = [self._piece(rule, chain, version, piece) for version, piece in judging]
+            if forced := self._memory.chains.forced_ends(chain):
+                found = [_with_forced(piece, forced) for piece in found]
+            self._days[key] = found
         return self._days[key]
 
     def why_ended(self, rule: JudgedRule, chain: Chain, window: int) -> Reason | None:
@@ -154,7 +154,8 @@ class Judgements:
         if forced := self._memory.chains.forced_ends(chain).get(window):
             return forced.reason
         day = self._moment.days(chain.store_id).day(window)
-        version = next((one for one, span in rule.judging(day) if window in span.windows), None)
+        judging = rule.judging(day)
+        [version] = [one for one, span in judging if span.start <= window < span.end]
         return self._why_over(rule, chain, version, WindowSpan(window, day.end))
 
     def _why_over(
@@ -211,7 +212,7 @@ class Judgements:
         verdicts = known.verdicts(version.rule)[first : first + count]
         if (looked_at := self._looked_at(rule, version, chain.store_id, whole)) is not None:
             verdicts = _only(verdicts, span, looked_at)
-        hole = known.settled(self.settled_days).find(0, first, first + count)
+        hole = self.settled_days.settled(known).find(0, first, first + count)
         stretch = JudgedStretch(
             span.start,
             verdicts,

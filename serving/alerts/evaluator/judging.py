@@ -32,7 +32,6 @@ from serving.alerts.evaluator.partition import (
 )
 from serving.alerts.evaluator.pointers import MovedDays, has_news, judged_days, moved
 from serving.alerts.evaluator.scope import FamilyStores, NamedDays, Since, closed_spans, named_days
-from serving.alerts.evaluator.settling import SettledDays
 from serving.alerts.evaluator.stores import ActiveStores, begin_stores
 from tally.alerts.message import Alert
 from tally.windows import WINDOW_MILLIS
@@ -109,7 +108,7 @@ class PartitionPass:
         chosen: Mapping[str, MovedDays],
         forced: Sequence[ForcedWindow],
     ) -> Iterator[list[Alert]]:
-        self._judge.settled = SettledDays(self._memory, _judged_now(chosen))
+        self._judge.judged_now = _judged_now(chosen)
         days = {family: one.everywhere for family, one in chosen.items()}
         causes = {family: one.causes for family, one in chosen.items()}
         ticks = self._memory.last, self._memory.tick
@@ -210,7 +209,10 @@ class PartitionPass:
 
 
 def _judged_now(chosen: Mapping[str, MovedDays]) -> dict[FamilyDay, JudgedDay]:
-    return {(family, day): one.judged[day] for family, one in chosen.items() for day in one.days}
+    found: dict[FamilyDay, JudgedDay] = {}
+    for family, one in chosen.items():
+        found |= {(family, day): one.judged[day] for day in one.days}
+    return found
 
 
 def _some_at_a_time(

@@ -8,7 +8,6 @@ from serving.alerts.evaluator.facts import KnownBy, WindowCells, facts_of, with_
 from serving.alerts.evaluator.judged_rules import VersionMetrics, reading_of
 from serving.alerts.evaluator.memory import PartitionMemory
 from serving.alerts.evaluator.moment import ViewsMoment
-from serving.alerts.evaluator.settling import SettledDays
 from serving.alerts.evaluator.stock import first_shelves
 from serving.alerts.evaluator.usual import usual_of
 from serving.query.formulas import StockAt
@@ -49,11 +48,6 @@ class KnownWindows(NamedTuple):
         # Asked once for what is alike: most quarter hours of a night are.
         told = self.ranked.verdicts(rule)
         return self.places.translate(told.ljust(256, LEAVES))
-
-    def settled(self, days: SettledDays) -> bytes:
-        """A byte for each window, 1 where it is settled."""
-        # Most days are covered whole, or have nothing that is.
-        return days.are_settled(self.cells) if 0 in self.complete else self.complete
 
     def place(self, window: int) -> int:
         """The number of the window that begins then, ms since 1970 (UTC)."""

@@ -10,7 +10,7 @@ from msgspec import structs
 from serving.alerts.evaluator.calendar import StoreCalendarDays, start_of_window
 from serving.alerts.evaluator.judged_rules import JudgedRule, JudgedRules
 from serving.alerts.evaluator.judgements import Judgements, ReadNow
-from serving.alerts.evaluator.memory import PartitionMemory
+from serving.alerts.evaluator.memory import FamilyDay, JudgedDay, PartitionMemory
 from serving.alerts.evaluator.messages import alert_message
 from serving.alerts.evaluator.moment import ReadingWanted, ViewsMoment
 from serving.alerts.evaluator.scope import NamedDays
@@ -43,7 +43,8 @@ class PartitionJudge:
     ) -> None:
         self._rules, self._memory = rules, memory
         self._moment, self._read_now = moment, read_now
-        self.settled = SettledDays(memory)
+        # By what this pass judges days.
+        self.judged_now: Mapping[FamilyDay, JudgedDay] = {}
 
     def wanted(self, store_id: str, named: NamedDays) -> Iterator[ReadingWanted]:
         """What has to be read to judge the days."""
@@ -74,7 +75,7 @@ class PartitionJudge:
 
     def _judgements(self) -> Judgements:
         found = Judgements(self._rules, self._memory, self._moment, self._read_now)
-        found.settled_days = self.settled
+        found.settled_days = SettledDays(self._memory, self.judged_now)
         return found
 
 
@@ -104,19 +105,15 @@ class _StoreJudge:
         new = self._starts[max(self._first_new, self._first(rule)) :]
         looked_at = {*days, *new}
         named = sorted(days)
+        of = rule.rule_id, store_id, min(named, default=_NEVER)
+        live = self._memory.chains.subjects(*of)
         for chain in self._judgements.chains(rule, store_id, named):
             # Of most nothing was ever told, and nothing is called for.
-            if not self._rests(rule, chain, looked_at, min(named, default=_NEVER)):
+            if chain.subject in live or not self._rests(rule, chain, looked_at):
                 yield self._chain(rule, chain, days, causes)
 
-    def _rests(self, rule: JudgedRule, chain: Chain, days: Iterable[int], since: int) -> bool:
-        """Whether folding the days makes nothing of the chain, as nothing was made of it before.
-
-        `since`: start of the first day that is named, ms since 1970 (UTC).
-        """
-        of = chain.rule_id, chain.store_id
-        if chain.subject in self._memory.chains.subjects(*of, since):
-            return False
+    def _rests(self, rule: JudgedRule, chain: Chain, days: Iterable[int]) -> bool:
+        """Whether folding the days makes nothing of a chain of which nothing was made before."""
         # At rest a fold stays there until something raises.
         each = (one for day in days for one in self._judgements.stretches(rule, chain, day))
         return not any(RAISES in one.verdicts for one in each)

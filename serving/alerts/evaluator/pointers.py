@@ -15,7 +15,7 @@ from tally.generation import Generation
 
 _NEVER = JudgedDay()
 # Notices of restatements are kept for longer than this, in milliseconds.
-_NOTICES_KEPT = 24 * 3_600_000
+_RESTATEMENTS_KEPT = 24 * 3_600_000
 
 
 class MovedDays(NamedTuple):
@@ -76,7 +76,7 @@ def moved(
             now = structs.replace(now, is_settled=True)
         if now != before:
             judged[day] = now
-        if _is_restated(before, now) and _has_all_notices(memory):
+        if _is_restated(before, now) and _has_all_restatements(memory):
             restated.add(day)
         # A day that was never judged has told nothing that could be taken back.
         if before.generation and now.epoch > before.epoch:
@@ -102,9 +102,9 @@ def _is_restated(before: JudgedDay, now: JudgedDay) -> bool:
     return before.is_whole and now.is_whole and before.epoch == now.epoch and before.generation > 0
 
 
-def _has_all_notices(memory: PartitionMemory) -> bool:
+def _has_all_restatements(memory: PartitionMemory) -> bool:
     """Whether Kafka still has every notice since the last judgement."""
-    return memory.tick.at - memory.last.at < _NOTICES_KEPT
+    return memory.tick.at - memory.last.at < _RESTATEMENTS_KEPT
 
 
 def _cause(epoch: int, defined: int) -> Reason:

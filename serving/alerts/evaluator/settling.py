@@ -1,9 +1,10 @@
 """Which windows are settled: what is served of them changes no more but by a rebuild."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import date
 
 from serving.alerts.evaluator.facts import WindowCells
+from serving.alerts.evaluator.known import KnownWindows
 from serving.alerts.evaluator.memory import FamilyDay, JudgedDay, PartitionMemory
 
 _NEVER = JudgedDay()
@@ -20,17 +21,27 @@ class SettledDays:
         self, memory: PartitionMemory, now: Mapping[FamilyDay, JudgedDay] | None = None
     ) -> None:
         self._memory, self._now = memory, now or {}
+        # By identity, with the windows: as long as they are kept no others have it.
+        self._found: dict[int, tuple[KnownWindows, bytes]] = {}
 
-    def are_settled(self, windows: Iterable[WindowCells]) -> bytes:
-        """A byte for each window: 1 where it is covered in all families or its day is settled."""
-        return bytes(one.is_complete or self._is_settled(one) for one in windows)
+    def settled(self, windows: KnownWindows) -> bytes:
+        """A byte for each window, 1 where it is covered in all families or its day is settled."""
+        # Most days are covered whole.
+        if 0 not in windows.complete:
+            return windows.complete
+        # Many rules ask for the windows of one day.
+        key = id(windows)
+        if key not in self._found:
+            self._found[key] = windows, bytes(map(self._is_settled, windows.cells))
+        return self._found[key][1]
 
     def _is_settled(self, window: WindowCells) -> bool:
-        cells = (window.metric, *window.minimum)
-        days = {
-            (family, cell.cell.slot.start.date()) for cell in cells for family, _ in cell.served
-        }
-        judged = [self._now.get(of) or self._memory.judged.get(of, _NEVER) for of in days]
+        if window.is_complete:
+            return True
+        judged: list[JudgedDay] = []
+        for cell in (window.metric, *window.minimum):
+            of = cell.cell.slot.start.date()
+            judged += (self._judged(family, of) for family, _ in cell.served)
         # Beside whole days alone it is something else that is missing: it may still come.
         return any(one.is_settled for one in judged) and all(
             one.is_settled or one.is_whole for one in judged

@@ -23,9 +23,9 @@ QUIET = structs.replace(BUSY, rule_id="quiet", kind="silence", family="sales", m
 QUIET = structs.replace(QUIET, condition=None, clear=None, on_silence="raise")
 
 
-def ends(alerts: Iterable[Alert]) -> list[tuple[str, str, str | None, str | None]]:
+def ends(alerts: Iterable[Alert]) -> list[tuple[str | None, ...]]:
     """Of each message edge, state, reason, and the window that ended its episode (UTC)."""
-    found = []
+    found: list[tuple[str | None, ...]] = []
     for one in alerts:
         ended = one.episode.ended and one.episode.ended[5:16]
         found.append((one.edge, one.state, one.reason, ended))

@@ -108,8 +108,8 @@ def test_state_is_as_its_schema_says() -> None:
     memory = filled()
     memory.chains.set_days(CHAIN, {START: AT_REST}, START + HOUR)
     memory.chains.force_end(CHAIN, START + HOUR, ForcedEnd("resolved", "ann", "the till was off"))
-    for one in settled_episode(START - HOUR, START):
-        memory.chains.tell(one)
+    for told in settled_episode(START - HOUR, START):
+        memory.chains.tell(told)
     memory.forget_before(0)
     schema = Draft202012Validator(record_schema("alert-episodes"))
 
@@ -223,11 +223,11 @@ def test_settled_alerts_are_packed_and_come_back_only_where_their_windows_are_ju
         b"h|busy|367|none|1",
     ]
     assert len([one for one in state if one.value]) == 4
-    for one in (memory, again):
-        assert one.chains.alerts_since(CHAIN, 0) == told
-        assert one.chains.alerts_since(CHAIN, START + 100 * HOUR) == {}
-        assert one.chains.subjects("busy", "367", START + 99 * HOUR) == {"none"}
-        assert not one.chains.is_live(CHAIN)
+    for chains in (memory.chains, again.chains):
+        assert chains.alerts_since(CHAIN, 0) == told
+        assert chains.alerts_since(CHAIN, START + 100 * HOUR) == {}
+        assert chains.subjects("busy", "367", START + 99 * HOUR) == {"none"}
+        assert chains.subjects("busy", "367", START + 100 * HOUR) == set()
 
 
 def test_raise_whose_end_is_taken_back_leaves_the_pack_and_is_kept_while_it_is_open() -> None:
@@ -240,6 +240,6 @@ def test_raise_whose_end_is_taken_back_leaves_the_pack_and_is_kept_while_it_is_o
     memory.chains.tell(structs.replace(end, state="retracted"))
     memory.forget_before(START + 500 * DAY_MILLIS)
 
-    for one in (memory, recalled(stored(memory))[2]):
-        assert one.chains.open_raises() == [raised]
-        assert one.chains.alerts_since(CHAIN, START)[end.alert_id].state == "retracted"
+    for chains in (memory.chains, recalled(stored(memory))[2].chains):
+        assert chains.open_raises() == [raised]
+        assert chains.alerts_since(CHAIN, START)[end.alert_id].state == "retracted"

@@ -61,7 +61,7 @@ def test_positions_of_a_held_partition_move_when_its_work_is_done() -> None:
         stored(outputs, positions)  # type: ignore[arg-type]
         seen.append(dict(brokers.committed))
 
-    brokers._store = noted  # type: ignore[method-assign, assignment]
+    brokers._store = noted  # type: ignore[method-assign]
     brokers.run(Slow(brokers, 3), AT_ONCE)
 
     assert [(each[0], each[1]) for each in seen] == [(0, 1), (0, 1), (1, 1), (2, 1)]
