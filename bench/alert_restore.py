@@ -60,7 +60,8 @@ class Episodes(NamedTuple):
     @classmethod
     def of(cls, share: float) -> "Episodes":
         """A share of what a year leaves."""
-        return cls(max(1, round(SETTLED * share / (RULES * STORES))), round(OPEN * share))
+        each = round(SETTLED * share / (RULES * STORES))
+        return cls(max(1, each), round(OPEN * share))
 
     @property
     def all_settled(self) -> int:
@@ -127,11 +128,11 @@ def write_state(settings: Settings, episodes: Episodes) -> None:
         key = pack_key(chain, 0).encode()
         sender.send(STATE_TOPIC, values[number % PATTERNS], key, partition)
         if number < episodes.open:
-            memory = memories[partition].chains
+            open_chains = memories[partition].chains
             alert = raised(chain, 1_000, "confirmed")
             is_open = FoldState(open=Episode(alert.start, alert.window, 1))
-            memory.tell(alert)
-            memory.set_days(chain, {alert.window: is_open}, None)
+            open_chains.tell(alert)
+            open_chains.set_days(chain, {alert.window: is_open}, None)
     for memory in memories:
         for one in memory.drained():
             sender.send(one.topic, one.value, one.key or b"", one.partition)
@@ -166,7 +167,8 @@ def _ends_in(known: Mapping[int, ChainMemory], settings: Settings) -> int:
     found = 0
     for chain in chains():
         memory = known[partition_of(chain.store_id, settings.partitions)]
-        found += sum(alert.edge == "clear" for alert in memory.alerts_since(chain, 0).values())
+        alerts = memory.alerts_since(chain, 0).values()
+        found += sum(alert.edge == "clear" for alert in alerts)
     return found
 
 
