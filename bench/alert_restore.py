@@ -157,7 +157,8 @@ def seconds_of_state(settings: Settings, episodes: Episodes) -> float:
     memories = recalled(kept_state(settings, Evaluator.state_topic, INPUTS, inputs))
     seconds = time.monotonic() - began
     known = {number: memory.chains for number, memory in memories.items()}
-    refuse(sum(len(one.open_raises()) for one in known.values()), episodes.open, "open episodes")
+    open_ones = [len(one.open_raises()) for one in known.values()]
+    refuse(sum(open_ones), episodes.open, "open episodes")
     refuse(_ends_in(known, settings), episodes.all_settled, "settled episodes")
     return seconds
 
@@ -168,7 +169,7 @@ def _ends_in(known: Mapping[int, ChainMemory], settings: Settings) -> int:
     for chain in chains():
         memory = known[partition_of(chain.store_id, settings.partitions)]
         alerts = memory.alerts_since(chain, 0).values()
-        found += sum(alert.edge == "clear" for alert in alerts)
+        found += len([alert for alert in alerts if alert.of])
     return found
 
 

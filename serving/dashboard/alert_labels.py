@@ -29,7 +29,10 @@ REASONS: Mapping[Reason, str] = {
     "erasure": "what it stood on was erased",
     "definition": "the number is computed in another way now",
     "merged": "it was one episode with another alert",
-    "rule": "the rule was retired before it was confirmed",
+    "rule": "its rule is retired, or not about this store any more",
+    "closed": "the store is closed for good",
+    "delisted": "the article is not sold any more",
+    "resolved": "somebody has resolved it",
 }
 
 

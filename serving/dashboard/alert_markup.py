@@ -78,7 +78,7 @@ def life_facts(life: AlertLife, choice: StoreChoice | None) -> str:
         "Episode": escape(f"from {started}; {ended}"),
         "Rule": escape(f"{alert.rule_id}, version {alert.rule_version}"),
         **({"Overdue": "no generation has settled it yet"} if alert.overdue else {}),
-        **({"Taken back because": REASONS[alert.reason]} if alert.reason else {}),
+        **_reason_of(alert),
         **_other("Of", alert.of),
         **_other("Tells again", alert.supersedes),
         "The same by HTTP": f"<a href='{escape(address)}'><code>{escape(address)}</code></a>",
@@ -171,3 +171,10 @@ def _other(name: str, alert_id: str | None) -> dict[str, str]:
     if alert_id is None:
         return {}
     return {name: f"<a href='{escape(alert_address(alert_id))}'>{escape(alert_id[:12])}…</a>"}
+
+
+def _reason_of(alert: Alert) -> dict[str, str]:
+    if alert.reason is None:
+        return {}
+    is_over = "Taken back" if alert.state == "retracted" else "Ended"
+    return {f"{is_over} because": REASONS[alert.reason]}

@@ -34,7 +34,7 @@ class MemoryState:
             raise ViewsUnreachable("planted")
         memories = recalled(self._of.state if self._of else ())
         return {
-            number: EvaluatedBy(one.last, one.silent_from, one.judged)
+            number: EvaluatedBy(one.last, one.silent_from, one.judged, one.chains.all_forced_ends)
             for number, one in memories.items()
         }
 

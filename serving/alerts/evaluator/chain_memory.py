@@ -77,6 +77,11 @@ class ChainMemory:
         """By the window's start (milliseconds since 1970, UTC)."""
         return self._forced.get(chain, {})
 
+    @property
+    def all_forced_ends(self) -> Mapping[Chain, Mapping[int, ForcedEnd]]:
+        """Those of all chains, by the window's start (milliseconds since 1970, UTC)."""
+        return self._forced
+
     def subjects(self, rule_id: str, store_id: str, since: int) -> set[str]:
         """Those of which something may change by windows from an instant on, milliseconds since
         1970 (UTC)."""
@@ -171,6 +176,12 @@ class ChainMemory:
         if not ends:
             del self._forced[chain]
         self._note(chain)
+
+    def recall_all_forced(self, forced: Mapping[Chain, Mapping[int, ForcedEnd]]) -> None:
+        """As another memory has them."""
+        for chain, ends in forced.items():
+            for window, end in ends.items():
+                self.recall_forced(chain, window, end)
 
     def recall_pack(self, chain: Chain, number: int, value: bytes | None) -> None:
         """One pack, which stays encoded; None: it is deleted."""

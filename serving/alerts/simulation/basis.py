@@ -57,6 +57,7 @@ class SimulationBasis(NamedTuple):
             by = self.evaluated[number]
             memory.tick = by.tick
             memory.silent_from, memory.judged = {**by.silent_from}, {**by.judged}
+            memory.chains.recall_all_forced(by.forced)
         begin_stores(memory, stores)
         return memory
 

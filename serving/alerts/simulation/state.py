@@ -11,6 +11,7 @@ from runtime.connect import kafka_consumer
 from runtime.processor.intake import input_of
 from runtime.reading import read_until
 from runtime.topics import bounds_of, partition_numbers
+from serving.alerts.evaluator.chain_memory import ForcedEnd
 from serving.alerts.evaluator.memory import (
     STATE_TOPIC,
     FamilyDay,
@@ -18,13 +19,14 @@ from serving.alerts.evaluator.memory import (
     JudgedDay,
     PartitionMemory,
 )
+from tally.alerts.ids import Chain
 from tally.alerts.tick import Tick
 from tally.errors import StackError, ViewsUnreachable
 from tally.settings import Settings
 
 ANSWER_SECONDS = 30.0
 # What was told and where folds stand: a simulation works out the one and reads the other elsewhere.
-_PASSED_OVER = (b"e|", b"h|", b"f|", b"r|")
+_PASSED_OVER = (b"e|", b"h|", b"f|")
 
 
 class EvaluatedBy(NamedTuple):
@@ -33,6 +35,7 @@ class EvaluatedBy(NamedTuple):
     tick: Tick
     silent_from: Mapping[FamilyStore, int]
     judged: Mapping[FamilyDay, JudgedDay]
+    forced: Mapping[Chain, Mapping[int, ForcedEnd]]
 
 
 class StateSource(Protocol):
@@ -70,10 +73,7 @@ class StateReader:
                     " again"
                 ) from error
             # Copies: another call reads on while this one is judged by.
-            return {
-                number: EvaluatedBy(one.last, dict(one.silent_from), dict(one.judged))
-                for number, one in self._memories.items()
-            }
+            return {number: _evaluated_by(one) for number, one in self._memories.items()}
 
     def _ends(self) -> dict[int, int]:
         with kafka_consumer(self._settings, "alert-state") as consumer:
@@ -95,3 +95,8 @@ class StateReader:
                 if not (record.key or b"").startswith(_PASSED_OVER):
                     memory.recall(record)
         self._memories[number], self._next[number] = memory, end
+
+
+def _evaluated_by(memory: PartitionMemory) -> EvaluatedBy:
+    forced = {chain: dict(ends) for chain, ends in memory.chains.all_forced_ends.items()}
+    return EvaluatedBy(memory.last, dict(memory.silent_from), dict(memory.judged), forced)
