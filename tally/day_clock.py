@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 _ONE_DAY = timedelta(days=1)
-# No change of clocks moves them by so much, but for those that leave a whole day out.
+# No change of clocks moves them by so much, but where they leave a whole day out.
 _NEAR_A_BORDER = timedelta(hours=3)
 
 
@@ -26,6 +26,12 @@ class ClockSince(NamedTuple):
     def begins(self, day: date) -> datetime:
         """When the day begins, UTC, also where the clock leaves that time out."""
         return datetime.combine(day, self.day_starts, self.zone).astimezone(UTC)
+
+
+@lru_cache(maxsize=10_000)
+def _is_left_out(part: ClockSince, day: date) -> bool:
+    """Whether the clock leaves the whole day out, as Samoa did on 30 December 2011."""
+    return part.begins(day) >= part.begins(day + _ONE_DAY)
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,8 @@ class DayClock:
         since = instant.astimezone(part.zone).replace(tzinfo=None) - part.after_midnight
         day, into = since.date(), since - datetime.combine(since, time())
         # For thousands of windows: most lie well inside, and their day is the one that is shown.
-        if self._never_changes and _NEAR_A_BORDER <= into < _ONE_DAY - _NEAR_A_BORDER:
+        is_inside = _NEAR_A_BORDER <= into < _ONE_DAY - _NEAR_A_BORDER
+        if is_inside and self._never_changes and not _is_left_out(part, day):
             return day
         # Where clocks are set back over the beginning of a day, they show a time of the day before
         # once more: by the instants it is the new day.

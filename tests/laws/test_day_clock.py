@@ -125,3 +125,17 @@ def test_two_of_one_move_are_one_zone_and_a_copy_is_it_too() -> None:
     assert {one.zone, other.zone, deepcopy(one.zone)} == {one.zone}
     assert one.zone != moved(ROME, LONDON, time(4)).zone
     assert one.zone.key == "Europe/London"
+
+
+@pytest.mark.parametrize("starts", [time(0), time(4), time(12), time(22)], ids=str)
+def test_no_instant_lies_in_a_day_that_the_clock_leaves_out(starts: time) -> None:
+    # Samoa went over the date line: behind 29 December 2011 came the 31st.
+    clock = DayClock.of(ZoneInfo("Pacific/Apia"), starts)
+    instants = [datetime(2011, 12, 27, tzinfo=UTC) + number * WINDOW for number in range(8 * 96)]
+
+    days = [clock.day(instant) for instant in instants]
+
+    assert date(2011, 12, 30) not in days
+    for instant, day in zip(instants, days, strict=True):
+        assert clock.begins(day) <= instant < clock.begins(day + timedelta(days=1))
+    assert len(days) == 768
