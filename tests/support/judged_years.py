@@ -117,7 +117,7 @@ class JudgedYears:
         """The generations of the days, alike in all families."""
         return {day: self.served[day] for day in days if day in self.served}
 
-    def windows(self, reading: tuple[Any, ...], of: tuple[str, str, int]) -> DrawnWindows:
+    def windows(self, reading: Any, of: tuple[str, str, int]) -> DrawnWindows:
         """The windows of a local day; `of`: store, subject, and the day's start."""
         store_id, subject, start = of
         rule = self.plan.rules[self.by_delay[reading[2]]]
@@ -245,14 +245,15 @@ def patch_reading(years: JudgedYears, patch: pytest.MonkeyPatch) -> None:
     class DrawnDays:
         def __init__(self, _memory: PartitionMemory, _moment: ViewsMoment) -> None: ...
 
-        def find(self, reading: tuple[Any, ...], store_id: str, start: int) -> DrawnWindows:
+        def find(self, reading: Any, store_id: str, start: int) -> DrawnWindows:
             return years.windows(reading, (store_id, "none", start))
 
         def of_article(
             self, known: DrawnWindows, _stock: object, of: tuple[RuleVersion, str, str]
         ) -> DrawnWindows:
             version, store_id, subject = of
-            return years.windows(reading_of(version.rule), (store_id, subject, known.start))
+            reading: Any = reading_of(version.rule)
+            return years.windows(reading, (store_id, subject, known.start))
 
         def calling(
             self, condition: Condition, _metrics: VersionMetrics, store_id: str, span: Any
@@ -260,7 +261,8 @@ def patch_reading(years: JudgedYears, patch: pytest.MonkeyPatch) -> None:
             [rule] = [one for one in years.plan.rules.values() if one.condition == condition]
             for article in ARTICLES:
                 of = store_id, f"item:{article}", span.start
-                if RAISES in years.windows(reading_of(rule), of).verdicts(rule):
+                reading: Any = reading_of(rule)
+                if RAISES in years.windows(reading, of).verdicts(rule):
                     yield of[1]
 
     class DrawnSettled:
