@@ -4,8 +4,7 @@ Alerts that may still change lie apart, one in a record; settled ones lie in pac
 where a window that they reach is judged again.
 """
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Set
 
 import msgspec
 from msgspec import Struct
@@ -38,12 +37,10 @@ class ForcedEnd(Struct, frozen=True):
     because: str = ""
 
 
-class _RuleStore(NamedTuple):
-    rule_id: str
-    store_id: str
-
-
+# Rule and store.
+_Place = tuple[str, str]
 _NO_LINE = FoldLine()
+_NOTHING: Set[str] = frozenset()
 
 
 class ChainMemory:
@@ -54,11 +51,11 @@ class ChainMemory:
         # Those that may still change, by id; a record that deletes one has its id alone.
         self._alerts: dict[Chain, dict[str, ToldAlert]] = {}
         self._chains: dict[str, Chain] = {}
-        self._packs: dict[_RuleStore, list[SettledPack]] = {}
+        self._packs: dict[_Place, list[SettledPack]] = {}
         self._lines: dict[Chain, FoldLine] = {}
         self._forced: dict[Chain, dict[int, ForcedEnd]] = {}
         # Subjects with an alert that may change, a fold that is not at rest, or a forced end.
-        self._live: dict[_RuleStore, set[str]] = {}
+        self._live: dict[_Place, set[str]] = {}
 
     def alerts_since(self, chain: Chain, instant: int) -> dict[str, ToldAlert]:
         """By id the alerts that reach the instant (milliseconds since 1970, UTC): those of a later
@@ -82,13 +79,13 @@ class ChainMemory:
         """Those of all chains, by the window's start (milliseconds since 1970, UTC)."""
         return self._forced
 
-    def subjects(self, rule_id: str, store_id: str, since: int) -> set[str]:
+    def subjects(self, rule_id: str, store_id: str, since: int) -> Set[str]:
         """Those of which something may change by windows from an instant on, milliseconds since
         1970 (UTC)."""
-        place = _RuleStore(rule_id, store_id)
-        packs = self._packs.get(place, ())
-        reached = {one.subject for one in packs if one.last >= since}
-        return reached | self._live.get(place, set())
+        place = rule_id, store_id
+        live = self._live.get(place, _NOTHING)
+        packs = self._packs.get(place)
+        return live | {one.subject for one in packs if one.last >= since} if packs else live
 
     def open_raises(self) -> list[ToldAlert]:
         """Every raise that stands and that nothing has ended."""
@@ -229,7 +226,7 @@ class ChainMemory:
         count = len(numbers.get(last, ()))
         return last if count + len(group) <= MOST_ALERTS else last + 1
 
-    def _keep_packs(self, place: _RuleStore, packs: list[SettledPack]) -> None:
+    def _keep_packs(self, place: _Place, packs: list[SettledPack]) -> None:
         if packs:
             self._packs[place] = packs
         else:
@@ -254,8 +251,8 @@ class ChainMemory:
                 del self._live[place]
 
 
-def _place(chain: Chain) -> _RuleStore:
-    return _RuleStore(chain.rule_id, chain.store_id)
+def _place(chain: Chain) -> _Place:
+    return chain.rule_id, chain.store_id
 
 
 def _key(kind: str, chain: Chain, instant: int) -> str:

@@ -31,9 +31,14 @@ class WindowCells(NamedTuple):
     usual: Usual | None = None
 
     @property
+    def all(self) -> tuple[JudgedCell, ...]:
+        """The metric's first."""
+        return (self.metric, *self.minimum)
+
+    @property
     def is_complete(self) -> bool:
         """Whether generations cover it in all families."""
-        return all(one.is_complete for one in (self.metric, *self.minimum))
+        return all(one.is_complete for one in self.all)
 
     @property
     def start(self) -> int:

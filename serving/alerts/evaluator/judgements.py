@@ -97,10 +97,11 @@ class Judgements:
     ) -> list[Chain]:
         """What has to be judged on the days (their starts): the store as a whole, or each article
         of which the rule has told something, or that calls for it now."""
-        since = min(days, default=_NEVER)
-        subjects = self._memory.chains.subjects(rule.rule_id, store_id, since)
-        if rule.judges_stores and not rule.carries_over and not subjects:
+        of = rule.rule_id, store_id, min(days, default=_NEVER)
+        live = self._memory.chains.subjects(*of)
+        if rule.judges_stores and not rule.carries_over and not live:
             return [chain_of(rule, store_id)]
+        subjects = {*live}
         if rule.judges_stores:
             subjects.add(WHOLE_STORE)
         # Of hundreds of articles a few: who is far from running out has nothing to be folded.

@@ -1,7 +1,8 @@
 """Which windows are settled: what is served of them changes no more but by a rebuild."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date
+from itertools import product
 
 from serving.alerts.evaluator.facts import WindowCells
 from serving.alerts.evaluator.known import KnownWindows
@@ -32,14 +33,25 @@ class SettledDays:
         # Many rules ask for the windows of one day.
         key = id(windows)
         if key not in self._found:
-            self._found[key] = windows, bytes(map(self._is_settled, windows.cells))
+            self._found[key] = windows, self._made(windows)
         return self._found[key][1]
 
+    def _made(self, windows: KnownWindows) -> bytes:
+        open_ones = [place for place, one in enumerate(windows.complete) if not one]
+        first, last = windows.cells[open_ones[0]], windows.cells[open_ones[-1]]
+        # Of the day that goes on nothing is settled: asked once, and not for each of its windows.
+        days = [one.metric.cell.slot.start.date() for one in (first, last)]
+        families = {family for cell in first.all for family, _ in cell.served}
+        if not any(self._judged(*of).is_settled for of in product(families, _days(*days))):
+            return windows.complete
+        return bytes(
+            one or self._is_settled(cells)
+            for one, cells in zip(windows.complete, windows.cells, strict=True)
+        )
+
     def _is_settled(self, window: WindowCells) -> bool:
-        if window.is_complete:
-            return True
         judged: list[JudgedDay] = []
-        for cell in (window.metric, *window.minimum):
+        for cell in window.all:
             of = cell.cell.slot.start.date()
             judged += (self._judged(family, of) for family, _ in cell.served)
         # Beside whole days alone it is something else that is missing: it may still come.
@@ -50,3 +62,7 @@ class SettledDays:
     def _judged(self, family: str, day: date) -> JudgedDay:
         of = family, day
         return self._now.get(of) or self._memory.judged.get(of, _NEVER)
+
+
+def _days(first: date, last: date) -> Iterator[date]:
+    return map(date.fromordinal, range(first.toordinal(), last.toordinal() + 1))
