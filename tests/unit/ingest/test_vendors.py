@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from httpx import Response
 
+from ingest.contract.work import MOST_EVENTS
 from ingest.gateway.app import build_app
 from ingest.gateway.async_producer import AsyncProducer, Room
 from ingest.gateway.backlog import BacklogWatch, WaitingMessages
-from ingest.gateway.submission import MOST_MESSAGES, Endpoint, endpoints_of
+from ingest.gateway.submission import Endpoint, endpoints_of
 from ingest.sources.registry import conversion_of
 from schemas.source import BadSource, Source, json_of, read_source
 from tests.unit.architecture.sources import ROOT
@@ -136,7 +137,7 @@ def test_what_is_no_event_is_counted_in_the_answer_and_kept_nowhere(
         (b"nothing that it knows", {}, 400),
         (b"", {}, 400),
         (b"site=406|3", {"Content-Encoding": "gzip"}, 415),
-        (b"site=406|" + b",".join([b"1"] * (MOST_MESSAGES + 1)), {}, 413),
+        (b"site=406|" + b",".join([b"1"] * (MOST_EVENTS + 1)), {}, 413),
     ],
 )
 def test_a_body_that_cannot_be_taken_is_refused_and_nothing_of_it_stored(
