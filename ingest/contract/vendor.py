@@ -16,12 +16,12 @@ import msgspec
 from ingest.contract.arrival import Rules
 from ingest.contract.wire import JsonObject, parsed
 from ingest.contract.work import MOST_EVENTS, WorkBudget
-from tally.errors import RejectedEvent, TallyError
+from tally.errors import FailedReading, RejectedEvent, TallyError
 
 _Read = TypeVar("_Read")
 # Numbers are written as they were read.
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
-FAILED, LEFT_OUT = "reading_failed", "letters_left_out"
+_LEFT_OUT = "letters_left_out"
 # Of a name that stands in every message of its body; no contract takes a longer one.
 MOST_NAME = 64
 _LARGEST_NAME = 10**MOST_NAME
@@ -29,7 +29,7 @@ _LARGEST_NAME = 10**MOST_NAME
 _MOST_COUNTS = 256
 _UNREAD_REASONS = (
     *("not_json", "not_utf8", "too_deep", "too_large", "missing_field", "wrong_type"),
-    *("out_of_range", "duplicate_field", FAILED, LEFT_OUT),
+    *("out_of_range", "duplicate_field", "reading_failed", _LEFT_OUT),
 )
 
 
@@ -119,7 +119,7 @@ def unread(part: Any, error: RejectedEvent, serial: object = None) -> Unread:
 def left_out(letters: Mapping[str, int]) -> bytes:
     """The message that stands for the refused events of a body that are not kept, by reason."""
     message = f"{sum(letters.values()):,} more events of the body were refused, and are not kept"
-    found = unread(dict(letters), RejectedEvent(LEFT_OUT, "", message)).instead
+    found = unread(dict(letters), RejectedEvent(_LEFT_OUT, "", message)).instead
     assert isinstance(found, bytes)
     return found
 
@@ -162,16 +162,14 @@ def bounded_name(value: Any, at: str) -> str:
 
 
 def read_safely(read: Callable[[], _Read]) -> _Read:
-    """What the call returns. Raises RejectedEvent reading_failed for any error but Tally's own."""
+    """What the call returns. Raises FailedReading for errors that are not known."""
     try:
         return read()
     # Known ones are for whoever asked; without memory nothing can be said of the event.
     except (TallyError, MemoryError):
         raise
     except Exception as error:
-        raise RejectedEvent(
-            FAILED, "", f"the event cannot be read: {type(error).__name__} while reading it"
-        ) from error
+        raise FailedReading(error) from error
 
 
 def read_event(
@@ -180,9 +178,7 @@ def read_event(
     """The messages of one event, all or, where reading it fails, one that stands for the part."""
     try:
         found = read_safely(lambda: list(messages))
-    except RejectedEvent as error:
-        if error.reason != FAILED:
-            raise
+    except FailedReading as error:
         found = [unread(part, error, serial).instead]
     yield from found
 

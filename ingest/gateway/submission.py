@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 from ingest.contract.arrival import Arrival
 from ingest.contract.vendor import (
-    FAILED,
     Cutter,
     Greeting,
     Messages,
@@ -22,7 +21,7 @@ from ingest.contract.vendor import (
 from ingest.sources.registry import Conversion, conversion_of, vendors_of
 from schemas import loader
 from schemas.source import Source, json_of
-from tally.errors import RejectedEvent, TooMuch
+from tally.errors import FailedReading, RejectedEvent, TooMuch
 
 # Line number, or place from 1, and what is there.
 Numbered: TypeAlias = tuple[int, bytes | Skipped]
@@ -162,9 +161,7 @@ def _guarded(body: VendorBody, messages: Messages) -> Iterator[bytes | Skipped]:
         found = iter(read_safely(lambda: messages(body)))
         while (message := read_safely(lambda: next(found, None))) is not None:
             yield message
-    except RejectedEvent as error:
-        if error.reason != FAILED:
-            raise
+    except FailedReading as error:
         yield unread("this event and those behind it", error).instead
 
 
@@ -220,7 +217,7 @@ def _keep_letter(line: bytes, error: RejectedEvent, body: VendorBody, result: Ch
     """A device reads no answer, and sends nothing twice: its event becomes a dead letter, which
     somebody can mend and replay."""
     letter: bytes | Skipped = line
-    if error.reason == FAILED:
+    if isinstance(error, FailedReading):
         # The normaliser would fail on it as well.
         letter = unread(line.decode("utf-8", "backslashreplace"), error).instead
     if isinstance(letter, bytes) and body.budget.keep_letter(

@@ -119,6 +119,17 @@ def test_a_body_of_nothing_but_bad_events_is_stored_too(
     assert len(producer.stored) == 1
 
 
+def test_a_form_that_fails_is_a_rejection_and_never_an_error_of_the_gateway(
+    post: Post, producer: StandInProducer
+) -> None:
+    answer = post(b"site=406|3,x,4")
+
+    assert (answer.status_code, answer.json()["accepted"]) == (202, 1)
+    (rejected,) = answer.json()["rejected"]
+    assert (rejected["line"], rejected["errors"][0]["code"]) == (2, "reading_failed")
+    assert sorted(key for _, key, _ in producer.stored) == ["", "406"]
+
+
 def test_what_is_no_event_is_counted_in_the_answer_and_kept_nowhere(
     post: Post, producer: StandInProducer
 ) -> None:
