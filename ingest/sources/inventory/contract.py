@@ -11,7 +11,6 @@ from ingest.contract import fields as read
 from ingest.contract import numbers
 from ingest.contract.arrival import Arrival, Rules
 from ingest.contract.extras import kept_extra, unknown_fields
-from ingest.contract.vendor import refuse_unread
 from ingest.contract.wire import JsonObject, parsed
 from tally.algebra.level import Level
 from tally.errors import RejectedEvent
@@ -65,7 +64,6 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     Raises RejectedEvent and nothing else, whatever the bytes.
     """
     tree = parsed(message, rules.max_bytes)
-    refuse_unread(tree)
     read.refuse_unknown_version(tree, SCHEMA_VERSION)
     happened_at = read.happened(tree, arrival, rules)
     store_id = read.identifier(read.required(tree, "store_id"), "/store_id")

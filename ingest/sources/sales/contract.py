@@ -8,7 +8,6 @@ from typing import Any, TypedDict
 from ingest.contract import fields as read
 from ingest.contract.arrival import Arrival, Rules
 from ingest.contract.extras import kept_extra, unknown_fields
-from ingest.contract.vendor import refuse_unread
 from ingest.contract.wire import JsonObject, parsed
 from ingest.sources.sales.lines import FIELDS as LINE_FIELDS
 from ingest.sources.sales.lines import (
@@ -85,7 +84,6 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     Raises RejectedEvent and nothing else, whatever the bytes.
     """
     tree = parsed(message, rules.max_bytes)
-    refuse_unread(tree)
     read.refuse_unknown_version(tree, SCHEMA_VERSION)
     happened_at = read.happened(tree, arrival, rules)
     store_id = read.identifier(read.required(tree, "operation_id"), "/operation_id")

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 
 from ingest.contract import fields as read
 from ingest.contract.arrival import Arrival, Rules
-from ingest.contract.vendor import refuse_unread
 from ingest.contract.wire import JsonObject, parsed
 from tally.errors import RejectedEvent
 from tally.events import SCHEMA_VERSION, CanonicalEvent
@@ -57,7 +56,6 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     nothing is kept. Raises RejectedEvent and nothing else, whatever the bytes.
     """
     tree = parsed(message, rules.max_bytes)
-    refuse_unread(tree)
     read.refuse_unknown_version(tree, SCHEMA_VERSION)
     _refuse_nobodys(tree)
     happened_at = read.happened(tree, arrival, rules).replace(microsecond=0)
