@@ -68,11 +68,7 @@ class Guard:
     def _is_foreign(self, scope: Scope, headers: Headers) -> bool:
         is_harmless = scope["type"] == "http" and scope["method"] in _SAFE
         origin = headers.get("origin")
-        if (
-            origin is not None
-            and not is_harmless
-            and urlsplit(origin).netloc.lower() != headers["host"].lower()
-        ):
+        if origin is not None and not is_harmless and not _is_of(origin, headers["host"]):
             return True
         # A link from another site may be followed; its scripts, images and forms may not come here.
         is_visit = is_harmless and headers.get("sec-fetch-mode") == "navigate"
@@ -155,6 +151,14 @@ def _host_of(value: str) -> str:
         return urlsplit(f"//{value}").hostname or ""
     except ValueError:
         return ""
+
+
+def _is_of(origin: str, host: str) -> bool:
+    """Whether an Origin header names the host and port; not where it cannot be read."""
+    try:
+        return urlsplit(origin).netloc.lower() == host.lower()
+    except ValueError:
+        return False
 
 
 async def _refuse(

@@ -80,7 +80,8 @@ def master_schema() -> dict[str, Any]:
 def topics() -> dict[str, dict[str, str]]:
     """Topic name to its kind and meaning; the canonical topic of a source has its raw topic too.
 
-    Kinds are raw, canonical, durable, compacted, chronicle, alerts and clock: ops/provision.py.
+    Kinds are raw, canonical, durable, letters, compacted, chronicle, alerts and clock:
+    ops/provision.py.
     """
     found: dict[str, dict[str, str]] = {}
     for source in sources().values():

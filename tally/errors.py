@@ -41,6 +41,14 @@ class RejectedEvent(TallyError):
         self.message = message
 
 
+class FailedReading(RejectedEvent):
+    """Raised when an error of Tally's own ended the reading of one message; it names its kind."""
+
+    def __init__(self, error: Exception) -> None:
+        kind = type(error).__name__
+        super().__init__("reading_failed", "", f"the event cannot be read: {kind} while reading it")
+
+
 class StackError(TallyError):
     """Raised when a local service cannot be started, reached or stopped."""
 

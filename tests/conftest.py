@@ -34,12 +34,14 @@ hypothesis.settings.load_profile("tally")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """--twin 5x30: how many twin stores over how many days go through the loop.
 
+    --bodies 10000: how many bodies of each vendor's form laws/test_vendor_forms.py looks at.
     --alert-kills 20: how often evaluators are killed at each moment.
     --alert-stores 40: how many stores' year is told of live and simulated.
     --kills 20: how often dispatchers die at each moment of a delivery.
     --purchases 400: how many purchases chaos/test_stock_kills.py has moved.
     """
     parser.addoption("--twin", default="2x2", help="twin stores x days of e2e/test_twin.py")
+    parser.addoption("--bodies", default="60", help="bodies a form of laws/test_vendor_forms.py")
     parser.addoption(
         "--alert-kills", default="1", help="kills at each moment of chaos/test_alert_kills.py"
     )

@@ -130,11 +130,7 @@ class Rules:
     def logics_of(self, serial: object) -> list[str]:
         """The serials that a device has in the stores file, as `006e02000001:1` of a sensor that
         counts at several lines; its own if it stands there so."""
-        if not isinstance(serial, str):
-            return []
-        bare = bare_serial(serial)
-        device_of = {one: one.rpartition(":")[0] or one for one in self.sensors}
-        return [one for one, device in device_of.items() if bare in (one, device)]
+        return self._logics.get(bare_serial(serial), []) if isinstance(serial, str) else []
 
     def listed(self, store_id: str, device_id: str, happened_at: datetime) -> Sequence[SensorEntry]:
         """What the stores file says of the device of a name; the defaults where it does not list
@@ -162,6 +158,14 @@ class Rules:
             if spans is None or any(opens <= last and first <= closes for opens, closes in spans):
                 return False
         return True
+
+    @cached_property
+    def _logics(self) -> Mapping[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for serial in self.sensors:
+            for device in {serial, serial.rpartition(":")[0] or serial}:
+                found.setdefault(device, []).append(serial)
+        return found
 
     @cached_property
     def _named(self) -> Mapping[tuple[object, object], list[SensorEntry]]:

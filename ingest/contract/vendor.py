@@ -8,22 +8,28 @@ and names the field. One part that cannot be read takes no other with it.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias
+from functools import cached_property
+from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
 from ingest.contract.arrival import Rules
-from ingest.contract.wire import JsonObject
-from tally.errors import RejectedEvent
+from ingest.contract.wire import JsonObject, parsed
+from ingest.contract.work import MOST_EVENTS, WorkBudget
+from tally.errors import FailedReading, RejectedEvent, TallyError
 
+_Read = TypeVar("_Read")
 # Numbers are written as they were read.
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
-# Parts that are kept until one can be read; of a body no more events are taken (gateway).
-_MOST_HELD = 50_000
-_MOST_SERIAL = 100
+_LEFT_OUT = "letters_left_out"
+# Of a name that stands in every message of its body; no contract takes a longer one.
+MOST_NAME = 64
+_LARGEST_NAME = 10**MOST_NAME
+# Of one interval: a sensor has some names for persons.
+_MOST_COUNTS = 256
 _UNREAD_REASONS = (
     *("not_json", "not_utf8", "too_deep", "too_large", "missing_field", "wrong_type"),
-    *("out_of_range", "duplicate_field"),
+    *("out_of_range", "duplicate_field", "reading_failed", _LEFT_OUT),
 )
 
 
@@ -35,6 +41,11 @@ class VendorBody:
     arrived_at: datetime
     rules: Rules
     parameters: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def budget(self) -> WorkBudget:
+        """What the body may cost, and has cost."""
+        return WorkBudget(len(self.content))
 
 
 class Skipped(NamedTuple):
@@ -101,12 +112,24 @@ def unread(part: Any, error: RejectedEvent, serial: object = None) -> Unread:
         return Unread(error, _EMPTY)
     why = {"reason": error.reason, "field": error.field, "message": error.message}
     # Cut: it stands in the message of each part of its body.
-    known = serial[:_MOST_SERIAL] if isinstance(serial, str) else None
+    known = serial[:MOST_NAME] if isinstance(serial, str) else None
     return Unread(error, message(serial=known, **why, unread=part))
 
 
-def refuse_unread(tree: JsonObject) -> None:
+def left_out(letters: Mapping[str, int]) -> bytes:
+    """The message that stands for the refused events of a body that are not kept, by reason."""
+    message = f"{sum(letters.values()):,} more events of the body were refused, and are not kept"
+    found = unread(dict(letters), RejectedEvent(_LEFT_OUT, "", message)).instead
+    assert isinstance(found, bytes)
+    return found
+
+
+def refuse_unread(message: bytes | None, max_bytes: int) -> None:
     """Raise RejectedEvent for a message that stands for a part that could not be read: why."""
+    # Looked for in the text first: of a thousand messages one is such.
+    if message is None or b'"unread":' not in message:
+        return
+    tree = parsed(message, max_bytes)
     told = [tree.get(name) for name in ("reason", "field", "message")]
     reason, field, text = (one if isinstance(one, str) else "" for one in told)
     # Somebody else may write to the raw topic.
@@ -114,16 +137,64 @@ def refuse_unread(tree: JsonObject) -> None:
         raise RejectedEvent(reason, field, text)
 
 
+def json_tree(content: bytes, budget: WorkBudget) -> JsonObject:
+    """The JSON object of a body. Raises RejectedEvent, TooMuch."""
+    count_values(content, budget)
+    return parsed(content, len(content))
+
+
+def count_values(content: bytes, budget: WorkBudget) -> None:
+    """Counts the values of JSON, before anything is made of them. Raises TooMuch."""
+    # One of two bytes takes a hundred in memory.
+    budget.count_steps(sum(content.count(sign) for sign in (b",", b"{", b"[")))
+
+
+def bounded_name(value: Any, at: str) -> str:
+    """A name that stands in each message of a body: text, or a whole number as its text.
+
+    Raises RejectedEvent: wrong_type, out_of_range.
+    """
+    if type(value) is int and abs(value) < _LARGEST_NAME:
+        value = str(value)
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise RejectedEvent("wrong_type", at, f"{at}: text is wanted")
+    if isinstance(value, int) or len(value) > MOST_NAME:
+        raise RejectedEvent("out_of_range", at, f"{at}: at most {MOST_NAME} characters are taken")
+    return value
+
+
+def read_safely(read: Callable[[], _Read]) -> _Read:
+    """What the call returns. Raises FailedReading for errors that are not known."""
+    try:
+        return read()
+    # Known ones are for whoever asked; without memory nothing can be said of the event.
+    except (TallyError, MemoryError):
+        raise
+    except Exception as error:
+        raise FailedReading(error) from error
+
+
+def read_event(
+    messages: Iterable[bytes | Skipped | Unread], part: Any, serial: object = None
+) -> Iterator[bytes | Skipped | Unread]:
+    """The messages of one event, all or, where reading it fails, one that stands for the part."""
+    try:
+        found = read_safely(lambda: list(messages))
+    except FailedReading as error:
+        found = [unread(part, error, serial).instead]
+    yield from found
+
+
 def read_parts(
-    parts: Iterable[bytes | Skipped | Unread], max_bytes: int
+    parts: Iterable[bytes | Skipped | Unread], budget: WorkBudget
 ) -> Iterator[bytes | Skipped]:
     """What the parts of a body become, those that cannot be read too, in their order.
 
-    Raises RejectedEvent, that of the first part, where not one can be read. Of a message that is
-    larger than any contract takes as much is kept as shows that.
+    Raises RejectedEvent, that of the first part, where not one can be read; TooMuch.
     """
     refusal: RejectedEvent | None = None
     held: list[bytes | Skipped] = []
+    held_bytes = 0
     is_read = False
     for part in parts:
         if not isinstance(part, Unread):
@@ -131,12 +202,16 @@ def read_parts(
         elif not is_read:
             refusal = refusal or part.error
         one = part.instead if isinstance(part, Unread) else part
-        held.append(one[: max_bytes + 1] if isinstance(one, bytes) else one)
         if is_read:
             yield from held
             held.clear()
-        elif len(held) > _MOST_HELD:
-            break
+            yield one
+        else:
+            held.append(one)
+            held_bytes += len(one) if isinstance(one, bytes) else 0
+            budget.check_bytes(held_bytes)
+            if len(held) > MOST_EVENTS:
+                break
     if refusal is not None and not is_read:
         raise refusal
 
@@ -160,9 +235,11 @@ def objects(value: Any, at: str) -> Iterator[tuple[str, JsonObject]]:
 
 def counts(value: Any, name: str, count: str) -> NamedCounts:
     """Two fields of each object of a list, None where one is missing; what is no object, or no
-    list, is a count without a name."""
+    list of a few, is a count without a name."""
     if not isinstance(value, list):
         return [(None, value)]
+    if len(value) > _MOST_COUNTS:
+        return [(None, f"{len(value):,} counts")]
     return [_pair(one, name, count) for one in value]
 
 

@@ -7,6 +7,7 @@ from ingest.contract.arrival import Rules
 from ingest.gateway.app import build_app
 from ingest.gateway.async_producer import AsyncProducer, Room
 from ingest.gateway.backlog import Backlog, BacklogBounds, BacklogWatch
+from ingest.gateway.checks import Checks
 from ingest.gateway.cut_off import CutOff
 from ingest.gateway.submission import endpoints
 from runtime.connect import brokers_answer, kafka_producer
@@ -53,8 +54,10 @@ def run(settings: Settings) -> None:
     # A daemon: it may wait for brokers that are away, and the end of the process must not.
     looking = Thread(target=cut_off.go_on, args=(ended,), name="cut-off", daemon=True)
     looking.start()
+    checks = Checks()
+    checks.watch()
     try:
-        app = build_app(async_producer, Rules.of(settings), watch, taken)
+        app = build_app(async_producer, Rules.of(settings), watch, taken, checks)
         serve(
             app,
             Place(settings.gateway, settings.allowed_hosts),

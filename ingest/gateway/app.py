@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,13 +11,14 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
 
-from ingest.contract.arrival import Arrival, Rules
+from ingest.contract.arrival import Rules
 from ingest.contract.vendor import Greeting, VendorBody
 from ingest.gateway import described
 from ingest.gateway.async_producer import AsyncProducer
 from ingest.gateway.backlog import BacklogWatch
+from ingest.gateway.checks import Checks
 from ingest.gateway.key_expiry import destroy_keys
-from ingest.gateway.submission import MOST_BYTES, CheckedLines, Endpoint, checked, endpoints
+from ingest.gateway.submission import MOST_BYTES, CheckedLines, Endpoint, endpoints
 from ingest.gateway.telemetry import LoopLag
 from runtime.openapi import DescribedApp, Responses
 from runtime.problem import problem
@@ -28,8 +28,6 @@ _JSON, _NDJSON = "application/json", "application/x-ndjson"
 _RETRY_AFTER = {"Retry-After": "1"}
 # What waits to be read does not get less within a second.
 _RETRY_LATER = {"Retry-After": "30"}
-# Above this size the check is made beside the event loop.
-_SMALL_BYTES = 16 * 1024
 
 
 class HttpRefusal(HTTPException):
@@ -44,8 +42,7 @@ class Gateway:
     rules: Rules
     watch: BacklogWatch
     lag: LoopLag
-    # One thread: a second one would only take the interpreter from the event loop once more.
-    checks: ThreadPoolExecutor
+    checks: Checks
 
     async def checked(self, request: Request, endpoint: Endpoint) -> CheckedLines:
         """The request's lines, each with the normaliser's own check. Raises HttpRefusal."""
@@ -58,10 +55,10 @@ class Gateway:
             )
         body = await _body(request)
         try:
-            found = await self._checked(
+            found = await self.checks.check(
                 VendorBody(body, datetime.now(UTC), self.rules, dict(request.query_params)),
-                is_ndjson,
                 endpoint,
+                is_ndjson,
             )
         except TooMuch as error:
             raise HttpRefusal(413, str(error)) from error
@@ -78,28 +75,20 @@ class Gateway:
             _refuse_unreadable(found)
         return found
 
-    async def _checked(self, body: VendorBody, is_ndjson: bool, endpoint: Endpoint) -> CheckedLines:
-        arrival = Arrival(body.arrived_at, 0, 0)
-        lines = endpoint.lines(body, is_ndjson)
-        if len(body.content) <= _SMALL_BYTES:
-            return checked(lines, endpoint, arrival, self.rules)
-        return await asyncio.get_running_loop().run_in_executor(
-            self.checks, checked, lines, endpoint, arrival, self.rules
-        )
-
 
 def build_app(
     async_producer: AsyncProducer,
     rules: Rules,
     watch: BacklogWatch,
     taken: Iterable[Endpoint] | None = None,
+    checks: Checks | None = None,
 ) -> FastAPI:
     """The application over an async producer.
 
     `watch` tells whether Kafka answers, and how much waits to be read; `taken` are its paths, by
-    default those of all sources. Raises BadSource.
+    default those of all sources; `checks` is where bodies are checked. Raises BadSource.
     """
-    gateway = Gateway(async_producer, rules, watch, LoopLag(), ThreadPoolExecutor(1, "checks"))
+    gateway = Gateway(async_producer, rules, watch, LoopLag(), checks or Checks())
     app = DescribedApp(
         described.SHAPES,
         title="Tally gateway",
@@ -154,7 +143,7 @@ def _lifespan(gateway: Gateway) -> Callable[[FastAPI], Any]:
         yield
         for task in beside:
             task.cancel()
-        gateway.checks.shutdown(wait=False, cancel_futures=True)
+        gateway.checks.close()
 
     return alive
 
@@ -273,14 +262,16 @@ def _add_state(app: FastAPI, gateway: Gateway) -> None:
         """Whether messages would be stored now."""
         reachable, detail = gateway.watch.kafka()
         ok, refused = reachable and gateway.async_producer.fatal is None, gateway.watch.refusal()
+        check = gateway.checks.readiness()
         checks = {
+            "check": check,
             "kafka": {"ok": ok, "detail": gateway.async_producer.fatal or detail},
             "backlog": {
                 "ok": refused is None,
                 "detail": refused or f"{gateway.watch.waiting.messages:,} messages wait to be read",
             },
         }
-        ready = ok and refused is None
+        ready = bool(ok and refused is None and check["ok"])
         return JSONResponse({"ready": ready, "checks": checks}, 200 if ready else 503)
 
     @app.get(
@@ -295,6 +286,5 @@ def _add_state(app: FastAPI, gateway: Gateway) -> None:
             "# TYPE tally_gateway_unread_messages gauge\n"
             f"tally_gateway_unread_messages {gateway.watch.waiting.messages}\n"
         )
-        return PlainTextResponse(
-            gateway.lag.text() + waiting, media_type="text/plain; version=0.0.4"
-        )
+        text = gateway.lag.text() + waiting + gateway.checks.metrics()
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")

@@ -2,23 +2,30 @@
 
 import io
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any, TypeAlias
 
-from ingest.contract.arrival import Arrival, Rules
-from ingest.contract.vendor import Cutter, Greeting, Messages, Skipped, VendorBody
+from ingest.contract.arrival import Arrival
+from ingest.contract.vendor import (
+    Cutter,
+    Greeting,
+    Messages,
+    Skipped,
+    VendorBody,
+    left_out,
+    read_safely,
+    unread,
+)
 from ingest.sources.registry import Conversion, conversion_of, vendors_of
 from schemas import loader
 from schemas.source import Source, json_of
-from tally.errors import RejectedEvent, TooMuch
+from tally.errors import FailedReading, RejectedEvent, TooMuch
 
 # Line number, or place from 1, and what is there.
 Numbered: TypeAlias = tuple[int, bytes | Skipped]
 MOST_LINES = 10_000
-# Of a vendor's body, which cannot send less at once: a mall's minute are 13,500.
-MOST_MESSAGES = 50_000
 MOST_BYTES = 5 * 1024 * 1024
 # Each store and day is work of its own further on (rows, files, rebuilds): a request may not make
 # thousands of it.
@@ -26,6 +33,7 @@ MOST_STORES = MOST_DAYS = 64
 # Rejected lines that an answer shows, and the longest text of one of their fields: at most 64 KiB
 # for any body.
 MOST_SHOWN = 100
+_OTHERS = "parts of other kinds"
 _MOST_TEXT = 250
 
 
@@ -57,7 +65,7 @@ class Endpoint:
         Raises TooMuch, RejectedEvent.
         """
         if self.messages is None:
-            return lines_of(body.content, is_ndjson)
+            return lines_of(body, is_ndjson)
         return messages_of(body, self.messages)
 
 
@@ -109,11 +117,17 @@ class CheckedLines:
     rejected_count: int = 0
     numbers: frozenset[str] = frozenset()
 
+    def skip(self, reason: str) -> None:
+        """Counts one more part that is no event; an answer names the first reasons alone."""
+        is_named = reason in self.skipped or len(self.skipped) < MOST_SHOWN
+        self.skipped[reason if is_named else _OTHERS] += 1
+
     def reject(self, number: int, error: RejectedEvent) -> None:
         """Counts one more, and keeps it among the first."""
         self.rejected_count += 1
         if self.rejected_count <= MOST_SHOWN:
-            # The traceback would hold the decoded message in memory.
+            # Tracebacks would hold the decoded message in memory.
+            error.__context__ = error.__cause__ = None
             self.rejected.append((number, error.with_traceback(None)))
 
     def outcome(self) -> dict[str, Any]:
@@ -133,63 +147,83 @@ class CheckedLines:
 def messages_of(body: VendorBody, messages: Messages) -> Iterator[Numbered]:
     """Place, from 1, and message of each event of a vendor's body.
 
-    Raises TooMuch, RejectedEvent.
+    Where the form itself fails the last is one that no contract takes. Raises TooMuch,
+    RejectedEvent.
     """
-    # Counted as they come: a vendor's body of a few bytes may be made into any number.
-    for number, message in enumerate(messages(body), start=1):
-        if number > MOST_MESSAGES:
-            raise TooMuch(
-                f"the body has more than {MOST_MESSAGES:,} events; send fewer of them at once"
-            )
+    for number, message in enumerate(_guarded(body, messages), start=1):
+        # Counted as they come: a vendor's body of a few bytes may be made into any number.
+        body.budget.count_event(0 if isinstance(message, Skipped) else len(message))
         yield number, message
 
 
-def lines_of(body: bytes, is_ndjson: bool) -> Iterator[tuple[int, bytes]]:
+def _guarded(body: VendorBody, messages: Messages) -> Iterator[bytes | Skipped]:
+    try:
+        found = iter(read_safely(lambda: messages(body)))
+        while (message := read_safely(lambda: next(found, None))) is not None:
+            yield message
+    except FailedReading as error:
+        yield unread("this event and those behind it", error).instead
+
+
+def lines_of(body: VendorBody, is_ndjson: bool) -> Iterator[tuple[int, bytes]]:
     """Line number and message of each line with something on it.
 
     A body that is no NDJSON is one line. Raises TooMuch.
     """
+    content = body.content
     if not is_ndjson:
-        return iter([(1, body)])
+        return iter([(1, content)])
     # Counted before anything is made of a line: five million empty ones are 250 MB of objects.
-    if (lines := body.count(b"\n") + (not body.endswith(b"\n"))) > MOST_LINES:
+    if (lines := content.count(b"\n") + (not content.endswith(b"\n"))) > MOST_LINES:
         raise TooMuch(
             f"the body has {lines:,} lines; at most {MOST_LINES:,} are taken at once,"
             " send it in parts"
         )
-    numbered = enumerate(io.BytesIO(body), start=1)
+    numbered = enumerate(io.BytesIO(content), start=1)
     stripped = ((number, line.strip()) for number, line in numbered)
     return ((number, line) for number, line in stripped if line)
 
 
-def checked(
-    lines: Iterable[Numbered],
-    endpoint: Endpoint,
-    arrival: Arrival,
-    rules: Rules,
-) -> CheckedLines:
-    """Each line checked as the normaliser will check it on arrival. Raises TooMuch."""
+def checked(body: VendorBody, endpoint: Endpoint, is_ndjson: bool = False) -> CheckedLines:
+    """Each line checked as the normaliser will check it on arrival.
+
+    Raises TooMuch; RejectedEvent for a vendor's body that cannot be read.
+    """
     result = CheckedLines(numbers=endpoint.numbers)
+    arrival = Arrival(body.arrived_at, 0, 0)
     stores: set[str] = set()
     days: set[str] = set()
-    for number, line in lines:
+    for number, line in endpoint.lines(body, is_ndjson):
         if isinstance(line, Skipped):
-            result.skipped[line.reason] += 1
+            result.skip(line.reason)
             continue
         try:
-            event = endpoint.check(line, arrival, rules)
+            event = read_safely(partial(endpoint.check, line, arrival, body.rules))
         except RejectedEvent as error:
             result.reject(number, error)
             if endpoint.messages is not None:
-                # A device reads no answer, and sends nothing twice: its event becomes a dead
-                # letter, which somebody can mend and replay.
-                result.letters.append(("", line))
+                _keep_letter(line, error, body, result)
             continue
         stores.add(event.store_id)
         days.add(event.happened_at[:10])
         _refuse_spread(stores, days)
         result.good.append((event.store_id, line))
+    if body.budget.left_out:
+        result.letters.append(("", left_out(body.budget.left_out)))
     return result
+
+
+def _keep_letter(line: bytes, error: RejectedEvent, body: VendorBody, result: CheckedLines) -> None:
+    """A device reads no answer, and sends nothing twice: its event becomes a dead letter, which
+    somebody can mend and replay."""
+    letter: bytes | Skipped = line
+    if isinstance(error, FailedReading):
+        # The normaliser would fail on it as well.
+        letter = unread(line.decode("utf-8", "backslashreplace"), error).instead
+    if isinstance(letter, bytes) and body.budget.keep_letter(
+        error.reason, len(letter), body.rules.max_bytes
+    ):
+        result.letters.append(("", letter))
 
 
 def _refuse_spread(stores: set[str], days: set[str]) -> None:

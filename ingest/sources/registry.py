@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TypeAlias, cast
 
 from ingest.contract.arrival import Arrival, Rules
-from ingest.contract.vendor import Cutter, Greeting, Messages, VendorForm
+from ingest.contract.vendor import Cutter, Greeting, Messages, VendorForm, refuse_unread
 from schemas import loader
 from schemas.source import BadSource, Source
 from tally.events import CanonicalEvent
@@ -40,8 +40,15 @@ def raw_topics() -> dict[str, str]:
 
 
 def conversion_of(source: Source) -> Conversion:
-    """`normalised` of the source's contract.py. Raises BadSource."""
-    return cast(Conversion, _named(source, source.folder / "contract.py", "normalised"))
+    """`normalised` of the source's contract.py, for all but what stands for a part of a body that
+    could not be read, which is refused for that. Raises BadSource."""
+    normalised = cast(Conversion, _named(source, source.folder / "contract.py", "normalised"))
+
+    def converted(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalEvent:
+        refuse_unread(message, rules.max_bytes)
+        return normalised(message, arrival, rules)
+
+    return converted
 
 
 def splits() -> dict[str, Divider]:

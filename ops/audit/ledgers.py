@@ -104,7 +104,7 @@ def _raw_ledgers(
         topic = topics()[family]["raw"]
         spans = committed_spans(settings, topic, cut.raw[topic])
         canonical = master.canonical_of_raw(family, spans)
-        # A letter may have been sent twice; and it is kept for ever, the raw record for a day:
+        # A letter may have been sent twice; and it is kept for months, the raw record for a day:
         # those of records that are gone would be too many.
         coordinates = {
             (letter.partition, letter.offset) for letter in letters if letter.topic == topic

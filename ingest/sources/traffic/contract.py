@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from ingest.contract import fields as read
 from ingest.contract.arrival import Arrival, Rules
 from ingest.contract.extras import kept_extra, unknown_fields
-from ingest.contract.vendor import refuse_unread
 from ingest.contract.wire import JsonObject, parsed
 from ingest.sources.traffic.device import plain
 from ingest.sources.traffic.record import CanonicalInterval
@@ -74,7 +73,6 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     Raises RejectedEvent and nothing else, whatever the bytes.
     """
     said = _without_nulls(parsed(message, rules.max_bytes))
-    refuse_unread(said)
     tree = plain(said, rules)
     read.refuse_unknown_version(tree, SCHEMA_VERSION)
     happened_at = read.happened(tree, arrival, rules)

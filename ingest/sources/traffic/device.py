@@ -8,10 +8,10 @@ it is replayed.
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from ingest.contract.arrival import Rules, Sensor
-from ingest.contract.vendor import DeviceSpan, NamedCounts, message
+from ingest.contract.vendor import MOST_NAME, DeviceSpan, NamedCounts, message
 from ingest.contract.wire import JsonObject
 from tally.errors import BadInstant, RejectedEvent
 from tally.identity import bare_serial
@@ -23,6 +23,23 @@ _UNITS = {"unix_s": timedelta(seconds=1), "unix_ms": timedelta(milliseconds=1)}
 _MOST_DIGITS = 20
 _HALF_SECOND = timedelta(milliseconds=500)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class PushHead(NamedTuple):
+    """What stands once in a push and in the message of each of its intervals: the device's serial,
+    its clock, and when the push was sent, as the device wrote it."""
+
+    serial: str
+    clock: str
+    sent: Any
+
+
+def bounded_time(fields: JsonObject, name: str) -> Any:
+    """A field that should be an instant, as it is; None for what can be none, however large."""
+    said = fields.get(name)
+    if isinstance(said, dict | list) or (isinstance(said, str) and len(said) > MOST_NAME):
+        return None
+    return said
 
 
 def told(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from ingest.contract.arrival import Arrival, Rules
+from ingest.contract.arrival import Rules
 from ingest.contract.vendor import VendorBody
 from ingest.gateway.submission import MOST_BYTES, checked, endpoints
 from tally.settings import Settings
@@ -27,8 +27,7 @@ def test_minute_of_a_mall_is_taken_whole(rules: Rules) -> None:
     content = minute_of_a_mall("L_36", ARRIVED.replace(second=0), "s3cret")
     endpoint = next(one for one in endpoints() if one.path == "/v1/events/wifi/meraki")
 
-    lines = endpoint.lines(VendorBody(content, ARRIVED, rules), is_ndjson=False)
-    found = checked(lines, endpoint, Arrival(ARRIVED, 0, 0), rules)
+    found = checked(VendorBody(content, ARRIVED, rules), endpoint)
 
     assert 1_000_000 < len(content) < MOST_BYTES
     # Nine readings a phone, and that each access point was there.

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ingest.contract.vendor import Unread, read_parts
+from ingest.contract.work import WorkBudget
 from tally.errors import RejectedEvent
 from tests.unit.ingest.counter_gateway import (
     DEEP,
@@ -148,13 +149,13 @@ def test_a_body_of_which_nothing_can_be_read_is_refused(
     assert named in answer["detail"]
 
 
-def test_of_a_part_that_is_too_large_to_be_stored_the_begin_is_kept(
+def test_a_part_that_is_too_large_to_be_stored_is_counted_in_a_letter(
     gateway: CounterGateway,
 ) -> None:
     status, answer = gateway.post("xovis", GOOD + b'{"a": "' + b"x" * 3_000_000)
 
     assert (status, rejections(answer)) == (202, [("too_large", "")])
-    assert [len(one) for one in gateway.letters] == [gateway.rules.max_bytes + 1]
+    assert [json.loads(letter)["unread"] for letter in gateway.letters] == [{"too_large": 1}]
 
 
 def test_parts_that_cannot_be_read_are_not_looked_at_without_end() -> None:
@@ -166,7 +167,7 @@ def test_parts_that_cannot_be_read_are_not_looked_at_without_end() -> None:
             yield Unread(RejectedEvent("wrong_type", f"/{len(met)}", ""), b"7")
 
     with pytest.raises(RejectedEvent) as refused:
-        list(read_parts(endless(), 10))
+        list(read_parts(endless(), WorkBudget(10)))
     assert (refused.value.field, len(met) < 100_000) == ("/1", True)
 
 

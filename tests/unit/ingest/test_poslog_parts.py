@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ingest.contract.arrival import Arrival
 from ingest.contract.vendor import VendorBody
 from ingest.gateway.submission import CheckedLines, checked, endpoints
 from ingest.sources.sales.poslog import parts as cutting
@@ -46,8 +45,7 @@ def read(content: bytes) -> list[bytes]:
 
 def taken_by_the_gateway(content: bytes) -> CheckedLines:
     endpoint = next(one for one in endpoints() if one.path == PATH)
-    lines = endpoint.lines(VendorBody(content, ARRIVED, RULES), is_ndjson=False)
-    return checked(lines, endpoint, Arrival(ARRIVED, 0, 0), RULES)
+    return checked(VendorBody(content, ARRIVED, RULES), endpoint)
 
 
 def test_a_day_of_65_stores_is_bodies_that_the_gateway_takes() -> None:

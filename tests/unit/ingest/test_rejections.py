@@ -26,6 +26,8 @@ DEEP = encoded(pos(note="")).replace(b'""', b"[" * 40 + b"]" * 40)
 # Of the contract, and written by nobody yet (schemas/topics.yaml).
 NOT_HERE = {
     *("unreadable", "wrong_key", "conflict", "circuit_open", "not_xml", "key_destroyed"),
+    # Of what the gateway makes of a body.
+    *("reading_failed", "letters_left_out"),
     # Of a source whose records do not split.
     "interval_crosses_window",
 }

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from httpx import Response
 
+from ingest.contract.work import MOST_EVENTS
 from ingest.gateway.app import build_app
 from ingest.gateway.async_producer import AsyncProducer, Room
 from ingest.gateway.backlog import BacklogWatch, WaitingMessages
-from ingest.gateway.submission import MOST_MESSAGES, Endpoint, endpoints_of
+from ingest.gateway.submission import Endpoint, endpoints_of
 from ingest.sources.registry import conversion_of
 from schemas.source import BadSource, Source, json_of, read_source
 from tests.unit.architecture.sources import ROOT
@@ -118,6 +119,17 @@ def test_a_body_of_nothing_but_bad_events_is_stored_too(
     assert len(producer.stored) == 1
 
 
+def test_a_form_that_fails_is_a_rejection_and_never_an_error_of_the_gateway(
+    post: Post, producer: StandInProducer
+) -> None:
+    answer = post(b"site=406|3,x,4")
+
+    assert (answer.status_code, answer.json()["accepted"]) == (202, 1)
+    (rejected,) = answer.json()["rejected"]
+    assert (rejected["line"], rejected["errors"][0]["code"]) == (2, "reading_failed")
+    assert sorted(key for _, key, _ in producer.stored) == ["", "406"]
+
+
 def test_what_is_no_event_is_counted_in_the_answer_and_kept_nowhere(
     post: Post, producer: StandInProducer
 ) -> None:
@@ -136,7 +148,7 @@ def test_what_is_no_event_is_counted_in_the_answer_and_kept_nowhere(
         (b"nothing that it knows", {}, 400),
         (b"", {}, 400),
         (b"site=406|3", {"Content-Encoding": "gzip"}, 415),
-        (b"site=406|" + b",".join([b"1"] * (MOST_MESSAGES + 1)), {}, 413),
+        (b"site=406|" + b",".join([b"1"] * (MOST_EVENTS + 1)), {}, 413),
     ],
 )
 def test_a_body_that_cannot_be_taken_is_refused_and_nothing_of_it_stored(

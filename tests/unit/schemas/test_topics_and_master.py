@@ -10,13 +10,14 @@ CONTRACT_REASONS = (
     "not_json not_utf8 too_deep too_large missing_field wrong_type out_of_range"
     " timestamp_without_zone timestamp_not_rfc3339 future_time clock_reset"
     " unknown_schema_version duplicate_field interval_crosses_window unknown_sensor not_xml"
-    " total_mismatch key_destroyed wrong_key conflict unreadable circuit_open"
+    " total_mismatch key_destroyed wrong_key conflict unreadable reading_failed"
+    " letters_left_out circuit_open"
 )
 SPARK_TYPES = {"string", "date", "timestamp", "int", "bigint"}
 
 
 def test_every_topic_has_a_known_kind_and_a_meaning() -> None:
-    kinds = {"raw", "canonical", "durable", "compacted", "chronicle", "alerts", "clock"}
+    kinds = {"raw", "canonical", "durable", "letters", "compacted", "chronicle", "alerts", "clock"}
 
     assert {told["kind"] for told in topics().values()} == kinds
     assert [name for name, told in topics().items() if not told["meaning"]] == []

@@ -56,3 +56,18 @@ def test_alerts_are_kept_thirty_days_by_the_brokers_clock() -> None:
 
     assert alerts["retention.ms"] == str(30 * 24 * 3_600_000)
     assert alerts["message.timestamp.type"] == "LogAppendTime"
+
+
+@pytest.mark.parametrize("partitions", [1, 4, 12, 42])
+def test_dead_letters_are_kept_ninety_days_and_take_a_gibibyte_at_most(partitions: int) -> None:
+    letters = topic_configuration("letters", Settings(partitions=partitions))
+    kept, segment = int(letters["retention.bytes"]), int(letters["segment.bytes"])
+
+    assert letters["retention.ms"] == str(90 * 24 * 3_600_000)
+    # A file goes once what is left without it is still as much; and one is always written to.
+    assert 2**30 * 2 // 3 <= partitions * (kept + 2 * segment) <= 2**30
+    assert segment > int(letters["max.message.bytes"])
+
+
+def test_dead_letters_keep_the_time_at_which_they_were_written() -> None:
+    assert "message.timestamp.type" not in topic_configuration("letters", Settings())

@@ -6,11 +6,23 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from ingest.contract.vendor import Skipped, VendorBody, message, objects
-from ingest.contract.wire import JsonObject, parsed
+from ingest.contract.vendor import (
+    Skipped,
+    Unread,
+    VendorBody,
+    bounded_name,
+    json_tree,
+    message,
+    objects,
+    read_event,
+    read_parts,
+)
+from ingest.contract.wire import JsonObject
 from tally.errors import RejectedEvent
 
 _LINES = "lines"
+# What names the document, in the message of each line.
+_HEAD_NAMES = ("store_id", "document_id", "happened_at", "kind")
 # What a line is known by: the first of them that it has.
 _NAMES = ("line", "item_id", "item")
 
@@ -18,16 +30,29 @@ _NAMES = ("line", "item_id", "item")
 def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
     """A message for each line, with all of the document's other fields.
 
-    Raises RejectedEvent for a body without lines, and for lines that nothing tells apart.
+    Raises RejectedEvent for a body without lines, for names that no contract takes, and for lines
+    that nothing tells apart; TooMuch.
     """
-    tree = parsed(body.content, len(body.content))
+    return read_parts(_parts(body), body.budget)
+
+
+def _parts(body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
+    tree = json_tree(body.content, body.budget)
     lines = [line for _, line in objects(tree.get(_LINES), f"/{_LINES}")]
     if not lines:
         raise RejectedEvent("out_of_range", f"/{_LINES}", f"/{_LINES}: at least one is wanted")
+    for name in _HEAD_NAMES:
+        # Of another type each line is refused for it.
+        if isinstance(tree.get(name), str):
+            bounded_name(tree[name], f"/{name}")
     _refuse_alike(lines)
     head = {name: value for name, value in tree.items() if name != _LINES}
     for line in lines:
-        yield message(**{**head, **line})
+        yield from read_event(_messages(head, line), line)
+
+
+def _messages(head: JsonObject, line: JsonObject) -> Iterator[bytes]:
+    yield message(**{**head, **line})
 
 
 def _refuse_alike(lines: Sequence[JsonObject]) -> None:

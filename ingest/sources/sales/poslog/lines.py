@@ -9,6 +9,7 @@ from decimal import Decimal, DecimalException
 from typing import Any, TypeAlias
 from xml.etree.ElementTree import Element
 
+from ingest.contract.work import WorkBudget
 from ingest.sources.sales.lines import MAX_LINES, PAYMENTS
 from ingest.sources.sales.poslog import xml
 from ingest.sources.sales.poslog.cancelled import cancel_line, cancel_linked
@@ -28,31 +29,39 @@ from ingest.sources.sales.poslog.line import (
 
 LineFields: TypeAlias = dict[str, Any]
 _CENT_OF_A_CENT = Decimal("0.000001")
+# Lines that are compared in the time in which one element is read.
+_LOOKS_A_STEP = 8
 # How the names of elements end that are money.
 _MONEY = ("Amount", "Price")
 
 
-def read_lines(retail: Element, item_types: Mapping[str, str]) -> list[ReadLine]:
+def read_lines(
+    retail: Element, item_types: Mapping[str, str], budget: WorkBudget
+) -> list[ReadLine]:
     """The lines that carry money or goods, signed as they count, with what was cancelled.
 
     `item_types` maps a vendor's own kinds of article (`x:Word`) to types of line; the others count
-    as articles, and say so in `item_type`.
+    as articles, and say so in `item_type`. Raises TooMuch.
     """
     lines: list[ReadLine] = []
     # They may stand before the line that they cancel.
     voids: list[tuple[str | None, Element]] = []
     for line_item in xml.children(retail, "LineItem"):
-        # The contract refuses so many; each might look through all before it.
-        if max(len(lines), len(voids)) > MAX_LINES:
-            return [*lines, refused_line("Voids", None)]
         sequence = xml.text(line_item, "SequenceNumber")
         for element in line_item:
+            # The contract refuses so many.
+            if max(len(lines), len(voids)) > MAX_LINES:
+                return [*lines, refused_line("Voids", None)]
+            if xml.is_set(line_item, "VoidFlag"):
+                # Each may look through all before it.
+                budget.count_steps(len(lines) // _LOOKS_A_STEP)
             if xml.name(element) == "Voids":
                 voids.append((sequence, element))
             else:
                 for line in _read_element(element, sequence, item_types):
                     cancel_line(line, line_item, lines)
                     lines.append(line)
+    budget.count_steps(len(voids) * len(lines) // _LOOKS_A_STEP)
     lines += [line for sequence, void in voids for line in cancel_linked(void, sequence, lines)]
     _set_signs(lines)
     return lines

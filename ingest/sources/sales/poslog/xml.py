@@ -1,6 +1,8 @@
 """What is read of an XML body of tills: elements by their names, of any name space."""
 
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import BinaryIO
 from xml.etree.ElementTree import Element, ParseError
 
@@ -11,6 +13,15 @@ from tally.errors import RejectedEvent
 
 # When a receipt was closed: the first of these that the till writes.
 _TIMES = ("EndDateTime", "POSLogDateTime", "ReceiptDateTime", "BeginDateTime")
+# Elements within elements: POSLog has a dozen, and a parser keeps each that is open.
+_MOST_DEPTH = 10_000
+# A parser copies the address of a name space into the name of each element and attribute.
+_MOST_NAME_SPACE = 256
+# Its declaration with so long an address, or one in which that begins too far behind to be seen.
+_LONG_NAME_SPACE = re.compile(
+    rb"xmlns(?:[^\s=]{99}|[^\s=]{0,98}(?:\s{99}|\s{0,98}=(?:\s{99}|\s{0,98}(?:\"[^\"]{257}|'[^']{257}))))"
+)
+_MOST_DECLARATION = 1024
 
 
 def transactions(content: BinaryIO) -> Iterator[Element]:
@@ -26,6 +37,29 @@ def transactions(content: BinaryIO) -> Iterator[Element]:
         yield element
     if not found:
         raise RejectedEvent("missing_field", "/Transaction", "the body has no Transaction")
+
+
+@dataclass(frozen=True)
+class _CheckedReads:
+    """A body that is read in pieces, each of which is looked at before it is parsed."""
+
+    content: BinaryIO
+
+    def read(self, size: int) -> bytes:
+        """The next bytes. Raises RejectedEvent not_xml for the address of a name space of many
+        characters, and for an encoding in which none would be found."""
+        before = self.content.tell()
+        piece = self.content.read(size)
+        # It may begin in this piece and end in the next one.
+        ahead = self.content.read(_MOST_DECLARATION)
+        self.content.seek(before + len(piece))
+        if b"\0" in piece:
+            raise RejectedEvent("not_xml", "", "the body has zero bytes; send it as UTF-8")
+        if _LONG_NAME_SPACE.search(piece + ahead):
+            raise RejectedEvent(
+                "not_xml", "", f"a name space has more than {_MOST_NAME_SPACE} characters"
+            )
+        return piece
 
 
 def read_root(content: BinaryIO) -> Element:
@@ -44,9 +78,13 @@ def _outermost_transactions(content: BinaryIO) -> Iterator[Element]:
     opened: list[Element] = []
     within = 0
     for event, element in _parsed(content):
-        is_transaction = name(element) == "Transaction"
+        # Asked of each element twice: most are told by the end of the name.
+        is_transaction = element.tag.endswith("Transaction") and name(element) == "Transaction"
         if event == "start":
             opened.append(element)
+            if len(opened) > _MOST_DEPTH:
+                message = f"elements are nested more than {_MOST_DEPTH:,} deep"
+                raise RejectedEvent("too_deep", "", message)
             within += is_transaction
             continue
         opened.pop()
@@ -62,7 +100,7 @@ def _outermost_transactions(content: BinaryIO) -> Iterator[Element]:
 
 def _parsed(content: BinaryIO) -> Iterator[tuple[str, Element]]:
     try:
-        yield from iterparse(content, ("start", "end"), forbid_dtd=True)
+        yield from iterparse(_CheckedReads(content), ("start", "end"), forbid_dtd=True)
     except DefusedXmlException as error:
         raise RejectedEvent("not_xml", "", "the body has a DTD; none is read") from error
     # A name of an encoding that nobody knows is a LookupError.

@@ -12,15 +12,28 @@ from typing import BinaryIO, NamedTuple
 from xml.etree.ElementTree import Element
 
 from ingest.contract.arrival import Rules
-from ingest.contract.vendor import BodyPart, Skipped, VendorBody, message
+from ingest.contract.vendor import (
+    BodyPart,
+    Skipped,
+    Unread,
+    VendorBody,
+    message,
+    read_event,
+)
+from ingest.contract.work import WorkBudget
 from ingest.sources.sales.poslog import xml
 from ingest.sources.sales.poslog.clocks import resolve_times
 from ingest.sources.sales.poslog.facts import load_facts
 from ingest.sources.sales.poslog.lines import LineFields, is_return, read_lines, to_fields
 from ingest.sources.sales.poslog.parts import cut_into_parts
 from ingest.sources.sales.poslog.totals import read_net_total, read_tip
+from tally.instants import MOST_CHARACTERS
 
 _YEAR_CHARACTERS = 4
+# Of a text that names a receipt; it stands in several messages, and no contract takes a longer one.
+_MOST_NAME = 300
+# Of a word of the till's that an answer shows.
+_MOST_KIND = 60
 
 
 @dataclass
@@ -34,21 +47,36 @@ class PoslogReceipt:
     number: str | None
     closed_at: str | None
 
+    @property
+    def names(self) -> LineFields:
+        """What the receipt is known by."""
+        return {
+            "operation_id": self.store,
+            "vendor_fiscal_module": self.till,
+            "transaction_id": self.number,
+            "happened_at": self.closed_at,
+        }
+
 
 def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
     """A message for each retail transaction, in their order; two where one replaces another.
 
-    Raises RejectedEvent for a body that is no POSLog.
+    Raises RejectedEvent for a body that is no POSLog; TooMuch.
     """
+    content = body.content
+    # Before an object is made of each, and each is read twice.
+    elements, attributes = content.count(b"<") - content.count(b"</"), content.count(b"=")
+    body.budget.count_steps(elements * 5 // 2 + attributes * 3)
     # Twice: what a time means, the receipts behind it tell, and the tree of all would be large.
     times = _resolve_clocks(body)
     for transaction in xml.transactions(BytesIO(body.content)):
-        receipts = _read_receipts(transaction)
+        receipts = _read_receipts(transaction, body.budget)
         if not receipts:
             yield Skipped("transactions of another kind than RetailTransaction")
         for receipt in receipts:
             receipt.closed_at = next(times)
-            yield from _to_messages(receipt, body.rules)
+            for one in read_event(_to_messages(receipt, body), receipt.names):
+                yield one.instead if isinstance(one, Unread) else one
 
 
 def parts(content: BinaryIO) -> Iterator[BodyPart]:
@@ -56,22 +84,33 @@ def parts(content: BinaryIO) -> Iterator[BodyPart]:
     return cut_into_parts(content)
 
 
-def _read_receipts(transaction: Element) -> list[PoslogReceipt]:
-    store = xml.text(transaction, "BusinessUnit", "UnitID")
-    number = xml.text(transaction, "SequenceNumber") or xml.text(transaction, "TransactionID")
+def _read_receipts(transaction: Element, budget: WorkBudget) -> list[PoslogReceipt]:
+    """The receipts of a transaction. Raises TooMuch for very many of a very large one."""
     retails = xml.children(transaction, "RetailTransaction")
+    # For each of them the transaction's own elements are looked at again.
+    budget.count_steps(max(0, len(retails) - 1) * len(transaction))
+    store = _name(transaction, "BusinessUnit", "UnitID") or _name(transaction, "RetailStoreID")
+    till = _name(transaction, "WorkstationID")
+    number = _name(transaction, "SequenceNumber") or _name(transaction, "TransactionID")
+    closed_at = xml.closing_time(transaction)
     return [
         PoslogReceipt(
             transaction,
             retail,
-            store or xml.text(transaction, "RetailStoreID"),
-            xml.text(transaction, "WorkstationID"),
+            store,
+            till,
             # Receipts of one transaction are told by their place.
             f"{number}/{place}" if number and place > 1 else number,
-            xml.closing_time(transaction),
+            closed_at and closed_at[:MOST_CHARACTERS],
         )
         for place, retail in enumerate(retails, start=1)
     ]
+
+
+def _name(element: Element, *path: str) -> str | None:
+    """The text at the end of the path, cut to what shows that no contract takes it."""
+    found = xml.text(element, *path)
+    return found and found[:_MOST_NAME]
 
 
 def _resolve_clocks(body: VendorBody) -> Iterator[str | None]:
@@ -80,10 +119,12 @@ def _resolve_clocks(body: VendorBody) -> Iterator[str | None]:
     # Each till has a clock of its own.
     by_till: dict[tuple[str | None, str | None], list[int]] = defaultdict(list)
     for transaction in xml.transactions(BytesIO(body.content)):
-        for receipt in _read_receipts(transaction):
+        for receipt in _read_receipts(transaction, body.budget):
             if receipt.closed_at:
                 by_till[receipt.store, receipt.till].append(len(found))
             found.append(receipt.closed_at)
+        # Each becomes an event, or a part that is none.
+        body.budget.check_events(len(found))
     for (store, _), places in by_till.items():
         times = [str(found[place]) for place in places]
         resolved = resolve_times(times, store, body.rules, body.arrived_at)
@@ -92,21 +133,18 @@ def _resolve_clocks(body: VendorBody) -> Iterator[str | None]:
     return iter(found)
 
 
-def _to_messages(receipt: PoslogReceipt, rules: Rules) -> Iterator[bytes | Skipped]:
-    retail, numbers = receipt.retail, _NumberRuns(receipt.store, rules)
+def _to_messages(receipt: PoslogReceipt, body: VendorBody) -> Iterator[bytes | Skipped]:
+    retail, numbers = receipt.retail, _NumberRuns(receipt.store, body.rules)
     role = _read_role(receipt)
     if role == "skipped":
-        said = retail.get("TypeCode") or retail.get("TransactionStatus")
-        yield Skipped(f"RetailTransaction of the kind {said}")
+        said = retail.get("TypeCode") or retail.get("TransactionStatus") or ""
+        yield Skipped(f"RetailTransaction of the kind {said[:_MOST_KIND]}")
         return
-    lines = read_lines(retail, rules.item_types)
+    lines = read_lines(retail, body.rules.item_types, body.budget)
     lines += [tip] if (tip := read_tip(retail)) else []
-    currency = xml.text(receipt.transaction, "CurrencyCode")
+    currency = _name(receipt.transaction, "CurrencyCode")
     head: LineFields = {
-        "happened_at": receipt.closed_at,
-        "operation_id": receipt.store,
-        "vendor_fiscal_module": receipt.till,
-        "transaction_id": receipt.number,
+        **receipt.names,
         "reference": _read_reference(receipt),
         "numbering_epoch": numbers.epoch(receipt.transaction),
         "currency": currency,
@@ -159,7 +197,7 @@ def _read_role(receipt: PoslogReceipt) -> str:
 
 def _read_reference(receipt: PoslogReceipt) -> str | None:
     """Another name of the receipt, by which links may name it."""
-    told = xml.text(receipt.transaction, "TransactionID")
+    told = _name(receipt.transaction, "TransactionID")
     return None if told == receipt.number else told
 
 
@@ -203,17 +241,17 @@ class _NumberRuns(NamedTuple):
     def epoch(self, transaction: Element) -> str | None:
         """The business day, or its year, where the store's numbers begin again by it."""
         numbering = self.rules.numberings.get(self.store or "")
-        day = xml.text(transaction, "BusinessDayDate")
+        day = _name(transaction, "BusinessDayDate")
         if numbering is None or day is None:
             return None
         return day if numbering.rule == "daily" else day[:_YEAR_CHARACTERS]
 
     def name(self, link: Element) -> LineFields:
         """The receipt that a link, or a transaction itself, is of."""
-        number = xml.text(link, "SequenceNumber")
+        number = _name(link, "SequenceNumber")
         told = {
-            "vendor_fiscal_module": xml.text(link, "WorkstationID") if number else None,
-            "transaction_id": number or xml.text(link, "TransactionID"),
+            "vendor_fiscal_module": _name(link, "WorkstationID") if number else None,
+            "transaction_id": number or _name(link, "TransactionID"),
             "numbering_epoch": self.epoch(link) if number else None,
         }
         return {name: value for name, value in told.items() if value is not None}

@@ -12,15 +12,25 @@ from ingest.contract.vendor import (
     Unread,
     VendorBody,
     an_object,
+    bounded_name,
     counts,
+    json_tree,
     needed,
     not_a,
     placed,
+    read_event,
     read_parts,
     unread,
 )
-from ingest.contract.wire import JsonObject, parsed
-from ingest.sources.traffic.device import UNFINISHED, is_unfinished, to_second, told
+from ingest.contract.wire import JsonObject
+from ingest.sources.traffic.device import (
+    UNFINISHED,
+    PushHead,
+    bounded_time,
+    is_unfinished,
+    to_second,
+    told,
+)
 from tally.errors import RejectedEvent
 
 # Fields of the camera's other answers: persons since midnight, by its own clock.
@@ -30,38 +40,43 @@ _CUMULATIVE = frozenset(("total_in", "total_out", "occupancy", "timestamp"))
 def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
     """A message for each interval of people counts that was over when it was sent.
 
-    Raises RejectedEvent for a body that is no push of people counts, or names no camera.
+    Raises RejectedEvent for a body that is no push of people counts, or names no camera; TooMuch.
     """
-    return read_parts(_parts(body), body.rules.max_bytes)
+    return read_parts(_parts(body), body.budget)
 
 
 def _parts(body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
-    tree = parsed(body.content, len(body.content))
+    tree = json_tree(body.content, body.budget)
     _refuse_cumulative(tree)
-    serial = needed(an_object(tree.get("sensor"), "/sensor"), "serial", "/sensor")
-    clock, sent = body.rules.sensor(serial).entry.clock, tree.get("utcSent")
+    camera = an_object(tree.get("sensor"), "/sensor")
+    serial = bounded_name(needed(camera, "serial", "/sensor"), "/sensor/serial")
+    head = PushHead(serial, body.rules.sensor(serial).entry.clock, bounded_time(tree, "utcSent"))
     measurements = an_object(tree.get("data"), "/data").get("measurements")
     for at, measured in placed(measurements, "/data/measurements"):
-        if not isinstance(measured, dict):
-            yield unread(measured, not_a("object", at), serial=serial)
-        elif measured.get("kind") != "people-counts":
-            yield Skipped("measurements of another kind than people-counts")
-        elif is_unfinished(measured.get("utcTo"), sent, clock):
-            yield Skipped(UNFINISHED)
-        else:
-            yield _message(measured, serial, clock, sent)
+        yield from read_event(_messages(measured, at, head), measured, serial)
 
 
-def _message(measured: JsonObject, serial: Any, clock: str, sent: Any) -> bytes:
+def _messages(measured: Any, at: str, head: PushHead) -> Iterator[bytes | Skipped | Unread]:
+    if not isinstance(measured, dict):
+        yield unread(measured, not_a("object", at), head.serial)
+    elif measured.get("kind") != "people-counts":
+        yield Skipped("measurements of another kind than people-counts")
+    elif is_unfinished(measured.get("utcTo"), head.sent, head.clock):
+        yield Skipped(UNFINISHED)
+    else:
+        yield _message(measured, head)
+
+
+def _message(measured: JsonObject, head: PushHead) -> bytes:
     items = measured.get("items")
     # Beside the persons and never in their place: an adult more is a person that was counted.
     adults = counts(items, "direction", "adults")
     return told(
-        serial,
+        head.serial,
         (measured.get("utcFrom"), measured.get("utcTo")),
         counts(items, "direction", "count"),
-        clock,
-        sent=to_second(sent, clock),
+        head.clock,
+        sent=to_second(head.sent, head.clock),
         adults=[pair for pair in adults if None not in pair] or None,
     )
 

@@ -7,20 +7,22 @@ documentation, "P8815-2 3D people counter API".
 
 import csv
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from io import BytesIO, TextIOWrapper
 from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
-from ingest.contract.vendor import Skipped, VendorBody, read_parts
+from ingest.contract.vendor import Skipped, Unread, VendorBody, read_event, read_parts
 from ingest.sources.traffic.device import told
 from tally.errors import BadInstant, RejectedEvent
 from tally.instants import instant_text, instants_showing, parse_instant
 
 _LineSpan: TypeAlias = tuple[datetime | None, datetime | None]
 _COLUMNS = ("start", "end", "in", "out")
+_USUAL_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}", re.ASCII)
 _NUMBER = re.compile(r"-?[0-9]{1,9}(\.[0-9]{1,9})?")
 _MIDNIGHT, _END_OF_DAY = " 00:00:00", " 24:00:00"
 _DAY, _SECOND = timedelta(days=1), timedelta(seconds=1)
@@ -32,12 +34,12 @@ def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
     """A message for each line that was over a minute before the file was exported.
 
     The parameter `sensor` names the camera, `exported_at` the instant, by default that of arrival.
-    Raises RejectedEvent for another file, camera or instant.
+    Raises RejectedEvent for another file, camera or instant; TooMuch.
     """
-    return read_parts(_messages(body), body.rules.max_bytes)
+    return read_parts(_parts(body), body.budget)
 
 
-def _messages(body: VendorBody) -> Iterator[bytes | Skipped]:
+def _parts(body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
     serial = body.parameters.get("sensor")
     zone = body.rules.sensor(serial).zone
     if zone is None:
@@ -48,9 +50,11 @@ def _messages(body: VendorBody) -> Iterator[bytes | Skipped]:
             " ?sensor=accc00000001",
         )
     settled = _exported_at(body) - _SETTLED
+    # Lines without anything on them are none, and are looked at all the same.
+    body.budget.count_steps(body.content.count(b"\n"))
     reached: datetime | None = None
     for line in _lines(body.content):
-        begins, ends = _span(line, zone, reached)
+        span = begins, ends = _span(line, zone, reached)
         if begins and ends and ends > begins:
             reached = ends
         if not any(line.values()):
@@ -58,7 +62,11 @@ def _messages(body: VendorBody) -> Iterator[bytes | Skipped]:
         elif ends is not None and ends > settled:
             yield Skipped("intervals that were not over a minute before they were exported")
         else:
-            yield _message(line, serial, (begins, ends))
+            yield from read_event(_messages(line, serial, span), line, serial)
+
+
+def _messages(line: Mapping[str, str], serial: str | None, span: _LineSpan) -> Iterator[bytes]:
+    yield _message(line, serial, span)
 
 
 def _exported_at(body: VendorBody) -> datetime:
@@ -147,16 +155,26 @@ def _span(line: Mapping[str, str], zone: ZoneInfo, reached: datetime | None) -> 
     return begins, next(iter(behind or ends[-1:]), None)
 
 
-def _instants(local: str, zone: ZoneInfo) -> list[datetime]:
+# The end of a line is the begin of the next one.
+@lru_cache(maxsize=64)
+def _instants(local: str, zone: ZoneInfo) -> Sequence[datetime]:
     try:
         # The end of a day is the midnight of the next one.
         days = _DAY * local.endswith(_END_OF_DAY)
-        shown = datetime.strptime(local.replace(_END_OF_DAY, _MIDNIGHT), "%Y-%m-%d %H:%M:%S") + days
+        shown = _local_time(local.replace(_END_OF_DAY, _MIDNIGHT)) + days
         found = instants_showing(shown, zone)
         # The first time that clocks leave out is the instant at which they are set forward.
         return found or [one + _SECOND for one in instants_showing(shown - _SECOND, zone)]
     except (ValueError, OverflowError):
         return []
+
+
+def _local_time(text: str) -> datetime:
+    """The time, without a zone. Raises ValueError."""
+    # The usual spelling in a tenth of the time.
+    if _USUAL_TIME.fullmatch(text):
+        return datetime.fromisoformat(text)
+    return datetime.strptime(text, "%Y-%m-%d %H:%M:%S")
 
 
 def _number(text: str) -> Any:

@@ -14,19 +14,30 @@ from ingest.contract.vendor import (
     Unread,
     VendorBody,
     an_object,
+    bounded_name,
+    count_values,
     counts,
     needed,
     not_a,
     placed,
+    read_event,
     read_parts,
     unread,
 )
 from ingest.contract.wire import MAX_DEPTH, JsonObject, parsed
-from ingest.sources.traffic.device import UNFINISHED, heartbeat, is_unfinished, to_second, told
+from ingest.sources.traffic.device import (
+    UNFINISHED,
+    PushHead,
+    bounded_time,
+    heartbeat,
+    is_unfinished,
+    to_second,
+    told,
+)
 from tally.errors import RejectedEvent
 
-# A text that does not end is one token too: else each quote in it would be looked at anew.
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"?+|[{}]', re.DOTALL)
+# Up to the next brace, past the texts before it; one that does not end goes up to the end.
+_UP_TO_BRACE = re.compile(rb'(?:[^{}"]++|"(?:[^"\\]++|\\.)*+"?+)*+([{}]|\Z)', re.DOTALL)
 _BETWEEN = b", \t\r\n"
 _LEVELS = ("balance", "occupancy")
 _NOT_COUNTED = "connection tests and states"
@@ -37,13 +48,15 @@ def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
     """A message for each record of each logic that was over when it was sent.
 
     The same range pushed again, with other package ids, gives the same messages. Raises
-    RejectedEvent for a body of another shape.
+    RejectedEvent for a body of another shape; TooMuch.
     """
-    return read_parts(_parts(body), body.rules.max_bytes)
+    return read_parts(_parts(body), body.budget)
 
 
 def _parts(body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
+    count_values(body.content, body.budget)
     for package in _packages(body.content):
+        body.budget.count_steps()
         if isinstance(package, Unread):
             yield package
             continue
@@ -56,56 +69,73 @@ def _parts(body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
 def _messages(package: JsonObject, body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
     """Raises RejectedEvent before the first of them."""
     if "logics_data" in package:
-        data = an_object(package["logics_data"], "/logics_data")
-        device = an_object(data.get("sensor_info"), "/logics_data/sensor_info")
-        needed(device, "serial_number", "/logics_data/sensor_info")
-        for at, logic in placed(data.get("logics"), "/logics_data/logics"):
-            yield from _records(logic, at, device, body)
+        yield from _logics(an_object(package["logics_data"], "/logics_data"), body)
     elif "status_data" in package:
-        yield from _heartbeats(an_object(package["status_data"], "/status_data"), body)
+        status = an_object(package["status_data"], "/status_data")
+        yield from read_event(_heartbeats(status, body), "status_data")
     elif any(name in package for name in _NO_EVENT):
         yield Skipped(_NOT_COUNTED)
     else:
         raise RejectedEvent("missing_field", "/logics_data", "/logics_data: the field is missing")
 
 
-def _records(
-    logic: Any, at: str, device: JsonObject, body: VendorBody
-) -> Iterator[bytes | Skipped | Unread]:
-    serial, sent = str(device["serial_number"]), device.get("time")
-    if not isinstance(logic, dict):
-        yield unread(logic, not_a("object", at), serial=serial)
-        return
-    serial = f"{serial}:{logic.get('id')}"
+def _logics(data: JsonObject, body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
+    at = "/logics_data/sensor_info"
+    device = an_object(data.get("sensor_info"), at)
+    serial = bounded_name(needed(device, "serial_number", at), f"{at}/serial_number")
+    sent = bounded_time(device, "time")
+    for place, logic in placed(data.get("logics"), "/logics_data/logics"):
+        if not isinstance(logic, dict):
+            yield unread(logic, not_a("object", place), serial)
+            continue
+        try:
+            named = f"{serial}:{_logic_name(logic, place)}"
+        except RejectedEvent as error:
+            yield unread(logic, error.with_traceback(None), serial)
+            continue
+        clock = body.rules.sensor(named).entry.clock
+        yield from _records(logic, place, PushHead(named, clock, sent))
+
+
+def _logic_name(logic: JsonObject, at: str) -> str:
+    said = logic.get("id")
+    return "None" if said is None else bounded_name(said, f"{at}/id")
+
+
+def _records(logic: JsonObject, at: str, head: PushHead) -> Iterator[bytes | Skipped | Unread]:
     # Where there are none, what else is there is all that can be shown.
     records = logic.get("records", logic)
     if not isinstance(records, list):
-        yield unread(records, not_a("list", f"{at}/records"), serial=serial)
+        yield unread(records, not_a("list", f"{at}/records"), head.serial)
         return
-    clock = body.rules.sensor(serial).entry.clock
     for place, record in placed(records, f"{at}/records"):
-        if not isinstance(record, dict):
-            yield unread(record, not_a("object", place), serial=serial)
-            continue
-        named = counts(record.get("counts"), "name", "value")
-        if _is_level(named):
-            yield Skipped("levels, as balance and occupancy")
-        elif is_unfinished(record.get("to"), sent, clock):
-            yield Skipped(UNFINISHED)
+        if isinstance(record, dict):
+            yield from read_event(_record(record, head), record, head.serial)
         else:
-            yield _message(record, named, serial, clock, sent)
+            yield unread(record, not_a("object", place), head.serial)
+
+
+def _record(record: JsonObject, head: PushHead) -> Iterator[bytes | Skipped]:
+    named = counts(record.get("counts"), "name", "value")
+    if _is_level(named):
+        yield Skipped("levels, as balance and occupancy")
+    elif is_unfinished(record.get("to"), head.sent, head.clock):
+        yield Skipped(UNFINISHED)
+    else:
+        yield _message(record, named, head)
 
 
 def _heartbeats(data: JsonObject, body: VendorBody) -> Iterator[bytes | Skipped]:
     """That each logic of the sensor was there, also where nothing was left to tell of it: records
     without persons are only sent by a sensor that is set so (include_empty)."""
     device = an_object(data.get("sensor_info", {}), "/status_data/sensor_info")
+    said = bounded_time(device, "time")
     logics = body.rules.logics_of(device.get("serial_number"))
     if not logics:
         yield Skipped(_NOT_COUNTED)
     for logic in logics:
         entry = body.rules.sensor(logic).entry
-        yield heartbeat(logic, device.get("time"), entry.clock, entry.status_seconds)
+        yield heartbeat(logic, said, entry.clock, entry.status_seconds)
 
 
 def _is_level(named: NamedCounts) -> bool:
@@ -113,16 +143,11 @@ def _is_level(named: NamedCounts) -> bool:
     return bool(named) and all(name in _LEVELS for name, _ in named)
 
 
-def _message(
-    record: JsonObject,
-    named: NamedCounts,
-    serial: str,
-    clock: str,
-    sent: Any,
-) -> bytes:
+def _message(record: JsonObject, named: NamedCounts, head: PushHead) -> bytes:
     beside = {name: record.get(name) for name in ("samples", "samples_expected")}
     span = record.get("from"), record.get("to")
-    return told(serial, span, named, clock, sent=to_second(sent, clock), **beside)
+    sent = to_second(head.sent, head.clock)
+    return told(head.serial, span, named, head.clock, sent=sent, **beside)
 
 
 def _packages(content: bytes) -> Iterator[Any]:
@@ -149,11 +174,11 @@ def _pieces(content: bytes) -> Iterator[bytes]:
     """What lies between the braces of the outermost level, and what is behind the last of them;
     commas of a list are no part of it."""
     begin, depth = 0, 0
-    for token in _TOKEN.finditer(content):
-        depth += {b"{": 1, b"}": -1}.get(token[0], 0)
+    for token in _UP_TO_BRACE.finditer(content):
+        depth += {b"{": 1, b"}": -1}.get(token[1], 0)
         if depth > MAX_DEPTH:
             break
-        if token[0] == b"}" and depth <= 0:
+        if token[1] == b"}" and depth <= 0:
             yield content[begin : token.end()].lstrip(_BETWEEN)
             begin, depth = token.end(), 0
     rest = content[begin:].lstrip(_BETWEEN)

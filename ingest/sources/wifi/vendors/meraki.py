@@ -13,7 +13,15 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias
 
 from ingest.contract.arrival import Rules
-from ingest.contract.vendor import Skipped, VendorBody, message
+from ingest.contract.vendor import (
+    Skipped,
+    Unread,
+    VendorBody,
+    count_values,
+    message,
+    read_event,
+    read_parts,
+)
 from ingest.contract.wire import JsonObject, parsed
 from ingest.sources.wifi.address import mac_class_of
 from ingest.sources.wifi.contract import KEPT, MESSAGE_OF_NOBODY, living_period
@@ -24,8 +32,12 @@ from tally.key_periods import DatedPeriod
 
 FORMAT = "meraki"
 _WIFI = ("WiFi", "DevicesSeen")
-# A string is passed over whole, also one that never ends: else each of its quotes would begin anew.
-_NOT_A_NUMBER = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|-?\b(?:NaN|Infinity)\b', re.DOTALL)
+# Up to the next word, past the strings before it; one that never ends goes up to the end.
+_UP_TO_WORD = re.compile(
+    rb'(?:[^"NI-]++|"(?:[^"\\]++|\\.)*+"?+|(?!-?\b(?:NaN|Infinity)\b).)*+'
+    rb"(-?\b(?:NaN|Infinity)\b|\Z)",
+    re.DOTALL,
+)
 # Whole signs of two escapes and other escapes are passed over; what is left is half of a sign.
 _HALF_SIGN = re.compile(
     rb"(\\[^u]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
@@ -34,6 +46,8 @@ _HALF_SIGN = re.compile(
 )
 _NETWORK = re.compile(r"[A-Z]_[0-9]{1,32}", re.ASCII)
 _NO_NETWORK, _NO_ACCESS_POINT, _NO_INSTANT = "no network", "no access point", "no instant"
+# In the place of one that cannot be read: what it holds may be an address.
+_A_READING = "a reading of a device"
 # A body is of one minute or two.
 _MINUTE, _MOST_MINUTES = timedelta(minutes=1), 5
 # The store of what is heard at an instant; one that cannot be read is that of the arrival.
@@ -58,9 +72,13 @@ def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
     """A message for each device, access point and second.
 
     Raises Forbidden for a body with another secret; RejectedEvent for one that is no JSON object
-    or of an unknown version; KeysUnreachable.
+    or of an unknown version; KeysUnreachable, TooMuch.
     """
-    content = _readable(body.content)
+    return read_parts(_parts(body), body.budget)
+
+
+def _parts(body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
+    content = _readable(body)
     tree = parsed(content, len(content))
     _refuse_stranger(tree, body.rules)
     data = tree.get("data")
@@ -83,26 +101,32 @@ def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
     for one in heard:
         store_id = store_at(one.at)
         if store_id is not None:
-            yield _message(one, store_id, body)
+            yield from read_event(_messages_of(one, store_id, body), _A_READING)
     yield from _heartbeats(there, store_at, body)
 
 
-def _readable(content: bytes) -> bytes:
+def _readable(body: VendorBody) -> bytes:
     """The body without what is no JSON and of no use: its words for numbers that are not known, as
-    were seen of coordinates, and halves of signs where a text was cut."""
+    were seen of coordinates, and halves of signs where a text was cut. Raises TooMuch."""
+    content = body.content
+    count_values(content, body.budget)
     if b"NaN" in content or b"Infinity" in content:
-        content = _NOT_A_NUMBER.sub(_null, content)
+        words = (one.span(1) for one in _UP_TO_WORD.finditer(content) if one[1])
+        content = _replaced(content, words, b"null")
     if b"\\ud" in content or b"\\uD" in content:
-        content = _HALF_SIGN.sub(_whole_sign, content)
+        halves = (one.span() for one in _HALF_SIGN.finditer(content) if one[1] is None)
+        content = _replaced(content, halves, rb"\ufffd")
     return content
 
 
-def _null(token: re.Match[bytes]) -> bytes:
-    return token[0] if token[0].startswith(b'"') else b"null"
-
-
-def _whole_sign(token: re.Match[bytes]) -> bytes:
-    return token[1] or rb"\ufffd"
+def _replaced(content: bytes, places: Iterable[tuple[int, int]], by: bytes) -> bytes:
+    """The content with other bytes from each begin to its end, which ascend."""
+    # One after the other: sub() keeps all of them until the end.
+    found, done = bytearray(), 0
+    for begin, end in places:
+        found += content[done:begin] + by
+        done = end
+    return bytes(found + content[done:]) if found else content
 
 
 def _refuse_stranger(tree: JsonObject, rules: Rules) -> None:
@@ -142,6 +166,10 @@ def _message_of_nobody(data: JsonObject) -> bytes:
         who = {"access_point": next(iter(named), _NO_ACCESS_POINT)}
     happened_at = _NO_INSTANT if ended_at is None else instant_text(ended_at)
     return message(**who, happened_at=happened_at, heard=MESSAGE_OF_NOBODY)
+
+
+def _messages_of(heard: ClientReading, store_id: str, body: VendorBody) -> Iterator[bytes]:
+    yield _message(heard, store_id, body)
 
 
 def _message(heard: ClientReading, store_id: str, body: VendorBody) -> bytes:

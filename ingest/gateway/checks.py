@@ -1,0 +1,86 @@
+"""Bodies are checked beside the event loop, one after the other, and somebody looks at how long."""
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
+
+from ingest.contract.vendor import VendorBody
+from ingest.gateway.submission import CheckedLines, Endpoint, checked
+from runtime.job import end_now
+
+# A till's receipt; whatever is larger would keep the event loop from its other senders.
+_SMALL_BYTES = 16 * 1024
+# No body takes two seconds: behind ten this process answers nobody with a larger one.
+_READY_SECONDS = 10.0
+MOST_SECONDS = 60
+_LOOK_SECONDS = 1.0
+
+
+class Checks:
+    """One thread: a second one would only take the interpreter from the event loop once more."""
+
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(1, "checks")
+        self._count = 0
+        self._begun_at: float | None = None
+
+    async def check(self, body: VendorBody, endpoint: Endpoint, is_ndjson: bool) -> CheckedLines:
+        """Each line checked; raises as checked()."""
+        # What a vendor's form costs is told by its parts, and not by its size.
+        is_small = len(body.content) <= _SMALL_BYTES and not is_ndjson
+        if is_small and endpoint.messages is None:
+            return checked(body, endpoint)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._executor, self._timed, body, endpoint, is_ndjson)
+
+    @property
+    def age_seconds(self) -> float:
+        """For how long the check under way has run; 0 while there is none."""
+        begun_at = self._begun_at
+        return 0.0 if begun_at is None else time.monotonic() - begun_at
+
+    def readiness(self) -> dict[str, object]:
+        """Whether the next body would be checked soon, and a line about it."""
+        age = self.age_seconds
+        return {
+            "ok": age < _READY_SECONDS,
+            "detail": f"the check under way has run for {age:.1f} s" if age else "none under way",
+        }
+
+    def metrics(self) -> str:
+        """Prometheus exposition text."""
+        name = "tally_gateway_check_seconds"
+        return f"# TYPE {name} gauge\n{name} {self.age_seconds:.3f}\n"
+
+    def watch(self, most_looks: int = MOST_SECONDS, look_seconds: float = _LOOK_SECONDS) -> None:
+        """End the process from now on when so many looks in a row have seen one and the same
+        check."""
+        Thread(
+            target=self._watch, args=(most_looks, look_seconds), name="check-watch", daemon=True
+        ).start()
+
+    def close(self) -> None:
+        """Begin no further check."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def _timed(self, body: VendorBody, endpoint: Endpoint, is_ndjson: bool) -> CheckedLines:
+        self._count += 1
+        self._begun_at = time.monotonic()
+        try:
+            return checked(body, endpoint, is_ndjson)
+        finally:
+            self._begun_at = None
+
+    def _watch(self, most_looks: int, look_seconds: float) -> None:
+        # Looks are counted, not seconds: a process that was frozen as a whole has its turn first.
+        count, looks = 0, 0
+        while looks < most_looks:
+            time.sleep(look_seconds)
+            is_same = self._begun_at is not None and count == self._count
+            looks, count = looks + 1 if is_same else 0, self._count
+        # At once: the thread that hangs cannot be asked to close anything.
+        end_now(
+            "gateway",
+            f"one body is checked for {most_looks * look_seconds:.0f} s; start the gateway again",
+        )
