@@ -2,11 +2,16 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from serving.alerts.evaluator.calendar import WindowSpan, millis_of
+from serving.api.parameters import NameList
 from serving.query.instants import UTC_CLOCK, UTC_ZONE
 from serving.query.question import MetricQuestion, check_span
+
+# More than there are, and few enough that each unknown one is an error of its own.
+_MOST_FIELDS = 64
 
 
 class SimulationPageQuery(BaseModel):
@@ -39,7 +44,7 @@ class SimulationBody(BaseModel):
         str, Field(max_length=100, description="exclusive, as `from`; at most 400 days on")
     ]
     store: Annotated[
-        list[str],
+        NameList,
         Field(["all"], description="store ids, or `all`; of them those that the rule is about"),
     ]
     rule: Annotated[
@@ -58,6 +63,14 @@ class SimulationBody(BaseModel):
             " into force, and compared with what was told; null: as if it had always been in force",
         ),
     ]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_few_fields(cls, told: Any) -> Any:
+        if isinstance(told, dict) and len(told) > _MOST_FIELDS:
+            found = {"most": _MOST_FIELDS, "count": len(told)}
+            raise PydanticCustomError("too_long", "at most {most} fields, got {count}", found)
+        return told
 
     @property
     def span(self) -> WindowSpan:
