@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import ParamSpec, TypeVar
 
-_Arguments = ParamSpec("_Arguments")
+_WorkArguments = ParamSpec("_WorkArguments")
 _Result = TypeVar("_Result")
 
 
@@ -21,9 +21,9 @@ class WorkPool:
 
     async def run(
         self,
-        work: Callable[_Arguments, _Result],
-        *args: _Arguments.args,
-        **kwargs: _Arguments.kwargs,
+        work: Callable[_WorkArguments, _Result],
+        *args: _WorkArguments.args,
+        **kwargs: _WorkArguments.kwargs,
     ) -> _Result:
         """What the work returns; it is never begun if its caller is cancelled before its turn."""
         loop = asyncio.get_running_loop()

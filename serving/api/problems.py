@@ -112,7 +112,8 @@ def _invalid_entry(error: dict[str, Any]) -> dict[str, str]:
     field = str(place[0] if place[1] == "" else place[1])[:64]
     if error["type"] == "extra_forbidden":
         return {"field": field, "message": f"{field}: there is no such parameter"}
-    return {"field": field, "message": f"{field}: {error['msg']}"}
+    message = error["msg"].removeprefix("Value error, ")
+    return {"field": field, "message": f"{field}: {message}"}
 
 
 async def _http(request: Request, error: Exception) -> Response:
