@@ -60,8 +60,10 @@ def problem_of(
     if len(inserted) > len(new):
         return f"inserted: {len(inserted):,} are more than {len(new):,} sections"
     # Units, of which a text has at least as many as signs.
-    kept = sum(length for length, now in zip(old, new, strict=True) if now == -1)
-    length = kept + sum(_units("\n".join(lines)) for lines in inserted)
+    pairs = zip(old, new, strict=True)
+    kept = sum(length for length, now in pairs if now == -1)
+    joined = ("\n".join(lines) for lines in inserted)
+    length = kept + sum(map(_units, joined))
     if length > most:
         return f"the text would have {length:,} signs; {most:,} are the most"
     return ""
