@@ -30,8 +30,6 @@ class WorkPool:
         return await loop.run_in_executor(self._pool, partial(work, *args, **kwargs))
 
 
-# The topic of rules, read and written; one thread, for each read goes on where the last stopped.
-RULES = WorkPool("rules", 1)
 # Simulations of rules, and what the evaluators have judged by.
 SIMULATIONS = WorkPool("simulations", 1)
 # Events of a stream's past, read from Kafka.

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaException
 
 from runtime.rules.topic import RuleReader, write_rules
-from runtime.work_pools import RULES, SIMULATIONS
+from runtime.work_pools import SIMULATIONS, WorkPool
 from serving.alerts.evaluator.calendar import WindowSpan
 from serving.alerts.evaluator.judged_rules import RuleVersions
 from serving.alerts.evaluator.partition import DAY_MILLIS
@@ -55,6 +55,8 @@ class KnownRules:
         seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         self._source, self._writer, self._seconds = source, writer, seconds
+        # One thread: each read goes on where the last one stopped.
+        self._pool = WorkPool("rules", 1)
         self._reading: asyncio.Future[RuleChains] | None = None
         self._last: RuleChains | None = None
         self._last_at = 0.0
@@ -70,7 +72,7 @@ class KnownRules:
 
     async def read_now(self) -> RuleChains:
         """The versions that there are now, read for this caller. Raises ViewsUnreachable."""
-        return await RULES.run(self._read)
+        return await self._pool.run(self._read)
 
     async def versions(self, rule_id: str) -> tuple[RuleVersion, ...]:
         """Those of one rule, ascending. Raises UnknownName, ViewsUnreachable."""
@@ -86,7 +88,7 @@ class KnownRules:
 
         Raises RuleConflict, NotSent, ViewsUnreachable.
         """
-        (version,) = await RULES.run(self._written, stored)
+        (version,) = await self._pool.run(self._written, stored)
         return version
 
     def _written(self, stored: StoredRule) -> list[RuleVersion]:
@@ -102,7 +104,6 @@ class KnownRules:
             ) from error
 
     def _read(self) -> RuleChains:
-        # It reads on from where it stopped: in the pool of one thread, so one at a time.
         began = self._seconds()
         try:
             chains = self._source.read()

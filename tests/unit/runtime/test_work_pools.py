@@ -31,7 +31,7 @@ def test_other_pools_work_while_one_is_stuck(number: int) -> None:
             await asyncio.gather(*stuck)
 
     assert asyncio.run(asked()) == [4] * (len(POOLS) - 1)
-    assert len(POOLS) == 5
+    assert len(POOLS) == 4
 
 
 def test_work_of_a_caller_that_is_gone_is_not_begun() -> None:
