@@ -13,9 +13,9 @@ from pathlib import Path
 from threading import Event
 from typing import Any, NoReturn
 
-import structlog
 from confluent_kafka import KafkaException
 
+from runtime.log import configure_log, printable
 from runtime.whole_file import keep_whole
 from schemas.source import BadSource
 from tally.errors import Refused, TallyError
@@ -37,7 +37,7 @@ def run_job(name: str, work: Callable[[], None]) -> int:
     DONE when it returns, FAILED on an error that a new start may heal, REFUSED on one that it
     cannot. Its log goes to standard error. Raises whatever is no error of Tally's or Kafka's.
     """
-    structlog.configure(logger_factory=_stderr_logger)
+    configure_log()
     try:
         work()
     except _TOLD as error:
@@ -65,7 +65,7 @@ def run_verb(name: str, work: Callable[[], int | None]) -> int:
     try:
         return work() or DONE
     except _TOLD as error:
-        print(f"{name}: {reason_of(error)}", file=sys.stderr)
+        print(f"{name}: {printable(reason_of(error))}", file=sys.stderr)
         return FAILED
 
 
@@ -121,13 +121,8 @@ def _stop_signals() -> Iterator[Event]:
             signal.signal(number, handler)
 
 
-def _stderr_logger(*_names: Any) -> structlog.PrintLogger:
-    # Looked up at each line: structlog's own factory keeps the stream of the moment of its making.
-    return structlog.PrintLogger(sys.stderr)
-
-
 def _ended(name: str, code: int, reason: str) -> int:
-    print(f"{name}: {reason}", file=sys.stderr, flush=True)
+    print(f"{name}: {printable(reason)}", file=sys.stderr, flush=True)
     if file := os.environ.get(EXIT_FILE):
         keep_whole(Path(file), json.dumps({"code": code, "reason": reason}))
     return code

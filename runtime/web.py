@@ -90,6 +90,8 @@ def _configuration(app: ASGIApp, limits: ConnectionLimits) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=protocol,
+        # To the log of the process, as all else is.
+        log_config=None,
         log_level="error",
         access_log=False,
         server_header=False,

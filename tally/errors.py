@@ -167,6 +167,10 @@ class ViewsUnreachable(TallyError):
     """Raised when the serving tables cannot be read; the answer would have a silent hole."""
 
 
+class SimulationsBusy(ViewsUnreachable):
+    """Raised when too many simulations wait; as beside away tables there is no answer now."""
+
+
 class KeysUnreachable(TallyError):
     """Raised when there is no key to hash a device's address with; nothing of it may go on."""
 

@@ -74,7 +74,7 @@ class RuleEditing:
         Raises RuleConflict when another version holds than he has seen, or came first; NotSent
         when the brokers do not take it. What means the same writes nothing.
         """
-        newest = (await self.known.read()).newest(rule.rule_id)
+        newest = (await self.known.read_now()).newest(rule.rule_id)
         if newest != base:
             raise _conflict(rule.rule_id)
         plan = planned(rule, newest)

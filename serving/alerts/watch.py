@@ -51,6 +51,8 @@ class AlertWatch:
                 self._thread = Thread(target=self._run, name="alert-watch", daemon=True)
                 self._thread.start()
         self._has_looked.wait(_FIRST_LOOK_SECONDS)
+        # Once: beside brokers that do not answer each scrape would wait so long.
+        self._has_looked.set()
         return self._facts
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from runtime.work_pools import LOOKS
 from serving.alerts.gauges import AlertGauge, gauges_of_alerts, gauges_of_facts
 from serving.alerts.inquiry import AlertFilter, AlertInquiry, AlertQuestion
 from serving.alerts.watch import AlertWatch
@@ -38,7 +39,7 @@ class AlertCounters:
         """Prometheus exposition text; what nobody can say now is left out."""
         machinery: Sequence[AlertGauge] = ()
         if self.watch is not None:
-            facts = await asyncio.to_thread(self.watch.facts)
+            facts = await LOOKS.run(self.watch.facts)
             machinery = gauges_of_facts(facts, int(time.time() * _MILLIS))
         return "".join(one.text for one in (*machinery, *await self._standing()))
 

@@ -6,16 +6,16 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from serving.alerts.inquiry import AlertFilter, AlertSpan
-from serving.api.parameters import PageQuery
+from serving.api.parameters import NameList, PageQuery
 from serving.query.instants import UTC_CLOCK
 from serving.query.question import check_years, instant, named_parts
 from tally.errors import BadQuery
 
 _LONGEST = timedelta(days=400)
-StoreNames = Annotated[list[str], Field(description="store ids, repeated or with commas, or `all`")]
-RuleIds = Annotated[list[str], Field([], description="ids of rules, comma between; default all")]
+StoreNames = Annotated[NameList, Field(description="store ids, repeated or with commas, or `all`")]
+RuleIds = Annotated[NameList, Field([], description="ids of rules, comma between; default all")]
 SeverityNames = Annotated[
-    list[str], Field([], description="info, warning, critical, comma between; default all")
+    NameList, Field([], description="info, warning, critical, comma between; default all")
 ]
 
 
@@ -96,7 +96,7 @@ class StreamQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     store: Annotated[
-        list[str],
+        NameList,
         Field(["all"], description="store ids, repeated or with commas; default `all`"),
     ]
     rule: RuleIds

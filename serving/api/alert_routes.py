@@ -1,15 +1,15 @@
 """The routes of alerts: the list, one of them, and the stream."""
 
-import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
 import structlog
-from fastapi import FastAPI, Header, Path, Query, Request, Response
+from fastapi import FastAPI, Header, HTTPException, Path, Query, Request, Response
 
-from runtime.problem import problem
+from runtime.work_pools import ANSWERS
 from serving.alerts.inquiry import AlertInquiry, AlertPlace, AlertQuestion
 from serving.alerts.stream import blocks
 from serving.alerts.stream.feed import Feed
@@ -63,7 +63,6 @@ class AlertRoutes:
         self, heard: AsyncIterator[HeardEvent], query: StreamQuery
     ) -> AsyncIterator[bytes]:
         """What is heard as it is sent; it ends where the open alerts cannot be read."""
-        self.streams += 1
         try:
             yield blocks.RETRY_BLOCK
             async for one in heard:
@@ -77,6 +76,18 @@ class AlertRoutes:
         except ViewsUnreachable as error:
             # The client comes again from the place that it has, and is told of the gap anew.
             log.warning("views unreachable", path="stream", reason=str(error.__cause__ or error))
+
+    @contextmanager
+    def stream_place(self) -> Iterator[None]:
+        """One of the MOST_STREAMS places, taken at once. Raises HTTPException where none is left.
+
+        It is given back at the end of the block.
+        """
+        if self.streams >= MOST_STREAMS:
+            raise HTTPException(503, f"{MOST_STREAMS} streams are open; ask again later", _RETRY)
+        self.streams += 1
+        try:
+            yield
         finally:
             self.streams -= 1
 
@@ -91,7 +102,7 @@ def add_alert_routes(app: FastAPI, routes: AlertRoutes) -> None:
 
     @app.get("/v1/alerts", summary="Alerts, newest first", responses=described.ALERTS)
     async def alerts(query: Annotated[AlertQuery, Query()], request: Request) -> Response:
-        return await asyncio.to_thread(_json, await routes.page(query, request))
+        return await ANSWERS.run(_json, await routes.page(query, request))
 
     @app.get(
         "/v1/alerts/stream",
@@ -113,15 +124,15 @@ def add_alert_routes(app: FastAPI, routes: AlertRoutes) -> None:
     ) -> Response:
         store_ids = None if query.store == ["all"] else await routes.asked_stores(query.store)
         place = place_of(last_event_id) if last_event_id else None
-        # Behind the checks: who asks for nonsense is told so, however many listen.
-        if routes.streams >= MOST_STREAMS:
-            detail = f"{MOST_STREAMS} streams are open; ask again later"
-            return problem(request.url.path, 503, detail, headers=_RETRY)
-        # Also for who names a place: where nobody reads the topic there is nothing to wait for.
-        here = await routes.feed.here()
-        is_wanted = _Wanted(query, None if store_ids is None else frozenset(store_ids))
-        heard = listen(routes.feed, place or here, is_wanted, PLACE_SECONDS)
-        return EventStream.of(request, routes.blocks(heard, query))
+        with ExitStack() as held:
+            # Behind the checks: who asks for nonsense is told so, however many listen.
+            held.enter_context(routes.stream_place())
+            # Also for who names a place: where nobody reads the topic there is nothing to wait for.
+            here = await routes.feed.here()
+            is_wanted = _Wanted(query, None if store_ids is None else frozenset(store_ids))
+            heard = listen(routes.feed, place or here, is_wanted, PLACE_SECONDS)
+            # From here on the answer has the place, and gives it back however it ends.
+            return EventStream.of(request, routes.blocks(heard, query), held.pop_all())
 
     @app.get("/v1/alerts/{alert_id}", summary="One alert and its life", responses=described.ALERT)
     async def alert(

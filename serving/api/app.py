@@ -15,6 +15,7 @@ from fastapi.responses import PlainTextResponse
 
 from runtime.openapi import DescribedApp
 from runtime.sources import FAMILIES
+from runtime.work_pools import ANSWERS
 from serving.alerts.inquiry import AlertInquiry
 from serving.alerts.simulation.desk import SimulationDesk
 from serving.alerts.stream.feed import Feed, TopicFeed
@@ -22,6 +23,7 @@ from serving.alerts.watch import AlertWatch
 from serving.api import cursor, described, problems
 from serving.api.alert_counters import AlertCounters, Counters
 from serving.api.alert_routes import AlertRoutes, add_alert_routes
+from serving.api.bounds import RequestBounds
 from serving.api.calendar_routes import add_calendar_routes
 from serving.api.pages import Pages
 from serving.api.parameters import ExplainQuery, MetricQuery, PageQuery
@@ -132,6 +134,7 @@ def create_app(
         redoc_url=None,
     )
     counts = RequestCounts()
+    app.add_middleware(RequestBounds)
     app.add_middleware(Telemetry, counts=counts)
     problems.install(app)
     inquiry = AlertInquiry.of(settings, views)
@@ -194,7 +197,7 @@ def _add_metric_routes(app: FastAPI, api: Api) -> None:
         body = await api.pages.page(metric_id, query, request)
         # A page has up to 10,000 rows: written down in the event loop they would hold up all other
         # answers.
-        return await asyncio.to_thread(_json, body)
+        return await ANSWERS.run(_json, body)
 
     @app.get(
         "/v1/explain",

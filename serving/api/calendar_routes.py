@@ -1,6 +1,5 @@
 """The route of a store's calendar."""
 
-import asyncio
 from datetime import timedelta
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
@@ -8,6 +7,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from fastapi import FastAPI, Path, Query, Response
 
+from runtime.work_pools import ANSWERS
 from serving.api import described
 from serving.api.pages import Pages
 from serving.api.parameters import CalendarQuery
@@ -30,7 +30,7 @@ def add_calendar_routes(app: FastAPI, pages: Pages) -> None:
         first, end = asked_days(query.from_, query.to)
         await pages.stores.check([store])
         # In a thread: the first question about a country reads in its holidays.
-        found = await asyncio.to_thread(store_calendar, pages.registry.store(store), first, end)
+        found = await ANSWERS.run(store_calendar, pages.registry.store(store), first, end)
         return Response(msgspec.json.encode(_answer(found)), media_type="application/json")
 
 

@@ -68,7 +68,7 @@ METRIC: Responses = {
     **_FAILED,
     **_UNREACHABLE,
 }
-REPORTS: Responses = {200: answer("every report", ReportList)}
+REPORTS: Responses = {200: answer("every report", ReportList), **_REFUSED}
 REPORT: Responses = {
     200: answer("the report", ReportAnswer),
     404: problem("there is no such report or store"),
@@ -136,7 +136,10 @@ RULE_VERSIONS: Responses = {
 }
 SIMULATION: Responses = {
     200: answer("some stores, judged whole", SimulationAnswer),
+    400: problem("the body cannot be read"),
     404: problem("there is no such rule or store"),
+    413: problem("the body has more than 65,536 bytes"),
+    429: problem("four simulations wait already; `Retry-After` says when to ask"),
     **_REFUSED,
     **_FAILED,
     **_NO_RULES,

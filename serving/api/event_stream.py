@@ -1,10 +1,12 @@
 """An answer that is an event stream: it goes on as long as its client takes what is sent."""
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack
 from typing import cast
 
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from runtime.protocol import MORE_TIME
 from serving.alerts.stream.blocks import MEDIA_TYPE
@@ -21,13 +23,22 @@ class EventStream(StreamingResponse):
     """
 
     media_type = MEDIA_TYPE
+    _held: ExitStack
 
     @classmethod
-    def of(cls, request: Request, blocks: AsyncIterator[bytes]) -> "EventStream":
-        """The answer to this request."""
+    def of(cls, request: Request, blocks: AsyncIterator[bytes], held: ExitStack) -> "EventStream":
+        """The answer to this request; `held` is closed when it has ended, sent or not."""
         extension = request.scope.get("extensions", {}).get(MORE_TIME, {})
         ask = cast("Callable[[], None]", extension.get("ask", _nothing))
-        return cls(_timed(blocks, ask), headers=_HEADERS)
+        answer = cls(_timed(blocks, ask), headers=_HEADERS)
+        answer._held = held
+        return answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Sends the blocks until they end or the client is gone."""
+        # Not in the blocks' own `finally`: a client may be gone before the first of them.
+        with self._held:
+            await super().__call__(scope, receive, send)
 
 
 async def _timed(

@@ -3,13 +3,13 @@
 The question is checked, cut into pages and answered.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fastapi import Request
 
+from runtime.work_pools import ANSWERS
 from serving.api import cursor
 from serving.api.paging import End, page_of
 from serving.api.parameters import MetricQuery
@@ -61,7 +61,7 @@ class Pages:
         place = cursor.cursor_of(query.after, cursor.PagePlace)
         whole = await self._whole(question, named)
         if metric.is_level:
-            whole = await asyncio.to_thread(with_resets, whole, question.grain, self.registry)
+            whole = await ANSWERS.run(with_resets, whole, question.grain, self.registry)
         if metric.stock is not None:
             whole = await self.answerer.stock.with_counts(metric.stock, whole, as_of)
         # Of the whole question and not of this page: euros of a second page have been added up
@@ -111,12 +111,12 @@ class Pages:
         # not.
         first = named[:1] if named else [""]
         if named or question.tz != STORE_ZONE:
-            await asyncio.to_thread(all_stretches, question, first, self.registry)
+            await ANSWERS.run(all_stretches, question, first, self.registry)
         ids = named if named is not None else await self.stores.all_ids()
         await self.stores.check(ids)
         if not ids:
             raise BadQuery("store", "store: all, but there is no store yet; send receipts first")
-        return await asyncio.to_thread(all_stretches, question, ids, self.registry)
+        return await ANSWERS.run(all_stretches, question, ids, self.registry)
 
 
 def _span(question: MetricQuestion, asked: Sequence[StoreSlots]) -> dict[str, str]:

@@ -2,10 +2,13 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field
 
 from serving.query.explain import WindowQuestion
-from serving.query.question import MOST_ENTRIES, MetricQuestion
+from serving.query.question import MOST_ENTRIES, MOST_STORES, MetricQuestion
+
+# Of a list in which nothing fits, one error; no list of ours is longer than that of all stores.
+NameList = Annotated[list[str], FailFast(), Field(max_length=MOST_STORES)]
 
 
 class PageQuery(BaseModel):
@@ -30,7 +33,7 @@ class PageQuery(BaseModel):
 class MetricQuery(PageQuery):
     """Parameters of a metric's values; any other is refused."""
 
-    store: Annotated[list[str], Field(description="store ids, repeated or with commas, or `all`")]
+    store: Annotated[NameList, Field(description="store ids, repeated or with commas, or `all`")]
     from_: Annotated[
         str,
         Field(
@@ -48,7 +51,7 @@ class MetricQuery(PageQuery):
         str,
         Field("UTC", max_length=64, description="IANA time zone, or `store` for each store's own"),
     ]
-    by: Annotated[list[str], Field([], description="dimensions, comma between; see /v1/metrics")]
+    by: Annotated[NameList, Field([], description="dimensions, comma between; see /v1/metrics")]
     as_of: Annotated[
         str | None, Field(None, description="instant with offset: what was published then")
     ]

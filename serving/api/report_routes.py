@@ -1,12 +1,12 @@
 """The routes of the reports."""
 
-import asyncio
 from datetime import timedelta
 from typing import Annotated, Any
 
 import msgspec
 from fastapi import FastAPI, Path, Query, Response
 
+from runtime.work_pools import ANSWERS
 from schemas import loader
 from schemas.report import ReportShape
 from serving.api import described
@@ -45,7 +45,7 @@ def add_report_routes(app: FastAPI, pages: Pages) -> None:
         shape = _shape(report_id)
         await pages.stores.check([query.store])
         items = _items(query, shape)
-        asked = await asyncio.to_thread(_span, query, pages)
+        asked = await ANSWERS.run(_span, query, pages)
         return _json(report_answer(await engine.report(shape, asked, items)))
 
 

@@ -2,11 +2,15 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from serving.alerts.evaluator.calendar import WindowSpan, millis_of
+from serving.api.parameters import NameList
 from serving.query.instants import UTC_CLOCK, UTC_ZONE
 from serving.query.question import MetricQuestion, check_span
+
+# More than there are, and few enough that each unknown one is an error of its own.
+_MOST_FIELDS = 64
 
 
 class SimulationPageQuery(BaseModel):
@@ -39,7 +43,7 @@ class SimulationBody(BaseModel):
         str, Field(max_length=100, description="exclusive, as `from`; at most 400 days on")
     ]
     store: Annotated[
-        list[str],
+        NameList,
         Field(["all"], description="store ids, or `all`; of them those that the rule is about"),
     ]
     rule: Annotated[
@@ -58,6 +62,13 @@ class SimulationBody(BaseModel):
             " into force, and compared with what was told; null: as if it had always been in force",
         ),
     ]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_few_fields(cls, told: Any) -> Any:
+        if isinstance(told, dict) and len(told) > _MOST_FIELDS:
+            raise ValueError(f"at most {_MOST_FIELDS} fields, got {len(told):,}")
+        return told
 
     @property
     def span(self) -> WindowSpan:

@@ -1,6 +1,5 @@
 """The routes of rules: the list, the versions of one, and what one calls for over some days."""
 
-import asyncio
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -8,11 +7,13 @@ import msgspec
 from fastapi import Body, FastAPI, Path, Query, Request, Response
 
 from runtime.rules.catalogue import rule_catalogue
+from runtime.work_pools import ANSWERS
 from serving.alerts.simulation.desk import SimulationDesk, SimulationWish
 from serving.alerts.simulation.findings import IncompleteDay
 from serving.alerts.simulation.simulator import SimulatedPage
 from serving.api import cursor, described
 from serving.api.alert_parameters import NoQuery
+from serving.api.disconnects import until_disconnected
 from serving.api.parameters import PageQuery
 from serving.api.rule_answers import (
     AgainstLive,
@@ -60,7 +61,8 @@ class RuleRoutes:
         """One page of a simulation. Raises BadQuery, UnknownName, ViewsUnreachable."""
         last = cursor.cursor_of(after, cursor.Entry)
         # First: what nobody can answer is refused before a store is looked up.
-        span, draft = body.span, _draft(rule_id, body.rule)
+        span = body.span
+        draft = await ANSWERS.run(_draft, rule_id, body.rule)
         named = named_stores(body.store)
         if named is not None:
             await self.stores.check(named)
@@ -107,9 +109,13 @@ def add_rule_routes(app: FastAPI, routes: RuleRoutes) -> None:
         body: Annotated[SimulationBody, Body()],
         request: Request,
     ) -> Response:
-        found = await routes.simulated(rule_id, body, query.after, request.url.path)
+        work = routes.simulated(rule_id, body, query.after, request.url.path)
+        found = await until_disconnected(request, work)
+        if found is None:
+            # Nobody reads it; 499 is what proxies log of a client that hung up.
+            return Response(status_code=499)
         # Of a silent year it is tens of thousands of days.
-        return await asyncio.to_thread(_json, found)
+        return await ANSWERS.run(_json, found)
 
 
 def entry_answer(one: RuleVersion) -> RuleEntryAnswer:

@@ -1,6 +1,5 @@
 """The route of a store's sensors: which of them were silent, and when."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias
 from zoneinfo import ZoneInfo
@@ -8,6 +7,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from fastapi import FastAPI, Path, Query, Response
 
+from runtime.work_pools import ANSWERS
 from serving.api import described
 from serving.api.pages import Pages
 from serving.api.parameters import SensorQuery
@@ -36,7 +36,7 @@ def add_sensor_routes(app: FastAPI, pages: Pages) -> None:
     ) -> Response:
         await pages.stores.check([store])
         question = query.question(store)
-        asked = await asyncio.to_thread(stretches, question, store, pages.registry)
+        asked = await ANSWERS.run(stretches, question, store, pages.registry)
         body = {
             "store": store,
             "from": format_instant(asked.slots[0].start, asked.zone),

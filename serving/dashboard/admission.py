@@ -3,11 +3,14 @@
 Each page is work of the API's only event loop, and memory until its browser is gone.
 """
 
+import re
 import time
+from collections.abc import Iterable
 from http import HTTPStatus
 
 from nicegui import Client
 from starlette.responses import PlainTextResponse
+from starlette.routing import compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 # A store's page of 28 days costs over half a second of the processor, most of it beside the loop,
@@ -17,15 +20,18 @@ MOST_AT_ONCE = 20
 MOST_KEPT = 200
 # A browser opens its socket within seconds; a page without one is a stranger's.
 _ABANDONED_SECONDS = 10.0
-# Everything else is a page, also the one that says that there is none.
-_NO_PAGES = ("/v1/", "/_nicegui", "/healthz", "/readyz", "/metrics", "/openapi.json")
 
 
 class Admission:
-    """Lets a page through while there are tokens and room, else 503; other addresses always."""
+    """Lets a page through while there are tokens and room, else 503; other addresses always.
 
-    def __init__(self, app: ASGIApp) -> None:
+    `pages`: the paths of the pages, as routes have them. Only a whole path that is one of them is a
+    page: what merely begins like another address is not there, and costs next to nothing.
+    """
+
+    def __init__(self, app: ASGIApp, pages: Iterable[str]) -> None:
         self._app = app
+        self._pages = [compile_path(path)[0] for path in pages]
         self._tokens = float(MOST_AT_ONCE)
         self._filled_at = time.monotonic()
 
@@ -33,7 +39,7 @@ class Admission:
         """Passes on, or refuses."""
         if (
             scope["type"] != "http"
-            or scope["path"].startswith(_NO_PAGES)
+            or not _is_any(scope["path"], self._pages)
             or (self._has_token() and _has_room())
         ):
             await self._app(scope, receive, send)
@@ -51,6 +57,10 @@ class Admission:
             return False
         self._tokens -= 1
         return True
+
+
+def _is_any(path: str, patterns: Iterable[re.Pattern[str]]) -> bool:
+    return any(pattern.match(path) for pattern in patterns)
 
 
 def _has_room() -> bool:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 
-from fastapi import FastAPI, HTTPException, Request
-from nicegui import ui
-from starlette.routing import Match
+from fastapi import FastAPI
+from nicegui import Client, ui
 
 from schemas import loader
 from serving.alerts.editing import RuleEditing
@@ -27,6 +26,7 @@ from serving.dashboard.frame import (
     say_unreachable,
     show_frame,
 )
+from serving.dashboard.not_found import keep_api_errors, keep_no_unknown_pages
 from serving.dashboard.overview_page import show_overview
 from serving.dashboard.period import Period, period_of
 from serving.dashboard.refused_page import RefusedSource, show_refused
@@ -116,8 +116,9 @@ def mount(
             await _overview_page(source, PageQuestion("", days, until), page)
 
     # Ahead of the page, which takes every path that is left.
-    _keep_api_errors(app)
-    app.add_middleware(Admission)
+    keep_api_errors(app)
+    app.add_middleware(Admission, pages=[*Client.page_routes.values()])
+    keep_no_unknown_pages()
     ui.run_with(app, title="Tally", show_welcome_message=False)
 
 
@@ -201,27 +202,6 @@ def _add_editors(source: FigureSource, place: EditorPlace) -> None:
 def _of_today(asked: PageQuestion) -> Period:
     # Alerts are raised now, also where the newest event is of years ago.
     return period_of(asked.until, asked.days, datetime.now(UTC).date())
-
-
-def _keep_api_errors(app: FastAPI) -> None:
-    """An unknown path or method below /v1 stays an error of the API.
-
-    It does so although the page takes every path that is left.
-    """
-
-    @app.api_route(
-        "/v1/{rest:path}",
-        methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
-        include_in_schema=False,
-    )
-    async def unknown(request: Request) -> None:
-        """Raises HTTPException: 405 where the path has other methods, else 404."""
-        is_other_method = any(
-            route.matches(request.scope)[0] is Match.PARTIAL for route in app.routes
-        )
-        raise HTTPException(
-            HTTPStatus.METHOD_NOT_ALLOWED if is_other_method else HTTPStatus.NOT_FOUND
-        )
 
 
 async def _store_page(source: FigureSource, asked: PageQuestion) -> None:

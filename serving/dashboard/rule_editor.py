@@ -32,6 +32,7 @@ from serving.dashboard.rule_editor_markup import (
 )
 from serving.dashboard.rule_pages import show_drawn
 from serving.dashboard.rule_source import RuleFigureSource
+from serving.dashboard.rule_text import RuleText
 from serving.dashboard.source import StoreChoice
 from tally.alerts.rule import RuleVersion
 from tally.errors import BadQuery, NotSent, RuleConflict, UnknownName, ViewsUnreachable
@@ -107,7 +108,7 @@ class RuleEditor:
         self.base, self._text = self.opened.newest, self.opened.text
         with ui.element("section").classes("t-panel").props('aria-labelledby="text"'):
             html("<h2 id='text'>The rule</h2>")
-            editor = ui.codemirror(self._text, language="YAML", line_wrapping=True)
+            editor = RuleText(self._text, language="YAML", line_wrapping=True)
             editor.classes("t-editor").props('role="group" aria-label="Text of the rule"')
             editor.on_value_change(self._typed)
             self._said = ui.element("div").props('aria-live="polite"')

@@ -5,6 +5,7 @@ import time
 from typing import Protocol
 
 from runtime.dead_letter import DeadLetter, newest_letters
+from runtime.work_pools import LOOKS
 from tally.errors import TallyError
 from tally.settings import Settings
 
@@ -36,7 +37,7 @@ class TopicLetters:
         """As LetterReader has it. Raises StackError, TallyError for a record that is no letter."""
         async with self._reading:
             if time.monotonic() - self._read_at >= _KEPT_SECONDS:
-                await asyncio.to_thread(self._read)
+                await LOOKS.run(self._read)
                 self._read_at = time.monotonic()
         if self._failure is not None:
             raise self._failure

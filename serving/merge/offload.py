@@ -3,9 +3,10 @@
 That is where it is long enough to hold up everybody else's answers.
 """
 
-import asyncio
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
+
+from runtime.work_pools import ANSWERS
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -23,4 +24,4 @@ async def computed(
     """What the work returns; done in a thread if it is about a large number of things."""
     if size < LARGE:
         return work(*args, **kwargs)
-    return await asyncio.to_thread(work, *args, **kwargs)
+    return await ANSWERS.run(work, *args, **kwargs)

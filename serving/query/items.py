@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from runtime.chunks import chunks
 from runtime.receipt_lines import adding_rules, readable_lines
+from runtime.work_pools import ANSWERS
 from serving.merge.offload import computed
 from serving.merge.receipts import ReceiptHead, StoredReceipt
 from serving.merge.views import ViewReader
@@ -207,7 +208,7 @@ class ItemReader:
         read = (self._views.receipts.receipts(store_id, *piece) for piece in pieces)
         for receipts in await asyncio.gather(*read):
             # Lines are JSON: of few receipts already it is some milliseconds.
-            await asyncio.to_thread(lines.add, receipts, counting)
+            await ANSWERS.run(lines.add, receipts, counting)
 
 
 def counted_ones(

@@ -1,9 +1,9 @@
 """A report: the value of its days, that of as many earlier days, and the series."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from runtime.work_pools import ANSWERS
 from schemas.report import ReportShape
 from serving.merge.offload import computed
 from serving.query import cells
@@ -111,7 +111,7 @@ class ReportEngine:
         # Cells are those of the families, whatever metric is made of them: read once.
         if reading not in answered:
             # A calendar of many days takes its time.
-            slots = await asyncio.to_thread(asked.cut, reading[1])
+            slots = await ANSWERS.run(asked.cut, reading[1])
             now, before = await self._answers.read(Query(metric, slots, (), None))
             answered[reading] = (now, before)
         size = sum(len(one.found) for one in answered[reading])

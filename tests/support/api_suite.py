@@ -42,7 +42,9 @@ def asking(app: FastAPI) -> Iterator[Ask]:
             # What has a body is sent; all other addresses are read.
             method = "GET" if body is None else "POST"
             named = parameters or None
-            asked = client.request(method, path, params=named, headers=headers, json=body)
+            # Bytes as they are; everything else as JSON.
+            content = {"content": body} if isinstance(body, bytes) else {"json": body}
+            asked = client.request(method, path, params=named, headers=headers, **content)
             answers.append(runner.run(asked))
             return answers[-1]
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from serving.alerts.evaluator.calendar import WindowSpan, millis_of
@@ -83,11 +84,11 @@ def desk_over(
     settings: Settings | None = None,
     now: str = NOW,
 ) -> SimulationDesk:
-    """A desk whose clock stands."""
+    """A desk whose clock stands, and whose rules are read anew each time."""
     of = settings or Settings()
     simulator = Simulator(views, StoreRegistry.load(of), of)
     return SimulationDesk(
-        KnownRules(rules, getattr(rules, "write", None)),
+        KnownRules(rules, getattr(rules, "write", None), count(0, 10).__next__),
         state or MemoryState(),
         simulator,
         lambda: millis_of(at(now)),

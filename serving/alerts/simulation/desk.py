@@ -3,14 +3,14 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from threading import Lock
 from typing import NamedTuple
 
 from confluent_kafka import KafkaException
 
 from runtime.rules.topic import RuleReader, write_rules
+from runtime.work_pools import SIMULATIONS, WorkPool
 from serving.alerts.evaluator.calendar import WindowSpan
 from serving.alerts.evaluator.judged_rules import RuleVersions
 from serving.alerts.evaluator.partition import DAY_MILLIS
@@ -23,6 +23,7 @@ from serving.alerts.simulation.basis import (
 )
 from serving.alerts.simulation.simulator import SimulatedPage, SimulationQuestion, Simulator
 from serving.alerts.simulation.state import StateReader, StateSource
+from serving.alerts.simulation.turns import SimulationTurns
 from serving.merge.views import ViewReader
 from serving.query.stores import StoreRegistry
 from tally.alerts.rule import JUDGED, Rule, RuleVersion
@@ -34,19 +35,44 @@ from tally.settings import Settings
 # A store's days come on one page; with hundreds of articles that is a minute of the processor.
 MOST_ARTICLE_DAYS = 100
 
+# So old may rules be that somebody is told: of many askers one looks at the topic's end.
+REUSED_SECONDS = 1.0
+
 # Raises RuleConflict when somebody else was first with one of them, and NotSent.
 RuleWriter = Callable[[Sequence[StoredRule]], list[RuleVersion]]
 
 
 class KnownRules:
-    """The rules, for whoever asks on an event loop; without a writer none is taken."""
+    """The rules, for whoever asks on an event loop; without a writer none is taken.
 
-    def __init__(self, source: RuleSource, writer: RuleWriter | None = None) -> None:
-        self._source, self._writer, self._lock = source, writer, Lock()
+    However many ask, one read of the topic is under way. `seconds`: a clock that never goes back.
+    """
+
+    def __init__(
+        self,
+        source: RuleSource,
+        writer: RuleWriter | None = None,
+        seconds: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._source, self._writer, self._seconds = source, writer, seconds
+        # One thread: each read goes on where the last one stopped.
+        self._pool = WorkPool("rules", 1)
+        self._reading: asyncio.Future[RuleChains] | None = None
+        self._last: RuleChains | None = None
+        self._last_at = 0.0
 
     async def read(self) -> RuleChains:
-        """The versions that there are now. Raises ViewsUnreachable."""
-        return await asyncio.to_thread(self._read)
+        """The versions that there are, as of the last REUSED_SECONDS. Raises ViewsUnreachable."""
+        if self._last is not None and self._seconds() - self._last_at <= REUSED_SECONDS:
+            return self._last
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.ensure_future(self.read_now())
+        # Who asked first may hang up; the others still want the answer.
+        return await asyncio.shield(self._reading)
+
+    async def read_now(self) -> RuleChains:
+        """The versions that there are now, read for this caller. Raises ViewsUnreachable."""
+        return await self._pool.run(self._read)
 
     async def versions(self, rule_id: str) -> tuple[RuleVersion, ...]:
         """Those of one rule, ascending. Raises UnknownName, ViewsUnreachable."""
@@ -62,12 +88,14 @@ class KnownRules:
 
         Raises RuleConflict, NotSent, ViewsUnreachable.
         """
-        (version,) = await asyncio.to_thread(self._written, stored)
+        (version,) = await self._pool.run(self._written, stored)
         return version
 
     def _written(self, stored: StoredRule) -> list[RuleVersion]:
         if self._writer is None:
             raise ViewsUnreachable("there is no topic of rules here")
+        # What was read before does not have it.
+        self._last = None
         try:
             return self._writer([stored])
         except (KafkaException, StackError) as error:
@@ -76,14 +104,15 @@ class KnownRules:
             ) from error
 
     def _read(self) -> RuleChains:
-        # It reads on from where it stopped, so one at a time.
-        with self._lock:
-            try:
-                return self._source.read()
-            except (KafkaException, StackError) as error:
-                raise ViewsUnreachable(
-                    "the rules cannot be read; look at `tally status` and ask again"
-                ) from error
+        began = self._seconds()
+        try:
+            chains = self._source.read()
+        except (KafkaException, StackError) as error:
+            raise ViewsUnreachable(
+                "the rules cannot be read; look at `tally status` and ask again"
+            ) from error
+        self._last, self._last_at = chains, began
+        return chains
 
 
 class SimulationWish(NamedTuple):
@@ -109,6 +138,7 @@ class SimulationDesk:
     state: StateSource
     simulator: Simulator
     now: Callable[[], int] = lambda: int(time.time() * 1000)
+    turns: SimulationTurns = field(default_factory=SimulationTurns)
 
     @classmethod
     def of(cls, settings: Settings, views: ViewReader) -> "SimulationDesk":
@@ -118,8 +148,12 @@ class SimulationDesk:
         return cls(known, StateReader(settings), simulator)
 
     async def page(self, wish: SimulationWish, after: str = "") -> SimulatedPage:
-        """The stores behind one. Raises UnknownName, BadQuery, ViewsUnreachable."""
-        return await self.simulator.page(await self._question(wish), after)
+        """The stores behind one.
+
+        Raises UnknownName, BadQuery, ViewsUnreachable, and SimulationsBusy where too many wait.
+        """
+        async with self.turns.turn():
+            return await self.simulator.page(await self._question(wish), after)
 
     async def _question(self, wish: SimulationWish) -> SimulationQuestion:
         read = await self.known.read()
@@ -133,7 +167,7 @@ class SimulationDesk:
         if not wish.as_told:
             # Whether a draft or not: nobody asks how a rule of tomorrow judges yesterday.
             chains = backdated(chains)
-        evaluated = await asyncio.to_thread(self.state.read) if wish.as_told else None
+        evaluated = await SIMULATIONS.run(self.state.read) if wish.as_told else None
         rules = needed_rules(chains, wish.rule_id)
         basis = SimulationBasis(wish.rule_id, rules, self.now(), evaluated)
         if basis.rule is None:

@@ -5,14 +5,17 @@ It judges by the evaluator's own reading, verdicts and folds, and never speaks t
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import partial
 from itertools import islice
+from threading import Event
 from typing import NamedTuple
 
 from msgspec import structs
 
+from runtime.work_pools import SIMULATIONS
 from serving.alerts.evaluator.calendar import WindowSpan, utc_span
 from serving.alerts.evaluator.judged_rules import JudgedRule, is_of
 from serving.alerts.evaluator.judgements import WHOLE_STORE
@@ -89,13 +92,11 @@ class _JudgedStore(NamedTuple):
 
 
 class Simulator:
-    """Simulates over one set of views, one question at a time."""
+    """Simulates over one set of views."""
 
     def __init__(self, views: ViewReader, registry: StoreRegistry, settings: Settings) -> None:
         self._views, self._registry, self._settings = views, registry, settings
         self._usual = UsualDays(views, registry, settings)
-        # It is work of the processor, whoever asks: others want their answers meanwhile.
-        self._one = asyncio.Semaphore()
 
     async def page(self, asked: SimulationQuestion, after: str) -> SimulatedPage:
         """The stores behind one, as many as a page holds. Raises ViewsUnreachable."""
@@ -103,10 +104,6 @@ class Simulator:
         # A rule that nothing can judge calls for nothing, and is asked of no table.
         if rule is None:
             return SimulatedPage((), {}, (), None)
-        async with self._one:
-            return await self._page(asked, rule, after)
-
-    async def _page(self, asked: SimulationQuestion, rule: JudgedRule, after: str) -> SimulatedPage:
         # One for the page: two stores are not judged by two generations of a day.
         moment = ViewsMoment(self._views, self._registry, self._settings, self._usual)
         active = ActiveStores(self._views, self._settings.partitions)
@@ -144,15 +141,21 @@ class Simulator:
         first_days = {
             family: days[store_id] for family, days in of_partition.items() if store_id in days
         }
-        read_now = _read_by(moment, asyncio.get_running_loop())
+        stopped = Event()
+        read_now = _read_by(moment, asyncio.get_running_loop(), stopped)
         reading = StoreReading(moment, read_now, first_days)
         store = StoreSimulation(store_id, asked.basis.rules, memory, reading)
         # Most of it at once; how far back there is more to read is seen when it is judged.
         await moment.read(store.wanted(rule, asked.span))
         lead = _most_lead(asked.basis)
-        found = await asyncio.to_thread(store.simulated, rule, asked.span, lead)
+        try:
+            found = await SIMULATIONS.run(store.simulated, rule, asked.span, lead)
+        except asyncio.CancelledError:
+            # A thread cannot be cancelled: it ends where it reads next.
+            stopped.set()
+            raise
         if asked.with_values:
-            values = await asyncio.to_thread(_values, rule, asked.span, store, found)
+            values = await SIMULATIONS.run(_values, rule, asked.span, store, found)
             found = found._replace(values=values)
         return _JudgedStore(store_id, memory, found, partial(store.others, rule, found, asked.span))
 
@@ -170,7 +173,7 @@ class Simulator:
             by_subject = told_by_subject(told.get(one.store_id, ()))
             more = by_subject.keys() - one.found.spans.keys()
             # Whatever was told is compared, also where nothing calls for it by now.
-            every = {**one.found.spans, **await asyncio.to_thread(one.others, more)}
+            every = {**one.found.spans, **await SIMULATIONS.run(one.others, more)}
             # Where an episode may have begun before, nobody knows what should have been told.
             spans = {
                 subject: _unsettled(span) if subject in one.found.unsure else span
@@ -262,11 +265,14 @@ def _values(
 
 
 def _read_by(
-    moment: ViewsMoment, loop: asyncio.AbstractEventLoop
+    moment: ViewsMoment, loop: asyncio.AbstractEventLoop, stopped: Event
 ) -> Callable[[Sequence[ReadingWanted]], None]:
-    """Reads from a thread, by the loop that the connection belongs to."""
+    """Reads from a thread, by the loop that the connection belongs to, until it is stopped."""
 
     def read_now(wanted: Sequence[ReadingWanted]) -> None:
+        """Reads what is missing. Raises CancelledError once it is stopped."""
+        if stopped.is_set():
+            raise CancelledError
         if missing := moment.missing(wanted):
             asyncio.run_coroutine_threadsafe(moment.read(missing), loop).result()
 

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 import structlog
 
 from runtime.tail import Tail, TailedRecord, topic_id_now, topic_now
+from runtime.work_pools import STREAMS
 from serving.alerts.stream.place import StreamPlace, mended, place_at
 from serving.alerts.stream.recent import Recent
 from tally.errors import StackError, ViewsUnreachable
@@ -92,7 +93,7 @@ class TopicFeed:
         # Few at once: each is a connection of its own, with its buffers.
         async with self._reading:
             try:
-                return await asyncio.to_thread(read_behind, self._settings, self._topic, place)
+                return await STREAMS.run(read_behind, self._settings, self._topic, place)
             except StackError as error:
                 # The connection stays: a browser does not come again after an error.
                 log.warning("alerts cannot be read", reason=str(error))

@@ -150,7 +150,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "serving.alerts.dispatch": ("confluent_kafka", "msgspec", "structlog"),
     "serving.stock": ("msgspec", "structlog"),
     "serving.api": ("fastapi", "starlette", "pydantic", "msgspec", "structlog"),
-    "serving.dashboard": ("nicegui", "fastapi", "starlette", "structlog"),
+    "serving.dashboard": ("nicegui", "fastapi", "starlette", "structlog", "msgspec"),
     "ops.oracle": ("duckdb",),
     "dags": ("airflow",),
 }

@@ -39,11 +39,20 @@ def compose_spec() -> dict[str, Any]:
 
 
 def environment(service: dict[str, Any]) -> dict[str, str]:
-    """A service's environment; a required variable of the operator's stands for itself."""
+    """A service's environment; a required variable of the operator's stands for itself.
+
+    One without a value is handed on where the operator has set it, and here he has not.
+    """
     return {
         name: _VARIABLE.sub(_given, str(value))
         for name, value in service.get("environment", {}).items()
+        if value is not None
     }
+
+
+def passed_variables(service: dict[str, Any]) -> set[str]:
+    """The names of all variables that reach a service once the operator has set them."""
+    return set(service.get("environment", {}))
 
 
 def _given(variable: re.Match[str]) -> str:

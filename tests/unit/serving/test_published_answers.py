@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from structlog.testing import capture_logs
 
 from runtime.sources import SALES
+from serving.alerts.simulation import turns
 from serving.api.app import create_app
 from serving.merge.views import Activity, Finding, Gap
 from tally.alerts.rule import RuleVersion
@@ -89,6 +90,7 @@ def ask(app: FastAPI) -> Iterator[Ask]:
         yield function
 
 
+JSON = {"Content-Type": "application/json"}
 SIMULATED = {"body": {"from": SETTLED, "to": NEW}}
 OF_VIEWS: list[tuple[str, dict[str, Any]]] = [
     ("/readyz", {}),
@@ -151,10 +153,15 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     ("/v1/rules/nobody/simulate", SIMULATED),
     ("/v1/rules/busy/simulate", {"body": {}}),
     ("/v1/rules/busy/simulate", {"body": {**SIMULATED["body"], "against": "live"}}),
+    ("/v1/rules/busy/simulate", {"body": b"\xff", "headers": JSON}),
+    ("/v1/rules/busy/simulate", {"body": b" " * 65_537, "headers": JSON}),
+    ("/v1/reports", {f"a{number}": "1" for number in range(65)}),
 ]
 
 
-def test_each_published_answer_is_given_and_fits(ask: Ask, views: TroubledViews) -> None:
+def test_each_published_answer_is_given_and_fits(
+    ask: Ask, views: TroubledViews, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # That each of them fits is seen as `ask` ends.
     met = {state(ask(path, **asked)) for path, asked in QUESTIONS}
     following = ask("/v1/metrics/units", **ALL, limit="1").json()["next"]
@@ -165,6 +172,8 @@ def test_each_published_answer_is_given_and_fits(ask: Ask, views: TroubledViews)
     views.is_down, views.is_broken = False, True
     with capture_logs():
         met |= {state(ask(path, **asked)) for path, asked in OF_VIEWS}
+    monkeypatch.setattr(turns, "MOST_WAITING", 0)
+    met.add(state(ask("/v1/rules/busy/simulate", **SIMULATED)))
 
     assert published(ask) - met == set()
 

@@ -1,0 +1,40 @@
+"""What is answered where there is no page: errors of the API below /v1, else a line of text."""
+
+from http import HTTPStatus
+
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.responses import PlainTextResponse
+from nicegui import app as nicegui_app
+from starlette.routing import Match
+
+_TEXT = "There is no such page; / has the numbers, and /openapi.json the addresses of the API."
+
+
+def keep_api_errors(app: FastAPI) -> None:
+    """An unknown path or method below /v1 stays an error of the API.
+
+    It does so although the page takes every path that is left.
+    """
+
+    @app.api_route(
+        "/v1/{rest:path}",
+        methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
+        include_in_schema=False,
+    )
+    async def unknown(request: Request) -> None:
+        """Raises HTTPException: 405 where the path has other methods, else 404."""
+        is_other_method = any(
+            route.matches(request.scope)[0] is Match.PARTIAL for route in app.routes
+        )
+        raise HTTPException(
+            HTTPStatus.METHOD_NOT_ALLOWED if is_other_method else HTTPStatus.NOT_FOUND
+        )
+
+
+def keep_no_unknown_pages() -> None:
+    """An unknown path is answered with a text, in place of a page of NiceGUI that it keeps."""
+    nicegui_app.add_exception_handler(HTTPStatus.NOT_FOUND, _no_such_page)
+
+
+async def _no_such_page(_request: Request, _error: Exception) -> Response:
+    return PlainTextResponse(_TEXT, HTTPStatus.NOT_FOUND)

@@ -1,0 +1,82 @@
+"""Simulations wait in a short row, and leave it with their client."""
+
+import asyncio
+from concurrent.futures import CancelledError
+from threading import Event
+
+import pytest
+
+from serving.alerts.evaluator.calendar import WindowSpan, millis_of
+from serving.alerts.simulation import simulator
+from serving.alerts.simulation.desk import SimulationWish
+from serving.alerts.simulation.simulator import _read_by
+from serving.alerts.simulation.store import StoreSimulation
+from serving.alerts.simulation.turns import MOST_WAITING, SimulationTurns
+from tally.errors import SimulationsBusy
+from tests.support.evaluating import BUSY, ListedRules, in_force
+from tests.support.serving_example import example
+from tests.support.serving_world import MemoryViews, at
+from tests.support.simulating import desk_over
+
+SECONDS = 20.0
+
+
+def test_beyond_the_most_waiting_the_next_is_refused() -> None:
+    async def asked() -> list[str]:
+        turns, ended, said = SimulationTurns(), asyncio.Event(), list[str]()
+
+        async def simulation() -> None:
+            try:
+                async with turns.turn():
+                    await ended.wait()
+                    said.append("done")
+            except SimulationsBusy as error:
+                said.append(str(error))
+
+        tasks = [asyncio.create_task(simulation()) for _ in range(MOST_WAITING + 3)]
+        await asyncio.sleep(0)
+        ended.set()
+        await asyncio.gather(*tasks)
+        return said
+
+    busy = "4 simulations wait already; ask again later"
+    assert asyncio.run(asked()) == [busy, busy, *["done"] * (MOST_WAITING + 1)]
+
+
+def test_a_thread_at_work_for_a_client_that_is_gone_is_told_to_stop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, stopped, ended = Event(), list[Event](), Event()
+
+    def read_by(moment: object, loop: object, stop: Event) -> object:
+        stopped.append(stop)
+        return _read_by(moment, loop, stop)  # type: ignore[arg-type]
+
+    def simulated(self: StoreSimulation, *_: object) -> None:
+        begun.set()
+        assert stopped[0].wait(SECONDS)
+        ended.set()
+
+    monkeypatch.setattr(simulator, "_read_by", read_by)
+    monkeypatch.setattr(StoreSimulation, "simulated", simulated)
+    desk = desk_over(MemoryViews(example()), ListedRules(in_force(BUSY, "2026-11-20T00:00")))
+    span = WindowSpan(millis_of(at("2017-09-19T00:00")), millis_of(at("2017-09-20T00:00")))
+
+    async def asked() -> bool:
+        task = asyncio.create_task(desk.page(SimulationWish("busy", span)))
+        assert await asyncio.to_thread(begun.wait, SECONDS)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return await asyncio.to_thread(ended.wait, SECONDS)
+
+    assert asyncio.run(asked())
+
+
+def test_a_thread_that_is_told_to_stop_ends_where_it_reads_next() -> None:
+    stopped, asked = Event(), list[object]()
+    stopped.set()
+    # Nothing is asked of either any more.
+    read_now = _read_by(None, None, stopped)  # type: ignore[arg-type]
+
+    with pytest.raises(CancelledError):
+        read_now(asked)  # type: ignore[arg-type]
