@@ -208,8 +208,10 @@ class CallMemory:
 
     def _move(self, call: StockCall) -> None:
         lane = call.lane
-        if call.brought is None or self._is_in_base(lane, call.order, call.millis):
+        is_known = self._is_in_base(lane, call.order, call.millis)
+        if call.brought is None or is_known:
             return
-        self._article(lane).add(self._place(lane, call.millis, call.brought), call.brought)
+        place = self._place(lane, call.millis, call.brought)
+        self._article(lane).add(place, call.brought)
         if is_counted([[call.millis, call.brought]]):
             self._counted[lane] = max(call.millis, self.counted_at(lane))

@@ -104,7 +104,7 @@ class SeenEvents:
         brought = seen.moves if after == event.event_id else ()
         return TakenEvent(_movements(event, brought, self._replaced(before)), seen)
 
-    def _replaced(self, event_id: str | None) -> tuple[str, tuple[StockMove, ...]]:
+    def _replaced(self, event_id: str | None) -> tuple[str, Sequence[StockMove]]:
         """What takes an event back, and as of when."""
         if event_id is None:
             return "", ()
@@ -125,7 +125,8 @@ class SeenEvents:
 
     def restore(self, seen: Iterable[tuple[str, SeenEvent]]) -> None:
         """Begin anew with these, by identity, in the order in which they were written."""
-        self._seen, self._chains, self._last, self._filed = {}, defaultdict(set), {}, set()
+        self._seen, self._chains, self._last = {}, defaultdict(set), {}
+        self._filed = set()
         for event_id, known in seen:
             self._keep(event_id, known)
 
