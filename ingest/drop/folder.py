@@ -15,7 +15,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from runtime.whole_file import keep_whole
+from ingest.drop.places import (
+    is_free,
+    move_back,
+    open_file,
+    opened_folder,
+    state_in,
+    write_file,
+)
 from tally.errors import DropUnusable, FileChanged
 
 DONE, REFUSED = "done", "refused"
@@ -24,6 +31,8 @@ UNDER_WAY = (".part", ".filepart", ".tmp", ".crdownload")
 _STAMP = "%Y-%m-%dT%H-%MZ"
 # A file system takes 255 bytes, and the answer beside has a longer name.
 _MOST_NAME_BYTES, _MOST_SUFFIX_BYTES = 200, 20
+# Of a file's state what a move leaves as it was: all but the time of change.
+_UNMOVED = 4
 
 
 class FileState(NamedTuple):
@@ -40,9 +49,14 @@ class FileState(NamedTuple):
 class DroppedFile:
     """A file as it was when the folder was looked at."""
 
-    path: Path
+    root: Path
     relative: Path
     state: FileState
+
+    @property
+    def path(self) -> Path:
+        """Where it lay."""
+        return self.root / self.relative
 
     @property
     def size(self) -> int:
@@ -57,19 +71,36 @@ class DroppedFile:
     @contextmanager
     def opened(self) -> Iterator[BinaryIO]:
         """Its content. Raises FileChanged when it is another one now, and OSError."""
-        # No link that has taken its place, and no pipe that lets us wait.
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-        with open(os.open(self.path, flags), "rb") as file:
+        with opened_folder(self.root, self.relative.parent) as folder:
+            # No link that has taken its place, and no pipe that lets us wait.
+            opened = open_file(folder, self.relative.name)
+        with open(opened, "rb") as file:
             self._compare(os.fstat(file.fileno()))
             yield file
 
     def check(self) -> None:
         """Compares it with the one that was looked at. Raises FileChanged, OSError."""
-        self._compare(os.lstat(self.path))
+        with opened_folder(self.root, self.relative.parent) as folder:
+            self._compare(state_in(folder, self.relative.name))
+
+    def move(self, filed: int, name: str) -> None:
+        """Moves it to a folder, by its descriptor, under a name. Raises FileChanged, OSError."""
+        own = self.relative.name
+        with opened_folder(self.root, self.relative.parent) as folder:
+            self._compare(state_in(folder, own))
+            os.rename(own, name, src_dir_fd=folder, dst_dir_fd=filed)
+            # In its own folder another one may have taken its name since.
+            moved = _state(state_in(filed, name))
+            if moved[:_UNMOVED] != self.state[:_UNMOVED]:
+                move_back(filed, name, folder, own)
+                raise self._changed()
 
     def _compare(self, found: os.stat_result) -> None:
-        if _state(found) != self.state:
-            raise FileChanged(f"{self.relative}: somebody still writes to it; it is sent when not")
+        if _state(found) != self.state or found.st_nlink != 1:
+            raise self._changed()
+
+    def _changed(self) -> FileChanged:
+        return FileChanged(f"{self.relative}: somebody still writes to it; it is sent when not")
 
 
 @dataclass
@@ -96,10 +127,10 @@ class DropFolder:
         for name in (DONE, REFUSED):
             place = self.root / name
             try:
-                place.mkdir(mode=0o700, exist_ok=True)
                 if place.is_symlink():
                     raise DropUnusable(f"{place}: is a link; remove it, files are kept inside")
-                place.chmod(0o700)
+                with opened_folder(self.root, Path(name), is_made=True) as folder:
+                    os.fchmod(folder, 0o700)
             except OSError as error:
                 raise DropUnusable(
                     f"{place}: {error.strerror}; who runs `tally drop` must own this folder, and"
@@ -129,39 +160,41 @@ class DropFolder:
         Raises FileChanged when it is not the one any more that was sent, and OSError.
         """
         stamp = datetime.fromtimestamp(now, UTC).strftime(_STAMP)
-        target = _free(self.root / where / stamp / dropped.relative, where)
-        self._make_private(target.parent)
-        beside = beside_of(target, where)
-        if told is not None:
-            # Written first: a file whose reason is lost would be no use.
-            keep_whole(beside, json.dumps(told, indent=1))
-            beside.chmod(0o600)
-        try:
-            dropped.check()
-            dropped.path.rename(target)
-        except (FileChanged, OSError):
-            beside.unlink(missing_ok=True)
-            raise
-        # Another user's file cannot be changed, and nobody else gets into the folder.
-        with suppress(PermissionError):
-            target.chmod(0o600)
-        return target
+        below = Path(where, stamp, dropped.relative)
+        with opened_folder(self.root, below.parent, is_made=True) as folder:
+            name = _free(folder, below, where)
+            beside = _beside(name, where)
+            if told is not None:
+                # Written first: a file whose reason is lost would be no use.
+                write_file(folder, beside, json.dumps(told, indent=1))
+            try:
+                dropped.move(folder, name)
+            except (FileChanged, OSError):
+                with suppress(FileNotFoundError):
+                    os.unlink(beside, dir_fd=folder)
+                raise
+            # Another user's file cannot be changed, and nobody else gets into the folder.
+            with suppress(PermissionError), open(open_file(folder, name), "rb") as filed:
+                os.fchmod(filed.fileno(), 0o600)
+        return self.root / below.with_name(name)
 
     def clear(self, kept_seconds: float, now: float) -> tuple[int, list[str]]:
         """Deletes what was filed so long ago; how many files, and what could not be deleted."""
         # By the folder's name: a backup that touches a file must not prolong its time.
         gone, kept = 0, list[str]()
-        for name in (DONE, REFUSED):
-            for folder in sorted((self.root / name).iterdir()):
-                filed_at = _filed_at(folder)
-                if filed_at is None or filed_at + kept_seconds > now:
-                    continue
-                try:
-                    files = sum(len(names) for _, _, names in os.walk(folder))
-                    shutil.rmtree(folder)
-                    gone += files
-                except OSError as error:
-                    kept.append(f"{folder}: its time is over, delete it: {error}")
+        for where in (DONE, REFUSED):
+            with opened_folder(self.root, Path(where)) as place:
+                for name in sorted(os.listdir(place)):
+                    filed_at = _filed_at(name)
+                    if filed_at is None or filed_at + kept_seconds > now:
+                        continue
+                    try:
+                        files = sum(len(found) for _, _, found, _ in os.fwalk(name, dir_fd=place))
+                        shutil.rmtree(name, dir_fd=place)
+                        gone += files
+                    except OSError as error:
+                        folder = self.root / where / name
+                        kept.append(f"{folder}: its time is over, delete it: {error}")
         return gone, kept
 
     def _note(self, path: Path, now: float, found: Look) -> None:
@@ -181,7 +214,7 @@ class DropFolder:
         elif abs(now - told.st_ctime) < self.settled_seconds:
             found.unsettled.append(self._below(path))
         else:
-            found.settled.append(DroppedFile(path, self._below(path), _state(told)))
+            found.settled.append(DroppedFile(self.root, self._below(path), _state(told)))
 
     def _is_for_files(self, path: Path) -> bool:
         # What is hidden is of file managers and network drives.
@@ -191,24 +224,24 @@ class DropFolder:
     def _below(self, path: str | Path) -> Path:
         return Path(path).relative_to(self.root)
 
-    def _make_private(self, folder: Path) -> None:
-        for one in (*reversed(folder.relative_to(self.root).parents), folder):
-            (self.root / one).mkdir(mode=0o700, exist_ok=True)
-
 
 def beside_of(filed: Path, where: str) -> Path:
     """The file beside a filed one that says what was wrong."""
-    return filed.with_name(f"{filed.name}.{'refused' if where == REFUSED else 'rejected'}.json")
+    return filed.with_name(_beside(filed.name, where))
 
 
-def _free(wanted: Path, where: str) -> Path:
+def _beside(name: str, where: str) -> str:
+    return f"{name}.{'refused' if where == REFUSED else 'rejected'}.json"
+
+
+def _free(folder: int, wanted: Path, where: str) -> str:
     # Tomorrow's export may have the same name.
     stem = os.fsdecode(os.fsencode(wanted.stem)[:_MOST_NAME_BYTES])
     suffix = os.fsdecode(os.fsencode(wanted.suffix)[:_MOST_SUFFIX_BYTES])
-    free, number = wanted.with_name(stem + suffix), 1
-    while os.path.lexists(free) or os.path.lexists(beside_of(free, where)):
+    free, number = stem + suffix, 1
+    while not (is_free(folder, free) and is_free(folder, _beside(free, where))):
         number += 1
-        free = wanted.with_name(f"{stem}-{number}{suffix}")
+        free = f"{stem}-{number}{suffix}"
     return free
 
 
@@ -217,6 +250,8 @@ def _not_to_send(path: Path, told: os.stat_result) -> str | None:
         return "a link is not followed; put the file itself here"
     if not stat.S_ISREG(told.st_mode):
         return "is no regular file"
+    if told.st_nlink != 1:
+        return "it has another name elsewhere (a hard link); put a copy of the file here"
     if path.suffix.lower() in UNDER_WAY:
         return f"a name that ends in {path.suffix} is that of a file which is still copied"
     return None
@@ -226,8 +261,8 @@ def _state(told: os.stat_result) -> FileState:
     return FileState(told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns, told.st_ctime_ns)
 
 
-def _filed_at(folder: Path) -> float | None:
+def _filed_at(name: str) -> float | None:
     try:
-        return datetime.strptime(folder.name, _STAMP).replace(tzinfo=UTC).timestamp()
+        return datetime.strptime(name, _STAMP).replace(tzinfo=UTC).timestamp()
     except ValueError:
         return None

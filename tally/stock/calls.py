@@ -1,7 +1,7 @@
 """What is kept of calls in the topic `stock-calls`: its records, and their keys.
 
     <movement_id>             a movement, how often it was called for, and what came of it
-    level|<store>|<item>      what there was of an article a week ago, if it was counted by then
+    level|<store>|<item>      what there was of an article a week ago; what is older is forgotten
     reconciled                the day (UTC) of the last reconciliation
     tick                      how far time had come
 
@@ -29,7 +29,8 @@ OPEN: tuple[CallOutcome, ...] = ("intent", "called")
 class StockCall(Struct, frozen=True, kw_only=True, tag_field="is", tag="call"):
     """One movement on its way to the other system.
 
-    `brought`: what the movement brings, as the part Level takes it; None of a reconciliation.
+    `brought`: what the movement brings, as the part Level takes it; None of a reconciliation, and
+    of what a later count has already.
     `delta_milli`: by how much it changes what there is, None where it sets `level_milli`; that is
     what there is behind it, None while nobody has counted. `step`: what is asked next. `attempts`
     are calls of all steps, `failures` those that did not bring it further. `in_doubt`: one that
@@ -79,13 +80,13 @@ class LaneLevel(Struct, frozen=True, kw_only=True, tag_field="is", tag="level"):
     """What there was of an article at an instant: what calls up to `order` moved before it.
 
     What came since says the record of each call: it need not be written again with every one.
-    `counted_at`: the last count in it.
+    `level_milli`: None while nobody had counted; `counted_at`: the last count in it, 0 for none.
     """
 
     store_id: str
     item_id: str
     at: int
-    level_milli: int
+    level_milli: int | None
     counted_at: int
     order: int
 

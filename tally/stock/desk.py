@@ -15,16 +15,16 @@ from typing import NamedTuple, TypeVar
 from tally.alerts.delivery.records import DroppedRecord, TickTime
 from tally.instants import from_millis, instant_text
 from tally.stock.calls import OPEN, CallChange, KeptCall, LaneLevel, ReconciledDay, StockCall
-from tally.stock.levels import UNCOUNTED_MILLIS, level_of
 from tally.stock.memory import CallMemory
 from tally.stock.modes import AskedCall, CallAnswer, CallRules, ended
 from tally.stock.movement import StockMovement, brought_by
 
 DAY = 86_400_000
-KEPT_MILLIS = UNCOUNTED_MILLIS
 # Calls of one process that are under way at once.
 MOST_AT_ONCE = 64
 _TOO_LATE = "no answer in time"
+_COUNTED_SINCE = "a later count has it already"
+_WEEK_LATE = "it came more than 7 days late; count the article anew"
 Kept = TypeVar("Kept", bound=KeptCall)
 
 
@@ -50,10 +50,7 @@ class CallDesk:
 
     def take(self, movement: StockMovement) -> list[KeptCall]:
         """What there is of the article now, and the call. Raises BadInstant."""
-        value = self.memory.level(movement.lane)
-        after = self.memory.moved(movement.lane, movement.millis, brought_by(movement))
-        call = self._call(movement, level_of(value), level_of(after))
-        return [*self._keep([call])]
+        return [*self._keep([self._call(movement)])]
 
     def pass_time(self, tick: TickTime) -> list[CallChange]:
         """What a tick brings about; one that says nothing new changes nothing."""
@@ -66,9 +63,9 @@ class CallDesk:
         kept: list[CallChange] = [*self._keep([newest]), *self._reconciliation()]
         # Once a day is enough: to look through everything takes its time.
         if newest.at // DAY != time.at // DAY:
-            outdated = self.memory.outdated(newest.at - KEPT_MILLIS)
             kept += self.memory.settled()
-            kept += [DroppedRecord(one.encode()) for one in outdated]
+            # Behind the levels: what they have in them is needed no more.
+            kept += [DroppedRecord(one.encode()) for one in self.memory.outdated()]
         return kept
 
     def begin(self, under_way: Collection[AskedCall]) -> BegunCalls:
@@ -82,7 +79,9 @@ class CallDesk:
         for call in [*self.memory.heads()] if now else ():
             if call.lane in busy or call.due_at > now:
                 continue
-            if self._rules.is_over(call, now):
+            if self._is_overruled(call):
+                begun.kept.extend(self._keep([ended(call, "overruled", now, _COUNTED_SINCE)]))
+            elif self._rules.is_over(call, now):
                 over = self._rules.given_up(call, now, call.cause or _TOO_LATE)
                 begun.kept.extend(self._keep([over]))
             elif len(under_way) + len(begun.asked) < MOST_AT_ONCE:
@@ -112,31 +111,45 @@ class CallDesk:
             self.memory.remember(one)
         self.memory.put_in_order()
 
-    def _call(self, movement: StockMovement, before: int | None, after: int | None) -> StockCall:
+    def _call(self, movement: StockMovement) -> StockCall:
         """What is told of a movement between two levels, None where nobody knows."""
+        lane, at, brought = movement.lane, movement.millis, brought_by(movement)
+        before, after = self.memory.level(lane), self.memory.level_after(lane, at, brought)
+        is_overruled = self.memory.is_overruled(lane, at, brought)
         delta = movement.delta_milli if before is None else (after or 0) - before
-        is_level = self._rules.mode == "absolute" or movement.counted_milli is not None
+        is_count = movement.counted_milli is not None
+        is_level = is_count or self._rules.mode == "absolute"
         call = StockCall(
             movement_id=movement.movement_id,
             store_id=movement.store_id,
             item_id=movement.item_id,
             kind=movement.kind,
             happened_at=movement.happened_at,
-            brought=brought_by(movement),
+            brought=None if is_overruled else brought,
             delta_milli=None if is_level else delta,
             level_milli=after,
             order=self.memory.order + 1,
             step=self._rules.first_step,
             due_at=self.memory.time.at,
         )
+        now = self.memory.time.at
+        if is_count and is_overruled:
+            is_late = at >= self.memory.counted_at(lane)
+            return ended(call, "overruled", now, _WEEK_LATE if is_late else _COUNTED_SINCE)
         if is_level and after is None:
-            return ended(call, "overruled", self.memory.time.at, "nobody has counted")
+            return ended(call, "overruled", now, "nobody has counted")
         if not is_level and not delta:
-            return ended(call, "overruled", self.memory.time.at, "a later count has it already")
+            return ended(call, "overruled", now, _COUNTED_SINCE)
         return call
 
+    def _is_overruled(self, call: StockCall) -> bool:
+        """Whether a count waits that a later one has overruled, and certainly was not applied."""
+        is_count = call.brought is not None and not call.brought & 1
+        is_behind = call.millis < self.memory.counted_at(call.lane)
+        return is_count and is_behind and not call.in_doubt
+
     def _reconciliation(self) -> list[KeptCall]:
-        """Every level that is known, once a day, where levels are what is told."""
+        """The levels that have changed, once a day, where levels are what is told."""
         if self._rules.mode != "absolute":
             return []
         at = self.memory.time.at
@@ -146,12 +159,12 @@ class CallDesk:
             return []
         kept: list[KeptCall] = [*self._keep([ReconciledDay(day=day)])]
         # On the first day of all everything has just been told.
-        for lane in self.memory.lanes() if last else ():
+        for lane in self.memory.changed_lanes() if last else ():
             kept += self._keep(self._set_anew(lane, day))
         return kept
 
     def _set_anew(self, lane: str, day: str) -> list[StockCall]:
-        known = level_of(self.memory.level(lane))
+        known = self.memory.level(lane)
         if known is None:
             return []
         store_id, _, item_id = lane.partition("|")

@@ -4,20 +4,38 @@ It is made of the records alone, whatever their order: so a memory that was rest
 one that wrote them.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from tally.alerts.delivery.records import TickTime
-from tally.algebra.level import Level
-from tally.algebra.parts import Value
 from tally.algebra.shelf import is_counted
 from tally.stock.calls import OPEN, KeptCall, LaneLevel, ReconciledDay, StockCall
-from tally.stock.levels import (
-    KEPT_MILLIS,
-    UNCOUNTED_MILLIS,
-    level_before,
-    with_moved,
-    without_old,
-)
+from tally.stock.levels import KEPT_MILLIS, ArticleLevel
+
+# Of movements that somebody has to compare by hand the records are kept for so long.
+UNSURE_MILLIS = 90 * 86_400_000
+
+
+class _EndedCall(NamedTuple):
+    """Of a call that has ended what decides when its record is forgotten.
+
+    `at`: when it ended, `millis`: when its movement happened, ms since 1970 (UTC).
+    """
+
+    lane: str
+    order: int
+    millis: int
+    at: int
+    moves: bool
+    is_sure: bool
+
+
+class _NewestCall(NamedTuple):
+    """Of an article the last call: its place, and whether it sets the level that there is."""
+
+    order: int
+    sets_level: bool
 
 
 class CallMemory:
@@ -28,13 +46,16 @@ class CallMemory:
         self.reconciled = ReconciledDay(day="")
         self.order = 0
         # By lane what there is.
-        self._levels: dict[str, Value] = {}
+        self._articles: dict[str, ArticleLevel] = {}
         self._bases: dict[str, LaneLevel] = {}
         self._counted: dict[str, int] = {}
-        # By lane those that still have to come to an end, in their order.
-        self._waiting: dict[str, dict[str, StockCall]] = {}
-        # By movement, milliseconds since 1970 (UTC), in the order in which they ended.
-        self._ended: dict[str, int] = {}
+        # By lane those that still have to come to an end, in their order. Of a plain dict the first
+        # is found the later the more were taken away before it.
+        self._waiting: dict[str, OrderedDict[str, StockCall]] = {}
+        self._ended: dict[str, _EndedCall] = {}
+        self._newest: dict[str, _NewestCall] = {}
+        # By lane when a call ended of which an attempt may still be on its way.
+        self._doubted: dict[str, int] = {}
 
     def remember(self, kept: KeptCall) -> None:
         """Take a record in place of the one before it."""
@@ -44,27 +65,46 @@ class CallMemory:
             case LaneLevel():
                 self._bases[kept.lane] = kept
                 self._counted[kept.lane] = kept.counted_at
-                self._levels[kept.lane] = [[kept.at, Level.count(kept.level_milli)]]
+                self._article(kept.lane).begin_at(kept.at, kept.level_milli)
             case ReconciledDay():
                 self.reconciled = kept
             case TickTime():
                 self.time = kept
 
-    def level(self, lane: str) -> Value:
-        """What there is of the lane's article, as the part Level has it."""
-        return self._levels.get(lane, [])
+    def level(self, lane: str) -> int | None:
+        """What there is of the lane's article; None while nobody has counted."""
+        return self._articles[lane].level if lane in self._articles else None
 
-    def moved(self, lane: str, at: int, brought: int) -> Value:
+    def level_after(self, lane: str, at: int, brought: int) -> int | None:
         """What there is with one more movement, which happened at an instant (ms since 1970)."""
-        base = self._bases.get(lane)
-        # What comes a week late lies behind all of that week, but for what a count has already.
-        if base is not None and brought & 1 and base.counted_at <= at < base.at:
-            at = base.at
-        return with_moved(self.level(lane), at, brought)
+        return self._article(lane).after(self._place(lane, at, brought), brought)
+
+    def is_overruled(self, lane: str, at: int, brought: int) -> bool:
+        """Whether it changes nothing: a later count has it, or it is a count of too long ago."""
+        base, place = self._bases.get(lane), self._place(lane, at, brought)
+        # What moved since such a count is not told apart any more.
+        is_too_late = base is not None and place < base.at
+        return self._article(lane).is_behind_count(place, brought) or is_too_late
+
+    def counted_at(self, lane: str) -> int:
+        """When the article was counted last, ms since 1970 (UTC); 0: never."""
+        return self._counted.get(lane, 0)
 
     def lanes(self) -> list[str]:
         """The articles of which anything has moved."""
-        return [*self._levels]
+        return [*self._articles]
+
+    def changed_lanes(self) -> list[str]:
+        """The articles whose level has not been set as it is now, by a reconciliation.
+
+        Of one that a call may still reach which nobody waits for, for a week.
+        """
+        since = self.time.at - KEPT_MILLIS
+        return [
+            lane
+            for lane, newest in self._newest.items()
+            if not newest.sets_level or self._doubted.get(lane, 0) > since
+        ]
 
     def heads(self) -> Iterator[StockCall]:
         """Of each lane the call that has to come to its end first."""
@@ -73,11 +113,12 @@ class CallMemory:
 
     def waiting(self, lane: str, movement_id: str) -> StockCall | None:
         """A call that has not come to its end."""
-        return self._waiting.get(lane, {}).get(movement_id)
+        calls = self._waiting.get(lane)
+        return None if calls is None else calls.get(movement_id)
 
-    def outdated(self, before: int) -> list[str]:
-        """Calls that ended before the instant (ms since 1970, UTC); they are forgotten."""
-        found = [movement_id for movement_id, at in self._ended.items() if at < before]
+    def outdated(self) -> list[str]:
+        """Calls that have ended, and that no level needs any more; they are forgotten."""
+        found = [movement_id for movement_id, one in self._ended.items() if self._is_over(one)]
         for movement_id in found:
             del self._ended[movement_id]
         return found
@@ -85,34 +126,50 @@ class CallMemory:
     def settled(self) -> list[LaneLevel]:
         """The levels of a week ago that have become known since; what is older is forgotten."""
         before = self.time.at - KEPT_MILLIS
-        found = [self._settled(lane, before) for lane in self._levels]
+        found = [self._settled(lane, before) for lane in self._articles]
         return [base for base in found if base is not None]
 
     def put_in_order(self) -> None:
         """Calls in the order in which they were taken, whatever was written last of them."""
         for lane, calls in self._waiting.items():
             inorder = sorted(calls.values(), key=lambda one: one.order)
-            self._waiting[lane] = {one.movement_id: one for one in inorder}
+            self._waiting[lane] = OrderedDict((one.movement_id, one) for one in inorder)
+
+    def _article(self, lane: str) -> ArticleLevel:
+        if lane not in self._articles:
+            self._articles[lane] = ArticleLevel()
+        return self._articles[lane]
+
+    def _place(self, lane: str, at: int, brought: int) -> int:
+        base = self._bases.get(lane)
+        # What comes a week late lies behind all of that week, but for what a count has already.
+        if base is not None and brought & 1 and base.counted_at <= at < base.at:
+            return base.at
+        return at
+
+    def _is_over(self, ended: _EndedCall) -> bool:
+        kept = KEPT_MILLIS if ended.is_sure else UNSURE_MILLIS
+        is_needed = ended.moves and not self._is_in_base(ended.lane, ended.order, ended.millis)
+        return ended.at < self.time.at - kept and not is_needed
+
+    def _is_in_base(self, lane: str, order: int, millis: int) -> bool:
+        base = self._bases.get(lane)
+        return base is not None and order <= base.order and millis < base.at
 
     def _settled(self, lane: str, before: int) -> LaneLevel | None:
-        value, known = self._levels[lane], self._bases.get(lane)
-        old = [at for at, _ in value if at < before]
+        article, known = self._articles[lane], self._bases.get(lane)
+        old = article.instants_before(before)
+        is_same = known is not None and known.level_milli is not None and old == [known.at]
         # Of an article of which nothing has moved there is nothing to be written anew.
-        if not old or (known is not None and old == [known.at]):
+        if not old or is_same:
             return None
-        level = level_before(value, before)
-        if level is None:
-            # As long as their calls are kept: a count that comes late is as right after a restart.
-            self._levels[lane] = without_old(value, self.time.at - UNCOUNTED_MILLIS)
-            return None
-        self._levels[lane] = without_old(value, before)
         store_id, _, item_id = lane.partition("|")
         base = LaneLevel(
             store_id=store_id,
             item_id=item_id,
             at=before,
-            level_milli=level,
-            counted_at=self._counted[lane],
+            level_milli=article.forget_before(before),
+            counted_at=self.counted_at(lane),
             order=self.order,
         )
         self._bases[lane] = base
@@ -121,24 +178,40 @@ class CallMemory:
     def _remember_call(self, call: StockCall) -> None:
         # Restored records come in the order in which they were last written.
         self.order = max(self.order, call.order)
-        waiting = self._waiting.get(call.lane, {})
-        if call.movement_id not in waiting and call.movement_id not in self._ended:
+        lane = call.lane
+        is_new = self.waiting(lane, call.movement_id) is None
+        if is_new and call.movement_id not in self._ended:
             self._move(call)
+        if lane not in self._newest or self._newest[lane].order <= call.order:
+            is_told = call.kind == "reconciliation" and call.outcome in (*OPEN, "applied")
+            self._newest[lane] = _NewestCall(call.order, is_told)
         if call.outcome in OPEN:
-            self._waiting.setdefault(call.lane, waiting)[call.movement_id] = call
+            self._waiting.setdefault(lane, OrderedDict())[call.movement_id] = call
             return
-        self._ended[call.movement_id] = call.ended_at or 0
+        is_second = call.outcome == "applied" and call.attempts > call.refusals + 1
+        if call.outcome == "unknown" or is_second:
+            before = self._doubted.get(lane, 0)
+            self._doubted[lane] = max(call.ended_at or 0, before)
+        self._ended[call.movement_id] = _EndedCall(
+            lane,
+            call.order,
+            call.millis,
+            call.ended_at or 0,
+            call.brought is not None,
+            call.outcome in ("applied", "overruled"),
+        )
+        waiting = self._waiting.get(lane, OrderedDict())
         waiting.pop(call.movement_id, None)
         # Articles are many, and few of them have a call at a time.
         if not waiting:
-            self._waiting.pop(call.lane, None)
+            self._waiting.pop(lane, None)
 
     def _move(self, call: StockCall) -> None:
-        base = self._bases.get(call.lane)
-        is_in_it = base is not None and call.order <= base.order and call.millis < base.at
-        if call.brought is None or is_in_it:
+        lane = call.lane
+        is_known = self._is_in_base(lane, call.order, call.millis)
+        if call.brought is None or is_known:
             return
-        self._levels[call.lane] = self.moved(call.lane, call.millis, call.brought)
+        place = self._place(lane, call.millis, call.brought)
+        self._article(lane).add(place, call.brought)
         if is_counted([[call.millis, call.brought]]):
-            last = self._counted.get(call.lane, 0)
-            self._counted[call.lane] = max(call.millis, last)
+            self._counted[lane] = max(call.millis, self.counted_at(lane))

@@ -5,6 +5,7 @@
     take(void of it)    the same movements with the other sign, as of when the sale was
     take(void first)    nothing; the sale, when it comes, moves nothing either
     take(a revision)    the movements of the sale with the other sign, and its own
+    learn(filed sale)   what came longer ago than events are remembered, before its copy or its void
 
 as a rebuild counts them (tally/receipt_chain.py): of a receipt its last version, if no void is
 behind it.
@@ -69,6 +70,15 @@ class SeenEvents:
         # Events by receipt, and the one that stands behind all others, which tells what counts.
         self._chains: dict[str, set[str]] = defaultdict(set)
         self._last: dict[str, str] = {}
+        # Those that were looked up: what takes them back comes later than they were remembered.
+        self._filed: set[str] = set()
+
+    def learn(self, filed: Iterable[tuple[str, SeenEvent]]) -> None:
+        """Remember events, by identity, that had been seen and were forgotten since."""
+        for event_id, seen in filed:
+            if event_id not in self._seen:
+                self._keep(event_id, seen)
+                self._filed.add(event_id)
 
     def take(self, event: StockEvent, offset: int, at: int) -> TakenEvent:
         """What the event moves; `at`: its arrival, milliseconds since 1970 (UTC)."""
@@ -92,8 +102,14 @@ class SeenEvents:
         if before == after:
             return TakenEvent([], seen)
         brought = seen.moves if after == event.event_id else ()
-        taken = self._seen[before] if before else None
-        return TakenEvent(_movements(event, brought, taken), seen)
+        return TakenEvent(_movements(event, brought, self._replaced(before)), seen)
+
+    def _replaced(self, event_id: str | None) -> tuple[str, Sequence[StockMove]]:
+        """What takes an event back, and as of when."""
+        if event_id is None:
+            return "", ()
+        seen = self._seen[event_id]
+        return seen.happened_at, _taken_back(seen.moves, event_id in self._filed)
 
     def outdated(self, before: int) -> list[str]:
         """Identities that came before the instant (ms since 1970, UTC); they are forgotten."""
@@ -110,6 +126,7 @@ class SeenEvents:
     def restore(self, seen: Iterable[tuple[str, SeenEvent]]) -> None:
         """Begin anew with these, by identity, in the order in which they were written."""
         self._seen, self._chains, self._last = {}, defaultdict(set), {}
+        self._filed = set()
         for event_id, known in seen:
             self._keep(event_id, known)
 
@@ -130,6 +147,7 @@ class SeenEvents:
         elif self._last[chain] == event_id:
             self._last[chain] = max(names, key=self._rank)
         del self._seen[event_id]
+        self._filed.discard(event_id)
 
     def _rank(self, event_id: str) -> tuple[object, ...]:
         seen = self._seen[event_id]
@@ -142,15 +160,16 @@ class SeenEvents:
 
 
 def _movements(
-    event: StockEvent, brought: Sequence[StockMove], taken: SeenEvent | None
+    event: StockEvent,
+    brought: Sequence[StockMove],
+    replaced: tuple[str, Sequence[StockMove]],
 ) -> list[StockMovement]:
     """The movements of an event: those of the version that it replaces with the other sign, as of
     when that was closed, and its own."""
-    told: list[tuple[str, StockMove, str]] = []
-    if taken is not None:
-        # A line that goes and comes in one event has two names.
-        mark = "-" if brought else ""
-        told += [(mark, move, taken.happened_at) for move in _taken_back(taken.moves)]
+    closed_at, taken = replaced
+    # A line that goes and comes in one event has two names.
+    mark = "-" if brought else ""
+    told = [(mark, move, closed_at) for move in taken]
     told += [("", move, event.happened_at) for move in brought]
     return [
         StockMovement(
@@ -170,10 +189,11 @@ def _movements(
     ]
 
 
-def _taken_back(moves: Sequence[StockMove]) -> tuple[StockMove, ...]:
+def _taken_back(moves: Sequence[StockMove], is_filed: bool) -> tuple[StockMove, ...]:
+    kind: MovementKind = "reversal" if is_filed else "void"
     # No count has a void: it is another document that corrects it.
     return tuple(
-        StockMove(move.line, move.item_id, "void", -move.delta_milli)
+        StockMove(move.line, move.item_id, kind, -move.delta_milli)
         for move in moves
         if move.delta_milli is not None
     )

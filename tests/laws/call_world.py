@@ -17,6 +17,8 @@ BEGIN = 1_795_694_400_000
 ITEMS = ("milk", "bread")
 COUNTED = 100_000
 ONE = 1_000
+# So long a call may be on its way: no connection lives longer.
+LATEST = 6 * DAY
 CallAction = tuple[str, int, int]
 CALL_ACTIONS = ("sell", "tick", "call", "answer", "late", "write", "crash")
 # What becomes of a call.
@@ -74,9 +76,10 @@ class CallWorld:
     fired: Counter[str]
     book: InventoryBook = field(default_factory=InventoryBook)
     stored: dict[bytes, bytes] = field(default_factory=dict)
+    last: dict[str, StockCall] = field(default_factory=dict)
     taken: list[StockMovement] = field(default_factory=list)
     under_way: list[UnderWay] = field(default_factory=list)
-    on_its_way: list[AskedCall] = field(default_factory=list)
+    on_its_way: list[tuple[int, AskedCall]] = field(default_factory=list)
     now: int = BEGIN
     ticks: int = 0
 
@@ -118,9 +121,11 @@ class CallWorld:
 
     def late(self, which: int, _how: int) -> None:
         """A call arrives that nobody waits for any more."""
+        self.on_its_way = [one for one in self.on_its_way if one[0] > self.now - LATEST]
         if self.on_its_way:
             self.fired["came late"] += 1
-            self._arrive(self.on_its_way.pop(which % len(self.on_its_way)))
+            _, asked = self.on_its_way.pop(which % len(self.on_its_way))
+            self._arrive(asked)
 
     def write(self, which: int, how: int) -> None:
         """Somebody else writes."""
@@ -158,9 +163,8 @@ class CallWorld:
         self._look()
 
     def calls(self) -> dict[str, StockCall]:
-        """The calls as they are stored, by movement."""
-        kept = map(parsed_call, self.stored.values())
-        return {one.movement_id: one for one in kept if isinstance(one, StockCall)}
+        """The calls as they were stored last, by movement; what is settled is dropped by then."""
+        return self.last
 
     def _take(self, one: StockMovement) -> None:
         self.taken.append(one)
@@ -183,7 +187,7 @@ class CallWorld:
         if how == BUSY:
             return CallAnswer(status=429)
         if how == COMES_LATE:
-            self.on_its_way.append(one.asked)
+            self.on_its_way.append((self.now, one.asked))
             return CallAnswer(error="no answer")
         status = self._arrive(one.asked)
         self.fired["answers lost"] += how == ANSWER_LOST
@@ -215,6 +219,8 @@ class CallWorld:
     def _store(self, kept: Sequence[CallChange]) -> None:
         for one in kept:
             self.stored.pop(call_key(one), None)
+            if isinstance(one, StockCall):
+                self.last[one.movement_id] = one
             value = call_value(one)
             if value is not None:
                 self.stored[call_key(one)] = value

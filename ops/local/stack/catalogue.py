@@ -93,7 +93,7 @@ SERVICES: dict[str, Service] = {
 }
 
 # Off unless somebody wants them.
-STOCK = _job("stock", "serving.stock.movements", ("kafka",))
+STOCK = _job("stock", "serving.stock.movements", ("kafka", "cassandra"))
 STOCK_ADAPTER = _job("stock-adapter", "serving.stock.adapter", ("kafka",))
 OPTIONAL = {service.name: service for service in (STOCK, STOCK_ADAPTER)}
 

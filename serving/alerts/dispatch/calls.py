@@ -14,11 +14,16 @@ from tally.errors import BadSettings
 
 
 class PlacedMessage(NamedTuple):
-    """A message, the partition whose deliveries it is of, and names of what signs it."""
+    """A message, the partition whose deliveries it is of, and what its channel is set to.
+
+    `secrets`: names of what signs it; `digest_as`: how the channel has its digests. Neither is
+    taken from the message: its record may be written by somebody else.
+    """
 
     partition: int
     message: WebhookMessage
     secrets: tuple[str, ...]
+    digest_as: str = "webhook"
 
 
 class Answered(NamedTuple):
@@ -62,9 +67,12 @@ class WebhookCalls:
 
     async def _call(self, placed: PlacedMessage) -> WebhookAnswer:
         message = placed.message
+        if not placed.secrets:
+            cause = f"no channel {message.channel!a} is set; `tally channels` lists those that are"
+            return WebhookAnswer(error=cause, is_refused=True)
         try:
             if message.url.startswith(FILE) and self._files is not None:
-                return await self._written(message, self._files)
+                return await self._written(placed, self._files)
             keys = self._keys(placed.secrets)
             return await self._sender.call(
                 message.url, message.message_id, message.body.encode(), keys
@@ -72,8 +80,13 @@ class WebhookCalls:
         except BadSettings as error:
             return WebhookAnswer(error=str(error), is_refused=True)
 
-    async def _written(self, message: WebhookMessage, files: DigestFiles) -> WebhookAnswer:
+    async def _written(self, placed: PlacedMessage, files: DigestFiles) -> WebhookAnswer:
+        message = placed.message
         name, content = message.url.removeprefix(FILE), message.body.encode()
+        is_own = message.kind == "digest" and name.startswith(f"{message.channel}/")
+        if placed.digest_as != "file" or not is_own:
+            cause = f"channel {message.channel!a} is not set to write this file"
+            return WebhookAnswer(error=cause, is_refused=True)
         try:
             # A folder of the network may hang as long as it likes, and calls do not wait for it.
             async with asyncio.timeout(SECONDS):

@@ -16,13 +16,14 @@ import structlog
 from runtime.processor.record import Input, Output, parsed_state
 from runtime.processor.step import Step
 from serving.alerts.dispatch.calls import PlacedMessage, WebhookCalls
-from tally.alerts.delivery.controls import parsed_control
+from tally.alerts.delivery.controls import AlertChannel, parsed_control
 from tally.alerts.delivery.desk import Desk
 from tally.alerts.delivery.many_silent import DeskMemories
 from tally.alerts.delivery.records import (
     DeliveryChange,
     KeptDelivery,
     TickTime,
+    WebhookMessage,
     kept_key,
     kept_value,
     parsed_kept,
@@ -117,7 +118,7 @@ class Dispatcher(Step):
             begun = desk.begin(self._calls.under_way(partition))
             outputs += self._outputs(partition, begun.kept)
             self._to_call += [
-                PlacedMessage(partition, one, desk.memory.channels[one.channel].secrets)
+                _placed(partition, one, desk.memory.channels.get(one.channel))
                 for one in begun.calls
             ]
         return outputs
@@ -173,3 +174,10 @@ class Dispatcher(Step):
 
     def _outputs(self, partition: int, kept: Iterable[DeliveryChange]) -> list[Output]:
         return [Output(self.state_topic, kept_key(one), kept_value(one), partition) for one in kept]
+
+
+def _placed(partition: int, message: WebhookMessage, channel: AlertChannel | None) -> PlacedMessage:
+    # Of a channel that nobody has set up no secret is known, so nobody is called.
+    if channel is None:
+        return PlacedMessage(partition, message, ())
+    return PlacedMessage(partition, message, channel.secrets, channel.digest_as)

@@ -5,20 +5,20 @@ makes no difference to tell again, or late.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from threading import Event
 
 import msgspec
 import structlog
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaException, Producer
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaException, Message, Producer
 
 from runtime.clock import brokers_now
 from runtime.connect import kafka_producer
 from runtime.job import reason_of
 from runtime.offsets import TopicOffsets
 from runtime.producer import AwaitedProducer
-from runtime.reading import read_to_end
+from runtime.reading import read_newest, read_to_end
 from runtime.sources import FAMILIES
 from serving.alerts.ticks.look import looked
 from serving.alerts.ticks.pipeline import BrokersAndViews, Views, pipeline
@@ -29,6 +29,9 @@ from tally.settings import Settings
 
 TOPIC = "ticks"
 _SEND_SECONDS = 10.0
+# Ticks of each partition that are read before the next: among them is one of every ticker, and each
+# says what all before it have said.
+_HEARD = 32
 
 log = structlog.get_logger()
 
@@ -79,14 +82,15 @@ class Ticker:
         if not self._at:
             self._known = known_ticks(self._settings)
             self._at = millis_now(self._settings)
+        heard = newest_ticks(self._settings)
         with pipeline(self._settings, self._views, self._families, self._stood) as asked:
-            ticks = self._told(asked)
+            ticks = self._told(asked, heard)
             self._stood = asked.told_positions
         self._at = self._sender.sent(ticks)
         self._known = ticks
         return ticks
 
-    def _told(self, asked: BrokersAndViews) -> dict[int, Tick]:
+    def _told(self, asked: BrokersAndViews, heard: Mapping[int, Tick]) -> dict[int, Tick]:
         looks = looked(asked, self._families, self._at)
         for name, look in looks.items():
             self._walks[name] = walked(self._walks[name], look)
@@ -99,7 +103,9 @@ class Ticker:
             now = msgspec.structs.replace(
                 now, n=known.n + 1, at=self._at, flips=flips, rules_until=until
             )
-            told[number] = merged(known, now)
+            # Not one more than the others have: several tickers do not make it grow faster than
+            # one, and whoever is left when the furthest has ended goes on from there.
+            told[number] = merged(merged(known, now), heard.get(number, NO_TICK))
         return told
 
     def _rules_until(self, asked: BrokersAndViews) -> int:
@@ -127,8 +133,20 @@ def known_ticks(settings: Settings) -> dict[int, Tick]:
 
     Raises KafkaException, or StackError when the brokers do not answer.
     """
+    return _merged_ticks(read_to_end(settings, [TOPIC]))
+
+
+def newest_ticks(settings: Settings) -> dict[int, Tick]:
+    """By partition what the last ticks say, of all tickers, instants in milliseconds.
+
+    Raises KafkaException, or StackError when the brokers do not answer.
+    """
+    return _merged_ticks(read_newest(settings, TOPIC, _HEARD))
+
+
+def _merged_ticks(messages: Iterable[Message]) -> dict[int, Tick]:
     known: dict[int, Tick] = {}
-    for message in read_to_end(settings, [TOPIC]):
+    for message in messages:
         number, value = int(message.partition() or 0), message.value()
         try:
             tick = Tick.read(bytes(value or b""))

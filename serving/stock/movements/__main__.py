@@ -1,6 +1,7 @@
 """`python -m serving.stock.movements`: receipts and stock documents to movements of stock."""
 
 import sys
+from contextlib import closing
 from threading import Event
 
 from runtime.connect import NORMALISER_ANCHOR
@@ -8,6 +9,8 @@ from runtime.job import run_until_stopped
 from runtime.processor.build import ProcessorJob
 from runtime.processor.moments import Moments
 from runtime.processor.service import serve
+from serving.merge.cassandra_views import CassandraViews
+from serving.stock.movements.filed import FiledReceipts
 from serving.stock.movements.step import StockMovements
 from tally.settings import Settings
 
@@ -22,8 +25,11 @@ def main(moments: Moments = Moments()) -> int:
 
     def work(stopped: Event) -> None:
         settings = Settings.load()
-        job = stock_job(StockMovements(settings), slot=settings.stock_slot)
-        serve(settings, job, moments, stopped)
+        views = CassandraViews(settings)
+        filed = FiledReceipts(views.receipts)
+        with closing(views), closing(filed):
+            step = StockMovements(settings, filed=filed.before)
+            serve(settings, stock_job(step, slot=settings.stock_slot), moments, stopped)
 
     return run_until_stopped(GROUP, work)
 

@@ -4,12 +4,13 @@ By the very rules and numbers of `stock_on_hand` (docs/adr/021-stock.md), so tha
 an article come to what that metric tells.
 """
 
+from collections.abc import Iterable
 from functools import cache
 
 import msgspec
 from msgspec import Struct
 
-from runtime.receipt_lines import StoredLine, adding_rules
+from runtime.receipt_lines import StoredLine, adding_rules, readable_lines
 from serving.query.catalogue import metric
 from serving.query.formulas import StockAt
 from tally.algebra.shelf import is_counted
@@ -65,6 +66,13 @@ def receipt_event(value: bytes, source: str) -> StockEvent:
     places = enumerate(lines, start=1)
     moves = (_sold(place, line, record.kind) for place, line in places)
     return _event(record, source, tuple(move for move in moves if move is not None))
+
+
+def filed_moves(kind: str, lines: Iterable[str]) -> tuple[StockMove, ...]:
+    """What a filed receipt of a kind has moved; `lines` are the JSON of its canonical record's."""
+    places = enumerate(readable_lines(lines), start=1)
+    moves = (_sold(place, line, kind) for place, line in places)
+    return tuple(move for move in moves if move is not None)
 
 
 def document_event(value: bytes, source: str) -> StockEvent:

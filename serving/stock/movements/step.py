@@ -14,25 +14,43 @@ from runtime.processor.record import Input, Output, parsed_state
 from runtime.processor.step import Step
 from runtime.receipt_lines import RECEIPTS
 from serving.stock.movements.records import document_event, receipt_event, stock_formula
+from tally.errors import BadInstant
 from tally.partitions import partition_of
 from tally.settings import Settings
-from tally.stock.movement import StockMovement, movement_value
+from tally.stock.movement import StockMovement, instant_millis, movement_value
 from tally.stock.seen import SeenEvent, SeenEvents, StockEvent
 
 MOVEMENTS, SEEN = "stock-movements", "stock-seen"
 _HOUR = 3_600_000
 _DECODER, _ENCODER = msgspec.json.Decoder(SeenEvent), msgspec.json.Encoder()
 Reader = Callable[[bytes, str], StockEvent]
+# Of an event, its offset and its arrival (ms since 1970, UTC) what was filed of its receipt before.
+# Raises Aborted.
+FiledEvents = Iterable[tuple[str, SeenEvent]]
+FiledLookup = Callable[[StockEvent, int, int], FiledEvents]
 
 log = structlog.get_logger()
 
 
+def _nothing_filed(_event: StockEvent, _offset: int, _at: int) -> FiledEvents:
+    """Of no receipt anything is filed."""
+    return ()
+
+
 class StockMovements(Step):
-    """Each event moves stock once; `prefix`: a test's topics are a set of their own."""
+    """Each event moves stock once; `prefix`: a test's topics are a set of their own.
+
+    `filed`: looks up receipts that came longer ago than they are remembered; without it a copy of
+    such a one moves again, and its void nothing.
+    """
 
     state_topic = SEEN
 
-    def __init__(self, settings: Settings, prefix: str = "") -> None:
+    def __init__(
+        self, settings: Settings, prefix: str = "", filed: FiledLookup = _nothing_filed
+    ) -> None:
+        self._filed = filed
+        self._tolerance = settings.future_tolerance_seconds * 1_000
         documents = stock_formula().family.topic
         self.state_topic, self._movements = prefix + SEEN, prefix + MOVEMENTS
         # Documents first: of what one poll brings a count lies before what is sold after it.
@@ -55,7 +73,8 @@ class StockMovements(Step):
         read, source = self._readers[record.topic]
         try:
             event = read(record.value, source)
-        except msgspec.DecodeError as error:
+            happened_at = instant_millis(event.happened_at)
+        except (msgspec.DecodeError, BadInstant) as error:
             # Both layers pass over it, and have a dead letter of it: no record stops a layer.
             log.error(
                 "record not understood and left out",
@@ -67,7 +86,12 @@ class StockMovements(Step):
             return ()
         # By the brokers' clock, which a till's cannot set.
         self._now[record.partition] = max(self._now[record.partition], record.timestamp_ms)
-        taken = self._seen_in(record.partition).take(event, record.offset, record.timestamp_ms)
+        seen = self._seen_in(record.partition)
+        # Whatever came of it before had happened before it came, by a clock that may be ahead.
+        oldest = self._now[record.partition] - self._kept + self._tolerance
+        if source == RECEIPTS and happened_at < oldest:
+            seen.learn(self._filed(event, record.offset, record.timestamp_ms))
+        taken = seen.take(event, record.offset, record.timestamp_ms)
         if taken.seen is None:
             return ()
         kept = self._kept_output(event.event_id, _ENCODER.encode(taken.seen), record.partition)

@@ -30,8 +30,9 @@ def calling(files: DigestFiles | None = None) -> Iterator[WebhookCalls]:
     calls.close()
 
 
-def begin(calls: WebhookCalls, number: int, url: str) -> None:
-    calls.begin(PlacedMessage(0, message(message_id=f"alrt_{number}_confirmed", url=url), ("a",)))
+def begin(calls: WebhookCalls, number: int, url: str, kind: str = "alert") -> None:
+    told = message(channel="office", message_id=f"alrt_{number}_confirmed", url=url, kind=kind)
+    calls.begin(PlacedMessage(0, told, ("a",), digest_as="file"))
 
 
 def test_names_that_nobody_looks_up_hold_up_no_other_receiver(
@@ -60,7 +61,7 @@ def test_names_that_nobody_looks_up_hold_up_no_other_receiver(
 
 def test_a_digest_is_written_where_a_file_is_asked_for_and_signs_nothing(tmp_path: Path) -> None:
     with calling(DigestFiles(tmp_path)) as calls:
-        begin(calls, 1, FILE + NAME)
+        begin(calls, 1, FILE + NAME, "digest")
         [found] = wait_for(calls.take_answers)
 
     assert (found.answer.status, (tmp_path / NAME).read_text("utf-8")) == (201, "{}")
@@ -75,7 +76,7 @@ def test_a_folder_that_hangs_holds_up_no_receiver(tmp_path: Path) -> None:
 
     with receiver(status(204)) as (port, _), calling(DigestFiles(tmp_path, reach)) as calls:
         for number in range(MOST_CALLS):
-            begin(calls, number, f"{FILE}{number}/{NAME}")
+            begin(calls, number, f"{FILE}office/2026-11-27_{number}.json", "digest")
         begin(calls, 99, f"http://127.0.0.1:{port}/")
         try:
             [first] = wait_for(calls.take_answers)

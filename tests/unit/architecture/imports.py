@@ -43,7 +43,7 @@ OURS: dict[str, tuple[str, ...]] = {
     ),
     "serving.stock": BELOW,
     # Which topics a stock is made of, and what is sold of an article, says the catalogue.
-    "serving.stock.movements": (*BELOW, "serving.query"),
+    "serving.stock.movements": (*BELOW, "serving.query", "serving.merge"),
     "serving.stock.adapter": BELOW,
     "serving.reports": (*BELOW, "serving.query", "serving.merge.offload"),
     # What is told of the numbers stands on them, as a question does.

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from tally.alerts.delivery.records import DroppedRecord
 from tally.algebra.level import Level
-from tally.algebra.parts import Value
 from tally.instants import from_millis, instant_text
 from tally.stock.calls import KeptCall, LaneLevel, call_key
 from tally.stock.desk import DAY
-from tally.stock.levels import level_of, with_moved, without_old
+from tally.stock.levels import ArticleLevel
 from tally.stock.modes import CallAnswer
 from tally.stock.movement import StockMovement, brought_by, instant_millis
 from tests.unit.stock.moved import NOON, calls, count, desk_of, later, movement
@@ -29,11 +28,15 @@ def millis(minutes: int) -> int:
     return instant_millis(at(minutes))
 
 
-def level_after(movements: Iterable[StockMovement]) -> int | None:
-    value: Value = []
+def article_of(movements: Iterable[StockMovement]) -> ArticleLevel:
+    article = ArticleLevel()
     for one in movements:
-        value = with_moved(value, one.millis, brought_by(one))
-    return level_of(value)
+        article.add(one.millis, brought_by(one))
+    return article
+
+
+def level_after(movements: Iterable[StockMovement]) -> int | None:
+    return article_of(movements).level
 
 
 def test_a_count_that_comes_late_says_what_was_there_then() -> None:
@@ -51,16 +54,40 @@ def test_of_what_nobody_has_counted_nothing_is_known() -> None:
     assert level_after([movement(1), movement(2)]) is None
 
 
-@given(st.lists(st.integers(0, 20), max_size=12), st.integers(0, 21))
-def test_without_what_is_old_the_level_is_the_same(minutes: list[int], before: int) -> None:
-    value: Value = with_moved([], millis(0), Level.count(50_000))
-    for one in minutes:
-        value = with_moved(value, millis(one), Level.moved(-1000))
+events = st.lists(st.tuples(st.integers(0, 20), st.booleans(), st.integers(-5, 9)), max_size=30)
 
-    kept = without_old(value, millis(before))
 
-    assert level_of(kept) == level_of(value) == 50_000 - 1000 * len(minutes)
-    assert [one for one in kept if one[0] < millis(before)] == []
+@given(events)
+def test_a_running_sum_is_what_the_part_level_makes_of_all_events(
+    told: list[tuple[int, bool, int]],
+) -> None:
+    part, article, value = Level("stock"), ArticleLevel(), Level.zero
+    for at, is_count, number in told:
+        brought = Level.count(number) if is_count else Level.moved(number)
+        expected = part.plus(value, [[at, brought]])
+        assert article.after(at, brought) == part.at_end(expected)
+        article.add(at, brought)
+        value = expected
+
+        assert article.level == part.at_end(value)
+
+
+@given(events, st.integers(0, 21))
+def test_without_what_is_old_the_level_is_the_same(
+    told: list[tuple[int, bool, int]], before: int
+) -> None:
+    article, whole = ArticleLevel(), ArticleLevel()
+    for each in (article, whole):
+        each.add(0, Level.count(50_000))
+        for at, is_count, number in told:
+            each.add(at, Level.count(number) if is_count else Level.moved(number))
+
+    article.forget_before(before)
+
+    assert article.level == whole.level
+    assert article.instants_before(before) == []
+    article.add(before, Level.moved(-7))
+    assert article.level == (whole.level or 0) - 7 or whole.is_behind_count(before, Level.moved(-7))
 
 
 def test_what_came_a_week_late_is_told_and_what_a_count_has_is_not() -> None:
@@ -95,7 +122,7 @@ def test_a_restored_desk_knows_what_the_first_knew(told: list[tuple[int, int, bo
     other.restore(stored.values())
 
     for lane in desk.memory.lanes():
-        assert level_of(other.memory.level(lane)) == level_of(desk.memory.level(lane))
+        assert other.memory.level(lane) == desk.memory.level(lane)
 
 
 def test_of_an_article_that_has_not_moved_nothing_is_written_anew() -> None:
