@@ -1,14 +1,16 @@
 """What alerts are named by: an id that no other alert has, and subjects without a separator."""
 
 from hashlib import sha256
+from typing import Annotated
 from urllib.parse import quote
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from tally.alerts.message import Edge
 from tally.alerts.rule import Subject
 from tally.instants import from_millis
 
+AlertId = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 # It occurs in no rule id, in no store id, and not in what subject_text() writes.
 _SEPARATOR = "|"
 

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 Schema = dict[str, Any]
 NULL = {"type": "null"}
+_BOUNDS = ("pattern", "minLength", "maxLength")
 
 
 def value_schema(kind: type[Struct]) -> Schema:
@@ -38,4 +39,8 @@ def _typed(told: Schema, definitions: dict[str, Schema]) -> Schema:
         return {"type": "object", **strict, "properties": fields}
     if told["type"] == "array":
         return {"type": "array", "items": _inlined(told["items"], definitions)}
-    return {"type": told["type"]}
+    bounds = {name: told[name] for name in _BOUNDS if name in told}
+    if "pattern" in bounds:
+        # Python's end of the text; JSON Schema has only `$`.
+        bounds["pattern"] = bounds["pattern"].replace(r"\Z", "$")
+    return {"type": told["type"], **bounds}

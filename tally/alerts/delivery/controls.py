@@ -10,12 +10,12 @@ import msgspec
 from msgspec import Meta, Struct
 
 from tally.alerts.delivery.clock_times import quiet_spans
+from tally.alerts.ids import AlertId
 from tally.alerts.rule import ChannelId, ClockHours, RuleId, Severity, StoreId
 from tally.errors import BadSettings
 from tally.partitions import partition_of
 
 SilenceId = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,62}\Z")]
-AlertId = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 # Characters that no id of these has.
 _BETWEEN = "|"
 Item = TypeVar("Item")

@@ -26,6 +26,7 @@ from tally.alerts.delivery.controls import (
 )
 from tally.alerts.delivery.records import GoneAddress, KeptDelivery, kept_key, kept_value
 from tally.alerts.message import Alert, message_of
+from tally.alerts.resolution import AlertResolution
 from tally.alerts.rule import ClockHours
 from tally.alerts.tick import NO_TICK, SpeedEpoch, Tick
 from tally.alerts.versions import StoredRule
@@ -35,6 +36,7 @@ from tests.support.full_producer import FullProducer
 from tests.support.struct_schema import value_schema
 from tests.unit.alerts.deliveries import alert, channel, desk_with
 from tests.unit.alerts.rules import GOOD, rule
+from tests.unit.alerts.test_resolution import RESOLUTION
 from tests.unit.ingest.messages import ARRIVED, RULES
 from tests.unit.schemas.test_events import fields_of
 
@@ -195,6 +197,18 @@ def test_alert_is_as_its_schema_says_and_the_schema_as_the_struct() -> None:
         **value_schema(Alert),
         "x-meaning": meaning,
     }
+
+
+def test_a_resolution_is_as_its_schema_says_and_the_schema_as_the_struct() -> None:
+    topic = "alert-resolutions"
+    record = as_record(topic, RESOLUTION.key, RESOLUTION.value, {})
+
+    assert wrong_in(topic, record) == []
+    for field, text in (("because", " "), ("store_id", ""), ("alert_id", "7")):
+        assert wrong_in(topic, {**record, "value": {**record["value"], field: text}}) != []
+    meaning = record_schema(topic)["properties"]["value"]["x-meaning"]
+    shape = {**value_schema(AlertResolution), "x-meaning": meaning}
+    assert record_schema(topic)["properties"]["value"] == shape
 
 
 @pytest.mark.parametrize("control", CONTROLS, ids=lambda one: type(one).__name__)

@@ -1,0 +1,29 @@
+"""Writes resolutions of alerts into the topic that evaluators read."""
+
+import msgspec
+
+from runtime.connect import kafka_producer
+from runtime.producer import AwaitedProducer
+from tally.alerts.resolution import AlertResolution
+from tally.errors import TallyError
+from tally.settings import Settings
+
+TOPIC = "alert-resolutions"
+_SECONDS = 30.0
+
+
+def write_resolution(settings: Settings, resolution: AlertResolution, prefix: str = "") -> None:
+    """Stores the resolution in the partition of its store; returns once it is acknowledged.
+
+    `prefix` names a topic of a test's own. Raises TallyError for a field that does not fit, NotSent
+    when it may not have been stored.
+    """
+    try:
+        # A record that evaluators cannot read must not reach the topic.
+        AlertResolution.read(resolution.value)
+    except msgspec.ValidationError as error:
+        raise TallyError(f"resolution: {error}; correct that field") from error
+    sender = AwaitedProducer(kafka_producer(settings), _SECONDS)
+    partition = resolution.partition(settings.partitions)
+    sender.send(prefix + TOPIC, resolution.value, resolution.key.encode(), partition)
+    sender.settle(f"topic {prefix}{TOPIC}", "resolve it again")

@@ -1,0 +1,55 @@
+"""A resolution: somebody ends an alert by hand. The records of the topic `alert-resolutions`.
+
+Each lies under the alert's id, in the partition of its store: the evaluator of a partition reads
+all resolutions that concern it. The JSON Schema is schemas/topics/alert-resolutions.schema.json.
+"""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from tally.alerts.ids import AlertId
+from tally.alerts.rule import RuleId, StoreId
+from tally.partitions import partition_of
+
+MOST_REASON = 500
+MOST_NAME = 200
+# Something other than blanks.
+ReasonText = Annotated[str, Meta(min_length=1, max_length=MOST_REASON, pattern=r"\S")]
+PersonText = Annotated[str, Meta(max_length=MOST_NAME)]
+_MILLIS = {"x-unit": "ms since 1970, UTC"}
+
+
+class AlertResolution(Struct, frozen=True, kw_only=True):
+    """The end of an alert by hand: which one, when, by whom and why."""
+
+    alert_id: Annotated[AlertId, Meta(description="the open raise, also the record's key")]
+    rule_id: Annotated[RuleId, Meta(description="the rule of the alert")]
+    store_id: Annotated[StoreId, Meta(description="its store, which chooses the partition")]
+    subject: Annotated[str, Meta(description="what of the store, e.g. `item:7`; `none`: all of it")]
+    at: Annotated[int, Meta(description="when it was resolved", extra_json_schema=_MILLIS)]
+    by: Annotated[PersonText, Meta(description="who resolved it; empty: not said")]
+    because: Annotated[ReasonText, Meta(description="why it needs no further attention")]
+
+    @property
+    def key(self) -> str:
+        """Its key in the topic."""
+        return self.alert_id
+
+    @property
+    def value(self) -> bytes:
+        """As a record's value: one JSON object."""
+        return msgspec.json.encode(self)
+
+    def partition(self, partitions: int) -> int:
+        """Its partition of the topic, 0 to partitions - 1: that of the store's alerts."""
+        return partition_of(self.store_id, partitions)
+
+    @classmethod
+    def read(cls, value: bytes) -> "AlertResolution":
+        """The resolution of a record's value; unknown fields are passed over.
+
+        Raises msgspec.DecodeError, of which ValidationError is one.
+        """
+        return msgspec.json.decode(value, type=cls)
