@@ -9,7 +9,16 @@ from starlette.exceptions import HTTPException
 
 from runtime.problem import problem
 from serving.api import cursor
-from tally.errors import AnswerMoved, BadQuery, TallyError, UnknownName, ViewsUnreachable
+from tally.errors import (
+    AlertNotOpen,
+    AnswerMoved,
+    BadQuery,
+    Busy,
+    EditsRefused,
+    TallyError,
+    UnknownName,
+    ViewsUnreachable,
+)
 
 log = structlog.get_logger()
 RETRY_SECONDS = 5
@@ -22,6 +31,9 @@ def install(app: FastAPI) -> None:
         (AnswerMoved, _moved),
         (UnknownName, _unknown),
         (ViewsUnreachable, _unreachable),
+        (EditsRefused, _refused),
+        (AlertNotOpen, _not_open),
+        (Busy, _busy),
         (TallyError, _failed),
         (RequestValidationError, _invalid),
         (HTTPException, _http),
@@ -71,6 +83,19 @@ async def _unreachable(request: Request, error: Exception) -> Response:
         str(error),
         headers={"Retry-After": str(RETRY_SECONDS)},
     )
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    return problem(request.url.path, 403, str(error))
+
+
+async def _not_open(request: Request, error: Exception) -> Response:
+    return problem(request.url.path, 409, str(error))
+
+
+async def _busy(request: Request, error: Exception) -> Response:
+    headers = {"Retry-After": str(RETRY_SECONDS)}
+    return problem(request.url.path, 503, str(error), headers=headers)
 
 
 async def _failed(request: Request, error: Exception) -> Response:
