@@ -1,4 +1,4 @@
-"""`tally alerts snooze | ack | resolve | decisions`: what people do about an alert, and who has it."""
+"""`tally alerts snooze | ack | resolve | decisions`: what people do about an alert."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
