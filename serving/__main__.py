@@ -8,7 +8,7 @@ from runtime.web import Place, serve
 from serving.alerts.simulation.desk import SimulationDesk
 from serving.alerts.stream.feed import TopicFeed
 from serving.alerts.watch import AlertWatch
-from serving.api.app import create_app
+from serving.api.app import AlertBrokers, create_app
 from serving.dashboard import page
 from serving.merge.cassandra_views import CassandraViews
 from serving.query import catalogue
@@ -33,7 +33,7 @@ def run() -> None:
     try:
         # One for both: what it has read of the topics is kept once.
         desk = SimulationDesk.of(settings, views)
-        app = create_app(settings, views, feed, desk, watch)
+        app = create_app(settings, views, feed, desk, AlertBrokers(watch))
         # After the routes of the API: the page takes every path that is left.
         page.mount(app, settings, views, page.LiveSources(feed, desk))
         serve(

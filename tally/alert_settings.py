@@ -11,8 +11,9 @@ class AlertSettings(BaseModel):
     rule_edits: Literal["allow", "refuse"] = Field(
         "allow",
         description=(
-            "whether the dashboard's pages apply rules of alerts: if so whoever reaches them may;"
-            " checking and simulating them is never refused"
+            "whether the dashboard's pages apply rules of alerts, and whether pages and API"
+            " acknowledge, snooze and resolve alerts: if so whoever reaches them may;"
+            " checking and simulating rules is never refused"
         ),
     )
     tick_seconds: float = Field(

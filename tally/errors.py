@@ -224,6 +224,14 @@ class RuleConflict(TallyError):
         self.lost = lost
 
 
+class AlertNotOpen(TallyError):
+    """Raised when an alert is to be resolved that is not open; nothing was written."""
+
+
+class EditsRefused(TallyError):
+    """Raised when a setting refuses changes from where they are asked for; nothing was written."""
+
+
 class FileChanged(TallyError):
     """Raised when a dropped file is another one than was looked at; it stays for the next look."""
 

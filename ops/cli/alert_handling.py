@@ -1,6 +1,6 @@
-"""`tally alerts snooze | ack | decisions`: what is done about one alert, and who was told of it."""
+"""`tally alerts snooze | ack | resolve | decisions`: what people do about an alert."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -52,6 +52,29 @@ def ack(
     print(f"{alert_id}: taken on by {by!a}")
 
 
+def resolve(
+    alert_id: _ID,
+    because: Annotated[str, typer.Option("--because", help="why it needs no further attention")],
+    by: _BY = "",
+) -> None:
+    """End an open alert by hand.
+
+    Its rule raises it again only after the condition was false once.
+    """
+    import msgspec
+
+    from runtime.alert_resolutions import write_resolution
+    from tally.alerts.message import Alert
+    from tally.alerts.resolution import AlertResolution, refuse_closed
+    from tally.settings import Settings
+
+    found = _alert(alert_id)
+    refuse_closed(alert_id, found["open"])
+    alert = msgspec.convert(found, Alert)
+    write_resolution(Settings.load(), AlertResolution.of(alert, _now(), by, because))
+    print(f"{alert_id}: resolved; the evaluator ends it within seconds")
+
+
 def decisions(alert_id: _ID, json: _JSON = False) -> None:
     """What was decided about an alert on each channel, and what came of the messages."""
     from msgspec import to_builtins
@@ -81,13 +104,18 @@ def _line(told: "ToldState") -> str:
 
 def _store_of(alert_id: str) -> str:
     """The alert's store, as the API has it: to its partition alone the note goes."""
+    return str(_alert(alert_id)["store_id"])
+
+
+def _alert(alert_id: str) -> dict[str, Any]:
+    """The alert in its last state, as the API has it."""
     from urllib.parse import quote
 
     with api_client() as client:
         answer = get(_VERB, client, f"/v1/alerts/{quote(alert_id, safe='')}")
     if not answer.is_success:
         raise refused(_VERB, answer)
-    return str(answer.json()["alert"]["store_id"])
+    return dict(answer.json()["alert"])
 
 
 def _now() -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ops.cli.alert_handling import ack, decisions, snooze
+from ops.cli.alert_handling import ack, decisions, resolve, snooze
 from ops.cli.alert_simulation import simulate
 from ops.cli.api import api_client, get, refused
 from ops.cli.event_source import EventSource, StreamEvent
@@ -30,7 +30,7 @@ _COLUMNS = ("raised_at", "store_id", "rule_id", "edge", "state", "value")
 def register(app: typer.Typer) -> None:
     """Add the verb group to the command line."""
     group = typer.Typer(
-        help="Alerts: list, show, follow, put off, take on, simulate; what channels were told.",
+        help="Alerts: list, show, follow, put off, take on, resolve, simulate; what channels have.",
         no_args_is_help=True,
     )
     group.command("list")(list_alerts)
@@ -40,6 +40,7 @@ def register(app: typer.Typer) -> None:
     group.command("decisions")(decisions)
     group.command("snooze")(snooze)
     group.command("ack")(ack)
+    group.command("resolve")(resolve)
     app.add_typer(group, name="alerts")
 
 

@@ -104,7 +104,7 @@ def _shape(name: str, shape: Mapping[str, Any]) -> Iterator[str]:
     rows = (
         (
             f"`{field}`",
-            type_of(schema) + ("" if field in shape["required"] else "; may be absent"),
+            type_of(schema) + ("" if field in shape.get("required", ()) else "; may be absent"),
             schema.get("description", ""),
         )
         for field, schema in shape["properties"].items()

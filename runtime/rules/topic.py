@@ -59,10 +59,10 @@ class RuleReader:
 def write_rules(
     settings: Settings, stored: Sequence[StoredRule], topic: str = TOPIC
 ) -> list[RuleVersion]:
-    """The versions as they hold now, one for each that was given, once all are acknowledged.
+    """The versions that the changes make, one for each, once all are acknowledged.
 
-    Each is read back. Raises RuleConflict when somebody else was first with one of them; then
-    all others are stored. NotSent when an unknown part of them is.
+    Each is read back. Raises RuleConflict when one of them lost to a change that somebody else had
+    made to the same rule; then all others hold. NotSent when an unknown part of them is stored.
     """
     if not stored:
         return []
@@ -76,16 +76,9 @@ def write_rules(
     sender.settle(f"topic {topic}", "look with `tally rules diff` at what is stored")
     # As far as our own records: what comes behind them cannot have been first.
     chains = RuleReader(settings, topic).read(max(offsets) + 1)
-    _refuse_lost(one for one in stored if not _is_newest(one, chains))
-    newest = (chains.newest(one.rule.rule_id) for one in stored)
-    return [version for version in newest if version is not None]
-
-
-def _is_newest(stored: StoredRule, chains: RuleChains) -> bool:
-    """Whether it holds: its key was free, or had the same content, and no other came between."""
-    newest = chains.newest(stored.rule.rule_id)
-    same = chains.firsts.get(stored.key) == stored
-    return same and newest is not None and newest.version == stored.version
+    _refuse_lost(one for one in stored if not chains.holds(one))
+    made = (chains.version(one.rule.rule_id, one.version) for one in stored)
+    return [version for version in made if version is not None]
 
 
 def _refuse_lost(lost: Iterable[StoredRule]) -> None:

@@ -1,13 +1,15 @@
 """The shapes of what is answered about alerts, as OpenAPI publishes them."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from runtime.openapi import Shape
 from serving.alerts.inquiry import ListedAlert
-from serving.api.answers import Next
+from serving.api.answers import Instant, Next
 from tally.alerts.message import Alert, EpisodeSpan
+
+AlertActionName = Literal["ack", "snooze", "resolve"]
 
 
 class AlertList(Shape):
@@ -33,3 +35,18 @@ class AlertAnswer(Shape):
     ends: Annotated[
         list[Alert], Meta(description="each message of the clears that end it, by when they began")
     ]
+
+
+class AlertActionAnswer(Shape):
+    """What was written about an alert; all brokers that have to have acknowledged it."""
+
+    alert_id: Annotated[str, Meta(description="the alert")]
+    store_id: Annotated[str, Meta(description="its store")]
+    action: Annotated[AlertActionName, Meta(description="what was done")]
+    by: Annotated[str, Meta(description="who did it; empty: not said")]
+    at: Annotated[Instant | None, Meta(description="when it was done; null: of a snooze")]
+    until: Annotated[
+        Instant | None,
+        Meta(description="until when no channel is sent the alert; null: of another action"),
+    ]
+    because: Annotated[str | None, Meta(description="why it was resolved; null: of another action")]

@@ -9,6 +9,7 @@ from serving.alerts.inquiry import AlertFilter, AlertSpan
 from serving.api.parameters import NameList, PageQuery
 from serving.query.instants import UTC_CLOCK
 from serving.query.question import check_years, instant, named_parts
+from tally.alerts.resolution import MOST_NAME, MOST_REASON
 from tally.errors import BadQuery
 
 _LONGEST = timedelta(days=400)
@@ -106,3 +107,39 @@ class StreamQuery(BaseModel):
     def wanted(self) -> AlertFilter:
         """What passes, of whichever store."""
         return AlertFilter(frozenset(named_parts(self.rule)), frozenset(named_parts(self.severity)))
+
+
+class AcknowledgeBody(BaseModel):
+    """Who takes an alert on; any other field is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+    by: Annotated[
+        str,
+        Field(min_length=1, max_length=MOST_NAME, pattern=r"\S", description="who takes it on"),
+    ]
+
+
+class SnoozeBody(BaseModel):
+    """For how long an alert is kept back; any other field is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+    minutes: Annotated[
+        int, Field(60, ge=0, le=525_600, description="minutes from now on; 0 ends the snooze")
+    ]
+    by: Annotated[str, Field("", max_length=MOST_NAME, description="who snoozes it")]
+
+
+class ResolveBody(BaseModel):
+    """Why an alert is ended by hand; any other field is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+    because: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=MOST_REASON,
+            pattern=r"\S",
+            description="why it needs no further attention",
+        ),
+    ]
+    by: Annotated[str, Field("", max_length=MOST_NAME, description="who resolves it")]

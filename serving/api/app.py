@@ -16,11 +16,13 @@ from fastapi.responses import PlainTextResponse
 from runtime.openapi import DescribedApp
 from runtime.sources import FAMILIES
 from runtime.work_pools import ANSWERS
+from serving.alerts.handling import ActionWriter, AlertActions
 from serving.alerts.inquiry import AlertInquiry
 from serving.alerts.simulation.desk import SimulationDesk
 from serving.alerts.stream.feed import Feed, TopicFeed
 from serving.alerts.watch import AlertWatch
 from serving.api import cursor, described, problems
+from serving.api.alert_action_routes import add_alert_action_routes
 from serving.api.alert_counters import AlertCounters, Counters
 from serving.api.alert_routes import AlertRoutes, add_alert_routes
 from serving.api.bounds import RequestBounds
@@ -43,6 +45,18 @@ from tally.settings import Settings
 
 log = structlog.get_logger()
 READY_SECONDS = 5.0  # half of a statement's: who asks has a deadline too
+
+
+@dataclass(frozen=True)
+class AlertBrokers:
+    """What the alerts' addresses have of Kafka, beside the feed and the desk.
+
+    `watch`: reads what the brokers say of the alerts' services; without one its gauges are left
+    out. `writer`: stores actions on alerts; None: in the settings' topics.
+    """
+
+    watch: AlertWatch | None = None
+    writer: ActionWriter | None = None
 
 
 @dataclass(frozen=True)
@@ -112,12 +126,11 @@ def create_app(
     views: ViewReader,
     feed: Feed | None = None,
     desk: SimulationDesk | None = None,
-    watch: AlertWatch | None = None,
+    brokers: AlertBrokers | None = None,
 ) -> FastAPI:
     """The application over these views, the feed of the alerts, and the desk of the rules.
 
-    By default feed and desk are those of Kafka. `watch`: who looks at what the brokers say of the
-    alerts' machinery; without one its numbers are not among the counters.
+    By default feed and desk are those of Kafka.
     """
     registry = StoreRegistry.load(settings)
     stores = KnownStores(views, registry)
@@ -138,12 +151,14 @@ def create_app(
     app.add_middleware(Telemetry, counts=counts)
     problems.install(app)
     inquiry = AlertInquiry.of(settings, views)
-    _add_state_routes(app, api, Counters(counts, AlertCounters(inquiry, stores, watch)))
+    brokers = brokers or AlertBrokers()
+    _add_state_routes(app, api, Counters(counts, AlertCounters(inquiry, stores, brokers.watch)))
     _add_list_routes(app, api)
     _add_metric_routes(app, api)
     add_report_routes(app, api.pages)
     add_calendar_routes(app, api.pages)
     add_sensor_routes(app, api.pages)
+    add_alert_action_routes(app, AlertActions.of(settings, inquiry, brokers.writer))
     add_alert_routes(app, AlertRoutes(inquiry, stores, feed or TopicFeed(settings)))
     add_rule_routes(app, RuleRoutes(desk or SimulationDesk.of(settings, views), stores))
     return app

@@ -1,7 +1,7 @@
 """What each route answers, by status, as OpenAPI publishes it."""
 
 from runtime.openapi import Health, Problem, Readiness, Responses, Shape, answer, problem
-from serving.api.alert_answers import AlertAnswer, AlertList
+from serving.api.alert_answers import AlertActionAnswer, AlertAnswer, AlertList
 from serving.api.answers import (
     MetricList,
     Moved,
@@ -16,6 +16,7 @@ from serving.api.rule_answers import RuleList, RuleVersionsAnswer, SimulationAns
 from serving.api.sensor_answers import SensorAnswer
 
 SHAPES: tuple[type[Shape], ...] = (
+    AlertActionAnswer,
     AlertAnswer,
     AlertList,
     CalendarAnswer,
@@ -110,6 +111,18 @@ ALERT: Responses = {
     **_REFUSED,
     **_FAILED,
     **_UNREACHABLE,
+}
+ALERT_ACTION: Responses = {
+    200: answer("what was written", AlertActionAnswer),
+    403: problem("the settings refuse it (TALLY_RULE_EDITS)"),
+    404: problem("there is no such alert"),
+    **_REFUSED,
+    **_FAILED,
+    503: problem("the alert cannot be read, or the action stored; `Retry-After` says when to try"),
+}
+RESOLUTION: Responses = {
+    **ALERT_ACTION,
+    409: problem("the alert is not open: it has ended, was taken back, or is itself an end"),
 }
 ALERT_STREAM: Responses = {
     404: problem("there is no such store"),

@@ -10,8 +10,11 @@ from starlette.exceptions import HTTPException
 from serving.api import cursor
 from serving.api.refusals import MOST_ERRORS, refusal
 from tally.errors import (
+    AlertNotOpen,
     AnswerMoved,
     BadQuery,
+    Busy,
+    EditsRefused,
     SimulationsBusy,
     TallyError,
     UnknownName,
@@ -30,6 +33,9 @@ def install(app: FastAPI) -> None:
         (UnknownName, _unknown),
         (ViewsUnreachable, _unreachable),
         (SimulationsBusy, _busy),
+        (EditsRefused, _refused),
+        (AlertNotOpen, _not_open),
+        (Busy, _not_now),
         (TallyError, _failed),
         (RequestValidationError, _invalid),
         (HTTPException, _http),
@@ -84,6 +90,19 @@ async def _unreachable(request: Request, error: Exception) -> Response:
 async def _busy(request: Request, error: Exception) -> Response:
     headers = {"Retry-After": str(RETRY_SECONDS)}
     return refusal(request.url.path, 429, str(error), headers=headers)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    return refusal(request.url.path, 403, str(error))
+
+
+async def _not_open(request: Request, error: Exception) -> Response:
+    return refusal(request.url.path, 409, str(error))
+
+
+async def _not_now(request: Request, error: Exception) -> Response:
+    headers = {"Retry-After": str(RETRY_SECONDS)}
+    return refusal(request.url.path, 503, str(error), headers=headers)
 
 
 async def _failed(request: Request, error: Exception) -> Response:

@@ -58,6 +58,15 @@ def _row(alert: ListedAlert, choice: StoreChoice | None) -> str:
     )
 
 
+def choice_text(alert: Alert, choice: StoreChoice | None) -> str:
+    """An alert among others, on one line: title, subject, store and when it was raised."""
+    store = choice.label if choice else alert.store_id
+    raised = raised_text(alert, _clock(choice)[0])
+    parts = (title_text(alert), _subject_text(alert), store, raised)
+    # Of all of a store there is no subject to name.
+    return " · ".join(part for part in parts if part)
+
+
 def severity_chip(alert: Alert) -> str:
     """How severe it is, as its rule says."""
     kind, sign = SEVERITIES.get(alert.severity, ("", ""))

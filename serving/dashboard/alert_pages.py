@@ -19,8 +19,9 @@ from serving.alerts.inquiry import (
 from serving.alerts.stream.feed import Feed
 from serving.alerts.stream.listening import listen
 from serving.dashboard.addresses import inbox_address
+from serving.dashboard.alert_action_bar import AlertActionBar
 from serving.dashboard.alert_labels import state_chip, title_text
-from serving.dashboard.alert_markup import alert_table, life_facts, life_table
+from serving.dashboard.alert_markup import alert_table, choice_text, life_facts, life_table
 from serving.dashboard.frame import (
     Frame,
     html,
@@ -85,6 +86,8 @@ class LiveInbox:
     async def show(self) -> None:
         """The lists as the tables have them, so that the page is sent with them."""
         self._box = ui.element("div").classes("t-body")
+        self._bar = AlertActionBar(self.source.actions, {})
+        self._bar.show()
         self._drawn: tuple[InboxRows | None, bool] | None = None
         self._drawn_at, self._has_news = 0.0, False
         await self.renew()
@@ -145,6 +148,12 @@ class LiveInbox:
         self._box.clear()
         with self._box:
             say_unreachable() if rows is None else self._lists(rows)
+        if rows is not None:
+            shown = rows.open[:MOST_SHOWN]
+            self._bar.offer({alert.alert_id: self._label(alert) for alert in shown})
+
+    def _label(self, alert: ListedAlert) -> str:
+        return choice_text(alert, self.stores.get(alert.store_id))
 
     def _lists(self, rows: InboxRows) -> None:
         live = "Live: what is told shows at once" if self.is_live else "Renewed every half minute"
@@ -195,6 +204,9 @@ async def show_alert(
     with ui.element("main").classes("t-body"):
         draw = partial(_show_life, choice=choices.get(life.last.store_id))
         await keep_current(partial(source.alerts.life, alert_id), draw, REFRESH_SECONDS)
+        if life.last.open:
+            label = choice_text(life.last, choices.get(life.last.store_id))
+            AlertActionBar(source.actions, {life.last.alert_id: label}).show()
 
 
 def _frame(heading: str, period: Period, chosen: StoreChoice, store_id: str = "") -> Frame:

@@ -1,7 +1,4 @@
-"""The pages: store, report and period are in the address.
-
-So a view can be shared and the back button works.
-"""
+"""The pages: store, report and period are in the address, so that a view can be shared."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,6 +9,7 @@ from nicegui import Client, ui
 
 from schemas import loader
 from serving.alerts.editing import RuleEditing
+from serving.alerts.handling import ActionWriter
 from serving.alerts.simulation.desk import SimulationDesk
 from serving.alerts.stream.feed import Feed
 from serving.dashboard.addresses import store_address
@@ -56,14 +54,15 @@ POLICY = (
 
 @dataclass(frozen=True)
 class LiveSources:
-    """What comes from Kafka: alerts as they are told, the desk of the rules, dead letters.
+    """What is of Kafka: alerts as they are told, the desk of the rules, dead letters, actions.
 
-    None: no alert is told; desk and letters are those of the settings' brokers.
+    None: no alert is told; all others are those of the settings' brokers.
     """
 
     feed: Feed | None = None
     desk: SimulationDesk | None = None
     letters: LetterReader | None = None
+    writer: ActionWriter | None = None
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,8 @@ def mount(
     `/rules/{id}`, `/rules/{id}/edit` and `/new-rule`, of which the last four ask the desk.
     """
     live = live or LiveSources()
-    source, desk = FigureSource(settings, views), live.desk or SimulationDesk.of(settings, views)
+    desk = live.desk or SimulationDesk.of(settings, views)
+    source = FigureSource(settings, views, live.writer)
     rules = RuleFigureSource(desk, views)
     _add_alert_pages(source, live.feed)
     _add_refused_page(source, RefusedSource(views, live.letters or TopicLetters(settings)))

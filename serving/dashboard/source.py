@@ -7,6 +7,7 @@ from datetime import date
 
 from schemas import loader
 from schemas.report import ReportShape
+from serving.alerts.handling import ActionWriter, AlertActions
 from serving.alerts.inquiry import AlertInquiry
 from serving.dashboard.figures import Figures, Stretch, figures, main_currency
 from serving.dashboard.inside import METRIC, PersonsInside, persons_inside, quarter_hours
@@ -56,8 +57,11 @@ def newest_day(stores: Iterable[StoreChoice]) -> date | None:
 class FigureSource:
     """Stores and figures from one set of views."""
 
-    def __init__(self, settings: Settings, views: ViewReader) -> None:
+    def __init__(
+        self, settings: Settings, views: ViewReader, writer: ActionWriter | None = None
+    ) -> None:
         self.alerts = AlertInquiry.of(settings, views)
+        self.actions = AlertActions.of(settings, self.alerts, writer)
         self._registry = StoreRegistry.load(settings)
         self._stores = KnownStores(views, self._registry)
         self._answerer = QueryEngine(views, self._registry, settings)

@@ -10,7 +10,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from tally.alerts.ids import AlertId
+from tally.alerts.message import Alert
 from tally.alerts.rule import RuleId, StoreId
+from tally.errors import AlertNotOpen
 from tally.partitions import partition_of
 
 MOST_REASON = 500
@@ -31,6 +33,19 @@ class AlertResolution(Struct, frozen=True, kw_only=True):
     at: Annotated[int, Meta(description="when it was resolved", extra_json_schema=_MILLIS)]
     by: Annotated[PersonText, Meta(description="who resolved it; empty: not said")]
     because: Annotated[ReasonText, Meta(description="why it needs no further attention")]
+
+    @classmethod
+    def of(cls, alert: Alert, at: int, by: str, because: str) -> "AlertResolution":
+        """The resolution of an alert, at an instant in milliseconds since 1970 (UTC)."""
+        return cls(
+            alert_id=alert.alert_id,
+            rule_id=alert.rule_id,
+            store_id=alert.store_id,
+            subject=alert.subject,
+            at=at,
+            by=by,
+            because=because,
+        )
 
     @property
     def key(self) -> str:
@@ -53,3 +68,12 @@ class AlertResolution(Struct, frozen=True, kw_only=True):
         Raises msgspec.DecodeError, of which ValidationError is one.
         """
         return msgspec.json.decode(value, type=cls)
+
+
+def refuse_closed(alert_id: str, is_open: bool) -> None:
+    """Raises AlertNotOpen for an alert that cannot be resolved: only open raises can."""
+    if not is_open:
+        raise AlertNotOpen(
+            f"alert {alert_id} is not open: it has ended, was taken back, or is itself an end;"
+            " `tally alerts list` shows those that are open"
+        )

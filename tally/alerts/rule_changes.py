@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from tally.alerts.rule import COSMETIC, Rule, RuleVersion, told_rule
-from tally.alerts.versions import RuleChains, StoredRule, meaning
+from tally.alerts.versions import RuleChains, StoredRule, change_number, meaning
 from tally.errors import TallyError
 
 RuleChange = Literal["new", "version", "revision", "same"]
@@ -32,21 +32,25 @@ class PlannedRule(NamedTuple):
 def planned(rule: Rule, newest: RuleVersion | None) -> PlannedRule:
     """What applying the rule writes beside its newest version, None of a rule that is not there.
 
-    A retired rule comes back as a further version.
+    A retired rule comes back as a further version. What is written names the newest version as the
+    change that it follows.
     """
+    after = change_number(newest)
     if newest is None:
         fields = _changes({}, told_rule(rule))
-        return PlannedRule(rule.rule_id, "new", StoredRule(rule=rule, version=1), fields)
+        stored = StoredRule(rule=rule, version=1, after=after)
+        return PlannedRule(rule.rule_id, "new", stored, fields)
     fields = _changes(told_rule(newest.rule), told_rule(rule))
     # Also with the same meaning: between the two nothing was called for.
     if newest.retired or meaning(rule) != meaning(newest.rule):
-        stored = StoredRule(rule=rule, version=newest.version + 1)
+        stored = StoredRule(rule=rule, version=newest.version + 1, after=after)
         return PlannedRule(rule.rule_id, "version", stored, fields)
     # Another order of stores is a change of the file, and of nothing else.
     cosmetic = tuple(one for one in fields if one.field in COSMETIC)
     if not cosmetic:
         return PlannedRule(rule.rule_id, "same", None, ())
-    stored = StoredRule(rule=rule, version=newest.version, revision=newest.revision + 1)
+    revision = newest.revision + 1
+    stored = StoredRule(rule=rule, version=newest.version, revision=revision, after=after)
     return PlannedRule(rule.rule_id, "revision", stored, cosmetic)
 
 
@@ -66,7 +70,8 @@ def retirement(rule_id: str, chains: RuleChains) -> StoredRule:
             f"rules: {', '.join(waiting)} names {rule_id} in `unless`; apply it without, then"
             f" retire {rule_id}"
         )
-    return StoredRule(rule=newest.rule, version=newest.version + 1, retired=True)
+    after = change_number(newest)
+    return StoredRule(rule=newest.rule, version=newest.version + 1, retired=True, after=after)
 
 
 def _changes(before: _RuleFields, after: _RuleFields) -> tuple[RuleFieldChange, ...]:

@@ -2,6 +2,7 @@
 what becomes of numbers whose sensors were silent (`estimate`, `withhold`), over that of those.
 
 POST /tell/NUMBER tells one more alert, by the stream alone: the tables do not have it yet.
+POST /written answers the actions on alerts that were written since it was asked last.
 POST /apply/NUMBER applies the rule `busy` with that `for`, as somebody else would.
 """
 
@@ -11,9 +12,12 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+from fastapi import Response
 from msgspec import structs
 
 from runtime.web import Place, serve
+from serving.alerts.handling import ActionRecord
 from serving.api.app import create_app
 from serving.dashboard import page
 from tally.alerts.rule import AgainstBaseline, Rule
@@ -104,7 +108,15 @@ def main() -> int:
             rule = structs.replace(newest.rule, for_=number)
             RULES.write([StoredRule(rule=rule, version=newest.version + 1)])
 
-        page.mount(app, settings, views, page.LiveSources(feed, desk, MemoryLetters(REFUSED)))
+        actions: list[ActionRecord] = []
+
+        @app.post("/written", include_in_schema=False)
+        async def written() -> Response:
+            told, actions[:] = [*actions], []
+            return Response(msgspec.json.encode(told), media_type="application/json")
+
+        letters = MemoryLetters(REFUSED)
+        page.mount(app, settings, views, page.LiveSources(feed, desk, letters, actions.append))
         serve(app, Place(_free_address(), page_policy=page.POLICY))
     return 0
 

@@ -61,16 +61,15 @@ class WrittenRules(ListedRules):
         return versions_of(self._records)
 
     def write(self, stored: Sequence[StoredRule]) -> list[RuleVersion]:
-        """As runtime/rules/topic.py does it: the first record of a key holds."""
+        """As runtime/rules/topic.py does it: a change that lost to another one is refused."""
         for one in stored:
             self._append(one, self._now)
         chains = self.read()
-        newest = [chains.newest(one.rule.rule_id) for one in stored]
-        for one, now in zip(stored, newest, strict=True):
-            is_first = chains.firsts.get(one.key) == one
-            if not is_first or now is None or now.version != one.version:
+        for one in stored:
+            if not chains.holds(one):
                 raise RuleConflict("planted", (one.rule.rule_id,))
-        return [one for one in newest if one is not None]
+        made = [chains.version(one.rule.rule_id, one.version) for one in stored]
+        return [version for version in made if version is not None]
 
     def _append(self, stored: StoredRule, arrived: int) -> None:
         offset = len(self._records)

@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 from ops.channels import DELIVERIES, handled
 from ops.cli.app import build_app
 from runtime.alert_controls import TOPIC
+from runtime.alert_resolutions import TOPIC as RESOLUTIONS
 from runtime.reading import read_to_end
 from tally.alerts.delivery.controls import (
     Acknowledgement,
@@ -23,6 +24,7 @@ from tally.alerts.delivery.controls import (
     parsed_control,
 )
 from tally.alerts.delivery.records import KeptDelivery, WebhookMessage, kept_key, kept_value
+from tally.alerts.resolution import AlertResolution
 from tally.errors import TallyError
 from tally.partitions import partition_of
 from tally.settings import Settings
@@ -174,6 +176,25 @@ def test_an_alert_is_put_off_and_taken_on_in_the_partition_of_its_store(
     noted = [control.key for control in handled(settings, one.alert_id)]
     assert noted == [f"ack|{one.alert_id}", f"snooze|{one.alert_id}"]
     assert isinstance(unknown.exception, TallyError)
+
+
+def test_an_alert_is_resolved_in_the_partition_of_its_store(settings: Settings, kafka: str) -> None:
+    one = alert(int(uuid4().hex[:8], 16), store_id="406")
+    with alert_api([one]) as address:
+        words = ("resolve", one.alert_id, "--because", "repaired", "--by", "anna")
+        result = tally(settings, *words, group="alerts", TALLY_API=address)
+        assert result.exit_code == 0, result.output
+
+    messages = read_to_end(settings, [RESOLUTIONS])
+    found = [
+        (message.partition(), AlertResolution.read(bytes(message.value() or b"")))
+        for message in messages
+        if message.key() == one.alert_id.encode()
+    ]
+    [(place, resolution)] = found
+    assert place == partition_of("406", settings.partitions)
+    assert (resolution.rule_id, resolution.store_id) == (one.rule_id, "406")
+    assert (resolution.because, resolution.by) == ("repaired", "anna")
 
 
 def test_what_was_decided_about_an_alert_is_shown_by_channel_with_what_came_of_it(

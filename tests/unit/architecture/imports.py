@@ -145,6 +145,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     # What the brokers answer to it is an error of theirs.
     "serving.alerts.evaluator": ("confluent_kafka",),
     "serving.alerts.simulation": ("confluent_kafka", "msgspec"),
+    "serving.alerts.handling": ("confluent_kafka",),
     "serving.alerts.watch": ("confluent_kafka",),
     "serving.alerts.ticks": ("confluent_kafka", "structlog"),
     "serving.alerts.dispatch": ("confluent_kafka", "msgspec", "structlog"),

@@ -29,7 +29,7 @@ from tally.alerts.message import Alert, message_of
 from tally.alerts.resolution import AlertResolution
 from tally.alerts.rule import ClockHours
 from tally.alerts.tick import NO_TICK, SpeedEpoch, Tick
-from tally.alerts.versions import StoredRule
+from tally.alerts.versions import RuleChangeNumber, StoredRule
 from tally.settings import Settings
 from tests.support.alerts import told
 from tests.support.full_producer import FullProducer
@@ -174,7 +174,9 @@ def test_tick_is_as_its_schema_says() -> None:
 
 
 @pytest.mark.parametrize("kind", GOOD)
-@pytest.mark.parametrize("more", [{}, {"revision": 2}, {"retired": True}])
+@pytest.mark.parametrize(
+    "more", [{}, {"revision": 2}, {"retired": True}, {"after": RuleChangeNumber(2, 3)}]
+)
 def test_version_of_a_rule_is_as_its_schema_says(kind: str, more: dict[str, Any]) -> None:
     stored = StoredRule(rule=rule(kind), version=3, **more)
 

@@ -13,13 +13,13 @@ from structlog.testing import capture_logs
 
 from runtime.sources import SALES
 from serving.alerts.simulation import turns
-from serving.api.app import create_app
+from serving.api.app import AlertBrokers, create_app
 from serving.merge.views import Activity, Finding, Gap
 from tally.alerts.rule import RuleVersion
 from tally.alerts.versions import RuleChains
 from tally.settings import Settings
 from tests.support.alert_memory import MemoryFeed
-from tests.support.alert_suite import OPEN, STORY
+from tests.support.alert_suite import ENDED, OPEN, STORY
 from tests.support.api_suite import DAY, Ask, asking
 from tests.support.evaluating import BUSY, ListedRules, in_force
 from tests.support.published import references, unlike
@@ -27,6 +27,8 @@ from tests.support.serving_example import DIRTY, NEW, SETTLED, example
 from tests.support.serving_world import MemoryViews, at, flip
 from tests.support.simulating import AwayRules, desk_over
 
+# Whatever is written is taken.
+WRITTEN = AlertBrokers(writer=lambda record: None)
 METRIC = "/v1/metrics/revenue"
 ALL = {**DAY, "store": "all", "grain": "1d"}
 WINDOW = f"{SETTLED}T10:31:00Z"
@@ -81,7 +83,7 @@ def app(views: TroubledViews) -> FastAPI:
     # Its streams end: an answer without an end is of other tests.
     feed.end()
     rules = TroubledRules(in_force(BUSY, "2026-11-20T00:00"), of=views)
-    return create_app(Settings(), views, feed, desk_over(views, rules))
+    return create_app(Settings(), views, feed, desk_over(views, rules), WRITTEN)
 
 
 @pytest.fixture
@@ -91,6 +93,12 @@ def ask(app: FastAPI) -> Iterator[Ask]:
 
 
 JSON = {"Content-Type": "application/json"}
+ACTION = f"/v1/alerts/{OPEN.alert_id}"
+ACTIONS: list[tuple[str, dict[str, Any]]] = [
+    (f"{ACTION}/ack", {"body": {"by": "anna"}}),
+    (f"{ACTION}/snooze", {"body": {}}),
+    (f"{ACTION}/resolve", {"body": {"because": "repaired"}}),
+]
 SIMULATED = {"body": {"from": SETTLED, "to": NEW}}
 OF_VIEWS: list[tuple[str, dict[str, Any]]] = [
     ("/readyz", {}),
@@ -107,6 +115,7 @@ OF_VIEWS: list[tuple[str, dict[str, Any]]] = [
     ("/v1/rules", {}),
     ("/v1/rules/busy/versions", {}),
     ("/v1/rules/busy/simulate", SIMULATED),
+    *ACTIONS,
 ]
 QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     *OF_VIEWS,
@@ -147,6 +156,13 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     (f"/v1/alerts/{OPEN.alert_id}", {"colour": "red"}),
     ("/v1/alerts/stream", {}),
     ("/v1/alerts/stream", {"colour": "red"}),
+    ("/v1/alerts/nobody/ack", {"body": {"by": "anna"}}),
+    ("/v1/alerts/nobody/snooze", {"body": {}}),
+    ("/v1/alerts/nobody/resolve", {"body": {"because": "repaired"}}),
+    (f"/v1/alerts/{ENDED.alert_id}/resolve", {"body": {"because": "repaired"}}),
+    (f"{ACTION}/ack", {"body": {}}),
+    (f"{ACTION}/snooze", {"body": {"minutes": -1}}),
+    (f"{ACTION}/resolve", {"body": {}}),
     ("/v1/rules", {"limit": "0"}),
     ("/v1/rules/nobody/versions", {}),
     ("/v1/rules/busy/versions", {"colour": "red"}),
@@ -169,7 +185,10 @@ def test_each_published_answer_is_given_and_fits(
     met.add(state(ask(following)))
     views.is_down = True
     met |= {state(ask(path, **asked)) for path, asked in QUESTIONS}
-    views.is_down, views.is_broken = False, True
+    views.is_down = False
+    with asking(create_app(Settings(rule_edits="refuse"), views, brokers=WRITTEN)) as closed:
+        met |= {state(closed(path, **asked)) for path, asked in ACTIONS}
+    views.is_broken = True
     with capture_logs():
         met |= {state(ask(path, **asked)) for path, asked in OF_VIEWS}
     monkeypatch.setattr(turns, "MOST_WAITING", 0)
@@ -183,11 +202,12 @@ def state(answer: httpx.Response) -> str:
     of_names = ("/v1/metrics/{metric_id}", "/v1/reports/{report_id}")
     of_stores = ("/v1/stores/{store}/calendar", "/v1/stores/{store}/sensors")
     of_rules = ("/v1/rules/{rule_id}/versions", "/v1/rules/{rule_id}/simulate")
-    for named in (*of_names, *of_stores, *of_rules, "/v1/alerts/{alert_id}"):
+    of_alerts = [f"/v1/alerts/{{alert_id}}{one}" for one in ("/ack", "/snooze", "/resolve", "")]
+    for named in (*of_names, *of_stores, *of_rules, *of_alerts):
         before, _, behind = re.split("({.*})", named)
         is_other = path in (before, "/v1/alerts/stream")
         if path.startswith(before) and path.endswith(behind) and not is_other:
-            path = named
+            return f"{named} {answer.status_code}"
     return f"{path} {answer.status_code}"
 
 

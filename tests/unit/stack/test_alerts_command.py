@@ -112,6 +112,9 @@ def test_what_is_overdue_reads_so_where_it_is_provisional(
         (("show", "nobody"), "alerts: 404 there is no alert 'nobody'"),
         (("list", "--store", "nobody"), "alerts: 404 there is no store 'nobody'"),
         (("list", "--from", "then"), "alerts: 422 from: 'then'"),
+        (("resolve", "nobody", "--because", "x"), "alerts: 404 there is no alert 'nobody'"),
+        (("resolve", ENDED.alert_id, "--because", "x"), f"alert {ENDED.alert_id} is not open"),
+        (("resolve", OPEN.alert_id, "--because", " "), "resolution: Expected `str` matching"),
     ],
 )
 def test_what_the_api_refuses_is_one_line(
@@ -120,6 +123,12 @@ def test_what_the_api_refuses_is_one_line(
     ended = tally(*arguments)
 
     assert isinstance(ended.exception, TallyError) and str(ended.exception).startswith(said)
+
+
+def test_a_resolution_needs_its_reason(tally: Any) -> None:
+    ended = tally("resolve", OPEN.alert_id)
+
+    assert ended.exit_code == 2 and "--because" in ended.output
 
 
 def test_tail_goes_on_where_the_connection_broke(address: str) -> None:

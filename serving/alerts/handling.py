@@ -1,0 +1,108 @@
+"""What people do about an alert: acknowledge it, snooze it, resolve it."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from confluent_kafka import KafkaException
+
+from runtime.alert_controls import write_controls
+from runtime.alert_resolutions import write_resolution
+from serving.alerts.inquiry import AlertInquiry, ListedAlert
+from tally.alerts.delivery.controls import Acknowledgement, Snooze
+from tally.alerts.resolution import AlertResolution, refuse_closed
+from tally.errors import Busy, EditsRefused, NotSent, StackError, ViewsUnreachable
+from tally.settings import Settings
+
+ActionRecord: TypeAlias = Acknowledgement | Snooze | AlertResolution
+# Returns once the brokers have acknowledged the record. Raises NotSent.
+ActionWriter: TypeAlias = Callable[[ActionRecord], None]
+# Without brokers a write takes half a minute; further ones are refused instead of piling up.
+MOST_WAITING = 16
+_MINUTE_MILLIS = 60_000
+
+
+def topic_writer(settings: Settings) -> ActionWriter:
+    """Writes where `tally alerts ack`, `snooze` and `resolve` write."""
+
+    def write(record: ActionRecord) -> None:
+        if isinstance(record, AlertResolution):
+            write_resolution(settings, record)
+        else:
+            write_controls(settings, [record])
+
+    return write
+
+
+@dataclass
+class AlertActions:
+    """Actions on alerts that are found where alerts are filed.
+
+    Every action raises EditsRefused where the settings refuse it, UnknownName for an alert that
+    does not exist, Busy, and ViewsUnreachable when the alert cannot be read or the record written.
+    """
+
+    inquiry: AlertInquiry
+    writer: ActionWriter
+    is_allowed: bool
+    _waiting: int = field(default=0, init=False)
+    _one: asyncio.Semaphore = field(default_factory=asyncio.Semaphore, init=False)
+
+    @classmethod
+    def of(
+        cls, settings: Settings, inquiry: AlertInquiry, writer: ActionWriter | None = None
+    ) -> "AlertActions":
+        """By the settings; without a writer into their topics."""
+        is_allowed = settings.rule_edits == "allow"
+        return cls(inquiry, topic_writer(settings) if writer is None else writer, is_allowed)
+
+    async def acknowledge(self, alert_id: str, by: str) -> Acknowledgement:
+        """Note who takes the alert on."""
+        alert = await self._alert(alert_id)
+        record = Acknowledgement(
+            alert_id=alert.alert_id, store_id=alert.store_id, at=self._now(), by=by
+        )
+        await self._write(record)
+        return record
+
+    async def snooze(self, alert_id: str, minutes: int, by: str) -> Snooze:
+        """Keep the alert back from all channels for so many minutes; 0 ends that."""
+        alert = await self._alert(alert_id)
+        until = self._now() + minutes * _MINUTE_MILLIS
+        record = Snooze(alert_id=alert.alert_id, store_id=alert.store_id, until=until, by=by)
+        await self._write(record)
+        return record
+
+    async def resolve(self, alert_id: str, because: str, by: str) -> AlertResolution:
+        """End the alert by hand. Raises AlertNotOpen for one that is not open."""
+        alert = await self._alert(alert_id)
+        refuse_closed(alert.alert_id, alert.open)
+        record = AlertResolution.of(alert, self._now(), by, because)
+        await self._write(record)
+        return record
+
+    async def _alert(self, alert_id: str) -> ListedAlert:
+        if not self.is_allowed:
+            raise EditsRefused(
+                "alerts are not acknowledged, snoozed or resolved from here (TALLY_RULE_EDITS);"
+                " use `tally alerts ack`, `snooze` or `resolve` on the server"
+            )
+        return (await self.inquiry.life(alert_id)).last
+
+    async def _write(self, record: ActionRecord) -> None:
+        if self._waiting >= MOST_WAITING:
+            raise Busy(f"{MOST_WAITING} actions on alerts wait to be written; try again later")
+        self._waiting += 1
+        try:
+            async with self._one:
+                await asyncio.to_thread(self.writer, record)
+        except (KafkaException, NotSent, StackError) as error:
+            raise ViewsUnreachable(
+                "the action cannot be stored right now; look at `tally status`, then try again"
+            ) from error
+        finally:
+            self._waiting -= 1
+
+    def _now(self) -> int:
+        return round(self.inquiry.now().timestamp() * 1_000)

@@ -1,0 +1,10 @@
+"""Wrong on purpose: a writer of rules whose records do not say which change they follow."""
+
+from msgspec import structs
+
+from tally.alerts.versions import StoredRule
+
+
+def without_after(stored: StoredRule) -> StoredRule:
+    """The record as earlier versions of Tally wrote it."""
+    return structs.replace(stored, after=None)
