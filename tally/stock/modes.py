@@ -25,7 +25,9 @@ GIVES_UP_AFTER = 72 * HOUR
 # Before the other system forgets a key no call may still be on its way.
 KEY_MARGIN = HOUR
 MOST_REFUSALS = 3
-_OVERLOADED, _GONE_ON, _MOVED = 429, (408, 425), (409, 412)
+_GONE_ON, _MOVED = (408, 425), (409, 412)
+# Overloaded, an expired token, missing rights, a bridge that is being deployed: it will be better.
+_NOT_NOW = (429, 401, 403, 404)
 # What an answer says of its call; what it does not say is in doubt.
 CallSaid = Literal["yes", "moved", "not taken", "no", "in doubt"]
 
@@ -63,9 +65,8 @@ class AskedCall(NamedTuple):
 def said_by(answer: CallAnswer, step: CallStep) -> CallSaid:
     """What an answer says of its call. Redirects are refusals: nobody knows where they lead."""
     status = answer.status
-    if answer.is_refused:
-        return "no"
-    if answer.is_unsent or status == _OVERLOADED:
+    # Faults of our own side too: nobody was called, and people repair them.
+    if answer.is_refused or answer.is_unsent or status in _NOT_NOW:
         return "not taken"
     if status is None or status < 200 or status >= 500 or status in _GONE_ON:
         return "in doubt"

@@ -35,4 +35,5 @@ class WebhookSender:
             retry_after=answer.retry_after,
             error=answer.error,
             is_refused=answer.is_refused,
+            is_unsent=answer.is_unsent,
         )

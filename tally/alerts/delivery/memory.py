@@ -130,8 +130,12 @@ class DeliveryMemory:
             due = one.due_at if one.begun_at is None else one.begun_at
             if due <= now:
                 since[one.channel] = min(due, since.get(one.channel, due))
+        blocked = Counter(one.channel for one in self.waiting.values() if one.is_blocked)
         named = sorted({*self.channels, *since, *self._dead})
-        return {one: UndeliveredMessages(since.get(one), self._dead[one]) for one in named}
+        return {
+            name: UndeliveredMessages(since.get(name), self._dead[name], blocked[name])
+            for name in named
+        }
 
     def is_gone(self, channel: str, url: str) -> bool:
         """Whether the address has said that it wants no more."""

@@ -71,7 +71,8 @@ class WebhookMessage(Struct, frozen=True, kw_only=True, tag_field="is", tag="mes
     `url`: where it is called for, or FILE and the name of the file that it becomes.
     `lanes`: of two messages of a channel that share one, the lower `order` has to come to an end
     first; `needs`: alerts of which something must have arrived before; `begun_at`: first attempt;
-    `may_have_arrived`: false only while it is certain that the receiver has not taken it.
+    `may_have_arrived`: false only while it is certain that the receiver has not taken it;
+    `is_blocked`: the last attempt failed for a reason that people have to repair.
     """
 
     channel: str
@@ -90,6 +91,7 @@ class WebhookMessage(Struct, frozen=True, kw_only=True, tag_field="is", tag="mes
     refusals: int = 0
     was_in_doubt: bool = False
     may_have_arrived: bool = False
+    is_blocked: bool = False
     outcome: DeliveryOutcome = "waiting"
     status: int | None = None
     cause: str = ""
@@ -118,11 +120,13 @@ class UndeliveredMessages(Struct, frozen=True):
     """What of a channel's messages has not arrived, in one partition.
 
     `waiting_since`: when the oldest that waits was due first, None while none does; `dead`: those
-    that were given up, as long as they are kept.
+    that were given up, as long as they are kept; `blocked`: those that wait until somebody repairs
+    secrets, address or permissions.
     """
 
     waiting_since: int | None = None
     dead: int = 0
+    blocked: int = 0
 
 
 class TickTime(

@@ -157,7 +157,7 @@ def test_a_dead_message_is_called_for_again_under_its_key_with_its_bytes() -> No
     [made] = messages(desk.take(alert()))
     for _ in range(3):
         [call] = desk.begin(()).calls
-        desk.answered(call, WebhookAnswer(status=404))
+        desk.answered(call, WebhookAnswer(status=400))
         later(desk, 3 * MINUTE)
     assert desk.begin(()).calls == []
 

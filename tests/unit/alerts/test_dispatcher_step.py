@@ -174,7 +174,7 @@ def test_a_state_of_another_version_is_refused(make: Callable[[], Dispatcher]) -
         make().restore([Input(DELIVERIES, 0, 0, NOON, b"key", b'{"is": "newer"}')])
 
 
-def test_a_secret_that_is_missing_is_a_refusal_and_not_an_end(
+def test_a_secret_that_is_missing_blocks_a_message_and_ends_nothing(
     make: Callable[[], Dispatcher],
 ) -> None:
     step = make()
@@ -188,7 +188,8 @@ def test_a_secret_that_is_missing_is_a_refusal_and_not_an_end(
 
     message = parsed_kept(found[0].value or b"")
     assert isinstance(message, WebhookMessage)
-    assert (calls, message.refusals, "other" in message.cause) == ([], 1, True)
+    assert (calls, message.is_blocked, "other" in message.cause) == ([], True, True)
+    assert message.outcome == "waiting"
 
 
 def test_what_was_settled_before_an_alert_holds_though_its_turn_comes_later(
