@@ -137,7 +137,7 @@ def test_nothing_of_any_kind_is_called_at_an_address_that_wants_no_more() -> Non
     assert changes
     assert days(desk, lambda _: WebhookAnswer(status=204), 30) == []
     told = {one.kind: one.outcome for one in desk.memory.messages.values()}
-    assert told == {"alert": "dead", "storm": "dead", "digest": "dead", "heartbeat": "dead"}
+    assert told == {"alert": "dead", "summary": "dead", "digest": "dead", "heartbeat": "dead"}
 
 
 def right(secret: bytes, got: Got) -> str:

@@ -161,8 +161,8 @@ def test_a_record_that_nobody_understands_keeps_nobody_else_from_being_told(
         begun(step, port)
         for topic in (ALERTS, CONTROLS, TICKS):
             for value in (b"", b"{}", b"\xff", b'{"is": "channel"}', b"[" * 10_000):
-                assert step.process(record(topic, value)) == ()
-        assert step.process(Input(CONTROLS, 0, 0, NOON, b"channel|floor", None)) == ()
+                assert [*step.process(record(topic, value))] == []
+        assert [*step.process(Input(CONTROLS, 0, 0, NOON, b"channel|floor", None))] == []
         step.process(record(ALERTS, alert()))
         step.tick()
         step.stored()
@@ -203,7 +203,7 @@ def test_what_was_settled_before_an_alert_holds_though_its_turn_comes_later(
     step = Dispatcher(
         WebhookCalls(WebhookSender(LOOPBACK), keys),
         lambda number, desks: Desk(DeliveryRules(), Town(), number, desks),
-        settled=lambda: [record(CONTROLS, channel()), record(CONTROLS, b"{}")],
+        foreseen=lambda: [record(CONTROLS, channel()), record(CONTROLS, b"{}")],
     )
     step.restore([])
 
@@ -241,7 +241,7 @@ def test_a_region_whose_stores_lie_in_two_partitions_is_told_of_once() -> None:
     step.close()
 
     made = [parsed_kept(one.value or b"") for one in outputs]
-    assert [one.kind for one in made if isinstance(one, WebhookMessage)] == ["silence"]
+    assert [one.kind for one in made if isinstance(one, WebhookMessage)] == ["summary"]
 
 
 def test_an_address_that_was_gone_stays_so_for_whoever_reads_how_its_channel_came_to_be() -> None:
@@ -250,7 +250,7 @@ def test_an_address_that_was_gone_stays_so_for_whoever_reads_how_its_channel_cam
     step = Dispatcher(
         WebhookCalls(WebhookSender(LOOPBACK), keys),
         lambda n, desks: Desk(DeliveryRules(), Town(), n, desks),
-        settled=lambda: [record(CONTROLS, older), record(CONTROLS, newer)],
+        foreseen=lambda: [record(CONTROLS, older), record(CONTROLS, newer)],
     )
     kept = [Output(DELIVERIES, kept_key(one), kept_value(one), 0) for one in (newer, gone)]
 
