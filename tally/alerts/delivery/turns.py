@@ -1,6 +1,6 @@
 """Whose turn it is: which messages are called for now, and what becomes of those that are not."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from msgspec import structs
@@ -9,8 +9,11 @@ from tally.alerts.delivery import attempts, gate, releases
 from tally.alerts.delivery.controls import Redelivery
 from tally.alerts.delivery.deciding import Surroundings
 from tally.alerts.delivery.memory import DeliveryMemory
-from tally.alerts.delivery.records import KeptDelivery, WebhookMessage
+from tally.alerts.delivery.records import DeliveryReason, KeptDelivery, WebhookMessage
 from tally.alerts.delivery.room import CallRoom
+
+# What keeps a message back now; another one in its place is wrong on purpose.
+Obstacle = Callable[[WebhookMessage, DeliveryMemory, Surroundings], DeliveryReason]
 
 
 class BegunAttempts(NamedTuple):
@@ -25,6 +28,7 @@ def begun_attempts(
     around: Surroundings,
     under_way: Collection[WebhookMessage],
     room: CallRoom,
+    obstacle: Obstacle = gate.obstacle,
 ) -> BegunAttempts:
     """The messages whose turn it is, with one more attempt, and those that come to their end."""
     now, called = memory.time.at, {message.key for message in under_way}
@@ -34,6 +38,10 @@ def begun_attempts(
         return begun
     waiting = (one for one in [*memory.waiting.values()] if one.key not in called)
     _keep(memory, begun, [over for one in waiting if (over := attempts.given_up(one, now))])
+
+    def obstacle_of(message: WebhookMessage) -> DeliveryReason:
+        return obstacle(message, memory, around)
+
     stays: set[str] = set()
     is_moving = True
     while is_moving:
@@ -43,7 +51,7 @@ def begun_attempts(
         turns = [message for message in due if message.key not in stays]
         for message in sorted(turns, key=lambda one: releases.urgency(one, memory)):
             # What comes to its end without a call makes room for the next of its lane.
-            is_moving |= _take_turn(memory, around, message, (room, begun))
+            is_moving |= _take_turn(memory, message, (room, begun), obstacle_of)
             stays.add(message.key)
     return begun
 
@@ -69,9 +77,9 @@ def called_anew(memory: DeliveryMemory, asked: Redelivery) -> list[KeptDelivery]
 
 def _take_turn(
     memory: DeliveryMemory,
-    around: Surroundings,
     message: WebhookMessage,
     into: tuple[CallRoom, BegunAttempts],
+    obstacle_of: Callable[[WebhookMessage], DeliveryReason],
 ) -> bool:
     """Call for a message, end it or leave it; whether it came to an end."""
     room, begun = into
@@ -82,7 +90,7 @@ def _take_turn(
     if message.kind == "repeat" and not _is_wanted(message, memory):
         _keep(memory, begun, [structs.replace(message, outcome="withdrawn")])
         return True
-    if why := gate.obstacle(message, memory, around):
+    if why := obstacle_of(message):
         if not gate.is_unsent(message, memory):
             return False
         _keep(memory, begun, gate.withdrawn(message, why, memory))
