@@ -14,6 +14,7 @@ import httpx
 from runtime.outbound.addresses import (
     AllowedNetwork,
     CallableAddress,
+    HostLookups,
     callable_addresses,
     checked_url,
 )
@@ -65,6 +66,7 @@ class CheckedCaller:
     now: Callable[[], float] = time.time
     seconds: float = SECONDS
     tls: ssl.SSLContext = field(default_factory=ssl.create_default_context)
+    lookups: HostLookups = field(default_factory=HostLookups)
 
     async def call(self, asked: OutboundRequest) -> OutboundAnswer:
         """What came of one call.
@@ -76,7 +78,7 @@ class CheckedCaller:
             # Of the whole: what is sent byte by byte would never be too slow for a read.
             async with asyncio.timeout(self.seconds):
                 target = checked_url(asked.url)
-                addresses = await callable_addresses(target, self.allowed)
+                addresses = await callable_addresses(target, self.allowed, self.lookups)
                 return await self._first_to_connect(target, addresses, asked, until)
         except AddressRefused as error:
             return OutboundAnswer(error=str(error), is_refused=True)
