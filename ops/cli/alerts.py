@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ops.cli.alert_handling import ack, decisions, snooze
+from ops.cli.alert_handling import ack, decisions, redeliver, snooze
 from ops.cli.alert_simulation import simulate
 from ops.cli.api import api_client, get, refused
 from ops.cli.event_source import EventSource, StreamEvent
@@ -40,6 +40,7 @@ def register(app: typer.Typer) -> None:
     group.command("decisions")(decisions)
     group.command("snooze")(snooze)
     group.command("ack")(ack)
+    group.command("redeliver")(redeliver)
     app.add_typer(group, name="alerts")
 
 
