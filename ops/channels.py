@@ -123,6 +123,34 @@ def redeliver(settings: Settings, channel_id: str, message_id: str) -> WebhookMe
     return found[0]
 
 
+def redeliver_dead(settings: Settings, channel_id: str = "") -> list[WebhookMessage]:
+    """The messages that were given up, on one channel or all, once they are asked for again.
+
+    Heartbeats, and what nobody knows the outcome of, are left as they are. Raises NotSent as
+    `settle`.
+    """
+    kept = (parsed_kept(value) for value in _newest(settings, DELIVERIES))
+    dead = [
+        message
+        for message in kept
+        if isinstance(message, WebhookMessage)
+        and message.outcome == "dead"
+        and message.kind != "heartbeat"
+        and channel_id in ("", message.channel)
+    ]
+    now = int(datetime.now(UTC).timestamp() * _MILLIS)
+    # One read and one write for all of them, in the order in which they were made.
+    ordered = sorted(dead, key=lambda message: (message.channel, message.order))
+    write_controls(
+        settings,
+        [
+            Redelivery(channel_id=message.channel, message_id=message.message_id, asked_at=now)
+            for message in ordered
+        ],
+    )
+    return ordered
+
+
 def _newest(settings: Settings, topic: str) -> Iterator[bytes]:
     """The last value of each key in each partition."""
     found: dict[tuple[int, bytes], bytes | None] = {}

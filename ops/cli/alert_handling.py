@@ -1,4 +1,4 @@
-"""`tally alerts snooze | ack | resolve | decisions`: what people do about an alert."""
+"""`tally alerts snooze | ack | resolve | decisions | redeliver`: what is done about alerts."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,7 +41,7 @@ def ack(
     alert_id: _ID,
     by: Annotated[str, typer.Option("--by", help="who takes it on")],
 ) -> None:
-    """Note who has taken an alert on; it is told as before, and `decisions` shows it."""
+    """Note who has taken an alert on: it is told as before, but neither repeated nor escalated."""
     from ops.channels import settle
     from tally.alerts.delivery.controls import Acknowledgement
     from tally.settings import Settings
@@ -92,6 +92,29 @@ def decisions(alert_id: _ID, json: _JSON = False) -> None:
         print(_line(one))
     for control in noted:
         print(ascii(f"{control.key.partition('|')[0]} by {control.by}")[1:-1])
+
+
+def redeliver(
+    dead: Annotated[bool, typer.Option("--dead", help="all messages that were given up")] = False,
+    channel: Annotated[str, typer.Option(help="only those of this channel")] = "",
+    json: _JSON = False,
+) -> None:
+    """Call for all messages again that were given up, each under its id and with its bytes.\f
+
+    Raises BadParameter without --dead.
+    """
+    from ops.channels import redeliver_dead
+    from tally.settings import Settings
+
+    if not dead:
+        raise typer.BadParameter(
+            "say --dead for all that were given up; one message: `tally channels redeliver`"
+        )
+    found = redeliver_dead(Settings.load(), channel)
+    if json:
+        print_json({"redelivered": [[one.channel, one.message_id] for one in found]})
+    else:
+        print(f"{len(found):,} messages will be called for again")
 
 
 def _line(told: "ToldState") -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ops.cli.alert_handling import ack, decisions, resolve, snooze
+from ops.cli.alert_handling import ack, decisions, redeliver, resolve, snooze
 from ops.cli.alert_simulation import simulate
 from ops.cli.api import api_client, get, refused
 from ops.cli.event_source import EventSource, StreamEvent
@@ -41,6 +41,7 @@ def register(app: typer.Typer) -> None:
     group.command("snooze")(snooze)
     group.command("ack")(ack)
     group.command("resolve")(resolve)
+    group.command("redeliver")(redeliver)
     app.add_typer(group, name="alerts")
 
 

@@ -7,6 +7,7 @@ and the call goes to that very address: a second look-up could be answered other
 import asyncio
 import socket
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from ipaddress import (
     IPv4Address,
     IPv4Network,
@@ -15,6 +16,7 @@ from ipaddress import (
     ip_address,
     ip_network,
 )
+from typing import Any
 
 import httpx
 
@@ -31,6 +33,8 @@ _6TO4, _TEREDO = IPv6Network("2002::/16"), IPv6Network("2001::/32")
 _SPECIAL = (IPv4Network("192.0.0.0/24"), IPv4Network("192.88.99.0/24"))
 _LOW = 0xFFFFFFFF
 MOST_URL = 2_000
+# Names that are looked up at once; a name that hangs counts once.
+_MOST_LOOKUPS = 128
 
 
 def allowed_networks(text: str) -> tuple[AllowedNetwork, ...]:
@@ -86,8 +90,42 @@ def checked_url(text: str) -> httpx.URL:
     return url
 
 
+class HostLookups:
+    """Look-ups of names, at most one under way for each: all calls to a host share it.
+
+    A look-up that hangs cannot be cancelled and keeps its thread. Shared, a host that hangs keeps
+    one thread, however many messages wait for it.
+    """
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_MOST_LOOKUPS, "lookups")
+        self._under_way: dict[tuple[str, int], asyncio.Task[list[str]]] = {}
+
+    async def find(self, host: str, port: int) -> list[str]:
+        """The addresses of a host, in the order of the answer.
+
+        Raises OSError when the name is not known.
+        """
+        asked = host, port
+        if asked not in self._under_way:
+            self._under_way[asked] = asyncio.create_task(self._look_up(asked))
+        # Whoever waits no longer takes it from none of the others.
+        return await asyncio.shield(self._under_way[asked])
+
+    async def _look_up(self, asked: tuple[str, int]) -> list[str]:
+        try:
+            found = await asyncio.get_running_loop().run_in_executor(self._threads, _found, asked)
+        finally:
+            self._under_way.pop(asked, None)
+        return [*dict.fromkeys(str(place[0]) for *_, place in found)]
+
+
+def _found(asked: tuple[str, int]) -> list[tuple[Any, ...]]:
+    return socket.getaddrinfo(*asked, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+
+
 async def callable_addresses(
-    url: httpx.URL, allowed: Sequence[AllowedNetwork]
+    url: httpx.URL, allowed: Sequence[AllowedNetwork], lookups: HostLookups | None = None
 ) -> list[CallableAddress]:
     """The addresses of the URL's host that may be called, in the order of the look-up.
 
@@ -95,10 +133,7 @@ async def callable_addresses(
     none, OSError when the name is not known.
     """
     port = url.port or (443 if url.scheme == "https" else 80)
-    found = await asyncio.get_running_loop().getaddrinfo(
-        url.host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
-    )
-    texts = dict.fromkeys(str(place[0]) for *_, place in found)
+    texts = await (lookups or HostLookups()).find(url.host, port)
     # One with a zone is of a link.
     addresses = [ip_address(text) for text in texts if "%" not in text]
     fitting = [address for address in addresses if _may_call(url, address, allowed)]

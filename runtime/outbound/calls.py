@@ -10,8 +10,7 @@ from typing import Generic, TypeVar
 import structlog
 
 log = structlog.get_logger()
-# Names that are looked up and files that are written wait in threads: so many, that some receivers
-# with all that they may have under way hold up none of the others.
+# Files that are written wait in threads: so many, that some folders that hang hold up no others.
 _MOST_WAITING = 128
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")

@@ -56,6 +56,7 @@ def gauges_of_facts(facts: AlertFacts, now: int) -> list[AlertGauge]:
         AlertGauge("tally_evaluator_blind_seconds", _blind(facts.judged, now)),
         AlertGauge("tally_deliveries_pending_seconds", _pending(facts.undelivered, now)),
         AlertGauge("tally_deliveries_dead_total", _dead(facts.undelivered)),
+        AlertGauge("tally_deliveries_blocked", _blocked(facts.undelivered)),
         AlertGauge("tally_restore_seconds", _restored(facts.restored)),
     ]
 
@@ -101,6 +102,11 @@ def _pending(undelivered: Undelivered, now: int) -> Iterator[AlertSample]:
 def _dead(undelivered: Undelivered) -> Iterator[AlertSample]:
     for channel, each in _by_channel(undelivered):
         yield {"channel": channel}, float(sum(one.dead for one in each))
+
+
+def _blocked(undelivered: Undelivered) -> Iterator[AlertSample]:
+    for channel, each in _by_channel(undelivered):
+        yield {"channel": channel}, float(sum(partition.blocked for partition in each))
 
 
 def _by_channel(

@@ -45,7 +45,7 @@ class WatchedDispatcher(Dispatcher):
 
     def process(self, record: Input) -> Sequence[Output]:
         outputs = super().process(record)
-        if record.topic == self.topics[1] and outputs:
+        if record.topic == self.topics[2] and outputs:
             self._moments.reach(DECIDED)
         return outputs
 

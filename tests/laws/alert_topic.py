@@ -24,6 +24,9 @@ class OneRule:
     def peers(self, _family: str, _region: str, _partitions: Collection[int]) -> int:
         return 1
 
+    def judged(self, _partitions: Collection[int]) -> int:
+        return 0
+
 
 @dataclass
 class Told:

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from itertools import chain
 from threading import Event
 from typing import NamedTuple
 
@@ -14,24 +15,32 @@ from runtime.processor.intake import input_of
 from runtime.processor.moments import Moments
 from runtime.processor.record import Input
 from runtime.processor.service import serve
-from runtime.reading import read_to_end
+from runtime.reading import read_newest, read_to_end
 from runtime.rules.topic import TOPIC as RULES
 from runtime.rules.topic import RuleReader
 from runtime.stores import store_entries
 from serving.alerts.dispatch.calls import WebhookCalls
 from serving.alerts.dispatch.digest_files import DigestFiles
+from serving.alerts.dispatch.judged import JudgedTicks
 from serving.alerts.dispatch.peers import StoresOfFamilies
 from serving.alerts.dispatch.rule_facts import LearnedRules
 from serving.alerts.dispatch.sender import WebhookSender
-from serving.alerts.dispatch.step import CONTROLS, Dispatcher
-from serving.alerts.dispatch.surroundings import RegisteredStores, StoreLookup
+from serving.alerts.dispatch.step import CONTROLS, TICKS, Dispatcher
+from serving.alerts.dispatch.surroundings import (
+    JudgedLookup,
+    RegisteredStores,
+    StoreLookup,
+    never_judged,
+)
 from serving.merge.cassandra_views import CassandraViews
 from tally.alerts.delivery.deciding import DeliveryRules
 from tally.alerts.delivery.desk import Desk
-from tally.alerts.delivery.many_silent import DeskMemories
+from tally.alerts.delivery.groups import DeskMemories
 from tally.settings import Settings
 
 GROUP = "dispatcher"
+# Behind so many records of a partition lies its newest tick, markers of transactions among them.
+_NEWEST_TICKS = 20
 
 
 class DispatcherParts(NamedTuple):
@@ -41,6 +50,7 @@ class DispatcherParts(NamedTuple):
     sender: Callable[..., WebhookSender] = WebhookSender
     desk: Callable[..., Desk] = Desk
     rules: DeliveryRules = DeliveryRules()
+    judged: JudgedLookup = never_judged
 
 
 def main(moments: Moments = Moments()) -> int:
@@ -53,8 +63,9 @@ def main(moments: Moments = Moments()) -> int:
         settings = Settings.load()
         views = CassandraViews(settings)
         stores = StoresOfFamilies(views, settings.partitions)
-        step = dispatcher(settings, stores.of)
-        with closing(views), closing(stores), closing(step):
+        judged = JudgedTicks(settings, TICKS)
+        step = dispatcher(settings, stores.of, parts=DispatcherParts(judged=judged))
+        with closing(views), closing(stores), closing(judged), closing(step):
             serve(settings, dispatch_job(step, slot=settings.dispatcher_slot), moments, stopped)
 
     return run_until_stopped(GROUP, work)
@@ -77,19 +88,21 @@ def dispatcher(
     known = LearnedRules(RuleReader(settings, rules))
     entries = store_entries(settings.stores_file)
     around = RegisteredStores(entries, settings.default_timezone, known, stores)
+    around.judged = parts.judged
 
     def desk(partition: int, desks: Callable[[], DeskMemories]) -> Desk:
         return parts.desk(parts.rules, around, partition, desks)
 
-    def settled() -> Iterator[Input]:
-        return (input_of(message) for message in read_to_end(settings, [prefix + CONTROLS]))
+    def foreseen() -> Iterator[Input]:
+        ticks = read_newest(settings, prefix + TICKS, _NEWEST_TICKS)
+        return map(input_of, chain(ticks, read_to_end(settings, [prefix + CONTROLS])))
 
-    return parts.step(WebhookCalls(sender, keys, files), desk, prefix, settled, known.learn)
+    return parts.step(WebhookCalls(sender, keys, files), desk, prefix, foreseen, known.learn)
 
 
 def dispatch_job(step: Dispatcher, group: str = GROUP, slot: int = 0) -> ProcessorJob:
     """The job of the step; `group` is its own in tests."""
-    controls, alerts, ticks = step.topics
+    controls, ticks, alerts = step.topics
     # Of controls and ticks Kafka keeps the last of a key, and takes the very record that was read
     # last. An alert that comes again was decided about; no topic's loss is a reason to tell nobody.
     hints, again = (controls, ticks), (alerts,)

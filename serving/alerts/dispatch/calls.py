@@ -56,6 +56,10 @@ class WebhookCalls:
         """The partition's messages that were called and whose answers were not taken yet."""
         return [one.message for one in self._calls.under_way() if one.partition == partition]
 
+    def urls(self) -> list[str]:
+        """The addresses of all calls under way, each as often as it is called."""
+        return [one.message.url for one in self._calls.under_way()]
+
     def take_answers(self) -> list[Answered]:
         """What came of the calls that have ended, each once."""
         ended = self._calls.take_answers()

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from runtime.outbound.addresses import AllowedNetwork
+from runtime.outbound.addresses import AllowedNetwork, HostLookups
 from runtime.outbound.caller import SECONDS, CheckedCaller, OutboundRequest
 from tally.alerts.delivery.attempts import WebhookAnswer
 from tally.alerts.delivery.signing import webhook_headers
@@ -19,6 +19,7 @@ class WebhookSender:
     now: Callable[[], float] = time.time
     seconds: float = SECONDS
     tls: ssl.SSLContext = field(default_factory=ssl.create_default_context)
+    lookups: HostLookups = field(default_factory=HostLookups)
 
     async def call(
         self, url: str, message_id: str, body: bytes, keys: Sequence[bytes]
@@ -27,7 +28,7 @@ class WebhookSender:
 
         Whatever the other side does, it takes `seconds` at most.
         """
-        caller = CheckedCaller(self.allowed, self.now, self.seconds, self.tls)
+        caller = CheckedCaller(self.allowed, self.now, self.seconds, self.tls, self.lookups)
         headers = webhook_headers(keys, message_id, int(self.now()), body)
         answer = await caller.call(OutboundRequest("POST", url, headers, body))
         return WebhookAnswer(
@@ -35,4 +36,5 @@ class WebhookSender:
             retry_after=answer.retry_after,
             error=answer.error,
             is_refused=answer.is_refused,
+            is_unsent=answer.is_unsent,
         )

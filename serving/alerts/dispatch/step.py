@@ -16,11 +16,14 @@ import structlog
 from runtime.processor.record import Input, Output, parsed_state
 from runtime.processor.step import Step
 from serving.alerts.dispatch.calls import PlacedMessage, WebhookCalls
-from tally.alerts.delivery.controls import AlertChannel, parsed_control
+from tally.alerts.delivery import retention
+from tally.alerts.delivery.controls import AlertChannel, AlertControl, Redelivery, parsed_control
 from tally.alerts.delivery.desk import Desk
-from tally.alerts.delivery.many_silent import DeskMemories
+from tally.alerts.delivery.groups import DeskMemories
 from tally.alerts.delivery.records import (
+    CONTROL,
     DeliveryChange,
+    DroppedRecord,
     KeptDelivery,
     TickTime,
     WebhookMessage,
@@ -28,6 +31,7 @@ from tally.alerts.delivery.records import (
     kept_value,
     parsed_kept,
 )
+from tally.alerts.delivery.room import Breakers, CallRoom
 from tally.alerts.message import alert_of
 from tally.errors import BadInstant
 
@@ -53,9 +57,9 @@ class Dispatcher(Step):
     """The deliveries of the partitions that are ours; `make_desk` makes that of a partition.
 
     `learn` is told up to which offset there are rules.
-    `settled`: the controls that there are by now. Between two topics records have no order: who
-    begins with an alert would tell nobody of it, or somebody who is asleep, before he has come to
-    what was settled long ago.
+    `foreseen`: the controls and the newest ticks that there are by now. Between two topics records
+    have no order: without them the alerts of a time in which no dispatcher ran would be decided by
+    the clock and the silences of before.
     """
 
     state_topic = DELIVERIES
@@ -65,35 +69,31 @@ class Dispatcher(Step):
         calls: WebhookCalls,
         make_desk: DeskMaker,
         prefix: str = "",
-        settled: Callable[[], Iterable[Input]] = tuple,
+        foreseen: Callable[[], Iterable[Input]] = tuple,
         learn: Callable[[int], None] = lambda _until: None,
     ) -> None:
         # A test's topics are a set of their own.
         self.state_topic = prefix + DELIVERIES
-        # Of what one poll brings controls are taken first.
-        self.topics = tuple(prefix + name for name in (CONTROLS, ALERTS, TICKS))
-        self._settled, self._learn = settled, learn
+        # Of what one poll brings controls are taken first, and alerts when it is known how late it
+        # is.
+        self.topics = tuple(prefix + name for name in (CONTROLS, TICKS, ALERTS))
+        self._foreseen, self._learn = foreseen, learn
         self._calls = calls
         self._make_desk = make_desk
         self._desks: dict[int, Desk] = {}
         self._to_call: list[PlacedMessage] = []
+        self._breakers = Breakers()
+        # By partition what was foreseen and is not taken yet: its newest tick, ended controls.
+        self._newest: dict[int, ReadTick] = {}
+        self._ended: dict[int, list[bytes]] = {}
 
     def process(self, record: Input) -> Sequence[Output]:
         """The decisions that follow from an alert, a control or a tick."""
+        caught_up = self._catch_up(record.partition)
         if record.value is None:
-            return ()
-        desk = self._desk(record.partition)
-        controls, alerts, _ticks = self.topics
-        kept: Sequence[DeliveryChange]
+            return caught_up
         try:
-            if record.topic == alerts:
-                kept = desk.take(alert_of(record.value))
-            elif record.topic == controls:
-                kept = desk.settle(parsed_control(record.value))
-            else:
-                tick = _TICKS.decode(record.value)
-                self._learn(tick.rules_until)
-                kept = desk.pass_time(TickTime(n=tick.n, at=tick.at))
+            return [*caught_up, *self._taken(record, record.value)]
         except (msgspec.DecodeError, BadInstant) as error:
             # Written by somebody else. To end here would keep all others from being told.
             log.error(
@@ -103,19 +103,47 @@ class Dispatcher(Step):
                 offset=record.offset,
                 reason=str(error)[:200],
             )
-            return ()
-        return self._outputs(record.partition, kept)
+            return caught_up
+
+    def _taken(self, record: Input, value: bytes) -> list[Output]:
+        desk, number = self._desk(record.partition), record.partition
+        controls, ticks, _alerts = self.topics
+        if record.topic == ticks:
+            return self._pass_time(number, _TICKS.decode(value))
+        if record.topic != controls:
+            return self._outputs(number, desk.take(alert_of(value)))
+        control = parsed_control(value)
+        outputs = self._outputs(number, desk.settle(control))
+        # An order is carried out with this transaction, and nothing is to be left of it.
+        is_order = isinstance(control, Redelivery)
+        return [*outputs, *([self._tombstone(number, record.key)] if is_order else ())]
+
+    def _pass_time(self, partition: int, tick: ReadTick) -> list[Output]:
+        self._learn(tick.rules_until)
+        changed = self._desk(partition).pass_time(TickTime(n=tick.n, at=tick.at))
+        return self._outputs(partition, changed)
+
+    def _catch_up(self, partition: int) -> list[Output]:
+        """What the foreseen tick brings about, before anything else of the partition is taken."""
+        outputs = [self._tombstone(partition, key) for key in self._ended.pop(partition, ())]
+        tick = self._newest.pop(partition, None)
+        return [*outputs, *(self._pass_time(partition, tick) if tick else ())]
+
+    def _tombstone(self, partition: int, key: bytes | None) -> Output:
+        return Output(self.topics[0], key, None, partition)
 
     def tick(self) -> Sequence[Output]:
         """What came of the calls that have ended, and the attempts that are to begin now."""
         outputs: list[Output] = []
         for partition, message, answer in self._calls.take_answers():
+            self._breakers.note(message.url, answer)
             # Of a partition that was given away, its next owner calls again.
             if partition in self._desks:
                 kept = self._desks[partition].answered(message, answer)
                 outputs += self._outputs(partition, kept)
+        room = CallRoom(self._calls.urls(), self._breakers)
         for partition, desk in self._desks.items():
-            begun = desk.begin(self._calls.under_way(partition))
+            begun = desk.begin(self._calls.under_way(partition), room)
             outputs += self._outputs(partition, begun.kept)
             self._to_call += [
                 _placed(partition, one, desk.memory.channels.get(one.channel))
@@ -150,19 +178,40 @@ class Dispatcher(Step):
         self._desks = {}
         for partition, records in newest.items():
             self._desk(partition).restore(one for one in records.values() if one is not None)
+        self._newest, self._ended = {}, {}
         # Only the last of a key: what an earlier one said was taken long ago, and is over.
-        last = {(one.partition, one.key): one for one in self._settled()}
-        for record in last.values():
+        last = {(one.topic, one.partition, one.key): one for one in self._foreseen()}
+        # Ticks first: they say which controls are over.
+        for record in sorted(last.values(), key=lambda one: one.topic == self.topics[0]):
             self._foresee(record)
 
     def _foresee(self, record: Input) -> None:
-        """What a control says holds before its turn; into the state it comes with that."""
+        """What a tick or a control says holds before its turn; into the state it comes with that.
+
+        A control that is over is not remembered, and its record is deleted.
+        """
+        number, value = record.partition, record.value or b""
         try:
-            control = parsed_control(record.value or b"")
+            if record.topic == self.topics[1]:
+                tick = _TICKS.decode(value)
+                known = self._newest.get(number, tick)
+                at, rules = max(tick.at, known.at), max(tick.rules_until, known.rules_until)
+                self._newest[number] = ReadTick(max(tick.n, known.n), at, rules)
+                return
+            control = parsed_control(value)
         # Told of when its turn comes.
         except msgspec.DecodeError:
             return
-        self._desk(record.partition).foresee(control)
+        if self._is_over(number, control):
+            self._ended.setdefault(number, []).append(record.key or b"")
+        else:
+            self._desk(number).foresee(control)
+
+    def _is_over(self, partition: int, control: AlertControl) -> bool:
+        now = self._desk(partition).memory.time.at
+        if partition in self._newest:
+            now = max(now, self._newest[partition].at)
+        return retention.is_over(control, now)
 
     def _desk(self, partition: int) -> Desk:
         if partition not in self._desks:
@@ -173,7 +222,14 @@ class Dispatcher(Step):
         return {number: desk.memory for number, desk in self._desks.items()}
 
     def _outputs(self, partition: int, kept: Iterable[DeliveryChange]) -> list[Output]:
-        return [Output(self.state_topic, kept_key(one), kept_value(one), partition) for one in kept]
+        outputs = []
+        for one in kept:
+            key = kept_key(one)
+            outputs.append(Output(self.state_topic, key, kept_value(one), partition))
+            # What is over is deleted where people have settled it, too.
+            if isinstance(one, DroppedRecord) and key.startswith(CONTROL.encode()):
+                outputs.append(self._tombstone(partition, key.removeprefix(CONTROL.encode())))
+        return outputs
 
 
 def _placed(partition: int, message: WebhookMessage, channel: AlertChannel | None) -> PlacedMessage:

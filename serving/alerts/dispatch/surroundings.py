@@ -6,12 +6,14 @@ from functools import lru_cache
 
 from runtime.stores import StoreEntry
 from tally.alerts.delivery.deciding import RuleFacts, StoreFacts
-from tally.alerts.delivery.many_silent import EVERYWHERE
+from tally.alerts.delivery.groups import EVERYWHERE
 
 # By id and version.
 RuleLookup = Callable[[str, int], RuleFacts]
 # By family and partitions.
 StoreLookup = Callable[[str, Collection[int]], Collection[str]]
+# By partitions: up to which instant all of their ticks are judged, ms since 1970 (UTC).
+JudgedLookup = Callable[[Collection[int]], int]
 
 
 def unknown_rule(_rule_id: str, _version: int) -> RuleFacts:
@@ -24,8 +26,14 @@ def unknown_stores(_family: str, _partitions: Collection[int]) -> Collection[str
     return ()
 
 
+def never_judged(_partitions: Collection[int]) -> int:
+    """Nobody says what was judged: silences wait as long as they may."""
+    return 0
+
+
 class RegisteredStores:
-    """The stores of the stores file; rules, and the stores of a family, that somebody looks up."""
+    """The stores of the stores file, and what somebody looks up: rules, the stores of a family, and
+    how far the evaluators have come."""
 
     def __init__(
         self,
@@ -35,6 +43,7 @@ class RegisteredStores:
         stores: StoreLookup = unknown_stores,
     ) -> None:
         self._entries, self._rules, self._stores = entries, rules, stores
+        self.judged: JudgedLookup = never_judged
         self._default = default_zone
         self._facts = lru_cache(100_000)(self._on)
 

@@ -124,6 +124,9 @@ def _body(call: StockCall, told: _ToldFields) -> bytes:
 
 def _told_level(answer: OutboundAnswer) -> CallAnswer:
     plain = _answer(answer)
+    # A level of which a part is missing is no answer.
+    if answer.is_cut:
+        return msgspec.structs.replace(plain, status=None, error="the answer broke off")
     if answer.status is None or not 200 <= answer.status < 300:
         return plain
     try:

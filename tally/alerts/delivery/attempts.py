@@ -15,34 +15,40 @@ MOST_REFUSALS = 3
 _TOO_LATE = "no answer in 72 hours"
 GONE, _OVERLOADED = 410, 429
 _AGAIN = (408, _OVERLOADED)
+# Expired tokens, missing rights, a receiver that is just being deployed: people repair these.
+_BLOCKED = (401, 403, 404)
 
 
 class WebhookAnswer(Struct, frozen=True, kw_only=True):
     """What came of one call: a status, or none and why.
 
-    `retry_after`: seconds that the receiver asks for; `is_refused`: we have not called at all, for
-    the address is none that may be called.
+    `retry_after`: seconds that the receiver asks for; `is_refused`: no call was made because of a
+    fault of our own side (secrets, address, permissions); `is_unsent`: no connection was made.
     """
 
     status: int | None = None
     retry_after: float | None = None
     error: str = ""
     is_refused: bool = False
+    is_unsent: bool = False
 
 
 # What a status means is the receiver's to say; what it does not say is in doubt.
-Meaning = Literal["delivered", "gone", "refused", "again", "in doubt"]
+Meaning = Literal["delivered", "gone", "refused", "blocked", "again", "in doubt"]
 
 
 def meaning(answer: WebhookAnswer) -> Meaning:
     """What an answer says of its message.
 
-    "again": the receiver has not taken it; "in doubt": it may have. Redirects are refusals: nobody
-    has checked where they lead.
+    "again": the receiver has not taken it; "blocked": neither, until somebody repairs secrets,
+    address or permissions; "in doubt": it may have. Redirects are refusals: nobody has checked
+    where they lead.
     """
     status = answer.status
-    if answer.is_refused:
-        return "refused"
+    if answer.is_refused or status in _BLOCKED:
+        return "blocked"
+    if answer.is_unsent:
+        return "again"
     if status is None or status >= 500 or status < 200:
         return "in doubt"
     if status < 300:
@@ -80,7 +86,12 @@ def begun(message: WebhookMessage, now: int) -> WebhookMessage:
 def answered(message: WebhookMessage, answer: WebhookAnswer, now: int) -> WebhookMessage:
     """The message after the answer to its last attempt, which began as `begun()` says."""
     said = meaning(answer)
-    told = structs.replace(message, status=answer.status, cause=answer.error[:200])
+    told = structs.replace(
+        message,
+        status=answer.status,
+        cause=answer.error[:200],
+        is_blocked=said == "blocked",
+    )
     if said == "delivered":
         return structs.replace(told, outcome="delivered", cause="")
     if said == "in doubt":
@@ -88,7 +99,7 @@ def answered(message: WebhookMessage, answer: WebhookAnswer, now: int) -> Webhoo
     told = structs.replace(told, may_have_arrived=message.was_in_doubt)
     if said == "gone":
         return structs.replace(told, outcome="dead", cause="the receiver wants no more")
-    if said == "again":
+    if said in ("again", "blocked"):
         return _later(told, answer, now)
     # Counted apart: a receiver that was away may answer wrongly as soon as it is back.
     refusals = message.refusals + 1
@@ -100,7 +111,10 @@ def answered(message: WebhookMessage, answer: WebhookAnswer, now: int) -> Webhoo
 
 def _later(message: WebhookMessage, answer: WebhookAnswer, now: int) -> WebhookMessage:
     if message.promise == "at_most_once":
-        return structs.replace(message, outcome="unknown" if message.was_in_doubt else "dead")
+        # A call that never left does not count as the one call.
+        if not (answer.is_refused or answer.is_unsent):
+            return structs.replace(message, outcome="unknown" if message.was_in_doubt else "dead")
+        message = structs.replace(message, outcome="waiting")
     if _was_last(message):
         return structs.replace(message, outcome="dead", cause=message.cause or _TOO_LATE)
     due = due_again(message.message_id, message.attempts, _first(message), now)

@@ -67,11 +67,22 @@ def parted(alerts: Sequence[Alert]) -> Iterator[list[Alert]]:
         yield part
 
 
+def repeat_body(alert: Alert, repeated_at: str) -> str:
+    """An open alert once more: as it was told, and when it is sent again (UTC)."""
+    told = {**fitting(alert), "repeated_at": repeated_at}
+    return body_text(f"alert.{alert.state}", alert.raised_at, told)
+
+
 def group_body(alerts: Sequence[Alert]) -> str:
     """Several alerts in one body, each as it would be told alone."""
     # Of what it tells, and not of now: an attempt later on has the same body.
     newest = max(alert.raised_at for alert in alerts)
     return body_text("alert.group", newest, {"alerts": [fitting(alert) for alert in alerts]})
+
+
+def encoded_size(value: object) -> int:
+    """Bytes of a plain value in a body."""
+    return len(_ENCODER.encode(value))
 
 
 def body_text(kind: str, timestamp: str, told: Mapping[str, Any]) -> str:

@@ -24,6 +24,13 @@ Chosen: TypeAlias = Literal["all"] | tuple[Item, ...]
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
 
 
+class Escalation(Struct, frozen=True, forbid_unknown_fields=True):
+    """The channel that hears of an alert which nobody has taken on `after` so many seconds."""
+
+    after: Annotated[int, Meta(ge=60)]
+    channel: ChannelId
+
+
 class AlertChannel(
     Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="is", tag="channel"
 ):
@@ -33,7 +40,8 @@ class AlertChannel(
     is not told after an earlier one; `max_age`: seconds after which an alert is old;
     `most_a_minute`: so many raises one by one, further ones are counted; `quiet`, `digest`: by the
     clock of the alert's store; `digest_as`: a call as any other, or a file of each store and date;
-    `secrets`: names of what signs its messages, never the secrets.
+    `secrets`: names of what signs its messages, never the secrets; `repeat_after`: seconds after
+    which an open alert is sent again while nobody has acknowledged it, 0 for never.
     """
 
     channel_id: ChannelId
@@ -50,6 +58,8 @@ class AlertChannel(
     digest_as: Literal["webhook", "file"] = "webhook"
     promise: Literal["at_least_once", "at_most_once"] = "at_least_once"
     heartbeat: bool = False
+    repeat_after: Annotated[int, Meta(ge=0)] = 0
+    escalate: Escalation | None = None
     owner: str = ""
     enabled: bool = True
 
@@ -147,6 +157,8 @@ def parsed_control(value: bytes) -> AlertControl:
         # Found out at night, it would end the process that reads it.
         except BadSettings as error:
             raise msgspec.ValidationError(str(error)) from error
+        if control.escalate and control.escalate.channel == control.channel_id:
+            raise msgspec.ValidationError("escalate.channel is the channel itself; name another")
     return control
 
 
@@ -156,6 +168,11 @@ def control_partitions(control: AlertControl, partitions: int) -> list[int]:
     if isinstance(control, Snooze | Acknowledgement):
         return [partition_of(control.store_id, partitions)]
     return [*range(partitions)]
+
+
+def severity_rank(severity: str) -> int:
+    """Its place in SEVERITIES; one that is not known counts as more severe than all."""
+    return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
 
 
 def holds_for(chosen: Chosen[str], one: str) -> bool:

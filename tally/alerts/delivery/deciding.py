@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from tally.alerts.delivery.clock_times import quiet_spans, quiet_until
 from tally.alerts.delivery.controls import (
-    SEVERITIES,
     AlertChannel,
     Silence,
     Snooze,
     holds_for,
+    severity_rank,
 )
 from tally.alerts.delivery.records import DeliveryDecision, DeliveryReason, DeliveryVerdict
 from tally.alerts.message import Alert
@@ -53,7 +53,13 @@ class Surroundings(Protocol):
     def peers(self, family: str, region: str, partitions: Collection[int]) -> int:
         """How many stores of these partitions and of the region send anything of the family.
 
-        EVERYWHERE (many_silent.py) is a region too; 0 while nobody can say.
+        EVERYWHERE (groups.py) is a region too; 0 while nobody can say.
+        """
+
+    def judged(self, partitions: Collection[int]) -> int:
+        """Up to which instant the evaluators have judged all ticks of these partitions.
+
+        Milliseconds since 1970 (UTC); 0 while nobody can say.
         """
 
 
@@ -68,7 +74,8 @@ class FirstState(Struct, frozen=True, kw_only=True):
     """The first state of an alert on a channel, and all by which is decided.
 
     `raised`: for an end what became of its raise here, None where nothing was decided; `held`: what
-    holds it back now; `sent`: raises that have gone out one by one in this minute.
+    holds it back now; `sent`: raises, at least as severe, that have gone out one by one in this
+    minute.
     """
 
     alert: Alert
@@ -83,15 +90,12 @@ class FirstState(Struct, frozen=True, kw_only=True):
 def routed(alert: Alert, channel: AlertChannel, facts: RuleFacts) -> bool:
     """Whether alerts like this one go to the channel."""
     is_named = channel.channel_id in facts.channels or holds_for(channel.rules, alert.rule_id)
-    least = SEVERITIES.index(channel.least_severity)
-    # One that is not known yet is no reason to be silent.
-    known = [*SEVERITIES]
-    weight = known.index(alert.severity) if alert.severity in known else len(known)
     return (
         channel.enabled
         and is_named
         and holds_for(channel.stores, alert.store_id)
-        and weight >= least
+        # A severity that is not known yet is no reason to be silent.
+        and severity_rank(alert.severity) >= severity_rank(channel.least_severity)
     )
 
 
@@ -155,13 +159,14 @@ class DeliveryRules:
         if asked.alert.backfilled:
             return "suppressed", "backfilled"
         # Before the holds: what is old now is older when they are over.
-        if _is_old(asked):
+        if is_old(asked.alert, asked.channel, asked.now):
             return "suppressed", "late"
-        if asked.held:
-            return "held", asked.held
-        # A generation has said the others, whoever else is silent.
+        # Before any other hold: while one holds, nobody would count how many stores are silent. A
+        # generation has said the others, whoever else is silent.
         if asked.is_silence and asked.alert.state == "provisional":
             return "held", "many silent"
+        if asked.held:
+            return "held", asked.held
         if asked.sent >= asked.channel.most_a_minute:
             return "suppressed", "storm"
         return "send", ""
@@ -182,14 +187,17 @@ class DeliveryRules:
         return plan(told) or "suppressed"
 
 
-def _is_old(asked: FirstState) -> bool:
-    alert, oldest = asked.alert, asked.now - asked.channel.max_age * _MILLIS
+def is_old(alert: Alert, channel: AlertChannel, now: int) -> bool:
+    """Whether an alert has passed the channel's `max_age` at an instant (ms since 1970, UTC)."""
+    oldest = now - channel.max_age * _MILLIS
     # After days without a dispatcher what was told in time is old as well.
     if millis_of(alert.raised_at) < oldest:
         return True
     return alert.late and millis_of(alert.window.end) < oldest
 
 
+# Each tick asks for the same instants of all that is held.
+@lru_cache(100_000)
 def millis_of(text: str) -> int:
     """An instant of an alert in milliseconds since 1970. Raises BadInstant."""
     return round(parse_instant(text, "alert").timestamp() * _MILLIS)

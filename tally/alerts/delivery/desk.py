@@ -11,20 +11,21 @@ position of what was taken, and only then is anything called: `begin()` says wha
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import NamedTuple
 
 from msgspec import structs
 
-from tally.alerts.delivery import attempts, digest, releases, retention, summaries
-from tally.alerts.delivery.attempts import WebhookAnswer
-from tally.alerts.delivery.controls import (
-    Acknowledgement,
-    AlertChannel,
-    AlertControl,
-    Redelivery,
-    Silence,
-    Snooze,
+from tally.alerts.delivery import (
+    attempts,
+    digest,
+    groups,
+    heartbeats,
+    releases,
+    reminders,
+    retention,
+    turns,
 )
+from tally.alerts.delivery.attempts import WebhookAnswer
+from tally.alerts.delivery.controls import AlertChannel, AlertControl, Redelivery
 from tally.alerts.delivery.deciding import (
     DeliveryRules,
     FirstState,
@@ -34,7 +35,7 @@ from tally.alerts.delivery.deciding import (
     quiet_end,
     routed,
 )
-from tally.alerts.delivery.many_silent import DeskMemories
+from tally.alerts.delivery.groups import DeskMemories
 from tally.alerts.delivery.memory import MINUTE, DeliveryMemory
 from tally.alerts.delivery.records import (
     DeliveryChange,
@@ -48,16 +49,11 @@ from tally.alerts.delivery.records import (
     WebhookMessage,
     kept_key,
 )
+from tally.alerts.delivery.room import CallRoom
+from tally.alerts.delivery.turns import BegunAttempts
 from tally.alerts.message import Alert
 
 _LEFT_OUT: DeliveryReason = "left out"
-
-
-class BegunAttempts(NamedTuple):
-    """Records to store, and what to call once they are."""
-
-    kept: list[KeptDelivery]
-    calls: list[WebhookMessage]
 
 
 class Desk:
@@ -99,12 +95,9 @@ class Desk:
 
     # What is held is not looked through here: with the next tick it goes, or stays.
     def settle(self, control: AlertControl) -> list[KeptDelivery]:
-        """What a control changes; acknowledgements are shown, and change nothing here."""
-        match control:
-            case Acknowledgement():
-                return []
-            case Redelivery():
-                return self._called_anew(control)
+        """What a control changes."""
+        if isinstance(control, Redelivery):
+            return self._keep(turns.called_anew(self.memory, control))
         return self._keep([control])
 
     def foresee(self, control: AlertControl) -> None:
@@ -113,7 +106,7 @@ class Desk:
             self.memory.channels.get(control.channel_id) == control
         )
         # A channel that is set anew has another address: the one that was gone stays so else.
-        if not known and isinstance(control, AlertChannel | Silence | Snooze):
+        if not known and not isinstance(control, Redelivery):
             self.memory.remember(control)
 
     def pass_time(self, tick: TickTime) -> list[DeliveryChange]:
@@ -128,40 +121,28 @@ class Desk:
         newest = TickTime(n=n, at=at, undelivered=self.memory.undelivered(at))
         kept: list[DeliveryChange] = [*self._keep([newest])]
         desks = self._desks()
-        kept += self._keep(releases.released(self.memory, self._rules, self._around, desks))
-        kept += self._keep(summaries.summed_up(self._partition, self._around, desks))
+        # Before any other hold: how many stores are silent does not hang on who is asleep.
+        crowds = groups.silent_crowds(self._around, desks)
+        kept += self._keep(releases.released(self.memory, self._rules, self._around, crowds))
+        kept += self._keep(groups.summaries(self._partition, self._around, desks, crowds))
         kept += self._keep(digest.digests(self.memory, self._around, before=time.at))
-        kept += self._keep(summaries.heartbeats(self.memory, self._partition))
+        kept += self._keep(heartbeats.heartbeats(self.memory, self._partition))
+        if newest.at // MINUTE != time.at // MINUTE:
+            kept += self._keep(reminders.reminders(self.memory, self._rules, self._around))
         # Once a day is enough: to look through everything takes its time.
         is_new_day = newest.at // retention.DAY != time.at // retention.DAY
         return [*kept, *(self._dropped() if is_new_day else ())]
 
-    def begin(self, under_way: Collection[WebhookMessage]) -> BegunAttempts:
+    def begin(
+        self, under_way: Collection[WebhookMessage], room: CallRoom | None = None
+    ) -> BegunAttempts:
         """The messages whose turn it is, with one more attempt, but for those that are under way.
 
-        One that has had its time, or tells the end of what nobody has, comes to its end instead.
+        One that has had its time, or tells the end of what nobody has, comes to its end instead;
+        `room`: what the bounds leave, by default as if no other partition called.
         """
-        now, called = self.memory.time.at, {one.key for one in under_way}
-        # Before any tick nobody knows since when an attempt is under way.
-        if not now:
-            return BegunAttempts([], [])
-        ended = [
-            over
-            for one in self.memory.waiting.values()
-            if one.key not in called and (over := attempts.given_up(one, now))
-        ]
-        kept, calls = self._keep(ended), list[WebhookMessage]()
-        waiting = self.memory.waiting
-        while due := releases.heads(waiting.values(), [*under_way, *calls], now):
-            turns = [self._its_turn(one, now) for one in due]
-            kept += self._keep(turns)
-            pairs = zip(due, turns, strict=True)
-            begun = [turn for one, turn in pairs if turn.attempts > one.attempts]
-            calls += begun
-            # What came to its end without a call makes room for the next of its lane.
-            if len(begun) == len(turns):
-                break
-        return BegunAttempts(kept, calls)
+        left = room or CallRoom(message.url for message in under_way)
+        return turns.begun_attempts(self.memory, self._around, under_way, left)
 
     def answered(self, called: WebhookMessage, answer: WebhookAnswer) -> list[KeptDelivery]:
         """What the answer to a call changes; an answer to an earlier attempt changes nothing."""
@@ -252,7 +233,9 @@ class Desk:
             now=now,
             held=held,
             raised=self.memory.plan(channel.channel_id, alert.of),
-            sent=sum(one.sent_in(channel.channel_id, now // MINUTE) for one in each),
+            sent=sum(
+                one.sent_in(channel.channel_id, now // MINUTE, alert.severity) for one in each
+            ),
             is_silence=kind == "silence",
         )
 
@@ -267,33 +250,3 @@ class Desk:
         due = quiet_end(channel, (now, zone)) or now
         message = releases.alert_message(alert, channel, self.memory, self._rules)
         return structs.replace(message, due_at=due)
-
-    def _its_turn(self, message: WebhookMessage, now: int) -> WebhookMessage:
-        # Late it would say that all is well, of a time when nobody knew.
-        if message.expires_at is not None and now >= message.expires_at:
-            return structs.replace(message, outcome="dead", cause="its time is over")
-        channel, cause = message.channel, ""
-        # Whatever kind it is of, and whenever it was made.
-        if self.memory.is_gone(channel, message.url):
-            cause = releases.WANTS_NO_MORE
-        elif not all(self.memory.may_have_arrived(channel, one) for one in message.needs):
-            cause = "what it follows was refused"
-        if cause:
-            return structs.replace(message, outcome="dead", cause=cause)
-        return attempts.begun(message, now)
-
-    def _called_anew(self, asked: Redelivery) -> list[KeptDelivery]:
-        found = self.memory.messages.get(f"{asked.channel_id}|{asked.message_id}")
-        if found is None or found.outcome == "waiting":
-            return []
-        # Somebody has asked for it: what it follows, and how often it failed, no longer counts.
-        anew = structs.replace(
-            found,
-            outcome="waiting",
-            due_at=self.memory.time.at,
-            begun_at=None,
-            attempts=0,
-            refusals=0,
-            needs=(),
-        )
-        return self._keep([anew])

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from tally.alerts.delivery.body import MOST_BYTES, body_text, hashed_id
 from tally.alerts.delivery.clock_times import start_instant
-from tally.alerts.delivery.controls import AlertChannel
+from tally.alerts.delivery.controls import AlertChannel, severity_rank
 from tally.alerts.delivery.deciding import Surroundings
 from tally.alerts.delivery.memory import DeliveryMemory
 from tally.alerts.delivery.records import (
@@ -111,11 +111,12 @@ def _digest(
     number: int,
 ) -> WebhookMessage:
     store_id, day = decisions[0].alert.store_id, span.day.isoformat()
+    lines = _lines(decisions)
     told = {
         "store_id": store_id,
         "date": day,
-        "alerts": [_line(one) for one in decisions[:_MOST_LINES]],
-        "more": max(0, len(decisions) - _MOST_LINES),
+        "alerts": lines[:_MOST_LINES],
+        "more": max(0, len(lines) - _MOST_LINES),
     }
     due = instant_text(from_millis(span.until))
     is_file = channel.digest_as == "file"
@@ -147,17 +148,29 @@ def file_name(channel_id: str, store_id: str, day: str) -> str:
     return f"{channel_id}/{day}_{store}.json"
 
 
-def _line(decision: DeliveryDecision) -> Mapping[str, Any]:
-    alert = decision.alert
+def _lines(decisions: Sequence[DeliveryDecision]) -> list[Mapping[str, Any]]:
+    """One line for each alert, its end in the same one: the most severe first, then by time."""
+    episodes: dict[str, list[DeliveryDecision]] = defaultdict(list)
+    for decision in decisions:
+        episodes[decision.alert.of or decision.alert.alert_id].append(decision)
+    lines = [_line(episode) for episode in episodes.values()]
+    return sorted(lines, key=lambda line: (-severity_rank(line["severity"]), line["raised_at"]))
+
+
+def _line(episode: Sequence[DeliveryDecision]) -> Mapping[str, Any]:
+    # By what was decided first is said whether it was told, and by the newest how it stands.
+    first = min(episode, key=lambda decision: decision.alert.of is not None)
+    ends = [decision for decision in episode if decision.alert.of is not None]
+    last = (ends or episode)[-1]
     return {
-        "alert_id": alert.alert_id,
-        "rule_id": alert.rule_id,
-        "edge": alert.edge,
-        "state": alert.state,
-        "raised_at": alert.raised_at,
-        "severity": alert.severity,
-        "told": decision.verdict,
-        "why": decision.why,
+        "alert_id": first.alert.alert_id,
+        "rule_id": first.alert.rule_id,
+        "edge": last.alert.edge,
+        "state": last.alert.state,
+        "raised_at": first.alert.raised_at,
+        "severity": first.alert.severity,
+        "told": first.verdict,
+        "why": first.why,
     }
 
 

@@ -7,7 +7,14 @@ that was restored answers as the one that wrote them.
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from tally.alerts.delivery.controls import AlertChannel, Silence, Snooze
+from tally.alerts.delivery.controls import (
+    SEVERITIES,
+    Acknowledgement,
+    AlertChannel,
+    Silence,
+    Snooze,
+    severity_rank,
+)
 from tally.alerts.delivery.deciding import Holds, plan
 from tally.alerts.delivery.records import (
     DeliveryDecision,
@@ -34,8 +41,11 @@ class DeliveryMemory:
         self.messages: dict[str, WebhookMessage] = {}
         # Those that still have to come to an end.
         self.waiting: dict[str, WebhookMessage] = {}
-        # A dict and no set: in the order in which they came.
+        # Dicts and no sets: in the order in which they came. Held back, and may still go out; and
+        # raises that went out and are not over.
         self.held: dict[OnChannel, None] = {}
+        self.open: dict[OnChannel, None] = {}
+        self.acknowledged: dict[str, Acknowledgement] = {}
         self._dead: Counter[str] = Counter()
         self.order = 0
         # Of which anything was ever decided.
@@ -46,7 +56,10 @@ class DeliveryMemory:
         self._told: dict[OnChannel, dict[str, DeliveryDecision]] = {}
         self._channels_of: dict[str, dict[str, None]] = defaultdict(dict)
         self._ends_of: dict[OnChannel, dict[str, None]] = defaultdict(dict)
-        self._sent: Counter[tuple[str, int]] = Counter()
+        # By the message's key and the decision's.
+        self._carried: dict[str, dict[str, DeliveryDecision]] = defaultdict(dict)
+        # By channel, minute and rank of the severity.
+        self._sent: Counter[tuple[str, int, int]] = Counter()
         # Suppressed, and not counted in a message yet.
         self.uncounted: dict[str, DeliveryDecision] = {}
 
@@ -65,6 +78,8 @@ class DeliveryMemory:
                 self._silences[kept.silence_id] = kept
             case Snooze():
                 self._snoozes[kept.alert_id] = kept
+            case Acknowledgement():
+                self.acknowledged[kept.alert_id] = kept
             case GoneAddress():
                 self._gone[kept.channel] = kept
             case TickTime():
@@ -78,10 +93,13 @@ class DeliveryMemory:
                 self._forget_decision(kept)
             case WebhookMessage():
                 self._count_dead(self.messages.pop(kept.key, None), -1)
+                self._carried.pop(kept.key, None)
             case Silence():
                 self._silences.pop(kept.silence_id, None)
             case Snooze():
                 self._snoozes.pop(kept.alert_id, None)
+            case Acknowledgement():
+                self.acknowledged.pop(kept.alert_id, None)
 
     def told(self, channel: str, alert_id: str) -> list[DeliveryDecision]:
         """The decisions about the alert's states on the channel, in the order of the states."""
@@ -108,6 +126,10 @@ class DeliveryMemory:
         last = (self.told(channel, end)[-1] for end in ends)
         return any(one.alert.state != "retracted" for one in last)
 
+    def ends_of(self, channel: str, alert_id: str) -> list[str]:
+        """The ends of this raise that anything was decided about on the channel."""
+        return [*self._ends_of.get((channel, alert_id), ())]
+
     def may_have_arrived(self, channel: str, alert_id: str) -> bool:
         """Whether anything of the alert may be known at the channel's address."""
         return any(message.may_have_arrived for message in self.carrying(channel, alert_id))
@@ -118,9 +140,16 @@ class DeliveryMemory:
             if one.verdict == "send" and one.message:
                 yield self.messages[f"{channel}|{one.message}"]
 
-    def sent_in(self, channel: str, minute: int) -> int:
-        """How many raises went out one by one in the minute, counted since 1970."""
-        return self._sent[channel, minute]
+    def carried_by(self, message: WebhookMessage) -> list[DeliveryDecision]:
+        """The decisions that a message carries, in the order in which they were taken."""
+        if message.kind == "repeat":
+            return self.told(message.channel, message.lanes[0])[-1:]
+        return [*self._carried.get(message.key, {}).values()]
+
+    def sent_in(self, channel: str, minute: int, severity: str) -> int:
+        """How many raises, at least as severe, went out one by one in the minute since 1970."""
+        ranks = range(severity_rank(severity), len(SEVERITIES) + 1)
+        return sum(self._sent[channel, minute, rank] for rank in ranks)
 
     def undelivered(self, now: int) -> dict[str, UndeliveredMessages]:
         """By channel what has not arrived by now, milliseconds since 1970 (UTC)."""
@@ -130,8 +159,12 @@ class DeliveryMemory:
             due = one.due_at if one.begun_at is None else one.begun_at
             if due <= now:
                 since[one.channel] = min(due, since.get(one.channel, due))
+        blocked = Counter(one.channel for one in self.waiting.values() if one.is_blocked)
         named = sorted({*self.channels, *since, *self._dead})
-        return {one: UndeliveredMessages(since.get(one), self._dead[one]) for one in named}
+        return {
+            name: UndeliveredMessages(since.get(name), self._dead[name], blocked[name])
+            for name in named
+        }
 
     def is_gone(self, channel: str, url: str) -> bool:
         """Whether the address has said that it wants no more."""
@@ -170,19 +203,38 @@ class DeliveryMemory:
         self._channels_of[alert.alert_id][decision.channel] = None
         if alert.of is not None:
             self._ends_of[decision.channel, alert.of][alert.alert_id] = None
-        if plan([*told.values()]) == "held":
-            self.held[at] = None
-        else:
-            self.held.pop(at, None)
+        if before is not None and before.message:
+            self._carried[f"{before.channel}|{before.message}"].pop(decision.key, None)
+        if decision.message:
+            self._carried[f"{decision.channel}|{decision.message}"][decision.key] = decision
         self._count(decision, before)
+        # What becomes of a raise hangs on its ends, and the other way round.
+        others = [alert.of] if alert.of else self._ends_of.get(at, ())
+        for alert_id in (alert.alert_id, *others):
+            self._sort_in((decision.channel, alert_id))
+
+    def _sort_in(self, at: OnChannel) -> None:
+        """Note whether an alert is held and may still go out, or is open at its channel."""
+        told = self.told(*at)
+        if not told:
+            return
+        verdict, alert = plan(told), told[-1].alert
+        is_raise = alert.edge == "raise"
+        is_over = alert.state == "retracted" or (is_raise and self.has_end(*at))
+        # An end follows its raise alone.
+        follows = is_raise or self.plan(at[0], alert.of) == "send"
+        _put(self.held, at, verdict == "held" and follows and not is_over)
+        _put(self.open, at, verdict == "send" and is_raise and not is_over)
 
     def _forget_decision(self, decision: DeliveryDecision) -> None:
         alert_id, at = decision.alert.alert_id, (decision.channel, decision.alert.alert_id)
         told = self._told.get(at, {})
         told.pop(decision.alert.state, None)
+        self._carried.get(f"{decision.channel}|{decision.message}", {}).pop(decision.key, None)
         if not told:
             self._told.pop(at, None)
             self.held.pop(at, None)
+            self.open.pop(at, None)
             self._channels_of.get(alert_id, {}).pop(decision.channel, None)
         of = decision.alert.of
         if of is not None and not told:
@@ -198,7 +250,8 @@ class DeliveryMemory:
         # Not what a hold released: that is one message, however many alerts.
         went_out = decision.verdict == "send" and not decision.why
         if went_out and before is None and decision.alert.edge == "raise":
-            self._sent[decision.channel, decision.at // MINUTE] += 1
+            rank = severity_rank(decision.alert.severity)
+            self._sent[decision.channel, decision.at // MINUTE, rank] += 1
 
     def _forget_minutes(self) -> None:
         # Nothing is decided any more in a minute that is over.
@@ -220,3 +273,10 @@ class DeliveryMemory:
         # A heartbeat that was late is followed by the next one.
         if message and message.outcome == "dead" and message.kind != "heartbeat":
             self._dead[message.channel] += more
+
+
+def _put(into: dict[OnChannel, None], at: OnChannel, is_in: bool) -> None:
+    if is_in:
+        into[at] = None
+    else:
+        into.pop(at, None)

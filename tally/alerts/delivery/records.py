@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from tally.alerts.delivery.controls import AlertChannel, Silence, Snooze
+from tally.alerts.delivery.controls import Acknowledgement, AlertChannel, Silence, Snooze
 from tally.alerts.message import Alert
 
 DeliveryVerdict: TypeAlias = Literal["send", "held", "suppressed"]
@@ -32,14 +32,19 @@ DeliveryReason: TypeAlias = Literal[
     "storm",
     "backfilled",
     "raise not sent",
+    "escalated",
 ]
-DeliveryOutcome: TypeAlias = Literal["waiting", "delivered", "dead", "unknown"]
+DeliveryOutcome: TypeAlias = Literal["waiting", "delivered", "dead", "unknown", "withdrawn"]
+# Storm, catchup and silence are of records that an earlier version has written.
 WebhookKind: TypeAlias = Literal[
-    "alert", "group", "storm", "catchup", "silence", "digest", "heartbeat"
+    *("alert", "repeat", "group", "summary", "digest", "heartbeat"),
+    *("storm", "catchup", "silence"),
 ]
 Promise: TypeAlias = Literal["at_least_once", "at_most_once"]
 # Before the name of a file, in the place of an address.
 FILE = "file:"
+# Before the key of a control.
+CONTROL = "control|"
 
 
 class DeliveryDecision(Struct, frozen=True, kw_only=True, tag_field="is", tag="decision"):
@@ -47,7 +52,7 @@ class DeliveryDecision(Struct, frozen=True, kw_only=True, tag_field="is", tag="d
 
     `message`: id of the message that carries it, "" while none does; `at`, `tick`: the instant and
     the number of the tick by which it was decided; `crowd`: the region with which it was told of as
-    one, "" for none.
+    one, "" for none; `repeated_at`: when the alert was sent again last, 0 for never.
     """
 
     channel: str
@@ -58,6 +63,7 @@ class DeliveryDecision(Struct, frozen=True, kw_only=True, tag_field="is", tag="d
     at: int
     tick: int
     crowd: str = ""
+    repeated_at: int = 0
 
     @property
     def key(self) -> str:
@@ -71,7 +77,9 @@ class WebhookMessage(Struct, frozen=True, kw_only=True, tag_field="is", tag="mes
     `url`: where it is called for, or FILE and the name of the file that it becomes.
     `lanes`: of two messages of a channel that share one, the lower `order` has to come to an end
     first; `needs`: alerts of which something must have arrived before; `begun_at`: first attempt;
-    `may_have_arrived`: false only while it is certain that the receiver has not taken it.
+    `may_have_arrived`: false only while it is certain that the receiver has not taken it;
+    `is_blocked`: the last attempt failed for a reason that people have to repair; `is_asked`:
+    somebody has asked for it, so it goes out whatever holds alerts back now.
     """
 
     channel: str
@@ -90,6 +98,8 @@ class WebhookMessage(Struct, frozen=True, kw_only=True, tag_field="is", tag="mes
     refusals: int = 0
     was_in_doubt: bool = False
     may_have_arrived: bool = False
+    is_blocked: bool = False
+    is_asked: bool = False
     outcome: DeliveryOutcome = "waiting"
     status: int | None = None
     cause: str = ""
@@ -118,11 +128,13 @@ class UndeliveredMessages(Struct, frozen=True):
     """What of a channel's messages has not arrived, in one partition.
 
     `waiting_since`: when the oldest that waits was due first, None while none does; `dead`: those
-    that were given up, as long as they are kept.
+    that were given up, as long as they are kept; `blocked`: those that wait until somebody repairs
+    secrets, address or permissions.
     """
 
     waiting_since: int | None = None
     dead: int = 0
+    blocked: int = 0
 
 
 class TickTime(
@@ -154,9 +166,9 @@ class DroppedRecord(Struct, frozen=True):
     topic_key: bytes
 
 
-KeptDelivery: TypeAlias = (
-    DeliveryDecision | WebhookMessage | GoneAddress | TickTime | AlertChannel | Silence | Snooze
-)
+# What people have settled, as it is kept beside decisions and messages.
+KeptControl: TypeAlias = AlertChannel | Silence | Snooze | Acknowledgement
+KeptDelivery: TypeAlias = DeliveryDecision | WebhookMessage | GoneAddress | TickTime | KeptControl
 _DECODER = msgspec.json.Decoder(KeptDelivery)
 _ENCODER = msgspec.json.Encoder()
 
@@ -169,8 +181,8 @@ def kept_key(kept: DeliveryChange) -> bytes:
     if isinstance(kept, DroppedRecord):
         return kept.topic_key
     # A channel may be named like another kind of record: nobody's alert is.
-    is_control = isinstance(kept, AlertChannel | Silence | Snooze | GoneAddress)
-    return (f"control|{kept.key}" if is_control else kept.key).encode()
+    is_control = isinstance(kept, KeptControl | GoneAddress)
+    return (f"{CONTROL}{kept.key}" if is_control else kept.key).encode()
 
 
 def kept_value(kept: DeliveryChange) -> bytes | None:

@@ -1,6 +1,6 @@
 """What goes out when what held it back is over, and whose turn it is."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import structs
@@ -12,15 +12,13 @@ from tally.alerts.delivery.body import (
     hashed_id,
     parted,
 )
-from tally.alerts.delivery.controls import AlertChannel
+from tally.alerts.delivery.controls import SEVERITIES, AlertChannel, severity_rank
 from tally.alerts.delivery.deciding import DeliveryRules, Surroundings, holding
-from tally.alerts.delivery.many_silent import DeskMemories, crowds
+from tally.alerts.delivery.groups import SilentCrowds
 from tally.alerts.delivery.memory import DeliveryMemory
 from tally.alerts.delivery.records import DeliveryDecision, KeptDelivery, WebhookMessage
 from tally.alerts.message import Alert
 
-# Calls under way at once to one channel: the rest waits its turn.
-MOST_CALLS = 8
 WANTS_NO_MORE = "the receiver wants no more"
 
 
@@ -51,21 +49,20 @@ def alert_message(
 
 
 def released(
-    memory: DeliveryMemory, rules: DeliveryRules, around: Surroundings, desks: DeskMemories
+    memory: DeliveryMemory, rules: DeliveryRules, around: Surroundings, crowds: SilentCrowds
 ) -> list[KeptDelivery]:
-    """Messages and decisions of what nothing holds back any more; `desks`: all of this process.
+    """Messages and decisions of what nothing holds back any more.
 
     Raises that are still open, and ends of raises that were sent, in their last state; what has
     begun and ended meanwhile stays where it is, for nobody can do anything about it now. A single
     one goes out as itself, several as a group, which no attempt makes anew.
     """
-    crowded = crowds(around, desks)
     free: dict[tuple[str, str], list[DeliveryDecision]] = defaultdict(list)
     # By when they were taken, and not by what a restored memory met first.
     for channel_id, alert_id in sorted(memory.held, key=memory.taken):
         last = memory.told(channel_id, alert_id)[-1]
         channel = memory.channels[channel_id]
-        if last.key not in crowded and _is_free(last, channel, memory, around):
+        if last.key not in crowds.regions and _is_free(last, channel, memory, around):
             # By address too: an end goes where its raise went.
             free[channel_id, _address(last.alert, channel, memory)].append(last)
     kept: list[KeptDelivery] = []
@@ -82,40 +79,39 @@ def heads(
     waiting: Iterable[WebhookMessage],
     under_way: Collection[WebhookMessage],
     now: int,
-    most: int = MOST_CALLS,
 ) -> list[WebhookMessage]:
-    """The messages that are due and wait for no other one, at most so many calls of a channel.
+    """The messages that are due and wait for no other one.
 
     Of two that share a lane the first has to come to its end, due or not; those under way hold
-    their lanes, and count.
+    their lanes.
     """
-    calls = Counter(message.channel for message in under_way)
     taken = {(one.channel, lane) for one in under_way for lane in one.lanes}
     keys = {message.key for message in under_way}
     found = []
     for message in sorted(waiting, key=lambda one: one.order):
         lanes = {(message.channel, lane) for lane in message.lanes}
-        is_first = message.key not in keys and not lanes & taken
-        if is_first and message.due_at <= now and calls[message.channel] < most:
+        if message.key not in keys and not lanes & taken and message.due_at <= now:
             found.append(message)
-            calls[message.channel] += 1
         taken |= lanes
     return found
+
+
+def urgency(message: WebhookMessage, memory: DeliveryMemory) -> tuple[int, bool, int]:
+    """Ascending what is called for first: by severity, then what was never tried, then by order."""
+    severities = (decision.alert.severity for decision in memory.carried_by(message))
+    rank = max(map(severity_rank, severities), default=0)
+    # A heartbeat that waits behind alerts would say that there is no dispatcher.
+    if message.kind == "heartbeat":
+        rank = len(SEVERITIES)
+    return -rank, message.attempts > 0, message.order
 
 
 def _is_free(
     last: DeliveryDecision, channel: AlertChannel, memory: DeliveryMemory, around: Surroundings
 ) -> bool:
-    alert = last.alert
-    # Nobody has heard of it, so nothing is to be taken back.
-    if alert.state == "retracted" or not channel.enabled:
-        return False
-    if alert.edge == "raise" and memory.has_end(channel.channel_id, alert.alert_id):
-        return False
-    if alert.of is not None and memory.plan(channel.channel_id, alert.of) != "send":
-        return False
-    zone = around.store(alert.store_id).zone
-    return not holding(alert, channel, memory.holds, (memory.time.at, zone))
+    zone = around.store(last.alert.store_id).zone
+    at = memory.time.at, zone
+    return channel.enabled and not holding(last.alert, channel, memory.holds, at)
 
 
 def _parts(

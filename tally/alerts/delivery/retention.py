@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from tally.alerts.delivery.controls import AlertControl, Silence, Snooze
 from tally.alerts.delivery.memory import DeliveryMemory
 from tally.alerts.delivery.records import DeliveryDecision, KeptDelivery, WebhookMessage
 
@@ -23,13 +24,33 @@ def outdated(memory: DeliveryMemory) -> list[KeptDelivery]:
             found += decisions
         else:
             named |= {f"{one.channel}|{one.message}" for one in decisions}
-    holds = memory.holds
     return [
         *found,
         *(one for one in _settled(memory, limit) if one.key not in named),
-        *(one for one in holds.silences if one.ends < limit),
-        *(one for one in holds.snoozes.values() if one.until < limit),
+        *_ended_controls(memory),
     ]
+
+
+def is_over(control: AlertControl, now: int) -> bool:
+    """Whether a silence or a snooze ended so long ago that nobody has to know of it.
+
+    A day: who ends one early, or extends it, writes it again about then.
+    """
+    match control:
+        case Silence():
+            return control.ends < now - DAY
+        case Snooze():
+            return control.until < now - DAY
+    return False
+
+
+def _ended_controls(memory: DeliveryMemory) -> Iterator[KeptDelivery]:
+    now, holds = memory.time.at, memory.holds
+    yield from (one for one in (*holds.silences, *holds.snoozes.values()) if is_over(one, now))
+    still_open = {alert_id for _, alert_id in (*memory.open, *memory.held)}
+    for noted in memory.acknowledged.values():
+        if noted.alert_id not in still_open and noted.at < now - DAY:
+            yield noted
 
 
 def _settled(memory: DeliveryMemory, limit: int) -> Iterator[WebhookMessage]:

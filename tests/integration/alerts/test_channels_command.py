@@ -123,6 +123,22 @@ def test_a_message_that_was_given_up_is_shown_and_called_for_again(
         assert isinstance(tally(settings, "redeliver", name, wrong).exception, TallyError)
 
 
+def test_all_messages_that_were_given_up_are_called_for_again_at_once(
+    settings: Settings, name: str
+) -> None:
+    for number in range(5):
+        keep(settings, name, message_id=f"alrt_{number}_confirmed", outcome="dead")
+    keep(settings, name, message_id="alrt_6_confirmed", outcome="waiting")
+
+    found = told(settings, "redeliver", "--dead", "--channel", name, group="alerts")["redelivered"]
+
+    expected = {f"alrt_{number}_confirmed" for number in range(5)}
+    asked = [one for _, one in controls(settings) if isinstance(one, Redelivery)]
+    assert {message for _, message in found} == expected
+    assert {one.message_id for one in asked if one.channel_id == name} == expected
+    assert tally(settings, "redeliver", group="alerts").exit_code == 2
+
+
 def test_a_silence_begins_now_and_can_be_ended(settings: Settings, name: str) -> None:
     for minutes in ("90", "0"):
         result = tally(settings, "silence", name, "--minutes", minutes, "--store", "367, 406")

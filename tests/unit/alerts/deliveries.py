@@ -63,10 +63,14 @@ def channel(channel_id: str = "floor", **changed: Any) -> AlertChannel:
 
 
 class Town:
-    """Rules of one kind, and stores of one region: in each partition `peers` of them."""
+    """Rules of one kind, and stores of one region: in each partition `peers` of them.
+
+    `judged_at`: up to which instant all partitions are judged; by default nobody is waited for.
+    """
 
     def __init__(self, kind: str = "threshold", zone: str = "Europe/Rome", peers: int = 5) -> None:
         self.kind, self.zone, self.peers_each = kind, zone, peers
+        self.judged_at = 10**15
 
     def rule(self, _rule_id: str, _version: int) -> RuleFacts:
         return RuleFacts(self.kind, ())
@@ -77,6 +81,9 @@ class Town:
     def peers(self, _family: str, region: str, partitions: Collection[int]) -> int:
         # As many in each partition, and as many again elsewhere.
         return self.peers_each * len(partitions) * (1 if region == "west" else 2)
+
+    def judged(self, _partitions: Collection[int]) -> int:
+        return self.judged_at
 
 
 def desk_with(*channels: AlertChannel, town: Town | None = None, at: int = NOON) -> Desk:

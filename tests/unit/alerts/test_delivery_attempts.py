@@ -79,15 +79,6 @@ def test_every_2xx_is_delivered(status: int) -> None:
     assert (after.outcome, after.may_have_arrived) == ("delivered", True)
 
 
-@pytest.mark.parametrize("status", [300, 301, 307, 400, 401, 404, 422, 499])
-def test_a_refusal_ends_a_message_after_three(status: int) -> None:
-    assert len(played(WebhookAnswer(status=status))) == 3
-
-
-def test_an_address_that_may_not_be_called_ends_a_message_after_three() -> None:
-    assert len(played(WebhookAnswer(error="10.0.0.1", is_refused=True))) == 3
-
-
 def test_410_ends_a_message_at_once() -> None:
     after = answered(begun(message(), NOON), WebhookAnswer(status=410), NOON)
 

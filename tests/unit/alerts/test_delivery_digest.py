@@ -7,12 +7,14 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from tally.alerts.delivery.body import MOST_BYTES
 from tally.alerts.delivery.controls import AlertChannel, parsed_control
 from tally.alerts.delivery.digest import DigestSpan, digest_span
 from tests.unit.alerts.deliveries import (
     HOUR,
+    NOON,
     Town,
     alert,
     channel,
@@ -81,8 +83,8 @@ def test_a_digest_tells_what_was_decided_and_why_nothing_was_told() -> None:
     assert [(one["told"], one["why"]) for one in data["alerts"]] == [
         ("send", ""),
         ("suppressed", "storm"),
-        ("suppressed", "raise not sent"),
     ]
+    assert [one["edge"] for one in data["alerts"]] == ["raise", "clear"]
     assert not any(one.kind == "digest" for one in messages(later(desk, 24 * HOUR)))
 
 
@@ -97,6 +99,26 @@ def test_each_store_has_its_own_and_a_long_one_is_cut() -> None:
     assert [one["store_id"] for one in data] == ["1", "2"]
     assert [len(one["alerts"]) + one["more"] for one in data] == [190, 10]
     assert max(len(one.body.encode()) for one in found) <= MOST_BYTES
+
+
+def test_a_digest_has_one_line_an_alert_the_most_severe_first_and_then_by_time() -> None:
+    desk = desk_with(channel(most_a_minute=1_000, **DIGESTED))
+    severities = ("info", "critical", "warning")
+    for number in range(15):
+        # Later ones have lower ids, so that neither order is that of the other.
+        raised = alert(90 - number, at=NOON + number * 60_000, severity=severities[number % 3])
+        for one in (raised, end_of(raised, 200 + number, at=NOON + number * 60_000)):
+            desk.take(one)
+            desk.take(structs.replace(one, state="confirmed"))
+
+    [digest] = [one for one in messages(later(desk, 20 * HOUR)) if one.kind == "digest"]
+
+    data = json.loads(digest.body)["data"]
+    lines = [(one["severity"], one["raised_at"]) for one in data["alerts"]]
+    by_severity = {"critical": 0, "warning": 1, "info": 2}
+    assert (len(lines), data["more"]) == (15, 0)
+    assert lines == sorted(lines, key=lambda line: (by_severity[line[0]], line[1]))
+    assert {one["state"] for one in data["alerts"]} == {"confirmed"}
 
 
 @pytest.mark.parametrize("given", ["7:00", "24:00", "07:60", "07:00:00", "noon"])

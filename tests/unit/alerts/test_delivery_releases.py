@@ -117,7 +117,7 @@ def test_above_its_cap_a_minute_is_told_by_its_numbers() -> None:
 
     [storm] = messages(later(desk, 30 * SECOND))
 
-    assert (storm.kind, json.loads(storm.body)["data"]["alerts"]) == ("storm", 7)
+    assert (storm.kind, json.loads(storm.body)["data"]["alerts"]) == ("summary", 7)
     assert decisions(desk.take(alert(11, at=NOON + MINUTE))) == [("send", "")]
     assert messages(later(desk, MINUTE)) == []
 
@@ -133,8 +133,7 @@ def test_old_alerts_are_told_as_one_message_when_catching_up_is_over() -> None:
     [catchup] = messages(later(desk, 2 * MINUTE))
 
     data = json.loads(catchup.body)["data"]
-    assert (catchup.kind, data["alerts"]) == ("catchup", 18)
-    assert catchup.message_id == hashed_id("catchup", "floor", "0", data["from"], data["to"])
+    assert (catchup.kind, data["why"], data["alerts"]) == ("summary", "late", 18)
     assert messages(later(desk, HOUR)) == []
 
 
@@ -157,7 +156,7 @@ def test_a_dead_message_is_called_for_again_under_its_key_with_its_bytes() -> No
     [made] = messages(desk.take(alert()))
     for _ in range(3):
         [call] = desk.begin(()).calls
-        desk.answered(call, WebhookAnswer(status=404))
+        desk.answered(call, WebhookAnswer(status=400))
         later(desk, 3 * MINUTE)
     assert desk.begin(()).calls == []
 

@@ -16,7 +16,7 @@ from serving.alerts.dispatch.rule_facts import LearnedRules
 from serving.alerts.dispatch.surroundings import RegisteredStores, unknown_rule
 from serving.merge.views import Activity
 from tally.alerts.delivery.deciding import RuleFacts
-from tally.alerts.delivery.many_silent import EVERYWHERE
+from tally.alerts.delivery.groups import EVERYWHERE
 from tally.alerts.rule import Rule, RuleVersion, Threshold
 from tally.alerts.versions import RuleChains
 from tally.errors import Aborted, StackError, ViewsUnreachable

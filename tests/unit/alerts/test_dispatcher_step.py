@@ -161,8 +161,8 @@ def test_a_record_that_nobody_understands_keeps_nobody_else_from_being_told(
         begun(step, port)
         for topic in (ALERTS, CONTROLS, TICKS):
             for value in (b"", b"{}", b"\xff", b'{"is": "channel"}', b"[" * 10_000):
-                assert step.process(record(topic, value)) == ()
-        assert step.process(Input(CONTROLS, 0, 0, NOON, b"channel|floor", None)) == ()
+                assert [*step.process(record(topic, value))] == []
+        assert [*step.process(Input(CONTROLS, 0, 0, NOON, b"channel|floor", None))] == []
         step.process(record(ALERTS, alert()))
         step.tick()
         step.stored()
@@ -174,7 +174,7 @@ def test_a_state_of_another_version_is_refused(make: Callable[[], Dispatcher]) -
         make().restore([Input(DELIVERIES, 0, 0, NOON, b"key", b'{"is": "newer"}')])
 
 
-def test_a_secret_that_is_missing_is_a_refusal_and_not_an_end(
+def test_a_secret_that_is_missing_blocks_a_message_and_ends_nothing(
     make: Callable[[], Dispatcher],
 ) -> None:
     step = make()
@@ -188,7 +188,8 @@ def test_a_secret_that_is_missing_is_a_refusal_and_not_an_end(
 
     message = parsed_kept(found[0].value or b"")
     assert isinstance(message, WebhookMessage)
-    assert (calls, message.refusals, "other" in message.cause) == ([], 1, True)
+    assert (calls, message.is_blocked, "other" in message.cause) == ([], True, True)
+    assert message.outcome == "waiting"
 
 
 def test_what_was_settled_before_an_alert_holds_though_its_turn_comes_later(
@@ -202,7 +203,7 @@ def test_what_was_settled_before_an_alert_holds_though_its_turn_comes_later(
     step = Dispatcher(
         WebhookCalls(WebhookSender(LOOPBACK), keys),
         lambda number, desks: Desk(DeliveryRules(), Town(), number, desks),
-        settled=lambda: [record(CONTROLS, channel()), record(CONTROLS, b"{}")],
+        foreseen=lambda: [record(CONTROLS, channel()), record(CONTROLS, b"{}")],
     )
     step.restore([])
 
@@ -240,7 +241,7 @@ def test_a_region_whose_stores_lie_in_two_partitions_is_told_of_once() -> None:
     step.close()
 
     made = [parsed_kept(one.value or b"") for one in outputs]
-    assert [one.kind for one in made if isinstance(one, WebhookMessage)] == ["silence"]
+    assert [one.kind for one in made if isinstance(one, WebhookMessage)] == ["summary"]
 
 
 def test_an_address_that_was_gone_stays_so_for_whoever_reads_how_its_channel_came_to_be() -> None:
@@ -249,7 +250,7 @@ def test_an_address_that_was_gone_stays_so_for_whoever_reads_how_its_channel_cam
     step = Dispatcher(
         WebhookCalls(WebhookSender(LOOPBACK), keys),
         lambda n, desks: Desk(DeliveryRules(), Town(), n, desks),
-        settled=lambda: [record(CONTROLS, older), record(CONTROLS, newer)],
+        foreseen=lambda: [record(CONTROLS, older), record(CONTROLS, newer)],
     )
     kept = [Output(DELIVERIES, kept_key(one), kept_value(one), 0) for one in (newer, gone)]
 

@@ -17,7 +17,7 @@ from tests.unit.alerts.deliveries import (
     of_kind,
 )
 
-REFUSED, AWAY = WebhookAnswer(status=404), WebhookAnswer(status=503)
+REFUSED, AWAY = WebhookAnswer(status=400), WebhookAnswer(status=503)
 NOTHING = UndeliveredMessages()
 
 

@@ -14,7 +14,7 @@ from serving.alerts.dispatch.calls import PlacedMessage, WebhookCalls
 from serving.alerts.dispatch.digest_files import WRITTEN, DigestFiles
 from serving.alerts.dispatch.sender import WebhookSender
 from tally.alerts.delivery.records import FILE
-from tally.alerts.delivery.releases import MOST_CALLS
+from tally.alerts.delivery.room import MOST_CALLS
 from tests.unit.alerts.receivers import receiver, status
 from tests.unit.alerts.test_delivery_attempts import message
 from tests.unit.alerts.test_dispatcher_step import wait_for

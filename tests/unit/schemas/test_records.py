@@ -19,6 +19,7 @@ from speed_layer.sink.updates import ViewUpdates
 from tally.alerts.delivery.controls import (
     Acknowledgement,
     AlertControl,
+    Escalation,
     Redelivery,
     Silence,
     Snooze,
@@ -47,7 +48,11 @@ DESCRIBED = sorted(
 BY_TOPIC = pytest.mark.parametrize("topic", DESCRIBED)
 START = "2026-03-02T10:00:00.000Z"
 CONTROLS = (
-    channel(quiet=(ClockHours("mon-fri", "22:00", "06:00"),), leaves_out=("confirmed",)),
+    channel(
+        quiet=(ClockHours("mon-fri", "22:00", "06:00"),),
+        leaves_out=("confirmed",),
+        escalate=Escalation(after=900, channel="boss"),
+    ),
     Silence(silence_id="lunch", starts=1, ends=2, rules=("a",), stores=("367",)),
     Snooze(alert_id="0" * 64, store_id="367", until=1, by="anna"),
     Acknowledgement(alert_id="0" * 64, store_id="367", at=1, by="anna"),
@@ -223,11 +228,11 @@ def test_a_control_is_as_its_schema_says(control: AlertControl) -> None:
     assert wrong_in("alert-controls", as_record("alert-controls", control.key, more, {})) != []
 
 
-@pytest.mark.parametrize("number", range(7))
+@pytest.mark.parametrize("number", range(8))
 def test_a_record_of_deliveries_is_as_its_schema_says(number: int) -> None:
     desk = desk_with()
     gone = GoneAddress(channel="floor", url="https://x.example/", at=1)
-    kept = [*desk.take(alert()), *CONTROLS[:3], gone, desk.memory.time][number]
+    kept = [*desk.take(alert()), *CONTROLS[:4], gone, desk.memory.time][number]
 
     record = as_record("alert-deliveries", kept_key(kept), kept_value(kept) or b"", {})
 

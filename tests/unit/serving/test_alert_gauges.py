@@ -49,7 +49,7 @@ def test_the_evaluator_is_blind_since_the_oldest_tick_that_was_judged_last(now: 
 
 
 def test_deliveries_wait_as_long_as_the_oldest_and_dead_ones_are_summed() -> None:
-    now, waiting = INSTANTS[0], UndeliveredMessages(INSTANTS[0] - 90 * SECOND, 2)
+    now, waiting = INSTANTS[0], UndeliveredMessages(INSTANTS[0] - 90 * SECOND, 2, 5)
     undelivered = {
         0: {"floor": UndeliveredMessages(now - 30 * SECOND, 1), "office": UndeliveredMessages()},
         1: {"floor": waiting},
@@ -61,6 +61,8 @@ def test_deliveries_wait_as_long_as_the_oldest_and_dead_ones_are_summed() -> Non
     assert 'tally_deliveries_pending_seconds{channel="office"} 0\n' in found
     assert 'tally_deliveries_dead_total{channel="floor"} 3\n' in found
     assert 'tally_deliveries_dead_total{channel="office"} 0\n' in found
+    assert 'tally_deliveries_blocked{channel="floor"} 5\n' in found
+    assert 'tally_deliveries_blocked{channel="office"} 0\n' in found
 
 
 def test_what_nobody_has_said_is_left_out() -> None:

@@ -1,0 +1,44 @@
+"""Heartbeats of channels: where they stay away, alerts may stay away too."""
+
+from tally.alerts.delivery.body import body_text, hashed_id
+from tally.alerts.delivery.controls import AlertChannel
+from tally.alerts.delivery.memory import MINUTE, DeliveryMemory
+from tally.alerts.delivery.records import KeptDelivery, WebhookMessage
+from tally.instants import from_millis, instant_text
+
+HEARTBEAT_MILLIS = 5 * MINUTE
+
+
+def heartbeats(memory: DeliveryMemory, partition: int) -> list[KeptDelivery]:
+    """A message to each channel that wants one, five minutes after the last.
+
+    Where it does not come, alerts of this partition's stores may not come either. It takes the
+    place of the one before it, called for or not.
+    """
+    now = memory.time.at
+    slot = now // HEARTBEAT_MILLIS
+    return [
+        WebhookMessage(
+            channel=channel.channel_id,
+            message_id=hashed_id("beat", channel.channel_id, str(partition), str(slot)),
+            kind="heartbeat",
+            url=channel.url,
+            body=body_text("heartbeat", instant_text(from_millis(now)), {"partition": partition}),
+            lanes=("heartbeat",),
+            order=memory.order,
+            due_at=now,
+            expires_at=(slot + 1) * HEARTBEAT_MILLIS,
+        )
+        for channel in memory.channels.values()
+        if channel.heartbeat
+        and channel.enabled
+        and not memory.is_gone(channel.channel_id, channel.url)
+        and _slot_of_last(channel, memory) < slot
+    ]
+
+
+def _slot_of_last(channel: AlertChannel, memory: DeliveryMemory) -> int:
+    last = memory.messages.get(f"{channel.channel_id}|heartbeat")
+    if last is None or last.expires_at is None:
+        return -1
+    return last.expires_at // HEARTBEAT_MILLIS - 1

@@ -1,0 +1,187 @@
+"""How many calls are under way at once, which come first, and what an address that does not answer
+may take from the others."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from threading import Event
+from threading import enumerate as all_threads
+from typing import Any
+
+import pytest
+
+from runtime.outbound.addresses import allowed_networks
+from runtime.processor.record import Output
+from serving.alerts.dispatch.calls import Answered, PlacedMessage, WebhookCalls
+from serving.alerts.dispatch.sender import WebhookSender
+from serving.alerts.dispatch.step import ALERTS, CONTROLS, Dispatcher
+from tally.alerts.delivery.attempts import WebhookAnswer
+from tally.alerts.delivery.deciding import DeliveryRules
+from tally.alerts.delivery.desk import Desk
+from tally.alerts.delivery.records import WebhookMessage
+from tally.alerts.delivery.room import (
+    MOST_CALLS,
+    MOST_IN_ALL,
+    OPENS_AFTER,
+    Breakers,
+    CallRoom,
+    address_of,
+)
+from tests.unit.alerts.deliveries import MINUTE, SECOND, Town, alert, channel, desk_with, later
+from tests.unit.alerts.receivers import receiver, status
+from tests.unit.alerts.test_delivery_attempts import message
+from tests.unit.alerts.test_dispatcher_step import record, tick, wait_for
+
+AWAY = WebhookAnswer(error="no answer in 15 s")
+TAKEN = WebhookAnswer(status=204)
+
+
+class HeldCalls:
+    """Calls that end when a test says so."""
+
+    def __init__(self) -> None:
+        self.placed: list[PlacedMessage] = []
+        self.ended: list[Answered] = []
+        self.most = 0
+
+    def begin(self, placed: PlacedMessage) -> None:
+        self.placed.append(placed)
+        self.most = max(self.most, len(self.placed))
+
+    def under_way(self, partition: int) -> list[WebhookMessage]:
+        return [one.message for one in self.placed if one.partition == partition]
+
+    def urls(self) -> list[str]:
+        return [one.message.url for one in self.placed]
+
+    def take_answers(self) -> list[Answered]:
+        ended, self.ended = self.ended, []
+        return ended
+
+    def end(self, answer: WebhookAnswer) -> None:
+        self.ended += [Answered(one.partition, one.message, answer) for one in self.placed]
+        self.placed = []
+
+    def close(self) -> None: ...
+
+
+@contextmanager
+def dispatching(partitions: int, channels: int) -> Iterator[tuple[Dispatcher, HeldCalls]]:
+    """A dispatcher of so many partitions, in which each channel has 40 alerts."""
+    calls: Any = HeldCalls()
+    step = Dispatcher(calls, lambda n, desks: Desk(DeliveryRules(), Town(), n, desks))
+    for partition in range(partitions):
+        for number in range(channels):
+            at = channel(f"c{number}", url=f"https://c{number}.example/", most_a_minute=10**6)
+            step.process(record(CONTROLS, at, partition))
+        step.process(record("ticks", {"n": 1, "at": tick(1).timestamp_ms}, partition))
+        for number in range(40):
+            step.process(record(ALERTS, alert(1_000 * partition + number), partition))
+    yield step, calls
+
+
+def turn(step: Dispatcher) -> list[Output]:
+    outputs = [*step.tick()]
+    step.stored()
+    return outputs
+
+
+@pytest.mark.parametrize("partitions", [4, 32])
+def test_calls_at_once_to_an_address_are_bounded_over_all_partitions(partitions: int) -> None:
+    with dispatching(partitions, channels=1) as (step, calls):
+        for _ in range(5):
+            turn(step)
+
+        assert len(calls.placed) == MOST_CALLS
+
+
+def test_calls_at_once_are_bounded_for_the_process() -> None:
+    with dispatching(4, channels=20) as (step, calls):
+        for _ in range(5):
+            turn(step)
+
+        assert len(calls.placed) == MOST_IN_ALL
+
+
+def test_an_address_that_does_not_answer_is_called_by_one_message_at_a_time() -> None:
+    with dispatching(4, channels=2) as (step, calls):
+        turn(step)
+        for _ in range(OPENS_AFTER):
+            mine = [one for one in calls.placed if "c0" in one.message.url]
+            calls.ended += [Answered(one.partition, one.message, AWAY) for one in mine]
+            calls.placed = [one for one in calls.placed if one not in mine]
+            turn(step)
+
+        urls = [address_of(url) for url in calls.urls()]
+        assert urls.count("https://c0.example") == 1
+        assert urls.count("https://c1.example") == MOST_CALLS
+        calls.end(TAKEN)
+        turn(step)
+        assert len(calls.placed) == 2 * MOST_CALLS
+
+
+def test_a_breaker_closes_with_the_first_answer_about_the_message() -> None:
+    breakers = Breakers()
+    for _ in range(OPENS_AFTER):
+        breakers.note("https://a.example/x", AWAY)
+    opened = breakers.most("https://a.example")
+    breakers.note("https://a.example/y", WebhookAnswer(status=400))
+
+    assert (opened, breakers.most("https://a.example")) == (1, MOST_CALLS)
+    assert not CallRoom(["https://b.example/"] * MOST_IN_ALL).take("https://a.example/")
+
+
+@pytest.mark.parametrize("failing", [1_000, 3_000])
+def test_a_new_critical_alert_is_called_for_before_all_that_fail(failing: int) -> None:
+    desk = desk_with(channel(most_a_minute=10**6, max_age=10**9))
+    breakers, under_way = Breakers(), list[WebhookMessage]()
+    for number in range(failing):
+        desk.take(alert(number))
+    for _ in range(5):
+        for called in under_way:
+            breakers.note(called.url, AWAY)
+            desk.answered(called, AWAY)
+        later(desk, 10 * MINUTE)
+        under_way = desk.begin([], CallRoom([], breakers)).calls
+    desk.take(alert(10**6, severity="critical"))
+
+    # Those under way end after 15 seconds.
+    for called in under_way:
+        desk.answered(called, AWAY)
+    later(desk, 15 * SECOND)
+    [first] = desk.begin([], CallRoom([], breakers)).calls
+
+    assert first.message_id == f"alrt_{alert(10**6).alert_id[:40]}_provisional"
+
+
+def test_a_name_that_hangs_keeps_one_thread_however_many_messages_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    let_go, real, asked = Event(), socket.getaddrinfo, count()
+
+    def look_up(host: Any, *rest: Any, **more: Any) -> Any:
+        if "hanging" in str(host):
+            next(asked)
+            let_go.wait(30)
+        return real(host, *rest, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    sender = WebhookSender(allowed_networks("127.0.0.0/8"), seconds=1.0)
+    calls = WebhookCalls(sender, lambda _names: [b"k" * 32])
+    try:
+        for number in range(300):
+            one = message(message_id=f"alrt_{number}_confirmed", url="https://hanging.test/")
+            calls.begin(PlacedMessage(0, one, ("a",)))
+        wait_for(lambda: len(calls._calls._ended) == 300)
+        lookups = [one for one in all_threads() if one.name.startswith("lookups")]
+        with receiver(status(204)) as (port, _):
+            calls.take_answers()
+            other = message(message_id="alrt_999_confirmed", url=f"http://127.0.0.1:{port}/")
+            calls.begin(PlacedMessage(0, other, ("a",)))
+            [found] = wait_for(calls.take_answers)
+    finally:
+        let_go.set()
+        calls.close()
+
+    assert (next(asked), len(lookups), found.answer.status) == (1, 1, 204)
