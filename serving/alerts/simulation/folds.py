@@ -1,6 +1,6 @@
 """One store's days, folded at all that a rule judges from where nothing before them counts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
 from typing import NamedTuple
@@ -17,7 +17,8 @@ from serving.alerts.evaluator.judgements import (
 from serving.alerts.evaluator.memory import PartitionMemory
 from serving.alerts.evaluator.moment import ViewsMoment
 from serving.alerts.evaluator.partition import DAY_MILLIS
-from serving.alerts.simulation.articles import NO_ARTICLE, SimulatedArticles, is_uncounted
+from serving.alerts.evaluator.shelves import DayShelves
+from serving.alerts.simulation.articles import NO_ARTICLE, day_shelves, is_uncounted
 from tally.alerts.days import DayLine, FoldedDays, refold
 from tally.alerts.fold import AT_REST, Judgement
 from tally.alerts.ids import Chain
@@ -79,7 +80,7 @@ class StoreFolds:
             before = WindowSpan(since, self.days.day(span.start).start)
             # Who has been at rest behind a day is so whatever was before that day.
             left = self._subjects(rule, before) if lead == leads[0] else unsure
-            unsure = frozenset(one for one in left if not self._rests(rule, before, one))
+            unsure = self._unsure(rule, before, left)
             if not unsure:
                 break
         return since, unsure
@@ -126,14 +127,31 @@ class StoreFolds:
         """The local days that have a window in the span, by their starts."""
         return self.days.days_of(span.cut(self.judgements.end))
 
-    def articles(self, rule: JudgedRule, span: WindowSpan) -> SimulatedArticles:
+    def articles(self, rule: JudgedRule, span: WindowSpan) -> set[str]:
         """The articles that a rule of stock looks at on the days of the span."""
-        found = SimulatedArticles()
+        return {subject for one in self._shelves(rule, span) for subject in one.subjects}
+
+    def _shelves(self, rule: JudgedRule, span: WindowSpan) -> Iterator[DayShelves]:
         for start in self.starts(span) if rule.carries_over else ():
             self._reading.read_now([*self.judgements.wanted(rule, self._store_id, start)])
             day = self.judgements.span(self._store_id, start)
-            found.add(rule, self._reading.moment, self._store_id, day)
-        return found
+            yield from day_shelves(rule, self._reading.moment, self._store_id, day)
+
+    def _unsure(
+        self, rule: JudgedRule, before: WindowSpan, subjects: Iterable[str]
+    ) -> frozenset[str]:
+        """Those of the subjects that may not be at rest behind the windows."""
+        shelves = [*self._shelves(rule, before)]
+        rests: dict[Hashable, bool] = {}
+        unsure = set()
+        for subject in subjects:
+            # Articles that stood alike are judged alike, and most stand as many others do.
+            key = subject == WHOLE_STORE, *(one.steps(subject) for one in shelves)
+            if key not in rests:
+                rests[key] = self._rests(rule, before, subject)
+            if not rests[key]:
+                unsure.add(subject)
+        return frozenset(unsure)
 
     def _rests(self, rule: JudgedRule, before: WindowSpan, subject: str) -> bool:
         """Whether it is at rest behind the windows, whatever came before them."""
@@ -144,7 +162,7 @@ class StoreFolds:
 
     def _subjects(self, rule: JudgedRule, span: WindowSpan) -> set[str]:
         """All that the rule looks at, whether it calls for anything or not."""
-        found = {*self.articles(rule, span).looked_at}
+        found = self.articles(rule, span)
         return found | {WHOLE_STORE} if rule.judges_stores else found
 
     def _first_event(self, rule: JudgedRule) -> int:
