@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from serving.alerts.evaluator.calendar import WindowSpan
 from serving.alerts.evaluator.facts import KnownBy, WindowCells, facts_of, with_shelf
-from serving.alerts.evaluator.judged_rules import VersionMetrics, reading_of
 from serving.alerts.evaluator.memory import PartitionMemory
 from serving.alerts.evaluator.moment import ViewsMoment
 from serving.alerts.evaluator.shelves import WindowShelves
 from serving.alerts.evaluator.usual import usual_of
+from serving.alerts.evaluator.version_metrics import VersionMetrics, reading_of
 from serving.query.formulas import StockAt
 from tally.alerts.comparison import holds
 from tally.alerts.ranked import RankedFacts

@@ -22,7 +22,7 @@ from serving.alerts.simulation.articles import NO_ARTICLE, day_shelves, is_uncou
 from tally.alerts.days import DayLine, FoldedDays, refold
 from tally.alerts.fold import AT_REST, Judgement
 from tally.alerts.ids import Chain
-from tally.alerts.simulated import rests_for_sure
+from tally.alerts.simulated import rests_behind
 from tally.windows import WINDOW_MILLIS
 
 # Days before the span that are looked at for where the rule was at rest, twice as many each time.
@@ -62,28 +62,73 @@ class StoreFolds:
         """Start of the day from which to fold, and the subjects to which may make a difference what
         was before.
 
-        The rules that it waits for are folded up to the end of the span too, each from its own.
+        The rules that it waits for are folded from there on up to the end of the span too.
         """
-        rest = max(rule.since, self._first_event(rule))
-        since, unsure = span.start, frozenset[str]()
-        leads = [one for one in LEADS if one <= most_lead]
-        for lead in leads:
-            earliest = max(0, span.start - lead * DAY_MILLIS, min(rest, span.start))
-            since = self.days.day(earliest).start
-            for other in self._rules.waits_for(rule, rule.unless):
-                begin, _ = self.begin(other, WindowSpan(since, span.end), most_lead)
-                self._fold_all(other, WindowSpan(begin, span.end))
-            # Before its first version nothing was judged, and before its first event no store is
-            # silent: there it was at rest.
-            if since <= rest:
-                return since, frozenset()
+        others = self._rules.behind(rule)
+        search = _RestSearch((*others, rule), {}, {})
+        at_rest = {one.rule_id: self._at_rest(one) for one in search.rules}
+        # Before its first version nothing was judged, and before its first event no store is
+        # silent: there it was at rest.
+        first = min((*at_rest.values(), span.start))
+        since = self.days.day(span.start).start
+        for lead in (one for one in LEADS if one <= most_lead):
+            since = self.days.day(max(0, span.start - lead * DAY_MILLIS, first)).start
+            is_last = since <= first or 2 * lead > most_lead
             before = WindowSpan(since, self.days.day(span.start).start)
-            # Who has been at rest behind a day is so whatever was before that day.
-            left = self._subjects(rule, before) if lead == leads[0] else unsure
-            unsure = self._unsure(rule, before, left)
-            if not unsure:
+            self._read(rule, before)
+            self._search(search, before, at_rest, is_last=is_last)
+            if is_last or rule.rule_id in search.certain:
                 break
-        return since, unsure
+        self.judgements.judge_anew()
+        for other in others:
+            self._fold_all(other, WindowSpan(since, span.end))
+        return since, frozenset(search.unsure.get(rule.rule_id, ()))
+
+    def _search(
+        self,
+        search: "_RestSearch",
+        before: WindowSpan,
+        at_rest: Mapping[str, int],
+        *,
+        is_last: bool,
+    ) -> None:
+        """Looks in the windows for where each rule that is not known to be at rest is so.
+
+        Behind the others: who is held back by one of which nobody knows clears nothing for sure.
+        """
+        self.judgements.judge_anew()
+        *_, last = search.rules
+        for rule in search.rules:
+            if rule.rule_id in search.certain:
+                continue
+            waited = self._rules.waits_for(rule, rule.unless)
+            known = [search.certain.get(one.rule_id) for one in waited]
+            # Farther back nobody looks: then they are taken to have been at rest.
+            ends = [before.start if is_last and one is None else one for one in known]
+            if None not in ends:
+                certain = max((one for one in ends if one is not None), default=before.start)
+                self._settle(search, rule, before, (certain, at_rest[rule.rule_id]))
+            if rule is not last:
+                self._fold_all(rule, before)
+
+    def _settle(
+        self, search: "_RestSearch", rule: JudgedRule, before: WindowSpan, since: tuple[int, int]
+    ) -> None:
+        """`since`: from when on the verdicts are certain, and up to when it was at rest anyway."""
+        certain, at_rest = since
+        if at_rest >= certain:
+            search.certain[rule.rule_id] = before.start
+            search.unsure.pop(rule.rule_id, None)
+            return
+        left = search.unsure.get(rule.rule_id)
+        subjects = self._subjects(rule, before) if left is None else left
+        found = self._resting(rule, before, subjects, certain)
+        ends = [one for one in found.values() if one is not None]
+        # Who has been at rest behind a day is so whatever was before that day.
+        unsure = {one for one, end in found.items() if end is None}
+        search.unsure[rule.rule_id] = unsure
+        if not unsure:
+            search.certain[rule.rule_id] = max(ends, default=before.start)
 
     def chains(self, rule: JudgedRule, span: WindowSpan) -> list[Chain]:
         """What the rule may call for on the days of the span; of articles one more, NO_ARTICLE."""
@@ -137,33 +182,35 @@ class StoreFolds:
             day = self.judgements.span(self._store_id, start)
             yield from day_shelves(rule, self._reading.moment, self._store_id, day)
 
-    def _unsure(
-        self, rule: JudgedRule, before: WindowSpan, subjects: Iterable[str]
-    ) -> frozenset[str]:
-        """Those of the subjects that may not be at rest behind the windows."""
+    def _resting(
+        self, rule: JudgedRule, before: WindowSpan, subjects: Iterable[str], certain: int
+    ) -> dict[str, int | None]:
+        """By subject from which of the windows on it is at rest for sure, of those that begin at
+        `certain` or later; None: of none."""
         shelves = [*self._shelves(rule, before)]
-        rests: dict[Hashable, bool] = {}
-        unsure = set()
+        rests: dict[Hashable, int | None] = {}
+        found: dict[str, int | None] = {}
         for subject in subjects:
             # Articles that stood alike are judged alike, and most stand as many others do.
             key = subject == WHOLE_STORE, *(one.steps(subject) for one in shelves)
             if key not in rests:
-                rests[key] = self._rests(rule, before, subject)
-            if not rests[key]:
-                unsure.add(subject)
-        return frozenset(unsure)
+                judged = self.judged(rule, before, subject)
+                rests[key] = _rests_from(judged, subject, certain)
+            found[subject] = rests[key]
+        return found
 
-    def _rests(self, rule: JudgedRule, before: WindowSpan, subject: str) -> bool:
-        """Whether it is at rest behind the windows, whatever came before them."""
-        judged = [*self.judged(rule, before, subject)]
-        return rests_for_sure(one.judgement for one in judged) or any(
-            is_uncounted(one, subject) for one in judged
-        )
+    def _read(self, rule: JudgedRule, span: WindowSpan) -> None:
+        for start in self.starts(span):
+            self._reading.read_now([*self.judgements.wanted(rule, self._store_id, start)])
 
     def _subjects(self, rule: JudgedRule, span: WindowSpan) -> set[str]:
         """All that the rule looks at, whether it calls for anything or not."""
         found = self.articles(rule, span)
         return found | {WHOLE_STORE} if rule.judges_stores else found
+
+    def _at_rest(self, rule: JudgedRule) -> int:
+        """Up to when it is at rest whatever was there, ms since 1970 (UTC)."""
+        return max(rule.since, self._first_event(rule))
 
     def _first_event(self, rule: JudgedRule) -> int:
         """Before it no window of the store can raise, ms since 1970 (UTC)."""
@@ -184,3 +231,24 @@ class StoreFolds:
     def _judgements_of(self, rule: JudgedRule, subject: str, start: int) -> Sequence[Judgement]:
         judged = self.judgements.of_day(rule, self._store_id, start, subject)
         return [one.judgement for one in judged]
+
+
+class _RestSearch(NamedTuple):
+    """A rule behind all that it waits for, in their order, and by rule what is known of it.
+
+    `certain`: from which window on its state is certain; `unsure`: subjects of the others of which
+    nobody knows whether an episode of before is open.
+    """
+
+    rules: Sequence[JudgedRule]
+    certain: dict[str, int]
+    unsure: dict[str, set[str]]
+
+
+def _rests_from(judged: Iterable[DayWindow], subject: str, certain: int) -> int | None:
+    known = [one for one in judged if one.judgement.window >= certain]
+    rests = rests_behind(one.judgement for one in known)
+    # Of one that nobody has counted nothing is open.
+    uncounted = (one.judgement.window for one in known if is_uncounted(one, subject))
+    found = [one for one in (rests, next(uncounted, None)) if one is not None]
+    return min(found) + WINDOW_MILLIS if found else None
