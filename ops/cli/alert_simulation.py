@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _VERB = "alerts"
 # Lists of which each page has its own stores' part, and what of them is one text for people.
 _LISTED = ("stores", "episodes", "incomplete", "begun_before")
-_COUNTED = ("articles", "articles_left_out")
+_COUNTED = ("articles",)
 _COMPARED = ("compared", "left_out")
 _FILES = (".yaml", ".yml")
 # One of the API's answers by field.
@@ -150,8 +150,6 @@ def _caveats(whole: dict[str, Any]) -> Iterator[str]:
             "alerts: what was before --from does not show where the rule stood in"
             f" {_stores(whole['begun_before'])}: an episode may have begun earlier"
         )
-    if left := whole["articles_left_out"]:
-        yield f"alerts: articles that are not looked at: {left:,}; of a store and day the first are"
     if whole["against"] is not None and whole["against"]["unjudged"]:
         unjudged = whole["against"]["unjudged"]
         shown = f"{', '.join(unjudged[:4])}{_more(unjudged[4:], 'days')}"

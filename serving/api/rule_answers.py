@@ -149,9 +149,6 @@ class SimulationAnswer(Shape):
     articles: Annotated[
         int, Meta(description="how many articles of these stores a rule of stock has looked at")
     ]
-    articles_left_out: Annotated[
-        int, Meta(description="how many more there are: of a store and day the first 500 count")
-    ]
     against: Annotated[
         AgainstLive | None, Meta(description="against what was told; null: not asked for")
     ]

@@ -146,8 +146,7 @@ def simulation_answer(
         complete=not (incomplete or unsure),
         incomplete=incomplete,
         begun_before=unsure,
-        articles=sum(one.articles.looked_at for one in page.stores),
-        articles_left_out=sum(one.articles.left_out for one in page.stores),
+        articles=sum(one.articles for one in page.stores),
         against=_against(page) if wish.as_told else None,
         next=following,
     )

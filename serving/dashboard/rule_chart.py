@@ -81,7 +81,7 @@ def describe_rule(drawn: DrawnRule) -> str:
     every = (one for some in simulated.values.values() for one in some)
     known = {one.window for one in every if one.value is not None}
     standing = sum(one.is_standing for one in drawn.told if one.edge == "raise")
-    looked_at = simulated.articles.looked_at
+    looked_at = simulated.articles
     of = f" of {looked_at:,} articles that were looked at" if looked_at else ""
     return (
         f"{len(simulated.episodes)} episodes by what is served now{of},"

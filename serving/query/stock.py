@@ -94,14 +94,16 @@ class SoldMoves:
         return len(self.seen.get(start, ()))
 
 
-class ShelfStretch(NamedTuple):
+class ShelfMoves(NamedTuple):
     """A stretch, and by article what there is at its end and the least in it: thousandths, or None.
 
+    `moved`: of the first stretch all articles, of any other those that moved in it or of which
+    nobody knows any more; of the rest there is what the stretch before left.
     `agrees`: up to its end the receipts are the very ones that the views have counted.
     """
 
     cell: Cell
-    reached: Mapping[_Article, Reached]
+    moved: Mapping[_Article, Reached]
     agrees: bool
 
 
@@ -114,19 +116,32 @@ def stock_cells(
 
     The windows ascend and fill asked.span exactly: of the documents' family and of the receipts'.
     """
-    return [_with_rows(one, sold.stock) for one in shelf_stretches(asked, windows, sold)]
+    walk = _Walk(sold, Shelf(dict.fromkeys(sold.articles)))
+    cells = _cells(asked, windows, walk)
+    return [_with_rows(one, walk.shelf.reached(), sold.stock) for one in cells]
 
 
-def shelf_stretches(
+def shelf_moves(
     asked: StoreSlots,
     windows: Iterable[FamilyWindows],
     sold: SoldMoves,
-) -> Iterator[ShelfStretch]:
-    """Each stretch as the shelf stands then; the windows as stock_cells() has them.
+) -> Iterator[ShelfMoves]:
+    """What moved in each stretch; the windows as stock_cells() has them.
 
-    The sources of its cell are those of all windows since the articles are counted.
+    It costs as much as there are articles, and moves since they were counted; and not articles
+    times stretches.
     """
     walk = _Walk(sold, Shelf(dict.fromkeys(sold.articles)))
+    for number, cell in enumerate(_cells(asked, windows, walk)):
+        moved = walk.shelf.moved() if number else walk.shelf.reached()
+        yield ShelfMoves(cell, moved, walk.agrees)
+
+
+def _cells(asked: StoreSlots, windows: Iterable[FamilyWindows], walk: "_Walk") -> Iterator[Cell]:
+    """The cell of each stretch, when the walk has come to its end.
+
+    The sources of a cell are those of all windows since the articles are counted.
+    """
     stream, start = iter(windows), asked.span.start
     # In one pass: what there is at the end of a stretch is where the next one begins.
     for slot in asked.slots:
@@ -141,15 +156,14 @@ def shelf_stretches(
                 cell.known += is_known
                 cell.events += sum(one.merged.events or 0 for one in window)
             start += WINDOW
-        yield walk.finished(cell)
+        cell.sources, cell.statuses = {*walk.sources}, {*walk.statuses}
+        yield cell
 
 
-def _with_rows(stretch: ShelfStretch, stock: StockAt) -> Cell:
+def _with_rows(cell: Cell, reached: Mapping[_Article, Reached], stock: StockAt) -> Cell:
     """The cell with what the metric tells of each article."""
-    cell = stretch.cell
     levels = {
-        article: one.lowest if stock.is_lowest else one.level
-        for article, one in stretch.reached.items()
+        article: one.lowest if stock.is_lowest else one.level for article, one in reached.items()
     }
     rows: dict[Axes, Parts] = {}
     for article, one in levels.items():
@@ -194,15 +208,6 @@ class _Walk:
         # Also of nothing: the stretch has begun, and a count behind it overrules nothing.
         self.shelf.take(self._moves(start, values))
         return True
-
-    def finished(self, cell: Cell) -> ShelfStretch:
-        """The stretch of the cell, at whose end the walk has come."""
-        lowest = self.shelf.lowest_levels()
-        reached = {
-            article: Reached(level, lowest[article]) for article, level in self.shelf.levels.items()
-        }
-        cell.sources, cell.statuses = {*self.sources}, {*self.statuses}
-        return ShelfStretch(cell, reached, self.agrees)
 
     def _moves(self, start: datetime, values: Mapping[Axes, Parts]) -> _Taken:
         moves = self.sold.of(start)

@@ -70,7 +70,13 @@ class ToldComparison(Struct, frozen=True):
 
 
 def rests_for_sure(judgements: Iterable[Judgement]) -> bool:
-    """Whether a fold over the windows is at rest behind one of them, whatever came before them.
+    """Whether a fold over the windows is at rest behind one of them, whatever came before them."""
+    return rests_behind(judgements) is not None
+
+
+def rests_behind(judgements: Iterable[Judgement]) -> int | None:
+    """Start of the first window (ms since 1970, UTC) behind which a fold over them is at rest,
+    whatever came before them; None where there is none.
 
     So it is behind `clear_for` windows in a row that clear: an episode ends there at the latest,
     and a run of windows that raise is broken.
@@ -80,8 +86,8 @@ def rests_for_sure(judgements: Iterable[Judgement]) -> bool:
     for one in judgements:
         run = run + 1 if one.verdict == -1 else 0
         if run and run >= one.clear_for:
-            return True
-    return False
+            return one.window
+    return None
 
 
 def compared(span: FoldedSpan, told: Iterable[ToldAlert]) -> ToldComparison:

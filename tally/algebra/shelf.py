@@ -83,13 +83,29 @@ class Shelf:
     def forget(self) -> None:
         """A window of which nobody knows what moved: of no article is known what there is."""
         # Until it is counted again: then it does not matter any more what nobody has seen.
-        self.levels = dict.fromkeys(self.levels)
-        self.lowest = dict.fromkeys(self.levels)
+        known = [article for article, level in self.levels.items() if level is not None]
+        self.lowest = dict.fromkeys((*self.lowest, *known))
+        self.levels |= dict.fromkeys(known)
         self._is_new = False
 
     def lowest_levels(self) -> dict[str, OnHand]:
         """By article the lowest of the stretch; of one that did not move that is what there is."""
         return {**self.levels, **self.lowest}
+
+    def reached(self) -> dict[str, Reached]:
+        """By article what there is, and the lowest of the stretch."""
+        return _joined(self.levels, self.lowest_levels())
+
+    def moved(self) -> dict[str, Reached]:
+        """The same of the articles that moved in the stretch, or are not known any more."""
+        return _joined(self.levels, self.lowest)
+
+
+def _joined(
+    levels: Mapping[str, OnHand],
+    lowest: Mapping[str, OnHand],
+) -> dict[str, Reached]:
+    return {one: Reached(levels[one], least) for one, least in lowest.items()}
 
 
 def _lesser(one: OnHand, other: OnHand) -> OnHand:

@@ -1,5 +1,6 @@
 """Shelves of a store that an evaluator judges: counted, sold from, filled, and rebuilt."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
@@ -24,6 +25,7 @@ SOLD_OUT = Rule(
 STORE = "367"
 # What there is of each article on the evening before.
 EVENING = {"milk": 10, "bread": 20}
+EVENING_COUNT = "2026-11-23T17:15"
 
 
 def open_shelves(one: Watched) -> Watched:
@@ -35,6 +37,15 @@ def open_shelves(one: Watched) -> Watched:
         one.world.rows.append(row)
     look(one, "07:50")
     return one
+
+
+def stock_up(one: Watched, articles: Sequence[str], amount: float) -> None:
+    """These articles too were counted on the evening before, so much of each."""
+    others = len(articles) - 1
+    one.world.rows += [
+        shelf(EVENING_COUNT, article, (60, counted(amount)), generation=None, seen=others)
+        for article in articles
+    ]
 
 
 def look(one: Watched, time: str, through: str | None = None) -> list[Alert]:

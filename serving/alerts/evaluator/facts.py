@@ -7,8 +7,8 @@ from typing import NamedTuple
 from msgspec import structs
 
 from serving.alerts.evaluator.calendar import millis_of
-from serving.alerts.evaluator.judged_rules import VersionMetrics
 from serving.alerts.evaluator.moment import JudgedCell
+from serving.alerts.evaluator.version_metrics import VersionMetrics
 from serving.query.catalogue import Metric
 from serving.query.cells import Cell, source_of
 from serving.query.formulas import Formula, StockAt, WeightedSum

@@ -2,7 +2,7 @@
 a rule comes after those that it waits for."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -12,35 +12,23 @@ from typing import NamedTuple, TypeAlias
 import structlog
 
 from serving.alerts.evaluator.calendar import WindowSpan
-from serving.query import catalogue
-from serving.query.catalogue import Metric
+from serving.alerts.evaluator.version_metrics import (
+    Readings,
+    VersionMetrics,
+    VersionReading,
+    metrics_of,
+    reading_of,
+)
 from serving.query.stores import Store
-from tally.alerts.rule import JUDGED, AgainstBaseline, InGroup, Rule, RuleVersion, version_at
-from tally.errors import UnknownName
+from tally.alerts.rule import AgainstBaseline, InGroup, Rule, RuleVersion, version_at
 
 # By id the versions of each rule, ascending.
 RuleVersions = Mapping[str, Sequence[RuleVersion]]
 
+# Days of which is kept what rules read.
+_MOST_SPANS = 1_000
+
 log = structlog.get_logger()
-
-
-class VersionMetrics(NamedTuple):
-    """What a version reads of a window: its metric, of a silence rule any that is of the family
-    alone, and with its least value each metric of `minimum`."""
-
-    metric: Metric
-    minimum: tuple[tuple[Metric, int], ...]
-
-    @property
-    def all(self) -> tuple[Metric, ...]:
-        """The metric first."""
-        return (self.metric, *(one for one, _ in self.minimum))
-
-    @property
-    def families(self) -> tuple[str, ...]:
-        """Names of the families that have to be closed, and to be there, for a verdict."""
-        found = (family.name for metric in self.all for family in metric.families)
-        return tuple(dict.fromkeys(found))
 
 
 # Windows, and the version that judges them if any does.
@@ -48,11 +36,13 @@ JudgedSpan: TypeAlias = tuple[RuleVersion | None, WindowSpan]
 
 
 class _CutSpan(NamedTuple):
-    """Windows by the versions that judge them; `readings`: what that reads of a store."""
+    """Windows by the versions that judge them; `readings`: what that reads of a store; `unless`:
+    ids of the rules that these versions wait for."""
 
     span: WindowSpan
     pieces: list[JudgedSpan]
     readings: Hashable
+    unless: frozenset[str] = frozenset()
 
 
 class JudgedRule:
@@ -151,13 +141,28 @@ class JudgedRule:
         """What judging the span reads of a store: of rules that read the same it is equal."""
         return self._cut_at(span).readings
 
+    def reads(self, span: WindowSpan) -> Iterator[tuple[Hashable, VersionReading]]:
+        """What its own versions read to judge the span."""
+        for version, _ in self.judging(span):
+            metrics = self.metrics(version.version) if version else None
+            if version is not None and metrics is not None:
+                condition = version.rule.condition
+                usual = condition.baseline if isinstance(condition, AgainstBaseline) else None
+                names = (one.entry.id for one in metrics.all)
+                yield (usual, *names), VersionReading(version, metrics)
+
+    def unless_in(self, span: WindowSpan) -> frozenset[str]:
+        """Ids of the rules that a version waits for which judges windows of the span."""
+        return self._cut_at(span).unless
+
     def _cut_at(self, span: WindowSpan) -> "_CutSpan":
         # Stores of one zone have the same days.
         if self._cut.span != span:
             pieces = [*self._cut_up(span)]
-            each = (one.rule for one, _ in pieces if one)
+            each = [one.rule for one, _ in pieces if one]
             read = tuple((reading_of(rule), rule.unless) for rule in each)
-            self._cut = _CutSpan(span, pieces, read)
+            unless = frozenset[str]().union(*(one.unless for one in each))
+            self._cut = _CutSpan(span, pieces, read, unless)
         return self._cut
 
     def _cut_up(self, span: WindowSpan) -> Iterator[JudgedSpan]:
@@ -189,13 +194,74 @@ class JudgedRules:
         named = {rule_id: rule for rule_id, rule in self.all.items() if rule.families}
         self.rules = tuple(named[rule_id] for rule_id in _in_order(named))
         self._places = {rule.rule_id: place for place, rule in enumerate(self.rules)}
+        self._waits_for: dict[Hashable, Sequence[JudgedRule]] = {}
+        # By span, and by rule.
+        self._readings: dict[WindowSpan, dict[str, Readings]] = {}
 
-    def waits_for(self, rule: JudgedRule, names: Iterable[str]) -> list[JudgedRule]:
+    def waits_for(
+        self, rule: JudgedRule, names: frozenset[str] | tuple[str, ...]
+    ) -> Sequence[JudgedRule]:
         """Those of the rules named in its `unless` that are judged before it."""
-        # By places and not by names: in a circle one of them would wait for itself.
-        place = self._places[rule.rule_id]
-        places = (self._places.get(name, place) for name in names)
-        return [self.rules[one] for one in places if one < place]
+        if not names:
+            return ()
+        key = rule.rule_id, names
+        if key not in self._waits_for:
+            # By places and not by names: in a circle one of them would wait for itself.
+            place = self._places[rule.rule_id]
+            places = (self._places.get(name, place) for name in names)
+            self._waits_for[key] = [self.rules[one] for one in places if one < place]
+        return self._waits_for[key]
+
+    def waited_for(
+        self, rule: JudgedRule, span: WindowSpan, known: Container[str]
+    ) -> Iterator[JudgedRule]:
+        """The rule and all that it waits for in the span, directly or not, each behind those that
+        it waits for itself.
+
+        `known`: by their ids those that are left out; whoever takes a rule makes it known.
+        """
+        left = [rule]
+        # Not by calls of itself: a chain of rules may be as long as anybody likes.
+        while left:
+            one = left[-1]
+            others = self.waits_for(one, one.unless_in(span))
+            if missing := [other for other in others if other.rule_id not in known]:
+                left += missing
+                continue
+            left.pop()
+            if one.rule_id not in known:
+                yield one
+
+    def behind(self, rule: JudgedRule) -> list[JudgedRule]:
+        """All rules that any of its versions waits for, directly or not, in the order of judging;
+        it is not among them."""
+        found: dict[str, JudgedRule] = {}
+        left = [rule]
+        while left:
+            one = left.pop()
+            for other in self.waits_for(one, one.unless):
+                if other.rule_id not in found:
+                    found[other.rule_id] = other
+                    left.append(other)
+        return sorted(found.values(), key=lambda one: self._places[one.rule_id])
+
+    @cached_property
+    def waiting(self) -> frozenset[str]:
+        """Ids of the rules that wait for another one."""
+        return frozenset(one.rule_id for one in self.rules if one.unless)
+
+    def readings(self, rule: JudgedRule, span: WindowSpan) -> Readings:
+        """What is read to judge the span, by that rule and by all that it waits for."""
+        if span not in self._readings and len(self._readings) >= _MOST_SPANS:
+            self._readings = {}
+        # Stores of one zone have the same days.
+        known = self._readings.setdefault(span, {})
+        for one in self.waited_for(rule, span, known):
+            found = dict(one.reads(span))
+            for other in self.waits_for(one, one.unless_in(span)):
+                found.update(known[other.rule_id])
+            known[one.rule_id] = found
+        return known[rule.rule_id]
 
     @cached_property
     def families(self) -> tuple[str, ...]:
@@ -205,35 +271,6 @@ class JudgedRules:
     def since(self, family: str) -> int:
         """Start of the first window of the family that any rule judges, ms since 1970 (UTC)."""
         return min(rule.since for rule in self.rules if family in rule.families)
-
-
-def metrics_of(rule: Rule) -> VersionMetrics | None:
-    """What the rule reads; None for one that is not judged: of another kind, of single subjects,
-    or of a metric that is not there any more."""
-    # So far articles alone are judged one by one.
-    if rule.kind not in JUDGED or (rule.subject == "none") == (rule.kind == "stock"):
-        return None
-    try:
-        if rule.kind == "silence":
-            metric = catalogue.of_one_family()[rule.family or ""]
-        else:
-            metric = catalogue.metric(rule.metric or "")
-        least = rule.minimum.items()
-        minimum = tuple((catalogue.metric(name), wanted) for name, wanted in least)
-    except (UnknownName, KeyError) as error:
-        log.warning("rule is not judged", rule=rule.rule_id, reason=str(error))
-        return None
-    # Another catalogue than that by which it was checked.
-    is_stock = metric.stock is not None
-    return VersionMetrics(metric, minimum) if is_stock == (rule.kind == "stock") else None
-
-
-def reading_of(rule: Rule) -> Hashable:
-    """What the facts of a window hang on: for rules of which it is equal they are the same."""
-    condition = rule.condition
-    usual = condition.baseline if isinstance(condition, AgainstBaseline) else None
-    of = rule.kind, rule.metric or rule.family, rule.delay, usual
-    return (*of, *rule.minimum.items()) if rule.minimum else of
 
 
 def is_of(rule: Rule, store: Store, day: date) -> bool:

@@ -1,5 +1,6 @@
 """The verdicts on a store's windows at one moment, by the versions that are in force in them."""
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -18,16 +19,19 @@ from serving.alerts.evaluator.memory import PartitionMemory
 from serving.alerts.evaluator.moment import ReadingWanted, ViewsMoment, wanted_of
 from serving.alerts.evaluator.settling import SettledDays
 from serving.alerts.evaluator.usual import usual_of
-from tally.alerts.fold import Episode, JudgedStretch, Judgement, fold
+from tally.alerts.fold import AT_REST, Episode, JudgedStretch, Judgement, fold
 from tally.alerts.ids import Chain, subject_text
 from tally.alerts.message import Reason
 from tally.alerts.rule import RuleVersion
-from tally.alerts.verdict import ENDS, LEAVES, RESOLVES, ruling_of
+from tally.alerts.verdict import ENDS, LEAVES, RAISES, RESOLVES, ruling_of
 from tally.windows import WINDOW_MILLIS
 
 # Reads all of these, and comes back when they are there.
 ReadNow = Callable[[Sequence[ReadingWanted]], None]
 _NEVER = 1 << 62
+# Eight bits for each window of a day from its first one on, all of them set or none.
+DayBits = int
+_EACH_WINDOW = 0xFF
 # The store as a whole.
 WHOLE_STORE = subject_text("none")
 
@@ -65,7 +69,9 @@ class Judgements:
         self.settled_days = SettledDays(memory)
         self._days: dict[tuple[Chain, int], list[_JudgedPiece]] = {}
         self._spans: dict[tuple[str, int], WindowSpan] = {}
-        self._watched: dict[Hashable, frozenset[int]] = {}
+        self._watched: dict[Hashable, DayBits] = {}
+        # By store and start of a day, and by rule, the windows that episodes of it contain.
+        self._held: dict[tuple[str, int], dict[str, DayBits]] = defaultdict(dict)
         # The last window that may be looked at begins by the tick's instant.
         self.end = start_of_window(memory.tick.at) + WINDOW_MILLIS
 
@@ -80,14 +86,11 @@ class Judgements:
     def wanted(self, rule: JudgedRule, store_id: str, start: int) -> Iterable[ReadingWanted]:
         """What has to be read to judge the day, that of the rules it waits for included."""
         span = self.span(store_id, start)
-        for one, _ in rule.judging(span):
-            metrics = rule.metrics(one.version) if one else None
-            for metric in metrics.all if metrics else ():
+        for version, metrics in self._rules.readings(rule, span).values():
+            for metric in metrics.all:
                 yield from wanted_of(metric, store_id, span)
-            if one and metrics and (usual := usual_of(one.rule, store_id, start)):
+            if usual := usual_of(version.rule, store_id, start):
                 yield usual
-            for other in self._rules.waits_for(rule, one.rule.unless) if one else ():
-                yield from self.wanted(other, store_id, start)
 
     def chains(
         self,
@@ -137,7 +140,18 @@ class Judgements:
         """Episodes that the day has a part in, from what the fold's state was at its start."""
         for chain in self.chains(rule, store_id, [start]):
             state = self._memory.chains.line(chain).at(start)
-            yield from fold(self.stretches(rule, chain, start), state).episodes
+            stretches = self.stretches(rule, chain, start)
+            # At rest a fold stays there until something raises.
+            if state != AT_REST or any(RAISES in one.verdicts for one in stretches):
+                yield from fold(stretches, state).episodes
+
+    def judge_anew(self) -> None:
+        """Drops what the episodes of other rules have made of verdicts: other states were put at
+        the starts of their days."""
+        self._held.clear()
+        waiting = [one for one in self._days if one[0].rule_id in self._rules.waiting]
+        for one in waiting:
+            del self._days[one]
 
     def _judged(self, rule: JudgedRule, chain: Chain, start: int) -> list[_JudgedPiece]:
         key = chain, start
@@ -212,7 +226,7 @@ class Judgements:
         first = known.place(span.start)
         verdicts = known.verdicts(version.rule)[first : first + count]
         if (looked_at := self._looked_at(rule, version, chain.store_id, whole)) is not None:
-            verdicts = _only(verdicts, span, looked_at)
+            verdicts = _only(verdicts, first, looked_at)
         hole = self.settled_days.settled(known).find(0, first, first + count)
         stretch = JudgedStretch(
             span.start,
@@ -236,26 +250,39 @@ class Judgements:
 
     def _looked_at(
         self, rule: JudgedRule, version: RuleVersion, store_id: str, day: WindowSpan
-    ) -> frozenset[int] | None:
-        """Starts of the windows that the version is about, and that no other rule holds back; None:
-        of all of them."""
+    ) -> DayBits | None:
+        """The windows that the version is about, and that no other rule holds back; None: all."""
         wanted = version.rule
         if wanted.within == "always" and not wanted.unless:
             # As most are.
             return None
         days = self._moment.days(store_id)
-        episodes = [
-            episode
-            for other in self._rules.waits_for(rule, wanted.unless)
-            for episode in self.episodes(other, store_id, day.start)
-        ]
-        if wanted.within == "always" and not episodes:
+        held = self._held_back(rule, wanted.unless, store_id, day)
+        if wanted.within == "always" and not held:
             return None
         key = wanted.within, store_id, day
         if key not in self._watched:
-            self._watched[key] = watched_windows(wanted, days, day)
-        watched = self._watched[key]
-        return frozenset(one for one in watched if not any(of.contains(one) for of in episodes))
+            self._watched[key] = _bits_of(watched_windows(wanted, days, day), day)
+        return self._watched[key] & ~held
+
+    def _held_back(
+        self, rule: JudgedRule, names: tuple[str, ...], store_id: str, day: WindowSpan
+    ) -> DayBits:
+        """The windows of the day that an episode of these rules contains, of whichever subject."""
+        known, held = self._held[store_id, day.start], 0
+        for other in self._rules.waits_for(rule, names):
+            # Each rule once, however many wait for it.
+            if other.rule_id not in known:
+                for one in self._rules.waited_for(other, day, known):
+                    known[one.rule_id] = self._contained(one, store_id, day)
+            held |= known[other.rule_id]
+        return held
+
+    def _contained(self, rule: JudgedRule, store_id: str, day: WindowSpan) -> DayBits:
+        found = 0
+        for episode in self.episodes(rule, store_id, day.start):
+            found |= _bits_of(filter(episode.contains, day.windows), day)
+        return found
 
 
 def _with_forced(one: _JudgedPiece, forced: Mapping[int, ForcedEnd]) -> _JudgedPiece:
@@ -272,9 +299,17 @@ def _is_of_articles(version: RuleVersion) -> bool:
     return version.rule.subject != "none"
 
 
-def _only(verdicts: bytes, span: WindowSpan, looked_at: frozenset[int]) -> bytes:
-    pairs = zip(span.windows, verdicts, strict=True)
-    return bytes(one if window in looked_at else 0 for window, one in pairs)
+def _bits_of(windows: Iterable[int], day: WindowSpan) -> DayBits:
+    found = bytearray(len(day.windows))
+    for window in windows:
+        found[(window - day.start) // WINDOW_MILLIS] = _EACH_WINDOW
+    return int.from_bytes(found, "little")
+
+
+def _only(verdicts: bytes, first: int, looked_at: DayBits) -> bytes:
+    """The verdicts, of which the first is that of the window of a number, on these windows."""
+    found = int.from_bytes(verdicts, "little") & (looked_at >> 8 * first)
+    return found.to_bytes(len(verdicts), "little")
 
 
 def _day_window(of: _JudgedPiece, place: int) -> DayWindow:

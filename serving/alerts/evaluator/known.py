@@ -5,16 +5,17 @@ from typing import NamedTuple
 
 from serving.alerts.evaluator.calendar import WindowSpan
 from serving.alerts.evaluator.facts import KnownBy, WindowCells, facts_of, with_shelf
-from serving.alerts.evaluator.judged_rules import VersionMetrics, reading_of
 from serving.alerts.evaluator.memory import PartitionMemory
 from serving.alerts.evaluator.moment import ViewsMoment
-from serving.alerts.evaluator.stock import first_shelves
+from serving.alerts.evaluator.shelves import WindowShelves
 from serving.alerts.evaluator.usual import usual_of
+from serving.alerts.evaluator.version_metrics import VersionMetrics, reading_of
 from serving.query.formulas import StockAt
 from tally.alerts.comparison import holds
 from tally.alerts.ranked import RankedFacts
 from tally.alerts.rule import Condition, Rule, RuleVersion
 from tally.alerts.verdict import LEAVES, WindowFacts
+from tally.algebra.shelf import Reached
 from tally.windows import WINDOW_MILLIS
 
 _NEVER = 1 << 62
@@ -55,14 +56,21 @@ class KnownWindows(NamedTuple):
 
     def with_article(self, stock: StockAt, subject: str) -> "KnownWindows":
         """The same with what there was of one article."""
-        return KnownWindows.of(self.start, self._of_article(stock, subject))
-
-    def _of_article(
-        self, stock: StockAt, subject: str
-    ) -> Iterator[tuple[WindowCells, WindowFacts]]:
-        for cells, place in zip(self.cells, self.places, strict=True):
-            reached = (cells.metric.shelves or {}).get(subject)
-            yield cells, with_shelf(self.ranked.facts[place], stock, reached)
+        each = [cells.metric.shelves for cells in self.cells]
+        reached = [one.get(subject) if one else None for one in each]
+        # Nothing moves in most windows: what is alike is made once.
+        keys = [*zip(self.places, reached, strict=True)]
+        made: dict[Hashable, WindowFacts] = {}
+        for at, one in {*keys}:
+            made[at, one] = with_shelf(self.ranked.facts[at], stock, one)
+        ranked = RankedFacts.of(made.values())
+        numbers = {one: number for number, one in enumerate(ranked.facts)}
+        places = {key: numbers[facts] for key, facts in made.items()}
+        return self._replace(
+            ranked=ranked,
+            places=bytes(places[key] for key in keys),
+            complete=bytes(map(_is_settled, self.complete, each, reached)),
+        )
 
 
 class KnownDays:
@@ -71,7 +79,6 @@ class KnownDays:
     def __init__(self, memory: PartitionMemory, moment: ViewsMoment) -> None:
         self._memory, self._moment = memory, moment
         self._known: dict[Hashable, KnownWindows] = {}
-        self._shelves: dict[Hashable, dict[str, tuple[int, int]]] = {}
 
     def of(
         self, version: RuleVersion, metrics: VersionMetrics, store_id: str, span: WindowSpan
@@ -91,7 +98,10 @@ class KnownDays:
     ) -> KnownWindows:
         """The same of one article; `of`: the version, the store, and the subject."""
         version, store_id, subject = of
-        key = (reading_of(version.rule), store_id, known.start, subject)
+        shelves = known.cells[0].metric.shelves
+        # Most articles stand as many others do, all day.
+        steps = shelves.day.steps(subject) if shelves else ()
+        key = (reading_of(version.rule), store_id, known.start, steps)
         if key not in self._known:
             self._known[key] = known.with_article(stock, subject)
         return self._known[key]
@@ -102,13 +112,9 @@ class KnownDays:
         """Subjects of which there was so little, or so much, in a window that it holds."""
         stock = metrics.metric.stock
         assert stock is not None
-        key = metrics.metric.entry.id, store_id, span.start
-        if key not in self._shelves:
-            self._shelves[key] = _extremes(self._moment, metrics, store_id, span)
-        for subject, extremes in self._shelves[key].items():
-            # It is a half line: if any value lies on it, the least or the most of them does.
-            if any(holds(condition, stock.exactly(one)) for one in extremes):
-                yield subject
+        shelves = self._moment.shelves(metrics.metric, store_id, span)
+        if shelves is not None:
+            yield from shelves.calling(lambda lowest: bool(holds(condition, stock.exactly(lowest))))
 
     def _read(
         self, rule: Rule, metrics: VersionMetrics, store_id: str, span: WindowSpan
@@ -133,14 +139,8 @@ class KnownDays:
         return max(begun.get((one, store_id), _NEVER) for one in metrics.families)
 
 
-def _extremes(
-    moment: ViewsMoment, metrics: VersionMetrics, store_id: str, span: WindowSpan
-) -> dict[str, tuple[int, int]]:
-    """Of each article the least and the most that its lowest level was."""
-    found: dict[str, tuple[int, int]] = {}
-    for cell in moment.cells(metrics.metric, store_id, span):
-        for subject, (_, lowest) in first_shelves(cell.shelves or {}):
-            if lowest is not None:
-                least, most = found.get(subject, (lowest, lowest))
-                found[subject] = min(least, lowest), max(most, lowest)
-    return found
+def _is_settled(is_complete: int, shelves: WindowShelves | None, reached: Reached | None) -> bool:
+    """Whether nothing that is still to come decides what there was of an article."""
+    is_unknown = reached is None or reached.level is None
+    # It may have been counted before what was read: then what was told of it stays.
+    return bool(is_complete) and not (is_unknown and shelves and shelves.day.is_partial)

@@ -120,7 +120,7 @@ def _of(told: ToldAlert) -> tuple[str, Edge]:
 def _shelf_value(stock: StockAt, told: tuple[str, Edge], cell: JudgedCell) -> ExactValue | None:
     """What it was judged by: the least of the window, at the end of an episode what there is."""
     subject, edge = told
-    reached = (cell.shelves or {}).get(subject)
+    reached = cell.shelves.get(subject) if cell.shelves else None
     found = reached and (reached.lowest if edge == "raise" else reached.level)
     return None if found is None else stock.exactly(found)
 

@@ -10,9 +10,9 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 from runtime.sources import FAMILIES
 from serving.alerts.evaluator.calendar import StoreCalendarDays, WindowSpan
+from serving.alerts.evaluator.shelves import DayShelves, WindowShelves
 from serving.alerts.evaluator.stock import (
     ShelfReach,
-    Shelves,
     StockDay,
     StockViews,
     StockWindowsOf,
@@ -62,7 +62,7 @@ class JudgedCell(NamedTuple):
     is_complete: bool
     is_hidden: bool
     served: ServedBy
-    shelves: Shelves | None = None
+    shelves: WindowShelves | None = None
     reach: tuple[ShelfReach, ...] = ()
 
 
@@ -195,6 +195,11 @@ class ViewsMoment:
             for one in cells
         ]
 
+    def shelves(self, metric: Metric, store_id: str, span: WindowSpan) -> DayShelves | None:
+        """The articles of a local day that was read; None where too much would have to be read."""
+        read = self._stocks[StockWindowsOf(metric.entry.id, store_id, span)]
+        return None if read is None else read.shelves
+
     def forget(self, store_ids: Iterable[str]) -> None:
         """Drops the rows of these stores; which generations serve stays as it was answered."""
         gone = {*store_ids}
@@ -226,7 +231,7 @@ class ViewsMoment:
         if read is None:
             # Not complete either: else what was told of it would be taken back.
             unknown = (Cell(slot) for slot in self._slots(wanted.store_id, wanted.span).slots)
-            return [JudgedCell(one, False, False, (), {}) for one in unknown]
+            return [JudgedCell(one, False, False, ()) for one in unknown]
         served = _served(read.readings, self._slots(wanted.store_id, wanted.span))
         return [
             JudgedCell(
@@ -234,10 +239,10 @@ class ViewsMoment:
                 one.agrees and _is_complete(one.cell, read.readings),
                 False,
                 served[one.cell.slot.start.date()],
-                shelves,
+                WindowShelves(read.shelves, window),
                 read.reach,
             )
-            for one, shelves in zip(read.stretches, read.shelves, strict=True)
+            for window, one in enumerate(read.stretches)
         ]
 
     async def _read(self, wanted: FamilyWindowsOf) -> FamilyReading:

@@ -6,7 +6,7 @@ from serving.alerts.evaluator.calendar import WindowSpan
 from serving.alerts.evaluator.judged_rules import JudgedRule
 from serving.alerts.evaluator.judgements import DayWindow
 from serving.alerts.evaluator.moment import ViewsMoment
-from serving.alerts.evaluator.stock import first_shelves
+from serving.alerts.evaluator.shelves import DayShelves
 from serving.query.catalogue import Metric
 from tally.alerts.ids import subject_text
 
@@ -14,26 +14,13 @@ from tally.alerts.ids import subject_text
 NO_ARTICLE = subject_text("item")
 
 
-class SimulatedArticles:
-    """The subjects that a rule has met; `left_out` are those that no evaluator looks at."""
-
-    def __init__(self) -> None:
-        self.looked_at: set[str] = set()
-        self._all: set[str] = set()
-
-    @property
-    def left_out(self) -> set[str]:
-        """Those behind the first of each day."""
-        return self._all - self.looked_at
-
-    def add(self, rule: JudgedRule, moment: ViewsMoment, store_id: str, day: WindowSpan) -> None:
-        """The articles of windows of a local day that were read."""
-        for metric in _stocks(rule, day):
-            # The last one has all of them: who has come is there from then on.
-            *_, last = moment.cells(metric, store_id, day)
-            shelves = last.shelves or {}
-            self._all.update(shelves)
-            self.looked_at.update(subject for subject, _ in first_shelves(shelves))
+def day_shelves(
+    rule: JudgedRule, moment: ViewsMoment, store_id: str, day: WindowSpan
+) -> Iterator[DayShelves]:
+    """The articles that a rule of stock looks at on a local day that was read."""
+    for metric in _stocks(rule, day):
+        if shelves := moment.shelves(metric, store_id, day):
+            yield shelves
 
 
 def is_uncounted(one: DayWindow, subject: str) -> bool:

@@ -47,19 +47,13 @@ class JudgedValue(NamedTuple):
     value: int | float | None
 
 
-class ArticleCounts(NamedTuple):
-    """How many articles of a store a rule of stock has looked at in the span, and how many not."""
-
-    looked_at: int = 0
-    left_out: int = 0
-
-
 class SimulatedStore(NamedTuple):
     """A store's episodes of the span that was asked for, and what of it nobody knows for sure.
 
     `spans`: by subject the windows as they were folded, of whatever is called for. `since`: from
     which window on, ms since 1970 (UTC). `unsure`: subjects that what was before that may have made
-    otherwise. `values`: by subject those of each window of the span, where they were asked for.
+    otherwise. `articles`: how many a rule of stock has looked at. `values`: by subject those of
+    each window of the span, where they were asked for.
     """
 
     store_id: str
@@ -68,7 +62,7 @@ class SimulatedStore(NamedTuple):
     incomplete: tuple[IncompleteDay, ...]
     since: int
     unsure: frozenset[str]
-    articles: ArticleCounts = ArticleCounts()
+    articles: int = 0
     values: Mapping[str, tuple[JudgedValue, ...]] = {}
 
     @property

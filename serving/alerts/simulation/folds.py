@@ -1,6 +1,6 @@
 """One store's days, folded at all that a rule judges from where nothing before them counts."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
 from typing import NamedTuple
@@ -17,12 +17,13 @@ from serving.alerts.evaluator.judgements import (
 from serving.alerts.evaluator.memory import PartitionMemory
 from serving.alerts.evaluator.moment import ViewsMoment
 from serving.alerts.evaluator.partition import DAY_MILLIS
-from serving.alerts.simulation.articles import NO_ARTICLE, SimulatedArticles, is_uncounted
+from serving.alerts.evaluator.shelves import DayShelves
+from serving.alerts.simulation.articles import NO_ARTICLE, day_shelves, is_uncounted
 from tally.alerts.days import DayLine, FoldedDays, refold
 from tally.alerts.fold import AT_REST, Judgement
 from tally.alerts.fold_line import FoldLine
 from tally.alerts.ids import Chain
-from tally.alerts.simulated import rests_for_sure
+from tally.alerts.simulated import rests_behind
 from tally.alerts.told import ToldAlert
 from tally.windows import WINDOW_MILLIS
 
@@ -63,28 +64,73 @@ class StoreFolds:
         """Start of the day from which to fold, and the subjects to which may make a difference what
         was before.
 
-        The rules that it waits for are folded up to the end of the span too, each from its own.
+        The rules that it waits for are folded from there on up to the end of the span too.
         """
-        rest = max(rule.since, self._first_event(rule))
-        since, unsure = span.start, frozenset[str]()
-        leads = [one for one in LEADS if one <= most_lead]
-        for lead in leads:
-            earliest = max(0, span.start - lead * DAY_MILLIS, min(rest, span.start))
-            since = self.days.day(earliest).start
-            for other in self._rules.waits_for(rule, rule.unless):
-                begin, _ = self.begin(other, WindowSpan(since, span.end), most_lead)
-                self._fold_all(other, WindowSpan(begin, span.end))
-            # Before its first version nothing was judged, and before its first event no store is
-            # silent: there it was at rest.
-            if since <= rest:
-                return since, frozenset()
+        others = self._rules.behind(rule)
+        search = _RestSearch((*others, rule), {}, {})
+        at_rest = {one.rule_id: self._at_rest(one) for one in search.rules}
+        # Before its first version nothing was judged, and before its first event no store is
+        # silent: there it was at rest.
+        first = min((*at_rest.values(), span.start))
+        since = self.days.day(span.start).start
+        for lead in (one for one in LEADS if one <= most_lead):
+            since = self.days.day(max(0, span.start - lead * DAY_MILLIS, first)).start
+            is_last = since <= first or 2 * lead > most_lead
             before = WindowSpan(since, self.days.day(span.start).start)
-            # Who has been at rest behind a day is so whatever was before that day.
-            left = self._subjects(rule, before) if lead == leads[0] else unsure
-            unsure = frozenset(one for one in left if not self._rests(rule, before, one))
-            if not unsure:
+            self._read(rule, before)
+            self._search(search, before, at_rest, is_last=is_last)
+            if is_last or rule.rule_id in search.certain:
                 break
-        return since, unsure
+        self.judgements.judge_anew()
+        for other in others:
+            self._fold_all(other, WindowSpan(since, span.end))
+        return since, frozenset(search.unsure.get(rule.rule_id, ()))
+
+    def _search(
+        self,
+        search: "_RestSearch",
+        before: WindowSpan,
+        at_rest: Mapping[str, int],
+        *,
+        is_last: bool,
+    ) -> None:
+        """Looks in the windows for where each rule that is not known to be at rest is so.
+
+        Behind the others: who is held back by one of which nobody knows clears nothing for sure.
+        """
+        self.judgements.judge_anew()
+        *_, last = search.rules
+        for rule in search.rules:
+            if rule.rule_id in search.certain:
+                continue
+            waited = self._rules.waits_for(rule, rule.unless)
+            known = [search.certain.get(one.rule_id) for one in waited]
+            # Farther back nobody looks: then they are taken to have been at rest.
+            ends = [before.start if is_last and one is None else one for one in known]
+            if None not in ends:
+                certain = max((one for one in ends if one is not None), default=before.start)
+                self._settle(search, rule, before, (certain, at_rest[rule.rule_id]))
+            if rule is not last:
+                self._fold_all(rule, before)
+
+    def _settle(
+        self, search: "_RestSearch", rule: JudgedRule, before: WindowSpan, since: tuple[int, int]
+    ) -> None:
+        """`since`: from when on the verdicts are certain, and up to when it was at rest anyway."""
+        certain, at_rest = since
+        if at_rest >= certain:
+            search.certain[rule.rule_id] = before.start
+            search.unsure.pop(rule.rule_id, None)
+            return
+        left = search.unsure.get(rule.rule_id)
+        subjects = self._subjects(rule, before) if left is None else left
+        found = self._resting(rule, before, subjects, certain)
+        ends = [one for one in found.values() if one is not None]
+        # Who has been at rest behind a day is so whatever was before that day.
+        unsure = {one for one, end in found.items() if end is None}
+        search.unsure[rule.rule_id] = unsure
+        if not unsure:
+            search.certain[rule.rule_id] = max(ends, default=before.start)
 
     def chains(self, rule: JudgedRule, span: WindowSpan) -> list[Chain]:
         """What the rule may call for on the days of the span; of articles one more, NO_ARTICLE."""
@@ -128,26 +174,45 @@ class StoreFolds:
         """The local days that have a window in the span, by their starts."""
         return self.days.days_of(span.cut(self.judgements.end))
 
-    def articles(self, rule: JudgedRule, span: WindowSpan) -> SimulatedArticles:
+    def articles(self, rule: JudgedRule, span: WindowSpan) -> set[str]:
         """The articles that a rule of stock looks at on the days of the span."""
-        found = SimulatedArticles()
+        return {subject for one in self._shelves(rule, span) for subject in one.subjects}
+
+    def _shelves(self, rule: JudgedRule, span: WindowSpan) -> Iterator[DayShelves]:
         for start in self.starts(span) if rule.carries_over else ():
             self._reading.read_now([*self.judgements.wanted(rule, self._store_id, start)])
             day = self.judgements.span(self._store_id, start)
-            found.add(rule, self._reading.moment, self._store_id, day)
+            yield from day_shelves(rule, self._reading.moment, self._store_id, day)
+
+    def _resting(
+        self, rule: JudgedRule, before: WindowSpan, subjects: Iterable[str], certain: int
+    ) -> dict[str, int | None]:
+        """By subject from which of the windows on it is at rest for sure, of those that begin at
+        `certain` or later; None: of none."""
+        shelves = [*self._shelves(rule, before)]
+        rests: dict[Hashable, int | None] = {}
+        found: dict[str, int | None] = {}
+        for subject in subjects:
+            # Articles that stood alike are judged alike, and most stand as many others do.
+            key = subject == WHOLE_STORE, *(one.steps(subject) for one in shelves)
+            if key not in rests:
+                judged = self.judged(rule, before, subject)
+                rests[key] = _rests_from(judged, subject, certain)
+            found[subject] = rests[key]
         return found
 
-    def _rests(self, rule: JudgedRule, before: WindowSpan, subject: str) -> bool:
-        """Whether it is at rest behind the windows, whatever came before them."""
-        judged = [*self.judged(rule, before, subject)]
-        return rests_for_sure(one.judgement for one in judged) or any(
-            is_uncounted(one, subject) for one in judged
-        )
+    def _read(self, rule: JudgedRule, span: WindowSpan) -> None:
+        for start in self.starts(span):
+            self._reading.read_now([*self.judgements.wanted(rule, self._store_id, start)])
 
     def _subjects(self, rule: JudgedRule, span: WindowSpan) -> set[str]:
         """All that the rule looks at, whether it calls for anything or not."""
-        found = {*self.articles(rule, span).looked_at}
+        found = self.articles(rule, span)
         return found | {WHOLE_STORE} if rule.judges_stores else found
+
+    def _at_rest(self, rule: JudgedRule) -> int:
+        """Up to when it is at rest whatever was there, ms since 1970 (UTC)."""
+        return max(rule.since, self._first_event(rule))
 
     def _first_event(self, rule: JudgedRule) -> int:
         """Before it no window of the store can raise, ms since 1970 (UTC)."""
@@ -172,3 +237,24 @@ class StoreFolds:
 
 def _nothing_told(_since: int) -> Iterable[ToldAlert]:
     return ()
+
+
+class _RestSearch(NamedTuple):
+    """A rule behind all that it waits for, in their order, and by rule what is known of it.
+
+    `certain`: from which window on its state is certain; `unsure`: subjects of the others of which
+    nobody knows whether an episode of before is open.
+    """
+
+    rules: Sequence[JudgedRule]
+    certain: dict[str, int]
+    unsure: dict[str, set[str]]
+
+
+def _rests_from(judged: Iterable[DayWindow], subject: str, certain: int) -> int | None:
+    known = [one for one in judged if one.judgement.window >= certain]
+    rests = rests_behind(one.judgement for one in known)
+    # Of one that nobody has counted nothing is open.
+    uncounted = (one.judgement.window for one in known if is_uncounted(one, subject))
+    found = [one for one in (rests, next(uncounted, None)) if one is not None]
+    return min(found) + WINDOW_MILLIS if found else None

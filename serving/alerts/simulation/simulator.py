@@ -41,7 +41,7 @@ from tally.settings import Settings
 # Days of stores on one page, at least one store: some seconds of the processor.
 MOST_STORE_DAYS = 400
 # Where articles are looked at, those ahead of the span too: each day is read since the last counts,
-# and has hundreds of them. With 500 it is half a second of the processor.
+# and has thousands of them. With 5,000 and a week ahead it is a second of the processor.
 MOST_SHELF_DAYS = 60
 # A chart of more of them shows none.
 MOST_SUBJECTS_WITH_VALUES = 6

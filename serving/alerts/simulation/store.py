@@ -13,7 +13,6 @@ from serving.alerts.evaluator.messages import told_threshold, told_value, usual_
 from serving.alerts.evaluator.moment import ReadingWanted
 from serving.alerts.evaluator.partition import DAY_MILLIS
 from serving.alerts.simulation.findings import (
-    ArticleCounts,
     IncompleteDay,
     JudgedValue,
     SimulatedEpisode,
@@ -69,7 +68,7 @@ class StoreSimulation:
             tuple(self._incomplete(asked)),
             since,
             unsure,
-            ArticleCounts(len(articles.looked_at), len(articles.left_out)),
+            len(articles),
         )
 
     def others(

@@ -6,7 +6,6 @@ from decimal import Decimal
 import pytest
 from msgspec import structs
 
-from serving.alerts.evaluator import stock as evaluator_stock
 from serving.query import items
 from tally.alerts.message import Alert
 from tally.alerts.rule import Threshold
@@ -14,14 +13,14 @@ from tests.support.evaluating import BUSY, DAY, Watching, said
 from tests.support.judged_shelves import (
     INVENTORY,
     SOLD_OUT,
-    STORE,
     deliver,
     look,
     rebuild,
     sell,
+    stock_up,
 )
 from tests.support.serving_world import flip
-from tests.support.stock_world import counted, moved, receipt, sales_rows
+from tests.support.stock_world import counted, moved, receipt, sales_rows, shelf
 
 # One receipt is.
 MANY = Threshold(">=", Decimal(1))
@@ -180,31 +179,15 @@ def test_rows_of_another_definition_before_today_leave_it_unknown(shop: Watching
     assert sell(shelves, "09:01", 1, milk=10) == []
 
 
-def test_more_articles_than_are_judged_are_counted_and_told_of_in_the_log(
-    shop: Watching, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(evaluator_stock, "MOST_ARTICLES", 1)
-    left_out: list[tuple[object, ...]] = []
-    monkeypatch.setattr(evaluator_stock, "_say_left_out", lambda *told: left_out.append(told))
+def test_every_article_of_a_large_store_is_watched(shop: Watching) -> None:
     shelves = shop()
+    articles = [f"a{number:04}" for number in range(1, 1_001)]
+    stock_up(shelves, articles, 10)
+    gone = [articles[number - 1] for number in (3, 499, 500, 900)]
 
-    sell(shelves, "09:01", 1, milk=10, bread=20)
+    sell(shelves, "09:01", 1, **dict.fromkeys(gone, 10))
 
-    assert [one.subject for one in shelves.alerts] == [BREAD]
-    assert {(store, articles) for store, _, articles in left_out} == {(STORE, 1)}
-
-
-def test_an_article_that_has_an_alert_is_judged_whatever_its_place(
-    shop: Watching, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shelves = shop()
-    sell(shelves, "09:01", 1, milk=10)
-    monkeypatch.setattr(evaluator_stock, "MOST_ARTICLES", 1)
-    deliver(shelves, "09:15", "milk", (0, moved(8)))
-
-    look(shelves, "10:02")
-
-    assert of(shelves.alerts, MILK)[1:] == [("clear", "provisional", "09:30")]
+    assert [one.subject for one in shelves.alerts] == [f"item:{one}" for one in gone]
 
 
 def test_what_hangs_on_more_receipts_than_may_be_read_stays_as_it_is(
@@ -219,6 +202,49 @@ def test_what_hangs_on_more_receipts_than_may_be_read_stays_as_it_is(
     look(shelves, "11:02")
 
     assert said(shelves.alerts) == [("raise", "provisional", "09:00")]
+
+
+def test_only_what_was_counted_too_many_receipts_ago_stays_as_it_is(
+    shop: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelves = shop()
+    since_count = [
+        receipt(f"2026-11-22T10:{minute}:00", minute, bread=1) for minute in range(10, 40)
+    ]
+    shelves.world.receipts += since_count
+    shelves.world.rows += sales_rows(since_count, generation=None)
+    shelves.world.rows.append(shelf("2026-11-21T17:00", "wine", (0, counted(1)), generation=None))
+    sell(shelves, "09:01", 1, wine=1)
+    monkeypatch.setattr(items, "MOST_RECEIPTS", 20)
+    deliver(shelves, "09:15", "wine", (0, moved(40)))
+
+    sell(shelves, "09:46", 2, milk=10)
+    rebuild(shelves, "2026-11-21", "2026-11-22", "2026-11-23", DAY)
+    look(shelves, "11:02")
+
+    assert of(shelves.alerts, "item:wine") == [("raise", "provisional", "09:00")]
+    assert of(shelves.alerts, MILK) == [
+        ("raise", "provisional", "09:45"),
+        ("raise", "confirmed", "09:45"),
+    ]
+
+
+def test_a_count_makes_an_article_known_whatever_was_too_much_before(
+    shop: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelves = shop()
+    sold = [receipt(f"2026-11-23T18:0{minute}:00", minute, bread=1) for minute in range(3)]
+    shelves.world.receipts += sold
+    shelves.world.rows += sales_rows(sold, generation=None)
+    monkeypatch.setattr(items, "MOST_RECEIPTS", 4)
+    deliver(shelves, "09:15", "milk", (0, counted(4)))
+
+    [bread] = sell(shelves, "09:31", 3, bread=17)
+    assert sell(shelves, "09:47", 4, bread=3, milk=1) == []
+    [raised] = sell(shelves, "10:02", 5, milk=3)
+
+    # Of bread nobody knows any more, for its count lies before the receipts that are read.
+    assert [(one.subject, one.value) for one in (bread, raised)] == [(BREAD, 0), (MILK, 0)]
 
 
 def test_who_goes_on_tells_nothing_twice_and_knows_what_is_open(shop: Watching) -> None:

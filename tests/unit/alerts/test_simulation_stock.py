@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from serving.alerts.evaluator import stock as evaluator_stock
 from serving.alerts.simulation import simulator
 from serving.alerts.simulation.simulator import SimulatedPage
 from tally.alerts.message import AlertWindow
@@ -81,7 +80,7 @@ def test_each_article_has_its_episodes_with_the_least_that_there_was(shop: Watch
     ]
     [found] = page.stores
     assert {(one.threshold, one.is_complete) for one in found.episodes} == {(0, True)}
-    assert (found.incomplete, found.is_sure, found.articles) == ((), True, (2, 0))
+    assert (found.incomplete, found.is_sure, found.articles) == ((), True, 2)
 
 
 def test_what_is_called_for_live_is_what_is_simulated(shop: Watching) -> None:
@@ -184,7 +183,7 @@ def test_of_what_nobody_has_counted_nothing_is_open(shop: Watching) -> None:
 
     [found] = of_stock(shelves).stores
 
-    assert (found.episodes, found.is_sure, found.articles) == ((), True, (3, 0))
+    assert (found.episodes, found.is_sure, found.articles) == ((), True, 3)
 
 
 def test_where_receipts_are_lacking_nobody_knows_what_is_open(begun: Watching) -> None:
@@ -198,20 +197,6 @@ def test_where_receipts_are_lacking_nobody_knows_what_is_open(begun: Watching) -
 
     assert (found.episodes, [one.windows for one in found.incomplete]) == ((), [16])
     assert not found.is_sure
-
-
-def test_articles_that_no_evaluator_looks_at_are_counted(
-    shop: Watching, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(evaluator_stock, "MOST_ARTICLES", 1)
-    shelves = shop()
-    morning(shelves)
-
-    page = of_stock(shelves)
-
-    assert [one for one, *_ in episodes(page)] == [BREAD]
-    assert page.stores[0].articles == (1, 1)
-    assert [one for some in against(shelves).values() for one in some.differences] == []
 
 
 @pytest.mark.parametrize("day", [EVE, "2026-11-22"])
@@ -262,7 +247,7 @@ def test_stores_come_in_pages_of_so_many_days(
     second = of_stock(shelves, **day, after=first.after)
 
     assert [[one.store_id for one in page.stores] for page in (first, second)] == [[STORE], ["406"]]
-    assert (first.after, second.after, second.stores[0].articles) == (STORE, None, (0, 0))
+    assert (first.after, second.after, second.stores[0].articles) == (STORE, None, 0)
 
 
 def test_more_days_than_a_page_can_hold_are_refused(shop: Watching) -> None:
