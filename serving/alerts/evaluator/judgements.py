@@ -1,7 +1,7 @@
 """The verdicts on a store's windows at one moment, by the versions that are in force in them."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from msgspec import structs
@@ -11,10 +11,10 @@ from serving.alerts.evaluator.calendar import (
     start_of_window,
     watched_windows,
 )
-from serving.alerts.evaluator.chain_memory import ForcedEnd
 from serving.alerts.evaluator.facts import WindowCells
-from serving.alerts.evaluator.judged_rules import JudgedRule, JudgedRules, is_of
+from serving.alerts.evaluator.judged_rules import JudgedRule, JudgedRules
 from serving.alerts.evaluator.known import KnownDays, KnownWindows
+from serving.alerts.evaluator.lapsing import why_over, with_forced_ends
 from serving.alerts.evaluator.memory import PartitionMemory
 from serving.alerts.evaluator.moment import ReadingWanted, ViewsMoment, wanted_of
 from serving.alerts.evaluator.settling import SettledDays
@@ -23,7 +23,7 @@ from tally.alerts.fold import AT_REST, Episode, JudgedStretch, Judgement, fold
 from tally.alerts.ids import Chain, subject_text
 from tally.alerts.message import Reason
 from tally.alerts.rule import RuleVersion
-from tally.alerts.verdict import ENDS, LEAVES, RAISES, RESOLVES, ruling_of
+from tally.alerts.verdict import ENDS, LEAVES, RAISES, ruling_of
 from tally.windows import WINDOW_MILLIS
 
 # Reads all of these, and comes back when they are there.
@@ -157,10 +157,12 @@ class Judgements:
         key = chain, start
         if key not in self._days:
             span = self.span(chain.store_id, start)
-            judging = rule.judging(span)
+            judging, forced = rule.judging(span), self._memory.chains.forced_ends(chain)
             found = [self._piece(rule, chain, version, piece) for version, piece in judging]
-            if forced := self._memory.chains.forced_ends(chain):
-                found = [_with_forced(piece, forced) for piece in found]
+            for number, piece in enumerate(found if forced else ()):
+                verdicts = with_forced_ends(piece.stretch, forced)
+                stretch = structs.replace(piece.stretch, verdicts=verdicts)
+                found[number] = piece._replace(stretch=stretch)
             self._days[key] = found
         return self._days[key]
 
@@ -171,41 +173,16 @@ class Judgements:
         day = self._moment.days(chain.store_id).day(window)
         judging = rule.judging(day)
         [version] = [one for one, span in judging if span.start <= window < span.end]
-        return self._why_over(rule, chain, version, WindowSpan(window, day.end))
-
-    def _why_over(
-        self, rule: JudgedRule, chain: Chain, version: RuleVersion | None, span: WindowSpan
-    ) -> Reason | None:
-        """Why nothing of the chain is judged in the span any more; None: it is, or never was."""
-        if version is None:
-            return "rule" if rule.is_retired(span.start) else self._why_gone(chain, span.start)
-        if _is_of_articles(version) == (chain.subject == WHOLE_STORE):
-            return "rule"
         days = self._moment.days(chain.store_id)
-        if version.rule.stores != "all" and not is_of(
-            version.rule, days.store, days.date(span.start)
-        ):
-            return "rule"
-        return self._why_gone(chain, span.start)
-
-    def _why_gone(self, chain: Chain, window: int) -> Reason | None:
-        """Whether the stores file says that the store or the article is not there any more."""
-        days = self._moment.days(chain.store_id)
-        entry = days.store.entry
-        if entry.closed is not None and days.date(window) >= entry.closed:
-            return "closed"
-        if not entry.delisted or chain.subject == WHOLE_STORE:
-            return None
-        by_subject = {subject_text("item", item): day for item, day in entry.delisted.items()}
-        delisted = by_subject.get(chain.subject)
-        return "delisted" if delisted is not None and days.date(window) >= delisted else None
+        return why_over(rule, version, days, (chain.subject, window))
 
     def _piece(
         self, rule: JudgedRule, chain: Chain, version: RuleVersion | None, span: WindowSpan
     ) -> _JudgedPiece:
         metrics = rule.metrics(version.version) if version else None
         count = len(span.windows)
-        is_over = self._why_over(rule, chain, version, span) is not None
+        days = self._moment.days(chain.store_id)
+        is_over = why_over(rule, version, days, (chain.subject, span.start)) is not None
         if version is None or metrics is None or is_over:
             # Whatever is served of it, nothing is called for: it holds up no confirmation.
             verdicts = (ENDS if is_over else LEAVES) * count
@@ -283,20 +260,6 @@ class Judgements:
         for episode in self.episodes(rule, store_id, day.start):
             found |= _bits_of(filter(episode.contains, day.windows), day)
         return found
-
-
-def _with_forced(one: _JudgedPiece, forced: Mapping[int, ForcedEnd]) -> _JudgedPiece:
-    """The piece with the windows that end an episode whatever their numbers are."""
-    verdicts = bytearray(one.stretch.verdicts)
-    for window, end in forced.items():
-        place = (window - one.stretch.start) // WINDOW_MILLIS
-        if 0 <= place < len(verdicts):
-            verdicts[place] = (RESOLVES if end.reason == "resolved" else ENDS)[0]
-    return one._replace(stretch=structs.replace(one.stretch, verdicts=bytes(verdicts)))
-
-
-def _is_of_articles(version: RuleVersion) -> bool:
-    return version.rule.subject != "none"
 
 
 def _bits_of(windows: Iterable[int], day: WindowSpan) -> DayBits:

@@ -1,0 +1,60 @@
+"""Why a rule judges something no more, and what ends an episode whatever its numbers are."""
+
+from collections.abc import Mapping
+
+from serving.alerts.evaluator.calendar import StoreCalendarDays
+from serving.alerts.evaluator.chain_memory import ForcedEnd
+from serving.alerts.evaluator.judged_rules import JudgedRule, is_of
+from tally.alerts.fold import JudgedStretch
+from tally.alerts.ids import subject_text
+from tally.alerts.message import Reason
+from tally.alerts.rule import RuleVersion
+from tally.alerts.verdict import ENDS, RESOLVES
+from tally.windows import WINDOW_MILLIS
+
+_WHOLE_STORE = subject_text("none")
+
+
+def why_over(
+    rule: JudgedRule,
+    version: RuleVersion | None,
+    days: StoreCalendarDays,
+    place: tuple[str, int],
+) -> Reason | None:
+    """Why nothing is judged any more; None: it is, or never was.
+
+    `version`: that which judges then; `place`: the subject, and the window's start in milliseconds
+    since 1970 (UTC).
+    """
+    subject, window = place
+    if version is None:
+        return "rule" if rule.is_retired(window) else _why_gone(days, subject, window)
+    is_of_articles = version.rule.subject != "none"
+    if is_of_articles == (subject == _WHOLE_STORE):
+        return "rule"
+    # What a clock shows is asked for the few rules that it matters to.
+    if version.rule.stores != "all" and not is_of(version.rule, days.store, days.date(window)):
+        return "rule"
+    return _why_gone(days, subject, window)
+
+
+def with_forced_ends(one: JudgedStretch, forced: Mapping[int, ForcedEnd]) -> bytes:
+    """The verdicts with those windows; `forced`: by their starts, milliseconds since 1970 (UTC)."""
+    verdicts = bytearray(one.verdicts)
+    for window, end in forced.items():
+        place = (window - one.start) // WINDOW_MILLIS
+        if 0 <= place < len(verdicts):
+            verdicts[place] = (RESOLVES if end.reason == "resolved" else ENDS)[0]
+    return bytes(verdicts)
+
+
+def _why_gone(days: StoreCalendarDays, subject: str, window: int) -> Reason | None:
+    """Whether the stores file says that the store or the article is not there any more."""
+    entry = days.store.entry
+    if entry.closed is not None and days.date(window) >= entry.closed:
+        return "closed"
+    if not entry.delisted or subject == _WHOLE_STORE:
+        return None
+    by_subject = {subject_text("item", item): day for item, day in entry.delisted.items()}
+    delisted = by_subject.get(subject)
+    return "delisted" if delisted is not None and days.date(window) >= delisted else None
