@@ -30,9 +30,10 @@ def obstacle(
     A summary is kept back by what holds for all of its alerts, any other message by what holds for
     one of them. Whoever has asked for a message gets it.
     """
-    if message.is_asked:
+    channel = memory.channels.get(message.channel)
+    # Of a channel that nobody has set up nothing is known that could keep it back: it is refused.
+    if message.is_asked or channel is None:
         return ""
-    channel = memory.channels[message.channel]
     reasons = [_reason(one, channel, memory, around) for one in memory.carried_by(message)]
     if message.kind == "summary":
         # Its alerts are old, or too many: that is why there is a summary.
