@@ -31,7 +31,7 @@ class WorkBudget:
         self.left_out: Counter[str] = Counter()
 
     def count_event(self, size: int) -> None:
-        """One more event, of whose message so many bytes were made."""
+        """One more event, of whose message so many bytes were made. Raises TooMuch."""
         self.events += 1
         self.made_bytes += size
         self.check_events(self.events)
@@ -53,7 +53,7 @@ class WorkBudget:
             )
 
     def count_steps(self, count: int = 1) -> None:
-        """So many more parts of the body, looked at once or once more."""
+        """So many more parts of the body, looked at once or once more. Raises TooMuch."""
         self.steps += count
         if self.steps > MOST_STEPS:
             raise TooMuch(

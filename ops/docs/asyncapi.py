@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
-from ops.provision import partition_count, topic_configuration
+from ops.topic_configuration import partition_count, topic_configuration
 from runtime.repository import REPOSITORY
 from schemas.generated import SCHEMA_VERSION
 from schemas.loader import event_schema, message_schema, own_sources, record_schema, topics

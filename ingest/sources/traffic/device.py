@@ -37,9 +37,8 @@ class PushHead(NamedTuple):
 def bounded_time(fields: JsonObject, name: str) -> Any:
     """A field that should be an instant, as it is; None for what can be none, however large."""
     said = fields.get(name)
-    if isinstance(said, dict | list) or (isinstance(said, str) and len(said) > MOST_NAME):
-        return None
-    return said
+    is_large = isinstance(said, dict | list | str) and len(said) > MOST_NAME
+    return None if is_large or isinstance(said, dict | list) else said
 
 
 def told(

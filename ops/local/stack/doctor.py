@@ -22,7 +22,7 @@ from ops.local.stack import (
 from ops.local.stack.addresses import variable
 from ops.local.stack.service import Service, Site
 from ops.local.stack.states import ServiceStatus
-from ops.provision import partition_count
+from ops.topic_configuration import partition_count
 from runtime.connect import cassandra_session, kafka_admin
 from runtime.forkless import classes_jar
 from schemas import loader

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from ops.provision import topic_configuration
+from ops.topic_configuration import topic_configuration
 from runtime.rules.topic import RuleReader, write_rules
 from serving.alerts.editing import RuleEditing
 from serving.alerts.simulation.desk import KnownRules

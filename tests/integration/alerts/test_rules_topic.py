@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from ops.provision import topic_configuration
+from ops.topic_configuration import topic_configuration
 from runtime.connect import kafka_admin
 from runtime.rules.topic import RuleReader, write_rules
 from tally.alerts.rule import Rule, RuleVersion, version_at

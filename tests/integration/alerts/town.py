@@ -12,7 +12,7 @@ import msgspec
 from confluent_kafka.admin import NewTopic
 from msgspec import structs
 
-from ops.provision import topic_configuration
+from ops.topic_configuration import topic_configuration
 from runtime.alert_controls import write_controls
 from runtime.connect import kafka_admin
 from runtime.reading import read_to_end

@@ -10,6 +10,7 @@ from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
 from ops import provision
 from ops.rekeying import keys_of
+from ops.topic_configuration import partition_count
 from runtime.connect import cassandra_session, kafka_admin
 from runtime.day_spans import DaySpan, axis_table
 from schemas import loader
@@ -37,8 +38,7 @@ def test_every_topic_has_the_settings_partitions(kafka: str, settings: Settings)
     found = kafka_admin(settings).list_topics(timeout=30).topics
 
     assert {name: len(found[name].partitions) for name in loader.topics()} == {
-        name: provision.partition_count(told["kind"], settings)
-        for name, told in loader.topics().items()
+        name: partition_count(told["kind"], settings) for name, told in loader.topics().items()
     }
 
 

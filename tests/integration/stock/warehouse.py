@@ -13,7 +13,7 @@ from confluent_kafka.admin import NewTopic
 from ingest.contract.arrival import Arrival, Rules
 from ingest.sources.inventory.contract import normalised as normalised_line
 from ingest.sources.sales.contract import normalised as normalised_receipt
-from ops.provision import topic_configuration
+from ops.topic_configuration import topic_configuration
 from runtime.connect import kafka_admin
 from runtime.reading import read_to_end
 from serving.stock.adapter.step import CALLS, TICKS

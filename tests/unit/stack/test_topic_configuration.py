@@ -2,7 +2,7 @@
 
 import pytest
 
-from ops.provision import partition_count, topic_configuration
+from ops.topic_configuration import partition_count, topic_configuration
 from tally.settings import Settings
 
 KEPT = ("compacted", "chronicle")

@@ -50,7 +50,8 @@ def _parts(body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
     _refuse_cumulative(tree)
     camera = an_object(tree.get("sensor"), "/sensor")
     serial = bounded_name(needed(camera, "serial", "/sensor"), "/sensor/serial")
-    head = PushHead(serial, body.rules.sensor(serial).entry.clock, bounded_time(tree, "utcSent"))
+    clock = body.rules.sensor(serial).entry.clock
+    head = PushHead(serial, clock, bounded_time(tree, "utcSent"))
     measurements = an_object(tree.get("data"), "/data").get("measurements")
     for at, measured in placed(measurements, "/data/measurements"):
         yield from read_event(_messages(measured, at, head), measured, serial)

@@ -20,6 +20,7 @@ from ingest.sources.traffic.device import told
 from tally.errors import BadInstant, RejectedEvent
 from tally.instants import instant_text, instants_showing, parse_instant
 
+_Line: TypeAlias = Mapping[str, str]
 _LineSpan: TypeAlias = tuple[datetime | None, datetime | None]
 _COLUMNS = ("start", "end", "in", "out")
 _USUAL_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}", re.ASCII)
@@ -65,10 +66,6 @@ def _parts(body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
             yield from read_event(_messages(line, serial, span), line, serial)
 
 
-def _messages(line: Mapping[str, str], serial: str | None, span: _LineSpan) -> Iterator[bytes]:
-    yield _message(line, serial, span)
-
-
 def _exported_at(body: VendorBody) -> datetime:
     said = body.parameters.get("exported_at")
     if said is None:
@@ -80,7 +77,7 @@ def _exported_at(body: VendorBody) -> datetime:
         raise RejectedEvent(f"timestamp_{error.kind}", "/exported_at", str(error)) from error
 
 
-def _message(line: Mapping[str, str], serial: str | None, span: _LineSpan) -> bytes:
+def _messages(line: _Line, serial: str | None, span: _LineSpan) -> Iterator[bytes]:
     # A time that nothing tells stays as it is: without a zone no contract takes it.
     begins, ends = span
     said = (
@@ -88,10 +85,10 @@ def _message(line: Mapping[str, str], serial: str | None, span: _LineSpan) -> by
         instant_text(ends) if ends else line["end"],
     )
     counts = [(name, _number(line[name])) for name in ("in", "out")]
-    return told(serial, said, counts, **_why_refused(line, span))
+    yield told(serial, said, counts, **_why_refused(line, span))
 
 
-def _why_refused(line: Mapping[str, str], span: _LineSpan) -> Mapping[str, Any]:
+def _why_refused(line: _Line, span: _LineSpan) -> Mapping[str, Any]:
     """What is to be corrected in a line that is of no time, and its columns; nothing of others."""
     begins, ends = span
     if begins and ends:
@@ -102,7 +99,7 @@ def _why_refused(line: Mapping[str, str], span: _LineSpan) -> Mapping[str, Any]:
     return {"why": why, "columns": line}
 
 
-def _lines(content: bytes) -> Iterator[Mapping[str, str]]:
+def _lines(content: bytes) -> Iterator[_Line]:
     try:
         BytesIO(content).readline().decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -129,7 +126,7 @@ def _cells(line: str) -> list[str]:
     return [cell.strip() for cell in found]
 
 
-def _span(line: Mapping[str, str], zone: ZoneInfo, reached: datetime | None) -> _LineSpan:
+def _span(line: _Line, zone: ZoneInfo, reached: datetime | None) -> _LineSpan:
     """Begin and end (UTC) of a line; None what the line, and the end of the one before, leave open.
 
     Clocks are set back from 03:00 to 02:00, by quarter hours:
