@@ -30,7 +30,7 @@ def configure_log() -> None:
     line = structlog.processors.JSONRenderer()
     structlog.configure(processors=[*fields, line], logger_factory=_stderr_logger)
     handler = logging.StreamHandler()
-    last = [ProcessorFormatter.remove_processors_meta, line]
+    last: list[Processor] = [ProcessorFormatter.remove_processors_meta, line]
     # Without set_exc_info: of a library's record it says by itself whether there is an error.
     own = [one for one in fields if one is not structlog.dev.set_exc_info]
     handler.setFormatter(ProcessorFormatter(processors=last, foreign_pre_chain=own))
