@@ -8,14 +8,15 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO, cast
 
 import structlog
 from confluent_kafka import KafkaException
 
+from runtime.log_stream import LogStream
 from runtime.whole_file import keep_whole
 from schemas.source import BadSource
 from tally.errors import Refused, TallyError
@@ -123,11 +124,14 @@ def _stop_signals() -> Iterator[Event]:
 
 def _stderr_logger(*_names: Any) -> structlog.PrintLogger:
     # Looked up at each line: structlog's own factory keeps the stream of the moment of its making.
-    return structlog.PrintLogger(sys.stderr)
+    return structlog.PrintLogger(cast(TextIO, LogStream(sys.stderr)))
 
 
 def _ended(name: str, code: int, reason: str) -> int:
-    print(f"{name}: {reason}", file=sys.stderr, flush=True)
+    with suppress(OSError):
+        print(f"{name}: {reason}", file=sys.stderr, flush=True)
     if file := os.environ.get(EXIT_FILE):
-        keep_whole(Path(file), json.dumps({"code": code, "reason": reason}))
+        # On a full disk too it ends as it has to: by its code the watcher knows what to do.
+        with suppress(OSError):
+            keep_whole(Path(file), json.dumps({"code": code, "reason": reason}))
     return code
