@@ -10,8 +10,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import structlog
+
 from runtime.whole_file import keep_whole
 
+log = structlog.get_logger()
 _EVERY_SECONDS = 1.0
 
 
@@ -25,6 +28,7 @@ class Heartbeat:
         self.beats = 0
         self._file = file
         self._written = float("-inf")
+        self._is_missed = False
         self._progress: object = None
         self._told: dict[str, float] = {}
         # CLOCK_MONOTONIC is one for all processes of a machine, and no step of the wall clock makes
@@ -51,7 +55,15 @@ class Heartbeat:
         self._written = now
         # Whole or the one before: somebody may read it at any moment.
         kept = {"at": now, "moved_at": self._moved_at, **self._told}
-        keep_whole(self._file, json.dumps(kept))
+        try:
+            keep_whole(self._file, json.dumps(kept))
+        # On a full disk the work goes on; who watches sees that the beats have stopped.
+        except OSError as error:
+            if not self._is_missed:
+                log.warning("no heartbeat", file=str(self._file), reason=error.strerror)
+            self._is_missed = True
+        else:
+            self._is_missed = False
 
 
 def stall(

@@ -8,10 +8,10 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from confluent_kafka import KafkaException
 
@@ -122,7 +122,10 @@ def _stop_signals() -> Iterator[Event]:
 
 
 def _ended(name: str, code: int, reason: str) -> int:
-    print(f"{name}: {printable(reason)}", file=sys.stderr, flush=True)
+    with suppress(OSError):
+        print(f"{name}: {printable(reason)}", file=sys.stderr, flush=True)
     if file := os.environ.get(EXIT_FILE):
-        keep_whole(Path(file), json.dumps({"code": code, "reason": reason}))
+        # On a full disk too it ends as it has to: by its code the watcher knows what to do.
+        with suppress(OSError):
+            keep_whole(Path(file), json.dumps({"code": code, "reason": reason}))
     return code

@@ -6,11 +6,13 @@ no line of its own and moves no terminal's cursor.
 
 import logging
 import sys
-from typing import Any
+from typing import Any, TextIO, cast
 
 import structlog
 from structlog.stdlib import ProcessorFormatter
 from structlog.typing import Processor
+
+from runtime.log_stream import LogStream
 
 # Of libraries that log by themselves: what somebody may have to do something about.
 _LIBRARIES = logging.WARNING
@@ -49,4 +51,4 @@ def printable(text: str) -> str:
 
 def _stderr_logger(*_names: Any) -> structlog.PrintLogger:
     # Looked up at each line: structlog's own factory keeps the stream of the moment of its making.
-    return structlog.PrintLogger(sys.stderr)
+    return structlog.PrintLogger(cast(TextIO, LogStream(sys.stderr)))

@@ -49,15 +49,13 @@ def keyed_digest(key: bytes, message: bytes) -> str:
 def _make(file: Path) -> None:
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     own = file.with_name(f"{file.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    with os.fdopen(
-        os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600),
-        "wb",
-    ) as content:
-        content.write(secrets.token_bytes(_BYTES))
     try:
+        descriptor = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as content:
+            content.write(secrets.token_bytes(_BYTES))
         # A link is made once or not at all: two processes that start together read the same key.
         os.link(own, file)
     except FileExistsError:
         pass
     finally:
-        own.unlink()
+        own.unlink(missing_ok=True)

@@ -21,8 +21,8 @@ from ingest.drop.places import (
     open_file,
     opened_folder,
     state_in,
-    write_file,
 )
+from runtime.whole_file import keep_whole_in
 from tally.errors import DropUnusable, FileChanged
 
 DONE, REFUSED = "done", "refused"
@@ -166,7 +166,7 @@ class DropFolder:
             beside = _beside(name, where)
             if told is not None:
                 # Written first: a file whose reason is lost would be no use.
-                write_file(folder, beside, json.dumps(told, indent=1))
+                keep_whole_in(folder, beside, json.dumps(told, indent=1))
             try:
                 dropped.move(folder, name)
             except (FileChanged, OSError):
@@ -189,7 +189,8 @@ class DropFolder:
                     if filed_at is None or filed_at + kept_seconds > now:
                         continue
                     try:
-                        files = sum(len(found) for _, _, found, _ in os.fwalk(name, dir_fd=place))
+                        walked = os.fwalk(name, dir_fd=place)
+                        files = sum(len(found) for _, _, found, _ in walked)
                         shutil.rmtree(name, dir_fd=place)
                         gone += files
                     except OSError as error:

@@ -14,7 +14,6 @@ from tally.errors import DropUnusable
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
 @contextmanager
@@ -58,22 +57,6 @@ def is_free(folder: int, name: str) -> bool:
     except FileNotFoundError:
         return True
     return False
-
-
-def write_file(folder: int, name: str, content: str) -> None:
-    """A new file there, its owner's alone, whole or not at all. Raises OSError."""
-    arriving = f".{name}.arriving"
-    with suppress(FileNotFoundError):
-        os.unlink(arriving, dir_fd=folder)
-    try:
-        with open(os.open(arriving, _NEW_FILE, 0o600, dir_fd=folder), "wb") as opened:
-            opened.write(content.encode())
-        os.rename(arriving, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except OSError:
-        # A full disk: what is half there takes its place from what comes.
-        with suppress(OSError):
-            os.unlink(arriving, dir_fd=folder)
-        raise
 
 
 def move_back(filed: int, name: str, folder: int, old: str) -> None:

@@ -52,7 +52,11 @@ class DigestFiles:
         arriving = f".{file}.{attempt}"
         try:
             with _opened(self._folder, named["channel"]) as folder:
-                self._keep(folder, arriving, file, content)
+                try:
+                    self._keep(folder, arriving, file, content)
+                finally:
+                    # On a full disk what is half there would take the place of the next attempt.
+                    _remove(folder, arriving)
         except OSError as error:
             return WebhookAnswer(error=f"{self._folder / name}: {error.strerror}")
         return _DONE

@@ -33,6 +33,9 @@ _SEND_SECONDS = 10.0
 # says what all before it have said.
 _HEARD = 32
 
+# By partition.
+KnownTicks = Mapping[int, Tick]
+
 log = structlog.get_logger()
 
 
@@ -90,7 +93,7 @@ class Ticker:
         self._known = ticks
         return ticks
 
-    def _told(self, asked: BrokersAndViews, heard: Mapping[int, Tick]) -> dict[int, Tick]:
+    def _told(self, asked: BrokersAndViews, heard: KnownTicks) -> dict[int, Tick]:
         looks = looked(asked, self._families, self._at)
         for name, look in looks.items():
             self._walks[name] = walked(self._walks[name], look)
