@@ -1,4 +1,4 @@
-"""`tally alerts snooze | ack | decisions | redeliver`: what is done about alerts, and who was told."""
+"""`tally alerts snooze | ack | decisions | redeliver`: what is done about alerts, who was told."""
 
 from typing import TYPE_CHECKING, Annotated
 
