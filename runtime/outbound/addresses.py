@@ -90,6 +90,9 @@ def checked_url(text: str) -> httpx.URL:
     return url
 
 
+_HostAndPort = tuple[str, int]
+
+
 class HostLookups:
     """Look-ups of names, at most one under way for each: all calls to a host share it.
 
@@ -99,7 +102,7 @@ class HostLookups:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_MOST_LOOKUPS, "lookups")
-        self._under_way: dict[tuple[str, int], asyncio.Task[list[str]]] = {}
+        self._under_way: dict[_HostAndPort, asyncio.Task[list[str]]] = {}
 
     async def find(self, host: str, port: int) -> list[str]:
         """The addresses of a host, in the order of the answer.
@@ -112,7 +115,7 @@ class HostLookups:
         # Whoever waits no longer takes it from none of the others.
         return await asyncio.shield(self._under_way[asked])
 
-    async def _look_up(self, asked: tuple[str, int]) -> list[str]:
+    async def _look_up(self, asked: _HostAndPort) -> list[str]:
         try:
             found = await asyncio.get_running_loop().run_in_executor(self._threads, _found, asked)
         finally:
@@ -120,7 +123,7 @@ class HostLookups:
         return [*dict.fromkeys(str(place[0]) for *_, place in found)]
 
 
-def _found(asked: tuple[str, int]) -> list[tuple[Any, ...]]:
+def _found(asked: _HostAndPort) -> list[tuple[Any, ...]]:
     return socket.getaddrinfo(*asked, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
 
 

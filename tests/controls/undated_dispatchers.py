@@ -13,7 +13,7 @@ from tally.alerts.delivery.deciding import Surroundings
 from tally.alerts.delivery.desk import Desk
 from tally.alerts.delivery.memory import DeliveryMemory
 from tally.alerts.delivery.records import DeliveryReason, WebhookMessage
-from tally.alerts.delivery.room import CallRoom
+from tally.alerts.delivery.room import Breakers, CallRoom
 from tally.alerts.delivery.turns import BegunAttempts
 
 ALERTS_FIRST = (CONTROLS, ALERTS, TICKS)
@@ -33,7 +33,7 @@ class DecidedOnce(Desk):
     def begin(
         self, under_way: Collection[WebhookMessage], room: CallRoom | None = None
     ) -> BegunAttempts:
-        left = room or CallRoom(message.url for message in under_way)
+        left = room or CallRoom((message.url for message in under_way), Breakers())
         return turns.begun_attempts(self.memory, self._around, under_way, left, no_obstacle)
 
 

@@ -115,19 +115,24 @@ class Dispatcher(Step):
         control = parsed_control(value)
         outputs = self._outputs(number, desk.settle(control))
         # An order is carried out with this transaction, and nothing is to be left of it.
-        is_order = isinstance(control, Redelivery)
-        return [*outputs, *([self._tombstone(number, record.key)] if is_order else ())]
+        if isinstance(control, Redelivery):
+            outputs.append(self._tombstone(number, record.key))
+        return outputs
 
     def _pass_time(self, partition: int, tick: ReadTick) -> list[Output]:
         self._learn(tick.rules_until)
-        changed = self._desk(partition).pass_time(TickTime(n=tick.n, at=tick.at))
+        time = TickTime(n=tick.n, at=tick.at)
+        changed = self._desk(partition).pass_time(time)
         return self._outputs(partition, changed)
 
     def _catch_up(self, partition: int) -> list[Output]:
         """What the foreseen tick brings about, before anything else of the partition is taken."""
-        outputs = [self._tombstone(partition, key) for key in self._ended.pop(partition, ())]
+        ended = self._ended.pop(partition, ())
         tick = self._newest.pop(partition, None)
-        return [*outputs, *(self._pass_time(partition, tick) if tick else ())]
+        outputs = [self._tombstone(partition, key) for key in ended]
+        if tick is not None:
+            outputs += self._pass_time(partition, tick)
+        return outputs
 
     def _tombstone(self, partition: int, key: bytes | None) -> Output:
         return Output(self.topics[0], key, None, partition)
@@ -179,10 +184,13 @@ class Dispatcher(Step):
         for partition, records in newest.items():
             self._desk(partition).restore(one for one in records.values() if one is not None)
         self._newest, self._ended = {}, {}
-        # Only the last of a key: what an earlier one said was taken long ago, and is over.
-        last = {(one.topic, one.partition, one.key): one for one in self._foreseen()}
+        last: dict[tuple[str, int, bytes | None], Input] = {}
+        for record in self._foreseen():
+            # Only the last of a key: what an earlier one said was taken long ago, and is over.
+            last[record.topic, record.partition, record.key] = record
+        controls = self.topics[0]
         # Ticks first: they say which controls are over.
-        for record in sorted(last.values(), key=lambda one: one.topic == self.topics[0]):
+        for record in sorted(last.values(), key=lambda record: record.topic == controls):
             self._foresee(record)
 
     def _foresee(self, record: Input) -> None:

@@ -49,7 +49,7 @@ from tally.alerts.delivery.records import (
     WebhookMessage,
     kept_key,
 )
-from tally.alerts.delivery.room import CallRoom
+from tally.alerts.delivery.room import Breakers, CallRoom
 from tally.alerts.delivery.turns import BegunAttempts
 from tally.alerts.message import Alert
 
@@ -141,7 +141,7 @@ class Desk:
         One that has had its time, or tells the end of what nobody has, comes to its end instead;
         `room`: what the bounds leave, by default as if no other partition called.
         """
-        left = room or CallRoom(message.url for message in under_way)
+        left = room or CallRoom((message.url for message in under_way), Breakers())
         return turns.begun_attempts(self.memory, self._around, under_way, left)
 
     def answered(self, called: WebhookMessage, answer: WebhookAnswer) -> list[KeptDelivery]:

@@ -154,7 +154,8 @@ def _lines(decisions: Sequence[DeliveryDecision]) -> list[Mapping[str, Any]]:
     for decision in decisions:
         episodes[decision.alert.of or decision.alert.alert_id].append(decision)
     lines = [_line(episode) for episode in episodes.values()]
-    return sorted(lines, key=lambda line: (-severity_rank(line["severity"]), line["raised_at"]))
+    lines.sort(key=lambda line: str(line["raised_at"]))
+    return sorted(lines, key=lambda line: -severity_rank(line["severity"]))
 
 
 def _line(episode: Sequence[DeliveryDecision]) -> Mapping[str, Any]:

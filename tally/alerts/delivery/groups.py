@@ -86,7 +86,9 @@ def silent_crowds(around: Surroundings, desks: DeskMemories) -> SilentCrowds:
     if not silent:
         return SilentCrowds({}, set())
     crowd = _Crowds([one for _, one in silent], around, desks)
-    early = {one.key for memory, one in silent if crowd.is_early(one, memory.time.at)}
+    early = {
+        decision.key for memory, decision in silent if crowd.is_early(decision, memory.time.at)
+    }
     # Counted once it stays so, also when the others have been confirmed or taken back.
     regions = {one.key: one.crowd or crowd.region_of(one) for _, one in silent}
     waiting = {key: region for key, region in regions.items() if region or key in early}

@@ -37,8 +37,15 @@ DeliveryReason: TypeAlias = Literal[
 DeliveryOutcome: TypeAlias = Literal["waiting", "delivered", "dead", "unknown", "withdrawn"]
 # Storm, catchup and silence are of records that an earlier version has written.
 WebhookKind: TypeAlias = Literal[
-    *("alert", "repeat", "group", "summary", "digest", "heartbeat"),
-    *("storm", "catchup", "silence"),
+    "alert",
+    "repeat",
+    "group",
+    "summary",
+    "digest",
+    "heartbeat",
+    "storm",
+    "catchup",
+    "silence",
 ]
 Promise: TypeAlias = Literal["at_least_once", "at_most_once"]
 # Before the name of a file, in the place of an address.

@@ -97,7 +97,10 @@ def heads(
 
 
 def urgency(message: WebhookMessage, memory: DeliveryMemory) -> tuple[int, bool, int]:
-    """Ascending what is called for first: by severity, then what was never tried, then by order."""
+    """Ascending what is called for first: the most severe, then the untried, then by order.
+
+    Out: the rank of the severity, negative (no unit); whether it was tried; the order (no unit).
+    """
     severities = (decision.alert.severity for decision in memory.carried_by(message))
     rank = max(map(severity_rank, severities), default=0)
     # A heartbeat that waits behind alerts would say that there is no dispatcher.

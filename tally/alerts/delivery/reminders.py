@@ -26,9 +26,11 @@ def reminders(
         if channel.enabled and (channel.repeat_after or channel.escalate)
     }
     # Without such a channel nothing is gone through.
-    due = [at for at in memory.open if at[0] in reminding and at[1] not in memory.acknowledged]
+    due = (at for at in memory.open if at[0] in reminding)
     kept: list[KeptDelivery] = []
     for channel_id, alert_id in sorted(due, key=memory.taken):
+        if alert_id in memory.acknowledged:
+            continue
         channel, told = memory.channels[channel_id], memory.told(channel_id, alert_id)
         last = told[-1]
         sent = [one.at for one in told if one.verdict == "send"]

@@ -46,7 +46,8 @@ def is_over(control: AlertControl, now: int) -> bool:
 
 def _ended_controls(memory: DeliveryMemory) -> Iterator[KeptDelivery]:
     now, holds = memory.time.at, memory.holds
-    yield from (one for one in (*holds.silences, *holds.snoozes.values()) if is_over(one, now))
+    controls: list[Silence | Snooze] = [*holds.silences, *holds.snoozes.values()]
+    yield from (control for control in controls if is_over(control, now))
     still_open = {alert_id for _, alert_id in (*memory.open, *memory.held)}
     for noted in memory.acknowledged.values():
         if noted.alert_id not in still_open and noted.at < now - DAY:

@@ -36,9 +36,9 @@ class Breakers:
 class CallRoom:
     """What is left of the bounds while these addresses are being called, in all partitions."""
 
-    def __init__(self, under_way: Iterable[str] = (), breakers: Breakers | None = None) -> None:
+    def __init__(self, under_way: Iterable[str], breakers: Breakers) -> None:
         self._calls = Counter(map(address_of, under_way))
-        self._breakers = breakers or Breakers()
+        self._breakers = breakers
 
     def take(self, url: str) -> bool:
         """Whether one more call may begin; it then counts."""

@@ -36,8 +36,10 @@ def begun_attempts(
     # Before any tick nobody knows since when an attempt is under way.
     if not now:
         return begun
-    waiting = (one for one in [*memory.waiting.values()] if one.key not in called)
-    _keep(memory, begun, [over for one in waiting if (over := attempts.given_up(one, now))])
+    for message in [*memory.waiting.values()]:
+        over = attempts.given_up(message, now)
+        if over is not None and message.key not in called:
+            _keep(memory, begun, [over])
 
     def obstacle_of(message: WebhookMessage) -> DeliveryReason:
         return obstacle(message, memory, around)

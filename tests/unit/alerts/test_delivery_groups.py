@@ -1,18 +1,17 @@
-"""One message for many alerts of a channel, region and rule, whatever partitions they lie in."""
+"""Silences of many stores at once: told of as one, whichever partitions the stores lie in."""
 
 import json
 from collections.abc import Sequence
-from zoneinfo import ZoneInfo
 
 import pytest
 from msgspec import structs
 
 from tally.alerts.delivery.attempts import WebhookAnswer
-from tally.alerts.delivery.body import MOST_BYTES, alert_message_id
+from tally.alerts.delivery.body import alert_message_id
 from tally.alerts.delivery.controls import Silence
-from tally.alerts.delivery.deciding import DeliveryRules, StoreFacts
+from tally.alerts.delivery.deciding import DeliveryRules
 from tally.alerts.delivery.desk import Desk
-from tally.alerts.delivery.groups import JUDGED_AFTER, MOST_UNJUDGED, WAIT
+from tally.alerts.delivery.groups import JUDGED_AFTER, MOST_UNJUDGED
 from tally.alerts.delivery.records import TickTime, WebhookMessage, kept_value, parsed_kept
 from tally.alerts.message import Alert, AlertWindow
 from tally.alerts.rule import ClockHours
@@ -53,13 +52,6 @@ def called(desk: Desk, millis: int) -> list[WebhookMessage]:
     for one in calls:
         desk.answered(one, WebhookAnswer(status=204))
     return calls
-
-
-class TwoRegions(Town):
-    """Stores of two regions."""
-
-    def store(self, store_id: str) -> StoreFacts:
-        return StoreFacts(ZoneInfo("UTC"), ("north",) if store_id == "north" else ("west",))
 
 
 class Desks:
@@ -265,78 +257,3 @@ def test_an_end_within_a_silent_region_tells_nobody_of_a_raise_that_nobody_has()
 
     assert decisions(found) == [("held", "raise not sent")]
     assert town.pass_ticks(5) == []
-
-
-def test_the_cap_of_a_minute_is_of_all_partitions_and_each_tells_its_own_storm() -> None:
-    town = Desks(2, peers=9, kind="threshold")
-    for desk in town.desks.values():
-        desk.settle(channel(most_a_minute=3))
-    found = [decisions(town.desks[number % 2].take(alert(number)))[0] for number in range(8)]
-    assert found == [("send", "")] * 3 + [("suppressed", "storm")] * 5
-
-    storms = [json.loads(one.body)["data"] for one in town.pass_ticks(13) if one.kind == "summary"]
-
-    assert [(one["alerts"], one["why"], one["stores"]) for one in storms] == [
-        (2, "storm", ["367"]),
-        (3, "storm", ["367"]),
-    ]
-
-
-def test_a_critical_alert_goes_out_however_many_others_have_filled_the_minute() -> None:
-    desk = desk_with(channel(most_a_minute=30))
-    for number in range(40):
-        desk.take(alert(number, severity="info", store_id=f"{number}"))
-
-    found = decisions(desk.take(alert(99, severity="critical")))
-
-    assert found == [("send", "")]
-    [storm] = messages(later(desk, WAIT))
-    data = json.loads(storm.body)["data"]
-    assert (data["alerts"], data["stores"]) == (10, [f"{number}" for number in range(30, 40)])
-
-
-def test_a_summary_shows_the_most_severe_and_names_the_stores_of_all() -> None:
-    desk = desk_with(channel(most_a_minute=1))
-    severities = ("info", "warning", "critical")
-    for number in range(300):
-        desk.take(alert(number, severity=severities[number % 3], store_id=f"store-{number}"))
-
-    [storm] = messages(later(desk, WAIT))
-
-    data = json.loads(storm.body)["data"]
-    shown = [one["severity"] for one in data["most_severe"]]
-    assert (data["alerts"], len(data["stores"]), data["more_stores"]) == (297, 297, 0)
-    assert (set(shown), len(shown) > 20) == ({"critical"}, True)
-    assert len(storm.body.encode()) <= MOST_BYTES
-
-
-def test_two_groups_of_one_pass_have_two_ids() -> None:
-    desk = desk_with()
-    old = NOON - 5 * HOUR
-    first = [alert(number, at=old) for number in range(3)]
-    second = [alert(number, at=old) for number in range(3, 23)]
-    for one in first:
-        desk.take(one)
-    [one] = messages(later(desk, WAIT))
-    for late in second:
-        desk.take(late)
-    [other] = messages(later(desk, WAIT))
-
-    counts = [json.loads(message.body)["data"]["alerts"] for message in (one, other)]
-    assert counts == [3, 20]
-    assert one.message_id != other.message_id
-
-
-def test_alerts_of_two_rules_and_two_regions_are_three_groups() -> None:
-    desk = desk_with(channel(most_a_minute=1), town=TwoRegions())
-    for number in range(1, 10):
-        rule = "another-rule" if number % 3 == 0 else "queue-too-long"
-        desk.take(alert(number, rule_id=rule, store_id="north" if number % 3 == 1 else "367"))
-
-    found = [json.loads(one.body)["data"] for one in messages(later(desk, WAIT))]
-
-    assert sorted((one["region"], one["rule_id"], one["alerts"]) for one in found) == [
-        ("north", "queue-too-long", 2),
-        ("west", "another-rule", 3),
-        ("west", "queue-too-long", 3),
-    ]

@@ -129,7 +129,7 @@ def test_a_breaker_closes_with_the_first_answer_about_the_message() -> None:
     breakers.note("https://a.example/y", WebhookAnswer(status=400))
 
     assert (opened, breakers.most("https://a.example")) == (1, MOST_CALLS)
-    assert not CallRoom(["https://b.example/"] * MOST_IN_ALL).take("https://a.example/")
+    assert not CallRoom(["https://b.example/"] * MOST_IN_ALL, breakers).take("https://a.example/")
 
 
 @pytest.mark.parametrize("failing", [1_000, 3_000])
