@@ -14,10 +14,10 @@ import pytest
 
 from runtime.processor.record import Input, Output
 from serving.alerts.evaluator import judgements, partition
-from serving.alerts.evaluator.judged_rules import VersionMetrics, reading_of
 from serving.alerts.evaluator.memory import FamilyDay, JudgedDay, PartitionMemory
 from serving.alerts.evaluator.moment import ViewsMoment
 from serving.alerts.evaluator.step import ALERTS, RESOLUTIONS, RESTATEMENTS, TICKS, Evaluator
+from serving.alerts.evaluator.version_metrics import VersionMetrics, reading_of
 from serving.merge.views import Activity
 from tally.alerts.ids import Chain
 from tally.alerts.message import Alert, alert_of

@@ -18,7 +18,7 @@ import pytest
 import structlog
 
 from ingest.drop.folder import DropFolder
-from runtime import job
+from runtime import job, log
 from runtime.device_keys import DeviceKeys
 from runtime.heartbeat import Heartbeat
 from runtime.whole_file import keep_whole
@@ -120,7 +120,7 @@ def test_a_line_of_the_log_that_cannot_be_written_ends_nothing(
 ) -> None:
     stream = _FullStream()
     monkeypatch.setattr(sys, "stderr", stream)
-    logger = job._stderr_logger()
+    logger = log._stderr_logger()
 
     logger.msg("lost")
     stream.is_full = False
