@@ -40,7 +40,7 @@ def test_three_years_a_tick_for_each_window(
     assert years.ticks >= 1096 * A_DAY
     assert found == []
     assert compared > 3_000
-    assert {"rule", "closed", "delisted", "resolved", "late_data", "merged"} <= reasons.keys()
+    assert {"rule", "closed", "delisted", "resolved", "late_data"} <= reasons.keys()
     # All that is remembered was there after the horizon of 430 days.
     assert years.sizes[5] < 1.3 * years.sizes[2]
 
