@@ -33,6 +33,8 @@ DECIDED, ATTEMPT_STORED, ANSWERED = "decided", "attempt_stored", "answered"
 OUTCOME_TAKEN, OUTCOME_STORED, RESTORING = "outcome_taken", "outcome_stored", "restoring"
 OWN_MOMENTS = (DECIDED, ATTEMPT_STORED, ANSWERED, OUTCOME_TAKEN, OUTCOME_STORED, RESTORING)
 _PATIENCE_SECONDS = 20.0
+# Milliseconds since 1970, later than any tick.
+_ALL_JUDGED = 10**15
 
 
 class WatchedDispatcher(Dispatcher):
@@ -145,5 +147,8 @@ def watched_parts(settings: Settings, moments: Moments, wrong: str = "") -> Disp
     refuse_outside_tests(settings)
     parts = WRONG_PARTS[wrong] if wrong else SHIPPED
     return parts._replace(
-        step=partial(parts.step, moments), sender=partial(parts.sender, moments=moments)
+        step=partial(parts.step, moments),
+        sender=partial(parts.sender, moments=moments),
+        # Beside topics of their own there are no evaluators whose positions say it.
+        judged=lambda _partitions: _ALL_JUDGED,
     )

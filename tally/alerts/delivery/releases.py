@@ -99,7 +99,7 @@ def heads(
 def urgency(message: WebhookMessage, memory: DeliveryMemory) -> tuple[int, bool, int]:
     """Ascending what is called for first: the most severe, then the untried, then by order.
 
-    Out: the rank of the severity, negative (no unit); whether it was tried; the order (no unit).
+    Out: the place of its severity, negative; whether it was tried; its place in the order.
     """
     severities = (decision.alert.severity for decision in memory.carried_by(message))
     rank = max(map(severity_rank, severities), default=0)
