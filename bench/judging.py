@@ -6,6 +6,8 @@ longest transaction. `MiB`: by how much its memory grew at most. Rows are made a
 that it is judging that is measured, and no node's answers; what making them takes is left out. Of
 some stores every raise is compared with those of a loop over the numbers themselves: what differs
 has no number.
+
+`--against CHECKOUT` measures another checkout too, in turn with this one.
 """
 
 import argparse
@@ -18,12 +20,14 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from statistics import mean
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from bench import judging_against
 from bench.compared import say
 from bench.judged_world import (
     FAMILIES_JUDGED,
@@ -194,8 +198,22 @@ def main() -> int:
     parser.add_argument("--rules", type=int, default=1_000)
     parser.add_argument("--stores", type=int, default=457)
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    parser.add_argument(
+        "--against",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="CHECKOUT",
+        help="another checkout of Tally; of each the medians of --runs runs are shown",
+    )
+    parser.add_argument("--runs", type=int, default=3, help="runs of each, with --against")
     options = parser.parse_args()
     rules, stores = options.rules, options.stores
+    if options.against:
+        judging_against.show(
+            judging_against.measured_in_turn(options.against, rules, stores, options.runs)
+        )
+        return 0
     # A tenth of the one and of the other beside it: whether it grows with what there is.
     sizes = ((rules // 10, stores), (rules, stores // 10), (rules, stores))
     costs = [measured_apart(*one) for one in sizes if all(one)]

@@ -95,12 +95,12 @@ class Cell:
 
 def _is_split(families: Sequence[Family], window: FamilyWindows, mark: str) -> bool:
     """Whether a share of the window has the mark."""
-    return any(
-        parts.get(mark)
-        for family, served in zip(families, window, strict=True)
-        if mark in family.part_names
-        for parts in (served.merged.values or {}).values()
-    )
+    for family, served in zip(families, window, strict=True):
+        # Most families have no such part, and each window of each store is asked.
+        rows = served.merged.values if mark in family.part_names else None
+        if rows and any(parts.get(mark) for parts in rows.values()):
+            return True
+    return False
 
 
 def cells(

@@ -117,6 +117,8 @@ class Watch:
     @property
     def is_enough(self) -> bool:
         """Whether all sensors together, and each that sees alone, were there for long enough."""
+        if not self.sensors:
+            return True
         worst = self.worst
         alone = None if worst is None else worst[0]
         return self.rule.is_enough(self.share) and self.rule.is_enough(alone)

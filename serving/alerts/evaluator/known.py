@@ -123,13 +123,12 @@ class KnownDays:
         begun = self._begun(metrics, store_id)
         read = [self._moment.cells(one, store_id, span) for one in metrics.all]
         usual = self._moment.usual(usual_of(rule, store_id, span.start))
-        for first, *rest in zip(*read, strict=True):
-            cells = WindowCells(first, (*rest,))
-            cells = cells._replace(usual=usual.get(cells.start))
+        for start, first, *rest in zip(span.windows, *read, strict=True):
+            cells = WindowCells(first, (*rest,), usual.get(start))
             # What nobody has sent before the first record is no silence. What is on a shelf is
             # there, whether anything comes or not.
             has_come = first.cell.events or first.cell.parts or first.shelves
-            is_exempt = cells.start < begun and not has_come
+            is_exempt = start < begun and not has_come
             yield cells, facts_of(rule, metrics, cells, by, is_exempt)
 
     def _begun(self, metrics: VersionMetrics, store_id: str) -> int:
