@@ -5,8 +5,18 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from serving.alerts.evaluator.calendar import WindowSpan, millis_of
+from serving.api.parameters import PageQuery
 from serving.query.instants import UTC_CLOCK, UTC_ZONE
 from serving.query.question import MetricQuestion, check_span
+
+
+class RuleHealthQuery(PageQuery):
+    """Parameters of a rule's health; any other is refused."""
+
+    store: Annotated[
+        list[str],
+        Field(["all"], description="store ids, or `all`; of them those that the rule is about"),
+    ]
 
 
 class SimulationPageQuery(BaseModel):
