@@ -5,7 +5,7 @@ All of it is of an instant that is given: an age goes on growing while nobody ca
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -34,6 +34,14 @@ class AlertFacts(Struct, frozen=True):
     judged: Mapping[int, int] = {}
     undelivered: Undelivered = {}
     restored: Mapping[str, float] = {}
+
+
+class AlertFactSource(Protocol):
+    """Whoever looks at the brokers."""
+
+    def facts(self) -> AlertFacts:
+        """What was known at the last look."""
+        ...
 
 
 class AlertGauge(NamedTuple):

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import structlog
 
 from runtime.work_pools import LOOKS
-from serving.alerts.gauges import AlertGauge, gauges_of_alerts, gauges_of_facts
+from serving.alerts.gauges import AlertFactSource, AlertGauge, gauges_of_alerts, gauges_of_facts
+from serving.alerts.health.counter import UnjudgedCounter
 from serving.alerts.inquiry import AlertFilter, AlertInquiry, AlertQuestion
-from serving.alerts.watch import AlertWatch
 from serving.api.telemetry import RequestCounts
 from serving.query.known_stores import KnownStores
 from tally.errors import ViewsUnreachable
@@ -30,7 +30,7 @@ class AlertCounters:
 
     inquiry: AlertInquiry
     stores: KnownStores
-    watch: AlertWatch | None
+    watch: AlertFactSource | None
     _open: Sequence[AlertGauge] = ()
     _looked_at: float = float("-inf")
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -67,7 +67,10 @@ class Counters:
 
     requests: RequestCounts
     alerts: AlertCounters
+    unjudged: UnjudgedCounter | None
 
     async def text(self) -> str:
         """Prometheus exposition text."""
-        return self.requests.text() + await self.alerts.text()
+        # Without a word of the brokers no rule would be judged.
+        unjudged = self.unjudged.text() if self.unjudged else ""
+        return self.requests.text() + await self.alerts.text() + unjudged

@@ -16,11 +16,13 @@ from fastapi.responses import PlainTextResponse
 from runtime.openapi import DescribedApp
 from runtime.sources import FAMILIES
 from runtime.work_pools import ANSWERS
+from serving.alerts.gauges import AlertFacts, AlertFactSource
 from serving.alerts.handling import ActionWriter, AlertActions
+from serving.alerts.health.counter import UnjudgedCounter
+from serving.alerts.health.desk import RuleHealthDesk
 from serving.alerts.inquiry import AlertInquiry
 from serving.alerts.simulation.desk import SimulationDesk
 from serving.alerts.stream.feed import Feed, TopicFeed
-from serving.alerts.watch import AlertWatch
 from serving.api import cursor, described, problems
 from serving.api.alert_action_routes import add_alert_action_routes
 from serving.api.alert_counters import AlertCounters, Counters
@@ -30,6 +32,7 @@ from serving.api.calendar_routes import add_calendar_routes
 from serving.api.pages import Pages
 from serving.api.parameters import ExplainQuery, MetricQuery, PageQuery
 from serving.api.report_routes import add_report_routes
+from serving.api.rule_health_routes import RuleHealthRoutes, add_rule_health_routes
 from serving.api.rule_routes import RuleRoutes, add_rule_routes
 from serving.api.sensor_routes import add_sensor_routes
 from serving.api.telemetry import RequestCounts, Telemetry
@@ -55,7 +58,7 @@ class AlertBrokers:
     out. `writer`: stores actions on alerts; None: in the settings' topics.
     """
 
-    watch: AlertWatch | None = None
+    watch: AlertFactSource | None = None
     writer: ActionWriter | None = None
 
 
@@ -152,7 +155,12 @@ def create_app(
     problems.install(app)
     inquiry = AlertInquiry.of(settings, views)
     brokers = brokers or AlertBrokers()
-    _add_state_routes(app, api, Counters(counts, AlertCounters(inquiry, stores, brokers.watch)))
+    desk = desk or SimulationDesk.of(settings, views)
+    facts = brokers.watch.facts if brokers.watch else AlertFacts
+    health = RuleHealthDesk(desk.known, facts, views, settings, desk.now)
+    alerts = AlertCounters(inquiry, stores, brokers.watch)
+    unjudged = UnjudgedCounter(health, stores) if brokers.watch else None
+    _add_state_routes(app, api, Counters(counts, alerts, unjudged))
     _add_list_routes(app, api)
     _add_metric_routes(app, api)
     add_report_routes(app, api.pages)
@@ -160,7 +168,8 @@ def create_app(
     add_sensor_routes(app, api.pages)
     add_alert_action_routes(app, AlertActions.of(settings, inquiry, brokers.writer))
     add_alert_routes(app, AlertRoutes(inquiry, stores, feed or TopicFeed(settings)))
-    add_rule_routes(app, RuleRoutes(desk or SimulationDesk.of(settings, views), stores))
+    add_rule_routes(app, RuleRoutes(desk, stores))
+    add_rule_health_routes(app, RuleHealthRoutes(health, stores))
     return app
 
 

@@ -12,7 +12,12 @@ from serving.api.answers import (
 from serving.api.calendar_answers import CalendarAnswer
 from serving.api.explanation_answers import Explanation
 from serving.api.report_answers import ReportAnswer, ReportList
-from serving.api.rule_answers import RuleList, RuleVersionsAnswer, SimulationAnswer
+from serving.api.rule_answers import (
+    RuleHealthAnswer,
+    RuleList,
+    RuleVersionsAnswer,
+    SimulationAnswer,
+)
 from serving.api.sensor_answers import SensorAnswer
 
 SHAPES: tuple[type[Shape], ...] = (
@@ -29,6 +34,7 @@ SHAPES: tuple[type[Shape], ...] = (
     Readiness,
     ReportAnswer,
     ReportList,
+    RuleHealthAnswer,
     RuleList,
     RuleVersionsAnswer,
     SeriesAnswer,
@@ -143,6 +149,13 @@ RULES: Responses = {
 RULE_VERSIONS: Responses = {
     200: answer("its versions, ascending", RuleVersionsAnswer),
     404: problem("there is no such rule"),
+    **_REFUSED,
+    **_FAILED,
+    **_NO_RULES,
+}
+RULE_HEALTH: Responses = {
+    200: answer("some stores, each with the reason why it is not judged", RuleHealthAnswer),
+    404: problem("there is no such rule or store"),
     **_REFUSED,
     **_FAILED,
     **_NO_RULES,

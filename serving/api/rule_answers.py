@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from msgspec import Meta, field
 
 from runtime.openapi import Shape
+from serving.alerts.health.reasons import UnjudgedReason
 from serving.api.answers import Instant, Next
 from tally.alerts.message import Edge
 from tally.alerts.simulated import DifferenceKind
@@ -42,6 +43,39 @@ class RuleVersionsAnswer(Shape):
 
     rule_id: Annotated[str, Meta(description="the rule")]
     versions: Annotated[list[RuleEntryAnswer], Meta(description="ascending")]
+
+
+class StoreHealthAnswer(Shape):
+    """Whether a rule is judged in one store, by its newest closed quarter hours."""
+
+    store_id: Annotated[str, Meta(description="the store")]
+    judged: Annotated[bool, Meta(description="whether the rule says something of the store now")]
+    reason: Annotated[
+        UnjudgedReason | None,
+        Meta(description="why it cannot be judged; null: it is. Each is in docs/alerts.md"),
+    ]
+    since: Annotated[
+        Instant | None,
+        Meta(description="since when it cannot be judged; null: it is, or always was so"),
+    ]
+    earlier: Annotated[
+        bool,
+        Meta(description="it may have begun before `since`: 14 days are looked at, of stock 2"),
+    ]
+
+
+class RuleHealthAnswer(Shape):
+    """Whether a rule can be judged, by store."""
+
+    rule_id: Annotated[str, Meta(description="the rule")]
+    version: Annotated[
+        int | None, Meta(description="the version in force; null: none is, and no store is listed")
+    ]
+    stores: Annotated[
+        list[StoreHealthAnswer],
+        Meta(description="those that the rule is about today, by id; at most 100 a page"),
+    ]
+    next: Next
 
 
 class SimulatedEpisodeAnswer(Shape):

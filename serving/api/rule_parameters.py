@@ -5,12 +5,21 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from serving.alerts.evaluator.calendar import WindowSpan, millis_of
-from serving.api.parameters import NameList
+from serving.api.parameters import NameList, PageQuery
 from serving.query.instants import UTC_CLOCK, UTC_ZONE
 from serving.query.question import MetricQuestion, check_span
 
 # More than there are, and few enough that each unknown one is an error of its own.
 _MOST_FIELDS = 64
+
+
+class RuleHealthQuery(PageQuery):
+    """Parameters of a rule's health; any other is refused."""
+
+    store: Annotated[
+        list[str],
+        Field(["all"], description="store ids, or `all`; of them those that the rule is about"),
+    ]
 
 
 class SimulationPageQuery(BaseModel):

@@ -54,8 +54,8 @@ class AlertActionBar:
 
     def _inputs(self) -> None:
         first = next(iter(self.alerts), None)
-        self._alert = ui.select(dict(self.alerts), label="Open alert", value=first).mark("alert")
-        self._alert.props("dense outlined options-dense").classes("t-store")
+        self._alert = ui.select(dict(self.alerts), label="Open alert", value=first)
+        self._alert.mark("alert").props("dense outlined options-dense").classes("t-store")
         self._by = ui.input("Your name").props(f"dense outlined maxlength={MOST_NAME}")
 
     def _buttons(self) -> None:

@@ -41,6 +41,15 @@ OURS: dict[str, tuple[str, ...]] = {
         "serving.merge.views",
         "serving.query",
     ),
+    # It looks as the evaluator does, at the rules that simulations know.
+    "serving.alerts.health": (
+        *BELOW,
+        "serving.alerts.evaluator",
+        "serving.alerts.gauges",
+        "serving.alerts.simulation",
+        "serving.merge.views",
+        "serving.query",
+    ),
     "serving.stock": BELOW,
     # Which topics a stock is made of, and what is sold of an article, says the catalogue.
     "serving.stock.movements": (*BELOW, "serving.query", "serving.merge"),

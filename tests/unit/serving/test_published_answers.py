@@ -114,6 +114,7 @@ OF_VIEWS: list[tuple[str, dict[str, Any]]] = [
     ("/v1/alerts/stream", {"store": "nobody"}),
     ("/v1/rules", {}),
     ("/v1/rules/busy/versions", {}),
+    ("/v1/rules/busy/health", {}),
     ("/v1/rules/busy/simulate", SIMULATED),
     *ACTIONS,
 ]
@@ -166,6 +167,8 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     ("/v1/rules", {"limit": "0"}),
     ("/v1/rules/nobody/versions", {}),
     ("/v1/rules/busy/versions", {"colour": "red"}),
+    ("/v1/rules/nobody/health", {}),
+    ("/v1/rules/busy/health", {"colour": "red"}),
     ("/v1/rules/nobody/simulate", SIMULATED),
     ("/v1/rules/busy/simulate", {"body": {}}),
     ("/v1/rules/busy/simulate", {"body": {**SIMULATED["body"], "against": "live"}}),
@@ -201,7 +204,7 @@ def state(answer: httpx.Response) -> str:
     path = answer.request.url.path
     of_names = ("/v1/metrics/{metric_id}", "/v1/reports/{report_id}")
     of_stores = ("/v1/stores/{store}/calendar", "/v1/stores/{store}/sensors")
-    of_rules = ("/v1/rules/{rule_id}/versions", "/v1/rules/{rule_id}/simulate")
+    of_rules = [f"/v1/rules/{{rule_id}}/{one}" for one in ("versions", "health", "simulate")]
     of_alerts = [f"/v1/alerts/{{alert_id}}{one}" for one in ("/ack", "/snooze", "/resolve", "")]
     for named in (*of_names, *of_stores, *of_rules, *of_alerts):
         before, _, behind = re.split("({.*})", named)

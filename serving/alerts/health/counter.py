@@ -1,0 +1,59 @@
+"""The gauge of rules that cannot be judged, counted anew every few minutes behind the scrapes."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from serving.alerts.gauges import AlertGauge, AlertSample
+from serving.alerts.health.desk import RuleHealthDesk
+from serving.query.known_stores import KnownStores
+from tally.errors import ViewsUnreachable
+
+# Each count reads the newest day of every store.
+COUNT_SECONDS = 300.0
+NAME = "tally_rules_unjudged"
+
+log = structlog.get_logger()
+
+
+@dataclass
+class UnjudgedCounter:
+    """How many stores each rule cannot be judged in, by reason, as it was counted last."""
+
+    desk: RuleHealthDesk
+    stores: KnownStores
+    _samples: Sequence[AlertSample] = ()
+    _counting: asyncio.Task[None] | None = field(default=None, init=False)
+    _begun_at: float = field(default=float("-inf"), init=False)
+
+    def text(self) -> str:
+        """Prometheus exposition text of the last count; begins the next one when it is due.
+
+        Before the first count ends there is nothing. No scrape waits for a count.
+        """
+        is_running = self._counting is not None and not self._counting.done()
+        if not is_running and time.monotonic() - self._begun_at >= COUNT_SECONDS:
+            self._begun_at = time.monotonic()
+            self._counting = asyncio.get_running_loop().create_task(self._count())
+        return AlertGauge(NAME, self._samples).text
+
+    async def counted(self) -> None:
+        """Returns when no count is under way."""
+        if self._counting is not None:
+            await self._counting
+
+    async def _count(self) -> None:
+        try:
+            found = await self.desk.counts(await self.stores.all_ids())
+        except ViewsUnreachable as error:
+            # An old number would look like one of now.
+            self._samples = ()
+            log.warning("views unreachable", path="/metrics", reason=str(error))
+            return
+        self._samples = [
+            ({"rule": rule_id, "reason": reason}, float(count))
+            for (rule_id, reason), count in sorted(found.items())
+        ]

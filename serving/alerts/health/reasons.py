@@ -1,0 +1,68 @@
+"""Why a closed window cannot be judged by a rule: what is behind a verdict that says nothing."""
+
+from typing import Literal, TypeAlias
+
+from serving.alerts.evaluator.facts import KnownBy, WindowCells, facts_of
+from serving.alerts.evaluator.judged_rules import VersionMetrics
+from tally.alerts.rule import AgainstBaseline, Rule
+
+# Of a rule, of a partition, of a store, and of a window, in this order; the first that applies.
+UnjudgedReason: TypeAlias = Literal[
+    "catalogue",
+    "not_evaluated",
+    "behind",
+    "never_sent",
+    "withheld",
+    "coverage",
+    "definition",
+    "not_counted",
+    "no_data",
+    "no_baseline",
+]
+# What a person reads; docs/alerts.md has what to do about each.
+REASON_WORDS: dict[UnjudgedReason, str] = {
+    "catalogue": "its metric or family does not exist, or its kind is not judged",
+    "not_evaluated": "the evaluator of the store's partition judges nothing",
+    "behind": "the pipeline is behind: no tick says that everything has been read",
+    "never_sent": "the store has never sent anything of one of the families that it reads",
+    "withheld": "the number is withheld, for it is of few people",
+    "coverage": "sensors were not there for enough of the quarter hour",
+    "definition": "the speed layer does not read by the definition in force yet",
+    "not_counted": "no article of the store has been counted",
+    "no_data": "nothing has come, and no generation covers the quarter hour",
+    "no_baseline": "it is not known what is usual",
+}
+
+
+def unjudged_reason(
+    rule: Rule, metrics: VersionMetrics, cells: WindowCells, by: KnownBy
+) -> UnjudgedReason | None:
+    """Why the closed window says nothing to the rule; None: it is judged.
+
+    A window below the rule's `minimum` counts as judged: it says nothing because the rule wants it
+    so, and every night would be such a window. What `within` and `unless` leave out is not asked.
+    """
+    facts = facts_of(rule, metrics, cells, by, is_exempt=False)
+    if not facts.is_known:
+        return _unknown(rule, cells)
+    if metrics.metric.stock is not None:
+        shelves = (cells.metric.shelves or {}).values()
+        is_counted = any(reached.level is not None for reached in shelves)
+        return None if is_counted else "not_counted"
+    if rule.kind == "silence":
+        return None
+    if facts.value is None and facts.phase != "covered" and rule.on_silence == "hold":
+        return "no_data"
+    if isinstance(rule.condition, AgainstBaseline) and cells.usual is None:
+        return "no_baseline"
+    return None
+
+
+def _unknown(rule: Rule, cells: WindowCells) -> UnjudgedReason:
+    # As the evaluator looks at them: a silence rule is about the events of its family alone.
+    read = (cells.metric,) if rule.kind == "silence" else (cells.metric, *cells.minimum)
+    if any(cell.is_hidden for cell in read):
+        return "withheld"
+    cell = cells.metric.cell
+    is_seen = rule.kind == "silence" or cell.is_missing or cell.watch.is_enough
+    return "definition" if is_seen else "coverage"

@@ -1,0 +1,70 @@
+"""The route that says whether a rule can be judged, store by store."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+from fastapi import FastAPI, Path, Query, Request, Response
+
+from serving.alerts.health.desk import RuleHealthDesk
+from serving.alerts.health.store import StoreHealth
+from serving.api import cursor, described
+from serving.api.rule_answers import RuleHealthAnswer, StoreHealthAnswer
+from serving.api.rule_parameters import RuleHealthQuery
+from serving.query.known_stores import KnownStores
+from serving.query.question import named_stores
+from tally.instants import from_millis
+
+
+@dataclass(frozen=True)
+class RuleHealthRoutes:
+    """What the route works with."""
+
+    desk: RuleHealthDesk
+    stores: KnownStores
+
+    async def page(
+        self, rule_id: str, query: RuleHealthQuery, request: Request
+    ) -> RuleHealthAnswer:
+        """One page of stores. Raises BadQuery, UnknownName, ViewsUnreachable."""
+        last = cursor.cursor_of(query.after, cursor.Entry)
+        named = named_stores(query.store)
+        if named is not None:
+            await self.stores.check(named)
+        ids = await self.stores.all_ids() if named is None else named
+        page = await self.desk.page(rule_id, ids, last.entry if last else "", query.limit)
+        following = cursor.Entry(page.after) if page.after else None
+        asked = request.query_params.multi_items()
+        return RuleHealthAnswer(
+            rule_id=rule_id,
+            version=page.version.version if page.version else None,
+            stores=[_store(health) for health in page.stores],
+            next=cursor.address(request.url.path, asked, following) if following else None,
+        )
+
+
+def add_rule_health_routes(app: FastAPI, routes: RuleHealthRoutes) -> None:
+    """Whether one rule can be judged."""
+
+    @app.get(
+        "/v1/rules/{rule_id}/health",
+        summary="Whether a rule can be judged, store by store",
+        responses=described.RULE_HEALTH,
+    )
+    async def health(
+        rule_id: Annotated[str, Path(description="`rule_id` of its file")],
+        query: Annotated[RuleHealthQuery, Query()],
+        request: Request,
+    ) -> Response:
+        found = await routes.page(rule_id, query, request)
+        return Response(msgspec.json.encode(found), media_type="application/json")
+
+
+def _store(health: StoreHealth) -> StoreHealthAnswer:
+    return StoreHealthAnswer(
+        store_id=health.store_id,
+        judged=health.reason is None,
+        reason=health.reason,
+        since=None if health.since is None else from_millis(health.since),
+        earlier=health.is_earlier,
+    )

@@ -1,0 +1,140 @@
+"""The gauge of rules that cannot be judged, and that each reason is a verdict that says nothing."""
+
+import asyncio
+from datetime import date
+
+import pytest
+from msgspec import structs
+
+from runtime.sources import SALES
+from serving.alerts.evaluator.calendar import millis_of
+from serving.alerts.evaluator.facts import WindowCells, facts_of
+from serving.alerts.evaluator.judged_rules import metrics_of
+from serving.alerts.evaluator.moment import ViewsMoment
+from serving.alerts.health import desk as health_desk
+from serving.alerts.health.counter import UnjudgedCounter
+from serving.alerts.health.desk import RuleHealthDesk
+from serving.alerts.health.store import CheckedRule, PartitionState, SenderRead, reasons_of_day
+from serving.query.known_stores import KnownStores
+from serving.query.stores import StoreRegistry
+from tally.alerts.rule import Rule
+from tally.alerts.tick import SpeedEpoch
+from tally.alerts.verdict import verdict
+from tally.partitions import partition_of
+from tally.settings import Settings
+from tests.contract.api.test_rule_health import (
+    BUSY,
+    CONVERSION,
+    GONE,
+    NOW,
+    SILENT,
+    SINCE,
+    USUAL,
+    Brokers,
+    listed,
+    looking,
+    sends,
+)
+from tests.support.evaluating import DAY, in_force
+from tests.support.serving_world import MemoryViews, World, at, sale
+from tests.support.simulating import desk_over
+
+
+def selling() -> MemoryViews:
+    world = World(rows=[sale("406", f"{DAY}T19:30", 2, 300)])
+    world.activity = sends(SALES, "367", "406", since=date(2026, 11, 1))
+    return MemoryViews(world)
+
+
+def counter_over(views: MemoryViews, *rules: Rule) -> UnjudgedCounter:
+    settings = Settings()
+    desk = desk_over(views, listed(*rules))
+    health = RuleHealthDesk(desk.known, Brokers().facts, views, settings, desk.now)
+    return UnjudgedCounter(health, KnownStores(views, StoreRegistry.load(settings)))
+
+
+def scraped(counter: UnjudgedCounter) -> list[str]:
+    """The samples behind the first count."""
+
+    async def scrape() -> str:
+        assert counter.text() == ""
+        await counter.counted()
+        return counter.text()
+
+    return [line for line in asyncio.run(scrape()).splitlines() if not line.startswith("#")]
+
+
+def test_each_rule_has_its_stores_counted_by_reason() -> None:
+    found = scraped(counter_over(selling(), BUSY, CONVERSION, GONE, SILENT))
+
+    assert found == [
+        'tally_rules_unjudged{rule="busy",reason="no_data"} 1',
+        'tally_rules_unjudged{rule="gone",reason="catalogue"} 2',
+        'tally_rules_unjudged{rule="share",reason="never_sent"} 2',
+    ]
+
+
+def test_rules_are_counted_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_desk, "MOST_RULES", 1)
+
+    found = scraped(counter_over(selling(), BUSY, GONE))
+
+    assert found == ['tally_rules_unjudged{rule="busy",reason="no_data"} 1']
+
+
+def test_without_tables_nothing_is_said() -> None:
+    views = selling()
+    views.is_down = True
+
+    assert scraped(counter_over(views, BUSY)) == []
+
+
+def test_the_api_has_it_among_its_counters() -> None:
+    with looking(selling(), in_force(GONE, SINCE)) as ask:
+        # The count goes on between the scrapes.
+        texts = (ask("/metrics").text for _ in range(1_000))
+        line = 'tally_rules_unjudged{rule="gone",reason="catalogue"} 2\n'
+        assert any(line in text for text in texts)
+
+
+def test_scrapes_begin_one_count_and_no_further_one() -> None:
+    counter = counter_over(selling(), BUSY)
+
+    async def scrape() -> bool:
+        counter.text()
+        first = counter._counting
+        await counter.counted()
+        counter.text()
+        return first is counter._counting
+
+    assert asyncio.run(scrape())
+
+
+@pytest.mark.parametrize("rule", [BUSY, SILENT, USUAL, structs.replace(BUSY, on_silence="raise")])
+@pytest.mark.parametrize("store_id", ["367", "406"])
+@pytest.mark.parametrize("floor", [0, millis_of(at(f"{DAY}T12:00"))])
+def test_whatever_cannot_be_judged_gets_no_verdict(rule: Rule, store_id: str, floor: int) -> None:
+    views, settings = selling(), Settings()
+    metrics = metrics_of(rule)
+    assert metrics is not None
+    checked = CheckedRule(in_force(rule, SINCE), metrics)
+    facts = Brokers(epochs={"sales": SpeedEpoch(SALES.epoch, floor)}).facts()
+    number = partition_of(store_id, settings.partitions)
+    state = PartitionState(facts.ticks[number], facts.judged[number])
+    moment = ViewsMoment(views, StoreRegistry.load(settings), settings)
+    known_by = checked.closed(state.tick)
+    span = moment.days(store_id).day(millis_of(at(NOW))).cut(known_by.closed)
+    asyncio.run(moment.read(checked.wanted(store_id, span)))
+
+    read = SenderRead(store_id, date(2026, 11, 1), moment, state)
+    reasons = dict(reasons_of_day(checked, read, span))
+
+    compared = 0
+    for cell in moment.cells(metrics.metric, store_id, span):
+        cells = WindowCells(cell)
+        ruling = verdict(rule, facts_of(rule, metrics, cells, known_by, is_exempt=False))
+        # What is judged may say nothing too: a value between the two conditions.
+        assert reasons[cells.start] is None or ruling == 0
+        compared += reasons[cells.start] is not None
+    is_blind = floor > 0 or (rule.kind, rule.on_silence) == ("threshold", "hold")
+    assert compared > 0 or not is_blind
