@@ -97,6 +97,11 @@ def condition_text(rule: Rule) -> str:
     >>> from decimal import Decimal
     >>> condition_text(Rule(rule_id="a", metric="units", condition=Threshold(">", Decimal(6))))
     'units > 6'
+    >>> from tally.alerts.rule import FurtherCondition
+    >>> few = FurtherCondition("transactions", "<", Decimal(5))
+    >>> many = Threshold(">=", Decimal(100))
+    >>> condition_text(Rule(rule_id="a", metric="visitors_in", condition=many, and_=(few,)))
+    'visitors_in >= 100 and transactions < 5'
     >>> usual = AgainstBaseline("hour_of_week", sigmas=3)
     >>> condition_text(Rule(rule_id="a", kind="baseline", metric="units", condition=usual))
     'units off hour_of_week by 3 deviations'
@@ -104,6 +109,8 @@ def condition_text(rule: Rule) -> str:
     if rule.kind == "silence":
         return f"{rule.family} is silent"
     begins, clear = f"{rule.metric} {_begin(rule.condition)}", rule.clear
+    for one in rule.and_:
+        begins += f" and {one.metric} {_begin(one.threshold)}"
     return begins if clear is None else f"{begins}; ends {_end(clear)}"
 
 

@@ -47,6 +47,19 @@ class AgainstBaseline(Struct, frozen=True, forbid_unknown_fields=True):
 Condition: TypeAlias = Threshold | AgainstBaseline
 
 
+class FurtherCondition(Struct, frozen=True, forbid_unknown_fields=True):
+    """Another metric of the same store and window against a fixed value, in that metric's unit."""
+
+    metric: NameText
+    op: ComparisonSign
+    value: Decimal
+
+    @property
+    def threshold(self) -> Threshold:
+        """What the metric's value is compared with."""
+        return Threshold(self.op, self.value)
+
+
 class ClockHours(Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
     """Spans of a store's clock: `days` as `mon-fri`, from and to as `08:00`."""
 
@@ -66,7 +79,7 @@ class Rule(
     frozen=True,
     forbid_unknown_fields=True,
     kw_only=True,
-    rename={"for_": "for"},
+    rename={"for_": "for", "and_": "and"},
 ):
     """What calls for an alert, of which stores and subjects.
 
@@ -87,6 +100,7 @@ class Rule(
     subject: Subject = "none"
     condition: Condition | None = None
     clear: Condition | None = None
+    and_: Annotated[tuple[FurtherCondition, ...], Meta(max_length=10)] = ()
     for_: Runs = 1
     clear_for: Runs = 1
     evaluate: Literal["eager", "close"] = "close"

@@ -48,6 +48,11 @@ FIELD_WORDS: Mapping[str, FieldWords] = {
         " whatever the condition does not hold for; a stock rule needs one",
         _CONDITION,
     ),
+    "and": FieldWords(
+        "further conditions on other metrics of the same store and window: the rule raises only"
+        " where all of them hold too, and clears also where one of them does not",
+        'up to 10 conditions as `[{metric: transactions, op: "<", value: 5}]`',
+    ),
     "for": FieldWords(
         "windows in a row for which the condition has to hold",
         "a whole number of windows from 1 to 96",

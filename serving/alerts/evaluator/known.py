@@ -117,8 +117,10 @@ class KnownDays:
         begun = self._begun(metrics, store_id)
         read = [self._moment.cells(one, store_id, span) for one in metrics.all]
         usual = self._moment.usual(usual_of(rule, store_id, span.start))
+        beside = len(metrics.minimum)
         for first, *rest in zip(*read, strict=True):
-            cells = WindowCells(first, (*rest,))
+            minimum, further = tuple(rest[:beside]), tuple(rest[beside:])
+            cells = WindowCells(first, minimum, further=further)
             cells = cells._replace(usual=usual.get(cells.start))
             # What nobody has sent before the first record is no silence. What is on a shelf is
             # there, whether anything comes or not.
