@@ -13,6 +13,7 @@ ChannelId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
 RuleKind = Literal["threshold", "baseline", "silence", "stock"]
 Subject = Literal["none", "item", "till", "device", "zone", "category"]
 ComparisonSign = Literal[">=", ">", "<=", "<"]
+RuleGrain = Literal["quarter_hour", "hour", "day", "since_opening"]
 BaselineName = Literal["same_weekday_4w", "hour_of_week"]
 Severity = Literal["info", "warning", "critical"]
 # A day of quarter hours is the longest that anybody waits.
@@ -98,6 +99,7 @@ class Rule(
         | InGroup
     ) = "all"
     subject: Subject = "none"
+    grain: RuleGrain = "quarter_hour"
     condition: Condition | None = None
     clear: Condition | None = None
     and_: Annotated[tuple[FurtherCondition, ...], Meta(max_length=10)] = ()

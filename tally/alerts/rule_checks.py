@@ -70,6 +70,8 @@ def _of_silence(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
     ):
         if value is not None:
             yield f"{name}: a silence rule has none; leave it out"
+    if rule.grain != "quarter_hour":
+        yield "grain: a silence rule waits for quarter hours; write a longer `for` instead"
     if rule.evaluate == "eager":
         yield "evaluate: a window that has just begun is silent; only `close` fits a silence rule"
     if rule.on_silence == "hold":
@@ -92,8 +94,24 @@ def _of_values(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
         yield _unlike_stock(rule.metric, facts)
     yield from _of_share(rule, rule.metric, facts)
     yield from _of_further(rule, catalogue)
+    yield from _of_grain(rule, catalogue)
     if rule.evaluate == "eager" and not _is_provable(rule.condition, facts):
         yield _not_provable(rule.metric)
+
+
+def _of_grain(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
+    """Of a rule that is judged by totals of quarter hours."""
+    if rule.grain == "quarter_hour":
+        return
+    if rule.kind != "threshold":
+        known = "what is usual is known" if rule.kind == "baseline" else "stock is judged"
+        yield f"grain: {known} of quarter hours alone; leave it out"
+    for name in (rule.metric, *(one.metric for one in rule.and_)):
+        facts = catalogue.metrics.get(name or "")
+        if facts is not None and facts.kind == "level":
+            yield f"grain: {name} is a level, of which there is no total; leave it out"
+    if rule.evaluate == "eager" and rule.grain != "since_opening":
+        yield f"evaluate: a total of one {rule.grain} is judged once it is over; write `close`"
 
 
 def _of_share(rule: Rule, metric: str, facts: MetricFacts) -> Iterator[str]:

@@ -30,6 +30,7 @@ from tally.errors import BadRule
 
 _FIELDS = {one.encode_name: one for one in structs.fields(Rule)}
 _PartReaders = Mapping[str, Callable[[object], Any]]
+_Told = Mapping[Any, Any]
 _CONDITIONS = ("condition", "clear")
 _EITHER = ("change", "sigmas")
 _MOST_FURTHER = 10
@@ -186,14 +187,15 @@ def _further(told: object) -> tuple[FurtherCondition, ...]:
                 _refuse("and", condition)
             found.append(FurtherCondition(**_parts("and", condition, _FURTHER)))
         except BadRule as error:
-            told_parts = (one.removeprefix("and").lstrip(".: ") for one in error.problems)
-            problems += (f"and: no. {number}: {one}" for one in told_parts)
+            for problem in error.problems:
+                part = problem.removeprefix("and").lstrip(".: ")
+                problems.append(f"and: no. {number}: {part}")
     if problems:
         raise BadRule(problems)
     return tuple(found)
 
 
-def _parts(name: str, told: Mapping[Any, Any], readers: _PartReaders) -> dict[str, Any]:
+def _parts(name: str, told: _Told, readers: _PartReaders) -> dict[str, Any]:
     """The values of a condition's fields. Raises BadRule with one line for each problem."""
     problems: list[str] = []
     values: dict[str, Any] = {}

@@ -119,6 +119,18 @@ def watched_windows(rule: Rule, days: StoreCalendarDays, among: WindowSpan) -> f
     return frozenset(_inside([span for day in dates for span in spans_of(days, day)], among))
 
 
+def opening_window(days: StoreCalendarDays, day: WindowSpan) -> int | None:
+    """Start of the window in which the store opens on a local day; None where it stays closed.
+
+    Where nobody has told its hours it is open from the day's first window on.
+    """
+    date = days.store.clock.day(from_millis(day.start))
+    opens = [millis_of(one.opens) for one in _opening(days, date)]
+    if days.store.entry.on(date).opening_hours is None:
+        return day.start
+    return max(day.start, start_of_window(min(opens))) if opens else None
+
+
 def _opening(days: StoreCalendarDays, day: date) -> Iterator[OpenSpan]:
     hours = days.store.entry.on(day).opening_hours
     # Where nobody has told them it is open, as it is for what its sensors should have seen.

@@ -23,13 +23,15 @@ from tally.algebra.shelf import Reached
 class WindowCells(NamedTuple):
     """One window as a version reads it: of its metric, of each metric of `minimum` and of `and`.
 
-    `usual`: of a baseline rule what is usual in it, where anybody knows.
+    `usual`: of a baseline rule what is usual in it, where anybody knows. `parts`: of a total the
+    windows that it is of.
     """
 
     metric: JudgedCell
     minimum: tuple[JudgedCell, ...] = ()
     usual: Usual | None = None
     further: tuple[JudgedCell, ...] = ()
+    parts: "tuple[WindowCells, ...]" = ()
 
     @property
     def own(self) -> tuple[JudgedCell, ...]:
@@ -78,7 +80,7 @@ def facts_of(
         phase="covered" if is_complete else "closed" if is_closed else "open",
         value=value,
         is_known=_can_be_told(rule, cells) and _is_whole(cells.own, by.tick, start),
-        meets_minimum=_meets_minimum(metrics, cells),
+        meets_minimum=meets_minimum(metrics, cells),
         is_exempt=is_exempt,
         usual=cells.usual,
         further=tuple(_further(metrics, cells, by.tick)),
@@ -87,7 +89,7 @@ def facts_of(
 
 def value_of(rule: Rule, metric: Metric, cell: Cell) -> ExactValue | None:
     """The value in the metric's unit, of a silence rule the events; None where nothing has come."""
-    if metric.stock is not None or not _has_come(cell):
+    if metric.stock is not None or not has_come(cell):
         return None
     if rule.kind == "silence":
         # Of derived families the speed layer does not say how many there were.
@@ -144,11 +146,12 @@ def _further(metrics: VersionMetrics, cells: WindowCells, tick: Tick) -> Iterato
     """What is known of the metric of each condition in `and`."""
     for metric, one in zip(metrics.further, cells.further, strict=True):
         is_told = not one.is_hidden and _is_seen(one.cell)
-        value = exact_value(metric, one.cell) if _has_come(one.cell) else None
+        value = exact_value(metric, one.cell) if has_come(one.cell) else None
         yield FurtherFacts(value, is_told and _is_whole((one,), tick, cells.start))
 
 
-def _has_come(cell: Cell) -> bool:
+def has_come(cell: Cell) -> bool:
+    """Whether there is an answer for any of it."""
     return not cell.is_missing and bool(cell.known)
 
 
@@ -181,7 +184,8 @@ def _can_be_told(rule: Rule, cells: WindowCells) -> bool:
     return _is_seen(cell) and not any(one.is_hidden for one in cells.own)
 
 
-def _meets_minimum(metrics: VersionMetrics, cells: WindowCells) -> bool:
+def meets_minimum(metrics: VersionMetrics, cells: WindowCells) -> bool:
+    """Whether there is as much of other metrics as the rule's `minimum` wants."""
     if not metrics.minimum:
         return True
     values = (

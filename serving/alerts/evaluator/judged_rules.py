@@ -226,7 +226,9 @@ def reading_of(rule: Rule) -> Hashable:
     usual = condition.baseline if isinstance(condition, AgainstBaseline) else None
     of = rule.kind, rule.metric or rule.family, rule.delay, usual
     further = ("and", *(one.metric for one in rule.and_)) if rule.and_ else ()
-    return (*of, *rule.minimum.items(), *further)
+    # What has not come is nothing to a total, or makes it unknown: `on_silence` says which.
+    total = (rule.grain, rule.on_silence) if rule.grain != "quarter_hour" else ()
+    return (*of, *rule.minimum.items(), *further, *total)
 
 
 def is_of(rule: Rule, store: Store, day: date) -> bool:

@@ -10,12 +10,14 @@ from serving.alerts.evaluator.calendar import (
     watched_windows,
 )
 from serving.alerts.evaluator.facts import WindowCells
+from serving.alerts.evaluator.grains import ending_windows, grain_spans, watched_ends
 from serving.alerts.evaluator.judged_rules import JudgedRule, JudgedRules, is_of
 from serving.alerts.evaluator.known import KnownDays, KnownWindows
 from serving.alerts.evaluator.memory import PartitionMemory
 from serving.alerts.evaluator.moment import ReadingWanted, ViewsMoment, wanted_of
 from serving.alerts.evaluator.usual import usual_of
 from tally.alerts.fold import AT_REST, Episode, JudgedStretch, Judgement, fold
+from tally.alerts.grain_runs import counted_stretches
 from tally.alerts.ids import Chain, subject_text
 from tally.alerts.rule import Rule, RuleVersion
 from tally.alerts.verdict import LEAVES, ruling_of
@@ -28,19 +30,33 @@ WHOLE_STORE = subject_text("none")
 
 
 class DayWindow(NamedTuple):
-    """A window as it was judged: its cells are None where no version judges it."""
+    """A window as it was judged: its cells are None where no version judges it.
+
+    `counts`: not inside of an hour or a day that is judged by its total.
+    """
 
     judgement: Judgement
     version: RuleVersion | None = None
     cells: WindowCells | None = None
+    counts: bool = True
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether something is judged in it, and generations cover all of that."""
+        of = self.cells
+        return self.counts and self.judgement.is_complete and (of is None or of.is_complete)
 
 
 class _JudgedPiece(NamedTuple):
-    """Windows of a day that one version judges, or none."""
+    """Windows of a day that one version judges, or none.
+
+    `ends`: starts of those in which an hour or a day ends that is judged by its total.
+    """
 
     stretch: JudgedStretch
     version: RuleVersion | None = None
     known: KnownWindows | None = None
+    ends: frozenset[int] | None = None
 
 
 def chain_of(rule: JudgedRule, store_id: str, subject: str = WHOLE_STORE) -> Chain:
@@ -102,8 +118,9 @@ class Judgements:
         return [chain_of(rule, store_id, one) for one in sorted(subjects)]
 
     def stretches(self, rule: JudgedRule, chain: Chain, start: int) -> list[JudgedStretch]:
-        """Every window of the day that has begun, in their order, to be folded."""
-        return [one.stretch for one in self._judged(rule, chain, start)]
+        """Every window of the day that has begun and counts, in their order, to be folded."""
+        pieces = self._judged(rule, chain, start)
+        return counted_stretches((one.stretch, one.ends) for one in pieces)
 
     def of_day(
         self, rule: JudgedRule, store_id: str, start: int, subject: str = WHOLE_STORE
@@ -175,7 +192,9 @@ class Judgements:
             version.rule.clear_for,
             count if hole < 0 else hole - first,
         )
-        return _JudgedPiece(stretch, version, known)
+        days = self._moment.days(chain.store_id)
+        ends = ending_windows(version.rule.grain, days, days.day(span.start))
+        return _JudgedPiece(stretch, version, known, ends)
 
     def _calling(self, rule: JudgedRule, store_id: str, start: int) -> Iterable[str]:
         """Subjects of which there was so little in a window of the day that the condition holds."""
@@ -211,6 +230,9 @@ class Judgements:
         if key not in self._watched:
             self._watched[key] = watched_windows(wanted, days, day)
         watched = self._watched[key]
+        if wanted.grain in ("hour", "day"):
+            spans = grain_spans(wanted.grain, days, days.day(day.start))
+            return watched_ends(wanted.grain, spans, watched, episodes)
         return frozenset(one for one in watched if not any(of.contains(one) for of in episodes))
 
 
@@ -228,9 +250,10 @@ def _only(verdicts: bytes, span: WindowSpan, looked_at: frozenset[int]) -> bytes
 
 
 def _day_window(of: _JudgedPiece, place: int) -> DayWindow:
-    stretch, version, known = of
+    stretch, version, known, ends = of
     window = stretch.window(place)
     at = 0 if known is None else known.place(window)
+    cells = None if known is None else known.judged_cells(at)
     judgement = Judgement(
         window,
         ruling_of(stretch.verdicts[place]),
@@ -239,4 +262,4 @@ def _day_window(of: _JudgedPiece, place: int) -> DayWindow:
         stretch.clear_for,
         known is None or bool(known.complete[at]),
     )
-    return DayWindow(judgement, version, None if known is None else known.cells[at])
+    return DayWindow(judgement, version, cells, ends is None or window in ends)

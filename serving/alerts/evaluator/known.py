@@ -1,10 +1,11 @@
 """What is known of a store's windows, made once for all rules that read the same of them."""
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from serving.alerts.evaluator.calendar import WindowSpan
 from serving.alerts.evaluator.facts import KnownBy, WindowCells, facts_of, with_shelf
+from serving.alerts.evaluator.grains import grain_spans, with_totals
 from serving.alerts.evaluator.judged_rules import VersionMetrics, reading_of
 from serving.alerts.evaluator.memory import PartitionMemory
 from serving.alerts.evaluator.moment import ViewsMoment
@@ -25,7 +26,8 @@ class KnownWindows(NamedTuple):
 
     `ranked`: the different facts; `places`: a byte for each window, which of them are its own.
     `complete`: a byte for each window, 1 where generations serve it. No day has as many windows as
-    a byte has values.
+    a byte has values. `totals`: of a rule that is judged by totals those that are judged, by the
+    number of the window.
     """
 
     start: int
@@ -33,6 +35,7 @@ class KnownWindows(NamedTuple):
     ranked: RankedFacts
     places: bytes
     complete: bytes
+    totals: Mapping[int, WindowCells] = {}
 
     @classmethod
     def of(cls, start: int, read: Iterable[tuple[WindowCells, WindowFacts]]) -> "KnownWindows":
@@ -48,6 +51,10 @@ class KnownWindows(NamedTuple):
         # Asked once for what is alike: most quarter hours of a night are.
         told = self.ranked.verdicts(rule)
         return self.places.translate(told.ljust(256, LEAVES))
+
+    def judged_cells(self, place: int) -> WindowCells:
+        """What is judged in the window of that number: its own cells, or a total."""
+        return self.totals.get(place, self.cells[place])
 
     def place(self, window: int) -> int:
         """The number of the window that begins then, ms since 1970 (UTC)."""
@@ -77,9 +84,19 @@ class KnownDays:
         self, version: RuleVersion, metrics: VersionMetrics, store_id: str, span: WindowSpan
     ) -> KnownWindows:
         """The windows of a day that was read, but for what other rules say of them."""
-        read = self._read(version.rule, metrics, store_id, span)
-        key = reading_of(version.rule), store_id, span.start
-        self._known[key] = found = KnownWindows.of(span.start, read)
+        rule = version.rule
+        read = self._read(rule, metrics, store_id, span)
+        if rule.grain == "quarter_hour":
+            found = KnownWindows.of(span.start, read)
+        else:
+            days = self._moment.days(store_id)
+            spans = grain_spans(rule.grain, days, days.day(span.start))
+            each = [*with_totals(rule, metrics, spans, [*read])]
+            pairs = ((one.cells, one.facts) for one in each)
+            found = KnownWindows.of(span.start, pairs)
+            totals = enumerate(one.total for one in each)
+            found = found._replace(totals={place: one for place, one in totals if one})
+        self._known[reading_of(rule), store_id, span.start] = found
         return found
 
     def find(self, reading: Hashable, store_id: str, start: int) -> KnownWindows | None:

@@ -1,11 +1,12 @@
 """One store's days, folded at all that a rule judges from where nothing before them counts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import date
 from functools import partial
 from typing import NamedTuple
 
 from serving.alerts.evaluator.calendar import WindowSpan, utc_span
+from serving.alerts.evaluator.grains import most_windows
 from serving.alerts.evaluator.judged_rules import JudgedRule, JudgedRules
 from serving.alerts.evaluator.judgements import (
     WHOLE_STORE,
@@ -19,7 +20,7 @@ from serving.alerts.evaluator.moment import ViewsMoment
 from serving.alerts.evaluator.partition import DAY_MILLIS
 from serving.alerts.simulation.articles import NO_ARTICLE, SimulatedArticles, is_uncounted
 from tally.alerts.days import DayLine, FoldedDays, refold
-from tally.alerts.fold import AT_REST, Judgement
+from tally.alerts.fold import AT_REST, JudgedStretch
 from tally.alerts.ids import Chain
 from tally.alerts.simulated import rests_for_sure
 from tally.windows import WINDOW_MILLIS
@@ -51,7 +52,7 @@ class StoreFolds:
 
     def end(self, rule: JudgedRule, span: WindowSpan) -> int:
         """End of the days that decide about the span: a run that has begun in it may go on."""
-        longest = max(one.rule.for_ for one in rule.versions)
+        longest = max(most_windows(one.rule) for one in rule.versions)
         last = self.days.day(span.end + (longest - 2) * WINDOW_MILLIS)
         return min(last.end, self.judgements.end)
 
@@ -138,7 +139,7 @@ class StoreFolds:
     def _rests(self, rule: JudgedRule, before: WindowSpan, subject: str) -> bool:
         """Whether it is at rest behind the windows, whatever came before them."""
         judged = [*self.judged(rule, before, subject)]
-        return rests_for_sure(one.judgement for one in judged) or any(
+        return rests_for_sure(one.judgement for one in judged if one.counts) or any(
             is_uncounted(one, subject) for one in judged
         )
 
@@ -163,6 +164,5 @@ class StoreFolds:
         for chain in self.judgements.chains(rule, self._store_id, self.starts(span)):
             self.folded(rule, chain, span)
 
-    def _judgements_of(self, rule: JudgedRule, subject: str, start: int) -> Sequence[Judgement]:
-        judged = self.judgements.of_day(rule, self._store_id, start, subject)
-        return [one.judgement for one in judged]
+    def _judgements_of(self, rule: JudgedRule, subject: str, start: int) -> list[JudgedStretch]:
+        return self.judgements.stretches(rule, chain_of(rule, self._store_id, subject), start)

@@ -55,7 +55,7 @@ def facts(random: Random) -> WindowFacts:
 
 def test_verdicts_on_generated_facts_are_those_of_before() -> None:
     random = Random(47)
-    said = [verdict(rule(random), facts(random)) for _ in range(20_000)]
+    said: list[int] = [verdict(rule(random), facts(random)) for _ in range(20_000)]
 
     assert min(map(said.count, (-1, 0, 1))) > 2_000
     assert digest(said) == FACTS_BEFORE
