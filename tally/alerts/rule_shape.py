@@ -30,7 +30,7 @@ from tally.errors import BadRule
 
 _FIELDS = {one.encode_name: one for one in structs.fields(Rule)}
 _PartReaders = Mapping[str, Callable[[object], Any]]
-_Told = Mapping[Any, Any]
+_ConditionFields = Mapping[Any, Any]
 _CONDITIONS = ("condition", "clear")
 _EITHER = ("change", "sigmas")
 _MOST_FURTHER = 10
@@ -195,7 +195,7 @@ def _further(told: object) -> tuple[FurtherCondition, ...]:
     return tuple(found)
 
 
-def _parts(name: str, told: _Told, readers: _PartReaders) -> dict[str, Any]:
+def _parts(name: str, told: _ConditionFields, readers: _PartReaders) -> dict[str, Any]:
     """The values of a condition's fields. Raises BadRule with one line for each problem."""
     problems: list[str] = []
     values: dict[str, Any] = {}

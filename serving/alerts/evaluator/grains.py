@@ -107,11 +107,11 @@ def with_totals(
     Out: facts of the total where one is judged, and exempt ones where none is.
     """
     begins = {one.start: one for one in spans}
-    running: _Running | None = None
+    running: _RunningTotal | None = None
     span = WindowSpan(0, 0)
     for cells, facts in read:
         if cells.start in begins:
-            running, span = _Running(rule, metrics), begins[cells.start]
+            running, span = _RunningTotal(rule, metrics), begins[cells.start]
         if running is None or cells.start >= span.end:
             yield GrainWindow(cells, _silent(facts))
             continue
@@ -122,7 +122,7 @@ def with_totals(
             yield GrainWindow(cells, _silent(facts))
 
 
-class _Running:
+class _RunningTotal:
     """A total while windows are added to it."""
 
     def __init__(self, rule: Rule, metrics: VersionMetrics) -> None:

@@ -191,6 +191,17 @@ class JudgedRules:
         """Names of all families that are read, ascending."""
         return tuple(sorted({name for rule in self.rules for name in rule.families}))
 
+    @cached_property
+    def expected(self) -> Mapping[str, frozenset[str]]:
+        """By family the stores that should send of it: silence rules in force name them."""
+        found: dict[str, frozenset[str]] = {}
+        for rule in self.rules:
+            for one in rule.versions if not rule.versions[-1].retired else ():
+                family, stores = one.rule.family, one.rule.stores
+                if family and isinstance(stores, tuple) and names_stores(one.rule):
+                    found[family] = found.get(family, frozenset()).union(stores)
+        return found
+
     def since(self, family: str) -> int:
         """Start of the first window of the family that any rule judges, ms since 1970 (UTC)."""
         return min(rule.since for rule in self.rules if family in rule.families)
@@ -228,7 +239,14 @@ def reading_of(rule: Rule) -> Hashable:
     further = ("and", *(one.metric for one in rule.and_)) if rule.and_ else ()
     # What has not come is nothing to a total, or makes it unknown: `on_silence` says which.
     total = (rule.grain, rule.on_silence) if rule.grain != "quarter_hour" else ()
-    return (*of, *rule.minimum.items(), *further, *total)
+    # Of a store that has never sent anything, to rules that name it there is silence to be known.
+    named = ("named",) if names_stores(rule) else ()
+    return (*of, *rule.minimum.items(), *further, *total, *named)
+
+
+def names_stores(rule: Rule) -> bool:
+    """Whether it is a silence rule that names its stores one by one."""
+    return rule.kind == "silence" and isinstance(rule.stores, tuple)
 
 
 def is_of(rule: Rule, store: Store, day: date) -> bool:

@@ -3,13 +3,14 @@
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from serving.alerts.evaluator.calendar import WindowSpan
+from serving.alerts.evaluator.calendar import WindowSpan, open_windows
 from serving.alerts.evaluator.facts import KnownBy, WindowCells, facts_of, with_shelf
 from serving.alerts.evaluator.grains import grain_spans, with_totals
-from serving.alerts.evaluator.judged_rules import VersionMetrics, reading_of
+from serving.alerts.evaluator.judged_rules import VersionMetrics, names_stores, reading_of
 from serving.alerts.evaluator.memory import PartitionMemory
 from serving.alerts.evaluator.moment import ViewsMoment
 from serving.alerts.evaluator.stock import first_shelves
+from serving.alerts.evaluator.stores import expected_key
 from serving.alerts.evaluator.usual import usual_of
 from serving.query.formulas import StockAt
 from tally.alerts.comparison import holds
@@ -132,6 +133,7 @@ class KnownDays:
     ) -> Iterator[tuple[WindowCells, WindowFacts]]:
         by = KnownBy.of(self._memory.tick, rule, metrics)
         begun = self._begun(metrics, store_id)
+        expected = self._expected(rule, store_id, span)
         read = [self._moment.cells(one, store_id, span) for one in metrics.all]
         usual = self._moment.usual(usual_of(rule, store_id, span.start))
         beside = len(metrics.minimum)
@@ -142,8 +144,17 @@ class KnownDays:
             # What nobody has sent before the first record is no silence. What is on a shelf is
             # there, whether anything comes or not.
             has_come = first.cell.events or first.cell.parts or first.shelves
-            is_exempt = cells.start < begun and not has_come
+            is_exempt = cells.start < begun and not has_come and cells.start not in expected
             yield cells, facts_of(rule, metrics, cells, by, is_exempt)
+
+    def _expected(self, rule: Rule, store_id: str, span: WindowSpan) -> frozenset[int]:
+        """Starts of the windows in which a store should have sent, whether it ever has or not."""
+        key = expected_key(rule.family or "", store_id)
+        since = self._memory.silent_from.get(key) if names_stores(rule) else None
+        if since is None:
+            return frozenset()
+        whole = WindowSpan(max(since, span.start), span.end)
+        return open_windows(self._moment.days(store_id), whole)
 
     def _begun(self, metrics: VersionMetrics, store_id: str) -> int:
         """Start of the first window in which the store has begun to send, in all families."""

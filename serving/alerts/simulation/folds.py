@@ -18,6 +18,7 @@ from serving.alerts.evaluator.judgements import (
 from serving.alerts.evaluator.memory import PartitionMemory
 from serving.alerts.evaluator.moment import ViewsMoment
 from serving.alerts.evaluator.partition import DAY_MILLIS
+from serving.alerts.evaluator.stores import expected_key
 from serving.alerts.simulation.articles import NO_ARTICLE, SimulatedArticles, is_uncounted
 from tally.alerts.days import DayLine, FoldedDays, refold
 from tally.alerts.fold import AT_REST, JudgedStretch
@@ -154,9 +155,10 @@ class StoreFolds:
         for family in rule.families:
             if day := self._reading.first_days.get(family):
                 found.append(utc_span(day).start)
-            silent = self._memory.silent_from.get((family, self._store_id))
             # The evaluator may have seen it first, and events of earlier days after that.
-            found += [] if silent is None else [silent]
+            for key in (family, self._store_id), expected_key(family, self._store_id):
+                silent = self._memory.silent_from.get(key)
+                found += [] if silent is None else [silent]
         return min(found, default=0)
 
     def _fold_all(self, rule: JudgedRule, span: WindowSpan) -> None:
