@@ -1,6 +1,6 @@
 """Rules, their versions, and episodes as markup; every name is escaped where it is put in."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -10,7 +10,15 @@ from serving.dashboard.addresses import alert_address, rule_address
 from serving.dashboard.alert_labels import SEVERITIES, instant_text, number_text, state_chip
 from serving.dashboard.labels import NOTHING
 from serving.dashboard.rule_source import DrawnRule
-from tally.alerts.rule import AgainstBaseline, Condition, InGroup, Rule, RuleVersion, Threshold
+from tally.alerts.rule import (
+    AgainstBaseline,
+    Condition,
+    InGroup,
+    Rule,
+    RuleGrain,
+    RuleVersion,
+    Threshold,
+)
 from tally.alerts.told import ToldAlert
 from tally.instants import from_millis
 
@@ -19,6 +27,12 @@ _VERSIONS = ("Version", "In force from (UTC)", "Calls for an alert", "Stores", "
 _SUBJECT = "What of it"
 _EPISODES = ("Begins", "Ends", "Number", "Served", "Told")
 _UTC = ZoneInfo("UTC")
+_OF_GRAIN: Mapping[RuleGrain, str] = {
+    "quarter_hour": "",
+    "hour": " in an hour",
+    "day": " in a day",
+    "since_opening": " since opening",
+}
 
 
 def rule_table(rules: Iterable[RuleVersion]) -> str:
@@ -97,6 +111,13 @@ def condition_text(rule: Rule) -> str:
     >>> from decimal import Decimal
     >>> condition_text(Rule(rule_id="a", metric="units", condition=Threshold(">", Decimal(6))))
     'units > 6'
+    >>> from tally.alerts.rule import FurtherCondition
+    >>> few = FurtherCondition("transactions", "<", Decimal(5))
+    >>> many = Threshold(">=", Decimal(100))
+    >>> condition_text(Rule(rule_id="a", metric="visitors_in", condition=many, and_=(few,)))
+    'visitors_in >= 100 and transactions < 5'
+    >>> condition_text(Rule(rule_id="a", metric="units", condition=many, grain="hour"))
+    'units >= 100 in an hour'
     >>> usual = AgainstBaseline("hour_of_week", sigmas=3)
     >>> condition_text(Rule(rule_id="a", kind="baseline", metric="units", condition=usual))
     'units off hour_of_week by 3 deviations'
@@ -104,6 +125,9 @@ def condition_text(rule: Rule) -> str:
     if rule.kind == "silence":
         return f"{rule.family} is silent"
     begins, clear = f"{rule.metric} {_begin(rule.condition)}", rule.clear
+    for one in rule.and_:
+        begins += f" and {one.metric} {_begin(one.threshold)}"
+    begins += _OF_GRAIN[rule.grain]
     return begins if clear is None else f"{begins}; ends {_end(clear)}"
 
 
@@ -155,7 +179,10 @@ def _rule_row(one: RuleVersion) -> str:
 
 def _version_row(one: RuleVersion) -> str:
     rule = one.rule
-    runs = f"{rule.for_} quarter hours" if rule.for_ > 1 else "a quarter hour"
+    article, unit = {"hour": ("an", "hour"), "day": ("a", "day")}.get(
+        rule.grain, ("a", "quarter hour")
+    )
+    runs = f"{rule.for_} {unit}s" if rule.for_ > 1 else f"{article} {unit}"
     condition = "nothing: retired" if one.retired else condition_text(rule)
     shown: tuple[Any, ...] = (
         version_text(one),

@@ -43,7 +43,7 @@ class RankedFacts(Struct, frozen=True):
     def verdicts(self, rule: Rule) -> bytes:
         """What each of them says to the rule, a byte each: LEAVES, RAISES or CLEARS."""
         condition, clear = rule.condition, rule.clear
-        is_compared = rule.kind == "threshold" and condition is not None
+        is_compared = rule.kind == "threshold" and condition is not None and not rule.and_
         if not (is_compared and _is_ranked(condition) and _is_ranked(clear)):
             return b"".join(ruling_byte(verdict(rule, one)) for one in self.facts)
         # Both are half lines: where each begins or ends is looked up, and not tried number by

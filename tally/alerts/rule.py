@@ -13,6 +13,7 @@ ChannelId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
 RuleKind = Literal["threshold", "baseline", "silence", "stock"]
 Subject = Literal["none", "item", "till", "device", "zone", "category"]
 ComparisonSign = Literal[">=", ">", "<=", "<"]
+RuleGrain = Literal["quarter_hour", "hour", "day", "since_opening"]
 BaselineName = Literal["same_weekday_4w", "hour_of_week"]
 Severity = Literal["info", "warning", "critical"]
 # A day of quarter hours is the longest that anybody waits.
@@ -47,6 +48,19 @@ class AgainstBaseline(Struct, frozen=True, forbid_unknown_fields=True):
 Condition: TypeAlias = Threshold | AgainstBaseline
 
 
+class FurtherCondition(Struct, frozen=True, forbid_unknown_fields=True):
+    """Another metric of the same store and window against a fixed value, in that metric's unit."""
+
+    metric: NameText
+    op: ComparisonSign
+    value: Decimal
+
+    @property
+    def threshold(self) -> Threshold:
+        """What the metric's value is compared with."""
+        return Threshold(self.op, self.value)
+
+
 class ClockHours(Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
     """Spans of a store's clock: `days` as `mon-fri`, from and to as `08:00`."""
 
@@ -66,7 +80,7 @@ class Rule(
     frozen=True,
     forbid_unknown_fields=True,
     kw_only=True,
-    rename={"for_": "for"},
+    rename={"for_": "for", "and_": "and"},
 ):
     """What calls for an alert, of which stores and subjects.
 
@@ -85,8 +99,10 @@ class Rule(
         | InGroup
     ) = "all"
     subject: Subject = "none"
+    grain: RuleGrain = "quarter_hour"
     condition: Condition | None = None
     clear: Condition | None = None
+    and_: Annotated[tuple[FurtherCondition, ...], Meta(max_length=10)] = ()
     for_: Runs = 1
     clear_for: Runs = 1
     evaluate: Literal["eager", "close"] = "close"

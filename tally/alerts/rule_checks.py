@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from tally.alerts.conditions import UPWARD, negated, overlap, same_form
-from tally.alerts.rule import AgainstBaseline, Rule, Threshold
+from tally.alerts.rule import AgainstBaseline, Condition, Rule, Threshold
 from tally.alerts.rule_words import FIELD_WORDS
 
 
@@ -65,10 +65,13 @@ def _of_silence(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
         ("metric", rule.metric),
         ("condition", rule.condition),
         ("clear", rule.clear),
+        ("and", rule.and_ or None),
         ("minimum", rule.minimum or None),
     ):
         if value is not None:
             yield f"{name}: a silence rule has none; leave it out"
+    if rule.grain != "quarter_hour":
+        yield "grain: a silence rule waits for quarter hours; write a longer `for` instead"
     if rule.evaluate == "eager":
         yield "evaluate: a window that has just begun is silent; only `close` fits a silence rule"
     if rule.on_silence == "hold":
@@ -89,17 +92,62 @@ def _of_values(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
         return
     if (rule.kind == "stock") != (facts.kind == "stock"):
         yield _unlike_stock(rule.metric, facts)
+    yield from _of_share(rule, rule.metric, facts)
+    yield from _of_further(rule, catalogue)
+    yield from _of_grain(rule, catalogue)
+    if rule.evaluate == "eager" and not _is_provable(rule.condition, facts):
+        yield _not_provable(rule.metric)
+
+
+def _of_grain(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
+    """Of a rule that is judged by totals of quarter hours."""
+    if rule.grain == "quarter_hour":
+        return
+    if rule.kind != "threshold":
+        known = "what is usual is known" if rule.kind == "baseline" else "stock is judged"
+        yield f"grain: {known} of quarter hours alone; leave it out"
+    for name in (rule.metric, *(one.metric for one in rule.and_)):
+        facts = catalogue.metrics.get(name or "")
+        if facts is not None and facts.kind == "level":
+            yield f"grain: {name} is a level, of which there is no total; leave it out"
+    if rule.evaluate == "eager" and rule.grain != "since_opening":
+        yield f"evaluate: a total of one {rule.grain} is judged once it is over; write `close`"
+
+
+def _of_share(rule: Rule, metric: str, facts: MetricFacts) -> Iterator[str]:
     if facts.denominator is not None and facts.denominator not in rule.minimum:
         # One visitor who buys is a conversion of 100 %.
         yield (
-            f"minimum: {rule.metric} is a share of {facts.denominator}, and of few it is chance;"
+            f"minimum: {metric} is a share of {facts.denominator}, and of few it is chance;"
             f" write for example `minimum: {{{facts.denominator}: 20}}`"
         )
-    if rule.evaluate == "eager" and not _is_provable(rule, facts):
-        yield (
-            f"evaluate: more records of a window could undo this condition on {rule.metric}, so"
-            " that `eager` would tell what is taken back; write `evaluate: close`"
-        )
+
+
+def _of_further(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
+    """Of the conditions in `and`: each is of another metric of the store as a whole."""
+    if rule.and_ and rule.kind == "stock":
+        yield "and: a stock rule judges each article by itself; leave it out"
+        return
+    for further in rule.and_:
+        name = further.metric
+        facts = catalogue.metrics.get(name)
+        if facts is None:
+            yield f"and: there is no metric {name!r}; {_known(catalogue.metrics)}"
+        elif name == rule.metric:
+            yield f"and: {name} is the metric of `condition`; name another one"
+        elif facts.kind == "stock":
+            yield f"and: {name} is a stock, of single articles; name a metric of the store"
+        else:
+            yield from _of_share(rule, name, facts)
+            if rule.evaluate == "eager" and not _is_provable(further.threshold, facts):
+                yield _not_provable(name)
+
+
+def _not_provable(metric: str) -> str:
+    return (
+        f"evaluate: more records of a window could undo this condition on {metric}, so that"
+        " `eager` would tell what is taken back; write `evaluate: close`"
+    )
 
 
 def _unlike_stock(metric: str, facts: MetricFacts) -> str:
@@ -179,15 +227,15 @@ def _of_minimum(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
             yield f"minimum: {metric} is no sum but of kind {facts.kind}; name one that counts"
 
 
-def _is_provable(rule: Rule, facts: MetricFacts) -> bool:
+def _is_provable(condition: Condition | None, facts: MetricFacts) -> bool:
     """Whether nothing that comes later into the window undoes the condition once it has held."""
     # How much there is now is what it is, though it changes again.
     if facts.kind in ("level", "stock"):
         return True
     # What is usual is a snapshot of generations, which is made anew.
-    if not isinstance(rule.condition, Threshold):
+    if not isinstance(condition, Threshold):
         return False
-    return facts.only_rises if rule.condition.op in UPWARD else facts.only_falls
+    return facts.only_rises if condition.op in UPWARD else facts.only_falls
 
 
 def _known(names: Iterable[str]) -> str:

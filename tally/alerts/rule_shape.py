@@ -19,7 +19,9 @@ from tally.alerts.rule import (
     AgainstBaseline,
     ComparisonSign,
     Condition,
+    FurtherCondition,
     InGroup,
+    NameText,
     Rule,
     Threshold,
 )
@@ -28,8 +30,10 @@ from tally.errors import BadRule
 
 _FIELDS = {one.encode_name: one for one in structs.fields(Rule)}
 _PartReaders = Mapping[str, Callable[[object], Any]]
+_ConditionFields = Mapping[Any, Any]
 _CONDITIONS = ("condition", "clear")
 _EITHER = ("change", "sigmas")
+_MOST_FURTHER = 10
 # Longer ones overflow what msgspec takes for an integer.
 _WHOLE = re.compile(r"-?\d{1,18}\Z", re.ASCII)
 # What Python would take for a number besides (1_000, nan, 1e400) is a slip in a file for people.
@@ -101,6 +105,8 @@ def _read(name: str, value: object) -> Any:
     if name in _CONDITIONS:
         # A record has null where a file says nothing.
         return None if value is None else _condition(name, value)
+    if name == "and":
+        return _further(value)
     try:
         found = msgspec.convert(_typed(name, value), _FIELDS[name].type)
     # Of half of a pair of characters there are no bytes to compare.
@@ -166,6 +172,31 @@ def _condition(name: str, told: object) -> Condition:
         _refuse(name, told)
     # By this field alone the two forms are told from each other.
     readers = _BASELINE if "baseline" in told else _THRESHOLD
+    shape = AgainstBaseline if readers is _BASELINE else Threshold
+    return shape(**_parts(name, told, readers))
+
+
+def _further(told: object) -> tuple[FurtherCondition, ...]:
+    if not isinstance(told, list) or len(told) > _MOST_FURTHER:
+        _refuse("and", told)
+    problems: list[str] = []
+    found: list[FurtherCondition] = []
+    for number, condition in enumerate(told, 1):
+        try:
+            if not isinstance(condition, Mapping):
+                _refuse("and", condition)
+            found.append(FurtherCondition(**_parts("and", condition, _FURTHER)))
+        except BadRule as error:
+            for problem in error.problems:
+                part = problem.removeprefix("and").lstrip(".: ")
+                problems.append(f"and: no. {number}: {part}")
+    if problems:
+        raise BadRule(problems)
+    return tuple(found)
+
+
+def _parts(name: str, told: _ConditionFields, readers: _PartReaders) -> dict[str, Any]:
+    """The values of a condition's fields. Raises BadRule with one line for each problem."""
     problems: list[str] = []
     values: dict[str, Any] = {}
     for part, value in told.items():
@@ -182,16 +213,26 @@ def _condition(name: str, told: object) -> Condition:
     problems += (f"{name}: {wrong}" for wrong in _missing(readers, told))
     if problems:
         raise BadRule(problems)
-    shape = AgainstBaseline if readers is _BASELINE else Threshold
-    return shape(**values)
+    return values
 
 
 def _missing(readers: _PartReaders, told: Mapping[Any, Any]) -> Iterator[str]:
-    if readers is _THRESHOLD:
+    if readers is not _BASELINE:
+        example = _EXAMPLE if readers is _THRESHOLD else _FURTHER_EXAMPLE
         missing = (part for part in readers if part not in told)
-        yield from (f"{part} is missing; write {_EXAMPLE}" for part in missing)
+        yield from (f"{part} is missing; write {example}" for part in missing)
     elif len([part for part in _EITHER if told.get(part) is not None]) != 1:
         yield "either `change` or `sigmas` is wanted, and not both"
+
+
+def _metric(value: object) -> object:
+    try:
+        name = msgspec.convert(value, NameText)
+    except (msgspec.ValidationError, UnicodeError) as error:
+        raise ValueError("is no id of a metric, e.g. transactions") from error
+    if problem := next(_unseen(name), None):
+        raise ValueError(problem)
+    return name
 
 
 def _comparison(value: object) -> object:
@@ -236,5 +277,7 @@ def _refuse(name: str, value: object) -> NoReturn:
 
 
 _EXAMPLE = '`{op: ">=", value: 6}`'
+_FURTHER_EXAMPLE = '`{metric: transactions, op: "<", value: 5}`'
 _THRESHOLD: _PartReaders = {"op": _comparison, "value": _decimal}
+_FURTHER: _PartReaders = {"metric": _metric, **_THRESHOLD}
 _BASELINE: _PartReaders = {"baseline": _baseline, "change": _change, "sigmas": _sigmas}

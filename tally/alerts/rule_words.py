@@ -40,6 +40,12 @@ FIELD_WORDS: Mapping[str, FieldWords] = {
         " Of a stock rule always `item`",
         "none, item, till, device, zone or category",
     ),
+    "grain": FieldWords(
+        "of what the value is: of a quarter hour; of an hour of the clock or a day of the store,"
+        " judged in the quarter hour with which it ends; or of all since the store opened that day,"
+        " judged in each quarter hour",
+        "quarter_hour, hour, day or since_opening",
+    ),
     "condition": FieldWords(
         "what calls for an alert; its value is in the metric's unit", _CONDITION
     ),
@@ -48,13 +54,19 @@ FIELD_WORDS: Mapping[str, FieldWords] = {
         " whatever the condition does not hold for; a stock rule needs one",
         _CONDITION,
     ),
+    "and": FieldWords(
+        "further conditions on other metrics of the same store and window: the rule raises only"
+        " where all of them hold too, and clears also where one of them does not",
+        'up to 10 conditions as `[{metric: transactions, op: "<", value: 5}]`',
+    ),
     "for": FieldWords(
-        "windows in a row for which the condition has to hold",
+        "windows in a row for which the condition has to hold; with `grain: hour` or `day` hours or"
+        " days in a row",
         "a whole number of windows from 1 to 96",
         "windows",
     ),
     "clear_for": FieldWords(
-        "windows in a row for which `clear` has to hold",
+        "windows in a row for which `clear` has to hold; with `grain: hour` or `day` hours or days",
         "a whole number of windows from 1 to 96",
         "windows",
     ),
@@ -75,7 +87,8 @@ FIELD_WORDS: Mapping[str, FieldWords] = {
         "seconds",
     ),
     "within": FieldWords(
-        "which windows count, by their start on the store's clock",
+        "which windows count, by their start on the store's clock; an hour that lies inside whole,"
+        " a day that has a window inside",
         '`always`, `opening_hours`, or 1 to 100 spans as `[{days: mon-fri, from: "08:00", to:'
         ' "20:00"}]`',
     ),

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from tally.alerts.comparison import ExactValue, Usual, ends, holds
-from tally.alerts.rule import Rule
+from tally.alerts.rule import FurtherCondition, Rule
 
 # +1 raises, -1 clears, 0 leaves things as they are.
 Ruling: TypeAlias = Literal[-1, 0, 1]
@@ -23,6 +23,16 @@ _BYTES = (LEAVES, RAISES, CLEARS)
 WindowPhase: TypeAlias = Literal["open", "closed", "covered"]
 
 
+class FurtherFacts(Struct, frozen=True):
+    """Of the metric of one further condition, its value in the window and whether it is known.
+
+    `value`: in the metric's unit; None where nothing has come. `is_known`: as of WindowFacts.
+    """
+
+    value: ExactValue | None
+    is_known: bool = True
+
+
 class WindowFacts(Struct, frozen=True, kw_only=True):
     """What is known of one window at the moment of judging it.
 
@@ -31,7 +41,8 @@ class WindowFacts(Struct, frozen=True, kw_only=True):
     it clears. `is_known`: not where a side is unreachable, a value `missing`, a sensor below its
     coverage, or the day's serving epoch above the tick's. `meets_minimum`: of the rule's `minimum`.
     `is_exempt`: the window begins outside of `within`, before a silence rule may judge, or while
-    the alert of a rule in `unless` is open. `usual`: of a baseline rule.
+    the alert of a rule in `unless` is open. `usual`: of a baseline rule. `further`: of each
+    condition in `and`, in their order; the phase is that of all metrics together.
     """
 
     phase: WindowPhase
@@ -41,6 +52,7 @@ class WindowFacts(Struct, frozen=True, kw_only=True):
     is_exempt: bool = False
     usual: Usual | None = None
     level: ExactValue | None = None
+    further: tuple[FurtherFacts, ...] = ()
 
 
 def verdict(rule: Rule, facts: WindowFacts) -> Ruling:
@@ -54,7 +66,23 @@ def verdict(rule: Rule, facts: WindowFacts) -> Ruling:
 
     A silence rule raises where nothing has come to a window that is not open, and else clears.
     A window that is exempt says nothing, and breaks a run of windows as any other 0 does.
+
+    With conditions in `and` it raises where all hold, clears where one does not (or by `clear`),
+    and says nothing where one is not known and none is false, or below `minimum`.
     """
+    own = _own_verdict(rule, facts)
+    # Below the minimum silence alone counts.
+    if not rule.and_ or facts.is_exempt or (own == 0 and not facts.meets_minimum):
+        return own
+    pairs = zip(rule.and_, facts.further, strict=True)
+    each = [_further_holds(rule, condition, of, facts) for condition, of in pairs]
+    if False in each:
+        return 0 if facts.phase == "open" else -1
+    return 0 if own == 1 and None in each else own
+
+
+def _own_verdict(rule: Rule, facts: WindowFacts) -> Ruling:
+    """The verdict without the conditions in `and`."""
     if facts.is_exempt or not facts.is_known:
         return 0
     if facts.phase == "open":
@@ -84,6 +112,19 @@ def ruling_of(byte: int) -> Ruling:
     [0, 1, -1]
     """
     return _RULINGS[byte]
+
+
+def _further_holds(
+    rule: Rule, condition: FurtherCondition, of: FurtherFacts, facts: WindowFacts
+) -> bool | None:
+    """Whether a condition in `and` holds; None where that is not known."""
+    if not of.is_known:
+        return None
+    if of.value is not None:
+        return holds(condition.threshold, of.value)
+    if facts.phase != "open" and rule.on_silence == "raise":
+        return True
+    return holds(condition.threshold, 0) if facts.phase == "covered" else None
 
 
 def _compared(rule: Rule, value: ExactValue | None, facts: WindowFacts) -> Ruling:

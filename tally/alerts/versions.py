@@ -147,6 +147,7 @@ def meaning(rule: Rule) -> dict[str, Any]:
             told[name] = sorted(told[name], key=str)
     # As numbers: 6 and 6.0 are one.
     told["condition"], told["clear"] = rule.condition, rule.clear
+    told["and"] = frozenset(rule.and_)
     if rule.condition is not None and rule.clear == negated(rule.condition):
         told["clear"] = None
     return told

@@ -112,11 +112,40 @@ def watched_windows(rule: Rule, days: StoreCalendarDays, among: WindowSpan) -> f
     """Starts of the windows that the rule looks at: those that start inside of its `within`."""
     if rule.within == "always":
         return frozenset(among.windows)
-    # A span of the day before may end after midnight.
-    first, last = days.date(among.start) - _ONE_DAY, days.date(among.end - 1)
-    dates = [first + more * _ONE_DAY for more in range((last - first).days + 1)]
+    dates = _dates(days, among)
     spans_of = _opening if rule.within == "opening_hours" else partial(_clock, rule)
     return frozenset(_inside([span for day in dates for span in spans_of(days, day)], among))
+
+
+def open_windows(days: StoreCalendarDays, among: WindowSpan) -> frozenset[int]:
+    """Starts of the windows in which the stores file says that the store is open."""
+    if not among.windows:
+        return frozenset()
+    dates = [day for day in _dates(days, among) if tells_hours(days, day)]
+    return frozenset(_inside([span for day in dates for span in _opening(days, day)], among))
+
+
+def tells_hours(days: StoreCalendarDays, day: date) -> bool:
+    """Whether the stores file says when the store is open on a local day, or that it is not."""
+    return days.store.entry.on(day).opening_hours is not None
+
+
+def _dates(days: StoreCalendarDays, among: WindowSpan) -> list[date]:
+    # A span of the day before may end after midnight.
+    first, last = days.date(among.start) - _ONE_DAY, days.date(among.end - 1)
+    return [first + more * _ONE_DAY for more in range((last - first).days + 1)]
+
+
+def opening_window(days: StoreCalendarDays, day: WindowSpan) -> int | None:
+    """Start of the window in which the store opens on a local day; None where it stays closed.
+
+    Where nobody has told its hours it is open from the day's first window on.
+    """
+    date = days.store.clock.day(from_millis(day.start))
+    opens = [millis_of(one.opens) for one in _opening(days, date)]
+    if not tells_hours(days, date):
+        return day.start
+    return max(day.start, start_of_window(min(opens))) if opens else None
 
 
 def _opening(days: StoreCalendarDays, day: date) -> Iterator[OpenSpan]:

@@ -1,6 +1,6 @@
 """What is known of one window to a rule's version, and what a message tells of it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -16,24 +16,32 @@ from tally.alerts.comparison import ExactValue, Usual
 from tally.alerts.message import ReadRows
 from tally.alerts.rule import Rule
 from tally.alerts.tick import Tick, closed_until, is_known
-from tally.alerts.verdict import WindowFacts
+from tally.alerts.verdict import FurtherFacts, WindowFacts
 from tally.algebra.shelf import Reached
 
 
 class WindowCells(NamedTuple):
-    """One window as a version reads it: of its metric, and of each metric of `minimum`.
+    """One window as a version reads it: of its metric, of each metric of `minimum` and of `and`.
 
-    `usual`: of a baseline rule what is usual in it, where anybody knows.
+    `usual`: of a baseline rule what is usual in it, where anybody knows. `parts`: of a total the
+    windows that it is of.
     """
 
     metric: JudgedCell
     minimum: tuple[JudgedCell, ...] = ()
     usual: Usual | None = None
+    further: tuple[JudgedCell, ...] = ()
+    parts: "tuple[WindowCells, ...]" = ()
+
+    @property
+    def own(self) -> tuple[JudgedCell, ...]:
+        """Those of the metric and of `minimum`."""
+        return (self.metric, *self.minimum)
 
     @property
     def all(self) -> tuple[JudgedCell, ...]:
-        """The metric's first."""
-        return (self.metric, *self.minimum)
+        """All of them, the metric first."""
+        return (*self.own, *self.further)
 
     @property
     def is_complete(self) -> bool:
@@ -71,16 +79,17 @@ def facts_of(
     return WindowFacts(
         phase="covered" if is_complete else "closed" if is_closed else "open",
         value=value,
-        is_known=_can_be_told(rule, cells) and (is_complete or _is_whole(cells, by.tick, start)),
-        meets_minimum=_meets_minimum(metrics, cells),
+        is_known=_can_be_told(rule, cells) and _is_whole(cells.own, by.tick, start),
+        meets_minimum=meets_minimum(metrics, cells),
         is_exempt=is_exempt,
         usual=cells.usual,
+        further=tuple(_further(metrics, cells, by.tick)),
     )
 
 
 def value_of(rule: Rule, metric: Metric, cell: Cell) -> ExactValue | None:
     """The value in the metric's unit, of a silence rule the events; None where nothing has come."""
-    if metric.stock is not None or cell.is_missing or not cell.known:
+    if metric.stock is not None or not has_come(cell):
         return None
     if rule.kind == "silence":
         # Of derived families the speed layer does not say how many there were.
@@ -116,7 +125,7 @@ def sides_of(metric: Metric, cell: Cell) -> tuple[ExactValue | None, ExactValue 
 def read_rows(cells: WindowCells, tick: Tick) -> tuple[ReadRows, ...]:
     """Which rows the window was judged by, by family."""
     found: dict[str, ReadRows] = {}
-    for one in (cells.metric, *cells.minimum):
+    for one in cells.all:
         day, source = one.cell.slot.start.date(), source_of(one.cell.sources)
         for family, serving in one.served:
             speaking = tick.epoch.get(family)
@@ -133,9 +142,28 @@ def read_rows(cells: WindowCells, tick: Tick) -> tuple[ReadRows, ...]:
     return tuple(found.values())
 
 
-def _is_whole(cells: WindowCells, tick: Tick, start: int) -> bool:
-    """Whether the speed layer's rows that the window hangs on count, in all families."""
-    each = (cells.metric, *cells.minimum)
+def _further(metrics: VersionMetrics, cells: WindowCells, tick: Tick) -> Iterator[FurtherFacts]:
+    """What is known of the metric of each condition in `and`."""
+    for metric, one in zip(metrics.further, cells.further, strict=True):
+        is_told = not one.is_hidden and _is_seen(one.cell)
+        value = exact_value(metric, one.cell) if has_come(one.cell) else None
+        yield FurtherFacts(value, is_told and _is_whole((one,), tick, cells.start))
+
+
+def has_come(cell: Cell) -> bool:
+    """Whether there is an answer for any of it."""
+    return not cell.is_missing and bool(cell.known)
+
+
+def _is_seen(cell: Cell) -> bool:
+    # Of what has not come nobody knows whether it was seen: that is for `on_silence` to say.
+    return cell.is_missing or cell.watch.is_enough
+
+
+def _is_whole(each: Sequence[JudgedCell], tick: Tick, start: int) -> bool:
+    """Whether generations cover the window, or the speed layer's rows that it hangs on count."""
+    if all(one.is_complete for one in each):
+        return True
     served = (pair for one in each for pair in one.served)
     behind = (reach for one in each for reach in one.reach)
     return all(
@@ -153,12 +181,11 @@ def _can_be_told(rule: Rule, cells: WindowCells) -> bool:
     if rule.kind == "silence":
         # Sensors that were not there are what it waits for.
         return not cells.metric.is_hidden
-    # Of what has not come nobody knows whether it was seen: that is for `on_silence` to say.
-    is_seen = cell.is_missing or cell.watch.is_enough
-    return is_seen and not any(one.is_hidden for one in (cells.metric, *cells.minimum))
+    return _is_seen(cell) and not any(one.is_hidden for one in cells.own)
 
 
-def _meets_minimum(metrics: VersionMetrics, cells: WindowCells) -> bool:
+def meets_minimum(metrics: VersionMetrics, cells: WindowCells) -> bool:
+    """Whether there is as much of other metrics as the rule's `minimum` wants."""
     if not metrics.minimum:
         return True
     values = (

@@ -17,6 +17,7 @@ from serving.alerts.evaluator.version_metrics import (
     VersionMetrics,
     VersionReading,
     metrics_of,
+    names_stores,
     reading_of,
 )
 from serving.query.stores import Store
@@ -267,6 +268,17 @@ class JudgedRules:
     def families(self) -> tuple[str, ...]:
         """Names of all families that are read, ascending."""
         return tuple(sorted({name for rule in self.rules for name in rule.families}))
+
+    @cached_property
+    def expected(self) -> Mapping[str, frozenset[str]]:
+        """By family the stores that should send of it: silence rules in force name them."""
+        found: dict[str, frozenset[str]] = {}
+        for rule in self.rules:
+            for one in rule.versions if not rule.versions[-1].retired else ():
+                family, stores = one.rule.family, one.rule.stores
+                if family and isinstance(stores, tuple) and names_stores(one.rule):
+                    found[family] = found.get(family, frozenset()).union(stores)
+        return found
 
     def since(self, family: str) -> int:
         """Start of the first window of the family that any rule judges, ms since 1970 (UTC)."""

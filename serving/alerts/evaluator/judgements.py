@@ -1,7 +1,6 @@
 """The verdicts on a store's windows at one moment, by the versions that are in force in them."""
 
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from msgspec import structs
@@ -9,9 +8,9 @@ from msgspec import structs
 from serving.alerts.evaluator.calendar import (
     WindowSpan,
     start_of_window,
-    watched_windows,
 )
 from serving.alerts.evaluator.facts import WindowCells
+from serving.alerts.evaluator.grains import ending_windows
 from serving.alerts.evaluator.judged_rules import JudgedRule, JudgedRules
 from serving.alerts.evaluator.known import KnownDays, KnownWindows
 from serving.alerts.evaluator.lapsing import why_over, with_forced_ends
@@ -19,7 +18,9 @@ from serving.alerts.evaluator.memory import PartitionMemory
 from serving.alerts.evaluator.moment import ReadingWanted, ViewsMoment, wanted_of
 from serving.alerts.evaluator.settling import SettledDays
 from serving.alerts.evaluator.usual import usual_of
+from serving.alerts.evaluator.watched import WatchedWindows, only
 from tally.alerts.fold import AT_REST, Episode, JudgedStretch, Judgement, fold
+from tally.alerts.grain_runs import counted_stretches
 from tally.alerts.ids import Chain, subject_text
 from tally.alerts.message import Reason
 from tally.alerts.rule import RuleVersion
@@ -29,27 +30,38 @@ from tally.windows import WINDOW_MILLIS
 # Reads all of these, and comes back when they are there.
 ReadNow = Callable[[Sequence[ReadingWanted]], None]
 _NEVER = 1 << 62
-# Eight bits for each window of a day from its first one on, all of them set or none.
-DayBits = int
-_EACH_WINDOW = 0xFF
 # The store as a whole.
 WHOLE_STORE = subject_text("none")
 
 
 class DayWindow(NamedTuple):
-    """A window as it was judged: its cells are None where no version judges it."""
+    """A window as it was judged: its cells are None where no version judges it.
+
+    `counts`: not inside of an hour or a day that is judged by its total.
+    """
 
     judgement: Judgement
     version: RuleVersion | None = None
     cells: WindowCells | None = None
+    counts: bool = True
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether something is judged in it, and generations cover all of that."""
+        of = self.cells
+        return self.counts and self.judgement.is_complete and (of is None or of.is_complete)
 
 
 class _JudgedPiece(NamedTuple):
-    """Windows of a day that one version judges, or none."""
+    """Windows of a day that one version judges, or none.
+
+    `ends`: starts of those in which an hour or a day ends that is judged by its total.
+    """
 
     stretch: JudgedStretch
     version: RuleVersion | None = None
     known: KnownWindows | None = None
+    ends: frozenset[int] | None = None
 
 
 def chain_of(rule: JudgedRule, store_id: str, subject: str = WHOLE_STORE) -> Chain:
@@ -69,9 +81,7 @@ class Judgements:
         self.settled_days = SettledDays(memory)
         self._days: dict[tuple[Chain, int], list[_JudgedPiece]] = {}
         self._spans: dict[tuple[str, int], WindowSpan] = {}
-        self._watched: dict[Hashable, DayBits] = {}
-        # By store and start of a day, and by rule, the windows that episodes of it contain.
-        self._held: dict[tuple[str, int], dict[str, DayBits]] = defaultdict(dict)
+        self._watched = WatchedWindows(rules, moment, self.episodes)
         # The last window that may be looked at begins by the tick's instant.
         self.end = start_of_window(memory.tick.at) + WINDOW_MILLIS
 
@@ -113,8 +123,9 @@ class Judgements:
         return [chain_of(rule, store_id, one) for one in sorted(subjects)]
 
     def stretches(self, rule: JudgedRule, chain: Chain, start: int) -> list[JudgedStretch]:
-        """Every window of the day that has begun, in their order, to be folded."""
-        return [one.stretch for one in self._judged(rule, chain, start)]
+        """Every window of the day that has begun and counts, in their order, to be folded."""
+        pieces = self._judged(rule, chain, start)
+        return counted_stretches((one.stretch, one.ends) for one in pieces)
 
     def of_day(
         self, rule: JudgedRule, store_id: str, start: int, subject: str = WHOLE_STORE
@@ -148,7 +159,7 @@ class Judgements:
     def judge_anew(self) -> None:
         """Drops what the episodes of other rules have made of verdicts: other states were put at
         the starts of their days."""
-        self._held.clear()
+        self._watched.forget_held()
         waiting = [one for one in self._days if one[0].rule_id in self._rules.waiting]
         for one in waiting:
             del self._days[one]
@@ -202,8 +213,9 @@ class Judgements:
             known = self._known.of_article(known, stock, of)
         first = known.place(span.start)
         verdicts = known.verdicts(version.rule)[first : first + count]
-        if (looked_at := self._looked_at(rule, version, chain.store_id, whole)) is not None:
-            verdicts = _only(verdicts, first, looked_at)
+        looked_at = self._watched.looked_at(rule, version, chain.store_id, whole)
+        if looked_at is not None:
+            verdicts = only(verdicts, first, looked_at)
         hole = self.settled_days.settled(known).find(0, first, first + count)
         stretch = JudgedStretch(
             span.start,
@@ -213,7 +225,9 @@ class Judgements:
             version.rule.clear_for,
             count if hole < 0 else hole - first,
         )
-        return _JudgedPiece(stretch, version, known)
+        days = self._moment.days(chain.store_id)
+        ends = ending_windows(version.rule.grain, days, days.day(span.start))
+        return _JudgedPiece(stretch, version, known, ends)
 
     def _calling(self, rule: JudgedRule, store_id: str, start: int) -> Iterable[str]:
         """Subjects of which there was so little in a window of the day that the condition holds."""
@@ -225,60 +239,12 @@ class Judgements:
             if metrics is not None and metrics.metric.stock is not None and condition is not None:
                 yield from self._known.calling(condition, metrics, store_id, span)
 
-    def _looked_at(
-        self, rule: JudgedRule, version: RuleVersion, store_id: str, day: WindowSpan
-    ) -> DayBits | None:
-        """The windows that the version is about, and that no other rule holds back; None: all."""
-        wanted = version.rule
-        if wanted.within == "always" and not wanted.unless:
-            # As most are.
-            return None
-        days = self._moment.days(store_id)
-        held = self._held_back(rule, wanted.unless, store_id, day)
-        if wanted.within == "always" and not held:
-            return None
-        key = wanted.within, store_id, day
-        if key not in self._watched:
-            self._watched[key] = _bits_of(watched_windows(wanted, days, day), day)
-        return self._watched[key] & ~held
-
-    def _held_back(
-        self, rule: JudgedRule, names: tuple[str, ...], store_id: str, day: WindowSpan
-    ) -> DayBits:
-        """The windows of the day that an episode of these rules contains, of whichever subject."""
-        known, held = self._held[store_id, day.start], 0
-        for other in self._rules.waits_for(rule, names):
-            # Each rule once, however many wait for it.
-            if other.rule_id not in known:
-                for one in self._rules.waited_for(other, day, known):
-                    known[one.rule_id] = self._contained(one, store_id, day)
-            held |= known[other.rule_id]
-        return held
-
-    def _contained(self, rule: JudgedRule, store_id: str, day: WindowSpan) -> DayBits:
-        found = 0
-        for episode in self.episodes(rule, store_id, day.start):
-            found |= _bits_of(filter(episode.contains, day.windows), day)
-        return found
-
-
-def _bits_of(windows: Iterable[int], day: WindowSpan) -> DayBits:
-    found = bytearray(len(day.windows))
-    for window in windows:
-        found[(window - day.start) // WINDOW_MILLIS] = _EACH_WINDOW
-    return int.from_bytes(found, "little")
-
-
-def _only(verdicts: bytes, first: int, looked_at: DayBits) -> bytes:
-    """The verdicts, of which the first is that of the window of a number, on these windows."""
-    found = int.from_bytes(verdicts, "little") & (looked_at >> 8 * first)
-    return found.to_bytes(len(verdicts), "little")
-
 
 def _day_window(of: _JudgedPiece, place: int) -> DayWindow:
-    stretch, version, known = of
+    stretch, version, known, ends = of
     window = stretch.window(place)
     at = 0 if known is None else known.place(window)
+    cells = None if known is None else known.judged_cells(at)
     judgement = Judgement(
         window,
         ruling_of(stretch.verdicts[place]),
@@ -287,4 +253,4 @@ def _day_window(of: _JudgedPiece, place: int) -> DayWindow:
         stretch.clear_for,
         known is None or bool(known.complete[at]),
     )
-    return DayWindow(judgement, version, None if known is None else known.cells[at])
+    return DayWindow(judgement, version, cells, ends is None or window in ends)

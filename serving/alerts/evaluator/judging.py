@@ -13,7 +13,7 @@ from collections.abc import (
 from typing import Any, NamedTuple
 
 from runtime.chunks import chunks
-from serving.alerts.evaluator.calendar import WindowSpan, start_of_window
+from serving.alerts.evaluator.calendar import WindowSpan, start_of_window, tells_hours
 from serving.alerts.evaluator.ending import (
     ForcedWindow,
     force_ends,
@@ -32,7 +32,12 @@ from serving.alerts.evaluator.partition import (
 )
 from serving.alerts.evaluator.pointers import MovedDays, has_news, judged_days, moved
 from serving.alerts.evaluator.scope import FamilyStores, NamedDays, Since, closed_spans, named_days
-from serving.alerts.evaluator.stores import ActiveStores, begin_stores
+from serving.alerts.evaluator.stores import (
+    ActiveStores,
+    all_stores,
+    begin_expected,
+    begin_stores,
+)
 from tally.alerts.message import Alert
 from tally.windows import WINDOW_MILLIS
 
@@ -91,8 +96,11 @@ class PartitionPass:
         if self._is_everywhere(closed, all_moved) or self._has_strangers():
             # After the pointers: who has rows in a generation is among its stores by then.
             self._run(self._stores.read(self._rules.families))
-        stores = self._stores.of(self._memory.number)
-        begin_stores(self._memory, stores)
+        active = self._stores.of(self._memory.number)
+        begin_stores(self._memory, active)
+        expected = self._stores.expected(self._memory.number, self._rules, self._opens)
+        begin_expected(self._memory, expected)
+        stores = all_stores(active, expected)
         chosen = {
             family: one.newest(self._most(stores, family)) for family, one in all_moved.items()
         }
@@ -179,6 +187,11 @@ class PartitionPass:
             for one in self._hints()
             if one.family in self._rules.families
         )
+
+    def _opens(self, store_id: str) -> bool:
+        """Whether the stores file says when the store is open on the tick's day."""
+        days = self._moment.days(store_id)
+        return tells_hours(days, days.date(self._memory.tick.at))
 
     def _read_now(self, wanted: Sequence[ReadingWanted]) -> None:
         if missing := self._moment.missing(wanted):

@@ -1,15 +1,17 @@
 """What is known of a store's windows, made once for all rules that read the same of them."""
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from serving.alerts.evaluator.calendar import WindowSpan
+from serving.alerts.evaluator.calendar import WindowSpan, open_windows
 from serving.alerts.evaluator.facts import KnownBy, WindowCells, facts_of, with_shelf
+from serving.alerts.evaluator.grains import grain_spans, with_totals
 from serving.alerts.evaluator.memory import PartitionMemory
 from serving.alerts.evaluator.moment import ViewsMoment
 from serving.alerts.evaluator.shelves import WindowShelves
+from serving.alerts.evaluator.stores import expected_key
 from serving.alerts.evaluator.usual import usual_of
-from serving.alerts.evaluator.version_metrics import VersionMetrics, reading_of
+from serving.alerts.evaluator.version_metrics import VersionMetrics, names_stores, reading_of
 from serving.query.formulas import StockAt
 from tally.alerts.comparison import holds
 from tally.alerts.ranked import RankedFacts
@@ -26,7 +28,8 @@ class KnownWindows(NamedTuple):
 
     `ranked`: the different facts; `places`: a byte for each window, which of them are its own.
     `complete`: a byte for each window, 1 where generations serve it. No day has as many windows as
-    a byte has values.
+    a byte has values. `totals`: of a rule that is judged by totals those that are judged, by the
+    number of the window.
     """
 
     start: int
@@ -34,6 +37,7 @@ class KnownWindows(NamedTuple):
     ranked: RankedFacts
     places: bytes
     complete: bytes
+    totals: Mapping[int, WindowCells] = {}
 
     @classmethod
     def of(cls, start: int, read: Iterable[tuple[WindowCells, WindowFacts]]) -> "KnownWindows":
@@ -49,6 +53,10 @@ class KnownWindows(NamedTuple):
         # Asked once for what is alike: most quarter hours of a night are.
         told = self.ranked.verdicts(rule)
         return self.places.translate(told.ljust(256, LEAVES))
+
+    def judged_cells(self, place: int) -> WindowCells:
+        """What is judged in the window of that number: its own cells, or a total."""
+        return self.totals.get(place, self.cells[place])
 
     def place(self, window: int) -> int:
         """The number of the window that begins then, ms since 1970 (UTC)."""
@@ -84,9 +92,19 @@ class KnownDays:
         self, version: RuleVersion, metrics: VersionMetrics, store_id: str, span: WindowSpan
     ) -> KnownWindows:
         """The windows of a day that was read, but for what other rules say of them."""
-        read = self._read(version.rule, metrics, store_id, span)
-        key = reading_of(version.rule), store_id, span.start
-        self._known[key] = found = KnownWindows.of(span.start, read)
+        rule = version.rule
+        read = self._read(rule, metrics, store_id, span)
+        if rule.grain == "quarter_hour":
+            found = KnownWindows.of(span.start, read)
+        else:
+            days = self._moment.days(store_id)
+            spans = grain_spans(rule.grain, days, days.day(span.start))
+            each = [*with_totals(rule, metrics, spans, [*read])]
+            pairs = ((one.cells, one.facts) for one in each)
+            found = KnownWindows.of(span.start, pairs)
+            totals = enumerate(one.total for one in each)
+            found = found._replace(totals={place: one for place, one in totals if one})
+        self._known[reading_of(rule), store_id, span.start] = found
         return found
 
     def find(self, reading: Hashable, store_id: str, start: int) -> KnownWindows | None:
@@ -121,15 +139,27 @@ class KnownDays:
     ) -> Iterator[tuple[WindowCells, WindowFacts]]:
         by = KnownBy.of(self._memory.tick, rule, metrics)
         begun = self._begun(metrics, store_id)
+        expected = self._expected(rule, store_id, span)
         read = [self._moment.cells(one, store_id, span) for one in metrics.all]
         usual = self._moment.usual(usual_of(rule, store_id, span.start))
+        beside = len(metrics.minimum)
         for start, first, *rest in zip(span.windows, *read, strict=True):
-            cells = WindowCells(first, (*rest,), usual.get(start))
+            minimum, further = tuple(rest[:beside]), tuple(rest[beside:])
+            cells = WindowCells(first, minimum, usual.get(start), further)
             # What nobody has sent before the first record is no silence. What is on a shelf is
             # there, whether anything comes or not.
             has_come = first.cell.events or first.cell.parts or first.shelves
-            is_exempt = start < begun and not has_come
+            is_exempt = start < begun and not has_come and start not in expected
             yield cells, facts_of(rule, metrics, cells, by, is_exempt)
+
+    def _expected(self, rule: Rule, store_id: str, span: WindowSpan) -> frozenset[int]:
+        """Starts of the windows in which a store should have sent, whether it ever has or not."""
+        key = expected_key(rule.family or "", store_id)
+        since = self._memory.silent_from.get(key) if names_stores(rule) else None
+        if since is None:
+            return frozenset()
+        whole = WindowSpan(max(since, span.start), span.end)
+        return open_windows(self._moment.days(store_id), whole)
 
     def _begun(self, metrics: VersionMetrics, store_id: str) -> int:
         """Start of the first window in which the store has begun to send, in all families."""

@@ -2,10 +2,13 @@
 
 from fractions import Fraction
 
+from msgspec import structs
+
 from serving.alerts.evaluator.facts import read_rows, value_of
 from serving.alerts.evaluator.judged_rules import JudgedRule
 from serving.alerts.evaluator.judgements import WHOLE_STORE, DayWindow
 from serving.alerts.evaluator.moment import JudgedCell
+from serving.query.cells import source_of
 from serving.query.formulas import StockAt
 from tally.alerts.comparison import ExactValue, Usual, border
 from tally.alerts.ids import window_text
@@ -126,4 +129,23 @@ def _shelf_value(stock: StockAt, told: tuple[str, Edge], cell: JudgedCell) -> Ex
 
 
 def _rows_of(window: DayWindow | None, tick: Tick) -> tuple[ReadRows, ...]:
-    return read_rows(window.cells, tick) if window and window.cells else ()
+    if window is None or window.cells is None:
+        return ()
+    if not window.cells.parts:
+        return read_rows(window.cells, tick)
+    found: dict[tuple[str, str], ReadRows] = {}
+    for part in window.cells.parts:
+        for rows in read_rows(part, tick):
+            place = rows.family, rows.day
+            found[place] = _both(found[place], rows) if place in found else rows
+    return tuple(found.values())
+
+
+def _both(one: ReadRows, other: ReadRows) -> ReadRows:
+    """Those of two windows of one UTC day."""
+    return structs.replace(
+        one,
+        epoch=max(one.epoch, other.epoch),
+        events=one.events + other.events,
+        source=source_of((one.source, other.source)),
+    )

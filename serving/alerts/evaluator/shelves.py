@@ -92,6 +92,12 @@ class WindowShelves:
         """What there was of the article; None where it is not there."""
         return self.day.reached(subject, self.window)
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether it is known of any article what there was."""
+        found = map(self.get, self.day.subjects)
+        return any(one is not None and one.level is not None for one in found)
+
 
 def _window_of(step: ShelfStep) -> int:
     return step.window

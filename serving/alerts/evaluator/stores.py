@@ -1,17 +1,22 @@
 """Which stores send something of a family, and since when a store that sends nothing is silent."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, timedelta
 
 from runtime.sources import FAMILIES
 from serving.alerts.evaluator.calendar import start_of_window, utc_span
-from serving.alerts.evaluator.memory import PartitionMemory
+from serving.alerts.evaluator.judged_rules import JudgedRules
+from serving.alerts.evaluator.memory import FamilyStore, PartitionMemory
 from serving.merge.views import ViewReader
 from tally.alerts.tick import NO_TICK
 from tally.partitions import partition_of
 
 # By family and store the UTC day of its first event.
 FirstDays = dict[str, dict[str, date]]
+# By family ids of stores.
+FamilyNames = dict[str, set[str]]
+# Whether the stores file says when the store is open.
+Opens = Callable[[str], bool]
 _ONE_DAY = timedelta(days=1)
 
 
@@ -42,6 +47,50 @@ class ActiveStores:
     def of(self, number: int) -> Mapping[str, Mapping[str, date]]:
         """Of a partition by family its stores, each with the UTC day of its first event."""
         return self._first.get(number, {})
+
+    def expected(self, number: int, rules: JudgedRules, opens: Opens) -> FamilyNames:
+        """Of a partition by family the stores that should send and of which nothing has ever come.
+
+        A silence rule names them, and the stores file says when they are open.
+        """
+        found: FamilyNames = {}
+        for family, named in rules.expected.items():
+            unknown = named - self.of(number).get(family, {}).keys()
+            mine = (one for one in unknown if partition_of(one, self._partitions) == number)
+            if silent := {one for one in mine if opens(one)}:
+                found[family] = silent
+        return found
+
+
+def expected_key(family: str, store_id: str) -> FamilyStore:
+    """By what a memory knows from when on a store should have sent of a family."""
+    return f"{family}?", store_id
+
+
+def begin_expected(
+    memory: PartitionMemory, expected: Mapping[str, Iterable[str]], since: int | None = None
+) -> None:
+    """Notes from when on stores that should send, and never have, are silent in their open hours.
+
+    `since`: start of a window, milliseconds since 1970 (UTC); by default the window in which that
+    is seen first, so that no rule calls for alerts of the past.
+    """
+    start = start_of_window(memory.tick.at) if since is None else since
+    for family, store_ids in expected.items():
+        for store_id in store_ids:
+            key = expected_key(family, store_id)
+            if key not in memory.silent_from and (family, store_id) not in memory.silent_from:
+                memory.begin_store(key, start)
+
+
+def all_stores(
+    active: Mapping[str, Iterable[str]], expected: Mapping[str, Iterable[str]]
+) -> FamilyNames:
+    """By family those that send, and those that should."""
+    found = {family: {*store_ids} for family, store_ids in active.items()}
+    for family, store_ids in expected.items():
+        found.setdefault(family, set()).update(store_ids)
+    return found
 
 
 def begin_stores(memory: PartitionMemory, stores: Mapping[str, Mapping[str, date]]) -> None:

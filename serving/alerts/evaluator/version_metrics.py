@@ -15,15 +15,16 @@ log = structlog.get_logger()
 
 class VersionMetrics(NamedTuple):
     """What a version reads of a window: its metric, of a silence rule any that is of the family
-    alone, and with its least value each metric of `minimum`."""
+    alone, with its least value each metric of `minimum`, and each metric of `and`."""
 
     metric: Metric
     minimum: tuple[tuple[Metric, int], ...]
+    further: tuple[Metric, ...] = ()
 
     @property
     def all(self) -> tuple[Metric, ...]:
         """The metric first."""
-        return (self.metric, *(one for one, _ in self.minimum))
+        return (self.metric, *(one for one, _ in self.minimum), *self.further)
 
     @property
     def families(self) -> tuple[str, ...]:
@@ -56,12 +57,15 @@ def metrics_of(rule: Rule) -> VersionMetrics | None:
             metric = catalogue.metric(rule.metric or "")
         least = rule.minimum.items()
         minimum = tuple((catalogue.metric(name), wanted) for name, wanted in least)
+        further = tuple(catalogue.metric(one.metric) for one in rule.and_)
     except (UnknownName, KeyError) as error:
         log.warning("rule is not judged", rule=rule.rule_id, reason=str(error))
         return None
     # Another catalogue than that by which it was checked.
     is_stock = metric.stock is not None
-    return VersionMetrics(metric, minimum) if is_stock == (rule.kind == "stock") else None
+    if is_stock != (rule.kind == "stock") or any(one.stock is not None for one in further):
+        return None
+    return VersionMetrics(metric, minimum, further)
 
 
 def reading_of(rule: Rule) -> Hashable:
@@ -69,4 +73,14 @@ def reading_of(rule: Rule) -> Hashable:
     condition = rule.condition
     usual = condition.baseline if isinstance(condition, AgainstBaseline) else None
     of = rule.kind, rule.metric or rule.family, rule.delay, usual
-    return (*of, *rule.minimum.items()) if rule.minimum else of
+    further = ("and", *(one.metric for one in rule.and_)) if rule.and_ else ()
+    # What has not come is nothing to a total, or makes it unknown: `on_silence` says which.
+    total = (rule.grain, rule.on_silence) if rule.grain != "quarter_hour" else ()
+    # Of a store that has never sent anything, to rules that name it there is silence to be known.
+    named = ("named",) if names_stores(rule) else ()
+    return (*of, *rule.minimum.items(), *further, *total, *named)
+
+
+def names_stores(rule: Rule) -> bool:
+    """Whether it is a silence rule that names its stores one by one."""
+    return rule.kind == "silence" and isinstance(rule.stores, tuple)

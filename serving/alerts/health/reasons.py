@@ -3,7 +3,7 @@
 from typing import Literal, TypeAlias
 
 from serving.alerts.evaluator.facts import KnownBy, WindowCells, facts_of
-from serving.alerts.evaluator.judged_rules import VersionMetrics
+from serving.alerts.evaluator.version_metrics import VersionMetrics
 from tally.alerts.rule import AgainstBaseline, Rule
 
 # Of a rule, of a partition, of a store, and of a window, in this order; the first that applies.
@@ -46,9 +46,8 @@ def unjudged_reason(
     if not facts.is_known:
         return _unknown(rule, cells)
     if metrics.metric.stock is not None:
-        shelves = (cells.metric.shelves or {}).values()
-        is_counted = any(reached.level is not None for reached in shelves)
-        return None if is_counted else "not_counted"
+        shelves = cells.metric.shelves
+        return None if shelves and shelves.is_counted else "not_counted"
     if rule.kind == "silence":
         return None
     if facts.value is None and facts.phase != "covered" and rule.on_silence == "hold":

@@ -11,9 +11,9 @@ from serving.alerts.evaluator.calendar import (
     watched_windows,
 )
 from serving.alerts.evaluator.facts import KnownBy, WindowCells
-from serving.alerts.evaluator.judged_rules import VersionMetrics
 from serving.alerts.evaluator.moment import ReadingWanted, ViewsMoment, wanted_of
 from serving.alerts.evaluator.usual import usual_of
+from serving.alerts.evaluator.version_metrics import VersionMetrics
 from serving.alerts.health.reasons import UnjudgedReason, unjudged_reason
 from tally.alerts.rule import RuleVersion
 from tally.alerts.tick import Tick

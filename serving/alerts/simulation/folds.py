@@ -6,6 +6,7 @@ from functools import partial
 from typing import NamedTuple
 
 from serving.alerts.evaluator.calendar import WindowSpan, utc_span
+from serving.alerts.evaluator.grains import most_windows
 from serving.alerts.evaluator.judged_rules import JudgedRule, JudgedRules
 from serving.alerts.evaluator.judgements import (
     WHOLE_STORE,
@@ -18,9 +19,10 @@ from serving.alerts.evaluator.memory import PartitionMemory
 from serving.alerts.evaluator.moment import ViewsMoment
 from serving.alerts.evaluator.partition import DAY_MILLIS
 from serving.alerts.evaluator.shelves import DayShelves
+from serving.alerts.evaluator.stores import expected_key
 from serving.alerts.simulation.articles import NO_ARTICLE, day_shelves, is_uncounted
 from tally.alerts.days import DayLine, FoldedDays, refold
-from tally.alerts.fold import AT_REST, Judgement
+from tally.alerts.fold import AT_REST, JudgedStretch
 from tally.alerts.fold_line import FoldLine
 from tally.alerts.ids import Chain
 from tally.alerts.simulated import rests_behind
@@ -54,7 +56,7 @@ class StoreFolds:
 
     def end(self, rule: JudgedRule, span: WindowSpan) -> int:
         """End of the days that decide about the span: a run that has begun in it may go on."""
-        longest = max(one.rule.for_ for one in rule.versions)
+        longest = max(most_windows(one.rule) for one in rule.versions)
         last = self.days.day(span.end + (longest - 2) * WINDOW_MILLIS)
         return min(last.end, self.judgements.end)
 
@@ -220,9 +222,10 @@ class StoreFolds:
         for family in rule.families:
             if day := self._reading.first_days.get(family):
                 found.append(utc_span(day).start)
-            silent = self._memory.silent_from.get((family, self._store_id))
             # The evaluator may have seen it first, and events of earlier days after that.
-            found += [] if silent is None else [silent]
+            for key in (family, self._store_id), expected_key(family, self._store_id):
+                silent = self._memory.silent_from.get(key)
+                found += [] if silent is None else [silent]
         return min(found, default=0)
 
     def _fold_all(self, rule: JudgedRule, span: WindowSpan) -> None:
@@ -230,9 +233,8 @@ class StoreFolds:
         for chain in self.judgements.chains(rule, self._store_id, self.starts(span)):
             self.folded(rule, chain, span)
 
-    def _judgements_of(self, rule: JudgedRule, subject: str, start: int) -> Sequence[Judgement]:
-        judged = self.judgements.of_day(rule, self._store_id, start, subject)
-        return [one.judgement for one in judged]
+    def _judgements_of(self, rule: JudgedRule, subject: str, start: int) -> list[JudgedStretch]:
+        return self.judgements.stretches(rule, chain_of(rule, self._store_id, subject), start)
 
 
 def _nothing_told(_since: int) -> Iterable[ToldAlert]:
@@ -252,7 +254,7 @@ class _RestSearch(NamedTuple):
 
 
 def _rests_from(judged: Iterable[DayWindow], subject: str, certain: int) -> int | None:
-    known = [one for one in judged if one.judgement.window >= certain]
+    known = [one for one in judged if one.counts and one.judgement.window >= certain]
     rests = rests_behind(one.judgement for one in known)
     # Of one that nobody has counted nothing is open.
     uncounted = (one.judgement.window for one in known if is_uncounted(one, subject))

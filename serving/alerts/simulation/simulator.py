@@ -16,7 +16,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from runtime.work_pools import SIMULATIONS
-from serving.alerts.evaluator.calendar import WindowSpan, utc_span
+from serving.alerts.evaluator.calendar import WindowSpan, tells_hours, utc_span
 from serving.alerts.evaluator.judged_rules import JudgedRule, is_of
 from serving.alerts.evaluator.judgements import WHOLE_STORE
 from serving.alerts.evaluator.memory import PartitionMemory
@@ -24,7 +24,7 @@ from serving.alerts.evaluator.moment import ReadingWanted, ViewsMoment
 from serving.alerts.evaluator.partition import DAY_MILLIS, JUDGED_BACK
 from serving.alerts.evaluator.pointers import judged_days, moved
 from serving.alerts.evaluator.scope import stores_of
-from serving.alerts.evaluator.stores import ActiveStores
+from serving.alerts.evaluator.stores import ActiveStores, Opens, all_stores, begin_expected
 from serving.alerts.evaluator.usual_days import UsualDays
 from serving.alerts.simulation.basis import SimulationBasis
 from serving.alerts.simulation.findings import JudgedValue, SimulatedStore
@@ -108,7 +108,8 @@ class Simulator:
         moment = ViewsMoment(self._views, self._registry, self._settings, self._usual)
         active = ActiveStores(self._views, self._settings.partitions)
         await active.read(asked.basis.rules.families)
-        waiting = [one for one in self._store_ids(asked, rule, active) if one > after]
+        all_ids = self._store_ids(asked, rule, (moment, active))
+        waiting = [one for one in all_ids if one > after]
         most = _most_stores(asked)
         page = waiting[:most]
         judged = [await self._judged(asked, rule, one, (moment, active)) for one in page]
@@ -118,13 +119,18 @@ class Simulator:
         return (await self._against(asked, judged, moment))._replace(after=more)
 
     def _store_ids(
-        self, asked: SimulationQuestion, rule: JudgedRule, active: ActiveStores
+        self,
+        asked: SimulationQuestion,
+        rule: JudgedRule,
+        read: tuple[ViewsMoment, ActiveStores],
     ) -> list[str]:
         """The stores of the rule that are asked for, ascending."""
-        found: set[str] = set()
+        (moment, active), found = read, set[str]()
+        opens = _opens(moment, asked.span)
         # By partition, as an evaluator knows them: all partitions together are all stores.
         for number in range(self._settings.partitions):
-            found |= stores_of(rule, active.of(number))
+            expected = active.expected(number, asked.basis.rules, opens)
+            found |= stores_of(rule, all_stores(active.of(number), expected))
         return sorted(filter(_IsOf(asked, rule, self._registry), found))
 
     async def _judged(
@@ -138,6 +144,9 @@ class Simulator:
         number = partition_of(store_id, self._settings.partitions)
         of_partition = active.of(number)
         memory = asked.basis.memory(number, of_partition)
+        if asked.basis.evaluated is None:
+            opens = _opens(moment, asked.span)
+            begin_expected(memory, active.expected(number, asked.basis.rules, opens), since=0)
         first_days = {
             family: days[store_id] for family, days in of_partition.items() if store_id in days
         }
@@ -206,6 +215,17 @@ class Simulator:
             found |= {*moved(one.memory, family, judged, served, definition).days}
         # And on these hang all behind them.
         return {day for day in days if day >= min(found)} if carries_over and found else found
+
+
+def _opens(moment: ViewsMoment, span: WindowSpan) -> Opens:
+    """Whether the stores file says of a store when it is open on a day of the span."""
+
+    def opens(store_id: str) -> bool:
+        days = moment.days(store_id)
+        starts = days.days_of(span)
+        return any(tells_hours(days, days.date(start)) for start in starts)
+
+    return opens
 
 
 class _IsOf:

@@ -84,7 +84,7 @@ class StoreSimulation:
         return tuple(
             JudgedValue(
                 one.judgement.window,
-                told_value(rule, one, subject) if one.judgement.is_complete else None,
+                told_value(rule, one, subject) if one.is_whole else None,
             )
             for one in self._folds.judged(rule, span, subject)
             if one.judgement.window in span.windows

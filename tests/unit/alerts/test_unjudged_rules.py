@@ -9,8 +9,8 @@ from msgspec import structs
 from runtime.sources import SALES
 from serving.alerts.evaluator.calendar import millis_of
 from serving.alerts.evaluator.facts import WindowCells, facts_of
-from serving.alerts.evaluator.judged_rules import metrics_of
 from serving.alerts.evaluator.moment import ViewsMoment
+from serving.alerts.evaluator.version_metrics import metrics_of
 from serving.alerts.health import desk as health_desk
 from serving.alerts.health.counter import UnjudgedCounter
 from serving.alerts.health.desk import RuleHealthDesk
@@ -23,11 +23,9 @@ from tally.alerts.verdict import verdict
 from tally.partitions import partition_of
 from tally.settings import Settings
 from tests.contract.api.test_rule_health import (
-    BUSY,
     CONVERSION,
     GONE,
     NOW,
-    SILENT,
     SINCE,
     USUAL,
     Brokers,
@@ -35,7 +33,7 @@ from tests.contract.api.test_rule_health import (
     looking,
     sends,
 )
-from tests.support.evaluating import DAY, in_force
+from tests.support.evaluating import BUSY, DAY, SILENT, in_force
 from tests.support.serving_world import MemoryViews, World, at, sale
 from tests.support.simulating import desk_over
 

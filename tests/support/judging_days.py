@@ -1,0 +1,65 @@
+"""Verdicts on a store's local days over rows in memory, without an evaluator around them."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from serving.alerts.evaluator.calendar import millis_of
+from serving.alerts.evaluator.judged_rules import JudgedRule, JudgedRules
+from serving.alerts.evaluator.judgements import DayWindow, Judgements
+from serving.alerts.evaluator.memory import PartitionMemory
+from serving.alerts.evaluator.moment import ReadingWanted, ViewsMoment
+from serving.query.stores import StoreRegistry
+from tally.alerts.rule import Rule, RuleVersion
+from tally.alerts.tick import SpeedEpoch, Tick
+from tally.partitions import partition_of
+from tally.settings import Settings
+from tests.support.serving_world import PARTITIONS, MemoryViews, World, at
+
+
+@dataclass
+class JudgedDays:
+    """Judges one store of a world at an instant, up to which all that had arrived was read."""
+
+    world: World
+    now: str
+    families: tuple[str, ...] = ("sales", "traffic")
+    store: str = "367"
+    settings: Settings = field(default_factory=lambda: Settings(default_timezone="Europe/Rome"))
+
+    def __post_init__(self) -> None:
+        registry = StoreRegistry.load(self.settings)
+        self.moment = ViewsMoment(MemoryViews(self.world), registry, self.settings)
+        self.memory = PartitionMemory(partition_of(self.store, PARTITIONS))
+        instant = millis_of(at(self.now))
+        self.memory.tick = Tick(
+            n=1,
+            at=instant,
+            through=dict.fromkeys(self.families, instant),
+            epoch=dict.fromkeys(self.families, SpeedEpoch(1)),
+        )
+        for family in self.families:
+            self.memory.begin_store((family, self.store), 0)
+
+    def judgements(self, rules: JudgedRules) -> Judgements:
+        """What judges by these rules."""
+        return Judgements(rules, self.memory, self.moment, self._read_now)
+
+    def of_day(self, rule: Rule | Sequence[RuleVersion], noon: str) -> list[DayWindow]:
+        """The windows of the local day that holds the instant, by a rule or by versions of one."""
+        versions = (
+            [RuleVersion(rule=rule, version=1, effective_from=0)]
+            if isinstance(rule, Rule)
+            else rule
+        )
+        rules = JudgedRules({versions[0].rule.rule_id: tuple(versions)})
+        judged: JudgedRule = rules.rules[0]
+        start = self.moment.days(self.store).day(millis_of(at(noon))).start
+        return self.judgements(rules).of_day(judged, self.store, start)
+
+    def _read_now(self, wanted: Sequence[ReadingWanted]) -> None:
+        asyncio.run(self.moment.read(wanted))
+
+
+def _always(rule: Rule) -> RuleVersion:
+    return RuleVersion(rule=rule, version=1, effective_from=0)
