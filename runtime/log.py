@@ -46,7 +46,11 @@ def printable(text: str) -> str:
     >>> printable("Zürich\\x1b[2J\\n")
     'Zürich\\\\x1b[2J\\\\n'
     """
-    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+    return "".join(map(_printable_sign, text))
+
+
+def _printable_sign(sign: str) -> str:
+    return sign if sign.isprintable() else ascii(sign)[1:-1]
 
 
 def _stderr_logger(*_names: Any) -> structlog.PrintLogger:
