@@ -55,6 +55,10 @@ class SeenEvent(Struct, frozen=True, kw_only=True):
     moves: tuple[StockMove, ...] = ()
 
 
+# By identity what was seen of it and forgotten since.
+FiledEvents = Iterable[tuple[str, SeenEvent]]
+
+
 class TakenEvent(NamedTuple):
     """The movements of an event, and the record of it; None for one that is known."""
 
@@ -73,7 +77,7 @@ class SeenEvents:
         # Those that were looked up: what takes them back comes later than they were remembered.
         self._filed: set[str] = set()
 
-    def learn(self, filed: Iterable[tuple[str, SeenEvent]]) -> None:
+    def learn(self, filed: FiledEvents) -> None:
         """Remember events, by identity, that had been seen and were forgotten since."""
         for event_id, seen in filed:
             if event_id not in self._seen:

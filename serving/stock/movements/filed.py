@@ -14,7 +14,7 @@ from serving.stock.movements.records import filed_moves
 from tally.errors import Aborted, ViewsUnreachable
 from tally.instants import instant_text, parse_instant
 from tally.receipt_chain import read_place
-from tally.stock.seen import SeenEvent, StockEvent
+from tally.stock.seen import FiledEvents, SeenEvent, StockEvent
 
 # What came within that time is remembered without being looked up, so that an older answer is as
 # good: a day that is sent again is read once.
@@ -34,10 +34,6 @@ class _FiledDay(NamedTuple):
 
     chains: dict[str, list[ReceiptHead]]
     until: float
-
-
-# By identity.
-FiledEvents = list[tuple[str, SeenEvent]]
 
 
 class FiledReceipts:

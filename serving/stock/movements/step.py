@@ -18,7 +18,7 @@ from tally.errors import BadInstant
 from tally.partitions import partition_of
 from tally.settings import Settings
 from tally.stock.movement import StockMovement, instant_millis, movement_value
-from tally.stock.seen import SeenEvent, SeenEvents, StockEvent
+from tally.stock.seen import FiledEvents, SeenEvent, SeenEvents, StockEvent
 
 MOVEMENTS, SEEN = "stock-movements", "stock-seen"
 _HOUR = 3_600_000
@@ -26,7 +26,6 @@ _DECODER, _ENCODER = msgspec.json.Decoder(SeenEvent), msgspec.json.Encoder()
 Reader = Callable[[bytes, str], StockEvent]
 # Of an event, its offset and its arrival (ms since 1970, UTC) what was filed of its receipt before.
 # Raises Aborted.
-FiledEvents = Iterable[tuple[str, SeenEvent]]
 FiledLookup = Callable[[StockEvent, int, int], FiledEvents]
 
 log = structlog.get_logger()

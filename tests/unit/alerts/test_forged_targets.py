@@ -14,7 +14,7 @@ import pytest
 
 from runtime.outbound.addresses import allowed_networks
 from runtime.processor.record import Input
-from serving.alerts.dispatch.calls import PlacedMessage, WebhookCalls
+from serving.alerts.dispatch.calls import Answered, PlacedMessage, WebhookCalls
 from serving.alerts.dispatch.digest_files import DigestFiles
 from serving.alerts.dispatch.sender import WebhookSender
 from serving.alerts.dispatch.step import CONTROLS, DELIVERIES, TICKS, Dispatcher
@@ -89,7 +89,7 @@ def answer_to(folder: Path, forged: WebhookMessage, digest_as: str = "file") -> 
     )
     try:
         calls.begin(PlacedMessage(0, forged, ("floor",), digest_as))
-        [found] = wait_for(calls.take_answers)
+        found: Answered = wait_for(calls.take_answers)[0]
     finally:
         calls.close()
     return found.answer
