@@ -34,7 +34,7 @@ _TEXTS = st.sampled_from(
         *("366", "367", "accc00000001", "people-counts", "fw", "in", "Finished", "Voided"),
     ]
 )
-_VALUES = (
+_VALUES: st.SearchStrategy[Any] = (
     _TEXTS
     | st.sampled_from([None, True, 0, -1, 2**63, 1.5, [], {}, [[]], [None], {"": 0}])
     | st.sampled_from([_RAW_MARK + number for number in _RAW])
@@ -173,16 +173,17 @@ def _changed_xml(draw: Draw, text: str) -> str:
     places = list(pattern.finditer(text))
     if not places:
         return text
-    place = draw(st.sampled_from(places))
-    other = {
+    place: re.Match[str] = draw(st.sampled_from(places))
+    written: dict[str, Callable[[], str]] = {
         "text": lambda: f">{_printable(draw(_TEXTS))}<",
         "number": lambda: f">{draw(_NUMBERS)}<",
         "word": lambda: f'="{_printable(draw(_TEXTS))}"',
         "gone": lambda: "",
         "copies": lambda: place[0] * draw(_COPIES),
         "long": lambda: f">{'9' * draw(st.sampled_from([64, 300, 30_000]))}<",
-    }[kind]()
-    return text[: place.start()] + other + text[place.end() :]
+    }
+    other = written[kind]()
+    return f"{text[: place.start()]}{other}{text[place.end() :]}"
 
 
 def _printable(text: str) -> str:

@@ -80,15 +80,22 @@ OURS: dict[str, tuple[str, ...]] = {
     "ops.dead_letters": BELOW,
     "ops.gaps": BELOW,
     "ops.lag": BELOW,
-    "ops.provision": (*BELOW, "ops.rekeying"),
+    "ops.provision": (*BELOW, "ops.rekeying", "ops.topic_configuration"),
     "ops.moved_days": BELOW,
     "ops.rekeying": BELOW,
     "ops.rules": BELOW,
     "ops.stores": BELOW,
+    "ops.topic_configuration": BELOW,
     # How a topic is configured is part of what is told of it.
-    "ops.docs": (*BELOW, "ops.provision"),
+    "ops.docs": (*BELOW, "ops.topic_configuration"),
     # What is of one machine is known to the verbs alone: all else works on a server too.
-    "ops.local": (*BELOW, "ops.conflicts", "ops.lag", "ops.provision"),
+    "ops.local": (
+        *BELOW,
+        "ops.conflicts",
+        "ops.lag",
+        "ops.provision",
+        "ops.topic_configuration",
+    ),
     "ops.cli": (
         *BELOW,
         "ops.audit",

@@ -63,10 +63,8 @@ def with_amount(amount: str, number: int) -> str:
     return f"{begin}<ExtendedAmount>{amount}<{rest.partition('<')[2]}"
 
 
-RETAIL = (
-    "<Transaction><RetailTransaction><LineItem><Sale>",
-    "</Sale></LineItem></RetailTransaction></Transaction>",
-)
+RETAIL = b"<Transaction><RetailTransaction><LineItem><Sale>"
+RETAIL_END = b"</Sale></LineItem></RetailTransaction></Transaction>"
 VOID = '<LineItem VoidFlag="1"><Sale><ExtendedAmount>1</ExtendedAmount></Sale></LineItem>'
 MERAKI_HEAD = b'{"version":"3.0","secret":"s3cret","type":"WiFi","data":{"networkId":"L_36",'
 LOGIC = b'{"records":[]},'
@@ -135,7 +133,7 @@ BOMBS: dict[str, tuple[str, bytes, int, int]] = {
     ),
     "wide XML": (POSLOG, filled(b"<a/>", b"<Transaction>", b"</Transaction>"), 413, 0),
     "wide XML in a line of a receipt": (
-        *(POSLOG, filled(b"<a/>", *(one.encode() for one in RETAIL), size=750_000)),
+        *(POSLOG, filled(b"<a/>", RETAIL, RETAIL_END, size=750_000)),
         *(202, 1),
     ),
     "deep XML": (POSLOG, filled(b"<a>"), 413, 0),

@@ -45,7 +45,7 @@ class _CheckedReads:
 
     content: BinaryIO
 
-    def read(self, size: int) -> bytes:
+    def read(self, size: int = -1, /) -> bytes:
         """The next bytes. Raises RejectedEvent not_xml for the address of a name space of many
         characters, and for an encoding in which none would be found."""
         before = self.content.tell()

@@ -20,7 +20,7 @@ from ingest.sources.traffic.device import told
 from tally.errors import BadInstant, RejectedEvent
 from tally.instants import instant_text, instants_showing, parse_instant
 
-_Line: TypeAlias = Mapping[str, str]
+_CsvLine: TypeAlias = Mapping[str, str]
 _LineSpan: TypeAlias = tuple[datetime | None, datetime | None]
 _COLUMNS = ("start", "end", "in", "out")
 _USUAL_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}", re.ASCII)
@@ -77,7 +77,7 @@ def _exported_at(body: VendorBody) -> datetime:
         raise RejectedEvent(f"timestamp_{error.kind}", "/exported_at", str(error)) from error
 
 
-def _messages(line: _Line, serial: str | None, span: _LineSpan) -> Iterator[bytes]:
+def _messages(line: _CsvLine, serial: str | None, span: _LineSpan) -> Iterator[bytes]:
     # A time that nothing tells stays as it is: without a zone no contract takes it.
     begins, ends = span
     said = (
@@ -88,7 +88,7 @@ def _messages(line: _Line, serial: str | None, span: _LineSpan) -> Iterator[byte
     yield told(serial, said, counts, **_why_refused(line, span))
 
 
-def _why_refused(line: _Line, span: _LineSpan) -> Mapping[str, Any]:
+def _why_refused(line: _CsvLine, span: _LineSpan) -> Mapping[str, Any]:
     """What is to be corrected in a line that is of no time, and its columns; nothing of others."""
     begins, ends = span
     if begins and ends:
@@ -99,7 +99,7 @@ def _why_refused(line: _Line, span: _LineSpan) -> Mapping[str, Any]:
     return {"why": why, "columns": line}
 
 
-def _lines(content: bytes) -> Iterator[_Line]:
+def _lines(content: bytes) -> Iterator[_CsvLine]:
     try:
         BytesIO(content).readline().decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -126,7 +126,7 @@ def _cells(line: str) -> list[str]:
     return [cell.strip() for cell in found]
 
 
-def _span(line: _Line, zone: ZoneInfo, reached: datetime | None) -> _LineSpan:
+def _span(line: _CsvLine, zone: ZoneInfo, reached: datetime | None) -> _LineSpan:
     """Begin and end (UTC) of a line; None what the line, and the end of the one before, leave open.
 
     Clocks are set back from 03:00 to 02:00, by quarter hours:

@@ -55,7 +55,7 @@ _StoreAt: TypeAlias = Callable[[datetime | None], str | None]
 
 
 # Begin and end in a body.
-_Span: TypeAlias = tuple[int, int]
+_BytesSpan: TypeAlias = tuple[int, int]
 
 
 class _SeenMinute(NamedTuple):
@@ -123,7 +123,7 @@ def _readable(body: VendorBody) -> bytes:
     return content
 
 
-def _replaced(content: bytes, places: Iterable[_Span], by: bytes) -> bytes:
+def _replaced(content: bytes, places: Iterable[_BytesSpan], by: bytes) -> bytes:
     """The content with other bytes from each begin to its end, which ascend."""
     # One after the other: sub() keeps all of them until the end.
     found, done = bytearray(), 0
