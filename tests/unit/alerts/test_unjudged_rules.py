@@ -14,7 +14,7 @@ from serving.alerts.evaluator.moment import ViewsMoment
 from serving.alerts.health import desk as health_desk
 from serving.alerts.health.counter import UnjudgedCounter
 from serving.alerts.health.desk import RuleHealthDesk
-from serving.alerts.health.store import CheckedRule, PartitionState, SenderRead, reasons_of_day
+from serving.alerts.health.store import CheckedRule, JudgedPartition, SenderRead, reasons_of_day
 from serving.query.known_stores import KnownStores
 from serving.query.stores import StoreRegistry
 from tally.alerts.rule import Rule
@@ -23,11 +23,9 @@ from tally.alerts.verdict import verdict
 from tally.partitions import partition_of
 from tally.settings import Settings
 from tests.contract.api.test_rule_health import (
-    BUSY,
     CONVERSION,
     GONE,
     NOW,
-    SILENT,
     SINCE,
     USUAL,
     Brokers,
@@ -35,7 +33,7 @@ from tests.contract.api.test_rule_health import (
     looking,
     sends,
 )
-from tests.support.evaluating import DAY, in_force
+from tests.support.evaluating import BUSY, DAY, SILENT, in_force
 from tests.support.serving_world import MemoryViews, World, at, sale
 from tests.support.simulating import desk_over
 
@@ -120,7 +118,7 @@ def test_whatever_cannot_be_judged_gets_no_verdict(rule: Rule, store_id: str, fl
     checked = CheckedRule(in_force(rule, SINCE), metrics)
     facts = Brokers(epochs={"sales": SpeedEpoch(SALES.epoch, floor)}).facts()
     number = partition_of(store_id, settings.partitions)
-    state = PartitionState(facts.ticks[number], facts.judged[number])
+    state = JudgedPartition(facts.ticks[number], facts.judged[number])
     moment = ViewsMoment(views, StoreRegistry.load(settings), settings)
     known_by = checked.closed(state.tick)
     span = moment.days(store_id).day(millis_of(at(NOW))).cut(known_by.closed)
