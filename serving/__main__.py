@@ -35,7 +35,7 @@ def run() -> None:
         desk = SimulationDesk.of(settings, views)
         app = create_app(settings, views, feed, desk, AlertBrokers(watch))
         # After the routes of the API: the page takes every path that is left.
-        page.mount(app, settings, views, page.LiveSources(feed, desk))
+        page.mount(app, settings, views, page.LiveSources(feed, desk, watch=watch))
         serve(
             app,
             Place(

@@ -9,6 +9,7 @@ from nicegui import Client, ui
 
 from schemas import loader
 from serving.alerts.editing import RuleEditing
+from serving.alerts.gauges import AlertFactSource
 from serving.alerts.handling import ActionWriter
 from serving.alerts.simulation.desk import SimulationDesk
 from serving.alerts.stream.feed import Feed
@@ -56,13 +57,14 @@ POLICY = (
 class LiveSources:
     """What is of Kafka: alerts as they are told, the desk of the rules, dead letters, actions.
 
-    None: no alert is told; all others are those of the settings' brokers.
+    None: no alert is told, and nothing is watched; all others are the settings' brokers.
     """
 
     feed: Feed | None = None
     desk: SimulationDesk | None = None
     letters: LetterReader | None = None
     writer: ActionWriter | None = None
+    watch: AlertFactSource | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def mount(
     live = live or LiveSources()
     desk = live.desk or SimulationDesk.of(settings, views)
     source = FigureSource(settings, views, live.writer)
-    rules = RuleFigureSource(desk, views)
+    rules = RuleFigureSource.of(settings, views, desk, live.watch)
     _add_alert_pages(source, live.feed)
     _add_refused_page(source, RefusedSource(views, live.letters or TopicLetters(settings)))
     _add_rule_pages(source, rules)
@@ -255,15 +257,14 @@ async def _stores(source: FigureSource) -> list[StoreChoice]:
 
 def _chosen(stores: list[StoreChoice], asked: PageQuestion) -> StoreChoice | None:
     """The store that is asked for, the first if none is; None where the page says why not."""
-    name = asked.store
-    if not stores or not name:
+    if not stores or not asked.store:
         return stores[0] if stores else None
-    chosen = next((one for one in stores if one.store.store_id == name), None)
+    chosen = next((one for one in stores if one.store.store_id == asked.store), None)
     if chosen is None:
         _not_found(stores, stores[0], _period(stores[0], asked))
         with ui.element("main"):
             say(
-                f"There is no store {name[:64]}",
+                f"There is no store {asked.store[:64]}",
                 "No event of it has arrived yet. Choose another one above.",
             )
     return chosen

@@ -6,6 +6,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from serving.alerts.evaluator.judgements import WHOLE_STORE
+from serving.alerts.health.reasons import REASON_WORDS
+from serving.alerts.health.store import StoreHealth
 from serving.dashboard.addresses import alert_address, rule_address
 from serving.dashboard.alert_labels import SEVERITIES, instant_text, number_text, state_chip
 from serving.dashboard.labels import NOTHING
@@ -43,6 +45,22 @@ def rule_table(rules: Iterable[RuleVersion]) -> str:
         "<table class='t-table t-stores t-alerts' role='table'><thead role='rowgroup'>"
         f"<tr role='row'>{head}</tr></thead><tbody role='rowgroup'>{rows}</tbody></table>"
     )
+
+
+def health_text(health: StoreHealth | None, zone: ZoneInfo) -> str:
+    """Whether a rule can be judged in a store, by the clock of the store."""
+    if health is None:
+        return "<p class='t-known' data-judged='none'>It is not in force here.</p>"
+    if health.reason is None:
+        return "<p class='t-known' data-judged='true'>It is judged.</p>"
+    since = ""
+    if health.since is not None:
+        # Further back nobody has looked.
+        word = "at the latest since" if health.is_earlier else "since"
+        since = f" {word} {instant_text(from_millis(health.since), zone)}"
+    words = escape(f"{since}: {REASON_WORDS[health.reason]}.")
+    told = f"data-judged='false' data-reason='{health.reason}'"
+    return f"<p class='t-known' role='status' {told}><strong>Cannot be judged</strong>{words}</p>"
 
 
 def version_table(versions: Iterable[RuleVersion]) -> str:

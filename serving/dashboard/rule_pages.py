@@ -27,7 +27,13 @@ from serving.dashboard.frame import (
 )
 from serving.dashboard.period import Period
 from serving.dashboard.rule_chart import describe_rule, rule_chart
-from serving.dashboard.rule_markup import condition_text, episode_table, rule_table, version_table
+from serving.dashboard.rule_markup import (
+    condition_text,
+    episode_table,
+    health_text,
+    rule_table,
+    version_table,
+)
 from serving.dashboard.rule_source import DrawnRule, RuleFigureSource
 from serving.dashboard.source import StoreChoice
 from serving.dashboard.unit_style import UnitStyle
@@ -79,8 +85,23 @@ async def show_rule(
         draw = partial(show_drawn, rule=versions[-1].rule, chosen=chosen)
         load = partial(source.drawn, rule_id, chosen.store, period)
         await keep_current(load, draw, REFRESH_SECONDS)
+        # A rule that is blind looks like one that has nothing to say.
+        ask = partial(_answered_health, source, rule_id, chosen)
+        await keep_current(ask, partial(_show_health, rule_id), REFRESH_SECONDS)
         edit = rule_edit_address(rule_id, period, chosen.store.store_id)
         _show_versions(rule_id, versions, edit)
+
+
+async def _answered_health(source: RuleFigureSource, rule_id: str, chosen: StoreChoice) -> str:
+    return health_text(await source.health(rule_id, chosen.store), chosen.store.zone)
+
+
+def _show_health(rule_id: str, text: str) -> None:
+    address = escape(f"/v1/rules/{rule_id}/health")
+    with ui.element("section").classes("t-panel").props('aria-labelledby="health"'):
+        link = f"<a href='{address}'><code>{address}</code></a>"
+        all_stores = f"<p class='t-foot'>Of all its stores: {link}</p>"
+        html(f"<h2 id='health'>Can it be judged?</h2>{text}{all_stores}")
 
 
 def _show_list(rules: Sequence[RuleVersion]) -> None:

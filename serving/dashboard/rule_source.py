@@ -7,6 +7,9 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from serving.alerts.evaluator.calendar import WindowSpan, millis_of
+from serving.alerts.gauges import AlertFacts, AlertFactSource
+from serving.alerts.health.desk import RuleHealthDesk
+from serving.alerts.health.store import StoreHealth
 from serving.alerts.simulation.desk import SimulationDesk, SimulationWish
 from serving.alerts.simulation.findings import SimulatedStore
 from serving.alerts.simulation.told import told_alerts
@@ -16,6 +19,7 @@ from serving.query.stores import Store
 from tally.alerts.rule import Rule, RuleVersion
 from tally.alerts.told import ToldAlert
 from tally.errors import BadQuery
+from tally.settings import Settings
 
 
 class DrawnRule(NamedTuple):
@@ -36,6 +40,28 @@ class RuleFigureSource:
 
     desk: SimulationDesk
     views: ViewReader
+    health_desk: RuleHealthDesk
+
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        views: ViewReader,
+        desk: SimulationDesk,
+        watch: AlertFactSource | None = None,
+    ) -> "RuleFigureSource":
+        """With the health of the desk's rules; without a watch no rule is known to be judged."""
+        facts = watch.facts if watch else AlertFacts
+        health = RuleHealthDesk(desk.known, facts, views, settings, desk.now)
+        return cls(desk, views, health)
+
+    async def health(self, rule_id: str, store: Store) -> StoreHealth | None:
+        """Whether the rule can be judged in the store; None: it is not about it, or not in force.
+
+        Raises UnknownName, ViewsUnreachable.
+        """
+        page = await self.health_desk.page(rule_id, [store.store_id], "", 1)
+        return page.stores[0] if page.stores else None
 
     async def rules(self) -> list[RuleVersion]:
         """Each rule in its newest version, by id. Raises ViewsUnreachable."""

@@ -15,6 +15,7 @@ import httpx
 from fastapi import FastAPI
 from nicegui.testing.general import nicegui_reset_globals
 
+from serving.alerts.gauges import AlertFactSource
 from serving.alerts.simulation.desk import SimulationDesk
 from serving.api.app import create_app
 from serving.dashboard import admission, page
@@ -35,13 +36,14 @@ def mounted(
     settings: Settings,
     desk: SimulationDesk | None = None,
     letters: MemoryLetters | None = None,
+    watch: AlertFactSource | None = None,
 ) -> Iterator[Get]:
     """A function that asks API and pages in this process: get("/", store="367")."""
     # NiceGUI keeps one application for each process: it begins anew. And a test asks for more pages
     # than strangers may.
     with nicegui_reset_globals(), mock.patch.object(admission, "PAGES_A_SECOND", 1e6):
         app = create_app(settings, views, desk=desk)
-        page.mount(app, settings, views, page.LiveSources(None, desk, letters))
+        page.mount(app, settings, views, page.LiveSources(None, desk, letters, watch=watch))
         with asyncio.Runner() as runner:
             yield from _asking(app, runner)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from serving.alerts.gauges import AlertFacts
 from serving.alerts.health.reasons import UnjudgedReason
 from serving.alerts.health.store import (
     CheckedRule,
-    PartitionState,
+    JudgedPartition,
     SenderRead,
     StoreHealth,
     of_partition,
@@ -54,7 +54,7 @@ class _HealthReading(NamedTuple):
 
     moment: ViewsMoment
     active: ActiveStores
-    states: Mapping[int, PartitionState]
+    states: Mapping[int, JudgedPartition]
     now: int
 
 
@@ -88,7 +88,7 @@ class RuleHealthDesk:
         version = version_at(chain, start_of_window(now))
         if version is None or version.retired:
             return HealthPage(None, ())
-        ids = self._stores_of(version, store_ids, now)
+        ids = self._about(version, store_ids, now)
         waiting = [store_id for store_id in ids if store_id > after]
         page = waiting[: min(limit, MOST_STORES)]
         more = page[-1] if len(waiting) > len(page) else None
@@ -118,7 +118,7 @@ class RuleHealthDesk:
             if version is None or version.retired:
                 continue
             if metrics is None:
-                count = len(self._stores_of(version, store_ids, now))
+                count = len(self._about(version, store_ids, now))
                 found[version.rule.rule_id, "catalogue"] += count
             else:
                 checked.append(CheckedRule(version, metrics))
@@ -127,7 +127,7 @@ class RuleHealthDesk:
             # Store by store, so that rules share what they read of it.
             for store_id in store_ids:
                 for rule in checked:
-                    if not self._stores_of(rule.version, [store_id], now):
+                    if not self._about(rule.version, [store_id], now):
                         continue
                     # For a number nobody has to know since when.
                     health = await self._health(rule, store_id, read, most_days=1)
@@ -142,17 +142,22 @@ class RuleHealthDesk:
         await active.read({name for one in checked for name in one.metrics.families})
         # The first look at the brokers is waited for.
         facts = await asyncio.to_thread(self.facts)
-        # Of a partition that was never judged there is no state.
-        numbers = facts.ticks.keys() & facts.judged.keys()
-        states = {
-            number: PartitionState(facts.ticks[number], facts.judged[number]) for number in numbers
-        }
+        states = {}
+        for number, tick in facts.ticks.items():
+            # Of a partition that was never judged there is no state.
+            if number in facts.judged:
+                states[number] = JudgedPartition(tick, facts.judged[number])
         return _HealthReading(moment, active, states, self.now())
 
-    def _stores_of(self, version: RuleVersion, store_ids: Collection[str], now: int) -> list[str]:
+    def _about(
+        self,
+        version: RuleVersion,
+        named: Iterable[str],
+        now: int,
+    ) -> list[str]:
         """Those that the rule is about today, ascending."""
         found = []
-        for store_id in sorted(store_ids):
+        for store_id in sorted(named):
             store = self._registry.store(store_id)
             # A store may enter and leave a group of the stores file.
             today = StoreCalendarDays(store).date(now)

@@ -37,7 +37,7 @@ class StoreHealth(NamedTuple):
     is_earlier: bool = False
 
 
-class PartitionState(NamedTuple):
+class JudgedPartition(NamedTuple):
     """What the ticks of a partition say, and when the one came that was judged last.
 
     Milliseconds since 1970 (UTC).
@@ -53,7 +53,7 @@ class SenderRead(NamedTuple):
     store_id: str
     first_day: date
     moment: ViewsMoment
-    state: PartitionState
+    state: JudgedPartition
 
 
 class CheckedRule(NamedTuple):
@@ -75,7 +75,7 @@ class CheckedRule(NamedTuple):
 
 
 def of_partition(
-    checked: CheckedRule, store_id: str, state: PartitionState, now: int
+    checked: CheckedRule, store_id: str, state: JudgedPartition, now: int
 ) -> StoreHealth | None:
     """Why nothing of the store's partition is judged at `now`; None: its windows say it."""
     # Also where no ticks come: a tick that nobody has judged is not the last one.

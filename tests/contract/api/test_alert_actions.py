@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from typing import Any
 
 import httpx
 import pytest
@@ -21,7 +22,11 @@ from tests.support.api_suite import Ask, asking
 from tests.support.serving_world import MemoryViews
 
 ACTIONS = ("ack", "snooze", "resolve")
-BODIES = {"ack": {"by": "anna"}, "snooze": {"minutes": 30}, "resolve": {"because": "repaired"}}
+BODIES: dict[str, dict[str, Any]] = {
+    "ack": {"by": "anna"},
+    "snooze": {"minutes": 30},
+    "resolve": {"because": "repaired"},
+}
 
 
 class Written(list[ActionRecord]):
@@ -59,7 +64,7 @@ def acting(
     return asking(create_app(settings or Settings(), views, MemoryFeed(), None, brokers))
 
 
-def act(ask: Ask, action: str, alert_id: str = OPEN.alert_id, **body: object) -> httpx.Response:
+def act(ask: Ask, action: str, alert_id: str = OPEN.alert_id, **body: Any) -> httpx.Response:
     return ask(f"/v1/alerts/{alert_id}/{action}", body={**BODIES[action], **body})
 
 
@@ -146,7 +151,7 @@ def test_an_alert_that_does_not_exist_is_not_found(
     ],
 )
 def test_a_field_that_does_not_fit_is_named(
-    ask: Ask, written: Written, action: str, body: dict[str, object], field: str
+    ask: Ask, written: Written, action: str, body: dict[str, Any], field: str
 ) -> None:
     answer = act(ask, action, **body)
 

@@ -14,7 +14,7 @@ from serving.alerts.evaluator.version_metrics import metrics_of
 from serving.alerts.health import desk as health_desk
 from serving.alerts.health.counter import UnjudgedCounter
 from serving.alerts.health.desk import RuleHealthDesk
-from serving.alerts.health.store import CheckedRule, PartitionState, SenderRead, reasons_of_day
+from serving.alerts.health.store import CheckedRule, JudgedPartition, SenderRead, reasons_of_day
 from serving.query.known_stores import KnownStores
 from serving.query.stores import StoreRegistry
 from tally.alerts.rule import Rule
@@ -118,7 +118,7 @@ def test_whatever_cannot_be_judged_gets_no_verdict(rule: Rule, store_id: str, fl
     checked = CheckedRule(in_force(rule, SINCE), metrics)
     facts = Brokers(epochs={"sales": SpeedEpoch(SALES.epoch, floor)}).facts()
     number = partition_of(store_id, settings.partitions)
-    state = PartitionState(facts.ticks[number], facts.judged[number])
+    state = JudgedPartition(facts.ticks[number], facts.judged[number])
     moment = ViewsMoment(views, StoreRegistry.load(settings), settings)
     known_by = checked.closed(state.tick)
     span = moment.days(store_id).day(millis_of(at(NOW))).cut(known_by.closed)

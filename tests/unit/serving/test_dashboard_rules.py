@@ -9,15 +9,19 @@ from zoneinfo import ZoneInfo
 import pytest
 from msgspec import structs
 
+from runtime.sources import SALES
 from serving.alerts.evaluator.calendar import WindowSpan, millis_of
+from serving.alerts.health.store import StoreHealth
 from serving.dashboard.rule_chart import describe_rule, rule_chart
-from serving.dashboard.rule_markup import condition_text
+from serving.dashboard.rule_markup import condition_text, health_text
 from serving.dashboard.rule_source import DrawnRule
 from serving.dashboard.unit_style import UnitStyle
 from tally.alerts.rule import AgainstBaseline, Condition, Threshold
+from tally.settings import Settings
+from tests.contract.api.test_rule_health import Brokers, sends
 from tests.support.evaluating import BUSY, DAY, SILENT, ListedRules, Watched, in_force, sold
 from tests.support.pages import Get, elements, mounted, texts, with_attribute
-from tests.support.serving_world import at, flip
+from tests.support.serving_world import MemoryViews, World, at, flip, sale
 from tests.support.simulating import MemoryState, desk_over, page_of
 
 EVE = "2026-11-23"
@@ -31,6 +35,27 @@ RULES = ListedRules(
     in_force(OTHER, f"{DAY}T08:00"),
 )
 ASKED = {"store": "367", "days": "7", "until": DAY}
+
+
+def test_a_rule_that_cannot_be_judged_says_so_with_the_reason() -> None:
+    views = MemoryViews(World(rows=[sale("367", f"{DAY}T09:45", 2, 300)]))
+    views.world.activity = sends(SALES, "367")
+    desk = desk_over(views, RULES)
+    with mounted(views, Settings(), desk, watch=Brokers()) as get:
+        found = with_attribute(get("/rules/busy", **ASKED), "data-judged")
+        silent = with_attribute(get("/rules/silent", **ASKED), "data-judged")
+
+    assert [(one["data-judged"], one.get("data-reason")) for one in found] == [("false", "no_data")]
+    assert [one["data-judged"] for one in silent] == ["true"]
+
+
+def test_the_words_of_a_reason_have_its_begin() -> None:
+    health = StoreHealth("367", "no_data", millis_of(at(f"{DAY}T10:00")), is_earlier=True)
+
+    text = health_text(health, ZoneInfo("Europe/Rome"))
+
+    assert "</strong> at the latest since 24 Nov 2026 11:00: nothing has come" in text
+    assert "not in force" in health_text(None, ZoneInfo("UTC"))
 
 
 def by_month(change: str) -> AgainstBaseline:
