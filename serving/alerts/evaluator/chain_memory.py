@@ -38,7 +38,7 @@ class ForcedEnd(Struct, frozen=True):
 
 
 # Rule and store.
-_Place = tuple[str, str]
+_RuleStore = tuple[str, str]
 _NO_LINE = FoldLine()
 _NOTHING: Set[str] = frozenset()
 
@@ -51,11 +51,11 @@ class ChainMemory:
         # Those that may still change, by id; a record that deletes one has its id alone.
         self._alerts: dict[Chain, dict[str, ToldAlert]] = {}
         self._chains: dict[str, Chain] = {}
-        self._packs: dict[_Place, list[SettledPack]] = {}
+        self._packs: dict[_RuleStore, list[SettledPack]] = {}
         self._lines: dict[Chain, FoldLine] = {}
         self._forced: dict[Chain, dict[int, ForcedEnd]] = {}
         # Subjects with an alert that may change, a fold that is not at rest, or a forced end.
-        self._live: dict[_Place, set[str]] = {}
+        self._live: dict[_RuleStore, set[str]] = {}
 
     def alerts_since(self, chain: Chain, instant: int) -> dict[str, ToldAlert]:
         """By id the alerts that reach the instant (milliseconds since 1970, UTC): those of a later
@@ -226,7 +226,7 @@ class ChainMemory:
         count = len(numbers.get(last, ()))
         return last if count + len(group) <= MOST_ALERTS else last + 1
 
-    def _keep_packs(self, place: _Place, packs: list[SettledPack]) -> None:
+    def _keep_packs(self, place: _RuleStore, packs: list[SettledPack]) -> None:
         if packs:
             self._packs[place] = packs
         else:
@@ -251,7 +251,7 @@ class ChainMemory:
                 del self._live[place]
 
 
-def _place(chain: Chain) -> _Place:
+def _place(chain: Chain) -> _RuleStore:
     return chain.rule_id, chain.store_id
 
 

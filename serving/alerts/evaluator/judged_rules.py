@@ -3,7 +3,6 @@ a rule comes after those that it waits for."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
-from datetime import date
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
@@ -12,16 +11,15 @@ from typing import NamedTuple, TypeAlias
 import structlog
 
 from serving.alerts.evaluator.calendar import WindowSpan
+from serving.alerts.evaluator.rule_stores import expected_stores
 from serving.alerts.evaluator.version_metrics import (
     Readings,
     VersionMetrics,
     VersionReading,
     metrics_of,
-    names_stores,
     reading_of,
 )
-from serving.query.stores import Store
-from tally.alerts.rule import AgainstBaseline, InGroup, Rule, RuleVersion, version_at
+from tally.alerts.rule import AgainstBaseline, RuleVersion, version_at
 
 # By id the versions of each rule, ascending.
 RuleVersions = Mapping[str, Sequence[RuleVersion]]
@@ -272,26 +270,12 @@ class JudgedRules:
     @cached_property
     def expected(self) -> Mapping[str, frozenset[str]]:
         """By family the stores that should send of it: silence rules in force name them."""
-        found: dict[str, frozenset[str]] = {}
-        for rule in self.rules:
-            for one in rule.versions if not rule.versions[-1].retired else ():
-                family, stores = one.rule.family, one.rule.stores
-                if family and isinstance(stores, tuple) and names_stores(one.rule):
-                    found[family] = found.get(family, frozenset()).union(stores)
-        return found
+        in_force = (rule for rule in self.rules if not rule.versions[-1].retired)
+        return expected_stores(version for rule in in_force for version in rule.versions)
 
     def since(self, family: str) -> int:
         """Start of the first window of the family that any rule judges, ms since 1970 (UTC)."""
         return min(rule.since for rule in self.rules if family in rule.families)
-
-
-def is_of(rule: Rule, store: Store, day: date) -> bool:
-    """Whether the rule is about the store, as that is on a local day."""
-    if rule.stores == "all":
-        return True
-    if isinstance(rule.stores, InGroup):
-        return rule.stores.region in store.entry.on(day).groups
-    return store.store_id in rule.stores
 
 
 def _in_order(rules: Mapping[str, JudgedRule]) -> Iterable[str]:

@@ -8,10 +8,11 @@ from serving.alerts.evaluator.facts import KnownBy, WindowCells, facts_of, with_
 from serving.alerts.evaluator.grains import grain_spans, with_totals
 from serving.alerts.evaluator.memory import PartitionMemory
 from serving.alerts.evaluator.moment import ViewsMoment
+from serving.alerts.evaluator.rule_stores import names_stores
 from serving.alerts.evaluator.shelves import WindowShelves
 from serving.alerts.evaluator.stores import expected_key
 from serving.alerts.evaluator.usual import usual_of
-from serving.alerts.evaluator.version_metrics import VersionMetrics, names_stores, reading_of
+from serving.alerts.evaluator.version_metrics import VersionMetrics, reading_of
 from serving.query.formulas import StockAt
 from tally.alerts.comparison import holds
 from tally.alerts.ranked import RankedFacts

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from serving.alerts.evaluator.calendar import StoreCalendarDays
 from serving.alerts.evaluator.chain_memory import ForcedEnd
-from serving.alerts.evaluator.judged_rules import JudgedRule, is_of
+from serving.alerts.evaluator.judged_rules import JudgedRule
+from serving.alerts.evaluator.rule_stores import is_of
 from tally.alerts.fold import JudgedStretch
 from tally.alerts.ids import subject_text
 from tally.alerts.message import Reason
@@ -33,8 +34,10 @@ def why_over(
     if is_of_articles == (subject == _WHOLE_STORE):
         return "rule"
     # What a clock shows is asked for the few rules that it matters to.
-    if version.rule.stores != "all" and not is_of(version.rule, days.store, days.date(window)):
-        return "rule"
+    if version.rule.stores != "all":
+        day = days.date(window)
+        if not is_of(version.rule, days.store, day):
+            return "rule"
     return _why_gone(days, subject, window)
 
 

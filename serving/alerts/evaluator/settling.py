@@ -42,7 +42,8 @@ class SettledDays:
         # Of the day that goes on nothing is settled: asked once, and not for each of its windows.
         days = [one.metric.cell.slot.start.date() for one in (first, last)]
         families = {family for cell in first.all for family, _ in cell.served}
-        if not any(self._judged(*of).is_settled for of in product(families, _days(*days))):
+        judged = (self._judged(*of) for of in product(families, _days(*days)))
+        if not any(one.is_settled for one in judged):
             return windows.complete
         return bytes(
             one or self._is_settled(cells)

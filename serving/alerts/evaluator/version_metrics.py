@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import structlog
 
+from serving.alerts.evaluator.rule_stores import names_stores
 from serving.query import catalogue
 from serving.query.catalogue import Metric
 from tally.alerts.rule import JUDGED, AgainstBaseline, Rule, RuleVersion
@@ -79,8 +80,3 @@ def reading_of(rule: Rule) -> Hashable:
     # Of a store that has never sent anything, to rules that name it there is silence to be known.
     named = ("named",) if names_stores(rule) else ()
     return (*of, *rule.minimum.items(), *further, *total, *named)
-
-
-def names_stores(rule: Rule) -> bool:
-    """Whether it is a silence rule that names its stores one by one."""
-    return rule.kind == "silence" and isinstance(rule.stores, tuple)

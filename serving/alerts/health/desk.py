@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from serving.alerts.evaluator.calendar import StoreCalendarDays, start_of_window
-from serving.alerts.evaluator.judged_rules import is_of
 from serving.alerts.evaluator.moment import ViewsMoment
+from serving.alerts.evaluator.rule_stores import is_of
 from serving.alerts.evaluator.stores import ActiveStores
 from serving.alerts.evaluator.usual_days import UsualDays
 from serving.alerts.evaluator.version_metrics import metrics_of

@@ -17,12 +17,13 @@ from msgspec import structs
 
 from runtime.work_pools import SIMULATIONS
 from serving.alerts.evaluator.calendar import WindowSpan, tells_hours, utc_span
-from serving.alerts.evaluator.judged_rules import JudgedRule, is_of
+from serving.alerts.evaluator.judged_rules import JudgedRule
 from serving.alerts.evaluator.judgements import WHOLE_STORE
 from serving.alerts.evaluator.memory import PartitionMemory
 from serving.alerts.evaluator.moment import ReadingWanted, ViewsMoment
 from serving.alerts.evaluator.partition import DAY_MILLIS, JUDGED_BACK
 from serving.alerts.evaluator.pointers import judged_days, moved
+from serving.alerts.evaluator.rule_stores import is_of
 from serving.alerts.evaluator.scope import stores_of
 from serving.alerts.evaluator.stores import ActiveStores, Opens, all_stores, begin_expected
 from serving.alerts.evaluator.usual_days import UsualDays
