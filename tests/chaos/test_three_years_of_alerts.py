@@ -9,8 +9,9 @@ import pytest
 from serving.alerts.evaluator import judging, partition
 from serving.alerts.evaluator.chain_memory import ChainMemory
 from tests.controls.forgetful_memory import settle_by_window
+from tests.support.compared_years import differences, kinds
 from tests.support.drawn_years import A_DAY, Plan
-from tests.support.judged_years import JudgedYears, differences, kinds, patch_reading
+from tests.support.judged_years import JudgedYears, patch_reading
 
 
 def lived(plan: Plan, folder: Path, patch: pytest.MonkeyPatch) -> JudgedYears:
