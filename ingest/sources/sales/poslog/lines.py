@@ -30,7 +30,7 @@ from ingest.sources.sales.poslog.line import (
 LineFields: TypeAlias = dict[str, Any]
 _CENT_OF_A_CENT = Decimal("0.000001")
 # Lines that are compared in the time in which one element is read.
-_LOOKS_A_STEP = 8
+_LOOKS_A_STEP = 16
 # How the names of elements end that are money.
 _MONEY = ("Amount", "Price")
 
