@@ -30,7 +30,7 @@ from ingest.sources.sales.poslog.line import (
 LineFields: TypeAlias = dict[str, Any]
 _CENT_OF_A_CENT = Decimal("0.000001")
 # Lines that are compared in the time in which one element is read.
-_LOOKS_A_STEP = 8
+_LOOKS_A_STEP = 16
 # How the names of elements end that are money.
 _MONEY = ("Amount", "Price")
 
@@ -48,17 +48,18 @@ def read_lines(
     voids: list[tuple[str | None, Element]] = []
     for line_item in xml.children(retail, "LineItem"):
         sequence = xml.text(line_item, "SequenceNumber")
+        is_void = xml.is_set(line_item, "VoidFlag")
         for element in line_item:
             # The contract refuses so many.
             if max(len(lines), len(voids)) > MAX_LINES:
                 return [*lines, refused_line("Voids", None)]
-            if xml.is_set(line_item, "VoidFlag"):
-                # Each may look through all before it.
-                budget.count_steps(len(lines) // _LOOKS_A_STEP)
             if xml.name(element) == "Voids":
                 voids.append((sequence, element))
             else:
                 for line in _read_element(element, sequence, item_types):
+                    if is_void:
+                        # Each may look through all before it.
+                        budget.count_steps(len(lines) // _LOOKS_A_STEP)
                     cancel_line(line, line_item, lines)
                     lines.append(line)
     budget.count_steps(len(voids) * len(lines) // _LOOKS_A_STEP)
