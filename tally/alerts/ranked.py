@@ -53,8 +53,9 @@ class RankedFacts(Struct, frozen=True):
             if isinstance(one, Threshold):
                 held = self._held(one)
                 found[held] = of * (held.stop - held.start)
-        others = (verdict(rule, one) for one in self.facts[len(self.floors) :])
-        return bytes(found) + b"".join(map(ruling_byte, others))
+        for other in self.facts[len(self.floors) :]:
+            found += ruling_byte(verdict(rule, other))
+        return bytes(found)
 
     def _held(self, threshold: Threshold) -> slice:
         """The numbers that fulfil the condition."""
