@@ -19,6 +19,8 @@ from tally.windows import WINDOW_MILLIS
 _ONE_DAY = timedelta(days=1)
 # Clocks times days that are judged: stores of one clock have the same days.
 _MOST_KNOWN = 20_000
+# Clocks times spans of days, each of a year and more, that are asked for.
+_MOST_SPANS = 500
 _ALL_DAY = (ClockSpan(0, MINUTES_A_DAY),)
 
 
@@ -64,6 +66,16 @@ def _after(resets: Resets, start: int) -> int:
     return _day(resets, start).end
 
 
+@lru_cache(maxsize=_MOST_SPANS)
+def _starts(resets: Resets, first: int, until: int) -> tuple[int, ...]:
+    """Starts of the days from the one that begins at `first` up to an instant, ascending."""
+    found = []
+    while first < until:
+        found.append(first)
+        first = _after(resets, first)
+    return tuple(found)
+
+
 class StoreCalendarDays:
     """The local days of one store, each beginning with the first window that starts in it."""
 
@@ -79,12 +91,7 @@ class StoreCalendarDays:
 
     def starts(self, since: int, until: int) -> list[int]:
         """Starts of the days that hold windows of [since, until), ascending."""
-        found = []
-        start = self.day(since).start
-        while start < until:
-            found.append(start)
-            start = _after(self.resets, start)
-        return found
+        return [*_starts(self.resets, self.day(since).start, until)]
 
     def days_of(self, span: WindowSpan) -> list[int]:
         """Starts of the days that the span touches, ascending; none of an empty one."""
