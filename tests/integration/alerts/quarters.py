@@ -63,6 +63,8 @@ class Quarters:
     told: int = 0
     rules: int = len(RULES)
     flips: int = field(default=0, init=False)
+    # By store and quarter hour, as the generations before have it.
+    served: dict[tuple[str, int], int] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         day_before = from_millis(self.first).date() - 2 * LATER
@@ -113,6 +115,7 @@ class Quarters:
         ]
         pointers = [(SALES, one) for one in self._generations(end)]
         insert_world(self.session, World(rows=rows, pointers=pointers))
+        self._restate(covered)
 
     def tick(self, now: int, through: int | None = None) -> None:
         """All partitions are told that it is that quarter hour, and how far was read."""
@@ -141,6 +144,22 @@ class Quarters:
             one for store in self.batch for one in _alerts(store, self.batch[store], settled=True)
         )
         return dict.fromkeys(self.provisional(), "retracted") | dict.fromkeys(settled, "confirmed")
+
+    def _restate(self, covered: int) -> None:
+        """Notices of what the generation changed: a rebuild keeps them until they are sent."""
+        served = {
+            (store, number): count
+            for store, counts in self.batch.items()
+            for number, count in enumerate(counts[:covered])
+        }
+        for (store, number), before in self.served.items():
+            if served.get((store, number), before) != before:
+                start = instant_text(from_millis(self.window(number)))
+                told = {"family": "sales", "store_id": store, "window_start": start}
+                place = partition_of(store, PARTITIONS)
+                self.producer.produce("restatements", msgspec.json.encode(told), store, place)
+        self.served |= served
+        assert self.producer.flush(30) == 0
 
     def _text(self, number: int) -> str:
         return from_millis(self.window(number)).replace(tzinfo=None).isoformat()
