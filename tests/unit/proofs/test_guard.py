@@ -75,6 +75,11 @@ PURE = {
     "resumed_in_one_partition",
     "BlindRuleEditing",
     "HastyEvaluator",
+    "settle_by_window",
+    "without_after",
+    "ClockOfBefore",
+    "DecidedOnce",
+    "no_obstacle",
     "FollowsWhatServes",
 }
 # Parts that a function of the same file alone puts together.

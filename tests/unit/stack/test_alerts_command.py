@@ -46,6 +46,8 @@ def address() -> Iterator[str]:
 
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
+        # Who connects before the server has come waits for it, and is not refused.
+        listener.listen()
         host, port = listener.getsockname()
         server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
         thread = Thread(target=server.run, args=([listener],))
