@@ -14,6 +14,7 @@ from types import MappingProxyType
 import pytest
 
 from ops.local.stack.service import Site
+from runtime.alert_resolutions import write_resolution
 from runtime.connect import cassandra_session
 from runtime.job import DONE, FAILED
 from runtime.processor import moments
@@ -22,6 +23,7 @@ from runtime.rules.topic import write_rules
 from serving.alerts.gauges import AlertFacts, gauges_of_facts
 from serving.alerts.watch import AlertWatch
 from tally.alerts.message import Alert, alert_of
+from tally.alerts.resolution import AlertResolution
 from tally.alerts.versions import StoredRule
 from tests.integration.alerts.quarters import RULES, Quarters, last_states
 from tests.integration.ingest.conftest import KILLED, Start, stop, wait_until
@@ -85,6 +87,30 @@ def of_store(night: Quarters, store: str) -> list[tuple[str, str, str, int]]:
     """Rule, edge, state and window of each message of a store, in order."""
     found = ((one, last_states(night, [one])) for one in told(night) if one.store_id == store)
     return [(one.rule_id, one.edge, one.state, place.window) for one, [place] in found]
+
+
+def test_alert_that_is_resolved_ends_and_stays_ended_for_who_comes_next(
+    begin: Start, night: Quarters
+) -> None:
+    store = "406"
+    with running(begin, night):
+        for number in range(4):
+            night.sell(number)
+        night.tick(4)
+        wait_until(lambda: ("busy", "raise", "provisional", 3) in of_store(night, store))
+        [raised] = [one for one in told(night) if (one.store_id, one.rule_id) == (store, "busy")]
+        at = night.window(4)
+        write_resolution(night.settings, AlertResolution.of(raised, at, "ann", "a school class"))
+        wait_until(lambda: ("busy", "clear", "provisional", 4) in of_store(night, store))
+    reasons = [one.reason for one in told(night) if one.edge == "clear" and one.store_id == store]
+    assert reasons == ["resolved"]
+    with running(begin, night):
+        # As busy as before, and not told again.
+        night.sell(4)
+        night.tick(5)
+        wait_until(lambda: ("silent", "raise", "provisional", 4) in of_store(night, "367"))
+    assert [edge for _, edge, _, _ in of_store(night, store)] == ["raise", "clear"]
+    assert each_once(night)
 
 
 def test_speed_rows_raise_a_generation_confirms_a_later_one_takes_back_and_one_more_tells_again(
