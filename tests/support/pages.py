@@ -3,11 +3,13 @@
 import asyncio
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date, timedelta
 from html import unescape
 from html.parser import HTMLParser
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
@@ -41,11 +43,27 @@ def mounted(
     """A function that asks API and pages in this process: get("/", store="367")."""
     # NiceGUI keeps one application for each process: it begins anew. And a test asks for more pages
     # than strangers may.
-    with nicegui_reset_globals(), mock.patch.object(admission, "PAGES_A_SECOND", 1e6):
+    with pages_anew(), mock.patch.object(admission, "PAGES_A_SECOND", 1e6):
         app = create_app(settings, views, desk=desk)
         page.mount(app, settings, views, page.LiveSources(None, desk, letters, watch=watch))
         with asyncio.Runner() as runner:
             yield from _asking(app, runner)
+
+
+@contextmanager
+def pages_anew() -> Iterator[None]:
+    """NiceGUI begins anew within the block. Behind it modules are what they were: it takes those of
+    pages, and the packages above them, out of sys.modules, and they would be imported once more."""
+    known: dict[str, ModuleType] = {}
+    try:
+        with nicegui_reset_globals():
+            try:
+                yield
+            finally:
+                known = dict(sys.modules)
+    finally:
+        for name, module in known.items():
+            sys.modules.setdefault(name, module)
 
 
 def _asking(app: FastAPI, runner: asyncio.Runner) -> Iterator[Get]:

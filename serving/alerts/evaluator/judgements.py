@@ -125,6 +125,8 @@ class Judgements:
     def stretches(self, rule: JudgedRule, chain: Chain, start: int) -> list[JudgedStretch]:
         """Every window of the day that has begun and counts, in their order, to be folded."""
         pieces = self._judged(rule, chain, start)
+        if len(pieces) == 1 and pieces[0].ends is None:
+            return [pieces[0].stretch]
         return counted_stretches((one.stretch, one.ends) for one in pieces)
 
     def of_day(
@@ -225,7 +227,9 @@ class Judgements:
             version.rule.clear_for,
             count if hole < 0 else hole - first,
         )
-        days = self._moment.days(chain.store_id)
+        if version.rule.grain == "quarter_hour":
+            # As most are: each window counts.
+            return _JudgedPiece(stretch, version, known)
         ends = ending_windows(version.rule.grain, days, days.day(span.start))
         return _JudgedPiece(stretch, version, known, ends)
 

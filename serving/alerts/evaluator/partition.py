@@ -115,8 +115,11 @@ class _StoreJudge:
     def _rests(self, rule: JudgedRule, chain: Chain, days: Iterable[int]) -> bool:
         """Whether folding the days makes nothing of a chain of which nothing was made before."""
         # At rest a fold stays there until something raises.
-        each = (one for day in days for one in self._judgements.stretches(rule, chain, day))
-        return not any(RAISES in one.verdicts for one in each)
+        for day in days:
+            for one in self._judgements.stretches(rule, chain, day):
+                if RAISES in one.verdicts:
+                    return False
+        return True
 
     def _chain(
         self,

@@ -8,7 +8,6 @@ from unittest import mock
 import httpx
 import pytest
 from nicegui import ui
-from nicegui.testing.general import nicegui_reset_globals
 from nicegui.testing.user import User
 
 from serving.alerts.handling import ActionRecord
@@ -19,6 +18,7 @@ from tally.alerts.resolution import AlertResolution
 from tally.errors import NotSent
 from tally.settings import Settings
 from tests.support.alert_suite import ENDED, LATE, OPEN, STORY
+from tests.support.pages import pages_anew
 from tests.support.report_world import report_world
 from tests.support.serving_world import MemoryViews
 
@@ -55,7 +55,7 @@ def pages(shelf: Shelf, settings: Settings) -> Iterator[Callable[[Steps], None]]
     """A function that walks through the pages with a simulated browser."""
     views = MemoryViews(report_world())
     views.alerts.told += STORY
-    with nicegui_reset_globals(), mock.patch.object(admission, "PAGES_A_SECOND", 1e6):
+    with pages_anew(), mock.patch.object(admission, "PAGES_A_SECOND", 1e6):
         app = create_app(settings, views)
         page.mount(app, settings, views, page.LiveSources(writer=shelf))
 
