@@ -81,7 +81,7 @@ class Judgements:
         self.settled_days = SettledDays(memory)
         self._days: dict[tuple[Chain, int], list[_JudgedPiece]] = {}
         self._spans: dict[tuple[str, int], WindowSpan] = {}
-        self._watched = WatchedWindows(rules, moment, self.episodes)
+        self._watched = WatchedWindows(rules, moment)
         # The last window that may be looked at begins by the tick's instant.
         self.end = start_of_window(memory.tick.at) + WINDOW_MILLIS
 
@@ -215,7 +215,7 @@ class Judgements:
             known = self._known.of_article(known, stock, of)
         first = known.place(span.start)
         verdicts = known.verdicts(version.rule)[first : first + count]
-        looked_at = self._watched.looked_at(rule, version, chain.store_id, whole)
+        looked_at = self._watched.looked_at(rule, version, (chain.store_id, whole), self.episodes)
         if looked_at is not None:
             verdicts = only(verdicts, first, looked_at)
         hole = self.settled_days.settled(known).find(0, first, first + count)

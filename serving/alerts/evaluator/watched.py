@@ -14,29 +14,35 @@ from tally.windows import WINDOW_MILLIS
 # Eight bits for each window of a day from its first one on, all of them set or none.
 DayBits = int
 _EACH_WINDOW = 0xFF
+# A store, and the windows of a day of it that have begun.
+DayOfStore = tuple[str, WindowSpan]
 # Episodes of a rule in which a store's day, by its start in ms since 1970 (UTC), has a part.
 EpisodesOf = Callable[[JudgedRule, str, int], Iterable[Episode]]
 
 
 class WatchedWindows:
-    """Looked for once for each store and day; `episodes`: of the rules that others wait for."""
+    """Looked for once for each store and day."""
 
-    def __init__(self, rules: JudgedRules, moment: ViewsMoment, episodes: EpisodesOf) -> None:
-        self._rules, self._moment, self._episodes = rules, moment, episodes
+    def __init__(self, rules: JudgedRules, moment: ViewsMoment) -> None:
+        self._rules, self._moment = rules, moment
         self._watched: dict[Hashable, frozenset[int]] = {}
         # By store and start of a day, and by rule, the windows that episodes of it contain.
         self._held: dict[tuple[str, int], dict[str, DayBits]] = defaultdict(dict)
 
     def looked_at(
-        self, rule: JudgedRule, version: RuleVersion, store_id: str, day: WindowSpan
+        self, rule: JudgedRule, version: RuleVersion, of: DayOfStore, episodes: EpisodesOf
     ) -> DayBits | None:
-        """The windows that no other rule holds back; None: all."""
-        wanted = version.rule
+        """The windows that no other rule holds back; None: all.
+
+        `episodes`: of the rules that it waits for. Not kept: whoever has them has this object too,
+        and would be let go of by the garbage collector alone.
+        """
+        wanted, (store_id, day) = version.rule, of
         if wanted.within == "always" and not wanted.unless:
             # As most are.
             return None
         days = self._moment.days(store_id)
-        held = self._held_back(rule, wanted.unless, store_id, day)
+        held = self._held_back(rule, wanted.unless, of, episodes)
         if wanted.within == "always" and not held:
             return None
         key = wanted.within, store_id, day
@@ -52,23 +58,18 @@ class WatchedWindows:
         self._held.clear()
 
     def _held_back(
-        self, rule: JudgedRule, names: tuple[str, ...], store_id: str, day: WindowSpan
+        self, rule: JudgedRule, names: tuple[str, ...], of: DayOfStore, episodes: EpisodesOf
     ) -> DayBits:
         """The windows of the day that an episode of these rules contains, of whichever subject."""
+        store_id, day = of
         known, held = self._held[store_id, day.start], 0
         for other in self._rules.waits_for(rule, names):
             # Each rule once, however many wait for it.
             if other.rule_id not in known:
                 for one in self._rules.waited_for(other, day, known):
-                    known[one.rule_id] = self._contained(one, store_id, day)
+                    known[one.rule_id] = _contained(episodes(one, store_id, day.start), day)
             held |= known[other.rule_id]
         return held
-
-    def _contained(self, rule: JudgedRule, store_id: str, day: WindowSpan) -> DayBits:
-        found = 0
-        for episode in self._episodes(rule, store_id, day.start):
-            found |= _bits_of(filter(episode.contains, day.windows), day)
-        return found
 
 
 def only(verdicts: bytes, first: int, looked_at: DayBits) -> bytes:
@@ -86,6 +87,13 @@ def _ends(
     found = watched_ends(rule.grain, spans, watched, held_starts)
     # An hour or a day that goes on has no end yet.
     return [one for one in found if one < day.end]
+
+
+def _contained(episodes: Iterable[Episode], day: WindowSpan) -> DayBits:
+    found = 0
+    for episode in episodes:
+        found |= _bits_of(filter(episode.contains, day.windows), day)
+    return found
 
 
 def _bits_of(windows: Iterable[int], day: WindowSpan) -> DayBits:
