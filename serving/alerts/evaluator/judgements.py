@@ -185,9 +185,12 @@ class Judgements:
             return forced.reason
         day = self._moment.days(chain.store_id).day(window)
         judging = rule.judging(day)
-        [version] = [one for one, span in judging if span.start <= window < span.end]
+        [(version, begin)] = [
+            (version, span.start) for version, span in judging if window in span.windows
+        ]
         days = self._moment.days(chain.store_id)
-        return why_over(rule, version, days, (chain.subject, window))
+        # As its verdicts are, by the begin of the span: a store's day may end after midnight.
+        return why_over(rule, version, days, (chain.subject, begin))
 
     def _piece(
         self, rule: JudgedRule, chain: Chain, version: RuleVersion | None, span: WindowSpan

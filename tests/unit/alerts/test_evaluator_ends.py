@@ -14,7 +14,7 @@ from tally.errors import UnknownName
 from tally.settings import Settings
 from tests.support.evaluating import BUSY, DAY, ListedRules, Watched, Watching, in_force, said, sold
 from tests.support.judged_shelves import SOLD_OUT, look, sell
-from tests.support.serving_world import flip
+from tests.support.serving_world import flip, sale
 
 SINCE, LATER = f"{DAY}T08:00", f"{DAY}T10:00"
 NEXT_DAY = "2026-11-25"
@@ -136,6 +136,20 @@ def test_closed_store_is_not_silent_and_its_alerts_end(watched: Watching, tmp_pa
     # Its day begins at midnight in Rome.
     assert ends(told) == [("clear", "confirmed", "closed", "11-24T23:00")]
     assert store.tick("2026-12-24T12:02") == []
+
+
+def test_end_by_numbers_in_the_last_night_of_a_bar_is_not_told_as_its_closing(
+    watched: Watching, tmp_path: Path
+) -> None:
+    settings = stores_file(tmp_path, 'day_starts: "04:00"', f"closed: {NEXT_DAY}")
+    store = watched(QUIET, settings=settings)
+    assert said(store.tick(f"{DAY}T09:17")) == [("raise", "provisional", "08:00")]
+    # Half past one in Rome: the calendar has the next day, and the bar is still open.
+    store.world.rows.append(sale(store.store, f"{NEXT_DAY}T00:30", 1, 100))
+
+    told = store.tick(f"{NEXT_DAY}T00:47")
+
+    assert ends(told) == [("clear", "provisional", None, "11-25T00:30")]
 
 
 def test_delisted_article_s_alert_ends_and_that_of_another_stays(
