@@ -43,8 +43,7 @@ class RankedFacts(Struct, frozen=True):
     def verdicts(self, rule: Rule) -> bytes:
         """What each of them says to the rule, a byte each: LEAVES, RAISES or CLEARS."""
         condition, clear = rule.condition, rule.clear
-        is_compared = rule.kind == "threshold" and condition is not None and not rule.and_
-        if not (is_compared and _is_ranked(condition) and _is_ranked(clear)):
+        if not (_is_compared(rule) and _is_ranked(clear)):
             return b"".join(ruling_byte(verdict(rule, one)) for one in self.facts)
         # Both are half lines: where each begins or ends is looked up, and not tried number by
         # number.
@@ -56,6 +55,16 @@ class RankedFacts(Struct, frozen=True):
         for other in self.facts[len(self.floors) :]:
             found += ruling_byte(verdict(rule, other))
         return bytes(found)
+
+    def raises(self, rule: Rule) -> bool:
+        """Whether RAISES is among the verdicts, without a look at most of them."""
+        others = self.facts
+        if _is_compared(rule) and isinstance(rule.condition, Threshold):
+            held = self._held(rule.condition)
+            if held.start < held.stop:
+                return True
+            others = self.facts[len(self.floors) :]
+        return any(ruling_byte(verdict(rule, one)) == RAISES for one in others)
 
     def _held(self, threshold: Threshold) -> slice:
         """The numbers that fulfil the condition."""
@@ -70,6 +79,12 @@ class RankedFacts(Struct, frozen=True):
                 return slice(0, bisect_right(self.ceils, border))
             case "<":
                 return slice(0, bisect_left(self.floors, border))
+
+
+def _is_compared(rule: Rule) -> bool:
+    """Whether a look at the numbers in millionths says where the rule raises."""
+    is_compared = rule.kind == "threshold" and rule.condition is not None and not rule.and_
+    return is_compared and _is_ranked(rule.condition)
 
 
 def _is_ranked(condition: Condition | None) -> bool:

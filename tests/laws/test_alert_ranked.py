@@ -17,7 +17,7 @@ from tally.alerts.fold import AT_REST, Episode, FoldState, JudgedStretch, Judgem
 from tally.alerts.fold_line import FoldLine
 from tally.alerts.ranked import RankedFacts
 from tally.alerts.rule import AgainstBaseline, ComparisonSign, Condition, Rule, Threshold
-from tally.alerts.verdict import WindowFacts, ruling_of, verdict
+from tally.alerts.verdict import RAISES, WindowFacts, ruling_of, verdict
 from tests.laws.test_alert_days import judgement_lists, start_of
 
 # Few, so that a value often lies on the border itself.
@@ -63,6 +63,7 @@ def test_verdicts_of_ranked_facts_are_those_of_each(rule: Rule, known: list[Wind
     said = dict(zip(ranked.facts, map(ruling_of, ranked.verdicts(rule)), strict=True))
 
     assert said == {one: verdict(rule, one) for one in known}
+    assert ranked.raises(rule) == (RAISES in ranked.verdicts(rule))
 
 
 @pytest.mark.parametrize("border", ["2.25", "2.250001", "2.2500004", "-0.000001", "0"])

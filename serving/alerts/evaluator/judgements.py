@@ -18,13 +18,14 @@ from serving.alerts.evaluator.memory import PartitionMemory
 from serving.alerts.evaluator.moment import ReadingWanted, ViewsMoment, wanted_of
 from serving.alerts.evaluator.settling import SettledDays
 from serving.alerts.evaluator.usual import usual_of
+from serving.alerts.evaluator.version_metrics import VersionMetrics
 from serving.alerts.evaluator.watched import WatchedWindows, only
 from tally.alerts.fold import AT_REST, Episode, JudgedStretch, Judgement, fold
 from tally.alerts.grain_runs import counted_stretches
 from tally.alerts.ids import Chain, subject_text
 from tally.alerts.message import Reason
 from tally.alerts.rule import RuleVersion
-from tally.alerts.verdict import ENDS, LEAVES, RAISES, ruling_of
+from tally.alerts.verdict import ENDS, LEAVES, ruling_of
 from tally.windows import WINDOW_MILLIS
 
 # Reads all of these, and comes back when they are there.
@@ -129,6 +130,23 @@ class Judgements:
             return [pieces[0].stretch]
         return counted_stretches((one.stretch, one.ends) for one in pieces)
 
+    def may_raise(self, rule: JudgedRule, chain: Chain, start: int) -> bool:
+        """Whether the rule may raise in a window of the day; False: no stretch of it does.
+
+        Of most rules and days this is all that has to be asked.
+        """
+        for version, _ in rule.judging(self.span(chain.store_id, start)):
+            metrics = rule.metrics(version.version) if version else None
+            if version is None or metrics is None:
+                continue
+            # What there is of one article is not looked at here.
+            if metrics.metric.stock is not None:
+                return True
+            known = self._known_windows(rule, (version, metrics), chain.store_id, start)
+            if known.ranked.raises(version.rule):
+                return True
+        return False
+
     def of_day(
         self, rule: JudgedRule, store_id: str, start: int, subject: str = WHOLE_STORE
     ) -> list[DayWindow]:
@@ -153,10 +171,9 @@ class Judgements:
         """Episodes that the day has a part in, from what the fold's state was at its start."""
         for chain in self.chains(rule, store_id, [start]):
             state = self._memory.chains.line(chain).at(start)
-            stretches = self.stretches(rule, chain, start)
             # At rest a fold stays there until something raises.
-            if state != AT_REST or any(RAISES in one.verdicts for one in stretches):
-                yield from fold(stretches, state).episodes
+            if state != AT_REST or self.may_raise(rule, chain, start):
+                yield from fold(self.stretches(rule, chain, start), state).episodes
 
     def judge_anew(self) -> None:
         """Drops what the episodes of other rules have made of verdicts: other states were put at
@@ -207,11 +224,7 @@ class Judgements:
                 JudgedStretch(span.start, verdicts, number, complete=count), version
             )
         whole = self.span(chain.store_id, span.start)
-        reading = rule.reading(version.version)
-        known = self._known.find(reading, chain.store_id, whole.start)
-        if known is None:
-            self._read_now([*self.wanted(rule, chain.store_id, whole.start)])
-            known = self._known.of(version, metrics, chain.store_id, whole)
+        known = self._known_windows(rule, (version, metrics), chain.store_id, whole.start)
         # All but this is alike for the hundreds of articles of a store.
         if (stock := metrics.metric.stock) is not None:
             of = version, chain.store_id, chain.subject
@@ -235,6 +248,17 @@ class Judgements:
             return _JudgedPiece(stretch, version, known)
         ends = ending_windows(version.rule.grain, days, days.day(span.start))
         return _JudgedPiece(stretch, version, known, ends)
+
+    def _known_windows(
+        self, rule: JudgedRule, by: tuple[RuleVersion, VersionMetrics], store_id: str, start: int
+    ) -> KnownWindows:
+        """What is known of the day's windows to a version of the rule."""
+        version, metrics = by
+        known = self._known.find(rule.reading(version.version), store_id, start)
+        if known is None:
+            self._read_now([*self.wanted(rule, store_id, start)])
+            known = self._known.of(version, metrics, store_id, self.span(store_id, start))
+        return known
 
     def _calling(self, rule: JudgedRule, store_id: str, start: int) -> Iterable[str]:
         """Subjects of which there was so little in a window of the day that the condition holds."""

@@ -116,9 +116,10 @@ class _StoreJudge:
         """Whether folding the days makes nothing of a chain of which nothing was made before."""
         # At rest a fold stays there until something raises.
         for day in days:
-            for one in self._judgements.stretches(rule, chain, day):
-                if RAISES in one.verdicts:
-                    return False
+            if self._judgements.may_raise(rule, chain, day):
+                for one in self._judgements.stretches(rule, chain, day):
+                    if RAISES in one.verdicts:
+                        return False
         return True
 
     def _chain(

@@ -144,17 +144,25 @@ class Evaluator(Step):
 
     def _judged(self, until: float) -> Iterator[tuple[int, Alert]]:
         """Alerts with their partitions, as far as there is time, at least a step of each pass."""
-        while self._passes:
-            for number, judging in [*self._passes.items()]:
-                # Out of the way first: one that has raised cannot go on, and begins anew.
-                del self._passes[number]
-                alerts = next(judging, None)
-                if alerts is None:
-                    if not self._memories[number].is_unfinished:
-                        self._unjudged.discard(number)
-                    continue
-                self._passes[number] = judging
-                yield from ((number, alert) for alert in alerts)
+        # One after the other: what each has read is in memory only while it is judged.
+        numbers = [*self._passes]
+        for place, number in enumerate(numbers):
+            now = time.monotonic()
+            share = (until - now) / (len(numbers) - place)
+            yield from self._judged_of(number, now + share)
+
+    def _judged_of(self, number: int, until: float) -> Iterator[tuple[int, Alert]]:
+        """The same of one partition, which has an equal share of the time."""
+        while True:
+            # Out of the way first: one that has raised cannot go on, and begins anew.
+            judging = self._passes.pop(number)
+            alerts = next(judging, None)
+            if alerts is None:
+                if not self._memories[number].is_unfinished:
+                    self._unjudged.discard(number)
+                return
+            self._passes[number] = judging
+            yield from ((number, alert) for alert in alerts)
             if time.monotonic() > until:
                 return
 
