@@ -27,6 +27,11 @@ class FaultSuite:
 
     faults: tuple[tuple[str, str], ...]
 
+    @classmethod
+    def suffer(cls, loop: Loop, load: LiveLoad, service: str, fault: str) -> Outcome:
+        """The fault done to the service, and its end waited for."""
+        return suffered(loop, load, service, fault)
+
     @pytest.fixture(scope="class")
     @classmethod
     def before(cls, loop: Loop) -> Counter[str]:
@@ -53,7 +58,7 @@ class FaultSuite:
                 done = (
                     rebuild_suffered(loop, load, rebuilds, fault)
                     if service == "rebuild"
-                    else suffered(loop, load, service, fault)
+                    else cls.suffer(loop, load, service, fault)
                 )
                 print(done, flush=True)
                 outcomes.append(done)

@@ -71,6 +71,10 @@ class DrawnWindows:
         """A byte for each window; of those that are not over yet nothing is said."""
         return self._drawn.ljust(A_DAY, LEAVES)
 
+    def raises(self, rule: Rule) -> bool:
+        """Whether any of those is RAISES."""
+        return RAISES in self.verdicts(rule)
+
 
 @dataclass
 class JudgedYears:

@@ -99,12 +99,16 @@ def check_folder(folder: Path, needed_gigabytes: float, fix: str) -> None:
         raise StackError(
             f"folder {folder}: cannot be written ({error.strerror}); make it writable or {fix}"
         ) from error
+    if scarce := scarce_disk(folder, needed_gigabytes):
+        raise StackError(f"{scarce}; free some or {fix}")
+
+
+def scarce_disk(folder: Path, needed_gigabytes: float) -> str | None:
+    """What is missing on the disk of `folder`, in words; None: it has room (in 10^9 bytes)."""
     free = shutil.disk_usage(folder).free / GIGABYTE
-    if free < needed_gigabytes:
-        raise StackError(
-            f"disk: {free:.1f} GB free at {folder}, {needed_gigabytes:g} GB are needed;"
-            f" free some or {fix}"
-        )
+    if free >= needed_gigabytes:
+        return None
+    return f"disk: {free:.1f} GB free at {folder}, {needed_gigabytes:g} GB are needed"
 
 
 def port_is_free(host: str, port: int) -> bool:

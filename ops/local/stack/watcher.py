@@ -13,7 +13,16 @@ from collections.abc import Iterable, Mapping
 import psutil
 from confluent_kafka import KafkaException
 
-from ops.local.stack import catalogue, control, failing, logs, processes, supervisor, watching
+from ops.local.stack import (
+    catalogue,
+    control,
+    failing,
+    logs,
+    machine,
+    processes,
+    supervisor,
+    watching,
+)
 from ops.local.stack.failing import Failing, Patience
 from ops.local.stack.processes import Record
 from ops.local.stack.service import Service, Site
@@ -26,6 +35,9 @@ LOOK_EVERY_SECONDS = 1.0
 # A service that does not answer is waited for, a second each: asked less often than looked at.
 ASK_EVERY_LOOKS = 5
 ROTATE_EVERY_LOOKS = 10
+# Cassandra that begins on a full disk leaves a log without a head there, which it refuses to read
+# ever after; with two of its logs' size it begins.
+NEEDED_GIGABYTES = 0.25
 
 log = logging.getLogger("watcher")
 
@@ -159,7 +171,7 @@ class Watcher:
         # Without them it would end at once, and use up its tries.
         needs = (self._services[name] for name in service.needs)
         missing = [need.name for need in needs if not need.is_ready(self._site)]
-        if missing:
+        if missing := [*missing, *scarce_disks(self._site)]:
             failing.write_failing(
                 self._site, service, known.waiting_for(missing, self._patience, now)
             )
@@ -189,6 +201,15 @@ class Watcher:
             else f"try {known.tries + 1} to come"
         )
         log.info("%s: %s; %s", service.name, known.reason, what)
+
+
+def scarce_disks(site: Site) -> list[str]:
+    """Of the home and of what lies in its data folder: the disks without space for a start."""
+    folders = [site.home, *(one for one in (site.home / "data").glob("*") if one.is_dir())]
+    # Mostly one disk for all of it.
+    by_disk = {folder.stat().st_dev: folder for folder in reversed(folders)}
+    scarce = (machine.scarce_disk(one, NEEDED_GIGABYTES) for one in by_disk.values())
+    return [one for one in scarce if one]
 
 
 if __name__ == "__main__":

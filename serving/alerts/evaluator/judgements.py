@@ -143,7 +143,7 @@ class Judgements:
             if metrics.metric.stock is not None:
                 return True
             known = self._known_windows(rule, (version, metrics), chain.store_id, start)
-            if known.ranked.raises(version.rule):
+            if known.raises(version.rule):
                 return True
         return False
 

@@ -55,6 +55,10 @@ class KnownWindows(NamedTuple):
         told = self.ranked.verdicts(rule)
         return self.places.translate(told.ljust(256, LEAVES))
 
+    def raises(self, rule: Rule) -> bool:
+        """Whether any of those verdicts is RAISES."""
+        return self.ranked.raises(rule)
+
     def judged_cells(self, place: int) -> WindowCells:
         """What is judged in the window of that number: its own cells, or a total."""
         return self.totals.get(place, self.cells[place])

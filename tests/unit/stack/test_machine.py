@@ -3,12 +3,12 @@
 import shutil
 import socket
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from ops.local.stack import machine
 from tally.errors import StackError
+from tests.unit.stack.watched import Disk
 
 JAVA = """#!/bin/sh
 case "$1" in
@@ -16,12 +16,6 @@ case "$1" in
   *) echo '    java.specification.version = {version}' >&2 ;;
 esac
 """
-
-
-class Disk(NamedTuple):
-    total: int
-    used: int
-    free: int
 
 
 def java_home(folder: Path, version: str, modules: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 not at all where that cannot help."""
 
 import json
+import shutil
 import signal
 import threading
 import time
@@ -16,7 +17,7 @@ from ops.local.stack.failing import Failing, Patience, read_failing
 from ops.local.stack.service import Service, Site
 from ops.local.stack.watcher import Watcher, watch
 from tests.unit.stack.conftest import READY, READY_WITH_JVM, MakeService
-from tests.unit.stack.watched import REFUSES, SOON, as_if_watched, kill, status
+from tests.unit.stack.watched import REFUSES, SOON, Disk, as_if_watched, kill, status
 
 # Up the first time, ended at once from then on.
 ONCE = (
@@ -181,6 +182,28 @@ def test_ended_service_waits_for_what_it_needs_and_that_costs_no_try(
         waiting.tries,
         waiting.reason.endswith("; waits for kafka"),
     ) == (0, True)
+
+
+def test_nothing_is_started_again_on_a_full_disk_and_that_costs_no_try(
+    site: Site, service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = service()
+    watcher = watched(site, job)
+    (site.home / "data" / "job").mkdir(parents=True, exist_ok=True)
+    free = {"bytes": 10**8}
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Disk(10**12, 10**12, free["bytes"]))
+    kill(site, job)
+    for _ in range(20):
+        watcher.look()
+        time.sleep(0.02)
+    waiting = read_failing(site, job)
+    free["bytes"] = 10**9
+
+    until(lambda: status(site, job).state == "running", watcher)
+
+    assert waiting is not None and waiting.tries == 0
+    told = f"; waits for disk: 0.1 GB free at {site.home}, 0.25 GB are needed"
+    assert waiting.reason.endswith(told)
 
 
 def test_service_that_was_stopped_by_hand_stays_down(site: Site, service: MakeService) -> None:

@@ -1,6 +1,7 @@
 """What the tests of the watcher and of the states share."""
 
 import signal
+from typing import NamedTuple
 
 from ops.local.stack import processes, states, supervisor, watching
 from ops.local.stack.failing import Patience
@@ -9,6 +10,14 @@ from ops.local.stack.states import ServiceStatus
 
 SOON = Patience(first_seconds=0.05, most_seconds=0.2, tries=3, steady_seconds=0.3)
 REFUSES = """printf '{"code": 78, "reason": "sales-0 has a hole"}' > $TALLY_EXIT_FILE; exit 78"""
+
+
+class Disk(NamedTuple):
+    """What shutil.disk_usage() tells, in bytes."""
+
+    total: int
+    used: int
+    free: int
 
 
 def kill(site: Site, service: Service) -> int:
