@@ -11,7 +11,6 @@ import structlog
 from pyspark.sql import SparkSession
 
 from runtime.connect import cassandra_session
-from runtime.definitions import refuse_changed
 from runtime.job import run_until_stopped, say_ready
 from runtime.jvm_lock import exclusive_in_jvm
 from runtime.lock import exclusive
@@ -39,7 +38,6 @@ def main(
 
     def work(stop: threading.Event) -> None:
         queries = planned()
-        refuse_changed(family for one in queries for family in one.families)
         run(adapted(Settings.load()), queries, begin, stop)
 
     return run_until_stopped(title, work)

@@ -125,10 +125,6 @@ class FlipRaced(FlipRefused):
     """
 
 
-class DefinitionChanged(Refused):
-    """Raised when the computation of a view no longer matches the recorded definition and epoch."""
-
-
 class BadQuery(TallyError):
     """Raised when a question to the API cannot be answered as it is asked.
 

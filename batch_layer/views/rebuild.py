@@ -22,7 +22,6 @@ from batch_layer.views.publication import RebuildJob, publish
 from batch_layer.views.scope import WantedDays, days_of_store
 from runtime.causes import root_cause
 from runtime.connect import cassandra_session
-from runtime.definitions import refuse_changed
 from runtime.job import run_job
 from runtime.sources import FAMILIES
 from runtime.spark import build_session
@@ -98,8 +97,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             wanted = _wanted(*days, given.store, settings)
         known = families_of(settings)
         families = [known[given.family]] if given.family else [*known.values()]
-        # Before anything is opened: a computation that its epoch does not stand for writes no row.
-        refuse_changed(families)
         with cassandra_session(settings) as session:
             spark = build_session(settings, "tally-rebuild")
             job = RebuildJob(spark, session, settings, wanted, given.dry_run, families)

@@ -2,7 +2,7 @@
 
 Over time two windows of one item are joined by Part.over_time. The rows of two items are not: of
 levels the later count would forget what there is of the other item (10 and 5 gave 5). Nothing that
-is stored hangs on this, so no definition of rows does (tally/definition.py).
+is stored hangs on this, so no definition of rows does (tests/unit/speed/definition_digest.py).
 """
 
 from collections.abc import Sequence

@@ -11,10 +11,6 @@ from tests.unit.architecture.sources import PACKAGES
 # Which packages a module names so that it may not import, and why.
 NAMES: dict[str, dict[str, str]] = {
     "tally.money": {"schemas": "which currencies there are, with their decimals, is data"},
-    "tally.definition": {
-        "speed_layer": "the digest is of the text of what computes the rows",
-        "batch_layer": "the digest is of the text of what tells a first copy",
-    },
     "schemas.loader": {"ingest": "a source's descriptor lies in its own folder, with its code"},
     "ops.cli.check": {"ingest": "the verb becomes the job, of which it imports nothing"},
     "ops.cli.drop": {"ingest": "the verb becomes the job, of which it imports nothing"},

@@ -142,7 +142,6 @@ def failing_rebuild(monkeypatch: pytest.MonkeyPatch) -> Any:
 
         for name in ("cassandra_session", "build_session"):
             monkeypatch.setattr(rebuild, name, lambda *_: nullcontext())
-        monkeypatch.setattr(rebuild, "refuse_changed", lambda _families: None)
         monkeypatch.setattr(rebuild, "rebuild", fail)
         return rebuild.main([])
 

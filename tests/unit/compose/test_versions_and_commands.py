@@ -13,7 +13,6 @@ import yaml
 from ops.local.stack.airflow_run import COMPONENTS
 from ops.local.stack.catalogue import OPTIONAL, SERVICES
 from ops.local.stack.service import Site
-from tally.definition import DECIDE, FOLDS, PARTS, TRANSFORMS
 from tally.settings import Settings
 from tests.unit.compose.files import DOCKERFILE, ROOT, environment, images, own_services, services
 
@@ -185,11 +184,3 @@ def airflow_options() -> set[str]:
         for section, told in sections.items()
         for option in told["options"]
     }
-
-
-def test_every_image_that_rebuilds_holds_what_a_definition_is_computed_of() -> None:
-    folders = {name.partition("/")[0] for name in (*TRANSFORMS, *PARTS, FOLDS, *DECIDE)}
-
-    rebuilding = [copied for copied in copied_by_image() if "batch_layer" in copied]
-
-    assert rebuilding and [folders - copied for copied in rebuilding] == [set()] * len(rebuilding)

@@ -25,7 +25,6 @@ from tally.errors import (
     AlreadyRunning,
     BadSettings,
     DataLoss,
-    DefinitionChanged,
     Fenced,
     OutcomeUnknown,
     StackError,
@@ -57,7 +56,7 @@ def test_work_that_returns_is_done_and_leaves_nothing(exit_file: Path) -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [BadSettings("x"), BadSource("x"), DataLoss("x"), DefinitionChanged("x"), Fenced("x")],
+    [BadSettings("x"), BadSource("x"), DataLoss("x"), Fenced("x")],
 )
 def test_refusal_has_an_exit_code_of_its_own(exit_file: Path, error: Exception) -> None:
     assert raising(error) == REFUSED == 78

@@ -1,31 +1,32 @@
 """A change of what the layers compute, or of a view's columns, needs a higher epoch
-(tally/families.py), and no job starts with another computation than its epoch stands for."""
+(tally/families.py)."""
 
 import ast
-import json
-import os
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import pytest
 
-from runtime.definitions import RECORDED, digest_of, refuse_changed, tables_of
 from runtime.repository import REPOSITORY
 from runtime.sources import FAMILIES, SALES, TRAFFIC
-from schemas.loader import own_sources
 from tally.algebra.level import Level
 from tally.algebra.parts import Histogram, Max, Min, Sum, Uniques
-from tally.definition import DECIDE, FOLDS, TRANSFORMS, definition_digest, sources
-from tally.definition import PARTS as ALL_PARTS
-from tally.errors import DefinitionChanged
 from tally.families import Family
 from tally.kinds.derived import DERIVED
 from tally.kinds.level import LEVEL
+from tests.unit.speed.definition_digest import (
+    DECIDE,
+    FOLDS,
+    TRANSFORMS,
+    current,
+    definition_digest,
+    digest_of,
+    recorded,
+    sources,
+    tables_of,
+)
+from tests.unit.speed.definition_digest import PARTS as ALL_PARTS
 
 CODE = sources(REPOSITORY)
 PARTS, LEVELS = ALL_PARTS
@@ -54,54 +55,20 @@ def _digest(family: Family, code: dict[str, str], tables: Iterable[str] = ("CREA
     return definition_digest(family, code, tables)
 
 
-@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES.keys())
-def test_definition_is_the_recorded_one(family: Family) -> None:
-    assert (own_sources()[family.name].folder / RECORDED).is_file()
-    refuse_changed([family])
+def test_definitions_are_the_recorded_ones() -> None:
+    assert current(FAMILIES.values()) == recorded(), (
+        "rows would be computed in another way: raise the epoch of a family whose numbers can"
+        " change, then run `python -m tests.unit.speed.definition_digest`"
+    )
 
 
 @pytest.mark.parametrize(
-    ("family", "told"),
-    [
-        (replace(SALES, parts=SALES.parts[:-1]), "sales: rows of epoch 4 would be computed in"),
-        (replace(SALES, kind=LEVEL), "raise the family's epoch if a number can change"),
-        (replace(SALES, epoch=5), '"epoch": 5'),
-    ],
+    "changed",
+    [replace(SALES, parts=SALES.parts[:-1]), replace(SALES, kind=LEVEL), replace(SALES, epoch=9)],
     ids=["parts", "kind", "epoch"],
 )
-def test_job_whose_digest_does_not_fit_its_epoch_is_refused_in_one_line(
-    family: Family, told: str
-) -> None:
-    with pytest.raises(DefinitionChanged) as raised:
-        refuse_changed([TRAFFIC, family])
-
-    assert told in str(raised.value)
-    assert "\n" not in str(raised.value)
-
-
-def test_family_of_which_nothing_was_recorded_may_start() -> None:
-    refuse_changed([PHONES, STOCK])
-
-
-@pytest.mark.parametrize("module", ["speed_layer.job", "batch_layer.views.rebuild"])
-def test_job_ends_as_refused_with_one_line_before_it_asks_for_anything(
-    module: str, tmp_path: Path
-) -> None:
-    folder = tmp_path / "queues"
-    shutil.copytree(REPOSITORY / "tests" / "e2e" / "eleventh", folder)
-    (folder / RECORDED).write_text('{"epoch": 1, "digest": "of another computation"}')
-
-    done = subprocess.run(
-        [sys.executable, "-m", module],
-        cwd=REPOSITORY,
-        env={**os.environ, "TALLY_SOURCES": str(folder), "TALLY_KAFKA": "127.0.0.1:1"},
-        capture_output=True,
-        text=True,
-    )
-
-    assert done.returncode == 78
-    assert "queues: rows of epoch 1 would be computed in another way" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+def test_another_shape_or_epoch_is_not_the_recorded_one(changed: Family) -> None:
+    assert current([changed])["sales"] != recorded()["sales"]
 
 
 @pytest.mark.parametrize(
@@ -147,10 +114,10 @@ def test_change_of_one_kind_changes_the_digests_of_its_families_alone(
 def test_changed_computation_without_a_higher_epoch_is_found() -> None:
     file, before = "tally/frames.py", 'F.sort_array("members")'
     changed = {**CODE, file: CODE[file].replace(before, 'F.sort_array("members", asc=False)')}
-    recorded = json.loads((own_sources()["sales"].folder / RECORDED).read_bytes())
+    digest = recorded()["sales"]["digest"]
 
-    assert _digest(SALES, changed, tables_of(SALES)) != recorded["digest"]
-    assert _digest(SALES, CODE, tables_of(SALES)) == recorded["digest"]
+    assert _digest(SALES, changed, tables_of(SALES)) != digest
+    assert _digest(SALES, CODE, tables_of(SALES)) == digest
 
 
 def test_another_column_of_a_table_is_another_definition() -> None:
@@ -171,7 +138,7 @@ def test_digest_is_the_same_for_a_python_whose_trees_have_more_fields(
                 vars(node).update(added)
         return tree
 
-    monkeypatch.setattr("tally.definition.ast.parse", newer)
+    monkeypatch.setattr("tests.unit.speed.definition_digest.ast.parse", newer)
 
     assert _digest(SALES, CODE) == before
 

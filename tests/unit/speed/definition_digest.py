@@ -1,17 +1,28 @@
-"""What a view family's rows are computed by, as one digest: a change of it needs a higher epoch.
+"""A digest of the code that computes a view family's rows.
 
-A family hangs on the transforms of both layers, on the module of its kind, and of the parts on the
-classes that it has: a new kind of part for one family leaves the epochs of the others alone.
+Rows of one epoch are compared by how many events they have seen, so two different computations
+under one epoch would mix, window by window, unnoticed. RECORDED holds the digest of each family
+with its epoch. After a change that can change a number, raise the family's epoch; after one that
+cannot (a rename), keep it. Then record anew: `python -m tests.unit.speed.definition_digest`.
+
+The digest of a family covers the transforms of both layers, the module of its kind, and only those
+part classes that it uses: a new kind of part for one family does not touch the others.
 """
 
 import ast
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 
+from runtime.repository import REPOSITORY
+from runtime.sources import FAMILIES
+from schemas import loader
 from tally.families import Family
 
+# By family the epoch, and the digest of what its rows are computed by.
+RECORDED = Path(__file__).with_name("definitions.json")
 # What computes the rows of every family, by its path from the root of the project.
 TRANSFORMS = (
     "tally/frames.py",
@@ -52,6 +63,31 @@ READ_BY = {
     )
 }
 Sources = Mapping[str, str]
+
+
+def recorded() -> dict[str, dict[str, int | str]]:
+    """By family its epoch and digest as they are recorded."""
+    found: dict[str, dict[str, int | str]] = json.loads(RECORDED.read_bytes())
+    return found
+
+
+def current(families: Iterable[Family]) -> dict[str, dict[str, int | str]]:
+    """By family its epoch and digest as the code is now."""
+    return {
+        family.name: {"epoch": family.epoch, "digest": digest_of(family)} for family in families
+    }
+
+
+def digest_of(family: Family) -> str:
+    """The digest of the family as the code is now (hex)."""
+    return definition_digest(family, sources(REPOSITORY), tables_of(family))
+
+
+def tables_of(family: Family) -> list[str]:
+    """The CREATE TABLE statements of the family's two tables."""
+    tables = {family.speed_table, family.batch_table}
+    statements = loader.table_statements()
+    return [statement for statement in statements if loader.table_name(statement) in tables]
 
 
 def sources(root: Path) -> dict[str, str]:
@@ -111,7 +147,7 @@ def _folds(source: str, classes: set[str]) -> Iterator[str]:
                     yield ast.unparse(value)
 
 
-# A job that starts asks for each family, and most of the files are those of all.
+# Most files belong to every family: parsed once.
 @cache
 def _whole(source: str) -> str:
     return _code(ast.parse(source))
@@ -162,3 +198,7 @@ def _code(tree: ast.AST) -> str:
         ):
             node.body = node.body[1:] or [ast.Pass()]
     return ast.dump(tree)
+
+
+if __name__ == "__main__":
+    RECORDED.write_text(json.dumps(current(FAMILIES.values()), indent=2) + "\n")
